@@ -111,7 +111,7 @@ func (w *world) customer() (id, plain string) {
 	return made.Key.Id, made.Secret
 }
 
-// A backend makes, reads, changes and revokes, and is told what was wrong in one type.
+// A backend creates, reads, changes and revokes, and all errors have one type.
 func TestBackend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -156,7 +156,7 @@ func TestBackend(t *testing.T) {
 	}
 }
 
-// signUp has somebody sign up with an organization, and returns their session.
+// signUp signs a user up with an organization, and returns their session.
 func (w *world) signUp(email string) *enduser.Client {
 	w.T.Helper()
 	c := w.newEndUser()
@@ -172,7 +172,8 @@ func (w *world) signUp(email string) *enduser.Client {
 	return c
 }
 
-// A program signs a person in and keeps their session; their token passes a guard, until it has expired, and by the keys that are published.
+// A program signs a person in and keeps their session; their token passes a guard, until it has expired, and by the
+// keys that are published.
 func TestEndUserAndSessionTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

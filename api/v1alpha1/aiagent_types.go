@@ -18,12 +18,12 @@ type AIToolReference struct {
 type AIAgentSpec struct {
 	CommonSpec `json:",inline"`
 
-	// deploymentRef names the IdentityDeployment this agent belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this agent belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
 
-	// displayName is the agent's name for people. Absent: the resource's name.
+	// displayName is the agent's name for users. Absent: the resource's name.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
@@ -38,31 +38,31 @@ type AIAgentSpec struct {
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Model *string `json:"model,omitempty"`
 
-	// systemPrompt is what the model is told first, at most 65536 characters. Absent: nothing.
+	// systemPrompt is the system prompt for the model, at most 65536 characters. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	SystemPrompt *string `json:"systemPrompt,omitempty"`
 
-	// temperature is how freely the model answers: a decimal number from 0 to 2, as a string (`"0.7"`). Absent: the model's
-	// own.
+	// temperature is the model's sampling temperature: a decimal number from 0 to 2, as a string (`"0.7"`). Absent: the
+	// model's default.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=8
 	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,6})?|2(\.0{1,6})?)$`
 	Temperature *string `json:"temperature,omitempty"`
 
-	// maxTokens bounds the model's answer, 1 to 2147483647. Absent: the model's own.
+	// maxTokens is the maximum number of tokens of the model's response, 1 to 2147483647. Absent: the model's default.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	MaxTokens *int32 `json:"maxTokens,omitempty"`
 
-	// toolRefs name the tools the agent may use, in order. One that does not exist is left out until it does. Absent:
-	// none.
+	// toolRefs name the tools that the agent may use, in order. A tool that does not exist is omitted until it exists.
+	// Absent: none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.name == a.name))",message="each tool is named once: remove the repetition"
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.name == a.name))",message="each tool may be listed only once: remove the duplicate"
 	ToolRefs []AIToolReference `json:"toolRefs,omitempty"`
 
 	// knowledgeBases are the ids of the knowledge bases the agent may read. Absent: none.
@@ -73,7 +73,7 @@ type AIAgentSpec struct {
 	// +kubebuilder:validation:items:MaxLength=200
 	KnowledgeBases []string `json:"knowledgeBases,omitempty"`
 
-	// active reports whether the agent is in use. Absent: true.
+	// active lets the agent be used. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 }
@@ -89,11 +89,11 @@ type AIAgentStatus struct {
 // +kubebuilder:resource:shortName=aiagent,categories=cardea
 // +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.id`,description="The agent's id over HTTP"
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.model`,description="The language model"
-// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment to which it belongs"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type AIAgent struct {
 	metav1.TypeMeta `json:",inline"`

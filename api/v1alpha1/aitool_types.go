@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AIToolType says how a tool is called.
+// AIToolType selects how a tool is called.
 // +kubebuilder:validation:Enum=API;Function;Webhook
 type AIToolType string
 
@@ -13,7 +13,7 @@ const (
 	AIToolTypeAPI AIToolType = "API"
 	// AIToolTypeFunction is a function of the application itself.
 	AIToolTypeFunction AIToolType = "Function"
-	// AIToolTypeWebhook is a call that is answered later.
+	// AIToolTypeWebhook is a call with a later response.
 	AIToolTypeWebhook AIToolType = "Webhook"
 )
 
@@ -21,9 +21,9 @@ const (
 // +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;PATCH;DELETE;OPTIONS
 type HTTPMethod string
 
-// HeaderValueSource is where a header's value comes from.
+// HeaderValueSource is the source of a header's value.
 type HeaderValueSource struct {
-	// secretKeyRef names the Secret and key that hold the value. It must exist; it is never stored or served.
+	// secretKeyRef names the Secret and key with the value. It must exist. The value is never stored or served.
 	// +required
 	SecretKeyRef SecretKeyReference `json:"secretKeyRef"`
 }
@@ -38,13 +38,13 @@ type ToolHeader struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`
 	Name string `json:"name"`
 
-	// value of the header, in plain sight. Absent: see valueFrom.
+	// value of the header, which is served. Absent: see valueFrom.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[ -~]*$`
 	Value *string `json:"value,omitempty"`
 
-	// valueFrom takes a secret value from elsewhere; it is served as `********`. Absent: see value.
+	// valueFrom refers to a secret value, which is served as `********`. Absent: see value.
 	// +optional
 	ValueFrom *HeaderValueSource `json:"valueFrom,omitempty"`
 }
@@ -63,7 +63,7 @@ type ToolParameter struct {
 	// +kubebuilder:validation:MaxLength=40
 	Type string `json:"type"`
 
-	// required reports whether the parameter must be given. Absent: false.
+	// required is true if the parameter is required. Absent: false.
 	// +optional
 	Required *bool `json:"required,omitempty"`
 }
@@ -81,14 +81,14 @@ const (
 	FieldTypeNumber FieldType = "NUMBER"
 	// FieldTypeBoolean is true or false.
 	FieldTypeBoolean FieldType = "BOOLEAN"
-	// FieldTypeArray is a list; itemsType or itemsSchema says of what.
+	// FieldTypeArray is a list; itemsType or itemsSchema describes its items.
 	FieldTypeArray FieldType = "ARRAY"
 	// FieldTypeObject has properties.
 	FieldTypeObject FieldType = "OBJECT"
 )
 
-// SchemaField describes one field of a request. Fields nest, to a depth of 8: itemsSchema and properties hold fields of the
-// same form, which the operator checks, for a schema of Kubernetes cannot nest itself.
+// SchemaField describes one field of a request. Fields nest, to a depth of 8: itemsSchema and properties have fields of
+// the same form. The operator checks them, because a Kubernetes schema cannot be recursive.
 type SchemaField struct {
 	// name of the field.
 	// +required
@@ -96,16 +96,16 @@ type SchemaField struct {
 	// +kubebuilder:validation:MaxLength=100
 	Name string `json:"name"`
 
-	// fieldType is the type of the field. `STRING`: text. `INTEGER`: a whole number. `NUMBER`: a number. `BOOLEAN`: true or
-	// false. `ARRAY`: a list. `OBJECT`: an object with properties.
+	// fieldType is the type of the field. `STRING`: text. `INTEGER`: a whole number. `NUMBER`: a number. `BOOLEAN`: true
+	// or false. `ARRAY`: a list. `OBJECT`: an object with properties.
 	// +required
 	FieldType FieldType `json:"fieldType"`
 
-	// required reports whether the field must be given. Absent: false.
+	// required is true if the field is required. Absent: false.
 	// +optional
 	Required *bool `json:"required,omitempty"`
 
-	// title is the field's name for people. Absent: none.
+	// title is the field's name for users. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Title *string `json:"title,omitempty"`
@@ -121,18 +121,20 @@ type SchemaField struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	EnumValues *JSON `json:"enumValues,omitempty"`
 
-	// format says more about the type, such as `date-time`. Absent: none.
+	// format refines the type, such as `date-time`. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=100
 	Format *string `json:"format,omitempty"`
 
-	// minimum is the smallest number allowed, within what every reader of JSON keeps exactly (2^53 - 1). Absent: none.
+	// minimum is the smallest allowed number, between -(2^53 - 1) and 2^53 - 1, which every JSON reader keeps exactly.
+	// Absent: none.
 	// +optional
 	// +kubebuilder:validation:Minimum=-9007199254740991
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Minimum *float64 `json:"minimum,omitempty"`
 
-	// maximum is the largest number allowed, within what every reader of JSON keeps exactly (2^53 - 1). Absent: none.
+	// maximum is the largest allowed number, between -(2^53 - 1) and 2^53 - 1, which every JSON reader keeps exactly.
+	// Absent: none.
 	// +optional
 	// +kubebuilder:validation:Minimum=-9007199254740991
 	// +kubebuilder:validation:Maximum=9007199254740991
@@ -142,19 +144,19 @@ type SchemaField struct {
 	// +optional
 	ItemsType *FieldType `json:"itemsType,omitempty"`
 
-	// itemsSchema is a schema field that describes a list's items; its name may be absent. Absent: none.
+	// itemsSchema is a schema field that describes a list's items. Its name may be absent. Absent: none.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	ItemsSchema *JSON `json:"itemsSchema,omitempty"`
 
-	// minItems is the least number of a list's items, 0 to 2147483647. Absent: none.
+	// minItems is the minimum number of a list's items, 0 to 2147483647. Absent: none.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	MinItems *int32 `json:"minItems,omitempty"`
 
-	// maxItems is the largest number of a list's items, 0 to 2147483647. Absent: none.
+	// maxItems is the maximum number of a list's items, 0 to 2147483647. Absent: none.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -167,7 +169,7 @@ type SchemaField struct {
 	Properties []JSON `json:"properties,omitempty"`
 }
 
-// ToolAuthorization says how a tool's requests are authorized.
+// ToolAuthorization configures how a tool's requests are authorized.
 type ToolAuthorization struct {
 	// authorizeAsUser sends the user's own authorization. Absent: false.
 	// +optional
@@ -189,12 +191,12 @@ type ToolAuthorization struct {
 type AIToolSpec struct {
 	CommonSpec `json:",inline"`
 
-	// deploymentRef names the IdentityDeployment this tool belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this tool belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
 
-	// displayName is the tool's name for people and models. Absent: the resource's name.
+	// displayName is the tool's name for users and models. Absent: the resource's name.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
@@ -202,12 +204,12 @@ type AIToolSpec struct {
 	// +optional
 	Description *Description `json:"description,omitempty"`
 
-	// type says how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a call
-	// that is answered later.
+	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
+	// call with a later response.
 	// +required
 	Type AIToolType `json:"type"`
 
-	// active reports whether the tool is in use. Absent: true.
+	// active lets the tool be used. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 
@@ -236,14 +238,14 @@ type AIToolSpec struct {
 	// +kubebuilder:validation:MaxItems=50
 	Headers []ToolHeader `json:"headers,omitempty"`
 
-	// parameters are what the call takes. Absent: none.
+	// parameters are the parameters of the call. Absent: none.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=100
 	Parameters []ToolParameter `json:"parameters,omitempty"`
 
-	// authorization says how the call is authorized. Absent: not at all.
+	// authorization configures how the call is authorized. Absent: no authorization.
 	// +optional
 	Authorization *ToolAuthorization `json:"authorization,omitempty"`
 
@@ -271,11 +273,11 @@ type AIToolStatus struct {
 // +kubebuilder:resource:shortName=aitool,categories=cardea
 // +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.id`,description="The tool's id over HTTP"
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`,description="How it is called"
-// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment to which it belongs"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type AITool struct {
 	metav1.TypeMeta `json:",inline"`

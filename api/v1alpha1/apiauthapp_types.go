@@ -11,40 +11,42 @@ import (
 // +kubebuilder:validation:Pattern=`^[a-z0-9]+(_[a-z0-9]+)*$`
 type KeyPrefix string
 
-// KeySelfService lets users make keys of their own.
+// KeySelfService lets users create their own keys.
 type KeySelfService struct {
-	// enabled lets every signed-in user of the deployment make keys of this app through the end-user API. Such a key acts for
-	// its user, manages nothing, and dies with the user. Switching it off ends no key. Absent: false.
+	// enabled lets every signed-in user of the deployment create keys of this app through the end-user API. Such a key
+	// acts for its user, has no management permissions, and is deleted with the user. Disabling it revokes no key. Absent:
+	// false.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// maxKeysPerUser is how many keys of this app a user may have, revoked ones aside, 1 to 1000. Absent: 10.
+	// maxKeysPerUser is how many keys of this app a user may have, not counting revoked ones, 1 to 1000. Absent: 10.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxKeysPerUser *int32 `json:"maxKeysPerUser,omitempty"`
 
-	// permissions are what users may give their keys, as far as the app has them; `*` stands for all of the app's. Absent: none.
+	// permissions are the permissions that users may give to their keys, if the app also has them. `*` stands for all of
+	// the app's. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	Permissions []Permission `json:"permissions,omitempty"`
 }
 
-// APIAuthAppSpec declares a family of API keys.
+// APIAuthAppSpec declares a group of API keys.
 type APIAuthAppSpec struct {
 	CommonSpec `json:",inline"`
 
-	// deploymentRef names the IdentityDeployment this app belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this app belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
 
-	// slug addresses the app over HTTP, unique in the deployment. Immutable.
+	// slug identifies the app in HTTP paths, unique in the deployment. Immutable.
 	// +required
 	Slug Slug `json:"slug"`
 
-	// displayName is the app's name for people. Absent: the slug.
+	// displayName is the app's name for users. Absent: the slug.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
@@ -52,28 +54,28 @@ type APIAuthAppSpec struct {
 	// +optional
 	Description *Description `json:"description,omitempty"`
 
-	// keyPrefix begins the app's API keys, so that people and secret scanners recognise them. A change touches new
-	// keys only. Absent: ck.
+	// keyPrefix is the start of the app's API keys, by which users and secret scanners recognize them. A change affects
+	// only new keys. Absent: ck.
 	// +optional
 	KeyPrefix *KeyPrefix `json:"keyPrefix,omitempty"`
 
-	// permissions are the most any key of the app may have: a key's permission counts only if it is also here. `*`
-	// covers all. Absent: none.
+	// permissions are the maximum for every key of the app: a key's permission counts only if it is also listed here. `*`
+	// stands for all permissions. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	Permissions []Permission `json:"permissions,omitempty"`
 
-	// active lets the app's keys authenticate. While false each is answered like an unknown key. Absent: true.
+	// active lets the app's keys authenticate. While false, each gets the response of an unknown key. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 
-	// rateLimitSchemeRef names the scheme of the app's keys that name none of their own; its per_app rules hold for
-	// every key. Absent: the deployment's default.
+	// rateLimitSchemeRef names the scheme of the app's keys without their own scheme. Its per_app rules apply to every key
+	// of the app. Absent: the deployment's default.
 	// +optional
 	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
 
-	// selfService reports whether, and which, keys of this app the deployment's users make for themselves. Absent: none.
+	// selfService configures the keys of this app that users of the deployment may create. Absent: users create none.
 	// +optional
 	SelfService *KeySelfService `json:"selfService,omitempty"`
 }
@@ -83,16 +85,16 @@ type APIAuthAppStatus struct {
 	CommonStatus `json:",inline"`
 }
 
-// APIAuthApp is a family of API keys: what they may do at most, how they look, and how they are limited.
+// APIAuthApp is a group of API keys: their maximum permissions, their prefix, and their rate limits.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=aapp,categories=cardea
 // +kubebuilder:printcolumn:name="Slug",type=string,JSONPath=`.spec.slug`,description="The app's slug over HTTP"
-// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment to which it belongs"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type APIAuthApp struct {
 	metav1.TypeMeta `json:",inline"`

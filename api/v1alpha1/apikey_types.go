@@ -4,13 +4,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Keys of the Secret that carries an API key.
+// Keys of the Secret with an API key.
 const (
 	// SecretKeyAPIKey holds the key itself, the value of `Authorization: Bearer`.
 	SecretKeyAPIKey = "api-key"
 	// SecretKeyKeyID holds the key's public id.
 	SecretKeyKeyID = "key-id"
-	// SecretKeyPreviousAPIKey holds the key before the last rotation, while it is still accepted.
+	// SecretKeyPreviousAPIKey holds the previous key after a rotation, while it is still accepted.
 	SecretKeyPreviousAPIKey = "previous-api-key"
 )
 
@@ -37,26 +37,26 @@ type KeyRotation struct {
 	OverlapSeconds *int32 `json:"overlapSeconds,omitempty"`
 }
 
-// SecretTemplate describes the Secret the operator generates.
+// SecretTemplate describes the Secret that the operator generates.
 type SecretTemplate struct {
-	// name of the Secret. Absent: the APIKey's name. With another name a new key is issued there, and the old Secret
-	// is deleted.
+	// name of the Secret. After a change of the name, a new key is issued in the new Secret, and the old Secret is
+	// deleted. Absent: the resource's name.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name *string `json:"name,omitempty"`
 
-	// labels to put on the Secret, beside Cardea's own, which win. Absent: none.
+	// labels of the Secret. Cardea's own labels are added, and take precedence. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(name, !format.qualifiedName().validate(name).hasValue())",message="each name must be one that Kubernetes takes for a label, such as team or example.com/team"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !format.qualifiedName().validate(name).hasValue())",message="each name must be a valid label name, such as team or example.com/team"
 	Labels map[string]LabelValue `json:"labels,omitempty"`
 
-	// annotations to put on the Secret, beside Cardea's own, which win. Absent: none.
+	// annotations of the Secret. Cardea's own annotations are added, and take precedence. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(name, !format.qualifiedName().validate(name).hasValue())",message="each name must be one that Kubernetes takes for an annotation, such as team or example.com/team"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !format.qualifiedName().validate(name).hasValue())",message="each name must be a valid annotation name, such as team or example.com/team"
 	Annotations map[string]AnnotationValue `json:"annotations,omitempty"`
 }
 
@@ -87,21 +87,21 @@ type ExistingSecretReference struct {
 }
 
 // APIKeySpec declares one API key.
-// +kubebuilder:validation:XValidation:rule="has(self.secretTemplate) != has(self.existingSecretRef)",message="set exactly one of secretTemplate (the operator generates the key) and existingSecretRef (you bring it)"
-// +kubebuilder:validation:XValidation:rule="!has(self.rotation) || has(self.secretTemplate)",message="rotation needs secretTemplate: rotate a key you brought by writing a new one to its Secret",fieldPath=".rotation"
+// +kubebuilder:validation:XValidation:rule="has(self.secretTemplate) != has(self.existingSecretRef)",message="set exactly one of secretTemplate (the operator generates the key) and existingSecretRef (you provide it)"
+// +kubebuilder:validation:XValidation:rule="!has(self.rotation) || has(self.secretTemplate)",message="rotation needs secretTemplate: to rotate a key that you provide, write a new one to its Secret",fieldPath=".rotation"
 type APIKeySpec struct {
 	CommonSpec `json:",inline"`
 
-	// appRef names the APIAuthApp this key belongs to. Immutable.
+	// appRef names the APIAuthApp to which this key belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="appRef is immutable: create another APIKey for the other app"
 	AppRef APIAuthAppReference `json:"appRef"`
 
-	// displayName is the key's name for people. Absent: the resource's name.
+	// displayName is the key's name for users. Absent: the resource's name.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
-	// permissions are what the key may do, within the permissions of its app. `*` means all of the app's. Absent: none.
+	// permissions of the key, which count only if its app also has them. `*` stands for all of the app's. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
@@ -115,7 +115,7 @@ type APIKeySpec struct {
 	// +optional
 	Rotation *KeyRotation `json:"rotation,omitempty"`
 
-	// allowedCIDRs are the client addresses the key is accepted from. Absent: any.
+	// allowedCIDRs are the ranges of client addresses from which the key is accepted. Absent: any.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -127,18 +127,18 @@ type APIKeySpec struct {
 	// +optional
 	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
 
-	// secretTemplate lets the operator generate the key into a Secret it creates. Exactly one of secretTemplate and
+	// secretTemplate lets the operator generate the key, and create a Secret with it. Exactly one of secretTemplate and
 	// existingSecretRef is set. Absent: see existingSecretRef.
 	// +optional
 	SecretTemplate *SecretTemplate `json:"secretTemplate,omitempty"`
 
-	// existingSecretRef adopts a key you bring (`cardea key new` mints one). The operator waits for a missing Secret
-	// and never changes it. Absent: see secretTemplate.
+	// existingSecretRef adopts a key that you provide (`cardea key new` prints one). The operator waits for a missing
+	// Secret and never changes it. Absent: see secretTemplate.
 	// +optional
 	ExistingSecretRef *ExistingSecretReference `json:"existingSecretRef,omitempty"`
 }
 
-// APIKeyStatus is what the operator observed. It never carries the key itself.
+// APIKeyStatus is what the operator observed. It never contains the key itself.
 type APIKeyStatus struct {
 	CommonStatus `json:",inline"`
 
@@ -179,13 +179,13 @@ type APIKeyStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=akey,categories=cardea
-// +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.appRef.name`,description="The APIAuthApp it belongs to"
+// +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.appRef.name`,description="The APIAuthApp to which it belongs"
 // +kubebuilder:printcolumn:name="Key ID",type=string,JSONPath=`.status.keyID`,description="The key's public id"
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.secretName`,description="The Secret that holds the key"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type APIKey struct {
 	metav1.TypeMeta `json:",inline"`

@@ -8,12 +8,13 @@ import (
 type B2BSettingsSpec struct {
 	CommonSpec `json:",inline"`
 
-	// deploymentRef names the IdentityDeployment these settings belong to; each has at most one B2BSettings. Immutable.
+	// deploymentRef names the IdentityDeployment to which these settings belong; each has at most one B2BSettings.
+	// Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
 
-	// enabled lets end users create and switch organizations. While false the data is kept. Absent: false.
+	// enabled lets end users create and switch organizations. Disabling it keeps the data. Absent: false.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
@@ -28,21 +29,22 @@ type B2BSettingsSpec struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	DefaultWorkspaceLimit *int32 `json:"defaultWorkspaceLimit,omitempty"`
 
-	// maxOrganizationsPerUser is how many organizations a user may own, 0 to 10000. Lowering it deletes nothing. Absent: 20.
+	// maxOrganizationsPerUser is how many organizations a user may own, 0 to 10000. Lowering it deletes nothing. Absent:
+	// 20.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	MaxOrganizationsPerUser *int32 `json:"maxOrganizationsPerUser,omitempty"`
 
-	// requireOrgForSignup makes a sign-up carry an invitation or create an organization. Absent: false.
+	// requireOrgForSignup requires a sign-up to have an invitation or to create an organization. Absent: false.
 	// +optional
 	RequireOrgForSignup *bool `json:"requireOrgForSignup,omitempty"`
 
-	// autoAssignOrgRoleRef names the role of level Organization given to a member who joins without one. Absent: none.
+	// autoAssignOrgRoleRef names the role of level Organization for members who join without a role. Absent: none.
 	// +optional
 	AutoAssignOrgRoleRef *MembershipRoleReference `json:"autoAssignOrgRoleRef,omitempty"`
 
-	// autoAssignWorkspaceRoleRef names the role of level Workspace given to a member who joins without one. Absent: none.
+	// autoAssignWorkspaceRoleRef names the role of level Workspace for members who join without a role. Absent: none.
 	// +optional
 	AutoAssignWorkspaceRoleRef *MembershipRoleReference `json:"autoAssignWorkspaceRoleRef,omitempty"`
 }
@@ -57,11 +59,11 @@ type B2BSettingsStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=b2b,categories=cardea
 // +kubebuilder:printcolumn:name="Enabled",type=boolean,JSONPath=`.spec.enabled`,description="Whether organizations are on; off when empty"
-// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment to which it belongs"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type B2BSettings struct {
 	metav1.TypeMeta `json:",inline"`

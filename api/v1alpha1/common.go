@@ -12,22 +12,22 @@ const (
 	// ManagedByOperator is LabelManagedBy's value on Secrets the operator generated; the operator may update and
 	// delete only those.
 	ManagedByOperator = "cardea"
-	// ManagedByHTTP is LabelManagedBy's value on resources the management API created; they yield their slug
-	// to declared ones, and are declared themselves once somebody else declares any of their spec.
+	// ManagedByHTTP is LabelManagedBy's value on resources the management API created; declared resources take over their
+	// slug, and they become declared when another manager declares any of their spec.
 	ManagedByHTTP = "cardea-http"
 
-	// LabelDeployment on a Secret names the IdentityDeployment that may take values from it. As an annotation with the value `*`,
-	// which no label can have, it lets every one of the namespace.
+	// LabelDeployment on a Secret names the IdentityDeployment that may take values from it. As an annotation it can have
+	// the value `*`, which no label can have: every deployment of the namespace may.
 	LabelDeployment = "iam.cardea.dev/deployment"
-	// AnnotationAllowedHosts on a Namespace lists the frontend hosts its deployments may declare, where the operator requires
-	// grants: names and patterns such as `*.acme.example`, separated by commas or blanks. Cluster admins write it.
+	// AnnotationAllowedHosts on a Namespace lists the frontend hosts that its deployments may declare, if the operator
+	// requires grants: names and patterns such as `*.acme.example`, separated by commas or blanks. Cluster admins write
+	// it.
 	AnnotationAllowedHosts = "iam.cardea.dev/allowed-hosts"
-	// AnnotationFormerPeopleAccepted on an IdentityDeployment says, by any value, that people from before its creation are
-	// meant to be there.
+	// AnnotationFormerPeopleAccepted on an IdentityDeployment accepts, with any value, users from before its creation.
 	AnnotationFormerPeopleAccepted = "iam.cardea.dev/former-people-accepted"
 
-	// AnnotationReconcileRequestedAt asks for one reconcile now; any new value counts. It is answered in
-	// status.lastHandledReconcileAt.
+	// AnnotationReconcileRequestedAt requests one reconcile now; any new value counts. status.lastHandledReconcileAt
+	// repeats the handled value.
 	AnnotationReconcileRequestedAt = "iam.cardea.dev/reconcile-requested-at"
 	// AnnotationRotateAt (RFC 3339) on an APIKey rotates it once, when the time is past and later than
 	// status.lastRotatedAt; on an OAuthClient its secret, on an OAuthApp its signing keys.
@@ -36,11 +36,12 @@ const (
 	AnnotationAPIKey = "iam.cardea.dev/api-key"
 	// AnnotationOAuthClient on a generated Secret names the OAuthClient it belongs to.
 	AnnotationOAuthClient = "iam.cardea.dev/oauth-client"
-	// AnnotationPreviousExpiresAt (RFC 3339) on a generated Secret tells until when its previous-api-key is accepted.
+	// AnnotationPreviousExpiresAt (RFC 3339) on a generated Secret is the time until which its previous-api-key is
+	// accepted.
 	AnnotationPreviousExpiresAt = "iam.cardea.dev/previous-expires-at"
-	// AnnotationRotatedAt (RFC 3339) on a generated Secret tells when its current key was issued.
+	// AnnotationRotatedAt (RFC 3339) on a generated Secret is the time when its current key was issued.
 	AnnotationRotatedAt = "iam.cardea.dev/rotated-at"
-	// AnnotationRotatedFor on a generated Secret is the value of AnnotationRotateAt that was answered last.
+	// AnnotationRotatedFor on a generated Secret is the value of AnnotationRotateAt that was handled last.
 	AnnotationRotatedFor = "iam.cardea.dev/rotated-for"
 
 	// Finalizer holds a resource until the store no longer serves it.
@@ -53,23 +54,23 @@ const (
 	FieldManagerHTTP     = "cardea-http"
 )
 
-// DeletionPolicy says what becomes of the stored document when the resource is deleted.
+// DeletionPolicy selects what happens to the stored document when the resource is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
 type DeletionPolicy string
 
 const (
 	// DeletionPolicyDelete removes the document with the resource.
 	DeletionPolicyDelete DeletionPolicy = "Delete"
-	// DeletionPolicyRetain keeps the document, marked as retained, when the resource goes; for an
-	// IdentityDeployment it withdraws the documents and keeps people's rows.
+	// DeletionPolicyRetain keeps the document, marked as retained, when the resource is deleted. For an IdentityDeployment
+	// it withdraws the documents and keeps the users' rows.
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 )
 
 // CommonSpec is the part of every kind's spec that the engine reads.
 type CommonSpec struct {
-	// id is the number this resource is served under, as a decimal string from 1 to 9223372036854775807, unique per
-	// kind in the install. Absent: derived from kind, namespace and name, so that a cluster rebuilt from Git serves
-	// the same ids. It may be added later only equal to status.id, and is never changed or removed.
+	// id is the resource's id over HTTP: a decimal string from 1 to 9223372036854775807, unique for its kind in the
+	// install. It may be added later only with the value of status.id, and cannot be changed or removed. Absent: derived
+	// from kind, namespace and name, so that a cluster rebuilt from Git serves the same ids.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=19
@@ -77,39 +78,40 @@ type CommonSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() < 19 || self <= '9223372036854775807'",message="id must be at most 9223372036854775807: choose a smaller number or leave it out"
 	ID *string `json:"id,omitempty"`
 
-	// suspend stops reconciling while true: edits wait, what is served stays, deletion still works. Absent: false.
+	// suspend stops reconciling while true: edits wait, the served state stays, and deletion still works. Absent: false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
-	// deletionPolicy says what becomes of the stored document when this resource is deleted. `Delete`: it is removed
-	// and no longer served. `Retain`: it is kept and served, marked as retained; an IdentityDeployment's documents are
-	// withdrawn while people's rows stay. Absent: Delete, but Retain for an IdentityDeployment. An APIKey always revokes.
+	// deletionPolicy selects what happens to the stored document when this resource is deleted. `Delete`: the document is
+	// removed and no longer served. `Retain`: the document is kept and served, marked as retained; for an
+	// IdentityDeployment, its documents are withdrawn and its users' rows stay. An APIKey is always revoked. Absent:
+	// Delete, or Retain for an IdentityDeployment.
 	// +optional
 	DeletionPolicy *DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
 // CommonStatus is the part of every kind's status that the engine writes.
 type CommonStatus struct {
-	// conditions tell how far this resource has come: Ready (summary), Accepted, ReferencesResolved, Synced, and,
-	// present only while true, Reconciling, Stalled and Deleting.
+	// conditions report the state of this resource: Ready (summary), Accepted, ReferencesResolved, Synced, and, present
+	// only while true, Reconciling, Stalled and Deleting.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the metadata.generation these conditions speak of; -1 before the first pass.
+	// observedGeneration is the metadata.generation that the conditions describe; -1 before the first reconcile.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// id is the number this resource is served under, as a decimal string.
+	// id is the resource's id over HTTP, as a decimal string.
 	// +optional
 	// +kubebuilder:validation:MaxLength=19
 	ID string `json:"id,omitempty"`
 
-	// claims are the things this resource owns alone (its id, slug, hosts, key ids), as last recorded in the store.
-	// After a lost store they decide who owned what.
+	// claims are the values that only this resource owns (its id, slug, hosts, key ids), as last recorded in the store.
+	// After the loss of the store they determine the owners.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -121,12 +123,12 @@ type CommonStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ContentHash string `json:"contentHash,omitempty"`
 
-	// updatedAt is when the served content last changed, served as updated_at; kept here so that a lost store does not
-	// change it.
+	// updatedAt is when the served content last changed, served as updated_at. It is kept here so that the loss of the
+	// store does not change it.
 	// +optional
 	UpdatedAt *metav1.MicroTime `json:"updatedAt,omitempty"`
 
-	// lastHandledReconcileAt echoes the annotation iam.cardea.dev/reconcile-requested-at of the last pass.
+	// lastHandledReconcileAt repeats the annotation iam.cardea.dev/reconcile-requested-at of the last reconcile.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
@@ -179,7 +181,7 @@ type SecretKeyReference struct {
 	Key string `json:"key"`
 }
 
-// DisplayName is a name people read: 1 to 80 characters on one line, without control, bidirectional control and
+// DisplayName is a name for display: 1 to 80 characters on one line, without control, bidirectional control and
 // invisible characters, and not blank. It is served trimmed.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=80
@@ -193,22 +195,22 @@ type DisplayName string
 // +kubebuilder:validation:Pattern=`^([^\p{Cc}\x{202A}-\x{202E}\x{2066}-\x{2069}\x{200B}\x{2060}\x{FEFF}]|[\n\r])*$`
 type Description string
 
-// Slug is the name a resource is addressed by over HTTP: lower-case letters, digits and inner dashes, 1 to 63
-// characters (an RFC 1123 label).
+// Slug is the name of a resource in HTTP paths: lower-case letters, digits and inner dashes, 1 to 63 characters (an RFC
+// 1123 label).
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="slug is immutable: create another resource with the new slug"
 type Slug string
 
-// Permission is `*` (all), a built-in name such as `rate_limit_schemes:write`, or a name of the app's own such as
+// Permission is `*` (all), a built-in name such as `rate_limit_schemes:write`, or an application's own name such as
 // `orders:read`: words of letters, digits, `_`, `.`, `-` and `/`, joined by colons.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=100
 // +kubebuilder:validation:Pattern=`^(\*|[A-Za-z0-9_./-]+(:[A-Za-z0-9_./-]+)*)$`
 type Permission string
 
-// Resource is what every kind of this package is to the engine.
+// Resource is the interface of every kind to the engine.
 // +kubebuilder:object:generate=false
 type Resource interface {
 	metav1.Object

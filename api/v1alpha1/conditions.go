@@ -3,99 +3,101 @@ package v1alpha1
 // Condition types. Ready, Accepted, ReferencesResolved and Synced are always present; Reconciling, Stalled and Deleting
 // only while they are true, as kstatus reads them.
 const (
-	// ConditionReady is the summary: the resource is committed to the store as declared; servers follow within 1 s.
+	// ConditionReady is the summary: the declared state is committed to the store; servers follow within 1 s.
 	ConditionReady = "Ready"
-	// ConditionAccepted reports whether the resource is valid and in conflict with no other.
+	// ConditionAccepted reports whether the resource is valid and not in conflict with another.
 	ConditionAccepted = "Accepted"
-	// ConditionReferencesResolved reports whether everything the resource points at exists.
+	// ConditionReferencesResolved reports whether every referenced resource exists.
 	ConditionReferencesResolved = "ReferencesResolved"
-	// ConditionSynced reports whether the store holds this generation.
+	// ConditionSynced reports whether the store has this generation.
 	ConditionSynced = "Synced"
-	// ConditionReconciling is true while the operator waits for something that may still come: a referent, a Secret, the
-	// store.
+	// ConditionReconciling is true while the operator waits for a referenced resource, a Secret or the store.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is true while only a change by the user can help: Accepted is False.
+	// ConditionStalled is true while only an edit by the user helps: Accepted is False.
 	ConditionStalled = "Stalled"
-	// ConditionDeleting is true while a deletion waits; its message says for what.
+	// ConditionDeleting is true while a deletion waits; its message has the reason.
 	ConditionDeleting = "Deleting"
-	// ConditionCredentialsReady reports whether the Secrets and ConfigMaps that the resource names or generates hold what it needs.
+	// ConditionCredentialsReady reports whether the Secrets and ConfigMaps that the resource names or generates have the
+	// required values.
 	ConditionCredentialsReady = "CredentialsReady"
-	// ConditionFormerPeople is true while a deployment has people from before it was created: those of a former deployment of its
-	// name. It changes nothing; the annotation iam.cardea.dev/former-people-accepted takes it away.
+	// ConditionFormerPeople is true while a deployment has users from before it was created: users of a former deployment
+	// with its name. It has no effect. The annotation iam.cardea.dev/former-people-accepted removes it.
 	ConditionFormerPeople = "FormerPeople"
-	// ConditionIssuerChanged is true on an OAuthApp from when its issuer is to change until it does, a minute later.
+	// ConditionIssuerChanged is true on an OAuthApp for the minute before its issuer changes.
 	ConditionIssuerChanged = "IssuerChanged"
-	// ConditionNamedAsPermission is true on an OAuthScope that a person holds alone and that has the name of a permission of the deployment's
-	// catalog: at decisions, a consent to the scope satisfies a requirement of the permission.
+	// ConditionNamedAsPermission is true on an OAuthScope without organizationPermission and workspacePermission that has
+	// the name of a permission of the deployment's catalog. In decisions, a consent to the scope satisfies a requirement
+	// of the permission.
 	ConditionNamedAsPermission = "NamedAsPermission"
 )
 
 // Reasons of conditions.
 const (
-	// ReasonReady: everything declared is in force.
+	// ReasonReady: the declared state is active.
 	ReasonReady = "Ready"
-	// ReasonAccepted: the resource is valid and has what it reserves.
+	// ReasonAccepted: the resource is valid and has its reservations.
 	ReasonAccepted = "Accepted"
 	// ReasonResolved: every reference was found.
 	ReasonResolved = "Resolved"
-	// ReasonSynced: the store holds this generation.
+	// ReasonSynced: the store has this generation.
 	ReasonSynced = "Synced"
-	// ReasonSuspended: spec.suspend is set; what was in force stays, and edits wait.
+	// ReasonSuspended: spec.suspend is set; the active state stays, and edits wait.
 	ReasonSuspended = "Suspended"
-	// ReasonPending: this could not be judged yet, because something before it has not succeeded.
+	// ReasonPending: not evaluated yet, because an earlier step has not succeeded.
 	ReasonPending = "Pending"
 
 	// ReasonInvalid: the spec breaks a rule that the API server cannot check; the message names the field.
 	ReasonInvalid = "Invalid"
 	// ReasonUnknownPermission: a permission is not in the deployment's catalog of that level; the message names it.
 	ReasonUnknownPermission = "UnknownPermission"
-	// ReasonConflict: another resource has what this one needs alone (an id, a slug, a host, a key); the message names it, if it is
-	// of the same namespace.
+	// ReasonConflict: another resource has a value that must be unique (an id, a slug, a host, a key). The message names
+	// the resource if it is in the same namespace.
 	ReasonConflict = "Conflict"
-	// ReasonHostNotGranted: the install grants hosts to namespaces, and this namespace has no grant of a frontend host: a cluster
-	// admin lists it in the namespace's annotation iam.cardea.dev/allowed-hosts.
+	// ReasonHostNotGranted: the install grants hosts to namespaces, and this namespace has no grant of a frontend host: a
+	// cluster admin lists it in the namespace's annotation iam.cardea.dev/allowed-hosts.
 	ReasonHostNotGranted = "HostNotGranted"
-	// ReasonTooMany: the resources of the deployment, or of the namespace, are at the operator's bound on their number or size; what is
-	// in force stays. The operator tries again each minute.
+	// ReasonTooMany: the resources of the deployment, or of the namespace, are at the operator's bound on their number or
+	// size. Active resources stay active. The operator tries again each minute.
 	ReasonTooMany = "TooMany"
-	// ReasonSuperseded: the management API created this resource, and a declared one has taken its slug.
+	// ReasonSuperseded: the management API created this resource, and a declared resource has taken its slug.
 	ReasonSuperseded = "Superseded"
 
 	// ReasonNotFound: a referenced resource does not exist (yet); creating it is enough.
 	ReasonNotFound = "NotFound"
-	// ReasonBeingDeleted: a referenced resource, or the namespace, is being deleted, and nothing new may depend on it.
+	// ReasonBeingDeleted: a referenced resource, or the namespace, is being deleted, and takes no new references.
 	ReasonBeingDeleted = "BeingDeleted"
 
-	// ReasonStoreUnavailable: the runtime store did not answer; the operator retries.
+	// ReasonStoreUnavailable: the runtime store is unreachable; the operator retries.
 	ReasonStoreUnavailable = "StoreUnavailable"
-	// ReasonProgressing: an attempt failed for a passing reason; the operator retries.
+	// ReasonProgressing: an attempt failed for a transient reason; the operator retries.
 	ReasonProgressing = "Progressing"
 
-	// ReasonInUse: the resource is deleted once nothing refers to it any more; until then it stays in force.
+	// ReasonInUse: other resources refer to the resource. It stays active, and is deleted when no resource refers to it.
 	ReasonInUse = "InUse"
 
-	// ReasonSecretNotOwned: the Secret to generate exists already and belongs to somebody else: choose another name, or
-	// delete it once nobody uses what it holds.
+	// ReasonSecretNotOwned: the Secret to generate exists, and Cardea did not create it. Choose another name, or delete
+	// the Secret when no program uses it.
 	ReasonSecretNotOwned = "SecretNotOwned"
 	// ReasonSecretNotFound: the Secret to adopt or to read, or its key, does not exist yet; creating it is enough.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonSecretNotShared: the Secret may not be read for this deployment: it has no label iam.cardea.dev/deployment with the
-	// deployment's name (nor that annotation with `*`), is of a type with a purpose of its own, or was generated by Cardea.
+	// ReasonSecretNotShared: the Secret may not be read for this deployment. It has no label iam.cardea.dev/deployment
+	// with the deployment's name (nor that annotation with `*`), its type has a purpose of its own, or Cardea generated
+	// it.
 	ReasonSecretNotShared = "SecretNotShared"
 	// ReasonSecretForbidden: the operator has no rights on Secrets in this namespace: bind ClusterRole
 	// cardea-operator-secrets to it there.
 	ReasonSecretForbidden = "SecretForbidden"
-	// ReasonInvalidKey: the Secret's value is not an API key of Cardea's form: mint one with `cardea key new`.
+	// ReasonInvalidKey: the Secret's value is not an API key of Cardea's form: create one with `cardea key new`.
 	ReasonInvalidKey = "InvalidKey"
 	// ReasonExpired: expiresAt is past; the key is refused.
 	ReasonExpired = "Expired"
 	// ReasonConfigMapNotFound: the ConfigMap that holds an issuer's keys, or its key, does not exist yet.
 	ReasonConfigMapNotFound = "ConfigMapNotFound"
-	// ReasonRootKeyMissing: the operator was started without a root key, which the deployment's secrets are sealed under.
+	// ReasonRootKeyMissing: the operator was started without a root key, under which the deployment's secrets are sealed.
 	ReasonRootKeyMissing = "RootKeyMissing"
-	// ReasonFoundPeople: people's rows are older than the deployment; the message says what to do.
+	// ReasonFoundPeople: users' rows are older than the deployment; the message says what to do.
 	ReasonFoundPeople = "FoundPeople"
-	// ReasonHostsChanged: an app's fqdn, or its deployment's frontend hosts, are others now; the message names the issuers.
+	// ReasonHostsChanged: an app's fqdn, or its deployment's frontend hosts, changed; the message names both issuers.
 	ReasonHostsChanged = "HostsChanged"
 	// ReasonInCatalog: the scope's name is in spec.permissionCatalog of the deployment.
 	ReasonInCatalog = "InCatalog"

@@ -1,7 +1,7 @@
 // Package v1alpha1 holds Cardea's custom resources: group iam.cardea.dev, version v1alpha1.
 //
-// Spec fields carry no schema defaults: an absent field has the meaning its comment states, resolved in code and
-// shown in what is served, so that GitOps tools never see drift.
+// Spec fields have no schema defaults, so that GitOps tools never see drift: the comment of a field states the meaning
+// of its absence. Code resolves it, and the served content shows it.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true
@@ -32,11 +32,11 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// AddToMapper maps every kind of this package to its resource, so that a client need not ask the API server, which may
-// be away when a process starts.
+// AddToMapper maps every kind of this package to its resource, so that a client does not need the API server, which may
+// be unavailable when a process starts.
 func AddToMapper(mapper *meta.DefaultRESTMapper) {
 	for _, info := range Kinds {
-		// Spelled out: the mapper's own plural of APIKey would be "apikeies".
+		// Explicit, because the mapper's own plural of APIKey would be "apikeies".
 		mapper.AddSpecific(GroupVersion.WithKind(info.Kind), GroupVersion.WithResource(info.Resource),
 			GroupVersion.WithResource(strings.ToLower(info.Kind)), meta.RESTScopeNamespace)
 	}

@@ -1,7 +1,8 @@
 package v1alpha1
 
-// Origin is a web origin as browsers send it: `https://host`, or `https://host:port` where the port is not 443, in lower case, with
-// neither path nor wildcard. `http://` is for localhost, *.localhost and 127.0.0.1 alone, with a port where it is not 80.
+// Origin is a web origin as browsers send it: `https://host`, or `https://host:port` if the port is not 443, in lower
+// case, without path and wildcard. `http://` is only for localhost, *.localhost and 127.0.0.1, with a port if it is not
+// 80.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=267
 // +kubebuilder:validation:Pattern=`^(https://[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*|http://(([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.)*localhost|127\.0\.0\.1))(:[1-9][0-9]{0,4})?$`
@@ -9,33 +10,33 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="!self.matches(':(6553[6-9]|655[4-9][0-9]|65[6-9][0-9]{2}|6[6-9][0-9]{3}|[7-9][0-9]{4})$')",message="a port is at most 65535: correct it"
 type Origin string
 
-// SessionPreset names lifetimes of sessions by the assurance level of NIST SP 800-63B-4 that they are the bounds of.
+// SessionPreset names an assurance level of NIST SP 800-63B-4, whose bounds are the lifetimes of sessions.
 // +kubebuilder:validation:Enum=AAL1;AAL2
 type SessionPreset string
 
 const (
-	// SessionPresetAAL1 is 30 days in all, and as long without a request.
+	// SessionPresetAAL1 is a lifetime of 30 days, and as long without a request.
 	SessionPresetAAL1 SessionPreset = "AAL1"
-	// SessionPresetAAL2 is 24 hours in all, and one hour without a request.
+	// SessionPresetAAL2 is a lifetime of 24 hours, and one hour without a request.
 	SessionPresetAAL2 SessionPreset = "AAL2"
 )
 
-// SessionSettings say how long end users stay signed in, and with how many accounts.
+// SessionSettings configure how long end users stay signed in, and with how many accounts.
 // +kubebuilder:validation:XValidation:rule="!has(self.preset) || !has(self.idleTimeoutSeconds) && !has(self.lifetimeSeconds)",message="preset stands for both idleTimeoutSeconds and lifetimeSeconds: remove it or them"
 // +kubebuilder:validation:XValidation:rule="(has(self.idleTimeoutSeconds) ? self.idleTimeoutSeconds : 86400) <= (has(self.lifetimeSeconds) ? self.lifetimeSeconds : 604800)",message="idleTimeoutSeconds (absent: 86400) must not be more than lifetimeSeconds (absent: 604800): shorten the one or lengthen the other"
 type SessionSettings struct {
-	// preset gives both lifetimes by an assurance level. `AAL1`: 30 days in all, and as long without a request. `AAL2`: 24 hours in
-	// all, one hour without a request. Absent: idleTimeoutSeconds and lifetimeSeconds say.
+	// preset sets both lifetimes by an assurance level of NIST SP 800-63B-4. `AAL1`: 30 days, and as long without a
+	// request. `AAL2`: 24 hours, and one hour without a request. Absent: idleTimeoutSeconds and lifetimeSeconds apply.
 	// +optional
 	Preset *SessionPreset `json:"preset,omitempty"`
 
-	// idleTimeoutSeconds is how long a session lives without a request, 60 to 2592000 seconds. Absent: 86400, a day.
+	// idleTimeoutSeconds is how long a session lives without a request, 60 to 2592000 seconds. Absent: 86400 (a day).
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=2592000
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
 
-	// lifetimeSeconds is how long a session lives in all, 300 to 2592000 seconds. Absent: 604800, a week.
+	// lifetimeSeconds is how long a session lives in total, 300 to 2592000 seconds. Absent: 604800 (a week).
 	// +optional
 	// +kubebuilder:validation:Minimum=300
 	// +kubebuilder:validation:Maximum=2592000
@@ -47,80 +48,80 @@ type SessionSettings struct {
 	// +kubebuilder:validation:Maximum=20
 	MaxSignIns *int32 `json:"maxSignIns,omitempty"`
 
-	// requireReauthenticationSeconds is how old the proof of who somebody is may be for what changes a way into the account, such as
-	// adding an address or deleting the account, 60 to 86400 seconds. Absent: 600, ten minutes.
+	// requireReauthenticationSeconds is the maximum age of the user's last authentication for sensitive operations, such
+	// as adding an address or deleting the account, 60 to 86400 seconds. Absent: 600 (ten minutes).
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=86400
 	RequireReauthenticationSeconds *int32 `json:"requireReauthenticationSeconds,omitempty"`
 }
 
-// AnalyticsSettings say what analytics keeps of sign-ins and sign-ups.
+// AnalyticsSettings configure the personal data that analytics keeps about sign-ins and sign-ups.
 type AnalyticsSettings struct {
-	// addressRetentionDays is for how many days the client's address and user agent are kept of a sign-in or sign-up, 1 to 3650; what
-	// is counted stays. An import of older ones brings neither. Absent: 30.
+	// addressRetentionDays is for how many days the client's address and user agent of a sign-in or sign-up are kept, 1 to
+	// 3650. Counts stay. An import stores neither for older sign-ins. Absent: 30.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3650
 	AddressRetentionDays *int32 `json:"addressRetentionDays,omitempty"`
 }
 
-// PasswordSignIn rules signing in by password.
+// PasswordSignIn configures sign-in by password.
 type PasswordSignIn struct {
-	// enabled reports whether end users may have a password and sign in by it. Absent: true.
+	// enabled lets end users have a password and sign in with it. Absent: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// minLength is the least number of characters of a new password, 8 to 64; passwords that are there stay valid. Absent: 15.
+	// minLength is the minimum number of characters of a new password, 8 to 64. Existing passwords stay valid. Absent: 15.
 	// +optional
 	// +kubebuilder:validation:Minimum=8
 	// +kubebuilder:validation:Maximum=64
 	MinLength *int32 `json:"minLength,omitempty"`
 }
 
-// EmailCodeSignIn rules signing in by a code that is sent by mail.
+// EmailCodeSignIn configures sign-in by an emailed code.
 type EmailCodeSignIn struct {
-	// enabled reports whether end users may sign in by a code that is sent to their address. Absent: true.
+	// enabled lets end users sign in with a code that is sent to their address. Absent: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
-// SignInSettings say how end users sign in.
-// +kubebuilder:validation:XValidation:rule="!(has(self.password) && has(self.password.enabled) && !self.password.enabled && has(self.emailCode) && has(self.emailCode.enabled) && !self.emailCode.enabled)",message="with both password and emailCode disabled nobody could sign in: enable one of them"
+// SignInSettings configure how end users sign in.
+// +kubebuilder:validation:XValidation:rule="!(has(self.password) && has(self.password.enabled) && !self.password.enabled && has(self.emailCode) && has(self.emailCode.enabled) && !self.emailCode.enabled)",message="with both password and emailCode disabled, no user could sign in: enable one of them"
 type SignInSettings struct {
-	// password rules signing in by password. Absent: each of its fields has its own meaning when absent.
+	// password configures sign-in by password. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	Password *PasswordSignIn `json:"password,omitempty"`
 
-	// emailCode rules signing in by a code that is sent by mail. Absent: each of its fields has its own meaning when
-	// absent.
+	// emailCode configures sign-in by an emailed code. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	EmailCode *EmailCodeSignIn `json:"emailCode,omitempty"`
 }
 
-// MailAddress is an address of mail, such as `no-reply@acme.example`, without a name and with the domain in lower case.
+// MailAddress is an email address, such as `no-reply@acme.example`, without a name and with the domain in lower case.
 // +kubebuilder:validation:MinLength=3
 // +kubebuilder:validation:MaxLength=254
 // +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'*+/=?^_{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_{|}~-]+)*@[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`
 type MailAddress string
 
-// SMTPSecurity says how the connection to a mail server is protected.
+// SMTPSecurity selects how the connection to a mail server is protected.
 // +kubebuilder:validation:Enum=StartTLS;TLS;None
 type SMTPSecurity string
 
 const (
-	// SMTPSecurityStartTLS begins in the clear and turns to TLS before anything is said; a server that cannot is refused.
+	// SMTPSecurityStartTLS connects in the clear and switches to TLS before any mail or credential is sent. A server
+	// without STARTTLS is refused.
 	SMTPSecurityStartTLS SMTPSecurity = "StartTLS"
-	// SMTPSecurityTLS speaks TLS from the first byte, mostly on port 465.
+	// SMTPSecurityTLS uses TLS from the first byte, usually on port 465.
 	SMTPSecurityTLS SMTPSecurity = "TLS"
-	// SMTPSecurityNone protects nothing: for a server on the same machine or network.
+	// SMTPSecurityNone uses no TLS: for a server on the same machine or network.
 	SMTPSecurityNone SMTPSecurity = "None"
 )
 
-// SMTPServer is a mail server that takes mail for delivery.
+// SMTPServer is a mail server that accepts mail for delivery.
 // +kubebuilder:validation:XValidation:rule="has(self.username) == has(self.passwordSecretRef)",message="username and passwordSecretRef go together: give both or neither"
 type SMTPServer struct {
-	// host is the server's name or IPv4 address; with TLS its certificate must be for it.
+	// host is the server's name or IPv4 address. With TLS, its certificate must be valid for this name.
 	// +required
 	Host Hostname `json:"host"`
 
@@ -130,21 +131,21 @@ type SMTPServer struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port *int32 `json:"port,omitempty"`
 
-	// security says how the connection is protected. `StartTLS`: it turns to TLS before anything is said. `TLS`: TLS from
-	// the first byte. `None`: not at all. Absent: StartTLS.
+	// security selects how the connection is protected. `StartTLS`: it switches to TLS before any mail or credential is
+	// sent. `TLS`: TLS from the first byte. `None`: no protection. Absent: StartTLS.
 	// +optional
 	Security *SMTPSecurity `json:"security,omitempty"`
 
-	// username signs in to the server, with the password of passwordSecretRef. Absent: no sign-in.
+	// username is the name for the server's authentication, with the password of passwordSecretRef. Absent: no
+	// authentication.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[ -~]+$`
 	Username *string `json:"username,omitempty"`
 
-	// passwordSecretRef names the Secret and key that hold the password of username: one line of at most 512
-	// bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
-	// Absent: no sign-in.
+	// passwordSecretRef names the Secret and key with the password of username: one line of at most 512 bytes. The Secret
+	// needs the label iam.cardea.dev/deployment with the deployment's name. Absent: no authentication.
 	// +optional
 	PasswordSecretRef *SecretKeyReference `json:"passwordSecretRef,omitempty"`
 }
@@ -152,42 +153,43 @@ type SMTPServer struct {
 // MessageLog writes messages to the server's log instead of sending them.
 type MessageLog struct{}
 
-// EmailSettings say how mail to end users is sent.
+// EmailSettings configure how mail to end users is sent.
 // +kubebuilder:validation:XValidation:rule="has(self.smtp) != has(self.log)",message="set exactly one of smtp and log"
 type EmailSettings struct {
-	// from is the address that mail comes from.
+	// from is the sender's address.
 	// +required
 	From MailAddress `json:"from"`
 
-	// fromName is the name beside that address. Absent: the deployment's displayName.
+	// fromName is the sender's name. Absent: the deployment's displayName.
 	// +optional
 	FromName *DisplayName `json:"fromName,omitempty"`
 
-	// smtp is the mail server that takes the mail. Absent: see log.
+	// smtp is the mail server. Absent: see log.
 	// +optional
 	SMTP *SMTPServer `json:"smtp,omitempty"`
 
-	// log writes mail, codes and all, to the server's log instead of sending it; with mode Staging only. Absent: see smtp.
+	// log writes mail, including codes, to the server's log instead of sending it; only with mode Staging. Absent: see
+	// smtp.
 	// +optional
 	Log *MessageLog `json:"log,omitempty"`
 }
 
-// SMSProvider says who sends text messages.
+// SMSProvider selects the sender of text messages.
 // +kubebuilder:validation:Enum=Twilio;Webhook;Log
 type SMSProvider string
 
 const (
 	// SMSProviderTwilio is Twilio's Messages resource.
 	SMSProviderTwilio SMSProvider = "Twilio"
-	// SMSProviderWebhook is an HTTP endpoint of one's own, called with a signature.
+	// SMSProviderWebhook is your own HTTP endpoint, called with a signature.
 	SMSProviderWebhook SMSProvider = "Webhook"
-	// SMSProviderLog writes messages to the server's log instead of sending them; with mode Staging only.
+	// SMSProviderLog writes messages to the server's log instead of sending them; only with mode Staging.
 	SMSProviderLog SMSProvider = "Log"
 )
 
-// TwilioAccount is an account at Twilio, and what its messages come from.
+// TwilioAccount is an account at Twilio, and the sender of its messages.
 // +kubebuilder:validation:XValidation:rule="has(self.from) != has(self.messagingServiceSID)",message="set exactly one of from and messagingServiceSID"
-// +kubebuilder:validation:XValidation:rule="!has(self.baseURL) || self.baseURL.matches('^(https://|http://(([a-z0-9-]+[.])*localhost|127[.]0[.]0[.]1)(:|/|$))')",message="baseURL is https; http is for localhost and 127.0.0.1 alone: use https",fieldPath=".baseURL"
+// +kubebuilder:validation:XValidation:rule="!has(self.baseURL) || self.baseURL.matches('^(https://|http://(([a-z0-9-]+[.])*localhost|127[.]0[.]0[.]1)(:|/|$))')",message="baseURL is https; http is only for localhost and 127.0.0.1: use https",fieldPath=".baseURL"
 type TwilioAccount struct {
 	// accountSID is the account's id: `AC` and 32 hexadecimal digits.
 	// +required
@@ -196,27 +198,28 @@ type TwilioAccount struct {
 	// +kubebuilder:validation:Pattern=`^AC[0-9a-f]{32}$`
 	AccountSID string `json:"accountSID"`
 
-	// authTokenSecretRef names the Secret and key that hold the account's auth token: one line of at most 512
-	// bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
+	// authTokenSecretRef names the Secret and key with the account's auth token: one line of at most 512 bytes. The Secret
+	// needs the label iam.cardea.dev/deployment with the deployment's name.
 	// +required
 	AuthTokenSecretRef SecretKeyReference `json:"authTokenSecretRef"`
 
-	// from is the number that messages come from, in E.164 form such as `+15005550006`. Absent: see messagingServiceSID.
+	// from is the sender's number, in E.164 form such as `+15005550006`. Absent: see messagingServiceSID.
 	// +optional
 	// +kubebuilder:validation:MinLength=8
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^\+[1-9][0-9]{6,14}$`
 	From *string `json:"from,omitempty"`
 
-	// messagingServiceSID is the messaging service that chooses the number: `MG` and 32 hexadecimal digits. Absent: see from.
+	// messagingServiceSID is the messaging service that chooses the number: `MG` and 32 hexadecimal digits. Absent: see
+	// from.
 	// +optional
 	// +kubebuilder:validation:MinLength=34
 	// +kubebuilder:validation:MaxLength=34
 	// +kubebuilder:validation:Pattern=`^MG[0-9a-f]{32}$`
 	MessagingServiceSID *string `json:"messagingServiceSID,omitempty"`
 
-	// baseURL is where Twilio's API is, a URL without query, such as a proxy or a stand-in; http is for localhost and
-	// 127.0.0.1 with mode Staging only. Absent: https://api.twilio.com.
+	// baseURL is the URL of Twilio's API, or of a proxy, without query. http is only for localhost and 127.0.0.1 with mode
+	// Staging. Absent: https://api.twilio.com.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -224,18 +227,18 @@ type TwilioAccount struct {
 	BaseURL *string `json:"baseURL,omitempty"`
 }
 
-// SMSWebhook is an HTTP endpoint of one's own that sends text messages.
+// SMSWebhook is your own HTTP endpoint that sends text messages.
 type SMSWebhook struct {
-	// url is called with POST for every message; https, or http with mode Staging. It holds no credentials: the signature is
-	// the proof.
+	// url is called with POST for every message: https, or http with mode Staging. It must not contain credentials,
+	// because the signature authenticates the calls.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https?://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[1-9][0-9]{0,4})?([/?][!"$-~]*)?$`
 	URL string `json:"url"`
 
-	// signingSecretRef names the Secret and key that hold what the calls are signed with: one line of at
-	// most 512 bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
+	// signingSecretRef names the Secret and key with the value that signs the calls: one line of at most 512 bytes. The
+	// Secret needs the label iam.cardea.dev/deployment with the deployment's name.
 	// +required
 	SigningSecretRef SecretKeyReference `json:"signingSecretRef"`
 }
@@ -246,20 +249,21 @@ type SMSWebhook struct {
 // +kubebuilder:validation:Pattern=`^[A-Z]{2}$`
 type CountryCode string
 
-// SMSSettings say how text messages to end users are sent.
-// +kubebuilder:validation:XValidation:rule="(self.provider == 'Twilio') == has(self.twilio)",message="twilio goes with provider Twilio and no other: add it, or remove it",fieldPath=".twilio"
-// +kubebuilder:validation:XValidation:rule="(self.provider == 'Webhook') == has(self.webhook)",message="webhook goes with provider Webhook and no other: add it, or remove it",fieldPath=".webhook"
+// SMSSettings configure how text messages to end users are sent.
+// +kubebuilder:validation:XValidation:rule="(self.provider == 'Twilio') == has(self.twilio)",message="twilio is required with provider Twilio, and not allowed with another: add it, or remove it",fieldPath=".twilio"
+// +kubebuilder:validation:XValidation:rule="(self.provider == 'Webhook') == has(self.webhook)",message="webhook is required with provider Webhook, and not allowed with another: add it, or remove it",fieldPath=".webhook"
 type SMSSettings struct {
-	// provider says who sends the messages. `Twilio`: Twilio's Messages resource, see twilio. `Webhook`: an HTTP endpoint of
-	// one's own, see webhook. `Log`: nobody, they are written, codes and all, to the server's log; with mode Staging only.
+	// provider selects the sender of the messages. `Twilio`: Twilio's Messages resource, see twilio. `Webhook`: your own
+	// HTTP endpoint, see webhook. `Log`: messages, including codes, are written to the server's log and not sent; only
+	// with mode Staging.
 	// +required
 	Provider SMSProvider `json:"provider"`
 
-	// twilio is the account of provider Twilio. Absent: another provider sends.
+	// twilio is the account of provider Twilio. Absent: another provider is used.
 	// +optional
 	Twilio *TwilioAccount `json:"twilio,omitempty"`
 
-	// webhook is the endpoint of provider Webhook. Absent: another provider sends.
+	// webhook is the endpoint of provider Webhook. Absent: another provider is used.
 	// +optional
 	Webhook *SMSWebhook `json:"webhook,omitempty"`
 
@@ -269,14 +273,15 @@ type SMSSettings struct {
 	// +kubebuilder:validation:MaxItems=250
 	AllowedCountries *[]CountryCode `json:"allowedCountries,omitempty"` // a pointer, so that clients keep an empty list
 
-	// dailyBudget is how many messages may be sent in one UTC day, 0 to 10000000; those beyond it are refused. Absent: 1000.
+	// dailyBudget is how many messages may be sent in one UTC day, 0 to 10000000. Further messages are refused. Absent:
+	// 1000.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000000
 	DailyBudget *int32 `json:"dailyBudget,omitempty"`
 
-	// testNumbers are numbers to which nothing is sent, and whose code is always the same, for tests of the deployment; with mode Staging
-	// only. Absent: none.
+	// testNumbers are numbers for tests: nothing is sent to them, and their code is always the same. Only with mode
+	// Staging. Absent: none.
 	// +optional
 	// +listType=map
 	// +listMapKey=number
@@ -292,7 +297,7 @@ type TestNumber struct {
 	// +kubebuilder:validation:MaxLength=16
 	Number string `json:"number"`
 
-	// code is what verifies the number: six digits.
+	// code is the code that verifies the number: six digits.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[0-9]{6}$`
 	// +kubebuilder:validation:MaxLength=6
@@ -305,38 +310,38 @@ type TestNumber struct {
 // +kubebuilder:validation:Pattern=`^https://[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*(:[1-9][0-9]{0,4})?([/?][!$-;=?-Z_a-z~]*)?$`
 type HTTPSURL string
 
-// AccentColor is a colour of sRGB, `#` and six lower-case hexadecimal digits, on which white text can be read: the contrast of the
-// two is at least 4.5 (WCAG 2.2, 1.4.3).
+// AccentColor is a color of sRGB, `#` and six lower-case hexadecimal digits. White text must be readable on it: the
+// contrast is at least 4.5 (WCAG 2.2, 1.4.3).
 // +kubebuilder:validation:MinLength=7
 // +kubebuilder:validation:MaxLength=7
 // +kubebuilder:validation:Pattern=`^#[0-9a-f]{6}$`
-// +kubebuilder:validation:XValidation:rule="!self.matches('^#[0-9a-f]{6}$') || [[1, 3, 5].map(i, double('0123456789abcdef'.indexOf(self.substring(i, i + 1)) * 16 + '0123456789abcdef'.indexOf(self.substring(i + 1, i + 2))) / 255.0).map(c, c * (0.012522878 + c * (0.682171111 + c * 0.305306011)))].all(l, 0.2126 * l[0] + 0.7152 * l[1] + 0.0722 * l[2] <= 0.187)",message="white text cannot be read on this colour, the contrast is below 4.5: choose a darker one"
+// +kubebuilder:validation:XValidation:rule="!self.matches('^#[0-9a-f]{6}$') || [[1, 3, 5].map(i, double('0123456789abcdef'.indexOf(self.substring(i, i + 1)) * 16 + '0123456789abcdef'.indexOf(self.substring(i + 1, i + 2))) / 255.0).map(c, c * (0.012522878 + c * (0.682171111 + c * 0.305306011)))].all(l, 0.2126 * l[0] + 0.7152 * l[1] + 0.0722 * l[2] <= 0.187)",message="white text is not readable on this color, the contrast is below 4.5: choose a darker color"
 type AccentColor string
 
-// PagesSettings are about the pages that end users see, and how they look.
+// PagesSettings configure the pages that end users see.
 type PagesSettings struct {
-	// enabled reports whether Cardea serves pages to sign in, sign up, and look after one's account on the deployment's hosts; `false`: the
-	// end-user API alone is served there. Absent: true.
+	// enabled selects whether Cardea serves pages for sign-in, sign-up and account settings on the deployment's hosts.
+	// `false`: only the end-user API is served there. Absent: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// url is where the deployment's own pages are, without query; links in mails then begin with it, in place of the first of
-	// frontendHosts. Absent: they lead to the pages that Cardea serves.
+	// url is the address of your own pages, without query. Links in mails then begin with it, instead of the first of
+	// frontendHosts. Absent: links lead to Cardea's pages.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.contains('?')",message="url has no query: paths are put behind it"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('?')",message="url must not have a query, because paths are appended: remove the query"
 	URL *HTTPSURL `json:"url,omitempty"`
 
-	// logoURL is a picture that the pages show above their forms, at most 48 pixels high; browsers fetch it from there. Absent: the
-	// deployment's displayName.
+	// logoURL is the URL of a picture that the pages show above their forms, at most 48 pixels high. Browsers fetch it
+	// from that URL. Absent: the deployment's displayName is shown.
 	// +optional
 	LogoURL *HTTPSURL `json:"logoURL,omitempty"`
 
-	// accentColor is the colour of buttons, whose text is white, in both colour schemes; links have it too, darker in the light scheme
-	// and lighter in the dark one where they could not be read otherwise. Absent: a blue.
+	// accentColor is the color of buttons, whose text is white, in both color schemes. Links have the same color, or a
+	// readable shade of it: darker in the light scheme, lighter in the dark one. Absent: a blue.
 	// +optional
 	AccentColor *AccentColor `json:"accentColor,omitempty"`
 
-	// supportEmail is the address that the pages name for help. Absent: none.
+	// supportEmail is the address for help on the pages. Absent: none.
 	// +optional
 	SupportEmail *MailAddress `json:"supportEmail,omitempty"`
 

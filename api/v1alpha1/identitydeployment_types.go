@@ -4,37 +4,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeploymentMode reports whether a deployment serves real users.
+// DeploymentMode selects whether a deployment serves real users.
 // +kubebuilder:validation:Enum=Production;Staging
 type DeploymentMode string
 
 const (
 	// DeploymentModeProduction is for real users.
 	DeploymentModeProduction DeploymentMode = "Production"
-	// DeploymentModeStaging is for trying things out: it may claim localhost and *.localhost, write messages to the log, and
-	// send them over http.
+	// DeploymentModeStaging is for tests: the deployment may claim localhost and *.localhost, write messages to the log,
+	// and send them over http.
 	DeploymentModeStaging DeploymentMode = "Staging"
 )
 
-// FieldConflicts says what a management write does to a field another manager owns.
+// FieldConflicts selects what a management write does to a field that another manager owns.
 // +kubebuilder:validation:Enum=Reject;Override
 type FieldConflicts string
 
 const (
-	// FieldConflictsReject answers 409 and names the manager.
+	// FieldConflictsReject returns 409 and names the manager.
 	FieldConflictsReject FieldConflicts = "Reject"
 	// FieldConflictsOverride takes the field over.
 	FieldConflictsOverride FieldConflicts = "Override"
 )
 
-// ManagementWrites reports whether the management API may write.
+// ManagementWrites selects whether the management API may write.
 // +kubebuilder:validation:Enum=Enabled;Disabled
 type ManagementWrites string
 
 const (
 	// ManagementWritesEnabled lets the management API write this deployment's resources.
 	ManagementWritesEnabled ManagementWrites = "Enabled"
-	// ManagementWritesDisabled answers every management write with 403.
+	// ManagementWritesDisabled refuses every management write with 403.
 	ManagementWritesDisabled ManagementWrites = "Disabled"
 )
 
@@ -44,15 +44,15 @@ const (
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`
 type Hostname string
 
-// ManagementPolicy rules what the management API may do with a deployment's resources.
+// ManagementPolicy controls what the management API may do with a deployment's resources.
 type ManagementPolicy struct {
-	// fieldConflicts says what a PATCH does when another manager owns a field it changes. `Reject`: 409 naming the
-	// manager. `Override`: the field is taken over. Absent: Reject.
+	// fieldConflicts selects what a PATCH does if another manager owns a field that it changes. `Reject`: it returns 409
+	// and names the manager. `Override`: it takes over the field. Absent: Reject.
 	// +optional
 	FieldConflicts *FieldConflicts `json:"fieldConflicts,omitempty"`
 
-	// writes reports whether the management API may change anything. `Enabled`: by permission. `Disabled`: every write is
-	// 403, so that Git alone decides. Absent: Enabled.
+	// writes selects whether the management API may change resources. `Enabled`: with the permission of each operation.
+	// `Disabled`: every write returns 403, so that only Git changes them. Absent: Enabled.
 	// +optional
 	Writes *ManagementWrites `json:"writes,omitempty"`
 }
@@ -78,7 +78,7 @@ type ConfigMapKeyReference struct {
 	Key string `json:"key"`
 }
 
-// KubernetesIssuer verifies tokens of ServiceAccounts by asking the Kubernetes API.
+// KubernetesIssuer verifies tokens of ServiceAccounts with the Kubernetes API.
 type KubernetesIssuer struct{}
 
 // OwnSessionsIssuer accepts the session tokens of the deployment's own end users.
@@ -100,9 +100,9 @@ type OAuthAppIssuer struct {
 	Name string `json:"name"`
 }
 
-// JWTIssuer says whose tokens the management API accepts, and what they may do.
+// JWTIssuer declares an issuer whose tokens the management API accepts, and their permissions.
 // +kubebuilder:validation:XValidation:rule="[has(self.jwksURL), has(self.jwksConfigMapRef), has(self.kubernetes), has(self.ownSessions), has(self.oauthApp)].filter(x, x).size() == 1",message="set exactly one of jwksURL, jwksConfigMapRef, kubernetes, ownSessions and oauthApp"
-// +kubebuilder:validation:XValidation:rule="has(self.issuer) == (has(self.jwksURL) || has(self.jwksConfigMapRef))",message="issuer is required, but for kubernetes, ownSessions and oauthApp, where it is implied and left out",fieldPath=".issuer"
+// +kubebuilder:validation:XValidation:rule="has(self.issuer) == (has(self.jwksURL) || has(self.jwksConfigMapRef))",message="issuer is required with jwksURL and jwksConfigMapRef, and must be absent with kubernetes, ownSessions and oauthApp, which imply it",fieldPath=".issuer"
 // +kubebuilder:validation:XValidation:rule="has(self.oauthApp) ? !has(self.permissionsClaim) || !has(self.permissionsExpression) : has(self.permissionsClaim) != has(self.permissionsExpression)",message="set exactly one of permissionsClaim and permissionsExpression; with oauthApp both may be absent"
 type JWTIssuer struct {
 	// name of the entry, unique in the deployment.
@@ -112,16 +112,16 @@ type JWTIssuer struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// issuer is the exact value of the tokens' iss claim. Absent: only with kubernetes and
-	// ownSessions, where it is implied.
+	// issuer is the exact value of the tokens' iss claim. It is required with jwksURL and jwksConfigMapRef. Absent:
+	// implied by kubernetes, ownSessions or oauthApp.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=250
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Issuer *string `json:"issuer,omitempty"`
 
-	// audiences are the accepted values of the tokens' aud claim; with the issuer they belong to one deployment of the
-	// install. Absent: `cardea:<namespace>:<name>` of the deployment.
+	// audiences are the accepted values of the tokens' aud claim. Each pair of issuer and audience belongs to one
+	// deployment of the install. Absent: `cardea:<namespace>:<name>` of the deployment.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -135,7 +135,7 @@ type JWTIssuer struct {
 	// +kubebuilder:validation:MaxItems=4
 	Algorithms []JWTAlgorithm `json:"algorithms,omitempty"`
 
-	// jwksURL is where the issuer's keys are, an https URL. Absent: see the other sources of keys.
+	// jwksURL is the https URL of the issuer's JSON Web Key Set. Absent: see the other sources of keys.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -147,52 +147,53 @@ type JWTIssuer struct {
 	// +optional
 	JWKSConfigMapRef *ConfigMapKeyReference `json:"jwksConfigMapRef,omitempty"`
 
-	// kubernetes verifies tokens of ServiceAccounts by asking the Kubernetes API. Absent: see the other sources of keys.
+	// kubernetes verifies tokens of ServiceAccounts with the Kubernetes API. Absent: see the other sources of keys.
 	// +optional
 	Kubernetes *KubernetesIssuer `json:"kubernetes,omitempty"`
 
-	// ownSessions verifies tokens that the deployment signs itself for the sessions of its end users; their issuer is
-	// `https://` and the first of frontendHosts. Absent: see the other sources of keys.
+	// ownSessions verifies the session tokens that the deployment signs for its end users. Their issuer is `https://` and
+	// the first of frontendHosts. Absent: see the other sources of keys.
 	// +optional
 	OwnSessions *OwnSessionsIssuer `json:"ownSessions,omitempty"`
 
-	// oauthApp verifies tokens that an OAuthApp of this deployment gave to clients by ClientCredentials; issuer and keys are its own, and the
-	// audiences are among its resources. Absent: see the other sources of keys.
+	// oauthApp verifies tokens that an OAuthApp of this deployment issued to clients by ClientCredentials. Issuer and keys
+	// are the app's, and the audiences must be in its resources. Absent: see the other sources of keys.
 	// +optional
 	OAuthApp *OAuthAppIssuer `json:"oauthApp,omitempty"`
 
-	// maxLifetimeSeconds is the longest time between a token's issue (its iat, else now) and its exp. Absent: 86400, a
-	// day; not bounded with kubernetes, whose API bounds its tokens itself.
+	// maxLifetimeSeconds is the maximum time between a token's iat (or now, if it has none) and its exp, 60 to 31536000
+	// seconds. Absent: 86400 (a day), or unbounded with kubernetes, whose API bounds its tokens itself.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=31536000
 	MaxLifetimeSeconds *int32 `json:"maxLifetimeSeconds,omitempty"`
 
-	// permissionsClaim names the claim that lists the token's permissions: a list, or words split by blanks. Absent: see
-	// permissionsExpression; with oauthApp and without either: `permissions`, the client's machinePermissions.
+	// permissionsClaim names the claim with the token's permissions: a list, or words separated by blanks. Absent: see
+	// permissionsExpression; with oauthApp and without both fields, the claim `permissions` with the client's
+	// machinePermissions.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
 	PermissionsClaim *string `json:"permissionsClaim,omitempty"`
 
-	// permissionsExpression is a CEL expression over `claims`, the token's payload, that yields the list of its
-	// permissions. It has no join, replace and split, and grants nothing where a string in the token has more than
-	// 4096 bytes. Absent: see permissionsClaim.
+	// permissionsExpression is a CEL expression over `claims`, the token's payload, that returns the list of its
+	// permissions. The functions join, replace and split are not available. The expression grants nothing if a string in
+	// the token has more than 4096 bytes. Absent: see permissionsClaim.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	PermissionsExpression *string `json:"permissionsExpression,omitempty"`
 }
 
-// PermissionCatalog lists the permissions that roles and scopes of a deployment may name.
+// PermissionCatalog lists the permissions that roles and scopes of a deployment may use.
 type PermissionCatalog struct {
-	// organization are the permissions held in organizations. Absent: none.
+	// organization lists the permissions of organization roles. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=500
 	Organization []CatalogPermission `json:"organization,omitempty"`
 
-	// workspace are the permissions held in workspaces. Absent: none.
+	// workspace lists the permissions of workspace roles. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=500
@@ -214,68 +215,72 @@ type IdentityDeploymentSpec struct {
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
-	// mode reports whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
-	// may claim localhost and *.localhost, write messages to the log, and send them over http. Absent: Production.
+	// mode selects whether the deployment serves real users. `Production`: for real users. `Staging`: for tests; the
+	// deployment may claim localhost and *.localhost, write messages to the log, and send them over http. Absent:
+	// Production.
 	// +optional
 	Mode *DeploymentMode `json:"mode,omitempty"`
 
-	// frontendHosts are the host names whose requests belong to this deployment, each unique in the install. Absent:
-	// the deployment serves no end users.
+	// frontendHosts are the host names of this deployment, each unique in the install. The host of a request selects the
+	// deployment. Absent: the deployment serves no end users.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	FrontendHosts []Hostname `json:"frontendHosts,omitempty"`
 
-	// allowedOrigins are the origins, beside the deployment's own hosts, whose pages may call the end-user API with
-	// credentials. Absent: none.
+	// allowedOrigins are further origins whose pages may call the end-user API with credentials, in addition to the
+	// deployment's own hosts. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	AllowedOrigins []Origin `json:"allowedOrigins,omitempty"`
 
-	// session says how long end users stay signed in. Absent: each of its fields has its own meaning when absent.
+	// session configures how long end users stay signed in. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	Session *SessionSettings `json:"session,omitempty"`
 
-	// signIn says how end users sign in. Absent: each of its fields has its own meaning when absent.
+	// signIn configures how end users sign in. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	SignIn *SignInSettings `json:"signIn,omitempty"`
 
-	// email says how mail to end users is sent. Absent: none is sent, and what begins with a mail, such as signing up, is
-	// not to be had.
+	// email configures how mail to end users is sent. Absent: no mail is sent, and operations that need mail, such as
+	// sign-up, are not available.
 	// +optional
 	Email *EmailSettings `json:"email,omitempty"`
 
-	// sms says how text messages to end users are sent. Absent: none are sent, and phone numbers cannot be verified.
+	// sms configures how text messages to end users are sent. Absent: no texts are sent, and phone numbers cannot be
+	// verified.
 	// +optional
 	SMS *SMSSettings `json:"sms,omitempty"`
 
-	// pages are about what end users see in a browser. Absent: each of its fields has its own meaning when absent.
+	// pages configures the pages that end users see in a browser. Absent: each of its fields has its own meaning when
+	// absent.
 	// +optional
 	Pages *PagesSettings `json:"pages,omitempty"`
 
-	// analytics says what analytics keeps of sign-ins and sign-ups. Absent: each of its fields has its own meaning when absent.
+	// analytics configures the personal data that analytics keeps about sign-ins and sign-ups. Absent: each of its fields
+	// has its own meaning when absent.
 	// +optional
 	Analytics *AnalyticsSettings `json:"analytics,omitempty"`
 
-	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none, also of keys that manage the deployment over HTTP,
-	// and of people who call with a session token. Absent: they are not limited.
+	// defaultRateLimitSchemeRef names the scheme of apps and keys without their own scheme, of keys that manage the
+	// deployment over HTTP, and of users with a session token. Absent: they are not limited.
 	// +optional
 	DefaultRateLimitSchemeRef *RateLimitSchemeReference `json:"defaultRateLimitSchemeRef,omitempty"`
 
-	// management rules what the management API may do with this deployment's resources. Absent: each of its fields
-	// has its own meaning when absent.
+	// management controls what the management API may do with this deployment's resources. Absent: each of its fields has
+	// its own meaning when absent.
 	// +optional
 	Management *ManagementPolicy `json:"management,omitempty"`
 
-	// jwtIssuers are those whose tokens the management API accepts beside API keys. Absent: none.
+	// jwtIssuers are the issuers whose tokens the management API accepts, in addition to API keys. Absent: none.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	JWTIssuers []JWTIssuer `json:"jwtIssuers,omitempty"`
 
-	// permissionCatalog lists the permissions that roles and scopes of the deployment may name. Absent: none.
+	// permissionCatalog lists the permissions that roles and scopes of the deployment may use. Absent: none.
 	// +optional
 	PermissionCatalog *PermissionCatalog `json:"permissionCatalog,omitempty"`
 }
@@ -285,18 +290,18 @@ type IdentityDeploymentStatus struct {
 	CommonStatus `json:",inline"`
 }
 
-// IdentityDeployment is a tenant: the "deployment" of the HTTP interface. Apps, keys, schemes and people belong to
-// exactly one, in the same namespace.
+// IdentityDeployment is a tenant: the "deployment" of the HTTP interface. Apps, keys, schemes and users belong to
+// exactly one deployment; resources are in its namespace.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=idep,categories=cardea
 // +kubebuilder:printcolumn:name="ID",type=string,JSONPath=`.status.id`,description="The deployment_id of the HTTP interface"
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,description="Production when empty"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of an IdentityDeployment has at most 63 characters: choose a shorter one"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type IdentityDeployment struct {
 	metav1.TypeMeta `json:",inline"`
@@ -304,7 +309,7 @@ type IdentityDeployment struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec declares the deployment. Absent: everything has its meaning when absent.
+	// spec declares the deployment. Absent: every field has its meaning when absent.
 	// +optional
 	Spec IdentityDeploymentSpec `json:"spec,omitzero"`
 

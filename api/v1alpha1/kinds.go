@@ -20,8 +20,8 @@ const (
 	KindAIAgent            = "AIAgent"
 )
 
-// Kinds is the one table of the kinds of this package, what is referred to before what refers to it. Scheme, mapper, operator,
-// rights and test lists are made from it; what is written by hand elsewhere is held against it by a test.
+// Kinds is the only table of the kinds of this package. A kind comes before the kinds that refer to it. Scheme, mapper,
+// operator, rights and test lists are derived from it; tests compare hand-written lists with it.
 var Kinds = []KindInfo{
 	{KindIdentityDeployment, "identitydeployments", empty[IdentityDeployment], emptyList[IdentityDeploymentList]},
 	{KindRateLimitScheme, "ratelimitschemes", empty[RateLimitScheme], emptyList[RateLimitSchemeList]},
@@ -36,7 +36,7 @@ var Kinds = []KindInfo{
 	{KindAIAgent, "aiagents", empty[AIAgent], emptyList[AIAgentList]},
 }
 
-// KindInfo is what programs need to know of a kind.
+// KindInfo describes a kind.
 // +kubebuilder:object:generate=false
 type KindInfo struct {
 	// Kind is the kind's name.

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RoleLevel says what a role is held in.
+// RoleLevel selects whether a role is for organizations or workspaces.
 // +kubebuilder:validation:Enum=Organization;Workspace
 type RoleLevel string
 
@@ -31,27 +31,26 @@ type MembershipRoleReference struct {
 	Name string `json:"name"`
 }
 
-// MembershipRoleSpec declares a role members can hold.
+// MembershipRoleSpec declares a role for members.
 type MembershipRoleSpec struct {
 	CommonSpec `json:",inline"`
 
-	// deploymentRef names the IdentityDeployment this role belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this role belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
 
-	// level says what the role is held in. `Organization`: members of an organization. `Workspace`: members of a
+	// level selects which members can have the role. `Organization`: members of an organization. `Workspace`: members of a
 	// workspace. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="level is immutable: create another role of the other level"
 	Level RoleLevel `json:"level"`
 
-	// displayName is the role's name for people. Absent: the resource's name.
+	// displayName is the role's name for users. Absent: the resource's name.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
-	// permissions are what members with the role may do, each a name in the deployment's catalog of the level. Absent:
-	// none.
+	// permissions of members with the role, each a name in the deployment's catalog of the level. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
@@ -63,16 +62,16 @@ type MembershipRoleStatus struct {
 	CommonStatus `json:",inline"`
 }
 
-// MembershipRole is a role that members of organizations or workspaces can hold.
+// MembershipRole is a role that members of organizations or workspaces can have.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=mrole,categories=cardea
-// +kubebuilder:printcolumn:name="Level",type=string,JSONPath=`.spec.level`,description="What the role is held in"
-// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Level",type=string,JSONPath=`.spec.level`,description="Organization or Workspace"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment to which it belongs"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type MembershipRole struct {
 	metav1.TypeMeta `json:",inline"`

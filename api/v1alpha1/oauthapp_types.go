@@ -20,28 +20,29 @@ type OAuthAppReference struct {
 // +kubebuilder:validation:Pattern=`^https?://[!-~]+$`
 type URL string
 
-// ResourceURI names a protected resource that tokens are for (RFC 8707): an absolute URL without fragment, https, or in Staging deployments
-// http on this machine; or `cardea:<namespace>:<name>`, the management API of a deployment that accepts the app in its jwtIssuers.
+// ResourceURI identifies a protected resource (RFC 8707): an absolute https URL without fragment (in Staging
+// deployments also http on this machine), or `cardea:<namespace>:<name>`, the management API of a deployment that
+// accepts the app in its jwtIssuers.
 // +kubebuilder:validation:MinLength=9
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:Pattern=`^(https?://[!"$-~]+|cardea:[a-z0-9-]+:[a-z0-9.-]+)$`
-// +kubebuilder:validation:XValidation:rule="!self.startsWith('http:') || self.matches('^http://(127[.]0[.]0[.]1|\\\\[::1\\\\]|localhost)([:/?].*)?$')",message="http is for 127.0.0.1, [::1] and localhost alone: use https"
+// +kubebuilder:validation:XValidation:rule="!self.startsWith('http:') || self.matches('^http://(127[.]0[.]0[.]1|\\\\[::1\\\\]|localhost)([:/?].*)?$')",message="http is only for 127.0.0.1, [::1] and localhost: use https"
 type ResourceURI string
 
 // OAuthAppSpec declares an OAuth app.
 type OAuthAppSpec struct {
 	CommonSpec `json:",inline"`
 
-	// deploymentRef names the IdentityDeployment this app belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this app belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
 
-	// slug addresses the app over HTTP, unique in the deployment. Immutable.
+	// slug identifies the app in HTTP paths, unique in the deployment. Immutable.
 	// +required
 	Slug Slug `json:"slug"`
 
-	// displayName is the app's name for people. Absent: the slug.
+	// displayName is the app's name for users. Absent: the slug.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
@@ -49,12 +50,12 @@ type OAuthAppSpec struct {
 	// +optional
 	Description *Description `json:"description,omitempty"`
 
-	// logoURL is where the app's logo is. Absent: none.
+	// logoURL is the URL of the app's logo. Absent: none.
 	// +optional
 	LogoURL *URL `json:"logoURL,omitempty"`
 
-	// fqdn is the host name that the app issues tokens under, unique in the install and no frontend host: its issuer is `https://` and this
-	// name. Absent: the issuer is `https://`, the deployment's first frontend host, `/oauth/` and the slug.
+	// fqdn is the app's own host name, unique in the install and not a frontend host. The issuer is then `https://` and
+	// this name. Absent: the issuer is `https://`, the deployment's first frontend host, `/oauth/` and the slug.
 	// +optional
 	FQDN *Hostname `json:"fqdn,omitempty"`
 
@@ -62,17 +63,17 @@ type OAuthAppSpec struct {
 	// +optional
 	AllowDynamicClientRegistration *bool `json:"allowDynamicClientRegistration,omitempty"`
 
-	// resources are the protected resources that the app issues tokens for, beside the app itself. Absent: none.
+	// resources are the protected resources for which the app issues tokens, in addition to the app itself. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	Resources []ResourceURI `json:"resources,omitempty"`
 
-	// idTokenSigningAlg signs ID tokens of clients that name no other, `ES256` or `RS256`. Absent: ES256.
+	// idTokenSigningAlg signs ID tokens of clients without their own algorithm, `ES256` or `RS256`. Absent: ES256.
 	// +optional
 	IDTokenSigningAlg *TokenSigningAlg `json:"idTokenSigningAlg,omitempty"`
 
-	// active reports whether the app is in use. Absent: true.
+	// active lets the app be used. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 }
@@ -81,24 +82,24 @@ type OAuthAppSpec struct {
 type OAuthAppStatus struct {
 	CommonStatus `json:",inline"`
 
-	// issuer is what the app's tokens name as their issuer, and where its metadata is. Absent: the deployment has no frontend hosts and the
-	// app no fqdn.
+	// issuer is the issuer of the app's tokens, and the base URL of its metadata. Absent: the deployment has no frontend
+	// hosts and the app has no fqdn.
 	// +optional
 	// +kubebuilder:validation:MaxLength=400
 	Issuer string `json:"issuer,omitempty"`
 }
 
-// OAuthApp is an OAuth app, an authorization server of its own; its scopes are OAuthScopes, its clients OAuthClients.
+// OAuthApp is an OAuth app, a separate authorization server. Its scopes are OAuthScopes, and its clients OAuthClients.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=oapp,categories=cardea
 // +kubebuilder:printcolumn:name="Slug",type=string,JSONPath=`.spec.slug`,description="The app's slug over HTTP"
 // +kubebuilder:printcolumn:name="Issuer",type=string,JSONPath=`.status.issuer`,priority=1,description="What its tokens name as their issuer"
-// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment to which it belongs"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type OAuthApp struct {
 	metav1.TypeMeta `json:",inline"`

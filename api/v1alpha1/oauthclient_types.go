@@ -4,15 +4,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Keys of the Secret that carries a client's credentials, where the template names no others.
+// Keys of the Secret with a client's credentials, unless the template names others.
 const (
 	// SecretKeyClientID holds the client's id.
 	SecretKeyClientID = "client-id"
-	// SecretKeyClientSecret holds the client's secret; `previous-client-secret` the one before, while it is accepted.
+	// SecretKeyClientSecret holds the client's secret. `previous-client-secret` holds the previous one while it is
+	// accepted.
 	SecretKeyClientSecret = "client-secret"
 )
 
-// GrantType is a way to a token (RFC 6749, RFC 8628).
+// GrantType is an OAuth grant type (RFC 6749, RFC 8628).
 // +kubebuilder:validation:Enum=AuthorizationCode;RefreshToken;ClientCredentials;DeviceCode
 type GrantType string
 
@@ -24,7 +25,7 @@ const (
 	GrantTypeDeviceCode        GrantType = "DeviceCode"
 )
 
-// ClientAuthentication is how a client proves who it is.
+// ClientAuthentication is how a client authenticates.
 // +kubebuilder:validation:Enum=ClientSecretBasic;ClientSecretPost;PrivateKeyJWT;None
 type ClientAuthentication string
 
@@ -36,17 +37,17 @@ const (
 	ClientAuthenticationNone          ClientAuthentication = "None"
 )
 
-// Consent reports whether people are asked before a client gets a token of theirs.
+// Consent selects whether users are asked before a client gets a token for them.
 // +kubebuilder:validation:Enum=Required;Skip
 type Consent string
 
-// Whether people are asked.
+// The consent modes.
 const (
 	ConsentRequired Consent = "Required"
 	ConsentSkip     Consent = "Skip"
 )
 
-// AccessTokenFormat is what an access token is to those who see it.
+// AccessTokenFormat is the format of access tokens.
 // +kubebuilder:validation:Enum=JWT;Opaque
 type AccessTokenFormat string
 
@@ -60,37 +61,40 @@ const (
 // +kubebuilder:validation:Enum=ES256;RS256
 type TokenSigningAlg string
 
-// RedirectURI is where browsers are sent after an authorization: an https URL, an http URL of this machine (`127.0.0.1`, `[::1]`,
-// `localhost`, whose port may vary), or one of a scheme that an app owns, for public clients. No fragment, no wildcard.
+// RedirectURI is an address to which browsers are redirected after an authorization: an https URL, an http URL of the
+// user's machine (`127.0.0.1`, `[::1]`, `localhost`, any port), or, for public clients, a URL with an app's own scheme.
+// It has no fragment and no wildcard.
 // +kubebuilder:validation:MinLength=5
 // +kubebuilder:validation:MaxLength=2048
 // +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9+.-]*:[!"$-)+-~]+$`
-// +kubebuilder:validation:XValidation:rule="!self.startsWith('http:') || self.matches('^http://(127[.]0[.]0[.]1|\\\\[::1\\\\]|localhost)([:/?].*)?$')",message="http is for 127.0.0.1, [::1] and localhost alone: use https"
+// +kubebuilder:validation:XValidation:rule="!self.startsWith('http:') || self.matches('^http://(127[.]0[.]0[.]1|\\\\[::1\\\\]|localhost)([:/?].*)?$')",message="http is only for 127.0.0.1, [::1] and localhost: use https"
 type RedirectURI string
 
-// AccessTokenSettings say what access tokens of a client are.
+// AccessTokenSettings configure the access tokens of a client.
 type AccessTokenSettings struct {
-	// format is `JWT` (RFC 9068), which others verify by the app's keys, or `Opaque`, which only introspection tells anything. Absent: JWT.
+	// format is `JWT` (RFC 9068), which APIs verify with the app's keys, or `Opaque`, which only introspection can read.
+	// Absent: JWT.
 	// +optional
 	Format *AccessTokenFormat `json:"format,omitempty"`
 
-	// lifetimeSeconds is how long an access token lives, 60 to 86400. Absent: 600.
+	// lifetimeSeconds is how long an access token is valid, 60 to 86400 seconds. Absent: 600.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=86400
 	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
 }
 
-// RefreshTokenSettings say how long a client may get new tokens without the person.
+// RefreshTokenSettings configure how long a client may get new tokens without the user.
 // +kubebuilder:validation:XValidation:rule="(has(self.idleSeconds) ? self.idleSeconds : 604800) <= (has(self.lifetimeSeconds) ? self.lifetimeSeconds : 2592000)",message="idleSeconds (absent: 604800) must be at most lifetimeSeconds (absent: 2592000)"
 type RefreshTokenSettings struct {
-	// lifetimeSeconds is how long refreshing goes on from the authorization, 600 to 31536000. Absent: 2592000, 30 days.
+	// lifetimeSeconds is how long a client may refresh after the authorization, 600 to 31536000 seconds. Absent: 2592000
+	// (30 days).
 	// +optional
 	// +kubebuilder:validation:Minimum=600
 	// +kubebuilder:validation:Maximum=31536000
 	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
 
-	// idleSeconds is how long a refresh token that is not used is kept, 600 to 31536000. Absent: 604800, 7 days.
+	// idleSeconds is how long an unused refresh token is valid, 600 to 31536000 seconds. Absent: 604800 (7 days).
 	// +optional
 	// +kubebuilder:validation:Minimum=600
 	// +kubebuilder:validation:Maximum=31536000
@@ -107,8 +111,8 @@ type ClientSecretKeys struct {
 	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
 	ClientID *string `json:"clientID,omitempty"`
 
-	// clientSecret is the key that holds the secret, at most 100 characters; the one before is under `previous-` and this name. Absent:
-	// client-secret.
+	// clientSecret is the key that holds the secret, at most 100 characters. The previous secret is under `previous-` and
+	// this name. Absent: client-secret.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
@@ -149,52 +153,54 @@ type ExistingClientSecretReference struct {
 type ScopeName string
 
 // OAuthClientSpec declares a client of an OAuth app.
-// +kubebuilder:validation:XValidation:rule="(has(self.authentication) && self.authentication in ['PrivateKeyJWT', 'None']) ? !has(self.secretTemplate) && !has(self.existingSecretRef) : has(self.secretTemplate) != has(self.existingSecretRef)",message="a client that authenticates by a secret has exactly one of secretTemplate (the operator generates it) and existingSecretRef (you bring it); one with authentication PrivateKeyJWT or None has neither"
+// +kubebuilder:validation:XValidation:rule="(has(self.authentication) && self.authentication in ['PrivateKeyJWT', 'None']) ? !has(self.secretTemplate) && !has(self.existingSecretRef) : has(self.secretTemplate) != has(self.existingSecretRef)",message="a client that authenticates by a secret has exactly one of secretTemplate (the operator generates the secret) and existingSecretRef (you provide it); a client with authentication PrivateKeyJWT or None has neither"
 // +kubebuilder:validation:XValidation:rule="(has(self.authentication) && self.authentication == 'PrivateKeyJWT') ? has(self.jwksURL) != has(self.jwksConfigMapRef) : !has(self.jwksURL) && !has(self.jwksConfigMapRef)",message="exactly one of jwksURL and jwksConfigMapRef is set with authentication PrivateKeyJWT, and neither without",fieldPath=".jwksURL"
-// +kubebuilder:validation:XValidation:rule="!has(self.rotation) || has(self.secretTemplate)",message="rotation needs secretTemplate: rotate a secret you brought by writing a new one to its Secret",fieldPath=".rotation"
-// +kubebuilder:validation:XValidation:rule="!(has(self.authentication) && self.authentication == 'None') || !has(self.grantTypes) || !self.grantTypes.exists(g, g == 'ClientCredentials')",message="a client without authentication cannot use ClientCredentials: everybody could",fieldPath=".grantTypes"
+// +kubebuilder:validation:XValidation:rule="!has(self.rotation) || has(self.secretTemplate)",message="rotation needs secretTemplate: to rotate a secret that you provide, write a new one to its Secret",fieldPath=".rotation"
+// +kubebuilder:validation:XValidation:rule="!(has(self.authentication) && self.authentication == 'None') || !has(self.grantTypes) || !self.grantTypes.exists(g, g == 'ClientCredentials')",message="a client without authentication cannot use ClientCredentials, because every program could: set authentication or remove the grant type",fieldPath=".grantTypes"
 // +kubebuilder:validation:XValidation:rule="!has(self.grantTypes) || !self.grantTypes.exists(g, g == 'RefreshToken') || self.grantTypes.exists(g, g in ['AuthorizationCode', 'DeviceCode'])",message="RefreshToken needs AuthorizationCode or DeviceCode, whose tokens are refreshed",fieldPath=".grantTypes"
-// +kubebuilder:validation:XValidation:rule="(has(self.grantTypes) && !self.grantTypes.exists(g, g == 'AuthorizationCode')) || (has(self.redirectURIs) && self.redirectURIs.size() > 0)",message="AuthorizationCode (the grant type where none is declared) needs redirectURIs",fieldPath=".redirectURIs"
-// +kubebuilder:validation:XValidation:rule="!has(self.machinePermissions) || (has(self.grantTypes) && self.grantTypes.exists(g, g == 'ClientCredentials'))",message="machinePermissions are those of tokens by ClientCredentials: add it to grantTypes",fieldPath=".machinePermissions"
-// +kubebuilder:validation:XValidation:rule="!(has(self.consent) && self.consent == 'Skip') || !(has(self.authentication) && self.authentication == 'None') || (has(self.redirectURIs) && self.redirectURIs.exists(u, u.startsWith('https://')))",message="a client without authentication needs an https redirect URI to skip the consent: any local program could pass as it",fieldPath=".consent"
+// +kubebuilder:validation:XValidation:rule="(has(self.grantTypes) && !self.grantTypes.exists(g, g == 'AuthorizationCode')) || (has(self.redirectURIs) && self.redirectURIs.size() > 0)",message="AuthorizationCode (the default grant type) needs redirectURIs",fieldPath=".redirectURIs"
+// +kubebuilder:validation:XValidation:rule="!has(self.machinePermissions) || (has(self.grantTypes) && self.grantTypes.exists(g, g == 'ClientCredentials'))",message="machinePermissions are only for ClientCredentials: add it to grantTypes",fieldPath=".machinePermissions"
+// +kubebuilder:validation:XValidation:rule="!(has(self.consent) && self.consent == 'Skip') || !(has(self.authentication) && self.authentication == 'None') || (has(self.redirectURIs) && self.redirectURIs.exists(u, u.startsWith('https://')))",message="a client without authentication needs an https redirect URI to skip the consent, because any local program could pass as it",fieldPath=".consent"
 type OAuthClientSpec struct {
 	CommonSpec `json:",inline"`
 
-	// oauthAppRef names the OAuthApp this client is one of. Immutable.
+	// oauthAppRef names the OAuthApp to which this client belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="oauthAppRef is immutable: create another OAuthClient for the other app"
 	OAuthAppRef OAuthAppReference `json:"oauthAppRef"`
 
-	// displayName is the client's name for people, who see it when they are asked for their consent. Absent: the resource's name.
+	// displayName is the client's name for users, shown when they are asked for consent. Absent: the resource's name.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
-	// redirectURIs are where browsers may be sent after an authorization, compared character by character but for the port of this
-	// machine. Absent: none.
+	// redirectURIs are the addresses to which browsers may be redirected after an authorization. They are compared
+	// character by character, except for the port of addresses on the user's machine. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	RedirectURIs []RedirectURI `json:"redirectURIs,omitempty"`
 
-	// postLogoutRedirectURIs are where browsers may be sent after a sign-out that the client asked for. Absent: none.
+	// postLogoutRedirectURIs are the addresses to which browsers may be redirected after a sign-out that the client
+	// requested. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	PostLogoutRedirectURIs []RedirectURI `json:"postLogoutRedirectURIs,omitempty"`
 
-	// grantTypes are the ways the client gets tokens. Absent: AuthorizationCode.
+	// grantTypes are the grant types that the client may use. Absent: AuthorizationCode.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=4
 	GrantTypes []GrantType `json:"grantTypes,omitempty"`
 
-	// authentication is how the client proves who it is. `ClientSecretBasic`, `ClientSecretPost`: by a secret, which it may present either
-	// way; `PrivateKeyJWT`: by a token that it signs (RFC 7523); `None`: not at all, a public client. Absent: ClientSecretBasic.
+	// authentication is how the client authenticates. `ClientSecretBasic`, `ClientSecretPost`: with a secret, which it may
+	// send either way. `PrivateKeyJWT`: with a token that it signs (RFC 7523). `None`: a public client, which does not
+	// authenticate. Absent: ClientSecretBasic.
 	// +optional
 	Authentication *ClientAuthentication `json:"authentication,omitempty"`
 
-	// jwksURL is where the keys are by which the client signs, an https URL. Absent: see jwksConfigMapRef.
+	// jwksURL is the https URL of the client's JSON Web Key Set. Absent: see jwksConfigMapRef.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -205,33 +211,33 @@ type OAuthClientSpec struct {
 	// +optional
 	JWKSConfigMapRef *ConfigMapKeyReference `json:"jwksConfigMapRef,omitempty"`
 
-	// scopes are the most the client may ask for. Absent: all of the app that are not archived.
+	// scopes are the scopes that the client may request. Absent: all scopes of the app that are not archived.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	Scopes []ScopeName `json:"scopes,omitempty"`
 
-	// resources are those of the app that the client may ask tokens for. Absent: all.
+	// resources are the resources of the app for which the client may request tokens. Absent: all.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	Resources []ResourceURI `json:"resources,omitempty"`
 
-	// consent is `Required`, or `Skip` for clients of your own, whose users are not asked, but once where the client asks for
-	// `offline_access`, which outlives the sign-in. Absent: Required.
+	// consent selects whether users are asked. `Required`: users are asked. `Skip`, for your own clients: users are not
+	// asked, except once for `offline_access`, which outlives the sign-in. Absent: Required.
 	// +optional
 	Consent *Consent `json:"consent,omitempty"`
 
-	// accessToken says what access tokens are. Absent: each of its fields has its own meaning when absent.
+	// accessToken configures access tokens. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	AccessToken *AccessTokenSettings `json:"accessToken,omitempty"`
 
-	// refreshToken says how long refreshing goes on. Absent: each of its fields has its own meaning when absent.
+	// refreshToken configures how long the client may refresh. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	RefreshToken *RefreshTokenSettings `json:"refreshToken,omitempty"`
 
-	// machinePermissions are the claim `permissions` of tokens by ClientCredentials: built-in names such as `users:read`, or names of the
-	// deployment's catalog. Absent: none.
+	// machinePermissions are the claim `permissions` of tokens by ClientCredentials: built-in names such as `users:read`,
+	// or names of the deployment's catalog. Absent: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
@@ -241,18 +247,20 @@ type OAuthClientSpec struct {
 	// +optional
 	IDTokenSigningAlg *TokenSigningAlg `json:"idTokenSigningAlg,omitempty"`
 
-	// userinfoSigningAlg signs what the userinfo endpoint answers. Absent: it answers plain JSON.
+	// userinfoSigningAlg signs the responses of the userinfo endpoint. Absent: the responses are plain JSON.
 	// +optional
 	UserinfoSigningAlg *TokenSigningAlg `json:"userinfoSigningAlg,omitempty"`
 
-	// backchannelLogoutURI is told, by a POST of a logout token, when a session that the client knows ends. Absent: nobody is.
+	// backchannelLogoutURI gets a POST with a logout token when a session of the client ends. Absent: the client is not
+	// notified.
 	// +optional
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https://[!"$-~]+$`
 	BackchannelLogoutURI *string `json:"backchannelLogoutURI,omitempty"`
 
-	// allowedOrigins are the origins whose pages may call the token endpoint. Absent: those of a public client's https redirect URIs.
+	// allowedOrigins are the origins whose pages may call the token endpoint. Absent: those of a public client's https
+	// redirect URIs.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -262,35 +270,36 @@ type OAuthClientSpec struct {
 	// +optional
 	RequirePAR *bool `json:"requirePAR,omitempty"`
 
-	// rateLimitSchemeRef names the scheme that limits the client's tokens in the decision API. Absent: the deployment's default.
+	// rateLimitSchemeRef names the scheme that limits the client's tokens in the decision API. Absent: the deployment's
+	// default.
 	// +optional
 	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
 
-	// logoURL is the client's logo, shown at the consent. Absent: none.
+	// logoURL is the URL of the client's logo, shown on the consent page. Absent: none.
 	// +optional
 	LogoURL *URL `json:"logoURL,omitempty"`
 
-	// clientURI is a page about the client. Absent: none.
+	// clientURI is the URL of a page about the client. Absent: none.
 	// +optional
 	ClientURI *URL `json:"clientURI,omitempty"`
-	// policyURI is the client's privacy policy. Absent: none.
+	// policyURI is the URL of the client's privacy policy. Absent: none.
 	// +optional
 	PolicyURI *URL `json:"policyURI,omitempty"`
-	// tosURI is the client's terms of service. Absent: none.
+	// tosURI is the URL of the client's terms of service. Absent: none.
 	// +optional
 	TOSURI *URL `json:"tosURI,omitempty"`
 
-	// active reports whether the client is in use. Absent: true.
+	// active lets the client be used. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 
-	// secretTemplate lets the operator generate the client's secret into a Secret it creates, beside the client's id. Absent: see
-	// existingSecretRef.
+	// secretTemplate lets the operator generate the client's secret. It creates a Secret with the secret and the client's
+	// id. Absent: see existingSecretRef.
 	// +optional
 	SecretTemplate *ClientSecretTemplate `json:"secretTemplate,omitempty"`
 
-	// existingSecretRef adopts a secret you bring, 32 to 512 visible ASCII characters. The operator waits for a missing Secret and never
-	// changes it. Absent: see secretTemplate.
+	// existingSecretRef adopts a secret that you provide, 32 to 512 visible ASCII characters. The operator waits for a
+	// missing Secret and never changes it. Absent: see secretTemplate.
 	// +optional
 	ExistingSecretRef *ExistingClientSecretReference `json:"existingSecretRef,omitempty"`
 
@@ -303,7 +312,7 @@ type OAuthClientSpec struct {
 type OAuthClientStatus struct {
 	CommonStatus `json:",inline"`
 
-	// clientID is what the client is called in the protocol: the number it is served under.
+	// clientID is the client_id of the protocol: the resource's id.
 	// +optional
 	// +kubebuilder:validation:MaxLength=19
 	ClientID string `json:"clientID,omitempty"`
@@ -322,17 +331,17 @@ type OAuthClientStatus struct {
 	NextRotationAt *metav1.Time `json:"nextRotationAt,omitempty"`
 }
 
-// OAuthClient is a program that gets tokens of an OAuth app.
+// OAuthClient is a program that gets tokens from an OAuth app.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=oclient,categories=cardea
-// +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.oauthAppRef.name`,description="The OAuthApp it is a client of"
-// +kubebuilder:printcolumn:name="Client ID",type=string,JSONPath=`.status.clientID`,description="What it is called in the protocol"
+// +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.oauthAppRef.name`,description="The OAuthApp to which it belongs"
+// +kubebuilder:printcolumn:name="Client ID",type=string,JSONPath=`.status.clientID`,description="The client_id of the protocol"
 // +kubebuilder:printcolumn:name="Secret",type=string,JSONPath=`.status.secretName`,description="The Secret that holds its secret"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type OAuthClient struct {
 	metav1.TypeMeta `json:",inline"`

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ScopeCategory says whose data a scope is about.
+// ScopeCategory is the kind of data that a scope covers.
 // +kubebuilder:validation:Enum=personal;organization;workspace
 type ScopeCategory string
 
@@ -18,12 +18,12 @@ const (
 )
 
 // OAuthScopeSpec declares a scope of an OAuth app.
-// +kubebuilder:validation:XValidation:rule="!has(self.organizationPermission) || (has(self.category) && self.category == 'organization')",message="organizationPermission goes with category organization only: set that category or remove the permission",fieldPath=".organizationPermission"
-// +kubebuilder:validation:XValidation:rule="!has(self.workspacePermission) || (has(self.category) && self.category == 'workspace')",message="workspacePermission goes with category workspace only: set that category or remove the permission",fieldPath=".workspacePermission"
+// +kubebuilder:validation:XValidation:rule="!has(self.organizationPermission) || (has(self.category) && self.category == 'organization')",message="organizationPermission is only for category organization: set that category or remove the permission",fieldPath=".organizationPermission"
+// +kubebuilder:validation:XValidation:rule="!has(self.workspacePermission) || (has(self.category) && self.category == 'workspace')",message="workspacePermission is only for category workspace: set that category or remove the permission",fieldPath=".workspacePermission"
 type OAuthScopeSpec struct {
 	CommonSpec `json:",inline"`
 
-	// oauthAppRef names the OAuthApp this scope belongs to. Immutable.
+	// oauthAppRef names the OAuthApp to which this scope belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="oauthAppRef is immutable: create another scope for the other app"
 	OAuthAppRef OAuthAppReference `json:"oauthAppRef"`
@@ -37,7 +37,7 @@ type OAuthScopeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="scope is immutable: create another resource with the new scope"
 	Scope string `json:"scope"`
 
-	// displayName is the scope's name for people. Absent: the scope.
+	// displayName is the scope's name for users. Absent: the scope.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
@@ -45,22 +45,22 @@ type OAuthScopeSpec struct {
 	// +optional
 	Description *Description `json:"description,omitempty"`
 
-	// archived says that the scope is no longer offered; it is still listed. Absent: false.
+	// archived stops offering the scope; it is still listed. Absent: false.
 	// +optional
 	Archived *bool `json:"archived,omitempty"`
 
-	// category says whose data the scope is about. `personal`: the user's own. `organization`: an organization's.
-	// `workspace`: a workspace's. Absent: none of them.
+	// category is the kind of data that the scope covers. `personal`: the user's own data. `organization`: an
+	// organization's data. `workspace`: a workspace's data. Absent: none of these.
 	// +optional
 	Category *ScopeCategory `json:"category,omitempty"`
 
-	// organizationPermission is what the user needs in the organization to grant the scope, a name in the deployment's
-	// organization catalog; only with category organization. Absent: nothing.
+	// organizationPermission is the permission that a user needs in the organization to grant the scope: a name in the
+	// deployment's organization catalog. Only with category organization. Absent: no permission is needed.
 	// +optional
 	OrganizationPermission *CatalogPermission `json:"organizationPermission,omitempty"`
 
-	// workspacePermission is what the user needs in the workspace to grant the scope, a name in the deployment's
-	// workspace catalog; only with category workspace. Absent: nothing.
+	// workspacePermission is the permission that a user needs in the workspace to grant the scope: a name in the
+	// deployment's workspace catalog. Only with category workspace. Absent: no permission is needed.
 	// +optional
 	WorkspacePermission *CatalogPermission `json:"workspacePermission,omitempty"`
 }
@@ -75,11 +75,11 @@ type OAuthScopeStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=oscope,categories=cardea
 // +kubebuilder:printcolumn:name="Scope",type=string,JSONPath=`.spec.scope`,description="The scope's value"
-// +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.oauthAppRef.name`,description="The OAuthApp it belongs to"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="App",type=string,JSONPath=`.spec.oauthAppRef.name`,description="The OAuthApp to which it belongs"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type OAuthScope struct {
 	metav1.TypeMeta `json:",inline"`

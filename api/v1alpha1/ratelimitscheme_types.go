@@ -27,7 +27,7 @@ const (
 	RateLimitUnitCalendarMonth RateLimitUnit = "calendar_month"
 )
 
-// RateLimitMode says whose requests a rule counts together.
+// RateLimitMode selects which requests a rule counts together.
 // +kubebuilder:validation:Enum=per_app;per_key;per_ip;per_key_and_ip;per_app_and_ip
 type RateLimitMode string
 
@@ -36,7 +36,7 @@ const (
 	RateLimitModePerApp RateLimitMode = "per_app"
 	// RateLimitModePerKey counts each key.
 	RateLimitModePerKey RateLimitMode = "per_key"
-	// RateLimitModePerIP counts each client address; IPv6 per /64.
+	// RateLimitModePerIP counts each client address, and each IPv6 /64.
 	RateLimitModePerIP RateLimitMode = "per_ip"
 	// RateLimitModePerKeyAndIP counts each address of each key.
 	RateLimitModePerKeyAndIP RateLimitMode = "per_key_and_ip"
@@ -44,14 +44,14 @@ const (
 	RateLimitModePerAppAndIP RateLimitMode = "per_app_and_ip"
 )
 
-// EndpointPattern selects requests: `*` (all), an exact path (`/v1/things`) or a prefix (`/v1/*`), each optionally after
-// a method and one blank (`POST /v1/*`). At most 256 characters.
+// EndpointPattern selects requests: `*` (all), an exact path (`/v1/things`) or a prefix (`/v1/*`), each optionally
+// after a method and one blank (`POST /v1/*`). At most 256 characters.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=256
 // +kubebuilder:validation:Pattern=`^((GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) )?(\*|/([!-"$-)+-.0->@-~]+/)*([!-"$-)+-.0->@-~]+|\*)?)$`
 type EndpointPattern string
 
-// RateLimitRule allows so many requests in a window of time.
+// RateLimitRule allows a number of requests in a window of time.
 // +kubebuilder:validation:XValidation:rule="self.unit != 'second' || self.duration <= 1800",message="duration in seconds is 1 to 1800: use unit minute for longer windows",fieldPath=".duration"
 // +kubebuilder:validation:XValidation:rule="self.unit != 'minute' || self.duration <= 1440",message="duration in minutes is 1 to 1440: use unit hour for longer windows",fieldPath=".duration"
 // +kubebuilder:validation:XValidation:rule="self.unit != 'hour' || self.duration <= 720",message="duration in hours is 1 to 720: use unit month for longer windows",fieldPath=".duration"
@@ -71,28 +71,27 @@ type RateLimitRule struct {
 	// +kubebuilder:validation:Maximum=60000
 	Duration int32 `json:"duration"`
 
-	// maxRequests is how many requests the window admits, 1 to 2147483647; no interval of the window's length ever
-	// admits more.
+	// maxRequests is how many requests the window admits, 1 to 2147483647. No interval of the window's length admits more.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	MaxRequests int32 `json:"maxRequests"`
 
-	// mode says whose requests are counted together. `per_app`: all keys of an app. `per_key`: each key. `per_ip`: each
-	// client address (IPv6 per /64). `per_key_and_ip`: each address of each key. `per_app_and_ip`: each address of
-	// each app. Absent: per_key.
+	// mode selects which requests are counted together. `per_app`: all keys of an app. `per_key`: each key. `per_ip`: each
+	// client address (IPv6 per /64). `per_key_and_ip`: each address of each key. `per_app_and_ip`: each address of each
+	// app. Absent: per_key.
 	// +optional
 	Mode *RateLimitMode `json:"mode,omitempty"`
 
-	// endpoints are the patterns of the requests the rule applies to: `*`, an exact path or a prefix ending in /*, each
-	// optionally after a method. Absent: all (`*`). At most 100 a rule and 512 a scheme.
+	// endpoints are patterns of the requests to which the rule applies: `*`, an exact path or a prefix ending in /*, each
+	// optionally after a method. A rule has at most 100, and a scheme 512. Absent: all (`*`).
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	Endpoints []EndpointPattern `json:"endpoints,omitempty"`
 
-	// priority orders evaluation and reporting, lower first; every matching rule must allow. Absent: 0.
+	// priority orders evaluation and reporting, lower first. Every matching rule must allow the request. Absent: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=-2147483648
 	// +kubebuilder:validation:Maximum=2147483647
@@ -103,16 +102,16 @@ type RateLimitRule struct {
 type RateLimitSchemeSpec struct {
 	CommonSpec `json:",inline"`
 
-	// deploymentRef names the IdentityDeployment this scheme belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this scheme belongs. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
 
-	// slug addresses the scheme over HTTP, unique in the deployment. Immutable.
+	// slug identifies the scheme in HTTP paths, unique in the deployment. Immutable.
 	// +required
 	Slug Slug `json:"slug"`
 
-	// displayName is the scheme's name for people. Absent: the slug.
+	// displayName is the scheme's name for users. Absent: the slug.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
@@ -120,7 +119,7 @@ type RateLimitSchemeSpec struct {
 	// +optional
 	Description *Description `json:"description,omitempty"`
 
-	// rules are the scheme's limits, 1 to 64; every rule that matches a request must allow it. The list is owned and
+	// rules are the scheme's limits, 1 to 64. Every rule that matches a request must allow it. The list is owned and
 	// replaced as a whole.
 	// +required
 	// +listType=atomic
@@ -141,11 +140,11 @@ type RateLimitSchemeStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=rls,categories=cardea
 // +kubebuilder:printcolumn:name="Slug",type=string,JSONPath=`.spec.slug`,description="The scheme's slug over HTTP"
-// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment it belongs to"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is in force"
+// +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentRef.name`,description="The IdentityDeployment to which it belongs"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: put the old value back",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
 // +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
 type RateLimitScheme struct {
 	metav1.TypeMeta `json:",inline"`

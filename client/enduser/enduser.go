@@ -1,5 +1,5 @@
-// Package enduser is the client of Cardea's end-user API, for applications that are no browser: its methods and types are generated from the
-// document that the backend listener serves at /end-user/openapi.json.
+// Package enduser is the client of Cardea's end-user API, for applications that are no browser: its methods and types
+// are generated from the document that the backend listener serves at /end-user/openapi.json.
 package enduser
 
 import (
@@ -10,12 +10,12 @@ import (
 	"github.com/cardea-iam/cardea/client/internal/transport"
 )
 
-// Client calls the end-user API as one browser: it keeps the session's cookie. Its requests are made one after the other, as
-// those of a page are.
+// Client calls the end-user API as one browser: it keeps the session's cookie. Its requests are made one after the
+// other, as those of a page are.
 type Client struct{ transport *transport.Transport }
 
-// New returns a client of a deployment at one of its hosts, such as https://app.example.com, with nobody signed in. With an http.Client of your
-// own that has a cookie jar the session is in that jar. An answer that refuses is a [client.Error] with a Code.
+// New returns a client of a deployment at one of its hosts, such as https://app.example.com, without a signed-in user.
+// If your own http.Client has a cookie jar, the session is in that jar. A refusal is a [client.Error] with a Code.
 func New(base string, options ...client.Option) (*Client, error) {
 	config := transport.Config{}
 	for _, option := range options {

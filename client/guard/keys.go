@@ -40,10 +40,11 @@ type KeysOptions struct {
 	Timeout time.Duration
 	// WhenAway says what happens while Cardea does not answer; absent: Refuse.
 	WhenAway Away
-	// ClientAddress finds the client's address, by which Cardea limits and which a key may be bound to. Absent: the connection's. With a proxy in
-	// front use Behind.
+	// ClientAddress finds the client's address, by which Cardea limits and which a key may be bound to. Absent: the
+	// connection's. With a proxy in front use Behind.
 	ClientAddress func(*http.Request) netip.Addr
-	// Resource finds the path that rules are matched with. Absent: the path as the client sent it, whatever was stripped since.
+	// Resource finds the path that rules are matched with. Absent: the path as the client sent it, whatever was stripped
+	// since.
 	Resource func(*http.Request) string
 	// HTTPClient asks; nil: one that keeps connections. Redirects are not followed.
 	HTTPClient *http.Client
@@ -102,7 +103,8 @@ func NewKeys(options KeysOptions) (*Keys, error) {
 	return &Keys{options, decisions}, nil
 }
 
-// newHTTPClient keeps as many connections as a busy service has requests under way: a new one for each would cost more than the decision.
+// newHTTPClient keeps as many connections as a busy service has requests under way: a new one for each would cost more
+// than the decision.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256
@@ -117,15 +119,15 @@ func sentPath(r *http.Request) string {
 	return r.URL.EscapedPath() // a request that came from no connection
 }
 
-// Require returns middleware that lets a request through if its key has all of the permissions and room in its limits. Without permissions any good key
-// will do. It panics over more than 64 permissions, of which Cardea takes no more.
+// Require returns middleware that lets a request through if its key has all of the permissions and room in its limits.
+// Without permissions any good key will do. It panics over more than 64 permissions, of which Cardea takes no more.
 func (k *Keys) Require(permissions ...string) func(http.Handler) http.Handler {
 	if len(permissions) > maxPermissions {
 		panic(fmt.Sprintf("guard: %d permissions are required: at most %d can be", len(permissions), maxPermissions))
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			who, header, refusal := k.judge(r, permissions)
+			who, header, refusal := k.decide(r, permissions)
 			for name, values := range header {
 				w.Header()[name] = values
 			}
@@ -138,9 +140,9 @@ func (k *Keys) Require(permissions ...string) func(http.Handler) http.Handler {
 	}
 }
 
-// judge asks about a request. If it returns neither identity nor refusal, the request is admitted without an
-// identity.
-func (k *Keys) judge(r *http.Request, permissions []string) (*Identity, http.Header, *Refusal) {
+// decide requests the decision for a request. If it returns neither identity nor refusal, the request is admitted
+// without an identity.
+func (k *Keys) decide(r *http.Request, permissions []string) (*Identity, http.Header, *Refusal) {
 	key := bearer(r.Header, true)
 	if key == "" {
 		return nil, nil, unauthorized(challengeNone)

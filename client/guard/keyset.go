@@ -21,17 +21,17 @@ const (
 	retryWithout = time.Second
 )
 
-// keySet holds an issuer's keys. Keys that are held are found without waiting: neither a slow issuer nor a token with an unknown key's id holds up
-// other tokens.
+// keySet holds an issuer's keys. Keys that are held are found without waiting: neither a slow issuer nor a token with
+// an unknown key's id holds up other tokens.
 type keySet struct {
 	url  string
 	http *http.Client
-	// refreshEvery is how old keys get before they are fetched again beside; between is the least time between two fetches, and keepFor how long the
-	// last keys are good while fetches fail.
+	// refreshEvery is how old keys get before they are fetched again beside; between is the least time between two
+	// fetches, and keepFor how long the last keys are good while fetches fail.
 	refreshEvery, between, keepFor, fetchWithin time.Duration
 	clock                                       func() time.Time
-	// told is called with the result of each fetch.
-	told func(error)
+	// onFetch is called with the result of each fetch.
+	onFetch func(error)
 
 	mu    sync.Mutex // held for moments only
 	keys  *jose.JSONWebKeySet
@@ -110,7 +110,7 @@ func (s *keySet) fetch(begun time.Time, done chan struct{}) {
 	}
 	s.mu.Unlock()
 	close(done)
-	s.told(err)
+	s.onFetch(err)
 }
 
 func (s *keySet) get(ctx context.Context) (*jose.JSONWebKeySet, error) {

@@ -99,7 +99,7 @@ func newTokens(options TokensOptions, access bool, keysPath string) (*Tokens, er
 	}
 	t.keys = &keySet{
 		url: options.KeysURL, http: options.HTTPClient, refreshEvery: options.RefreshEvery, between: options.FetchBetween, keepFor: options.KeepFor,
-		fetchWithin: fetchWithin, clock: options.Clock, told: options.OnKeys,
+		fetchWithin: fetchWithin, clock: options.Clock, onFetch: options.OnKeys,
 	}
 	return t, nil
 }

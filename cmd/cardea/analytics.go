@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// errDiffers: sealed days were found that differ from their events, and were named already.
-var errDiffers = errors.New("some sealed days differ from their events: keep the store as it is, and a backup of it, and report it")
+// errDiffers: rolled-up days differ from their events, and were already listed.
+var errDiffers = errors.New("some rolled-up days differ from their events: keep the store and a backup of it unchanged, and report it")
 
 func analyticsCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "analytics", Short: "Look after what analytics counts", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "analytics", Short: "Verify the counts of analytics", Args: cobra.NoArgs}
 	cmd.AddCommand(verifyCommand())
 	return cmd
 }
@@ -26,10 +26,10 @@ func verifyCommand() *cobra.Command {
 	var from string
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Count sealed days anew from their events, and name those that differ",
-		Long: "Verify asks the backend API, as the key in CARDEA_API_KEY or --api-key-file may (analytics:read), to compare each sealed day of the key's deployment with " +
-			"its events. A day that differs is named on standard output.\n\n" +
-			"It ends with 0, with 1 if any day differs, and with 2 if it could not run.",
+		Short: "Count rolled-up days again from their events, and list days that differ",
+		Long: "Verify lets the backend API compare each rolled-up day of the key's deployment with its events. The key is in CARDEA_API_KEY or --api-key-file, and needs " +
+			"analytics:read. Days that differ are listed on standard output.\n\n" +
+			"The exit code is 0, 1 if any day differs, and 2 if it could not run.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := o.open("analytics:read")
@@ -49,17 +49,17 @@ func verifyCommand() *cobra.Command {
 	}
 	endsWithTwo(cmd)
 	o.addTo(cmd)
-	cmd.Flags().StringVar(&from, "from", "", "the first day to look at, such as 2026-05-10; absent: the first there is")
+	cmd.Flags().StringVar(&from, "from", "", "the first day to verify, such as 2026-05-10; absent: the first day of the deployment")
 	return cmd
 }
 
-// verifier asks for the verification of sealed days, page by page.
+// verifier requests the verification of rolled-up days, page by page.
 type verifier struct {
 	*backend
 	out io.Writer
 }
 
-// verification is a page of the answer.
+// verification is a page of the response.
 type verification struct {
 	Data []struct {
 		Day    string
@@ -69,7 +69,7 @@ type verification struct {
 	Next *string
 }
 
-// run names the days that differ, and returns how many there are.
+// run lists the days that differ, and returns their number.
 func (v *verifier) run(ctx context.Context, from string) (differs int, err error) {
 	days := 0
 	for next := &from; next != nil; {
@@ -85,11 +85,11 @@ func (v *verifier) run(ctx context.Context, from string) (differs int, err error
 			}
 		}
 		if page.Next != nil && *page.Next == *next {
-			return differs, errors.New("the backend API does not get on: it asks for the same day again")
+			return differs, errors.New("the backend API makes no progress: it returns the same day again")
 		}
 		next = page.Next
 	}
-	_, err = fmt.Fprintf(v.out, "%d sealed days verified, %d differ\n", days, differs)
+	_, err = fmt.Fprintf(v.out, "%d rolled-up days verified, %d differ\n", days, differs)
 	return differs, err
 }
 

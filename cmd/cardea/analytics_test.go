@@ -40,14 +40,14 @@ func TestVerifyNamesTheDaysThatDiffer(t *testing.T) {
 		"":           `{"data":[{"day":"2026-05-10","events":3,"fault":null},{"day":"2026-05-11","events":4,"fault":"its log is damaged"}],"next":"2026-05-12"}`,
 		"2026-05-12": `{"data":[{"day":"2026-05-13","events":0,"fault":null}],"next":null}`,
 	}))
-	if exitCode(err) != 1 || out != "2026-05-11: its log is damaged\n3 sealed days verified, 1 differ\n" {
+	if exitCode(err) != 1 || out != "2026-05-11: its log is damaged\n3 rolled-up days verified, 1 differ\n" {
 		t.Errorf("%q, %v", out, err)
 	}
 }
 
 func TestVerifyEndsWithZeroWhereNothingDiffers(t *testing.T) {
 	out, err := runVerify(t, pages(map[string]string{"2026-05-12": `{"data":[],"next":null}`}), "--from", "2026-05-12")
-	if err != nil || out != "0 sealed days verified, 0 differ\n" {
+	if err != nil || out != "0 rolled-up days verified, 0 differ\n" {
 		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// auditSettled is how old a record is before it is exported: what was decided at a time is written by then, so that nothing comes
-	// between two records that an export passed. The backend API applies the same by its own clock.
-	auditSettled = time.Minute
-	// auditPage is how many records are asked for at once.
+	// minAuditAge is the minimum age of an exported record. Records are written by then, so no later record comes between
+	// two exported ones. The backend API applies the same bound by its own clock.
+	minAuditAge = time.Minute
+	// auditPage is how many records one request returns.
 	auditPage = "100"
 )
 
 func auditCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "audit", Short: "Read what the audit has", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "audit", Short: "Read audit records", Args: cobra.NoArgs}
 	cmd.AddCommand(auditExportCommand())
 	return cmd
 }
@@ -43,13 +43,13 @@ func auditExportCommand() *cobra.Command {
 	var o auditExport
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write audit records as JSON Lines, the oldest first",
-		Long: "Export asks the backend API, as the key in CARDEA_API_KEY or --api-key-file may (audit:read), for the audit of the key's deployment, and writes a record a line, " +
-			"the oldest first, to standard output or, with --file, to the end of a file.\n\n" +
-			"A file is gone on with: records that it has are not written again, and a line that an export did not finish is written anew. Give it the same filters each time. " +
-			"Records of the last minute are left for the next time, for older ones may yet come. A --since within that minute exports nothing yet: to a file, which the next export " +
-			"with the same --since goes on with, that is no fault; to standard output, where nobody would come back for those records, it is refused.\n\n" +
-			"It ends with 0, and with 2 if it could not run to its end; what was written until then is whole.",
+		Short: "Write audit records as JSON Lines, oldest first",
+		Long: "Export reads the audit of the key's deployment from the backend API, and writes one record a line, " +
+			"oldest first, to standard output or, with --file, to the end of a file. The key is in CARDEA_API_KEY or --api-key-file, and needs audit:read.\n\n" +
+			"An export continues a file: existing records are not written again, and an incomplete last line is replaced. Use the same filters each time. " +
+			"Records of the last minute are left for the next export, because older records can still be added. A --since within that minute exports nothing yet. " +
+			"With --file that is not an error, because the next export with the same --since continues; without --file it is refused.\n\n" +
+			"The exit code is 0, and 2 if it could not complete; the records that were written are complete.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), time.Now()); err != nil {
@@ -61,30 +61,30 @@ func auditExportCommand() *cobra.Command {
 	endsWithTwo(cmd)
 	o.addTo(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&o.file, "file", "", "file that records are appended to; absent: standard output")
-	flags.StringVar(&o.since, "since", "", "only what was done at this time or later, such as 2026-05-10T12:00:00Z")
-	flags.StringVar(&o.until, "until", "", "only what was done before this time; absent or later: a minute ago")
-	flags.StringVar(&o.actor, "actor", "", "only what this actor did, such as key:ck_4fzd9q")
-	flags.StringVar(&o.action, "action", "", "only this action, such as user.deleted")
-	flags.StringVar(&o.object, "object", "", "only what was done to this object, such as user:92637214")
-	flags.StringVar(&o.keyID, "key-id", "", "only what this API key did and what was done to it, by its public id, as decisions name it, or its id")
+	flags.StringVar(&o.file, "file", "", "file to which records are appended; absent: standard output")
+	flags.StringVar(&o.since, "since", "", "only records at or after this time, such as 2026-05-10T12:00:00Z")
+	flags.StringVar(&o.until, "until", "", "only records before this time; absent or later: a minute ago")
+	flags.StringVar(&o.actor, "actor", "", "only records of this actor, such as key:ck_4fzd9q")
+	flags.StringVar(&o.action, "action", "", "only records of this action, such as user.deleted")
+	flags.StringVar(&o.object, "object", "", "only records of this object, such as user:92637214")
+	flags.StringVar(&o.keyID, "key-id", "", "only records of or about this API key, by its public id, as in decisions, or its id")
 	return cmd
 }
 
-// run exports what there is until now.
+// run exports all records until now.
 func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now time.Time) (err error) {
 	api, err := o.open("audit:read")
 	if err != nil {
 		return err
 	}
-	settled := now.Add(-auditSettled).UTC()
-	early := o.since != "" && !before(o.since, settled)
-	if o.until == "" || !before(o.until, settled) {
-		o.until = settled.Format(time.RFC3339Nano)
+	newest := now.Add(-minAuditAge).UTC()
+	early := o.since != "" && !before(o.since, newest)
+	if o.until == "" || !before(o.until, newest) {
+		o.until = newest.Format(time.RFC3339Nano)
 	}
 	if early && o.file == "" {
-		return fmt.Errorf("--since %s is less than a minute ago or still to come, and records of the last minute are not exported yet, for older ones may yet come: "+
-			"give an earlier --since, or --file with the same --since each time, which leaves none out", o.since)
+		return fmt.Errorf("--since %s is less than a minute ago or in the future, and records of the last minute are not exported yet, because older records can still be added: "+
+			"use an earlier --since, or --file with the same --since each time, which omits none", o.since)
 	}
 	out, last := stdout, auditPlace{}
 	if o.file != "" {
@@ -96,7 +96,7 @@ func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now t
 		out, last = file, file.last
 	}
 	if early {
-		_, err = fmt.Fprintf(problems, "0 records exported: --since %s is less than a minute ago or still to come; the file goes on with the next export\n", o.since)
+		_, err = fmt.Fprintf(problems, "0 records exported: --since %s is less than a minute ago or in the future; the next export continues the file\n", o.since)
 		return err
 	}
 	written, err := o.export(ctx, api, out, last)
@@ -107,13 +107,14 @@ func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now t
 	return err
 }
 
-// before reports whether a flag's time is before another. A text that is no time passes, because the backend API refuses it by the flag's name.
+// before reports whether a flag's time is before another. An invalid time passes, because the backend API refuses it
+// with the flag's name.
 func before(flag string, other time.Time) bool {
 	at, err := time.Parse(time.RFC3339Nano, flag)
 	return err != nil || at.Before(other)
 }
 
-// export writes the records that come after a place.
+// export writes the records after a place.
 func (o *auditExport) export(ctx context.Context, api *backend, out io.Writer, last auditPlace) (written int, err error) {
 	query := url.Values{"order": {"asc"}, "limit": {auditPage}, "until": {o.until}}
 	for name, value := range map[string]string{"since": o.since, "actor": o.actor, "action": o.action, "object": o.object, "key_id": o.keyID} {
@@ -144,14 +145,15 @@ func (o *auditExport) export(ctx context.Context, api *backend, out io.Writer, l
 		case next == nil:
 			return written, nil
 		case *next == query.Get("cursor") || len(page.Data) == 0:
-			return written, errors.New("the backend API does not get on: it asks for the same page again")
+			return written, errors.New("the backend API makes no progress: it returns the same page again")
 		default:
 			query.Set("cursor", *next)
 		}
 	}
 }
 
-// auditPageOf is a page of the answer. Records are written as they came, so that those of a newer server lose nothing.
+// auditPageOf is a page of the response. Records are written unchanged, so that records of a newer server lose no
+// members.
 type auditPageOf struct {
 	Data       []json.RawMessage
 	NextCursor *string `json:"next_cursor"`
@@ -167,7 +169,7 @@ func auditRecords(ctx context.Context, api *backend, query url.Values) (page aud
 	}
 	for _, record := range page.Data {
 		if _, err := placeOf(record); err != nil {
-			return page, fmt.Errorf("the backend API answers with what is no audit record: %s", text.Printable(err.Error()))
+			return page, fmt.Errorf("the backend API returned an invalid audit record: %s", text.Printable(err.Error()))
 		}
 	}
 	return page, nil

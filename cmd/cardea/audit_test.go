@@ -143,7 +143,7 @@ func TestAnExportSparesWhatIsNoExport(t *testing.T) {
 			}
 			api := &auditOf{records: records(5)}
 			_, _, err := runExport(t, api, "--file", file)
-			if got, _ := os.ReadFile(file); exitCode(err) != 2 || !strings.Contains(err.Error(), "name another file") || string(got) != content || len(api.asked) > 0 {
+			if got, _ := os.ReadFile(file); exitCode(err) != 2 || !strings.Contains(err.Error(), "use another file") || string(got) != content || len(api.asked) > 0 {
 				t.Errorf("%v after %d requests; is the file as it was: %t", err, len(api.asked), string(got) == content)
 			}
 		})
@@ -156,7 +156,7 @@ func TestTwoExportsToOneFileAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := runExport(t, &auditOf{}, "--file", file); exitCode(err) != 2 || !strings.Contains(err.Error(), "another export writes it") {
+	if _, _, err := runExport(t, &auditOf{}, "--file", file); exitCode(err) != 2 || !strings.Contains(err.Error(), "another export writes this file") {
 		t.Errorf("%v", err)
 	}
 	if err := other.Close(); err != nil {
@@ -202,7 +202,7 @@ func TestASinceWithinTheLastMinuteExportsNothingYet(t *testing.T) {
 		left               string
 	}{
 		"standard output":                    {since: late, refused: "--since " + late + " is less than a minute ago"},
-		"to come":                            {since: "2026-05-11T00:00:00Z", refused: "still to come"},
+		"to come":                            {since: "2026-05-11T00:00:00Z", refused: "in the future"},
 		"a new file":                         {since: late, file: "new", says: "0 records exported: --since " + late},
 		"a file with records":                {since: late, file: joined(records(2)), says: "0 records exported: ", left: joined(records(2))},
 		"a file that was not finished":       {since: late, file: joined(records(1)) + record(1)[:30], says: "0 records exported: ", left: joined(records(1))},

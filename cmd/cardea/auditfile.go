@@ -13,24 +13,25 @@ import (
 	"time"
 )
 
-// recordBegins is how each record begins: nothing else at a file's end is taken for an unfinished one, and cut away.
+// recordBegins is the start of each record. Only an incomplete line with this start is cut off at the end of a file.
 const recordBegins = `{"id":"`
 
-// maxAuditLine is the longest line of an export that is read again, in bytes: a record's texts have a few hundred each.
+// maxAuditLine is the longest line of an export that is read again, in bytes. The texts of a record have a few hundred
+// bytes each.
 const maxAuditLine = 1 << 20
 
-// auditPlace is where a record stands in the audit: records of one time are in the order of their ids.
+// auditPlace is the position of a record in the audit: records of the same time are ordered by id.
 type auditPlace struct {
 	At time.Time
 	ID int64
 }
 
-// cursor is the place as GET /audit takes it.
+// cursor returns the place as a cursor of GET /audit.
 func (p auditPlace) cursor() string {
 	return strconv.FormatInt(p.At.UnixMicro(), 10) + "-" + strconv.FormatInt(p.ID, 10)
 }
 
-// placeOf reads the place of a record.
+// placeOf returns the place of a record.
 func placeOf(line []byte) (auditPlace, error) {
 	var record struct {
 		ID string
@@ -49,11 +50,12 @@ func placeOf(line []byte) (auditPlace, error) {
 // auditFile is a file of JSON Lines that one process at a time appends to.
 type auditFile struct {
 	*os.File
-	// last is the place of its last record, zero of an empty file.
+	// last is the place of its last record, zero for an empty file.
 	last auditPlace
 }
 
-// openAuditFile opens a file, or makes it, to go on after its last whole line. What follows that is of an export that did not end.
+// openAuditFile opens or creates a file, to append after its last complete line. An incomplete line after it is from an
+// interrupted export, and is cut off.
 func openAuditFile(name string) (file *auditFile, err error) {
 	opened, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -66,7 +68,7 @@ func openAuditFile(name string) (file *auditFile, err error) {
 	}()
 	switch err := syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, fmt.Errorf("%s: another export writes it: wait until it ended, or name another file", name)
+		return nil, fmt.Errorf("%s: another export writes this file: wait until it has ended, or use another file", name)
 	case err != nil:
 		return nil, fmt.Errorf("%s: lock it: %w", name, err)
 	}
@@ -81,7 +83,7 @@ func openAuditFile(name string) (file *auditFile, err error) {
 	file = &auditFile{File: opened}
 	if len(line) > 0 {
 		if file.last, err = placeOf(line); err != nil {
-			return nil, fmt.Errorf("%s: its last line is no audit record, so that there is nothing to go on from: name another file", name)
+			return nil, fmt.Errorf("%s: its last line is not an audit record, so the export cannot continue: use another file", name)
 		}
 	}
 	if err := opened.Truncate(end); err != nil {
@@ -91,10 +93,10 @@ func openAuditFile(name string) (file *auditFile, err error) {
 	return file, err
 }
 
-// Close waits until what was written is on the disk.
+// Close waits until all writes are on the disk.
 func (f *auditFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
 
-// lastLine returns the last whole line of a file, nil if it has none, and where that line ends.
+// lastLine returns the last complete line of a file, nil if it has none, and the offset of its end.
 func lastLine(file io.ReaderAt, size int64) (line []byte, end int64, err error) {
 	begin := max(0, size-2*maxAuditLine)
 	tail := make([]byte, size-begin)
@@ -105,7 +107,7 @@ func lastLine(file io.ReaderAt, size int64) (line []byte, end int64, err error) 
 	before := bytes.LastIndexByte(tail[:max(last, 0)], '\n')
 	unfinished := string(tail[last+1:])
 	if !strings.HasPrefix(unfinished, recordBegins) && !strings.HasPrefix(recordBegins, unfinished) || begin > 0 && before < 0 {
-		return nil, 0, errors.New("it does not end as an export does: name another file")
+		return nil, 0, errors.New("it does not end like an export: use another file")
 	}
 	if last < 0 {
 		return nil, 0, nil

@@ -20,21 +20,22 @@ import (
 const (
 	// requestTimeout bounds one request to the backend API.
 	requestTimeout = time.Minute
-	// requestTries bounds how often a request is sent that was not answered, or with "later".
+	// requestTries is how often a request is sent if it gets no response, or a temporary error.
 	requestTries = 8
-	// maxAnswer is the longest answer that is read, in bytes.
+	// maxAnswer is the longest response that is read, in bytes.
 	maxAnswer = 64 << 20
 )
 
-// backendOptions are the flags of a command that speaks to the backend API.
+// backendOptions are the flags of a command that calls the backend API.
 type backendOptions struct{ baseURL, keyFile string }
 
 func (o *backendOptions) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.baseURL, "base-url", "", "where the backend API is, such as https://api.example.com")
+	cmd.Flags().StringVar(&o.baseURL, "base-url", "", "URL of the backend API, such as https://api.example.com")
 	cmd.Flags().StringVar(&o.keyFile, "api-key-file", "", "file with the API key; absent: CARDEA_API_KEY")
 }
 
-// open returns the backend API. The key is no flag, for others see those of a process; needs tells what it has to be one with.
+// open returns the backend API. The key is not a flag, because other users can see the flags of a process. needs
+// describes the key's permissions, for the error.
 func (o *backendOptions) open(needs string) (*backend, error) {
 	key := os.Getenv("CARDEA_API_KEY")
 	if o.keyFile != "" {
@@ -48,19 +49,19 @@ func (o *backendOptions) open(needs string) (*backend, error) {
 		return nil, errors.New("CARDEA_API_KEY or --api-key-file is required: a key with " + needs)
 	}
 	if o.baseURL == "" {
-		return nil, errors.New("--base-url or CARDEA_BASE_URL is required: where the backend API is, such as https://api.example.com")
+		return nil, errors.New("--base-url or CARDEA_BASE_URL is required: the URL of the backend API, such as https://api.example.com")
 	}
 	return &backend{baseURL: strings.TrimSuffix(o.baseURL, "/"), key: key, client: newBackendClient(), retryAfter: time.Second}, nil
 }
 
-// errRedirect refuses to follow a redirect: it would take the key, and what is imported, to another server.
-var errRedirect = errors.New("the server answers with a redirect, which is not followed: give the backend API's own address as --base-url")
+// errRedirect refuses a redirect, which would send the key and the imported data to another server.
+var errRedirect = errors.New("the server responded with a redirect, which is not followed: set --base-url to the backend API's own address")
 
 func newBackendClient() *http.Client {
 	return &http.Client{Timeout: requestTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect }}
 }
 
-// backend is the backend API as a credential sees it.
+// backend is the backend API with a credential.
 type backend struct {
 	baseURL, key string
 	client       *http.Client
@@ -68,7 +69,7 @@ type backend struct {
 	retryAfter time.Duration
 }
 
-// retried does a request again while it is not answered, or answered with "later".
+// retried repeats a request while it gets no response, or a temporary error.
 func (b *backend) retried(ctx context.Context, do func() (status int, err error)) error {
 	wait := b.retryAfter
 	for try := 1; ; try++ {
@@ -86,7 +87,7 @@ func (b *backend) retried(ctx context.Context, do func() (status int, err error)
 	}
 }
 
-// ask sends one request, whose body is JSON Lines if it has one, and reads its answer; the status is 0 where there was none.
+// ask sends one request and reads its response. A body is JSON Lines. The status is 0 without a response.
 func ask[T any](ctx context.Context, b *backend, method, path string, body []byte) (answer T, status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, b.baseURL+path, bytes.NewReader(body))
 	if err != nil {
@@ -108,8 +109,8 @@ func ask[T any](ctx context.Context, b *backend, method, path string, body []byt
 	}
 	if response.StatusCode != http.StatusOK {
 		var refused struct{ Message string }
-		_ = json.Unmarshal(raw, &refused) // what is no JSON has no message
-		return answer, response.StatusCode, fmt.Errorf("the backend API answers %d: %s", response.StatusCode, text.Printable(refused.Message))
+		_ = json.Unmarshal(raw, &refused) // a body that is not JSON has no message
+		return answer, response.StatusCode, fmt.Errorf("the backend API responded %d: %s", response.StatusCode, text.Printable(refused.Message))
 	}
 	err = json.Unmarshal(raw, &answer)
 	return answer, response.StatusCode, err

@@ -34,9 +34,9 @@ func backupCommand() *cobra.Command {
 	var s stored
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Write what the store holds at this moment into a new file, while it is in use",
-		Long: "Write what the store holds at this moment into a new file, while it is in use. FILE holds what people are and their password hashes: keep it as you keep the store.\n" +
-			"PostgreSQL's pg_dump has to be in PATH for a store of its.",
+		Short: "Write the contents of the store into a new file, while the store is in use",
+		Long: "Write the contents of the store at this moment into a new file, while the store is in use. FILE contains users' data and password hashes: protect it like the store.\n" +
+			"A PostgreSQL store needs pg_dump in PATH.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ring, err := s.ring()
@@ -48,7 +48,7 @@ func backupCommand() *cobra.Command {
 				return fmt.Errorf("back up: %w", err)
 			}
 			if m.MAC == "" {
-				cmd.PrintErrln("no root key was given, so the backup has no proof of origin: restore takes it with --accept-unsigned only")
+				cmd.PrintErrln("no root key was given, so the backup has no MAC: restore accepts it only with --accept-unsigned")
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: store %s (%s, schema %d)\n", args[0], m.StoreID, m.Engine, m.Schema)
 			return err
@@ -63,10 +63,10 @@ func restoreCommand() *cobra.Command {
 	var acceptUnsigned bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Write a backup into an empty store, which nobody uses",
-		Long: "Write a backup into an empty store, which nobody uses: a file that is not there yet, or a database without tables. A store that is not empty, a backup of a newer\n" +
-			"schema or of another engine, and one under other root keys are refused before anything is written. So is a backup that the root keys do not prove to be the install's own.\n" +
-			"PostgreSQL's pg_restore has to be in PATH for a store of its.",
+		Short: "Write a backup into an empty store that is not in use",
+		Long: "Write a backup into an empty store that is not in use: a new file, or a database without tables. Before anything is written, restore refuses a store that is not\n" +
+			"empty, and a backup of a newer schema, of another engine, under other root keys, or without a valid MAC under the root keys.\n" +
+			"A PostgreSQL store needs pg_restore in PATH.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ring, err := s.ring()
@@ -82,6 +82,6 @@ func restoreCommand() *cobra.Command {
 		},
 	}
 	s.register(cmd.Flags())
-	cmd.Flags().BoolVar(&acceptUnsigned, "accept-unsigned", false, "restore a backup without a MAC: of an older release, or taken without --root-key; anybody may have made or changed it")
+	cmd.Flags().BoolVar(&acceptUnsigned, "accept-unsigned", false, "restore a backup without a MAC: of an older release, or taken without --root-key; any party can have created or changed it")
 	return cmd
 }

@@ -7,15 +7,16 @@ import (
 	"runtime/metrics"
 )
 
-// heapRoom is how much a server may allocate, in bytes, before its garbage is collected. By the runtime's own rule that is as much as is in
-// use: a server with a small configuration would collect several times a second under load, and decisions would wait for it.
+// heapRoom is how much a server may allocate, in bytes, between two garbage collections. By the runtime's own rule that
+// is the heap in use: a server with a small configuration would collect several times a second under load, which delays
+// decisions.
 const heapRoom = 64 << 20
 
-// leastHeap is the least that a server has in use, in bytes: what it had before its first collection says nothing.
+// leastHeap is the minimum heap in use, in bytes, because the value before the first collection is meaningless.
 const leastHeap = 8 << 20
 
-// giveHeapRoom lets the heap grow by heapRoom, or as much as is in use if that is more, between two collections. GOMEMLIMIT holds all the
-// same, and where GOGC is set, that counts.
+// giveHeapRoom lets the heap grow by heapRoom, or by the heap in use if that is more, between two collections.
+// GOMEMLIMIT still applies, and GOGC takes precedence.
 func giveHeapRoom() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -32,12 +33,12 @@ func giveHeapRoom() {
 	})
 }
 
-// growth is how far, in percent of the bytes in use, the heap may grow until it is collected.
+// growth returns how far the heap may grow until the next collection, in percent of the bytes in use.
 func growth(inUse uint64) int {
 	return int(max(100, heapRoom*100/max(inUse, leastHeap)))
 }
 
-// collected is garbage from the beginning, so that its finalizer tells of a collection.
+// collected is garbage from the start, so that its finalizer runs at each collection.
 type collected struct{ _ *collected }
 
 // afterCollections calls do after each collection, from one goroutine.

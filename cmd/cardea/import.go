@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/imports/exports"
 )
 
-// exitError ends the process with a code of its own.
+// exitError ends the process with its own exit code.
 type exitError struct {
 	code int
 	err  error
@@ -23,7 +23,7 @@ func (e *exitError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *exitError) Unwrap() error { return e.err }
 
-// exitCode is what the process ends with after an error.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
@@ -32,7 +32,7 @@ func exitCode(err error) int {
 	return 1
 }
 
-// endsWithTwo has a command whose 1 tells what it found end with 2 also where its flags, arguments or environment keep it from running.
+// endsWithTwo lets a command exit with 2 if its flags, arguments or environment are invalid, because 1 is its result.
 func endsWithTwo(cmd *cobra.Command) {
 	two := func(err error) error {
 		if err == nil {
@@ -46,7 +46,7 @@ func endsWithTwo(cmd *cobra.Command) {
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return two(fromEnvironment(cmd, os.LookupEnv)) }
 }
 
-// errRejected: lines of a file were rejected, and told already.
+// errRejected: lines of a file were rejected, and already listed.
 var errRejected = errors.New("some lines were rejected: correct them, and import the file again")
 
 // importOptions are the flags of import.
@@ -60,12 +60,12 @@ func importCommand() *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Import files of JSON Lines over the backend API: people, organizations, sign-ins, and API keys by their hash",
-		Long: "Import sends each file to the backend API, batch by batch, as the key in CARDEA_API_KEY or --api-key-file may (users:write, organizations:write, api_keys:write, " +
-			"as the lines need). It goes on where the file's import came to; lines that were imported before change nothing. A line that is rejected is told on standard error.\n\n" +
-			"With --from the files are exports of another system, which it makes lines of; what these leave out is told on standard error. With --dry-run it judges form and " +
+		Short: "Import files of JSON Lines over the backend API: users, organizations, sign-ins, and API keys by their hash",
+		Long: "Import sends each file to the backend API, batch by batch. The key in CARDEA_API_KEY or --api-key-file needs users:write, organizations:write or api_keys:write, " +
+			"as the lines need. It continues where the file's import stopped; lines that were imported before change nothing. Rejected lines are listed on standard error.\n\n" +
+			"With --from the files are exports of another system, which it converts to lines; omissions are listed on standard error. With --dry-run it checks form and " +
 			"references, and sends nothing.\n\n" +
-			"It ends with 0, with 1 if any line was rejected, and with 2 if it could not run.",
+			"The exit code is 0, 1 if any line was rejected, and 2 if it could not run.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			rejected, err := importAll(cmd, o, files)
@@ -80,8 +80,8 @@ func importCommand() *cobra.Command {
 	}
 	endsWithTwo(cmd)
 	o.addTo(cmd)
-	cmd.Flags().StringVar(&o.from, "from", "", "the system whose exports the files are: "+strings.Join(exports.Systems(), ", ")+"; absent: the files hold lines")
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "judge form and references within the files, and send nothing")
+	cmd.Flags().StringVar(&o.from, "from", "", "system of the exports: "+strings.Join(exports.Systems(), ", ")+"; absent: the files have lines")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "check form and references within the files, and send nothing")
 	return cmd
 }
 
@@ -108,7 +108,7 @@ func importAll(cmd *cobra.Command, o importOptions, names []string) (rejected bo
 	return rejected, nil
 }
 
-// taker does with a file what the command is for, and reports whether any of its lines was rejected.
+// taker processes a file, and reports whether any of its lines was rejected.
 type taker func(ctx context.Context, file importFile) (bool, error)
 
 // sending is the taker that sends files to the backend API.

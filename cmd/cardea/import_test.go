@@ -137,7 +137,7 @@ func TestWhatOthersWroteDoesNotSteerTheTerminal(t *testing.T) {
 	root.SetArgs([]string{"import", "--dry-run", "--from", "keycloak", file})
 	err := root.ExecuteContext(t.Context())
 	f := importFile{name: "f\x1b[2J"}
-	f.tell(&problems, 1, "/a\x1b[2J", "is\u009b bad")
+	f.report(&problems, 1, "/a\x1b[2J", "is\u009b bad")
 	if exitCode(err) != 1 || strings.ContainsAny(problems.String(), "\x1b\x07\u009b") || !strings.Contains(problems.String(), "left out: a login by another provider") {
 		t.Errorf("%v: %q", err, problems.String())
 	}
@@ -150,7 +150,7 @@ func TestImportGoesOnAndEnds(t *testing.T) {
 	if out, _, err := runImport(t, b, "first\nsecond\n"); err != nil || out != "FILE: 2 imported, 0 present, 0 rejected\n" || b.got.String() != "first\nsecond\n" {
 		t.Errorf("%q, %v, %q", out, err, b.got.String())
 	}
-	if out, _, err := runImport(t, b, "first\nsecond\n"); err != nil || out != "FILE: was imported already\n" {
+	if out, _, err := runImport(t, b, "first\nsecond\n"); err != nil || out != "FILE: already imported\n" {
 		t.Errorf("again: %q, %v", out, err)
 	}
 }

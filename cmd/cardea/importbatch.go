@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// importBatch is the most that a batch holds, in bytes: what the API takes.
+	// importBatch is the maximum size of a batch that the API accepts, in bytes.
 	importBatch = 1 << 20
-	// maxImportLine is the longest line that is sent as it is, in bytes, with its end.
+	// maxImportLine is the longest line that is sent unchanged, in bytes, with its end.
 	maxImportLine = importBatch / 2
 )
 
-// standIn is sent instead of a longer line. The API rejects it with the line's number, for it is too long as well.
+// standIn is sent instead of a longer line. It is also too long, so the API rejects it with the line's number.
 var standIn = []byte(strings.Repeat("x", imports.MaxLine+1) + "\n")
 
 // errWithinLine: the import came to a byte that no batch of this command ends at.
 var errWithinLine = errors.New("is within a line, or behind the end: the file was imported by something else")
 
-// batches reads whole lines, as many at once as a batch holds. How far a file came counts the bytes that were sent: those of the stand-in,
-// where a line had one. A file always has the same, so that an interrupted import goes on in the right place.
+// batches reads whole lines, as many at once as a batch holds. How far a file came counts the bytes that were sent:
+// those of the stand-in, where a line had one. A file always has the same, so that an interrupted import goes on in the
+// right place.
 type batches struct {
 	reader *bufio.Reader
 	// line was read, and had no room in the batch before. It is overwritten by the next that is read.

@@ -24,7 +24,7 @@ type importer struct {
 	out, problems io.Writer
 }
 
-// importState is how far the import of a file came, as the API answers.
+// importState is the progress of a file's import, as the API returns it.
 type importState struct {
 	Offset                      int64
 	Imported, Present, Rejected int64
@@ -45,11 +45,11 @@ func (i *importer) file(ctx context.Context, f importFile) (importState, error) 
 	path := "/imports/" + hex.EncodeToString(sum.Sum(nil))
 	state, err := i.state(ctx, path)
 	if err == nil && state.CompletedAt != nil {
-		_, err = fmt.Fprintf(i.out, "%s: was imported already\n", f.name)
+		_, err = fmt.Fprintf(i.out, "%s: already imported\n", f.name)
 		return importState{}, err
 	}
 	for err == nil && state.CompletedAt == nil {
-		// Where another imports the same file, the way on is as far as both came.
+		// If another command imports the same file, continue after the progress of both.
 		from := state.Offset
 		if state, err = i.rest(ctx, f, path, size, state); errors.Is(err, errElsewhere) {
 			if state, err = i.state(ctx, path); err == nil && state.Offset <= from && state.CompletedAt == nil {
@@ -64,7 +64,7 @@ func (i *importer) file(ctx context.Context, f importFile) (importState, error) 
 	return state, err
 }
 
-// rest sends what is left of a file, until all is sent or somebody else sent a part of it.
+// rest sends the remainder of a file, until all is sent or another command sent a part of it.
 func (i *importer) rest(ctx context.Context, f importFile, path string, size int64, state importState) (importState, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return state, err
@@ -88,7 +88,7 @@ func (i *importer) rest(ctx context.Context, f importFile, path string, size int
 			return state, err
 		}
 		for _, rejection := range state.Rejections {
-			f.tell(i.problems, done+rejection.Line, rejection.Field, rejection.Message)
+			f.report(i.problems, done+rejection.Line, rejection.Field, rejection.Message)
 		}
 		if state.CompletedAt == nil && state.Offset != sent {
 			return state, errElsewhere
@@ -102,7 +102,7 @@ func (i *importer) rest(ctx context.Context, f importFile, path string, size int
 	return state, nil
 }
 
-// state asks how far the import of a file came.
+// state returns the progress of a file's import.
 func (i *importer) state(ctx context.Context, path string) (state importState, err error) {
 	err = i.retried(ctx, func() (int, error) {
 		var status int
@@ -115,7 +115,7 @@ func (i *importer) state(ctx context.Context, path string) (state importState, e
 	return state, err
 }
 
-// send sends a batch. One that was not answered may have been imported: how far the file came tells.
+// send sends a batch. A batch without a response may have been imported; the progress of the file shows it.
 func (i *importer) send(ctx context.Context, path, query string, batch []byte, offset int64) (state importState, err error) {
 	sent := false
 	err = i.retried(ctx, func() (int, error) {

@@ -19,11 +19,11 @@ import (
 type importFile struct {
 	name string
 	*os.File
-	// source tells where a line came from, of a file that was made of exports.
+	// source returns the origin of a line, for a file that was converted from exports.
 	source func(line int64) exports.Source
 }
 
-// at names a line for people, by its number from 1.
+// at returns the position of a line for messages, numbered from 1.
 func (f importFile) at(line int64) string {
 	if f.source != nil {
 		if source := f.source(line); source.File != "" {
@@ -33,15 +33,16 @@ func (f importFile) at(line int64) string {
 	return fmt.Sprintf("%s:%d", f.name, line)
 }
 
-// tell tells what is wrong with a line.
-func (f importFile) tell(problems io.Writer, line int64, member, reason string) {
+// report writes the fault of a line.
+func (f importFile) report(problems io.Writer, line int64, member, reason string) {
 	if member != "" {
 		member += ": "
 	}
 	_, _ = fmt.Fprintln(problems, text.Printable(fmt.Sprintf("%s: %s%s", f.at(line), member, reason)))
 }
 
-// openImports opens the files, or makes lines of them in a file of its own. done closes all, also after an error.
+// openImports opens the files, or converts them to lines in a temporary file. done closes all files, also after an
+// error.
 func openImports(cmd *cobra.Command, from string, names []string) (files []importFile, done func(), err error) {
 	done = func() {
 		for _, f := range files {
@@ -67,7 +68,8 @@ func openImports(cmd *cobra.Command, from string, names []string) (files []impor
 	return files, done, nil
 }
 
-// convertExports makes lines of exports, in a file that nobody else reads and that has no name any more.
+// convertExports converts exports to lines, in a temporary file that is already unlinked, so that no other process can
+// open it.
 func convertExports(cmd *cobra.Command, from string, files []importFile) (importFile, error) {
 	out, err := os.CreateTemp("", "cardea-import-*.jsonl")
 	if err != nil {
@@ -97,7 +99,7 @@ func convertExports(cmd *cobra.Command, from string, files []importFile) (import
 	return importFile{name: files[0].name, File: out, source: lines.Source}, err
 }
 
-// dryRun is the taker that checks lines and sends nothing. Files may refer to lines of earlier ones.
+// dryRun is the taker that checks lines and sends nothing. Lines may refer to lines of earlier files.
 func dryRun(cmd *cobra.Command) taker {
 	checker, now := imports.NewDry(), time.Now()
 	return func(ctx context.Context, file importFile) (bool, error) {
@@ -117,7 +119,7 @@ func dryRun(cmd *cobra.Command) taker {
 				}
 				rejected++
 				for _, fault := range lines[i].Faults() {
-					file.tell(cmd.ErrOrStderr(), done+lines[i].Number, fault[0], fault[1])
+					file.report(cmd.ErrOrStderr(), done+lines[i].Number, fault[0], fault[1])
 				}
 			}
 			done += int64(bytes.Count(batch, []byte{'\n'}))

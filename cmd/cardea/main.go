@@ -23,14 +23,14 @@ func main() {
 	}
 }
 
-// newRoot is the one list of commands.
+// newRoot returns the root command with all commands.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "cardea",
 		Short:         "Identity and access as Kubernetes resources",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		// Every flag can also be given as CARDEA_<NAME> in the environment; the command line wins.
+		// Every flag can also be set as CARDEA_<NAME> in the environment; the command line takes precedence.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd, os.LookupEnv) },
 	}
 	root.AddCommand(operatorCommand(), serverCommand(), standaloneCommand(), migrateCommand(), backupCommand(), restoreCommand(), importCommand(), analyticsCommand(), auditCommand(), keyCommand(), versionCommand())

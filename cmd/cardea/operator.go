@@ -23,7 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// beat is the time between two signs of life in the store.
+// beat is the time between two heartbeats in the store.
 const beat = 5 * time.Second
 
 func operatorCommand() *cobra.Command {
@@ -33,7 +33,7 @@ func operatorCommand() *cobra.Command {
 	var lease leaseOptions
 	cmd := &cobra.Command{
 		Use:   "operator",
-		Short: "Keep the runtime store equal to what is declared (leader-elected)",
+		Short: "Keep the runtime store equal to the declared resources (leader-elected)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runOperator(cmd.Context(), common, opts, rootKey, lease)
@@ -59,7 +59,7 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	}
 	if lease.namespace == "" {
 		if lease.namespace = podNamespace(); lease.namespace == "" {
-			return errors.New("--lease-namespace is missing, and this process runs in no pod: name the namespace of the leader's Lease")
+			return errors.New("--lease-namespace is missing, and this process does not run in a pod: set the namespace of the leader's Lease")
 		}
 	}
 	keyring, err := rootKey.keyring()
@@ -94,13 +94,13 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	group.Go(func() error { return controllers.Run(ctx, mgr) })
 	err = group.Wait()
 	if errors.Is(err, controllers.ErrLeaseLost) {
-		log.Info("The leader's lease was lost: this process ends, to start again as the one that stands by", "cause", err.Error())
+		log.Info("The leader's lease was lost: this process exits, to start again as the standby", "cause", err.Error())
 		return nil
 	}
 	return err
 }
 
-// newLock returns the leader's Lease with an identity we know, to be able to ask who holds it.
+// newLock returns the leader's Lease with a known identity, so that the holder can be compared with it.
 func newLock(config *rest.Config, lease leaseOptions) (*resourcelock.LeaseLock, error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -119,7 +119,7 @@ func newLock(config *rest.Config, lease leaseOptions) (*resourcelock.LeaseLock, 
 	}, nil
 }
 
-// controllerOptions are what the controllers need.
+// controllerOptions returns the options of the controllers.
 func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptions, tracer *tracing.Tracer) controllers.Options {
 	local, _ := opts.localFrontend() // validated
 	return controllers.Options{
@@ -128,7 +128,7 @@ func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptio
 	}
 }
 
-// readiness is true once the caches are filled, which also proves that the CRDs are served.
+// readiness is true once the caches are synced, which also proves that the CRDs are served.
 func readiness(ctx context.Context, mgr manager.Manager) func() error {
 	synced := make(chan struct{})
 	go func() {
@@ -141,7 +141,7 @@ func readiness(ctx context.Context, mgr manager.Manager) func() error {
 		case <-synced:
 			return nil
 		default:
-			return errors.New("the caches are not filled yet: the Kubernetes API is away or the CRDs are not installed")
+			return errors.New("the caches are not synced yet: the Kubernetes API is unavailable or the CRDs are not installed")
 		}
 	}
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
-// fromEnvironment sets every flag that was not given from CARDEA_<NAME>, dashes as underscores.
+// fromEnvironment sets every flag that is not on the command line from CARDEA_<NAME>, with dashes as underscores.
 func fromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	var faults []error
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		name := "CARDEA_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 		if value, found := lookup(name); found && !flag.Changed && value != "" {
 			if err := flag.Value.Set(value); err != nil {
-				// The value may be a secret, a store's password among them.
+				// The value may be a secret, such as a store's password.
 				faults = append(faults, fmt.Errorf("%s in the environment is not a value of --%s", name, flag.Name))
 			}
 		}
@@ -48,18 +48,18 @@ func (o *commonOptions) register(flags *pflag.FlagSet) {
 	registerStore(flags, &o.store)
 	flags.StringVar(&o.logLevel, "log-level", "info", "least severe level logged: debug, info, warn, error")
 	flags.StringVar(&o.metricsAddress, "metrics-address", ":8090", "address of /metrics, /healthz and /readyz")
-	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address of /debug/pprof/, such as 127.0.0.1:6060: profiles of this process, for whoever reaches it; absent: none")
+	flags.StringVar(&o.pprofAddress, "pprof-address", "", "address of /debug/pprof/, such as 127.0.0.1:6060: profiles of this process, for every client that reaches it; absent: none")
 }
 
 func registerStore(flags *pflag.FlagSet, to *string) {
-	flags.StringVar(to, "store", "", "runtime store: postgres://..., or sqlite:///path for standalone (give a URL with a password as CARDEA_STORE)")
+	flags.StringVar(to, "store", "", "runtime store: postgres://..., or sqlite:///path for standalone (pass a URL with a password as CARDEA_STORE)")
 }
 
-// rootKeyOptions are the flags of what seals, or opens what was sealed.
+// rootKeyOptions are the flags of commands that seal or open values.
 type rootKeyOptions struct{ files []string }
 
 func (o *rootKeyOptions) register(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&o.files, "root-key", nil, "files with root keys, 32 bytes or base64, the one that seals first; absent: deployments neither sign nor take values from Secrets")
+	flags.StringSliceVar(&o.files, "root-key", nil, "files with root keys, 32 bytes or base64; the first one seals; absent: deployments can neither sign nor read values from Secrets")
 }
 
 func (o *rootKeyOptions) keyring() (*seal.Keyring, error) {
@@ -70,7 +70,7 @@ func (o *rootKeyOptions) keyring() (*seal.Keyring, error) {
 	return keyring, nil
 }
 
-// operatorOptions are the flags of what reconciles.
+// operatorOptions are the flags of commands that reconcile.
 type operatorOptions struct {
 	resync            time.Duration
 	workers           int
@@ -80,16 +80,16 @@ type operatorOptions struct {
 }
 
 func (o *operatorOptions) register(flags *pflag.FlagSet) {
-	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "time between two looks at an unchanged resource, before jitter")
-	flags.IntVar(&o.workers, "workers", 16, "reconciles of one kind at once")
+	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "time between two reconciles of an unchanged resource, before jitter")
+	flags.IntVar(&o.workers, "workers", 16, "concurrent reconciles of one kind")
 	flags.BoolVar(&o.requireHostGrants, "require-host-grants", false,
 		"refuse frontend hosts that the namespace's annotation iam.cardea.dev/allowed-hosts does not list (needs ClusterRole cardea-operator-host-grants)")
 	flags.Int64Var(&o.limits.Documents, "max-deployment-documents", 20_000,
-		"resources of a deployment that are put into force; a namespace may have twice as many; 0: unbounded")
+		"how many resources of a deployment may be active; a namespace may have twice as many; 0: unbounded")
 	flags.Int64Var(&o.limits.Bytes, "max-deployment-bytes", 16<<20,
-		"bytes that the resources of a deployment may take in the store and, about two to three times, in each server; a namespace may have twice as many; 0: unbounded")
+		"bytes that the resources of a deployment may take in the store; each server needs two to three times as much; a namespace may have twice as much; 0: unbounded")
 	flags.StringVar(&o.frontendURL, "frontend-url", "",
-		"where browsers reach frontend hosts of Staging deployments that are this machine, such as http://localhost:8081: scheme and port of their OAuth issuers; absent: https without a port")
+		"URL of frontend hosts of Staging deployments on this machine, such as http://localhost:8081: scheme and port of their OAuth issuers; absent: https without a port")
 }
 
 func (o *operatorOptions) validate() error {
@@ -118,7 +118,7 @@ func (o *operatorOptions) localFrontend() (local translation.LocalFrontend, err 
 	return translation.LocalFrontend{Scheme: u.Scheme, Port: u.Port()}, nil
 }
 
-// serverOptions are the flags of what serves.
+// serverOptions are the flags of commands that serve.
 type serverOptions struct {
 	backendAddress  string
 	frontendAddress string
@@ -145,16 +145,16 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.decisionAddress, "decision-address", ":8082", "address of the decision API")
 	flags.StringVar(&o.envoyAddress, "envoy-address", ":8083", "address of the decisions for Envoy (ext_authz over gRPC); empty: none")
 	flags.Int64Var(&o.limiterMemory, "limiter-memory", limiter.DefaultMaxBytes, "bytes that the counters of rate limits may take")
-	flags.StringVar(&o.redis, "redis", "", "redis:// or rediss:// URL where replicas share the counters of rate limits (give one with a password as CARDEA_REDIS); absent: each server counts alone")
-	flags.IntVar(&o.replicas, "replicas", 1, "servers that share a limit until Redis was heard of")
-	flags.StringVar(&o.decisionLog, "decision-log", "", "file that a sample of the decisions is appended to as JSON Lines, - for the standard output; absent: none")
-	flags.Float64Var(&o.decisionShare, "decision-log-share", 0.01, "share of the decisions that --decision-log takes, above 0 and up to 1")
-	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is believed; absent: none")
-	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs that token issuers, carriers, webhooks and mail servers may be reached in; absent: none")
-	flags.StringSliceVar(&o.egressDenied, "egress-denied-cidrs", nil, "CIDRs that they may not be reached in, though public or allowed; absent: none beside what clouds use inside")
-	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "answer authenticated requests with 503 when the store was out of reach for longer; 0: never")
+	flags.StringVar(&o.redis, "redis", "", "redis:// or rediss:// URL through which replicas share the counters of rate limits (pass a URL with a password as CARDEA_REDIS); absent: each server counts for itself")
+	flags.IntVar(&o.replicas, "replicas", 1, "servers that share a limit until Redis was reached")
+	flags.StringVar(&o.decisionLog, "decision-log", "", "file to which a sample of the decisions is appended as JSON Lines, - for standard output; absent: none")
+	flags.Float64Var(&o.decisionShare, "decision-log-share", 0.01, "share of the decisions in --decision-log, above 0 and up to 1")
+	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is trusted; absent: none")
+	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs to which the server connects for tenants: token issuers, SMS providers, webhooks, mail servers; absent: none")
+	flags.StringSliceVar(&o.egressDenied, "egress-denied-cidrs", nil, "CIDRs to which the server never connects for tenants, even if public or allowed; absent: only internal addresses of clouds")
+	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "respond 503 to authenticated requests if the store was unreachable for longer; 0: never")
 	flags.BoolVar(&o.anyDeployment, "decisions-of-any-deployment", false, "answer decisions that name no deployment, although several are served: any deployment's credentials then pass a gateway that names none")
-	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; of servers that differ, the shortest counts")
+	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; if servers differ, the shortest counts")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
 }
@@ -162,10 +162,10 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 // day is one without a change of the clocks.
 const day = 24 * time.Hour
 
-// minLimiterMemory holds some ten thousand counters.
+// minLimiterMemory is enough for some ten thousand counters, in bytes.
 const minLimiterMemory = 8 << 20
 
-// ranges are the address ranges of serverOptions, read.
+// ranges are the parsed address ranges of serverOptions.
 type ranges struct{ trusted, egressAllowed, egressDenied credential.Proxies }
 
 func (o *serverOptions) validate() (ranges, error) {
@@ -184,8 +184,8 @@ func (o *serverOptions) validate() (ranges, error) {
 	if o.replicas < 1 {
 		return ranges{}, fmt.Errorf("--replicas is %d: give at least 1", o.replicas)
 	}
-	if o.redis != "" && shared.CheckURL(o.redis) != nil { // what is wrong may hold a password
-		return ranges{}, errors.New("--redis is no URL of the form redis://host:port, rediss://host:port or unix:///path")
+	if o.redis != "" && shared.CheckURL(o.redis) != nil { // the error may contain a password
+		return ranges{}, errors.New("--redis must be a URL of the form redis://host:port, rediss://host:port or unix:///path")
 	}
 	if o.decisionShare <= 0 || o.decisionShare > 1 {
 		return ranges{}, fmt.Errorf("--decision-log-share is %v: give a number above 0 and up to 1", o.decisionShare)

@@ -24,7 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
 
-// newLogger returns a logger of JSON lines on standard error, and gives it to the libraries.
+// newLogger returns a logger of JSON lines on standard error, and sets it for the libraries.
 func newLogger(level string) (logr.Logger, error) {
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(level)); err != nil {
@@ -36,7 +36,8 @@ func newLogger(level string) (logr.Logger, error) {
 	return log, nil
 }
 
-// startTracing sends spans where the environment says so, and returns what makes them, nil if not, and what sends the last of them.
+// startTracing starts sending spans if the environment asks for it. It returns the tracer, nil if tracing is off, and a
+// function that sends the remaining spans.
 func startTracing(ctx context.Context, role string, log logr.Logger) (*tracing.Tracer, func(), error) {
 	tracer, stop, err := otlp.Start(ctx, otlp.Options{Service: role, Version: version, Log: log.WithName("traces")})
 	if err != nil {
@@ -45,7 +46,7 @@ func startTracing(ctx context.Context, role string, log logr.Logger) (*tracing.T
 	return tracer, stop, nil
 }
 
-// openStore opens the runtime store; SQLite only where one process is all there is.
+// openStore opens the runtime store; SQLite only for a single process.
 func openStore(ctx context.Context, url string, sqliteAllowed bool, log logr.Logger, tracer *tracing.Tracer) (store.Store, error) {
 	if url == "" {
 		return nil, errors.New("--store (or CARDEA_STORE) is missing: give a postgres:// URL, or sqlite:///path for standalone")
@@ -71,7 +72,7 @@ func serveProbes(ctx context.Context, address string, ready func() error) error 
 	return serveUntil(ctx, "--metrics-address", address, mux)
 }
 
-// servePprof serves the profiles of this process until ctx ends, or nothing where there is no address.
+// servePprof serves the profiles of this process until ctx ends, or nothing without an address.
 func servePprof(ctx context.Context, address string) error {
 	if address == "" {
 		return nil

@@ -101,13 +101,13 @@ func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *se
 func loaded(server *apiserver.Server) func() error {
 	return func() error {
 		if !server.Ready() {
-			return errors.New("the configuration is not loaded yet: the store is away or not migrated")
+			return errors.New("the configuration is not loaded yet: the store is unavailable or not migrated")
 		}
 		return nil
 	}
 }
 
-// journal opens the decision log, nil where none is asked for. The file is the process' until it ends.
+// journal opens the decision log, or returns nil if it is off. The file stays open until the process ends.
 func (o *serverOptions) journal() (*decision.Journal, error) {
 	switch o.decisionLog {
 	case "":

@@ -57,7 +57,7 @@ func runStandalone(ctx context.Context, common commonOptions, operator operatorO
 		return err
 	}
 	defer st.Close()
-	// The server may start while the Kubernetes API, and with it the operator's own migration, is away.
+	// The server may start while the Kubernetes API is unavailable, and the operator has not migrated the store.
 	if err := st.Migrate(ctx); err != nil {
 		return err
 	}

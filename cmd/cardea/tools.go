@@ -37,7 +37,7 @@ func keyCommand() *cobra.Command {
 	var prefix string
 	create := &cobra.Command{
 		Use:   "new",
-		Short: "Mint an API key, for a Secret that an APIKey adopts",
+		Short: "Print a new API key, for a Secret that an APIKey adopts",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			key, err := apikey.Mint(rand.Reader, prefix)

@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// mostAnswer bounds what is read of a server's answer, in bytes.
+// mostAnswer is the maximum size of a response that is read, in bytes.
 const mostAnswer = 16 << 20
 
 // environment variables that stand for flags, as `make run` exports them.
@@ -29,14 +29,14 @@ const (
 	envAPIKey         = "CARDEA_API_KEY"
 )
 
-// apiFlags say which server is meant and with what to sign in there.
+// apiFlags select the server and the credential.
 type apiFlags struct {
 	server, keyFile, keyOf, authority string
 	// serverEnv stands for the server's flag.
 	serverEnv string
 }
 
-// register adds the flags. port is that of the listener in question, for the sentence that says how to reach it.
+// register adds the flags. port names the listener in the help text.
 func (f *apiFlags) register(cmd *cobra.Command, to *connection, serverEnv, listener string) {
 	f.serverEnv = serverEnv
 	flags := cmd.Flags()
@@ -61,13 +61,13 @@ func (f *apiFlags) open(ctx context.Context, to *connection, around surroundings
 		server, _ = around.lookup(f.serverEnv)
 	}
 	if server == "" {
-		return nil, usagef("no server is named: give --server or %s. Inside the cluster it is a port of Service cardea-server; from outside "+
-			"let kubectl -n cardea-system port-forward service/cardea-server 8080 8082 run beside, and name http://127.0.0.1:8080 (8082 for decide)", f.serverEnv)
+		return nil, usagef("no server is named: set --server or %s. Inside the cluster it is a port of Service cardea-server; from outside "+
+			"run kubectl -n cardea-system port-forward service/cardea-server 8080 8082 in another terminal, and use http://127.0.0.1:8080 (8082 for decide)", f.serverEnv)
 	}
 	base, err := url.Parse(server)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
 		// A URL may hold a password, so it is not repeated.
-		return nil, usagef("--server is no URL such as https://cardea.example without user and password: correct it")
+		return nil, usagef("--server must be a URL such as https://cardea.example, without user and password")
 	}
 	key, err := f.credential(ctx, to, around)
 	if err != nil {
@@ -84,12 +84,12 @@ func (f *apiFlags) open(ctx context.Context, to *connection, around surroundings
 	}
 	return &api{base: base, key: key, http: &http.Client{
 		Timeout: to.timeout, Transport: transport,
-		// Somewhere else the key has no business.
+		// The key must not go to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// credential returns what proves to the server who asks.
+// credential returns the caller's credential.
 func (f *apiFlags) credential(ctx context.Context, to *connection, around surroundings) (string, error) {
 	switch {
 	case f.keyOf != "":
@@ -112,12 +112,12 @@ func (f *apiFlags) credential(ctx context.Context, to *connection, around surrou
 	}
 	value, found := around.lookup(envAPIKey)
 	if !found || value == "" {
-		return "", usagef("no credential is given: set %s, or give --api-key-file or --use-key APIKEY; a ServiceAccount's token does as well where the deployment accepts it", envAPIKey)
+		return "", usagef("no credential is set: set %s, --api-key-file or --use-key APIKEY; a ServiceAccount's token also works if the deployment accepts it", envAPIKey)
 	}
 	return oneLine(envAPIKey, value)
 }
 
-// oneLine refuses what cannot be sent in a header, and does not repeat it.
+// oneLine refuses a value that cannot be sent in a header. The error does not repeat the value.
 func oneLine(from, value string) (string, error) {
 	value = strings.TrimSpace(value)
 	if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -140,51 +140,51 @@ func (a *api) get(ctx context.Context, path string, query url.Values, into any) 
 	resp, err := a.http.Do(req)
 	if err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("asking the server at %s was interrupted: %w", a.base.Host, ctx.Err())
+			return fmt.Errorf("the request to the server at %s was interrupted: %w", a.base.Host, ctx.Err())
 		}
 		var failed *url.Error
 		if errors.As(err, &failed) {
 			err = failed.Err
 		}
-		return &accessError{err: err, message: fmt.Sprintf("the server at %s is out of reach: %v: see whether it runs and the URL is the right one", a.base.Host, err)}
+		return &accessError{err: err, message: fmt.Sprintf("the server at %s is unreachable: %v: check whether it runs, and the URL", a.base.Host, err)}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	if err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("asking the server at %s was interrupted: %w", a.base.Host, ctx.Err())
+			return fmt.Errorf("the request to the server at %s was interrupted: %w", a.base.Host, ctx.Err())
 		}
-		return &accessError{err: err, message: fmt.Sprintf("the server at %s broke off its answer: %v: try again", a.base.Host, err)}
+		return &accessError{err: err, message: fmt.Sprintf("the response of the server at %s was cut off: %v: try again", a.base.Host, err)}
 	}
 	if resp.StatusCode != http.StatusOK {
 		return a.refusal(resp.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("what answers at %s is no Cardea server of this listener: %w: correct --server", a.base.Host, err)
+		return fmt.Errorf("%s is not the right listener of a Cardea server: %w: correct --server", a.base.Host, err)
 	}
 	return nil
 }
 
-// refusal is an answer that is none of 200.
+// refusal returns the error for a response other than 200.
 func (a *api) refusal(status int, body []byte) error {
-	var told struct {
+	var answer struct {
 		Message string `json:"message"`
 	}
-	_ = json.Unmarshal(body, &told)
-	message := terminal.Clean(told.Message)
+	_ = json.Unmarshal(body, &answer)
+	message := terminal.Clean(answer.Message)
 	if message == "" {
 		message = http.StatusText(status)
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		return &accessError{message: fmt.Sprintf("the server at %s does not accept the credential: give one of this deployment that is not revoked", a.base.Host)}
+		return &accessError{message: fmt.Sprintf("the server at %s does not accept the credential: use a credential of this deployment that is not revoked", a.base.Host)}
 	case http.StatusForbidden:
-		return &accessError{message: fmt.Sprintf("the server at %s refuses the credential this: %s", a.base.Host, message)}
+		return &accessError{message: fmt.Sprintf("the server at %s refuses this for the credential: %s", a.base.Host, message)}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return &accessError{message: fmt.Sprintf("the server at %s cannot answer now (%d): %s: try again in a moment, and look at its log and its store", a.base.Host, status, message)}
+		return &accessError{message: fmt.Sprintf("the server at %s is unavailable (%d): %s: try again in a moment, and check its log and its store", a.base.Host, status, message)}
 	}
-	return fmt.Errorf("the server at %s answers %d: %s", a.base.Host, status, message)
+	return fmt.Errorf("the server at %s responded %d: %s", a.base.Host, status, message)
 }
 
-// day writes a time for people.
+// day formats a time for the output.
 func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }

@@ -13,10 +13,10 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// mostCompletions bounds how many names are asked for when a word is completed.
+// mostCompletions is the maximum number of names for a completion.
 const mostCompletions = 500
 
-// completeResources completes KIND/NAME, and KIND NAME. Completion is silent about everything that goes wrong.
+// completeResources completes KIND/NAME, and KIND NAME. Completion ignores all errors.
 func (c *connection) completeResources(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	kind, _, named := strings.Cut(word, "/")
 	switch {

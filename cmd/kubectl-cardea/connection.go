@@ -24,7 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/cause"
 )
 
-// connection says which cluster is meant, by kubectl's flags.
+// connection selects the cluster with kubectl's flags.
 type connection struct {
 	kubeconfig, context, namespace string
 	as                             string
@@ -75,7 +75,7 @@ type cluster struct {
 	served []metav1.APIResource
 }
 
-// load reads the kubeconfig and asks nothing.
+// load reads the kubeconfig and sends no request.
 func (c *connection) load() (*rest.Config, string, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.context}
 	overrides.Context.Namespace = c.namespace
@@ -87,15 +87,15 @@ func (c *connection) load() (*rest.Config, string, error) {
 	}
 	namespace, _, err := loader.Namespace()
 	if err != nil {
-		return nil, "", &accessError{err: err, message: fmt.Sprintf("the kubeconfig names no namespace that can be used: %v: give one with -n", err)}
+		return nil, "", &accessError{err: err, message: fmt.Sprintf("the kubeconfig has no usable namespace: %v: set one with -n", err)}
 	}
 	config.Timeout, config.UserAgent, config.QPS = c.timeout, "kubectl-cardea/"+version, -1
-	// What the API server warns of is for who writes, and this reads.
+	// Warnings of the API server are for writes, and this client mostly reads.
 	config.WarningHandler = rest.NoWarnings{}
 	return config, namespace, nil
 }
 
-// install is how kinds come into a cluster, and are brought up to date. The plugin has no checkout to name a path in.
+// install says how to install or upgrade the kinds. The plugin has no checkout with paths that it could name.
 const install = "by Helm (helm upgrade --install cardea CHART -n cardea-system), or by the release's manifests (kubectl apply --server-side -f install.yaml, " +
 	"or install-standalone.yaml)"
 
@@ -129,7 +129,7 @@ func (c *connection) open(ctx context.Context) (*cluster, error) {
 	return opened, nil
 }
 
-// newClient reads and writes past every cache, and maps kinds without asking.
+// newClient returns a client without a cache, which maps kinds without discovery.
 func newClient(config *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -153,7 +153,7 @@ func newClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
 }
 
-// explain turns an error of the API server into a sentence that says what to do.
+// explain returns an error of the API server with its fix.
 func (c *cluster) explain(err error, verb, what, namespace string) error {
 	where := ""
 	if namespace != "" {
@@ -171,14 +171,14 @@ func (c *cluster) explain(err error, verb, what, namespace string) error {
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("there is no %s%s: correct the name or the namespace (-n)", what, where)
 	case overloaded(err):
-		return &accessError{err: err, message: fmt.Sprintf("the API server at %s cannot answer now: %v: try again in a moment, and see whether the cluster is well", c.config.Host, err)}
+		return &accessError{err: err, message: fmt.Sprintf("the API server at %s is unavailable: %v: try again in a moment, and check the cluster", c.config.Host, err)}
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return &accessError{err: err, message: fmt.Sprintf("the API server at %s is out of reach: %v: see whether it runs and --context is the right one", c.config.Host, err)}
+		return &accessError{err: err, message: fmt.Sprintf("the API server at %s is unreachable: %v: check whether it runs, and --context", c.config.Host, err)}
 	}
 	return fmt.Errorf("%s %s%s: %w", verb, what, where, err)
 }
 
-// overloaded tells answers by which an API server, or what stands before it, says that it cannot answer now.
+// overloaded reports whether a response means that the API server, or a proxy in front of it, is unavailable.
 func overloaded(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -191,7 +191,7 @@ func overloaded(err error) bool {
 	return false
 }
 
-// roleFor is the least of Kubernetes' roles for people that has a right: who only views reads no Secrets.
+// roleFor returns the least of Kubernetes' user-facing roles with a right: view cannot read Secrets.
 func roleFor(verb, what string) string {
 	if (verb == "get" || verb == "list" || verb == "read") && !strings.HasPrefix(what, cause.KindSecret) {
 		return "view"
@@ -199,7 +199,7 @@ func roleFor(verb, what string) string {
 	return "edit"
 }
 
-// kind finds a kind by any name that the API server serves it under: plural, singular, short name, or kind.
+// kind finds a kind by any of its names: plural, singular, short name, or kind.
 func (c *cluster) kind(name string) (v1alpha1.KindInfo, error) {
 	wanted := strings.ToLower(strings.TrimSuffix(strings.ToLower(name), "."+v1alpha1.GroupVersion.Group))
 	for _, served := range c.served {
@@ -212,14 +212,14 @@ func (c *cluster) kind(name string) (v1alpha1.KindInfo, error) {
 			}
 		}
 	}
-	return v1alpha1.KindInfo{}, usagef("%q is no kind of Cardea's: see `kubectl api-resources --api-group=%s`", name, v1alpha1.GroupVersion.Group)
+	return v1alpha1.KindInfo{}, usagef("%q is not a kind of Cardea: see `kubectl api-resources --api-group=%s`", name, v1alpha1.GroupVersion.Group)
 }
 
 // Resource implements cause.Reader.
 func (c *cluster) Resource(ctx context.Context, kind, namespace, name string) (v1alpha1.Resource, error) {
 	info, known := v1alpha1.InfoOf(kind)
 	if !known {
-		return nil, fmt.Errorf("%s is no kind of Cardea's", kind)
+		return nil, fmt.Errorf("%s is not a kind of Cardea", kind)
 	}
 	obj := info.New()
 	return obj, c.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj.(client.Object))

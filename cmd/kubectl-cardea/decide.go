@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
-// explanation is the answer of GET /v1/authz/explain (AuthzExplanation).
+// explanation is the response of GET /v1/authz/explain (AuthzExplanation).
 type explanation struct {
 	KeyID       string   `json:"key_id"`
 	AppSlug     string   `json:"app_slug"`
@@ -43,22 +43,22 @@ type rule struct {
 	ReturnsAt *string `json:"returns_at"`
 }
 
-// verdict is what decide prints.
-type verdict struct {
-	// Status is that of the answer that a gateway would give: 200, 401, 403 or 429.
+// decision is the output of decide.
+type decision struct {
+	// Status is the status that a gateway would return: 200, 401, 403 or 429.
 	Status int `json:"status"`
 	// Reason is allowed, unauthenticated, permission_denied or rate_limited.
 	Reason string `json:"reason"`
-	// Missing are the permissions that the key has not.
+	// Missing are the permissions that the key lacks.
 	Missing []string `json:"missing_permissions,omitempty"`
-	// AddressJudged reports that an address was given, so that the key's address ranges were judged.
-	AddressJudged bool        `json:"address_judged"`
-	Explanation   explanation `json:"explanation"`
+	// AddressChecked is true if an address was given, so that the key's address ranges were checked.
+	AddressChecked bool        `json:"address_checked"`
+	Explanation    explanation `json:"explanation"`
 }
 
-// judge is the order in which a decision is made: the key, its permissions, its limits.
-func judge(e explanation, required []string) verdict {
-	v := verdict{Status: http.StatusOK, Reason: "allowed", Explanation: e}
+// evaluate applies the order of a decision: the key, its permissions, its limits.
+func evaluate(e explanation, required []string) decision {
+	v := decision{Status: http.StatusOK, Reason: "allowed", Explanation: e}
 	have := permission.NewSet(e.Permissions)
 	for _, name := range required {
 		if !have.Allows(name) {
@@ -82,9 +82,9 @@ func decideCommand(to *connection, around surroundings) *cobra.Command {
 	var flags apiFlags
 	cmd := &cobra.Command{
 		Use:   "decide [APIKEY] METHOD PATH",
-		Short: "Say what a key would be told for a request, and what is left of its limits; nothing is used up",
-		Long: "Say what a key would be told for a request. The key is an APIKey of the namespace, or with --key-id one by its public id.\n" +
-			"The credential that asks is another one, and needs the permission decisions:read.",
+		Short: "Show the decision for a key and a request, and what is left of its limits; nothing is used up",
+		Long: "Show the decision for a key and a request. The key is an APIKey of the namespace, or with --key-id a key with that public id.\n" +
+			"The asking credential is a different one, and needs the permission decisions:read.",
 		Example: `  kubectl cardea decide globex-tracking-key GET /v1/orders --permission orders:read -n acme --use-key acme-backend-key
   kubectl cardea decide --key-id Zk3Qh8sVbN2p POST /v1/orders`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -110,12 +110,12 @@ func decideCommand(to *connection, around surroundings) *cobra.Command {
 			if address != "" {
 				query.Set("client_ip", address)
 			}
-			var told explanation
-			if err := server.get(cmd.Context(), "v1/authz/explain", query, &told); err != nil {
+			var explained explanation
+			if err := server.get(cmd.Context(), "v1/authz/explain", query, &explained); err != nil {
 				return err
 			}
-			v := judge(told, required)
-			v.AddressJudged = address != ""
+			v := evaluate(explained, required)
+			v.AddressChecked = address != ""
 			err = around.print(format, v, func(w io.Writer) error { return v.write(w, around.style()) })
 			if err == nil && v.Status != http.StatusOK {
 				return &faultFound{}
@@ -125,13 +125,13 @@ func decideCommand(to *connection, around surroundings) *cobra.Command {
 	}
 	outputFlag(cmd, &format, formatTable, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&keyID, "key-id", "", "public id of the key, for keys that no APIKey declares")
-	cmd.Flags().StringVar(&address, "client-ip", "", "address that the request would come from; absent: the key's address ranges are not judged")
+	cmd.Flags().StringVar(&address, "client-ip", "", "client address of the request; absent: the key's address ranges are not checked")
 	cmd.Flags().StringArrayVar(&required, "permission", nil, "permission that the request needs, may be repeated")
 	flags.register(cmd, to, envDecisionServer, "the decision API, port 8082")
 	return cmd
 }
 
-// publicID is the id under which an APIKey's key is known.
+// publicID returns the public id of an APIKey's key.
 func publicID(ctx context.Context, to *connection, name string) (string, error) {
 	opened, err := to.open(ctx)
 	if err != nil {
@@ -148,8 +148,8 @@ func publicID(ctx context.Context, to *connection, name string) (string, error) 
 	return id, nil
 }
 
-// write tells people.
-func (v verdict) write(w io.Writer, style terminal.Style) error {
+// write writes the decision as text.
+func (v decision) write(w io.Writer, style terminal.Style) error {
 	e := v.Explanation
 	said := style.Bad(fmt.Sprintf("%d %s", v.Status, v.Reason))
 	if v.Status == http.StatusOK {
@@ -159,26 +159,26 @@ func (v verdict) write(w io.Writer, style terminal.Style) error {
 	fmt.Fprintf(&b, "%s  %s %s\n\n", said, terminal.Clean(e.Method), terminal.Clean(e.Resource))
 	lines := [][2]string{{"key", e.KeyID + " of app " + e.AppSlug}, {"permissions", orNone(strings.Join(e.Permissions, ", "))}}
 	if len(v.Missing) > 0 {
-		lines = append(lines, [2]string{"missing", strings.Join(v.Missing, ", ") + ": add it to the key and to its app, if that is meant"})
+		lines = append(lines, [2]string{"missing", strings.Join(v.Missing, ", ") + ": add it to the key and to its app, if it should have it"})
 	}
 	if !e.IsActive {
 		why := "it is revoked or expired, or its app is inactive"
-		if v.AddressJudged {
+		if v.AddressChecked {
 			why += ", or the address is outside of its ranges"
 		}
 		lines = append(lines, [2]string{"key is refused", why})
 	}
-	if !v.AddressJudged {
-		lines = append(lines, [2]string{"address ranges", "of the key, if it has any, were not judged: give --client-ip"})
+	if !v.AddressChecked {
+		lines = append(lines, [2]string{"address ranges", "of the key, if it has any, were not checked: set --client-ip"})
 	}
-	scheme := "none: nothing limits it"
+	scheme := "none: the key is not limited"
 	if e.Scheme != nil {
 		scheme = *e.Scheme
 		if e.SchemeFrom != nil {
 			scheme += ", from the " + *e.SchemeFrom
 		}
 		if e.AppScheme != nil {
-			scheme += "; and of " + *e.AppScheme + ", the app's, what counts the whole app"
+			scheme += "; and the rules of " + *e.AppScheme + ", the app's scheme, that count the whole app"
 		}
 	}
 	lines = append(lines, [2]string{"scheme", scheme})
@@ -197,7 +197,7 @@ func (v verdict) write(w io.Writer, style terminal.Style) error {
 	return terminal.Table(w, []string{"RULE", "COUNTS", "LEFT", "OF", "RETURNS", ""}, v.rules())
 }
 
-func (v verdict) rules() [][]string {
+func (v decision) rules() [][]string {
 	var rows [][]string
 	for _, r := range v.Explanation.Rules {
 		returns, denies := "-", ""
@@ -209,7 +209,7 @@ func (v verdict) rules() [][]string {
 		}
 		rows = append(rows, []string{r.Rule, r.Mode, strconv.FormatInt(r.Remaining, 10), strconv.FormatInt(r.Limit, 10), returns, denies})
 	}
-	// What refuses is what people look for.
+	// Rules that refuse come first.
 	slices.SortStableFunc(rows, func(a, b []string) int { return strings.Compare(b[5], a[5]) })
 	return rows
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// level is how a check ended.
+// level is the result of a check.
 type level string
 
 const (
@@ -30,18 +30,18 @@ type check struct {
 	Name    string `json:"name"`
 	Level   level  `json:"level"`
 	Message string `json:"message"`
-	// Mend says what to do, "" if nothing.
-	Mend string `json:"mend,omitempty"`
+	// Fix says what to do, or is "".
+	Fix string `json:"fix,omitempty"`
 }
 
 func ok(name, format string, args ...any) check {
 	return check{Name: name, Level: levelOK, Message: fmt.Sprintf(format, args...)}
 }
 
-// doctor looks at an install.
+// doctor examines an install.
 type doctor struct {
 	*cluster
-	// system is the namespace that Cardea runs in.
+	// system is the namespace of Cardea.
 	system  string
 	metrics []string
 	timeout time.Duration
@@ -54,8 +54,8 @@ func doctorCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check versions, kinds, your rights, the operator's lease, clocks, store, root key and servers",
-		Long: "Check an install, as far as your rights go. Each line is OK, WARN or FAIL, with what to do. The store and the root key are judged by what\n" +
-			"the operator says in conditions of the namespace; the servers by their metrics, where --metrics-url names them.",
+		Long: "Check an install, as far as your rights go. Each line is OK, WARN or FAIL, with a fix. The state of the store and the root key is taken from\n" +
+			"conditions of resources in the namespace, and that of servers from their metrics, if --metrics-url names them.",
 		Example: `  kubectl cardea doctor -n acme
   kubectl cardea doctor -n acme --metrics-url http://127.0.0.1:8090`,
 		Args: cobra.NoArgs,
@@ -77,12 +77,12 @@ func doctorCommand(to *connection, around surroundings) *cobra.Command {
 		},
 	}
 	outputFlag(cmd, &format, formatTable, formatJSON, formatYAML)
-	cmd.Flags().StringVar(&system, "system-namespace", "cardea-system", "namespace that Cardea runs in")
+	cmd.Flags().StringVar(&system, "system-namespace", "cardea-system", "namespace of Cardea")
 	cmd.Flags().StringArrayVar(&metrics, "metrics-url", nil, "URL of a server's or operator's metrics listener, port 8090; may be repeated")
 	return cmd
 }
 
-// examine is the one list of checks. Its error is a cluster that is out of reach.
+// examine runs all checks. It returns an error if the cluster is unreachable.
 func (d *doctor) examine(ctx context.Context) ([]check, error) {
 	checks := []check{ok("plugin", "version %s", version)}
 	apiServer, err := d.checkAPIServer(ctx)
@@ -100,8 +100,8 @@ func (d *doctor) examine(ctx context.Context) ([]check, error) {
 	return append(checks, servers...), nil
 }
 
-// signOfLife says what tells that somebody who needs the store runs, "" for nothing. Conditions alone do not: nobody renews them once the
-// operator is gone.
+// signOfLife returns the evidence that a process that uses the store runs, "" for none. Conditions are no evidence,
+// because they stay as they are when no operator runs.
 func signOfLife(running installed, leader, servers []check) string {
 	switch {
 	case running.ready:
@@ -117,7 +117,7 @@ func signOfLife(running installed, leader, servers []check) string {
 	return ""
 }
 
-// shown is how many fields a line names.
+// shown is how many fields a line lists.
 const shown = 3
 
 // checkKinds compares the CRDs with the kinds of this version, field by field.
@@ -138,7 +138,7 @@ func (d *doctor) checkKinds(ctx context.Context) check {
 		return check{name, levelWarn, "the CRDs could not be compared: " + d.explain(err, "read", "the API server's OpenAPI document", "").Error(), "ask a cluster admin"}
 	case len(found.Absent) > 0:
 		return check{name, levelFail, "the CRDs are older than this plugin: they lack " + some(found.Absent),
-			"let a cluster admin install those of this version: " + install}
+			"let a cluster admin install the CRDs of this version: " + install}
 	case len(found.New) > 0:
 		return check{name, levelWarn, "the CRDs are newer than this plugin, which does not know " + some(found.New), "install the plugin of their version"}
 	}
@@ -161,8 +161,8 @@ func writeChecks(w io.Writer, style terminal.Style, checks []check) error {
 	for _, c := range checks {
 		colour := map[level]func(string) string{levelOK: style.Good, levelWarn: style.Note, levelFail: style.Bad}[c.Level]
 		fmt.Fprintf(&b, "%s  %-*s  %s\n", colour(fmt.Sprintf("%-4s", c.Level)), width, terminal.Clean(c.Name), terminal.Clean(c.Message))
-		if c.Mend != "" {
-			fmt.Fprintf(&b, "%s→ %s\n", strings.Repeat(" ", width+8), terminal.Clean(c.Mend))
+		if c.Fix != "" {
+			fmt.Fprintf(&b, "%s→ %s\n", strings.Repeat(" ", width+8), terminal.Clean(c.Fix))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

@@ -22,11 +22,13 @@ import (
 )
 
 const (
-	// clockDrift is from when clocks are told apart: an HTTP date is to the second.
+	// clockDrift is the difference from which clocks count as different, because an HTTP date has the precision of a
+	// second.
 	clockDrift = 5 * time.Second
-	// clockFault is what the server allows between its clock and that of who issues a token.
+	// clockFault is the difference that the server allows between its clock and that of a token's issuer.
 	clockFault = 60 * time.Second
-	// leaseAge is the age from when nobody leads: a leader renews every second, and is followed within 12.
+	// leaseAge is the age of a Lease from which no operator leads: a leader renews every second, and another leads within
+	// 12 s.
 	leaseAge = 15 * time.Second
 )
 
@@ -56,48 +58,50 @@ func (d *doctor) checkAPIServer(ctx context.Context) ([]check, error) {
 	if err != nil {
 		return nil, d.explain(err, "ask", "for the version", "")
 	}
-	var told struct {
+	var answer struct {
 		GitVersion string `json:"gitVersion"`
 	}
-	_ = json.Unmarshal(body, &told)
-	served := ok(name, "%s, Kubernetes %s", d.config.Host, orNone(told.GitVersion))
-	return []check{served, judgeClock("clock", resp.Header.Get("Date"), before, after)}, nil
+	_ = json.Unmarshal(body, &answer)
+	served := ok(name, "%s, Kubernetes %s", d.config.Host, orNone(answer.GitVersion))
+	return []check{served, checkClock("clock", resp.Header.Get("Date"), before, after)}, nil
 }
 
-// judgeClock compares the date of an answer with when it was asked for and came.
-func judgeClock(name, date string, before, after time.Time) check {
+// checkClock compares the date of a response with the times of request and response.
+func checkClock(name, date string, before, after time.Time) check {
 	theirs, err := http.ParseTime(date)
 	if err != nil {
-		return check{name, levelWarn, "the API server does not say what time it is", "compare the clocks by hand"}
+		return check{name, levelWarn, "the API server sends no date", "compare the clocks by hand"}
 	}
-	// The date is cut to its second, and made between asking and answering.
+	// The date is cut to the second, and was set between request and response.
 	drift := max(before.Sub(theirs)-time.Second, theirs.Sub(after), 0)
-	const mend = "let both keep time by NTP: tokens, rotations and limits go by clocks"
+	const fix = "synchronize both with NTP: tokens, rotations and limits depend on clocks"
 	switch {
 	case drift > clockFault:
-		return check{name, levelFail, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), mend}
+		return check{name, levelFail, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), fix}
 	case drift > clockDrift:
-		return check{name, levelWarn, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), mend}
+		return check{name, levelWarn, fmt.Sprintf("this clock and the API server's are %s apart", drift.Round(time.Second)), fix}
 	}
 	return ok(name, "this clock and the API server's agree within %s", clockDrift)
 }
 
-// names of the workloads, as manifests and chart have them.
+// Names of the workloads in the manifests and the chart.
 const (
 	operatorName   = "cardea-operator"
 	standaloneName = "cardea-standalone"
 )
 
-// installed is the workload that reconciles: the operator's, or that of standalone. The zero value is one that is not known.
+// installed is the workload that reconciles: the operator's, or that of standalone. The zero value is an unknown
+// workload.
 type installed struct {
 	// kind is Deployment or StatefulSet, name its name.
 	kind, name string
-	// ready reports that it has a ready replica.
+	// ready is true if it has a ready replica.
 	ready    bool
 	template corev1.PodTemplateSpec
 }
 
-// find returns the workload, the one that runs if both are there: after a change of the form the other may be left behind.
+// find returns the workload. If both exist, it returns the running one: after a change between the two forms, the other
+// can be left behind.
 func (d *doctor) find(ctx context.Context) (installed, error) {
 	var deployment appsv1.Deployment
 	var set appsv1.StatefulSet
@@ -128,29 +132,29 @@ func (d *doctor) find(ctx context.Context) (installed, error) {
 	return append(found, installed{})[0], nil
 }
 
-// checkInstall looks whether the operator runs, and reads its version from its image.
+// checkInstall checks whether the operator runs, and reads its version from its image.
 func (d *doctor) checkInstall(ctx context.Context) (installed, []check) {
 	const name = "operator"
 	running, err := d.find(ctx)
 	switch {
 	case err != nil:
-		return running, []check{{name, levelWarn, "whether it runs, and its version, are not known: " + err.Error(), "let a cluster admin look"}}
+		return running, []check{{name, levelWarn, "its state and version are not known: " + err.Error(), "ask a cluster admin"}}
 	case running.name == "":
 		return running, []check{{name, levelWarn, "neither Deployment cardea-operator nor StatefulSet cardea-standalone is in namespace " + d.system,
-			"name the namespace with --system-namespace; where Cardea runs outside of the cluster there is none"}}
+			"name the namespace with --system-namespace; if Cardea runs outside of the cluster, there is no such workload"}}
 	}
-	image := judgeImage(name, running.template, version)
+	image := checkImage(name, running.template, version)
 	if !running.ready {
-		return running, []check{{name, levelFail, fmt.Sprintf("%s %s in namespace %s has no ready replica: nothing that is declared comes into force", running.kind, running.name, d.system),
-			fmt.Sprintf("see why its Pods are not ready: kubectl describe %s %s -n %s, and their logs", strings.ToLower(running.kind), running.name, d.system)}, image}
+		return running, []check{{name, levelFail, fmt.Sprintf("%s %s in namespace %s has no ready replica: declared changes do not become active", running.kind, running.name, d.system),
+			fmt.Sprintf("find out why its Pods are not ready: kubectl describe %s %s -n %s, and their logs", strings.ToLower(running.kind), running.name, d.system)}, image}
 	}
 	return running, []check{image}
 }
 
-// judgeImage compares the tag of the image with the plugin's version.
-func judgeImage(name string, template corev1.PodTemplateSpec, mine string) check {
+// checkImage compares the tag of the image with the plugin's version.
+func checkImage(name string, template corev1.PodTemplateSpec, mine string) check {
 	if len(template.Spec.Containers) == 0 {
-		return check{name, levelWarn, "its Pod has no container", "see whether the manifests were applied whole"}
+		return check{name, levelWarn, "its Pod has no container", "check whether all manifests were applied"}
 	}
 	image := template.Spec.Containers[0].Image
 	tag := ""
@@ -160,10 +164,11 @@ func judgeImage(name string, template corev1.PodTemplateSpec, mine string) check
 	if tag == mine {
 		return ok(name, "image %s, of this plugin's version", image)
 	}
-	return check{name, levelWarn, fmt.Sprintf("image %s, this plugin is %s", image, mine), "use the plugin of the operator's version, if the tag tells it"}
+	return check{name, levelWarn, fmt.Sprintf("image %s, this plugin is %s", image, mine), "use the plugin of the operator's version, if the tag is a version"}
 }
 
-// checkLease tells how long ago the leader was alive. Standalone has no Lease, and one that is left of an operator before says nothing of it.
+// checkLease reports how long ago the leader renewed its Lease. Standalone has no Lease, and the Lease of a previous
+// operator does not count.
 func (d *doctor) checkLease(ctx context.Context, running installed) []check {
 	const name = "leader"
 	if running.name == standaloneName {
@@ -174,38 +179,38 @@ func (d *doctor) checkLease(ctx context.Context, running installed) []check {
 	switch {
 	case apierrors.IsNotFound(err):
 		return []check{{name, levelWarn, "there is no Lease cardea-operator in namespace " + d.system,
-			"nothing, where cardea standalone runs; else see whether the operator runs, and name its namespace with --system-namespace"}}
+			"nothing, if cardea standalone runs; otherwise check whether the operator runs, and name its namespace with --system-namespace"}}
 	case apierrors.IsForbidden(err):
-		return []check{{name, levelWarn, "whether an operator leads is not known: you may not get Lease cardea-operator in namespace " + d.system,
-			"let a cluster admin look, or bind you a Role for it, which ClusterRole view does not have: kubectl create role cardea-lease-reader -n " + d.system +
+		return []check{{name, levelWarn, "the leader is not known: you may not get Lease cardea-operator in namespace " + d.system,
+			"ask a cluster admin to check it, or to bind you a Role for it, because ClusterRole view does not include it: kubectl create role cardea-lease-reader -n " + d.system +
 				" --verb=get --resource=leases.coordination.k8s.io --resource-name=cardea-operator"}}
 	case err != nil:
-		return []check{{name, levelWarn, "whether an operator leads is not known: " + d.explain(err, "get", "leases", d.system).Error(), "let a cluster admin look"}}
+		return []check{{name, levelWarn, "the leader is not known: " + d.explain(err, "get", "leases", d.system).Error(), "ask a cluster admin"}}
 	}
-	return []check{judgeLease(name, lease, d.now())}
+	return []check{evaluateLease(name, lease, d.now())}
 }
 
-func judgeLease(name string, lease coordinationv1.Lease, now time.Time) check {
-	const mend = "see the operator's Pods and their logs; without a leader nothing that is declared comes into force"
+func evaluateLease(name string, lease coordinationv1.Lease, now time.Time) check {
+	const fix = "check the operator's Pods and their logs; without a leader, declared changes do not become active"
 	holder, renewed := lease.Spec.HolderIdentity, lease.Spec.RenewTime
 	if holder == nil || *holder == "" || renewed == nil {
-		return check{name, levelFail, "no operator leads: the last one let go of the Lease", mend}
+		return check{name, levelFail, "no operator leads: the last one released the Lease", fix}
 	}
 	age := max(now.Sub(renewed.Time), 0).Round(time.Second)
 	if age > leaseAge {
-		return check{name, levelFail, fmt.Sprintf("no operator leads: %s renewed the Lease %s ago", *holder, age), mend}
+		return check{name, levelFail, fmt.Sprintf("no operator leads: %s renewed the Lease %s ago", *holder, age), fix}
 	}
 	return ok(name, "%s leads, and renewed its Lease %s ago", *holder, age)
 }
 
-// right is what a command of this plugin needs.
+// right is a right that a command of this plugin needs.
 type right struct {
 	verb, group, resource string
-	// lets says what it is for.
+	// lets names the commands that need it.
 	lets string
 }
 
-// rights are those beside reading every kind.
+// rights are needed in addition to reading every kind.
 var rights = []right{
 	{"get", "", "secrets", "key reveal and --use-key"},
 	{"patch", v1alpha1.GroupVersion.Group, "apikeys", "key rotate"},
@@ -219,7 +224,7 @@ func (d *doctor) checkRights(ctx context.Context) []check {
 	for _, info := range v1alpha1.Kinds {
 		allowed, err := d.may(ctx, right{verb: "list", group: v1alpha1.GroupVersion.Group, resource: info.Resource})
 		if err != nil {
-			return []check{{name, levelWarn, d.explain(err, "ask", "what you may do", "").Error(), "let a cluster admin look"}}
+			return []check{{name, levelWarn, d.explain(err, "ask", "what you may do", "").Error(), "ask a cluster admin"}}
 		}
 		if !allowed {
 			denied = append(denied, info.Resource)
@@ -233,7 +238,7 @@ func (d *doctor) checkRights(ctx context.Context) []check {
 	for _, r := range rights {
 		allowed, err := d.may(ctx, r)
 		if err == nil && !allowed {
-			checks = append(checks, check{name, levelWarn, fmt.Sprintf("you may not %s %s, so there is no %s for you", r.verb, r.resource, r.lets),
+			checks = append(checks, check{name, levelWarn, fmt.Sprintf("you may not %s %s, so you cannot use %s", r.verb, r.resource, r.lets),
 				"ask for ClusterRole edit in that namespace, if you need it"})
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// checkConditions judges the store, the root key and the operator by what it says of the namespace's resources.
+// checkConditions derives the state of the store, the root key and the operator from the conditions of the namespace's
+// resources.
 func (d *doctor) checkConditions(ctx context.Context, life string) []check {
 	var all []v1alpha1.Resource
 	for _, info := range v1alpha1.Kinds {
@@ -24,11 +25,11 @@ func (d *doctor) checkConditions(ctx context.Context, life string) []check {
 		}
 		all = append(all, found...)
 	}
-	return judgeConditions(d.namespace, all, life)
+	return evaluateConditions(d.namespace, all, life)
 }
 
-// judgeConditions takes for the store what a sign of life says, "" for none.
-func judgeConditions(namespace string, all []v1alpha1.Resource, life string) []check {
+// evaluateConditions uses a sign of life for the store, "" for none.
+func evaluateConditions(namespace string, all []v1alpha1.Resource, life string) []check {
 	if len(all) == 0 {
 		return []check{{"store", levelWarn, "not known: no resource of Cardea is in namespace " + namespace, "name a tenant's namespace with -n"}}
 	}
@@ -49,13 +50,13 @@ func judgeConditions(namespace string, all []v1alpha1.Resource, life string) []c
 			}
 		}
 	}
-	checks := []check{ok("store", "nothing waits for it, and %s", life), ok("root key", "nothing in namespace %s waits for one", namespace)}
+	checks := []check{ok("store", "no resource waits for it, and %s", life), ok("root key", "no resource in namespace %s waits for one", namespace)}
 	if life == "" {
-		checks[0] = check{"store", levelWarn, "nothing waits for it, but there is no sign that anybody runs who would say so",
-			"see the line of the operator; a metrics listener that --metrics-url names is a sign as well"}
+		checks[0] = check{"store", levelWarn, "no resource waits for it, but there is no sign that an operator runs that would report it",
+			"see the line of the operator; a ready metrics listener in --metrics-url is also such a sign"}
 	}
 	if len(storeless) > 0 {
-		checks[0] = check{"store", levelFail, "the operator does not reach it: " + some(storeless) + " waits", "look at the store and the operator's log"}
+		checks[0] = check{"store", levelFail, "the operator cannot reach it: " + some(storeless) + " waits", "check the store and the operator's log"}
 	}
 	if len(keyless) > 0 {
 		checks[1] = check{"root key", levelFail, "the operator has none: " + some(keyless) + " waits",
@@ -63,50 +64,50 @@ func judgeConditions(namespace string, all []v1alpha1.Resource, life string) []c
 	}
 	switch {
 	case len(unseen) > 0:
-		checks = append(checks, check{"resources", levelWarn, "the operator has not looked at " + some(unseen) + " as it is now",
+		checks = append(checks, check{"resources", levelWarn, "the operator has not seen the present generation of " + some(unseen),
 			"try again in a moment; if it stays, the operator does not run"})
 	case len(unready) > 0:
 		checks = append(checks, check{"resources", levelWarn, "not ready: " + some(unready), "kubectl cardea why -n " + namespace})
 	default:
-		checks = append(checks, ok("resources", "all %d of namespace %s are in force", len(all), namespace))
+		checks = append(checks, ok("resources", "all %d of namespace %s are active", len(all), namespace))
 	}
 	return checks
 }
 
-// gauges are the metrics that are judged.
+// Gauges that are evaluated.
 const (
 	gaugeStaleness = "cardea_snapshot_staleness_seconds"
 	gaugeDegraded  = "cardea_ratelimit_shared_degraded"
 	gaugeWaiting   = "cardea_analytics_waiting_events"
-	// stale is from when the feed lags: it is followed within a second.
+	// stale is the lag from which the feed counts as stale, in seconds: a server normally follows within a second.
 	stale = 5.0
 )
 
-// checkServers asks the metrics listeners that were named.
+// checkServers reads the metrics listeners in --metrics-url.
 func (d *doctor) checkServers(ctx context.Context, running installed) []check {
 	if len(d.metrics) == 0 {
-		return []check{{"servers", levelWarn, "not looked at: nothing names one",
-			"let kubectl -n " + d.system + " port-forward service/" + metricsService(running) + " 8090 run beside, and give --metrics-url http://127.0.0.1:8090"}}
+		return []check{{"servers", levelWarn, "not checked: no server is named",
+			"run kubectl -n " + d.system + " port-forward service/" + metricsService(running) + " 8090 in another terminal, and set --metrics-url http://127.0.0.1:8090"}}
 	}
 	asker := &http.Client{Timeout: d.timeout}
 	var checks []check
 	for _, address := range d.metrics {
 		base, err := url.Parse(address)
 		if err != nil || base.Host == "" {
-			checks = append(checks, check{"server", levelFail, "--metrics-url names no URL", "write it as http://host:8090"})
+			checks = append(checks, check{"server", levelFail, "--metrics-url is not a URL", "write it as http://host:8090"})
 			continue
 		}
 		name := "server " + base.Host
 		if status, _, err := fetch(ctx, asker, base.JoinPath("readyz").String()); err != nil || status != http.StatusOK {
-			checks = append(checks, check{name, levelFail, "it is not ready: " + answered(status, err), "look at its log: it waits for the store, or does not run"})
+			checks = append(checks, check{name, levelFail, "it is not ready: " + answered(status, err), "check its log: it waits for the store, or does not run"})
 			continue
 		}
 		status, text, err := fetch(ctx, asker, base.JoinPath("metrics").String())
 		if err != nil || status != http.StatusOK {
-			checks = append(checks, check{name, levelWarn, "its metrics cannot be read: " + answered(status, err), "see whether this is its metrics listener"})
+			checks = append(checks, check{name, levelWarn, "its metrics cannot be read: " + answered(status, err), "check whether this is its metrics listener"})
 			continue
 		}
-		checks = append(checks, judgeMetrics(name, readGauges(text))...)
+		checks = append(checks, evaluateMetrics(name, readGauges(text))...)
 	}
 	return checks
 }
@@ -143,7 +144,7 @@ func fetch(ctx context.Context, asker *http.Client, address string) (status int,
 	return resp.StatusCode, string(body), err
 }
 
-// readGauges reads the metrics without labels that are judged, from Prometheus' text format.
+// readGauges reads the evaluated metrics without labels from Prometheus' text format.
 func readGauges(text string) map[string]float64 {
 	found := map[string]float64{}
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -159,20 +160,20 @@ func readGauges(text string) map[string]float64 {
 	return found
 }
 
-func judgeMetrics(name string, gauges map[string]float64) []check {
+func evaluateMetrics(name string, gauges map[string]float64) []check {
 	lag, isServer := gauges[gaugeStaleness]
 	if !isServer {
-		return []check{ok(name, "ready; it is no server, so there is no feed to lag")}
+		return []check{ok(name, "ready; it is not a server, so it has no feed")}
 	}
-	checks := []check{ok(name, "ready; its configuration is %.1f s old at most", lag)}
+	checks := []check{ok(name, "ready; its configuration is at most %.1f s old", lag)}
 	if lag > stale {
-		checks[0] = check{name, levelFail, fmt.Sprintf("its configuration may be %.0f s old: it does not reach the store", lag), "look at the store, and at its log"}
+		checks[0] = check{name, levelFail, fmt.Sprintf("its configuration may be %.0f s old: it cannot reach the store", lag), "check the store, and its log"}
 	}
 	if gauges[gaugeDegraded] > 0 {
-		checks = append(checks, check{name, levelWarn, "limits are not shared: Redis is out of reach", "look at Redis; each server counts alone until then"})
+		checks = append(checks, check{name, levelWarn, "limits are not shared: Redis is unreachable", "check Redis; each server counts for itself until then"})
 	}
 	if waiting := gauges[gaugeWaiting]; waiting > 0 {
-		checks = append(checks, ok(name, "%.0f events of analytics wait to be sealed", waiting))
+		checks = append(checks, ok(name, "%.0f events of analytics wait for their roll-up", waiting))
 	}
 	return checks
 }

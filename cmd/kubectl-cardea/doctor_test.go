@@ -50,39 +50,39 @@ func TestDoctorsJudgements(t *testing.T) {
 		want level
 		says string
 	}{
-		"a leader":                {judgeLease("leader", lease("a", 2*time.Second), now), levelOK, "a leads"},
-		"a leader that is away":   {judgeLease("leader", lease("a", time.Minute), now), levelFail, "renewed the Lease 1m0s ago"},
-		"a Lease that was let go": {judgeLease("leader", lease("", 0), now), levelFail, "no operator leads"},
-		"an empty Lease":          {judgeLease("leader", coordinationv1.Lease{}, now), levelFail, "no operator leads"},
-		"clocks that agree":       {judgeClock("clock", date(-time.Second), now, now), levelOK, "agree"},
-		"a slow answer":           {judgeClock("clock", date(0), now.Add(-9*time.Second), now.Add(9*time.Second)), levelOK, "agree"},
-		"a clock that drifts":     {judgeClock("clock", date(-20*time.Second), now, now), levelWarn, "19s apart"},
-		"a clock that is wrong":   {judgeClock("clock", date(5*time.Minute), now, now), levelFail, "5m0s apart"},
-		"no date":                 {judgeClock("clock", "", now, now), levelWarn, "does not say"},
-		"the same version":        {judgeImage("operator", pod("registry:5000/cardea:v1"), "v1"), levelOK, "of this plugin's version"},
-		"another version":         {judgeImage("operator", pod("cardea:v2"), "v1"), levelWarn, "this plugin is v1"},
-		"no tag":                  {judgeImage("operator", pod("registry:5000/cardea"), "5000/cardea"), levelWarn, "this plugin is"},
-		"no container":            {judgeImage("operator", corev1.PodTemplateSpec{}, "v1"), levelWarn, "no container"},
-		"a store that answers":    {judgeConditions("acme", resources("Ready/Ready"), "an operator leads")[0], levelOK, "nothing waits for it, and an operator leads"},
-		"a store that does not":   {judgeConditions("acme", resources("Synced/StoreUnavailable"), "an operator leads")[0], levelFail, "does not reach it: web waits"},
-		"a store nobody tells of": {judgeConditions("acme", resources("Ready/Ready"), "")[0], levelWarn, "no sign that anybody runs"},
-		"a store away, no sign":   {judgeConditions("acme", resources("Synced/StoreUnavailable"), "")[0], levelFail, "does not reach it: web waits"},
-		"no root key":             {judgeConditions("acme", resources("CredentialsReady/RootKeyMissing"), "an operator leads")[1], levelFail, "has none: web waits"},
-		"not ready":               {judgeConditions("acme", resources("Ready/Conflict"), "an operator leads")[2], levelWarn, "not ready: web"},
-		"not looked at":           {judgeConditions("acme", resources(), "an operator leads")[2], levelWarn, "has not looked at web"},
-		"no resources":            {judgeConditions("acme", nil, "an operator leads")[0], levelWarn, "no resource of Cardea"},
-		"a feed that follows":     {judgeMetrics("server", readGauges("# HELP x\n"+gaugeStaleness+" 0.4\n"))[0], levelOK, "0.4 s old"},
-		"a feed that lags":        {judgeMetrics("server", readGauges(gaugeStaleness+" 62.5\n"))[0], levelFail, "62 s old"},
-		"Redis away":              {judgeMetrics("server", readGauges(gaugeStaleness+" 0\n"+gaugeDegraded+" 1\n"))[1], levelWarn, "limits are not shared"},
-		"an operator's metrics":   {judgeMetrics("server", readGauges("workqueue_depth 1\n"))[0], levelOK, "no server"},
+		"a leader":                 {evaluateLease("leader", lease("a", 2*time.Second), now), levelOK, "a leads"},
+		"a leader that is away":    {evaluateLease("leader", lease("a", time.Minute), now), levelFail, "renewed the Lease 1m0s ago"},
+		"a Lease that was let go":  {evaluateLease("leader", lease("", 0), now), levelFail, "no operator leads"},
+		"an empty Lease":           {evaluateLease("leader", coordinationv1.Lease{}, now), levelFail, "no operator leads"},
+		"clocks that agree":        {checkClock("clock", date(-time.Second), now, now), levelOK, "agree"},
+		"a slow answer":            {checkClock("clock", date(0), now.Add(-9*time.Second), now.Add(9*time.Second)), levelOK, "agree"},
+		"a clock that drifts":      {checkClock("clock", date(-20*time.Second), now, now), levelWarn, "19s apart"},
+		"a clock that is wrong":    {checkClock("clock", date(5*time.Minute), now, now), levelFail, "5m0s apart"},
+		"no date":                  {checkClock("clock", "", now, now), levelWarn, "sends no date"},
+		"the same version":         {checkImage("operator", pod("registry:5000/cardea:v1"), "v1"), levelOK, "of this plugin's version"},
+		"another version":          {checkImage("operator", pod("cardea:v2"), "v1"), levelWarn, "this plugin is v1"},
+		"no tag":                   {checkImage("operator", pod("registry:5000/cardea"), "5000/cardea"), levelWarn, "this plugin is"},
+		"no container":             {checkImage("operator", corev1.PodTemplateSpec{}, "v1"), levelWarn, "no container"},
+		"a store that answers":     {evaluateConditions("acme", resources("Ready/Ready"), "an operator leads")[0], levelOK, "no resource waits for it, and an operator leads"},
+		"a store that does not":    {evaluateConditions("acme", resources("Synced/StoreUnavailable"), "an operator leads")[0], levelFail, "cannot reach it: web waits"},
+		"a store without a report": {evaluateConditions("acme", resources("Ready/Ready"), "")[0], levelWarn, "no sign that an operator runs"},
+		"a store away, no sign":    {evaluateConditions("acme", resources("Synced/StoreUnavailable"), "")[0], levelFail, "cannot reach it: web waits"},
+		"no root key":              {evaluateConditions("acme", resources("CredentialsReady/RootKeyMissing"), "an operator leads")[1], levelFail, "has none: web waits"},
+		"not ready":                {evaluateConditions("acme", resources("Ready/Conflict"), "an operator leads")[2], levelWarn, "not ready: web"},
+		"not reconciled yet":       {evaluateConditions("acme", resources(), "an operator leads")[2], levelWarn, "has not seen the present generation of web"},
+		"no resources":             {evaluateConditions("acme", nil, "an operator leads")[0], levelWarn, "no resource of Cardea"},
+		"a feed that follows":      {evaluateMetrics("server", readGauges("# HELP x\n"+gaugeStaleness+" 0.4\n"))[0], levelOK, "0.4 s old"},
+		"a feed that lags":         {evaluateMetrics("server", readGauges(gaugeStaleness+" 62.5\n"))[0], levelFail, "62 s old"},
+		"Redis away":               {evaluateMetrics("server", readGauges(gaugeStaleness+" 0\n"+gaugeDegraded+" 1\n"))[1], levelWarn, "limits are not shared"},
+		"an operator's metrics":    {evaluateMetrics("server", readGauges("workqueue_depth 1\n"))[0], levelOK, "not a server"},
 	} {
-		if tc.got.Level != tc.want || !strings.Contains(tc.got.Message, tc.says) || tc.want != levelOK && tc.got.Mend == "" {
+		if tc.got.Level != tc.want || !strings.Contains(tc.got.Message, tc.says) || tc.want != levelOK && tc.got.Fix == "" {
 			t.Errorf("%s: %+v, want %s and %q", name, tc.got, tc.want, tc.says)
 		}
 	}
 }
 
-// What reconciles is judged by its ready replicas, and standalone by no Lease that an operator left behind.
+// The state of the operator is that of its ready replicas, and standalone ignores a Lease that an operator left behind.
 func TestDoctorLooksAtWhatRuns(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "cardea-system"} }
@@ -125,7 +125,7 @@ func TestDoctorLooksAtWhatRuns(t *testing.T) {
 		leader, servers := d.checkLease(t.Context(), running), d.checkServers(t.Context(), running)
 		var lines, texts []string
 		for _, c := range slices.Concat(checks, leader, servers) {
-			lines, texts = append(lines, string(c.Level)+" "+c.Name), append(texts, c.Message+" "+c.Mend)
+			lines, texts = append(lines, string(c.Level)+" "+c.Name), append(texts, c.Message+" "+c.Fix)
 		}
 		if got := strings.Join(lines, ", "); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)

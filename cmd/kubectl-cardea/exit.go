@@ -8,20 +8,20 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes, as docs/kubectl-cardea.md promises them.
+// Exit codes, as documented in docs/kubectl-cardea.md.
 const (
 	exitFault    = 1
 	exitUsage    = 2
 	exitNoAccess = 3
 )
 
-// faultFound ends a command that did what it was asked for, and whose answer is that something is not well: the output has told.
+// faultFound ends a command that succeeded and found a fault, which its output describes.
 type faultFound struct{}
 
 // Error implements error.
 func (*faultFound) Error() string { return "something is not well" }
 
-// usageError is a command line that cannot be meant.
+// usageError is an invalid command line.
 type usageError struct{ message string }
 
 // Error implements error.
@@ -31,7 +31,7 @@ func usagef(format string, args ...any) error {
 	return &usageError{message: fmt.Sprintf(format, args...)}
 }
 
-// accessError is a cluster or server that is out of reach, or that refuses the caller.
+// accessError is a cluster or server that is unreachable, or refuses the caller.
 type accessError struct {
 	message string
 	err     error
@@ -40,19 +40,19 @@ type accessError struct {
 // Error implements error.
 func (e *accessError) Error() string { return e.message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *accessError) Unwrap() error { return e.err }
 
-// runError is an error of a command that began to run: what comes before is about the command line.
+// runError is an error of a command that started to run. Errors before that are about the command line.
 type runError struct{ err error }
 
 // Error implements error.
 func (e *runError) Error() string { return e.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *runError) Unwrap() error { return e.err }
 
-// markRuns lets the errors of every command be told from those of the command line.
+// markRuns wraps the errors of every command in runError, to distinguish them from those of the command line.
 func markRuns(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ func exitCode(err error) int {
 	case !errors.As(err, &ran), errors.As(err, &usage):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
-		return exitFault // interrupted: nothing is known of who is out of reach
+		return exitFault // interrupted: it is not known whether the cluster is unreachable
 	case errors.As(err, &access):
 		return exitNoAccess
 	}

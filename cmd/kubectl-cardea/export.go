@@ -21,11 +21,11 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "export [DEPLOYMENT]",
-		Short: "Write a tenant as YAML that applies cleanly; without a name, every one of the namespace",
-		Long: "Write a tenant as YAML that applies cleanly, resources that HTTP made included. Ids derive from namespace and name, so that the same\n" +
-			"ones are served wherever it is applied. Secrets are named in a comment, and never read. What programs and people make at run time is in the\n" +
-			"store, and not in an export: people, API keys and OAuth clients made over HTTP, OAuth clients that registered themselves.\n" +
-			"`cardea backup` writes that.",
+		Short: "Write a tenant as YAML that applies cleanly; without a name, all tenants of the namespace",
+		Long: "Write a tenant as YAML that applies cleanly, including resources that were created over HTTP. Ids derive from namespace and name, so the same\n" +
+			"ids are served in every cluster. Secrets are named in a comment, and never read. Runtime data is only in the store, and not in an export:\n" +
+			"users, API keys and OAuth clients that were created over HTTP, and OAuth clients that registered themselves.\n" +
+			"`cardea backup` writes them.",
 		Example: `  kubectl cardea export acme -n acme >acme.yaml
   kubectl cardea export -n acme | kubectl diff -f -`,
 		Args:              cobra.MaximumNArgs(1),
@@ -46,7 +46,7 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 				}
 			}
 			if len(resources) == 0 {
-				return fmt.Errorf("there is nothing of Cardea in namespace %s: correct the namespace (-n)", cluster.namespace)
+				return fmt.Errorf("there are no resources of Cardea in namespace %s: correct the namespace (-n)", cluster.namespace)
 			}
 			manifest.Sort(resources)
 			if format == formatJSON {
@@ -59,7 +59,8 @@ func exportCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// raw returns every resource of the namespace as the API server has it, so that fields that are newer than this plugin stay.
+// raw returns every resource of the namespace as the API server returns it, so that fields that this plugin does not
+// know are kept.
 func (c *cluster) raw(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	for _, info := range v1alpha1.Kinds {
@@ -75,7 +76,7 @@ func (c *cluster) raw(ctx context.Context) ([]*unstructured.Unstructured, error)
 	return all, nil
 }
 
-// staying are the resources without those that are being deleted, cleaned.
+// staying returns the cleaned resources that are not being deleted.
 func staying(resources []*unstructured.Unstructured) (kept, leaving []*unstructured.Unstructured) {
 	for _, obj := range resources {
 		if obj.GetDeletionTimestamp() != nil {
@@ -87,7 +88,7 @@ func staying(resources []*unstructured.Unstructured) (kept, leaving []*unstructu
 	return kept, leaving
 }
 
-// printJSON writes a List. JSON has no comments, so what is left out is told beside it.
+// printJSON writes a List. JSON has no comments, so the omissions go to standard error.
 func printJSON(around surroundings, namespace string, resources []*unstructured.Unstructured) error {
 	if err := around.print(formatJSON, asList(resources), nil); err != nil {
 		return err
@@ -124,13 +125,14 @@ func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstru
 	return err
 }
 
-// writePreamble says what an export needs and has not, each line after a mark. Names of Kubernetes objects cannot end a comment.
+// writePreamble lists what an export needs but does not contain, each line after a mark. Names of Kubernetes objects
+// cannot end a comment.
 func writePreamble(b *strings.Builder, mark, namespace string, kept, leaving []*unstructured.Unstructured) {
-	fmt.Fprintf(b, "%sCardea's resources of namespace %s. Not in here:\n", mark, namespace)
-	fmt.Fprintf(b, "%s- Namespace %s, with its annotation %s where hosts are granted\n", mark, namespace, v1alpha1.AnnotationAllowedHosts)
-	b.WriteString(mark + "- what programs and people make at run time, which the store alone has: people, API keys and OAuth clients that were made over HTTP,\n" +
-		mark + "  OAuth clients that registered themselves. cardea backup writes it\n")
-	b.WriteString(mark + "- RoleBinding cardea-operator-secrets, by which the operator may keep and read Secrets there\n")
+	fmt.Fprintf(b, "%sCardea's resources of namespace %s. Not included:\n", mark, namespace)
+	fmt.Fprintf(b, "%s- Namespace %s, with its annotation %s if hosts are granted\n", mark, namespace, v1alpha1.AnnotationAllowedHosts)
+	b.WriteString(mark + "- runtime data, which is only in the store: users, API keys and OAuth clients that were created over HTTP,\n" +
+		mark + "  OAuth clients that registered themselves. cardea backup writes them\n")
+	b.WriteString(mark + "- RoleBinding cardea-operator-secrets, which lets the operator write and read Secrets there\n")
 	secrets, configMaps := manifest.Needs(kept)
 	for _, needed := range []struct {
 		kind  string

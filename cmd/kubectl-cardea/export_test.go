@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What runs is more than what is declared: an export says so, as YAML in comments and as JSON beside it.
+// An export lists what it does not contain: in YAML as comments, for JSON on standard error.
 func TestAnExportSaysWhatItLeavesOut(t *testing.T) {
 	key := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "iam.cardea.dev/v1alpha1", "kind": "APIKey", "metadata": map[string]any{"name": "web", "namespace": "acme"},
@@ -27,7 +27,7 @@ func TestAnExportSaysWhatItLeavesOut(t *testing.T) {
 	}
 	preamble, _, _ := strings.Cut(text.String(), "---\n")
 	for _, part := range []string{
-		"API keys and OAuth clients that were made over HTTP", "OAuth clients that registered themselves", "cardea backup", "- the Secret of APIKey/web", "- RoleBinding cardea-operator-secrets",
+		"API keys and OAuth clients that were created over HTTP", "OAuth clients that registered themselves", "cardea backup", "- the Secret of APIKey/web", "- RoleBinding cardea-operator-secrets",
 	} {
 		if !strings.Contains(preamble, part) || !strings.Contains(beside.String(), part) {
 			t.Errorf("%q is not told: %s%s", part, preamble, beside.String())

@@ -16,25 +16,27 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// fieldManager is who writes, in the API server's books.
+// fieldManager is the field manager of this plugin's writes.
 const fieldManager = "kubectl-cardea"
 
-// askAgain is how often a resource is looked at that the operator works on.
+// askAgain is the interval of polls while the operator works on a resource.
 const askAgain = 250 * time.Millisecond
 
 func keyCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
 		Short: "Rotate, reveal or revoke an API key; rotate or reveal the secret of an OAuth client",
-		Long: "Rotate, reveal or revoke what an APIKey delivers. For rotate and reveal oclient/NAME means the secret of an OAuthClient instead;\n" +
-			"an OAuthClient is not revoked here, because with it go the consents of its users.",
-		RunE: func(*cobra.Command, []string) error { return usagef("say what to do: rotate, reveal or revoke") },
+		Long: "Rotate, reveal or revoke the key of an APIKey. For rotate and reveal, oclient/NAME selects the secret of an OAuthClient instead;\n" +
+			"an OAuthClient cannot be revoked here, because that would end the consents of its users.",
+		RunE: func(*cobra.Command, []string) error {
+			return usagef("a subcommand is required: rotate, reveal or revoke")
+		},
 	}
 	cmd.AddCommand(rotateCommand(to, around), revealCommand(to, around), revokeCommand(to, around))
 	return cmd
 }
 
-// credentialCommand makes a command of one that acts on the credential its argument names.
+// credentialCommand returns a command that acts on the credential that its argument names.
 func credentialCommand(to *connection, cmd *cobra.Command, act func(context.Context, *credential) error) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cobra.ExactArgs(1), to.completeOf(v1alpha1.KindAPIKey)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -51,13 +53,13 @@ func credentialCommand(to *connection, cmd *cobra.Command, act func(context.Cont
 	return cmd
 }
 
-// changeFlags are those of a command that changes a credential.
+// changeFlags are the flags of a command that changes a credential.
 type changeFlags struct {
 	yes     bool
 	timeout time.Duration
 }
 
-// addTo adds them to a command; yes says what --yes means there.
+// addTo adds them to a command. yes describes --yes.
 func (f *changeFlags) addTo(cmd *cobra.Command, yes string) {
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, yes)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the operator")
@@ -70,7 +72,7 @@ type credential struct {
 	obj  v1alpha1.Resource
 }
 
-// String names it for people.
+// String returns its name for the output.
 func (c *credential) String() string { return c.info.Kind + " " + c.obj.GetName() }
 
 // credentialName reads NAME, which is an APIKey's, or KIND/NAME.
@@ -83,7 +85,7 @@ func (c *cluster) credentialName(argument string) (info v1alpha1.KindInfo, name 
 		return info, "", err
 	}
 	if info.Kind != v1alpha1.KindAPIKey && info.Kind != v1alpha1.KindOAuthClient || name == "" {
-		return info, "", usagef("%q names neither an APIKey nor an OAuthClient: write NAME or oclient/NAME", argument)
+		return info, "", usagef("%q is neither an APIKey nor an OAuthClient: write NAME or oclient/NAME", argument)
 	}
 	return info, name, nil
 }
@@ -101,7 +103,8 @@ func (c *cluster) credential(ctx context.Context, argument string) (*credential,
 	return &credential{cluster: c, info: info, obj: obj}, nil
 }
 
-// delivered tells the Secret it is delivered in and the key in that, when it was issued, and whether the operator generated it.
+// delivered returns the Secret with the credential and the key in it, the time of issue, and whether the operator
+// generated it.
 func (c *credential) delivered() (secret, key string, issued *metav1.Time, generated bool) {
 	switch obj := c.obj.(type) {
 	case *v1alpha1.APIKey:
@@ -129,19 +132,19 @@ func revealCommand(to *connection, around surroundings) *cobra.Command {
 	return credentialCommand(to, &cobra.Command{
 		Use:   "reveal NAME",
 		Short: "Print the key from its Secret, in the clear",
-		Long:  "Print the key from its Secret, in the clear: on a screen others see it, and logs keep it. A line on the standard error says whose it is.",
+		Long:  "Print the key from its Secret, in the clear: other users may see it on your screen, and logs may store it. A line on standard error names its resource.",
 	}, func(ctx context.Context, c *credential) error {
 		value, secret, err := c.read(ctx)
 		if err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(around.err, "This is what Secret %s holds for %s. Whoever has it acts as its holder: keep it from screens and logs.\n", secret, c)
+		_, _ = fmt.Fprintf(around.err, "This is the value of Secret %s for %s. Every program with this value can act as its owner: keep it out of screens and logs.\n", secret, c)
 		_, err = fmt.Fprintln(around.out, value)
 		return err
 	})
 }
 
-// read returns what a Secret holds. No error repeats it.
+// read returns the value of a Secret. No error repeats it.
 func (c *credential) read(ctx context.Context) (value, secret string, err error) {
 	secret, key, _, _ := c.delivered()
 	if secret == "" {

@@ -24,30 +24,31 @@ func rotateCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := credentialCommand(to, &cobra.Command{
 		Use:   "rotate NAME",
 		Short: "Let the operator issue a new key, and wait for it; the previous one is accepted for the overlap",
-		Long: "Let the operator issue a new key, and wait for it. The previous one is accepted for the overlap; the one before that, if its overlap\n" +
-			"lasts, is refused from now on, which wants --yes.",
+		Long: "Let the operator issue a new key, and wait for it. The previous key is accepted for the overlap. If the overlap of the last rotation has\n" +
+			"not ended, the key before the previous one is refused immediately; this needs --yes.",
 	}, func(ctx context.Context, c *credential) error {
 		if err := c.rotate(ctx, flags.timeout, flags.yes); err != nil {
 			return err
 		}
 		secret, _, _, _ := c.delivered()
-		_, err := fmt.Fprintf(around.out, "%s is rotated: the new one is in Secret %s, the previous one is accepted until the overlap ends.\n", c, secret)
+		_, err := fmt.Fprintf(around.out, "%s is rotated: the new value is in Secret %s, and the previous one is accepted until the overlap ends.\n", c, secret)
 		return err
 	})
-	flags.addTo(cmd, "rotate though the overlap of the last rotation lasts: the key before it is refused at once")
+	flags.addTo(cmd, "rotate although the overlap of the last rotation has not ended: the key before it is refused immediately")
 	return cmd
 }
 
-// rotate annotates the resource and waits until the operator has issued anew. yes gives up a key whose overlap lasts.
+// rotate annotates the resource and waits until the operator has issued a new key. yes ends the overlap of the previous
+// key.
 func (c *credential) rotate(ctx context.Context, timeout time.Duration, yes bool) error {
 	secret, _, before, generated := c.delivered()
 	switch {
 	case secret == "" && !generated:
-		return fmt.Errorf("%s has no secret, so there is none to rotate", c)
+		return fmt.Errorf("%s has no secret to rotate", c)
 	case !generated:
-		return fmt.Errorf("%s has nothing that the operator generated: write a new value to the Secret you brought", c)
+		return fmt.Errorf("the operator did not generate the value of %s: write a new value to your Secret", c)
 	case ptr.Deref(c.obj.CommonSpec().Suspend, false):
-		return fmt.Errorf("%s is suspended, so the operator leaves it alone: remove spec.suspend first", c)
+		return fmt.Errorf("%s is suspended, so the operator does not change it: remove spec.suspend first", c)
 	case before == nil:
 		return fmt.Errorf("%s was never issued: see kubectl cardea why %s/%s -n %s", c, strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
 	}
@@ -70,15 +71,16 @@ func (c *credential) rotate(ctx context.Context, timeout time.Duration, yes bool
 	})
 }
 
-// checkOverlap refuses while the key before the present one is accepted: a Secret holds one previous key, so a rotation ends that one's.
+// checkOverlap refuses a rotation while the previous key is accepted: a Secret has one previous key, so a rotation ends
+// the overlap of that key.
 func (c *credential) checkOverlap(ctx context.Context, secret string, now time.Time) error {
 	found, err := c.Metadata(ctx, cause.KindSecret, c.obj.GetNamespace(), secret)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil // the operator issues it anew, and knows of no previous one
+		return nil // the operator issues a new key, without a previous one
 	case apierrors.IsForbidden(err):
-		return &accessError{err: err, message: fmt.Sprintf("you may not get Secret %q in namespace %s, which reports whether the previous key is still accepted: "+
-			"ask for ClusterRole edit there, or add --yes if nobody uses that key any more", secret, c.obj.GetNamespace())}
+		return &accessError{err: err, message: fmt.Sprintf("you may not get Secret %q in namespace %s, which shows whether the previous key is still accepted: "+
+			"ask for ClusterRole edit there, or add --yes if no program uses that key any more", secret, c.obj.GetNamespace())}
 	case err != nil:
 		return c.explain(err, "get", fmt.Sprintf("Secret %q", secret), c.obj.GetNamespace())
 	}
@@ -86,44 +88,44 @@ func (c *credential) checkOverlap(ctx context.Context, secret string, now time.T
 	if err != nil || !now.Before(until) {
 		return nil
 	}
-	return usagef("%s was rotated a while ago, and the key before is accepted until %s: another rotation refuses it at once. "+
-		"Wait until then, or add --yes if nobody uses it any more", c, until.UTC().Format(time.RFC3339))
+	return usagef("%s was rotated recently, and the previous key is accepted until %s: another rotation refuses it immediately. "+
+		"Wait until then, or add --yes if no program uses it any more", c, until.UTC().Format(time.RFC3339))
 }
 
-// rotateAt is what the annotation says: the second after the last issue, which is known to the second. It is later than the issue and, but
-// within that second, past by the operator's clock. This machine's clock has no say: a wrong one would delay the rotation, and whoever
-// asks twice about one key asks the same.
+// rotateAt returns the value of the annotation: the second after the last issue, whose precision is a second. It is
+// later than the issue and, except within that second, in the past by the operator's clock. This machine's clock is not
+// used: a wrong clock would delay the rotation, and two requests about one key have the same value.
 func rotateAt(issued time.Time) string {
 	return issued.UTC().Truncate(time.Second).Add(time.Second).Format(time.RFC3339)
 }
 
-// await reads the resource until done reports that it is as wanted, for at most the timeout. done gets the error of the read. An error that
-// it returns ends the wait where another read does not help; otherwise the last one is part of the error after the timeout.
+// await reads the resource until done returns true, for at most the timeout. done gets the error of the read. A
+// permanent error that it returns ends the wait; otherwise the last one is part of the error after the timeout.
 func (c *credential) await(ctx context.Context, timeout time.Duration, what string, done func(error) (bool, error)) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, askAgain, timeout, true, func(ctx context.Context) (bool, error) {
 		well, err := done(c.client.Get(ctx, client.ObjectKeyFromObject(c.obj.(client.Object)), c.obj.(client.Object)))
-		if err == nil || lasting(err) {
+		if err == nil || permanent(err) {
 			return well, err
 		}
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
-			last = err // also where the time ran out meanwhile: the error is the connection's, not the timeout's
+			last = err // also after the timeout: report the connection's error
 		}
 		return false, nil
 	})
 	see := fmt.Sprintf("see kubectl cardea why %s/%s -n %s, and kubectl cardea doctor", strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: whether %s is %s was not waited for, though it was asked for: %s", ctx.Err(), c, what, see)
+		return fmt.Errorf("%w: the change was requested, but not waited for: %s is to be %s: %s", ctx.Err(), c, what, see)
 	case wait.Interrupted(err) && last != nil:
-		return fmt.Errorf("%s was not seen to be %s within %s, though it was asked for; the last error was: %w: %s", c, what, timeout, c.explain(last, "get", c.String(), c.obj.GetNamespace()), see)
+		return fmt.Errorf("the change was requested, but %s was not seen to be %s within %s; the last error was: %w: %s", c, what, timeout, c.explain(last, "get", c.String(), c.obj.GetNamespace()), see)
 	case wait.Interrupted(err):
-		return fmt.Errorf("%s was not %s within %s, though it was asked for: %s", c, what, timeout, see)
+		return fmt.Errorf("the change was requested, but %s was not %s within %s: %s", c, what, timeout, see)
 	}
 	return c.explain(err, "get", c.String(), c.obj.GetNamespace())
 }
 
-// lasting reports whether an error of a read stays on the next one.
-func lasting(err error) bool {
+// permanent reports whether another read would return the same error.
+func permanent(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }

@@ -43,7 +43,8 @@ func inMemory(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	return &cluster{config: &rest.Config{Host: "https://cluster.example"}, client: made, namespace: "acme", served: served}
 }
 
-// issuedKey is an APIKey whose key was generated, and its Secret; until is the annotation of the previous key's end, "" for none.
+// issuedKey is an APIKey whose key was generated, and its Secret; until is the annotation of the previous key's end, ""
+// for none.
 func issuedKey(until string) []client.Object {
 	key := &v1alpha1.APIKey{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "acme"}}
 	key.Spec.SecretTemplate = &v1alpha1.SecretTemplate{}
@@ -55,7 +56,7 @@ func issuedKey(until string) []client.Object {
 	return []client.Object{key, secret}
 }
 
-func TestRevokeTakesAPIKeysAlone(t *testing.T) {
+func TestRevokeAcceptsOnlyAPIKeys(t *testing.T) {
 	web := metav1.ObjectMeta{Name: "web", Namespace: "acme"}
 	c := inMemory(t, interceptor.Funcs{}, &v1alpha1.APIKey{ObjectMeta: web}, &v1alpha1.OAuthClient{ObjectMeta: web})
 	check := func(argument string) error {
@@ -71,12 +72,12 @@ func TestRevokeTakesAPIKeysAlone(t *testing.T) {
 			t.Errorf("%s: %v", argument, err)
 		}
 	}
-	told := check("oclient/web").Error()
+	refusal := check("oclient/web").Error()
 	for _, part := range []string{
-		"ends for good what every user has consented to", "kubectl cardea key rotate oclient/web -n acme", "active: false", "kubectl delete oauthclient web -n acme",
+		"permanently ends the consents of its users", "kubectl cardea key rotate oclient/web -n acme", "active: false", "kubectl delete oauthclient web -n acme",
 	} {
-		if !strings.Contains(told, part) {
-			t.Errorf("%q is not in %s", part, told)
+		if !strings.Contains(refusal, part) {
+			t.Errorf("%q is not in %s", part, refusal)
 		}
 	}
 }
@@ -95,8 +96,8 @@ func TestASecondRotationDoesNotCutOffAKeyInUse(t *testing.T) {
 	}{
 		{name: "the first rotation"},
 		{name: "the overlap is over", until: earlier},
-		{name: "the overlap lasts", until: later, code: exitUsage, says: "the key before is accepted until " + later},
-		{name: "the overlap lasts, and nobody minds", until: later, yes: true},
+		{name: "the overlap lasts", until: later, code: exitUsage, says: "the previous key is accepted until " + later},
+		{name: "the overlap lasts, and --yes confirms", until: later, yes: true},
 		{name: "the Secret may not be read", answer: forbidden, code: exitNoAccess, says: `you may not get Secret "web" in namespace acme`},
 		{name: "the Secret may not be read, and nobody minds", answer: forbidden, yes: true},
 		{name: "the Secret is gone", answer: apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, "web")},
@@ -199,7 +200,7 @@ func TestAWaitSaysHowItEnded(t *testing.T) {
 	}
 }
 
-// What is asked for is a matter of the last issue alone, not of this machine's clock.
+// The requested time depends only on the last issue, not on this machine's clock.
 func TestRotateAtIsTheSecondAfterTheIssue(t *testing.T) {
 	for at, want := range map[time.Time]string{
 		issued:                              "2026-05-04T12:00:01Z",

@@ -22,8 +22,8 @@ func keysCommand(to *connection, around surroundings) *cobra.Command {
 	var flags apiFlags
 	cmd := &cobra.Command{
 		Use:   "keys APP",
-		Short: "List an app's API keys, declared and made over HTTP, by the ids that decisions, audits and gateways show",
-		Long: "List the API keys of an app, named by its slug, of the deployment that the credential belongs to: declared keys first, then those made over HTTP, newest first.\n" +
+		Short: "List an app's API keys, declared and created over HTTP, with the ids that decisions, audits and gateways show",
+		Long: "List the API keys of an app, named by its slug, of the credential's deployment: declared keys first, then keys created over HTTP, newest first.\n" +
 			"The credential needs the permission api_keys:read.",
 		Example: `  kubectl cardea keys shop --server http://127.0.0.1:8080 --use-key acme-backend-key -n acme
   kubectl cardea keys shop --key-id Zk3Qh8sVbN2p -o json`,
@@ -56,9 +56,9 @@ func keysCommand(to *connection, around surroundings) *cobra.Command {
 	}
 	outputFlag(cmd, &format, formatTable, formatJSON, formatYAML)
 	cmd.Flags().StringVar(&keyID, "key-id", "", "only the key with this public id, or this id")
-	cmd.Flags().BoolVar(&all, "all", false, "list revoked and expired keys too")
+	cmd.Flags().BoolVar(&all, "all", false, "also list revoked and expired keys")
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many to list, 1 to 100")
-	cmd.Flags().StringVar(&cursor, "cursor", "", "where to continue, as the previous page says")
+	cmd.Flags().StringVar(&cursor, "cursor", "", "where to continue: the cursor of the previous page")
 	flags.register(cmd, to, envServer, "the backend API, port 8080")
 	return cmd
 }
@@ -85,7 +85,7 @@ func writeKeys(w io.Writer, list backendapi.ApiKeyList) error {
 	if !list.HasMore || list.NextCursor == nil {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "--cursor %s shows the next.\n", *list.NextCursor)
+	_, err := fmt.Fprintf(w, "--cursor %s shows the next page.\n", *list.NextCursor)
 	return err
 }
 

@@ -14,7 +14,7 @@ func TestKeysAreListedByTheIDThatDecisionsShow(t *testing.T) {
 	server, asked := answering(t, http.StatusOK, `{"keys":[`+listedKeys+`],"has_more":true,"next_cursor":"r7"}`)
 	env := map[string]string{envServer: server, envAPIKey: "the-key"}
 	out, problems, code := run(t, env, "keys", "shop", "--all", "--limit", "1")
-	if code != 0 || !strings.Contains(out, "5A8hQaiOJAmo") || !strings.Contains(out, "--cursor r7 shows the next.") || strings.Contains(out, "\x1b") {
+	if code != 0 || !strings.Contains(out, "5A8hQaiOJAmo") || !strings.Contains(out, "--cursor r7 shows the next page.") || strings.Contains(out, "\x1b") {
 		t.Errorf("%d %q %s", code, problems, out)
 	}
 	if asked.URL.Path != "/api-auth/apps/shop/keys" || asked.URL.Query().Get("include_inactive") != "true" {

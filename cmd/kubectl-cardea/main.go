@@ -1,5 +1,5 @@
-// Command kubectl-cardea is `kubectl cardea`: it says why something is not in force, exports a tenant, works with keys, and asks the
-// server, with no rights but those of who runs it.
+// Command kubectl-cardea is `kubectl cardea`: it explains why a resource is not active, exports a tenant, works with
+// keys, and queries the server, with the rights of its user.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// completer is the name under which kubectl asks a plugin for completions.
+// completer is the name of the program that kubectl runs for a plugin's completions.
 const completer = "kubectl_complete-cardea"
 
 func main() {
@@ -36,7 +36,7 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// arguments are those of the command line; under the completer's name they are words to complete.
+// arguments returns the command line; for the completer, the words to complete.
 func arguments(args []string) []string {
 	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == completer {
 		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
@@ -44,18 +44,18 @@ func arguments(args []string) []string {
 	return args[1:]
 }
 
-// newRoot is the one list of commands.
+// newRoot returns the root command with all commands.
 func newRoot(around surroundings) *cobra.Command {
 	to := &connection{}
 	root := &cobra.Command{
 		Use:   "kubectl-cardea",
-		Short: "Look into Cardea: why something is not in force, tenants as YAML, keys, people and numbers",
-		Long: "Look into Cardea with your own rights: why something is not in force, tenants as YAML, keys, people and numbers.\n\n" +
-			"Exit codes: 0 it is well; 1 something is not ready, not allowed or not there; 2 wrong usage; 3 out of reach, or you lack a right.",
+		Short: "Inspect Cardea: why a resource is not active, tenants as YAML, keys, users and numbers",
+		Long: "Inspect Cardea with your own rights: why a resource is not active, tenants as YAML, keys, users and numbers.\n\n" +
+			"Exit codes: 0 success; 1 not ready, not allowed or not found; 2 wrong usage; 3 unreachable, or you lack a right.",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cardea"},
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		// kubectl completes plugins by a program of their own.
+		// kubectl completes plugins with a separate program.
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -14,20 +14,20 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// surroundings are what a command is run in.
+// surroundings are the environment of a command.
 type surroundings struct {
 	in       io.Reader
 	out, err io.Writer
 	lookup   func(string) (string, bool)
 }
 
-// isTerminal reports whether a stream is one that a person looks at.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	file, isFile := stream.(*os.File)
 	return isFile && term.IsTerminal(int(file.Fd()))
 }
 
-// style is colourful on a terminal, unless NO_COLOR or a dumb terminal asks for none.
+// style uses colors on a terminal, unless NO_COLOR is set or the terminal is dumb.
 func (s surroundings) style() terminal.Style {
 	_, without := s.lookup("NO_COLOR")
 	kind, _ := s.lookup("TERM")
@@ -57,7 +57,7 @@ func outputFlag(cmd *cobra.Command, format *string, formats ...string) {
 	}
 }
 
-// print writes a value as JSON or YAML, or lets a function write it for people.
+// print writes a value as JSON or YAML, or calls a function to write it as text.
 func (s surroundings) print(format string, value any, table func(io.Writer) error) error {
 	switch format {
 	case formatJSON:

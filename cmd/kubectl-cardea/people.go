@@ -21,13 +21,13 @@ func usersCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "users",
 		Short: "List the deployment's users, or those whose name or email contains a text",
-		Long:  "List the users of the deployment that the credential belongs to, newest first. The credential needs the permission users:read.",
+		Long:  "List the users of the credential's deployment, newest first. The credential needs the permission users:read.",
 		Example: `  kubectl cardea users --server http://127.0.0.1:8080 --use-key acme-backend-key -n acme
   kubectl cardea users --search lovelace -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 || limit > 100 || offset < 0 {
-				return usagef("--limit is 1 to 100, --offset 0 or more")
+				return usagef("--limit must be 1 to 100, and --offset 0 or more")
 			}
 			server, err := flags.open(cmd.Context(), to, around)
 			if err != nil {
@@ -73,7 +73,7 @@ func writeUsers(w io.Writer, list backendapi.UserList) error {
 	return err
 }
 
-// chartWidth is how many columns a bar may take.
+// chartWidth is the maximum width of a bar, in columns.
 const chartWidth = 40
 
 func analyticsCommand(to *connection, around surroundings) *cobra.Command {
@@ -83,7 +83,7 @@ func analyticsCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "analytics",
 		Short: "Show sign-ins and sign-ups of a period, with a chart of its days",
-		Long:  "Show sign-ins and sign-ups of the deployment that the credential belongs to. The credential needs the permission analytics:read.",
+		Long:  "Show sign-ins and sign-ups of the credential's deployment. The credential needs the permission analytics:read.",
 		Example: `  kubectl cardea analytics --days 7
   kubectl cardea analytics --from 2026-05-01T00:00:00Z --to 2026-06-01T00:00:00Z -o json`,
 		Args: cobra.NoArgs,
@@ -112,19 +112,19 @@ func analyticsCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// period is what is asked for: whole UTC days that end with today, or what is given.
+// period returns the requested period: whole UTC days that end with today, or --from and --to.
 func period(now time.Time, days int, from, until string) (begin, end string, err error) {
 	tomorrow := now.UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 	finish := tomorrow
 	if until != "" {
 		if finish, err = time.Parse(time.RFC3339, until); err != nil {
-			return "", "", usagef("--to is no time such as 2026-05-01T00:00:00Z")
+			return "", "", usagef("--to must be a time such as 2026-05-01T00:00:00Z")
 		}
 	}
 	start := finish.AddDate(0, 0, -days)
 	if from != "" {
 		if start, err = time.Parse(time.RFC3339, from); err != nil {
-			return "", "", usagef("--from is no time such as 2026-05-01T00:00:00Z")
+			return "", "", usagef("--from must be a time such as 2026-05-01T00:00:00Z")
 		}
 	} else if days < 1 || days > 1100 {
 		return "", "", usagef("--days is 1 to 1100")
@@ -164,7 +164,7 @@ func writeAnalytics(w io.Writer, begin, end string, s backendapi.AnalyticsSummar
 	return terminal.Table(w, []string{"DAY (UTC)", "SIGN-UPS", "SIGNED IN", ""}, chart)
 }
 
-// change writes a change in percent; there is none where the period before had nothing.
+// change formats a change in percent, or "-" if the previous period had none.
 func change(percent *float64) string {
 	if percent == nil {
 		return "-"

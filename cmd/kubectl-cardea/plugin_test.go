@@ -90,10 +90,10 @@ func TestWhatAServerRefusesIsASentence(t *testing.T) {
 	}{
 		{"not accepted", http.StatusUnauthorized, `{"message":"no"}`, exitNoAccess, "does not accept the credential"},
 		{"no right", http.StatusForbidden, `{"message":"users:read is missing"}`, exitNoAccess, "users:read is missing"},
-		{"away for a while", http.StatusServiceUnavailable, `{"message":"the store is out of reach"}`, exitNoAccess, "cannot answer now (503): the store is out of reach"},
-		{"a proxy before it", http.StatusGatewayTimeout, ``, exitNoAccess, "cannot answer now (504)"},
-		{"something else", http.StatusOK, `<html>`, exitFault, "is no Cardea server of this listener"},
-		{"a redirect", http.StatusFound, ``, exitFault, "answers 302"},
+		{"away for a while", http.StatusServiceUnavailable, `{"message":"the store is out of reach"}`, exitNoAccess, "is unavailable (503): the store is out of reach"},
+		{"a proxy before it", http.StatusGatewayTimeout, ``, exitNoAccess, "is unavailable (504)"},
+		{"something else", http.StatusOK, `<html>`, exitFault, "is not the right listener of a Cardea server"},
+		{"a redirect", http.StatusFound, ``, exitFault, "responded 302"},
 	} {
 		server, _ := answering(t, tc.status, tc.body)
 		_, problems, code := run(t, map[string]string{envAPIKey: "hunter2-key"}, "users", "--server", server)
@@ -109,11 +109,11 @@ func TestHowAServerIsNamed(t *testing.T) {
 		code              int
 		says              string
 	}{
-		{"nobody listens", "http://127.0.0.1:1", "hunter2", exitNoAccess, "out of reach"},
-		{"no URL", "http://user:hunter2@acme.example", "hunter2", exitUsage, "--server is no URL"},
+		{"no listener", "http://127.0.0.1:1", "hunter2", exitNoAccess, "unreachable"},
+		{"no URL", "http://user:hunter2@acme.example", "hunter2", exitUsage, "--server must be a URL"},
 		{"none", "", "hunter2", exitUsage, "port-forward"},
 		{"a key of two lines", "http://127.0.0.1:1", "hunter2\nhunter2", exitUsage, "CARDEA_API_KEY holds no API key"},
-		{"no key", "http://127.0.0.1:1", "", exitUsage, "no credential is given"},
+		{"no key", "http://127.0.0.1:1", "", exitUsage, "no credential is set"},
 	} {
 		_, problems, code := run(t, map[string]string{envServer: tc.server, envAPIKey: tc.key}, "users")
 		if code != tc.code || !strings.Contains(problems, tc.says) || strings.Contains(problems, "hunter2") {
@@ -162,7 +162,7 @@ func TestArguments(t *testing.T) {
 
 func TestATreeIsDrawn(t *testing.T) {
 	leaf := &cause.Node{Field: "spec.appRef", Kind: "APIAuthApp", Name: "shop", State: cause.NotReady, Findings: []cause.Finding{
-		{Condition: "Accepted", Status: "False", Reason: "Conflict", Message: "slug is held\nby \x1b[31manother", Mend: "choose another"},
+		{Condition: "Accepted", Status: "False", Reason: "Conflict", Message: "slug is held\nby \x1b[31manother", Fix: "choose another"},
 	}, DependsOn: []*cause.Node{{Field: "spec.deploymentRef", Kind: "IdentityDeployment", Name: "acme", State: cause.Missing}}}
 	other := &cause.Node{Field: "spec.rateLimitSchemeRef", Kind: "RateLimitScheme", Name: "free", State: cause.NotReady, Above: true}
 	root := &cause.Node{Kind: "APIKey", Name: "web", State: cause.Ready, DependsOn: []*cause.Node{leaf, other}}
@@ -170,7 +170,7 @@ func TestATreeIsDrawn(t *testing.T) {
 	if err := (diagnosis{Resources: []*cause.Node{root}, Looked: 1}).write(&b, terminal.Style{}, "acme"); err != nil {
 		t.Fatal(err)
 	}
-	want := `APIKey/web  in force itself, but what it depends on is not
+	want := `APIKey/web  active, but a resource that it depends on is not
 ├─ spec.appRef: APIAuthApp/shop  not ready
 │  │  Accepted=False Conflict: slug is held by \u001b[31manother
 │  │    → choose another
@@ -185,18 +185,18 @@ func TestATreeIsDrawn(t *testing.T) {
 // Where no address is given, what the key's address ranges say is not part of the answer.
 func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 	server, asked := answering(t, http.StatusOK, `{"key_id":"k","app_slug":"shop","is_active":true,"permissions":[],"resource":"/","method":"GET","allowed":true,"rules":[]}`)
-	const told = "not judged: give --client-ip"
+	const hint = "not checked: set --client-ip"
 	for _, address := range []string{"", "192.0.2.7"} {
 		args := []string{"decide", "--key-id", "k", "GET", "/", "--server", server}
 		if address != "" {
 			args = append(args, "--client-ip", address)
 		}
 		out, problems, code := run(t, map[string]string{envAPIKey: "the-key"}, args...)
-		if code != 0 || strings.Contains(out, told) != (address == "") || asked.URL.Query().Get("client_ip") != address {
+		if code != 0 || strings.Contains(out, hint) != (address == "") || asked.URL.Query().Get("client_ip") != address {
 			t.Errorf("address %q: %d %s%s", address, code, out, problems)
 		}
 		out, _, _ = run(t, map[string]string{envAPIKey: "the-key"}, append(args, "-o", "json")...)
-		if !strings.Contains(out, fmt.Sprintf(`"address_judged": %t`, address != "")) {
+		if !strings.Contains(out, fmt.Sprintf(`"address_checked": %t`, address != "")) {
 			t.Errorf("address %q: %s", address, out)
 		}
 	}
@@ -205,8 +205,8 @@ func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 func TestARefusedKeyMayBeOneOfAnotherAddress(t *testing.T) {
 	for _, judged := range []bool{false, true} {
 		var b strings.Builder
-		v := judge(explanation{Allowed: true}, nil)
-		v.AddressJudged = judged
+		v := evaluate(explanation{Allowed: true}, nil)
+		v.AddressChecked = judged
 		if err := v.write(&b, terminal.Style{}); err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestJudge(t *testing.T) {
 		{"refused whatever it may", inactive, []string{"orders:write"}, 401},
 		{"all", explanation{IsActive: true, Allowed: true, Permissions: []string{"*"}}, []string{"x:y"}, 200},
 	} {
-		if got := judge(tc.told, tc.required); got.Status != tc.status {
+		if got := evaluate(tc.told, tc.required); got.Status != tc.status {
 			t.Errorf("%s: %d %s", tc.name, got.Status, got.Reason)
 		}
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// diagnosis is what why prints.
+// diagnosis is the output of why.
 type diagnosis struct {
-	// Well reports that everything that was asked for is in force.
+	// Well is true if all requested resources are active.
 	Well bool `json:"well"`
-	// Resources are those with something to say.
+	// Resources are the resources with findings.
 	Resources []*cause.Node `json:"resources"`
-	// Looked is how many resources were looked at.
+	// Looked is how many resources were checked.
 	Looked int `json:"looked"`
 }
 
@@ -28,7 +28,7 @@ func whyCommand(to *connection, around surroundings) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "why [KIND/NAME]",
-		Short: "Say why a resource is not in force, and what to do; without a name, of every resource of the namespace",
+		Short: "Explain why a resource is not active, and how to fix it; without a name, for every resource of the namespace",
 		Example: `  kubectl cardea why apikey/tracking -n acme
   kubectl cardea why oclient/tools-web
   kubectl cardea why -n acme`,
@@ -75,7 +75,7 @@ func resourceArgument(args []string) (kind, name string, err error) {
 		kind, name, _ = strings.Cut(args[0], "/")
 	}
 	if kind == "" || name == "" || strings.Contains(kind, "/") || strings.Contains(name, "/") {
-		return "", "", usagef("%q names no resource: write KIND/NAME, such as apikey/tracking", strings.Join(args, " "))
+		return "", "", usagef("%q is not a resource: write KIND/NAME, such as apikey/tracking", strings.Join(args, " "))
 	}
 	return kind, name, nil
 }
@@ -89,18 +89,18 @@ func (c *cluster) why(ctx context.Context, kind, name string) (diagnosis, error)
 	if err != nil {
 		return diagnosis{}, c.explain(err, "get", fmt.Sprintf("%s %q", info.Kind, name), c.namespace)
 	}
-	node, err := cause.NewInquiry(c).Diagnose(ctx, obj, info.Kind)
+	node, err := cause.NewDiagnosis(c).Diagnose(ctx, obj, info.Kind)
 	if err != nil {
 		return diagnosis{}, c.explain(err, "read", "what "+info.Kind+" "+name+" refers to", c.namespace)
 	}
 	return diagnosis{Well: node.Well(), Resources: []*cause.Node{node}, Looked: 1}, nil
 }
 
-// whyAll looks at every resource of the namespace, what is referred to before what refers to it.
+// whyAll checks every resource of the namespace. A kind comes before the kinds that refer to it.
 func (c *cluster) whyAll(ctx context.Context) (diagnosis, error) {
 	listed := &listing{cluster: c, found: map[string]v1alpha1.Resource{}}
 	found := diagnosis{Well: true, Resources: []*cause.Node{}}
-	inquiry := cause.NewInquiry(listed)
+	all := cause.NewDiagnosis(listed)
 	for _, info := range v1alpha1.Kinds {
 		resources, err := c.list(ctx, info)
 		if err != nil {
@@ -112,7 +112,7 @@ func (c *cluster) whyAll(ctx context.Context) (diagnosis, error) {
 	}
 	for _, info := range v1alpha1.Kinds {
 		for _, obj := range listed.of(info.Kind) {
-			node, err := inquiry.Diagnose(ctx, obj, info.Kind)
+			node, err := all.Diagnose(ctx, obj, info.Kind)
 			if err != nil {
 				return found, c.explain(err, "read", "what "+info.Kind+" "+obj.GetName()+" refers to", c.namespace)
 			}
@@ -126,7 +126,7 @@ func (c *cluster) whyAll(ctx context.Context) (diagnosis, error) {
 	return found, nil
 }
 
-// write tells people.
+// write writes the diagnosis as text.
 func (d diagnosis) write(w io.Writer, style terminal.Style, namespace string) error {
 	var b strings.Builder
 	for _, node := range d.Resources {
@@ -134,31 +134,31 @@ func (d diagnosis) write(w io.Writer, style terminal.Style, namespace string) er
 	}
 	switch {
 	case d.Looked == 0:
-		fmt.Fprintf(&b, "There are no resources of Cardea in namespace %s. With -n you look into another.\n", terminal.Clean(namespace))
+		fmt.Fprintf(&b, "There are no resources of Cardea in namespace %s. Select another namespace with -n.\n", terminal.Clean(namespace))
 	case d.Well && d.Looked == 1:
-		b.WriteString(style.Good("It is in force.") + "\n")
+		b.WriteString(style.Good("It is active.") + "\n")
 	case d.Well:
-		b.WriteString(style.Good(fmt.Sprintf("All %d resources are in force.", d.Looked)) + "\n")
+		b.WriteString(style.Good(fmt.Sprintf("All %d resources are active.", d.Looked)) + "\n")
 	case d.Looked > 1:
-		fmt.Fprintf(&b, "%d resources were looked at.\n", d.Looked)
+		fmt.Fprintf(&b, "%d resources were checked.\n", d.Looked)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// words say a state to people.
+// words are the names of states in the output.
 var words = map[cause.State]string{
-	cause.Ready: "in force", cause.NotReady: "not ready", cause.Missing: "missing", cause.Unreadable: "not readable",
+	cause.Ready: "active", cause.NotReady: "not ready", cause.Missing: "missing", cause.Unreadable: "not readable",
 }
 
-// writeNode writes a tree. first goes before the node's own line, rest before all that belong to it.
+// writeNode writes a tree. first is the prefix of the node's own line, and rest the prefix of the lines below it.
 func writeNode(b *strings.Builder, style terminal.Style, node *cause.Node, first, rest string) {
 	state := style.Bad(words[node.State])
 	switch {
 	case node.Well():
 		state = style.Good(words[node.State])
 	case node.State == cause.Ready:
-		state = style.Note("in force itself, but what it depends on is not")
+		state = style.Note("active, but a resource that it depends on is not")
 	case node.Above:
 		state += ", see above"
 	}
@@ -177,7 +177,7 @@ func writeNode(b *strings.Builder, style terminal.Style, node *cause.Node, first
 			said = finding.Condition + "=" + finding.Status + " " + finding.Reason
 		}
 		fmt.Fprintf(b, "%s%s: %s\n", bar, style.Note(terminal.Clean(said)), terminal.Clean(finding.Message))
-		fmt.Fprintf(b, "%s  → %s\n", bar, terminal.Clean(finding.Mend))
+		fmt.Fprintf(b, "%s  → %s\n", bar, terminal.Clean(finding.Fix))
 	}
 	for i, child := range node.DependsOn {
 		if i == len(node.DependsOn)-1 {
@@ -188,7 +188,7 @@ func writeNode(b *strings.Builder, style terminal.Style, node *cause.Node, first
 	}
 }
 
-// listing reads what was listed, and the rest from the cluster.
+// listing reads listed resources from memory, and others from the cluster.
 type listing struct {
 	*cluster
 	found map[string]v1alpha1.Resource

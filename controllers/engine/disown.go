@@ -46,7 +46,8 @@ func reconcileRequested(obj v1alpha1.Resource) bool {
 	return obj.GetAnnotations()[v1alpha1.AnnotationReconcileRequestedAt] != obj.CommonStatus().LastHandledReconcileAt
 }
 
-// denied reports that the API server, or who judges for it, refuses the request itself: not its sender, its moment or its number.
+// denied reports whether the API server, or an admission webhook, refuses the request itself, and not its sender, its
+// time or the number of requests.
 func denied(err error) bool {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -60,8 +61,8 @@ func denied(err error) bool {
 	}
 }
 
-// keptOwners are the adopted resources whose owner the cluster keeps, so that it is not asked at each reconcile. Rights that are granted
-// later cannot be watched; the next operator asks anew.
+// keptOwners are the adopted resources whose owner the cluster keeps, so that it is not asked at each reconcile. Rights
+// that are granted later cannot be watched; the next operator asks anew.
 type keptOwners struct {
 	mu  sync.Mutex
 	set map[types.NamespacedName]types.UID

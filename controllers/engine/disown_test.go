@@ -108,7 +108,7 @@ func TestAnOwnerThatTheClusterKeepsIsAskedForAndToldOnce(t *testing.T) {
 				t.Errorf("logged %s", line)
 			}
 
-			// Whoever allowed it asks for a reconcile.
+			// After it is allowed, a user requests a reconcile.
 			a.fault = nil
 			if owners, err := a.reconcileOnce(ctx, func(s *v1alpha1.RateLimitScheme) { s.Annotations[v1alpha1.AnnotationReconcileRequestedAt] = "now" }); err != nil || owners != 0 || a.writes != 2 {
 				t.Errorf("asked for: %d owners after %d requests, %v", owners, a.writes, err)
@@ -117,7 +117,8 @@ func TestAnOwnerThatTheClusterKeepsIsAskedForAndToldOnce(t *testing.T) {
 	}
 }
 
-// What is of the same name later is another resource: it is asked for again, and nothing is kept of what is gone.
+// A later resource of the same name is a different resource: the operator tries again, and nothing is kept about the
+// deleted one.
 func TestAnOwnerThatIsKeptIsForgottenWithItsResource(t *testing.T) {
 	a := newAdoption(t)
 	ctx, lines := logged(t)

@@ -29,8 +29,8 @@ const (
 	lastWrites = 2 * time.Second
 )
 
-// former warns of users from before the deployment was created: a deployment with the name of a deleted one has its
-// users, who may not be meant for it.
+// former warns of users from before the deployment was created: a deployment with the name of a deleted one has the
+// users of the deleted one, which may not be intended.
 func (p People) former(ctx context.Context, d *v1alpha1.IdentityDeployment) ([]metav1.Condition, error) {
 	if d.Annotations[v1alpha1.AnnotationFormerPeopleAccepted] != "" {
 		return nil, nil
@@ -58,8 +58,8 @@ func isFormer(user int64, created time.Time) bool {
 	return user != 0 && ids.CreatedAt(user).Before(created.Add(-clockSkew))
 }
 
-// eraseAll deletes every row of a deployment that servers no longer serve: what is there, and then what was being written
-// meanwhile. A reconcile that is cut short begins again.
+// eraseAll deletes every row of a deployment that servers no longer serve: what is there, and then what was being
+// written meanwhile. A reconcile that is cut short begins again.
 func (p People) eraseAll(ctx context.Context, deployment string) error {
 	if err := p.eraseWhatIs(ctx, deployment); err != nil {
 		return err

@@ -18,7 +18,7 @@ func check(o *v1alpha1.OAuthClient, refs engine.ResolvedRefs) error {
 		uris  []v1alpha1.RedirectURI
 	}{{"spec.redirectURIs", o.Spec.RedirectURIs}, {"spec.postLogoutRedirectURIs", o.Spec.PostLogoutRedirectURIs}} {
 		for i, uri := range list.uris {
-			form, err := redirecturi.Judge(string(uri))
+			form, err := redirecturi.Classify(string(uri))
 			if err != nil {
 				return engine.Terminal(v1alpha1.ReasonInvalid, "%s[%d]: %v", list.field, i, err)
 			}

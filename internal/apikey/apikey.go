@@ -44,8 +44,8 @@ type Key struct {
 	foreign bool
 }
 
-// Mint makes a key with about 190 bits from random. The prefix is 1 to 20 lower-case letters and digits in words joined by
-// `_`.
+// Mint makes a key with about 190 bits from random. The prefix is 1 to 20 lower-case letters and digits in words joined
+// by `_`.
 func Mint(random io.Reader, prefix string) (Key, error) {
 	if len(prefix) > maxPrefix || !prefixForm.MatchString(prefix) {
 		return Key{}, fmt.Errorf("prefix %q is not 1 to %d lower-case letters and digits in words joined by _", prefix, maxPrefix)
@@ -81,8 +81,8 @@ func Parse(s string) (Key, error) {
 // maxForeign is the longest key of another form, in bytes: a prefix of 255 characters and as much again.
 const maxForeign = 512
 
-// Foreign returns a key of another form than ours, which may have been imported by its hash: 1 to 512 visible ASCII characters. It has
-// neither prefix nor public id, and nothing tells a typo before the look-up.
+// Foreign returns a key of another form than ours, which may have been imported by its hash: 1 to 512 visible ASCII
+// characters. It has neither prefix nor public id, and a typo is not detected before the lookup.
 func Foreign(s string) (Key, error) {
 	if s == "" || len(s) > maxForeign {
 		return Key{}, ErrForm
@@ -191,7 +191,8 @@ func checksum(head string) string {
 	return string(sum[:])
 }
 
-// checked are buffers for what is checked: the library's function would take one of the stack to the heap, on every request.
+// checked are buffers for what is checked: the library's function would take one of the stack to the heap, on every
+// request.
 var checked = sync.Pool{New: func() any { return &[maxPrefix + 1 + bodyLength]byte{} }}
 
 func writeChecksum(sum *[crcLength]byte, head string) {

@@ -1,4 +1,5 @@
-// Package claimpermission holds the rules by which a token's payload grants permissions: a claim, or a CEL expression over the whole.
+// Package claimpermission holds the rules by which a token's payload grants permissions: a claim, or a CEL expression
+// over the whole.
 package claimpermission
 
 import (
@@ -15,7 +16,8 @@ import (
 	"github.com/google/cel-go/ext"
 )
 
-// CEL compares the cost of an evaluation with its bound after each step, so one step must not be able to take much. Hence:
+// CEL compares the cost of an evaluation with its bound after each step, so one step must not be able to take much.
+// Hence:
 //   - functions that multiply their operands are left out (forbidden);
 //   - what goes in is short (MaxString), and lists are doubled a few times at most (maxConcatenations);
 //   - what comes out is counted before it is copied (maxPermissions).
@@ -87,14 +89,15 @@ func mayBeList(t *types.Type) bool {
 	return t.Kind() == types.ListKind || t.Kind() == types.DynKind
 }
 
-// accumulates tells the addition by which map() and filter() collect their result: one element a step, each of which costs.
+// accumulates reports whether a call is the addition with which map() and filter() collect their result: one element a
+// step, and each step has a cost.
 func accumulates(call ast.CallExpr) bool {
 	first := call.Args()[0]
 	return first.Kind() == ast.IdentKind && (first.AsIdent() == "@result" || first.AsIdent() == "__result__")
 }
 
-// Permissions evaluates the expression. An evaluation that fails, as on a missing claim, grants nothing and is told in the
-// error.
+// Permissions evaluates the expression. An evaluation that fails, as on a missing claim, grants nothing and is reported
+// in the error.
 func (e *Expression) Permissions(claims map[string]any) ([]string, error) {
 	if !short(claims) {
 		return nil, fmt.Errorf("the token has a string of more than %d bytes", MaxString)

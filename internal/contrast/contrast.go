@@ -1,5 +1,6 @@
-// Package contrast judges whether a text can be read on a colour, as WCAG 2.2 defines it (1.4.3, "relative luminance" and "contrast
-// ratio"). The operator refuses a brand's colour by it, and the pages find the shade that can be read in their dark scheme.
+// Package contrast decides whether a text is readable on a color, as WCAG 2.2 defines it (1.4.3, "relative luminance"
+// and "contrast ratio"). The operator refuses unreadable brand colors, and the pages find a readable shade for their
+// dark scheme.
 package contrast
 
 import (
@@ -52,8 +53,8 @@ func linear(channel uint8) float64 {
 	return math.Pow((c+0.055)/1.055, 2.4)
 }
 
-// Toward returns the colour between c and target that is nearest to c and can be read on every surface. The target itself must be
-// readable on all of them; else it is returned though it is not.
+// Toward returns the colour between c and target that is nearest to c and can be read on every surface. The target
+// itself must be readable on all of them; else it is returned though it is not.
 func Toward(c, target Colour, surfaces ...Colour) Colour {
 	const steps = 100
 	for step := range steps {

@@ -21,7 +21,8 @@ func drawDay(t *rapid.T, label string) *Day {
 	return d
 }
 
-// TestADayIsWhatWasAddedToIt: whatever the order and the parts in which events come, the encoding is one, and gives them back.
+// TestADayIsWhatWasAddedToIt: whatever the order and the parts in which events come, the encoding is one, and gives
+// them back.
 func TestADayIsWhatWasAddedToIt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -110,7 +111,7 @@ func TestWhatIsNoEncodingIsRefused(t *testing.T) {
 	}
 }
 
-// TestEqualSetsAreEqualBytes: a set's bytes tell nothing of how it came about.
+// TestEqualSetsAreEqualBytes: a set's bytes do not depend on how it was built.
 func TestEqualSetsAreEqualBytes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

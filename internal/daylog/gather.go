@@ -5,8 +5,8 @@ import "github.com/RoaringBitmap/roaring/v2"
 // maxGathered is below which number users are gathered in a plain set of bits, 32 MiB at most.
 const maxGathered = 1 << 28
 
-// Gathering is a set of users that grows in no order: a plain set of bits, for in a roaring bitmap each user who comes out of order moves
-// those behind. The zero value is empty.
+// Gathering is a set of users that grows in no order: a plain set of bits, because in a roaring bitmap each user out of
+// order moves the following ones. The zero value is empty.
 type Gathering struct {
 	// bits are the users below maxGathered, and others are the rest.
 	bits   []uint64
@@ -29,7 +29,7 @@ func (g *Gathering) Add(user uint32) {
 	g.bits[word] |= 1 << (user % 64)
 }
 
-// Users returns who is in. The gathering is used up by it.
+// Users returns the users of the set. The gathering is empty afterwards.
 func (g *Gathering) Users() *Users {
 	users := roaring.FromDense(g.bits, true)
 	if g.others != nil {

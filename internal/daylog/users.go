@@ -15,8 +15,8 @@ func NewUsers() *Users { return roaring.New() }
 // unitedAtOnce is how many sets wait to be united: so many are held, however many come.
 const unitedAtOnce = 16
 
-// Uniting is the union of sets that come one after the other, some at once: that counts once for all of them, in half the time of each by
-// itself. The zero value is empty.
+// Uniting is the union of sets that come one after the other, some at once: that counts once for all of them, in half
+// the time of each by itself. The zero value is empty.
 type Uniting struct{ sets []*Users }
 
 // Add takes a set in. It is not changed, and must not be any more.
@@ -26,7 +26,7 @@ func (u *Uniting) Add(set *Users) {
 	}
 }
 
-// Users returns who is in any of the sets, to be read only.
+// Users returns the union of the sets, which is read-only.
 func (u *Uniting) Users() *Users { return roaring.FastOr(u.sets...) }
 
 // EncodeUsers returns a set's bytes, in the interchange form of roaring bitmaps: compact, and the same for equal sets.
@@ -38,8 +38,8 @@ func EncodeUsers(users *Users) ([]byte, error) {
 	return compact.ToBytes()
 }
 
-// DecodeUsers reads the bytes of a set; none at all are the empty one. ErrCorrupt: they are no set's; what is damaged in other ways is for
-// the caller's checksum to find.
+// DecodeUsers reads the bytes of a set; none at all are the empty one. ErrCorrupt: they are no set's; what is damaged
+// in other ways is for the caller's checksum to find.
 func DecodeUsers(encoded []byte) (*Users, error) {
 	users := roaring.New()
 	if len(encoded) == 0 {

@@ -14,7 +14,8 @@ const (
 	SealedWebhookSecret = "sms-webhook-signing-secret"
 )
 
-// SecretID is what a secret of a deployment ("namespace/name"), given by a field, is bound to. The kind sealed for is the field.
+// SecretID is what a secret of a deployment ("namespace/name"), given by a field, is bound to. The kind sealed for is
+// the field.
 func SecretID(deployment, kind string) string { return deployment + "/" + kind }
 
 // SessionSettings are the effective settings of end users' sessions.
@@ -22,14 +23,15 @@ type SessionSettings struct {
 	IdleTimeoutSeconds int64 `json:"idle_timeout_seconds"`
 	LifetimeSeconds    int64 `json:"lifetime_seconds"`
 	MaxSignIns         int   `json:"max_sign_ins"`
-	// ReauthenticateSeconds is 0 where nothing is declared, and in documents of before it was; read it through ReauthenticateWithin.
+	// ReauthenticateSeconds is 0 where nothing is declared, and in documents of before it was; read it through
+	// ReauthenticateWithin.
 	ReauthenticateSeconds int64 `json:"reauthenticate_seconds,omitempty"`
 }
 
 // absentReauthenticateSeconds is how old a proof may be where a deployment does not say.
 const absentReauthenticateSeconds = 600
 
-// ReauthenticateWithin is how old the proof of who somebody is may be for what changes a way into the account.
+// ReauthenticateWithin is the maximum age of the user's last authentication for sensitive operations.
 func (s SessionSettings) ReauthenticateWithin() time.Duration {
 	return time.Duration(cmp.Or(s.ReauthenticateSeconds, absentReauthenticateSeconds)) * time.Second
 }
@@ -159,7 +161,7 @@ type Webhook struct {
 	SealedSigningSecret string `json:"sealed_signing_secret"`
 }
 
-// Pages say what end users see in a browser. What is "" is not declared.
+// Pages are the settings of the pages that end users see. An empty field is not declared.
 type Pages struct {
 	// Disabled reports that Cardea serves no pages.
 	Disabled bool `json:"disabled,omitempty"`

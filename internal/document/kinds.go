@@ -7,7 +7,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/schemafield"
 )
 
-// B2BSettings is the content of a B2BSettings, with effective values. Roles are names of MembershipRole resources, "" if none.
+// B2BSettings is the content of a B2BSettings, with effective values. Roles are names of MembershipRole resources, ""
+// if none.
 type B2BSettings struct {
 	Enabled                bool   `json:"enabled"`
 	AllowWorkspaceCreation bool   `json:"allow_workspace_creation"`
@@ -126,7 +127,7 @@ type SigningKey struct {
 	Public json.RawMessage `json:"public"`
 	// Sealed is the private key (PKCS #8), sealed for kind SealedSigningKey and the key's id.
 	Sealed string `json:"sealed"`
-	// CreatedAt is when it was made, nil where that is not told.
+	// CreatedAt is when it was created, nil if that is not known.
 	CreatedAt *time.Time `json:"created_at,omitempty"`
 	// ExpiresAt is when a previous key stops being accepted; nil for the current one.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`

@@ -22,18 +22,18 @@ type Number struct {
 // form is E.164: ASCII digits only, while the library would also read other scripts', letters and extensions.
 var form = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 
-// Parse reads a number in E.164 form, blanks around it allowed, that is a mobile one by its range, or may be one where
-// ranges do not tell. allowed are the regions it may be of; nil: all, empty: none. An error says how to mend it, and does
-// not hold the number.
+// Parse reads a number in E.164 form, blanks around it allowed, that is a mobile number by its range, or may be one if
+// ranges do not distinguish. allowed are the allowed regions; nil: all, empty: none. An error says how to fix it, and
+// does not contain the number.
 func Parse(text string, allowed *[]string) (Number, error) {
 	text = strings.TrimSpace(text)
 	if !form.MatchString(text) {
 		return Number{}, errors.New("must be in international form: + and 7 to 15 digits, without blanks")
 	}
 	parsed, err := phonenumbers.Parse(text, "")
-	// A number with a trunk prefix is mended by the library, and so is not the one that was sent.
+	// The library corrects a number with a trunk prefix, so the result differs from the number that was sent.
 	if err != nil || !phonenumbers.IsValidNumber(parsed) || phonenumbers.Format(parsed, phonenumbers.E164) != text {
-		return Number{}, errors.New("is no number that exists: check the country code and the digits")
+		return Number{}, errors.New("does not exist: check the country code and the digits")
 	}
 	switch phonenumbers.GetNumberType(parsed) {
 	case phonenumbers.MOBILE, phonenumbers.FIXED_LINE_OR_MOBILE:

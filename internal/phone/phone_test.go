@@ -10,7 +10,7 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for text, region := range map[string]string{
-		// The ranges of +1 do not tell mobile numbers; areas tell countries.
+		// The ranges of +1 do not distinguish mobile numbers; area codes identify countries.
 		"+12025550123": "US", "+14155552671": "US", "+17875551234": "PR", "+16135550123": "CA", "+18764256789": "JM", "+18095551234": "DO",
 		"+4915112345678": "DE", "+33612345678": "FR", "+447400123456": "GB", "+447781123456": "GG", "+447624123456": "IM", "+393123456789": "IT",
 		"+77012345678": "KZ", "+79161234567": "RU", "+5491123456789": "AR", "+528112345678": "MX", "+919876543210": "IN", "+85291234567": "HK",
@@ -80,7 +80,8 @@ func TestParseOfAnything(t *testing.T) {
 	})
 }
 
-// FuzzParse: a number that is accepted is in E.164 form and is read as itself again; an error never holds what was typed.
+// FuzzParse: a number that is accepted is in E.164 form and is read as itself again; an error never holds what was
+// typed.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"+12025550123", " +4915112345678 ", "+1", "tel:+12025550123", "+１２０２５５５０１２３", "+12025550123;ext=1"} {
 		f.Add(seed)

@@ -1,4 +1,5 @@
-// Package redirecturi judges the URIs that browsers are sent back to after an authorization (RFC 6749 3.1.2, RFC 8252, RFC 9700 2.1).
+// Package redirecturi classifies the URIs to which browsers are redirected after an authorization (RFC 6749 3.1.2, RFC
+// 8252, RFC 9700 2.1).
 package redirecturi
 
 import (
@@ -28,14 +29,14 @@ const MaxLength = 2048
 // loopbackHosts are the names of the machine that the browser runs on.
 var loopbackHosts = []string{"127.0.0.1", "::1", "localhost"}
 
-// foreignSchemes are those that browsers and systems give a meaning of their own: nobody owns them.
+// foreignSchemes have a meaning of their own in browsers and systems, so no app owns them.
 var foreignSchemes = []string{
 	"about", "blob", "chrome", "content", "data", "file", "filesystem", "ftp", "ftps", "http", "https", "intent", "jar", "javascript", "ldap", "ldaps", "mailto",
 	"ms-appx", "ms-appx-web", "resource", "sftp", "sms", "smb", "ssh", "tel", "urn", "vbscript", "view-source", "ws", "wss",
 }
 
-// Judge tells what a redirect URI is. An error says why it cannot be one.
-func Judge(raw string) (Form, error) {
+// Classify returns the form of a redirect URI. The error says why it is not a redirect URI.
+func Classify(raw string) (Form, error) {
 	if raw == "" || len(raw) > MaxLength {
 		return 0, errors.New("has to be 1 to 2048 characters")
 	}
@@ -72,27 +73,27 @@ func Owned(uri string) bool {
 	return strings.Contains(scheme, ".")
 }
 
-// proper reports whether a web URL names a host, in lower case and as names are resolved (Punycode, not what it stands for: people are shown the host,
-// and letters of several scripts look alike), and nobody's name or password.
+// proper reports whether a web URL names a host, in lower case and in Punycode, because users see the host and letters
+// of several scripts look alike, and whether it has no user name and password.
 func proper(u *url.URL) bool {
 	return u.Opaque == "" && u.Hostname() != "" && u.User == nil && u.Host == strings.ToLower(u.Host) && isASCII(u.Host) && !strings.HasSuffix(u.Host, ":")
 }
 
-// isASCII reports whether a text has no other letters: url.Parse decodes those of a host.
+// isASCII reports whether a text is ASCII: url.Parse decodes the letters of a host.
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
-// Fits reports whether a client that registered a URI may be answered at another: the same, character by character, but that the port of the
-// machine that the browser runs on may be any (RFC 8252 7.3).
+// Fits reports whether a client that registered a URI may be answered at another: the same, character by character, but
+// that the port of the machine that the browser runs on may be any (RFC 8252 7.3).
 func Fits(registered, asked string) bool {
 	if registered == asked {
 		return true
 	}
-	if form, err := Judge(registered); err != nil || form != Loopback {
+	if form, err := Classify(registered); err != nil || form != Loopback {
 		return false
 	}
-	if form, err := Judge(asked); err != nil || form != Loopback {
+	if form, err := Classify(asked); err != nil || form != Loopback {
 		return false
 	}
 	return withoutPort(registered) == withoutPort(asked)
@@ -109,7 +110,8 @@ func withoutPort(raw string) string {
 	return strings.Trim(authority, "[]") + rest
 }
 
-// Origins are the origins of the https ones among some URIs, each once: where programs run that the browser may let read an answer.
+// Origins are the origins of the https ones among some URIs, each once: where programs run that the browser may let
+// read an answer.
 func Origins(uris []string) (origins []string) {
 	for _, raw := range uris {
 		u, err := url.Parse(raw)
@@ -123,16 +125,16 @@ func Origins(uris []string) (origins []string) {
 	return origins
 }
 
-// Host is what people know of where an answer goes: the host, or the scheme of an app, whatever stands where a host would; "" of what is no
-// redirect URI.
+// Host is what people know of where an answer goes: the host, or the scheme of an app, whatever stands where a host
+// would; "" of what is no redirect URI.
 func Host(uri string) string {
-	form, err := Judge(uri)
+	form, err := Classify(uri)
 	if err != nil {
 		return ""
 	}
 	u, err := url.Parse(uri)
 	switch {
-	case err != nil: // it was judged
+	case err != nil: // it was classified before
 		return ""
 	case form == PrivateUse:
 		return u.Scheme

@@ -18,7 +18,7 @@ func TestJudge(t *testing.T) {
 		"cursor://anysphere.cursor-mcp/callback": PrivateUse,
 	}
 	for raw, want := range good {
-		if got, err := Judge(raw); err != nil || got != want {
+		if got, err := Classify(raw); err != nil || got != want {
 			t.Errorf("%s: %v, %v", raw, got, err)
 		}
 	}
@@ -29,7 +29,7 @@ func TestJudge(t *testing.T) {
 		"http://[::2]/", "http://2130706433/", "http://LOCALHOST/", "javascript:alert(1)", "data:text/html,x", "vbscript:x", "file:///etc/passwd", "blob:https://app.example/1", "about:blank", "JavaScript:alert(1)",
 		"intent://x", "x:y", "mailto:a@b.example", "https://app.example/" + strings.Repeat("a", 2048),
 	} {
-		if got, err := Judge(bad); err == nil {
+		if got, err := Classify(bad); err == nil {
 			t.Errorf("%q is %v", bad, got)
 		}
 	}
@@ -77,12 +77,12 @@ func FuzzFits(f *testing.F) {
 	f.Add("http://127.0.0.1/cb", "http://127.0.0.1:1/cb")
 	f.Add("https://app.example/cb", "https://app.example/cb")
 	f.Fuzz(func(t *testing.T, registered, asked string) {
-		if _, err := Judge(registered); err != nil || !Fits(registered, asked) {
+		if _, err := Classify(registered); err != nil || !Fits(registered, asked) {
 			return
 		}
 		// Whatever fits is as good as what was registered.
-		first, _ := Judge(registered)
-		if form, err := Judge(asked); err != nil || form != first {
+		first, _ := Classify(registered)
+		if form, err := Classify(asked); err != nil || form != first {
 			t.Fatalf("registered %q, and %q fits: %v, %v", registered, asked, form, err)
 		}
 	})

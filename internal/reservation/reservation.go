@@ -1,6 +1,6 @@
-// Package reservation writes the keys by which a resource reserves what it must own alone: an id, a slug, a host. A key is one
-// string, at most 512 bytes; two resources of one kind that need the same key are in conflict. Keys are stored, in the store and
-// in status.claims, so their form is frozen.
+// Package reservation writes the keys by which a resource reserves what it must own alone: an id, a slug, a host. A key
+// is one string, at most 512 bytes; two resources of one kind that need the same key are in conflict. Keys are stored,
+// in the store and in status.claims, so their form is frozen.
 package reservation
 
 import (
@@ -40,8 +40,8 @@ func AdoptedSecret(namespace, name, key string) string {
 // OwnAudience is the audience of a deployment's own tokens.
 func OwnAudience(namespace, name string) string { return AudiencePrefix + namespace + ":" + name }
 
-// Innate reports whether a key belongs to a resource by its kind, namespace and name alone: the id that derives from them, and
-// the audience that is made of them. Nobody else keeps it from its resource.
+// Innate reports whether a key belongs to a resource because of its kind, namespace and name: the derived id, and the
+// derived audience. No other resource can keep it.
 func Innate(key, kind, namespace, name string) bool {
 	return key == ID(kind, ids.Derive(kind, namespace, name)) ||
 		strings.HasPrefix(key, JWT("", OwnAudience(namespace, name))) && kind == "IdentityDeployment"

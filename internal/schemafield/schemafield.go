@@ -62,8 +62,8 @@ type declared struct {
 	Properties  []json.RawMessage `json:"properties"`
 }
 
-// Parse reads a declared field and everything below it. The error names the path of the fault below the given one and says
-// how to mend it.
+// Parse reads a declared field and everything below it. The error names the path of the fault below the given one and
+// says how to fix it.
 func Parse(path string, raw json.RawMessage) (Field, error) {
 	return parse(path, raw, 1, true)
 }

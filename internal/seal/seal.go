@@ -1,6 +1,7 @@
-// Package seal encrypts what servers need and nobody may read in the store: AES-SIV (RFC 5297) under a subkey of the install's
-// root key. Sealing is deterministic, so that steady state writes nothing; equal texts of one object are the only thing that equal
-// ciphertexts tell. What an older form sealed is still opened: sealing it again is a change that its owner writes.
+// Package seal encrypts secret values in the store: AES-SIV (RFC 5297) under a subkey of the install's root key.
+// Sealing is deterministic, so that a steady state writes nothing. Equal ciphertexts reveal only that texts of one
+// object are equal. Values of the older form can still be opened; sealing them again is a change that their owner
+// writes.
 package seal
 
 import (
@@ -32,8 +33,8 @@ const (
 // ErrOpen means that the text was not sealed for this object by any key of the ring, or was changed since.
 var ErrOpen = errors.New("the sealed value cannot be opened: it belongs to another object, another root key, or was changed")
 
-// Keyring holds root keys. The first seals, all open: to rotate, put the new key first and keep the old one until everything
-// was sealed again.
+// Keyring holds root keys. The first seals, all open: to rotate, put the new key first and keep the old one until
+// everything was sealed again.
 type Keyring struct{ keys []rootKey }
 
 type rootKey struct {
@@ -102,8 +103,9 @@ func newRootKey(root []byte) (rootKey, error) {
 // Empty reports that the ring has no key.
 func (r *Keyring) Empty() bool { return r == nil || len(r.keys) == 0 }
 
-// Subkeys returns the keys for a purpose, one of each root key (HKDF-SHA-256, RFC 5869), the current one first: none on an empty
-// ring. The same purpose always gives the same keys; no purpose's keys tell anything of another's.
+// Subkeys returns the keys for a purpose, one of each root key (HKDF-SHA-256, RFC 5869), the current one first: none on
+// an empty ring. The same purpose always gives the same keys; the keys of a purpose reveal nothing about those of
+// another.
 func (r *Keyring) Subkeys(purpose string) []Subkey {
 	if r.Empty() {
 		return nil

@@ -117,7 +117,8 @@ func TestSubkeys(t *testing.T) {
 	}
 }
 
-// What an earlier release sealed is opened, and sealing the same again differs: so its owner writes it again.
+// Values that an earlier release sealed can be opened. Sealing them again gives a different text, so their owner writes
+// them again.
 func TestTheOlderFormIsOpenedAndSealedAnew(t *testing.T) {
 	const older = "v1.ed2e2892.GZUiLkoOZCQxUjov5LGzezkNOfqSUXAOjWrSQ6oem1PgI8w6Z0zijqlDQMnlytk3Xgc"
 	r := ring(t, 1)

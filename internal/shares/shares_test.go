@@ -13,7 +13,7 @@ type thing struct {
 	size       int64
 }
 
-// TestADeploymentWithinItsShareLosesNothing: whatever another deployment holds, and whoever came first.
+// TestADeploymentWithinItsShareLosesNothing: independent of other deployments' entries and of their order.
 func TestADeploymentWithinItsShareLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, first := range []string{"small", "large"} {

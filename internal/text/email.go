@@ -9,8 +9,8 @@ import (
 // MaxEmail is the length of an address, in bytes (RFC 5321 4.5.3.1.3).
 const MaxEmail = 254
 
-// Email returns an address trimmed, or an error that says how to fix it: one bare address, without a display name, quotes, blanks
-// and domain literals, in ASCII: look-alikes of other scripts fold into somebody else's address.
+// Email returns an address trimmed, or an error that says how to fix it: one bare address, without a display name,
+// quotes, blanks and domain literals, in ASCII, because look-alikes of other scripts fold into another user's address.
 func Email(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	parsed, err := mail.ParseAddress(s)

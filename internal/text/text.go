@@ -18,12 +18,12 @@ const (
 	MaxDescription = 500
 )
 
-// Normal returns s as it is stored and compared: trimmed, and in Unicode's normalization form C, so that what looks the same is the
-// same, whatever keyboard it came from.
+// Normal returns s as it is stored and compared: trimmed, and in Unicode's normalization form C, so that what looks the
+// same is the same, whatever keyboard it came from.
 func Normal(s string) string { return norm.NFC.String(strings.TrimSpace(s)) }
 
-// Name returns s in its normal form, or an error that says how to fix it: a name has 1 to MaxName characters on one line, without
-// control, bidirectional control and invisible characters.
+// Name returns s in its normal form, or an error that says how to fix it: a name has 1 to MaxName characters on one
+// line, without control, bidirectional control and invisible characters.
 func Name(s string) (string, error) {
 	s = Normal(s)
 	if s == "" {
@@ -32,8 +32,8 @@ func Name(s string) (string, error) {
 	return s, check(s, MaxName, false)
 }
 
-// Description returns s in its normal form, or an error that says how to fix it: at most MaxDescription characters; line breaks are
-// allowed.
+// Description returns s in its normal form, or an error that says how to fix it: at most MaxDescription characters;
+// line breaks are allowed.
 func Description(s string) (string, error) {
 	s = Normal(s)
 	return s, check(s, MaxDescription, true)
@@ -68,7 +68,8 @@ func Forbidden(r rune) bool {
 	return false
 }
 
-// Printable replaces what is refused everywhere by U+FFFD: what others wrote must not steer the terminal that it is told on.
+// Printable replaces characters that are refused everywhere by U+FFFD, so that untrusted text cannot control a
+// terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if Forbidden(r) {

@@ -17,9 +17,9 @@ const (
 // format reads and writes W3C trace context.
 var format propagation.TraceContext
 
-// Incoming returns how a request's span begins, by the trace context that its header says. A trusted sender's trace goes on. A stranger's
-// is linked to without its state, and a trace of our own begins: else whoever sends a header would choose which of our requests are
-// sampled, and whose trace they are found in.
+// Incoming returns the start options of a request's span, from the trace context in its header. A trusted sender's
+// trace is continued. For other senders, a new trace starts with a link to theirs, without their state. Otherwise
+// unknown clients could choose which requests are sampled, and in which trace.
 func Incoming(ctx context.Context, header propagation.TextMapCarrier, trusted bool) (context.Context, []trace.SpanStartOption) {
 	said := format.Extract(ctx, header)
 	remote := trace.SpanContextFromContext(said)
@@ -32,7 +32,8 @@ func Incoming(ctx context.Context, header propagation.TextMapCarrier, trusted bo
 	return ctx, []trace.SpanStartOption{trace.WithLinks(trace.Link{SpanContext: remote.WithTraceState(trace.TraceState{})})}
 }
 
-// Header reads the trace context of an HTTP request, or of the metadata of a gRPC call. More than one traceparent is none.
+// Header reads the trace context of an HTTP request, or of the metadata of a gRPC call. More than one traceparent is
+// none.
 type Header http.Header
 
 // Get implements propagation.TextMapCarrier.
@@ -79,8 +80,8 @@ func LinkTo(parent string) []trace.SpanStartOption {
 	return options
 }
 
-// Outgoing lets a request that leaves name the span in its context. The state stays here: it is between us and our own collectors, and
-// those who are called are the tenants'.
+// Outgoing lets a request that leaves name the span in its context. The state stays here: it is between us and our own
+// collectors, and those who are called are the tenants'.
 func Outgoing(r *http.Request) {
 	if parent := Parent(r.Context()); parent != "" {
 		r.Header.Set(headerParent, parent)

@@ -1,6 +1,7 @@
-// Package tracing makes the spans of operator and server. A nil Tracer makes none: whoever may not pay for that asks On before it
-// gathers attributes. What a span may say is decided here and where spans are begun: names are constants and route patterns, attributes are
-// of a known few values, or names of Kubernetes objects; never a path, a query, a header, a body, an address or the text of an error.
+// Package tracing creates the spans of operator and server. A nil Tracer creates none: performance-critical callers
+// check On before they collect attributes. This package and the callers that start spans decide their contents. Names
+// are constants and route patterns. Attributes have a few known values, or are names of Kubernetes objects. A span
+// never has a path, a query, a header, a body, an address or the text of an error.
 package tracing
 
 import (
@@ -13,7 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope names who makes the spans, as OpenTelemetry asks.
+// scope is the instrumentation scope of the spans.
 const scope = "github.com/cardea-iam/cardea"
 
 // The attributes that are not of OpenTelemetry's own conventions.
@@ -52,8 +53,8 @@ func New(provider trace.TracerProvider) *Tracer { return &Tracer{provider.Tracer
 // On reports whether there may be spans.
 func (t *Tracer) On() bool { return t != nil }
 
-// Begin begins a span that may be the first of a trace: what comes from outside, or by itself. It belongs to the span in ctx, if there is
-// one. The caller ends it.
+// Begin begins a span that may be the first of a trace: what comes from outside, or by itself. It belongs to the span
+// in ctx, if there is one. The caller ends it.
 func (t *Tracer) Begin(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, none
@@ -61,8 +62,8 @@ func (t *Tracer) Begin(ctx context.Context, name string, options ...trace.SpanSt
 	return t.tracer.Start(ctx, name, options...)
 }
 
-// Child begins a span within the one in ctx where that is recorded, else none. So what runs by the clock, such as the polls of the feed,
-// makes no traces. The caller ends it.
+// Child begins a span within the one in ctx where that is recorded, else none. So what runs by the clock, such as the
+// polls of the feed, makes no traces. The caller ends it.
 func (t *Tracer) Child(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if t == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, none

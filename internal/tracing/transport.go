@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Transport returns what makes a span of each request within a span, named after its method and whom it asks, and names that span to whom
-// it asks. Without a tracer it is base itself.
+// Transport returns a round tripper that creates a span for each request within a span, named after the method and the
+// peer, and sends its trace context. Without a tracer it returns base.
 func (t *Tracer) Transport(base http.RoundTripper, whom string) http.RoundTripper {
 	if t == nil {
 		return base

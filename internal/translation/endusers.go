@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// What is used where the spec says nothing.
+// Defaults of absent fields.
 const (
 	absentSMTPPort      = 587
 	absentTwilioBaseURL = "https://api.twilio.com"

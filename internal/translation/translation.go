@@ -1,5 +1,6 @@
 // Package translation turns resources into the content of config documents. The operator uses it to fill the store, the
-// server to compare a live resource with a request and to answer from it while the store lags: one translation for both.
+// server to compare a live resource with a request and to answer from it while the store lags: one translation for
+// both.
 package translation
 
 import (
@@ -153,10 +154,10 @@ func APIAuthApp(a *v1alpha1.APIAuthApp) document.APIAuthApp {
 	}
 }
 
-// defaultKeysPerUser is how many keys of an app a user may have where nobody says.
+// defaultKeysPerUser is how many keys of an app a user may have by default.
 const defaultKeysPerUser = 10
 
-// keySelfService translates what keys users make for themselves, nil for none.
+// keySelfService translates the settings of users' own keys, nil for none.
 func keySelfService(s *v1alpha1.KeySelfService) *document.KeySelfService {
 	if s == nil || !ptr.Deref(s.Enabled, false) {
 		return nil

@@ -225,7 +225,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		Expect(out).To(HaveSuffix(fmt.Sprintf(": %d imported, 0 present, 0 rejected\n", people.lines)))
 		Expect(problems).NotTo(ContainSubstring("rejected: correct"))
 		out, _ = imports(ctx, base, 0, people.path)
-		Expect(out).To(HaveSuffix(": was imported already\n"))
+		Expect(out).To(HaveSuffix(": already imported\n"))
 	})
 
 	countsWhatTheFileSays := func() {
@@ -292,7 +292,7 @@ var _ = Describe("Moving in", Ordered, func() {
 			both.Go(func() {
 				defer GinkgoRecover()
 				out, _ := imports(ctx, base, 0, file)
-				Expect(out).To(Or(HaveSuffix(": 20000 imported, 0 present, 0 rejected\n"), HaveSuffix(": was imported already\n")))
+				Expect(out).To(Or(HaveSuffix(": 20000 imported, 0 present, 0 rejected\n"), HaveSuffix(": already imported\n")))
 			})
 		}
 		both.Wait()
@@ -336,7 +336,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		verify.Env = []string{"CARDEA_API_KEY=" + key}
 		out, err := verify.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(out))
-		Expect(string(out)).To(MatchRegexp(`^[1-9]\d* sealed days verified, 0 differ\n$`))
+		Expect(string(out)).To(MatchRegexp(`^[1-9]\d* rolled-up days verified, 0 differ\n$`))
 	})
 
 	It("left an audit, which is exported once, however often it is asked for", func(ctx context.Context) {

@@ -163,9 +163,9 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		}
 	})
 
-	It("shows an editor a key only by name, rotates it and waits, and revokes it when told twice", func(ctx context.Context) {
+	It("shows an editor a key only by name, rotates it and waits, and revokes it after a confirmation", func(ctx context.Context) {
 		before := acme(ctx, "editor", "key", "reveal", "globex-tracking-key")
-		Expect(before).To(And(HaveField("Code", 0), HaveField("Problems", ContainSubstring("Whoever has it acts as its holder"))))
+		Expect(before).To(And(HaveField("Code", 0), HaveField("Problems", ContainSubstring("Every program with this value can act as its owner"))))
 		old := strings.TrimSpace(before.Out)
 		_, err := apikey.Parse(old)
 		Expect(err).NotTo(HaveOccurred())

@@ -226,7 +226,7 @@ spec: {appRef: {name: user}, secretTemplate: {}}
 
 // notMade are the causes of docs/operations.md that this story cannot make: the store of a standalone answers, it has a root key, and there are few
 // resources.
-// They are told of from conditions in the tests of cmd/kubectl-cardea/cause.
+// The tests of cmd/kubectl-cardea/cause cover them from conditions.
 var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople", "TooMany"}
 
 // documentedReasons are those of the table of conditions, but the one that says that all is well.
@@ -249,10 +249,10 @@ func documentedReasons() []string {
 	return reasons
 }
 
-// told are the reasons that a diagnosis gives, each with its mend.
-func told(output string) map[string]string {
+// reported returns the reasons of a diagnosis, each with its fix.
+func reported(output string) map[string]string {
 	type node struct {
-		Findings  []struct{ Reason, Mend string }
+		Findings  []struct{ Reason, Fix string }
 		DependsOn []json.RawMessage
 	}
 	var whole struct{ Resources []json.RawMessage }
@@ -264,7 +264,7 @@ func told(output string) map[string]string {
 			return
 		}
 		for _, finding := range n.Findings {
-			reasons[finding.Reason] = finding.Mend
+			reasons[finding.Reason] = finding.Fix
 		}
 		for _, child := range n.DependsOn {
 			visit(child)
@@ -317,9 +317,9 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 		// Told for a minute: the others are there by now.
 		kubectl(ctx, "patch", "identitydeployment/moving", "-n", namespace, "--type=merge", "-p", `{"spec": {"frontendHosts": ["after.example"]}}`)
 		Eventually(func() []string {
-			reasons := told(admin(ctx, "why", "-n", namespace, "-o", "json").Out)
-			for reason, mend := range told(admin(ctx, "why", "-n", barred, "-o", "json").Out) {
-				reasons[reason] = mend
+			reasons := reported(admin(ctx, "why", "-n", namespace, "-o", "json").Out)
+			for reason, fix := range reported(admin(ctx, "why", "-n", barred, "-o", "json").Out) {
+				reasons[reason] = fix
 			}
 			var missing []string
 			for _, reason := range wanted {
@@ -331,20 +331,20 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 		}).WithPolling(500 * time.Millisecond).Should(ConsistOf(notMade))
 	})
 
-	It("tells of a deletion by what it waits for, and by nothing else", func(ctx context.Context) {
-		Expect(told(admin(ctx, "why", "rls/doomed", "-n", namespace, "-o", "json").Out)).To(And(HaveLen(1), HaveKey("InUse")))
+	It("reports only what a deletion waits for", func(ctx context.Context) {
+		Expect(reported(admin(ctx, "why", "rls/doomed", "-n", namespace, "-o", "json").Out)).To(And(HaveLen(1), HaveKey("InUse")))
 	})
 
-	It("follows references to the cause, and what it says mends it", func(ctx context.Context) {
+	It("follows references to the cause, and what it says fixes it", func(ctx context.Context) {
 		found := admin(ctx, "why", "akey/mailer-key", "-n", namespace)
 		Expect(found.Code).To(Equal(1), found.Problems)
-		mend := fmt.Sprintf("kubectl label secret mail -n %s iam.cardea.dev/deployment=mailing", namespace)
+		fix := fmt.Sprintf("kubectl label secret mail -n %s iam.cardea.dev/deployment=mailing", namespace)
 		Expect(found.Out).To(And(
 			HavePrefix("APIKey/mailer-key  "), ContainSubstring("\n└─ spec.appRef: APIAuthApp/mailer  "),
 			ContainSubstring("\n   └─ spec.deploymentRef: IdentityDeployment/mailing  not ready\n"),
-			ContainSubstring("CredentialsReady=False SecretNotShared"), ContainSubstring("Secret/mail  not ready\n"), ContainSubstring("→ "+mend+"\n"),
+			ContainSubstring("CredentialsReady=False SecretNotShared"), ContainSubstring("Secret/mail  not ready\n"), ContainSubstring("→ "+fix+"\n"),
 			Not(ContainSubstring("correct-horse")), Not(ContainSubstring("\x1b"))))
-		kubectl(ctx, strings.Fields(mend)[1:]...)
+		kubectl(ctx, strings.Fields(fix)[1:]...)
 		Eventually(func() said { return admin(ctx, "why", "akey/mailer-key", "-n", namespace) }).Should(
 			And(HaveField("Code", 0), HaveField("Out", "APIKey/mailer-key  in force\nIt is in force.\n")))
 	})

@@ -17,7 +17,7 @@ func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	before := n.git(v1alpha1.KindAPIKey, "globex-tracking-key").DeepCopy()
 	n.declare(t, v1alpha1.KindAPIKey, "globex-tracking-key", map[string]any{"name": "brought"}, "spec", "existingSecretRef")
 	n.declare(t, kind, "partner", "Beside it", "spec", "displayName")
-	n.Expect(n.engine.sync(n.ctx, n.commit)).To(MatchError(ContainSubstring("set exactly one of secretTemplate (the operator generates the key) and existingSecretRef (you bring it)")))
+	n.Expect(n.engine.sync(n.ctx, n.commit)).To(MatchError(ContainSubstring("set exactly one of secretTemplate (the operator generates the key) and existingSecretRef (you provide it)")))
 	n.settle()
 	n.expect(200, "GET", schemesPath+"/partner", "")
 	beside := "Beside it"

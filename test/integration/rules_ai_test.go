@@ -113,7 +113,7 @@ var _ = DescribeTable("The schema of AIAgent judges", judged(v1alpha1.KindAIAgen
 		Entry("no token", `maxTokens: 0`, "spec.maxTokens", "greater than or equal to 1"), Entry("too many tokens", `maxTokens: 2147483648`, "spec.maxTokens", "less than or equal to 2147483647"),
 		Entry("half a token", `maxTokens: 1.5`, "spec.maxTokens", "must be of type integer"),
 		Entry("tools", `toolRefs: [{name: b}, {name: a}]`), Entry("no tool", `toolRefs: []`),
-		Entry("a tool twice", `toolRefs: [{name: a}, {name: b}, {name: a}]`, "spec.toolRefs", "each tool is named once: remove the repetition"),
+		Entry("a tool twice", `toolRefs: [{name: a}, {name: b}, {name: a}]`, "spec.toolRefs", "each tool may be listed only once: remove the duplicate"),
 		Entry("a tool without name", `toolRefs: [{}]`, "spec.toolRefs[0].name: Required value"), Entry("a tool's empty name", `toolRefs: [{name: ""}]`, "spec.toolRefs[0].name"),
 		Entry("a tool's name of 254", "toolRefs: [{name: "+letters(254)+"}]", "spec.toolRefs[0].name", "may not be more than 253"),
 		Entry("100 tools", repeated("toolRefs", "{name: t#}", 100)), Entry("101 tools", repeated("toolRefs", "{name: t#}", 101), "spec.toolRefs", tooMany),

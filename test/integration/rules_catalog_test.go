@@ -59,8 +59,8 @@ var _ = DescribeTable("The schema of OAuthApp judges", judged(v1alpha1.KindOAuth
 		}))
 
 const (
-	onlyOrganization = "organizationPermission goes with category organization only: set that category or remove the permission"
-	onlyWorkspace    = "workspacePermission goes with category workspace only: set that category or remove the permission"
+	onlyOrganization = "organizationPermission is only for category organization: set that category or remove the permission"
+	onlyWorkspace    = "workspacePermission is only for category workspace: set that category or remove the permission"
 	scopeCharset     = `should match '^[\x21\x23-\x5B\x5D-\x7E]+$'`
 )
 

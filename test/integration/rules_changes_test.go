@@ -58,7 +58,7 @@ var _ = DescribeTable("A change of spec is judged:", judgedChange,
 
 var _ = Describe("spec.id", func() {
 	const (
-		frozen = "spec.id is never changed or removed: put the old value back"
+		frozen = "spec.id is never changed or removed: restore the old value"
 		added  = "spec.id may be added to an existing resource only equal to its status.id: copy that value"
 	)
 	for _, kind := range kinds {

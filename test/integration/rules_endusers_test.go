@@ -71,13 +71,13 @@ var _ = DescribeTable("The schema of a deployment's analytics judges", judged(v1
 )
 
 var _ = DescribeTable("The schema of a deployment's pages judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
-	const unreadable = "white text cannot be read on this colour, the contrast is below 4.5: choose a darker one"
+	const unreadable = "white text is not readable on this color, the contrast is below 4.5: choose a darker color"
 	entries := []TableEntry{
 		Entry("nothing", `pages: {}`), Entry("none", `pages: {enabled: false}`), Entry("pages elsewhere", `pages: {enabled: false, url: "https://acme.example/me"}`),
 		Entry("all", `pages: {enabled: true, url: "https://acme.example:8443", logoURL: "https://cdn.acme.example/logo.svg?v=2", accentColor: "#1d4ed8",
   supportEmail: help@acme.example, privacyURL: "https://acme.example/privacy", termsURL: "https://acme.example/terms"}`),
 		Entry("enabled as a word", `pages: {enabled: "no"}`, "spec.pages.enabled", "must be of type boolean"),
-		Entry("a query in url", `pages: {url: "https://acme.example/?a"}`, "spec.pages.url", "url has no query: paths are put behind it"),
+		Entry("a query in url", `pages: {url: "https://acme.example/?a"}`, "spec.pages.url", "url must not have a query, because paths are appended: remove the query"),
 		Entry("an address that is none", `pages: {supportEmail: "help"}`, "spec.pages.supportEmail", "should match"),
 		Entry("black", `pages: {accentColor: "#000000"}`), Entry("a red", `pages: {accentColor: "#c21807"}`), Entry("the lightest grey", `pages: {accentColor: "#767676"}`),
 		Entry("white", `pages: {accentColor: "#ffffff"}`, "spec.pages.accentColor", unreadable), Entry("yellow", `pages: {accentColor: "#ffff00"}`, "spec.pages.accentColor", unreadable),
@@ -101,7 +101,7 @@ var _ = DescribeTable("The schema of a deployment's pages judges", judged(v1alph
 }())
 
 var _ = DescribeTable("The schema of a deployment's signIn judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
-	const nobody = "with both password and emailCode disabled nobody could sign in: enable one of them"
+	const nobody = "with both password and emailCode disabled, no user could sign in: enable one of them"
 	return []TableEntry{
 		Entry("nothing", `signIn: {}`), Entry("empty parts", `signIn: {password: {}, emailCode: {}}`),
 		Entry("both", `signIn: {password: {enabled: true}, emailCode: {enabled: true}}`), Entry("no password", `signIn: {password: {enabled: false}}`),
@@ -177,7 +177,7 @@ func texts(members string) string { return staging("sms: {provider: Log, " + mem
 const overHTTP = "only a deployment with mode Staging may send over http: set mode to Staging or use https"
 
 var _ = DescribeTable("The schema of a deployment's sms judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
-	const twilioGoes, webhookGoes = "twilio goes with provider Twilio and no other: add it, or remove it", "webhook goes with provider Webhook and no other: add it, or remove it"
+	const twilioGoes, webhookGoes = "twilio is required with provider Twilio, and not allowed with another: add it, or remove it", "webhook is required with provider Webhook, and not allowed with another: add it, or remove it"
 	const stagingOnly = "only a deployment with mode Staging may write messages to the log: set mode to Staging or use another provider"
 	const account = "{accountSID: " + accountSID + `, authTokenSecretRef: {name: a, key: b}, from: "+15005550006"}`
 	const endpoint = "{url: https://hook.example, signingSecretRef: {name: a, key: b}}"
@@ -214,7 +214,7 @@ var _ = DescribeTable("The schema of a deployment's sms judges", judged(v1alpha1
 
 // twilioEntries are the rules of an account at Twilio.
 func twilioEntries() []TableEntry {
-	const oneSender, loopback = "set exactly one of from and messagingServiceSID", "baseURL is https; http is for localhost and 127.0.0.1 alone: use https"
+	const oneSender, loopback = "set exactly one of from and messagingServiceSID", "baseURL is https; http is only for localhost and 127.0.0.1: use https"
 	const sid, number, service = "accountSID: " + accountSID, `from: "+15005550006"`, "messagingServiceSID: " + serviceSID
 	const at = "spec.sms.twilio"
 	return []TableEntry{

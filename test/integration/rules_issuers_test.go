@@ -10,7 +10,7 @@ import (
 
 const (
 	oneSource      = "set exactly one of jwksURL, jwksConfigMapRef, kubernetes, ownSessions and oauthApp"
-	impliedIssuer  = "issuer is required, but for kubernetes, ownSessions and oauthApp, where it is implied and left out"
+	impliedIssuer  = "issuer is required with jwksURL and jwksConfigMapRef, and must be absent with kubernetes, ownSessions and oauthApp, which imply it"
 	onePermissions = "set exactly one of permissionsClaim and permissionsExpression"
 	hostless       = "an issuer with ownSessions needs frontendHosts, whose first is its issuer: add a host"
 )

@@ -66,7 +66,7 @@ func permissionEntries() []TableEntry {
 	}
 }
 
-const oneOfTwo = "set exactly one of secretTemplate (the operator generates the key) and existingSecretRef (you bring it)"
+const oneOfTwo = "set exactly one of secretTemplate (the operator generates the key) and existingSecretRef (you provide it)"
 
 var _ = DescribeTable("The schema of APIKey judges", judged(v1alpha1.KindAPIKey),
 	table(commonEntries(), nameEntries(), permissionEntries(), referenceEntries("appRef", 253), optionalReferenceEntries("rateLimitSchemeRef", 253), []TableEntry{
@@ -87,7 +87,7 @@ var _ = DescribeTable("The schema of APIKey judges", judged(v1alpha1.KindAPIKey)
 		Entry("a label's value of 63", "secretTemplate: {labels: {a: "+letters(63)+"}}"),
 		Entry("a label's value of 64", "secretTemplate: {labels: {a: "+letters(64)+"}}", "spec.secretTemplate.labels.a", "may not be more than 63"),
 		Entry("a label's value with a blank", `secretTemplate: {labels: {a: "b c"}}`, "spec.secretTemplate.labels.a", "should match"),
-		Entry("a label's name with a blank", `secretTemplate: {labels: {"a b": c}}`, "spec.secretTemplate.labels", "each name must be one that Kubernetes takes for a label, such as team or example.com/team"),
+		Entry("a label's name with a blank", `secretTemplate: {labels: {"a b": c}}`, "spec.secretTemplate.labels", "each name must be a valid label name, such as team or example.com/team"),
 		Entry("a label's name of 64", "secretTemplate: {labels: {"+letters(64)+": c}}", "each name must be one that Kubernetes takes"),
 		Entry("33 labels", "secretTemplate: {"+mapped("labels", 33)+"}", "spec.secretTemplate.labels", "32"),
 		Entry("32 labels", "secretTemplate: {"+mapped("labels", 32)+"}"),
@@ -121,7 +121,7 @@ func rotationEntries() []TableEntry {
 		Entry("an overlap over ten years", `rotation: {everySeconds: 315360000, overlapSeconds: 315360001}`, "spec.rotation.overlapSeconds", "less than or equal to 315360000"),
 		Entry("rotation without an interval", `rotation: {overlapSeconds: 60}`, "spec.rotation.everySeconds: Required value"),
 		Entry("rotation of a key that was brought", "secretTemplate: null\nexistingSecretRef: {name: s}\nrotation: {everySeconds: 86401}",
-			"spec.rotation", "rotation needs secretTemplate: rotate a key you brought by writing a new one to its Secret"),
+			"spec.rotation", "rotation needs secretTemplate: to rotate a key that you provide, write a new one to its Secret"),
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	oneSecret     = "a client that authenticates by a secret has exactly one of secretTemplate (the operator generates it) and existingSecretRef (you bring it)"
+	oneSecret     = "a client that authenticates by a secret has exactly one of secretTemplate (the operator generates the secret) and existingSecretRef (you provide it)"
 	public        = "authentication: None\nsecretTemplate: null\n"
 	signing       = "authentication: PrivateKeyJWT\nsecretTemplate: null\n"
 	oneKeySet     = "exactly one of jwksURL and jwksConfigMapRef is set with authentication PrivateKeyJWT, and neither without"
-	needsRedirect = "AuthorizationCode (the grant type where none is declared) needs redirectURIs"
+	needsRedirect = "AuthorizationCode (the default grant type) needs redirectURIs"
 )
 
 var _ = DescribeTable("The schema of OAuthClient judges", judged(v1alpha1.KindOAuthClient),
@@ -29,12 +29,12 @@ var _ = DescribeTable("The schema of OAuthClient judges", judged(v1alpha1.KindOA
 			Entry("the template's keys", `secretTemplate: {name: argocd, labels: {app.kubernetes.io/part-of: argocd}, keys: {clientID: oidc.id, clientSecret: oidc.secret}}`),
 			Entry("every grant", `grantTypes: [AuthorizationCode, RefreshToken, ClientCredentials, DeviceCode]`),
 			Entry("no grant", `grantTypes: []`, "spec.grantTypes", "at least 1 items"), Entry("another grant", `grantTypes: [Implicit]`, "spec.grantTypes[0]", "Unsupported value"),
-			Entry("everybody's credentials", public+`grantTypes: [AuthorizationCode, ClientCredentials]`, "spec.grantTypes", "a client without authentication cannot use ClientCredentials: everybody could"),
+			Entry("everybody's credentials", public+`grantTypes: [AuthorizationCode, ClientCredentials]`, "spec.grantTypes", "a client without authentication cannot use ClientCredentials, because every program could: set authentication or remove the grant type"),
 			Entry("refreshing alone", `grantTypes: [RefreshToken]`, "spec.grantTypes", "RefreshToken needs AuthorizationCode or DeviceCode"),
 			Entry("refreshing of a device", "redirectURIs: null\ngrantTypes: [DeviceCode, RefreshToken]"),
 			Entry("a code without an address", `redirectURIs: null`, "spec.redirectURIs", needsRedirect), Entry("a code with no address", `redirectURIs: []`, needsRedirect),
 			Entry("a machine without an address", "redirectURIs: null\ngrantTypes: [ClientCredentials]\nmachinePermissions: [users:read]"),
-			Entry("what a machine may of a client that is none", `machinePermissions: [users:read]`, "spec.machinePermissions", "machinePermissions are those of tokens by ClientCredentials"),
+			Entry("what a machine may of a client that is none", `machinePermissions: [users:read]`, "spec.machinePermissions", "machinePermissions are only for ClientCredentials"),
 			Entry("addresses of the machine", public+`redirectURIs: ["http://127.0.0.1/cb", "http://[::1]/cb", "http://localhost", "com.example.app:/cb"]`),
 			Entry("an address with a wildcard", `redirectURIs: ["https://*.example/cb"]`, "spec.redirectURIs[0]"), Entry("an address with a fragment", `redirectURIs: ["https://a.example/#x"]`, "spec.redirectURIs[0]"),
 			Entry("an address twice", `redirectURIs: ["https://a.example", "https://a.example"]`, "Duplicate value"),

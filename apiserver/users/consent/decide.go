@@ -157,7 +157,7 @@ func (r *Request) identified() bool {
 	if r.Device != nil { // the sender of the user code may control the device
 		return false
 	}
-	form, err := redirecturi.Judge(r.RedirectURI)
+	form, err := redirecturi.Classify(r.RedirectURI)
 	return !r.Client.Public() || err == nil && form == redirecturi.HTTPS
 }
 

@@ -106,7 +106,7 @@ func (m Metadata) ValidateSelf() (document.OAuthClient, []MetadataFault) {
 	out, faults := m.Validate()
 	for member, uris := range map[string][]string{MemberRedirectURIs: m.RedirectURIs, MemberPostLogoutURIs: m.PostLogoutURIs} {
 		for i, uri := range uris {
-			if form, err := redirecturi.Judge(uri); err == nil && form == redirecturi.PrivateUse && !redirecturi.Owned(uri) {
+			if form, err := redirecturi.Classify(uri); err == nil && form == redirecturi.PrivateUse && !redirecturi.Owned(uri) {
 				faults = append(faults, MetadataFault{Member: member, Index: i, Reason: "has a scheme that is not a reversed domain name: use one such as com.example.app, or https"})
 			}
 		}
@@ -215,7 +215,7 @@ func (v *validation) redirects() {
 
 // redirect returns the fault of a redirect URI, "" if it has none.
 func (v *validation) redirect(uri string) string {
-	form, err := redirecturi.Judge(uri)
+	form, err := redirecturi.Classify(uri)
 	switch {
 	case err != nil:
 		return err.Error()
@@ -232,7 +232,7 @@ func (v *validation) display() {
 		v.Name = "An app"
 		if len(v.RedirectURIs) > 0 {
 			u, err := url.Parse(v.RedirectURIs[0])
-			if form, wrong := redirecturi.Judge(v.RedirectURIs[0]); err == nil && wrong == nil && form != redirecturi.PrivateUse {
+			if form, wrong := redirecturi.Classify(v.RedirectURIs[0]); err == nil && wrong == nil && form != redirecturi.PrivateUse {
 				v.Name = u.Host
 			}
 		}
@@ -270,7 +270,7 @@ func (v *validation) signing() {
 
 // webAddress reports whether an address is an https URL that is safe to show as a link.
 func webAddress(address string) bool {
-	form, err := redirecturi.Judge(address)
+	form, err := redirecturi.Classify(address)
 	return err == nil && form == redirecturi.HTTPS
 }
 
@@ -296,7 +296,7 @@ func MetadataOf(content document.OAuthClient) Metadata {
 		out.ResponseTypes = []string{"code"}
 	}
 	for _, uri := range content.RedirectURIs {
-		if form, err := redirecturi.Judge(uri); err == nil && form == redirecturi.HTTPS {
+		if form, err := redirecturi.Classify(uri); err == nil && form == redirecturi.HTTPS {
 			out.ApplicationType = "web"
 		}
 	}

@@ -10,20 +10,20 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Finding is one thing that is wrong with an object, or that one should know of it.
+// Finding is a fault of an object, or a note about it.
 type Finding struct {
 	Condition string `json:"condition"`
-	// Status is the condition's, "" for what no condition tells.
+	// Status is the condition's status, or "" for a finding without a condition.
 	Status  string `json:"status,omitempty"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Mend says what to do.
-	Mend string `json:"mend"`
-	// Harmless tells a finding that holds nothing back.
+	// Fix says what to do.
+	Fix string `json:"fix"`
+	// Harmless is true for a note that does not make the object unready.
 	Harmless bool `json:"harmless,omitempty"`
 }
 
-// find returns what the conditions of a resource say that is wrong, the causes before what merely follows from them.
+// find returns the faults that the conditions of a resource report, causes before their consequences.
 func find(obj v1alpha1.Resource, kind string) []Finding {
 	if !obj.GetDeletionTimestamp().IsZero() {
 		return findDeletion(obj, kind)
@@ -31,58 +31,59 @@ func find(obj v1alpha1.Resource, kind string) []Finding {
 	status := obj.CommonStatus()
 	var found []Finding
 	for _, c := range status.Conditions {
-		if counts, harmless := judge(c); counts {
-			finding := told(obj, kind, c)
+		if counts, harmless := evaluate(c); counts {
+			finding := conditionFinding(obj, kind, c)
 			finding.Harmless = harmless
 			found = append(found, finding)
 		}
 	}
 	found = withoutSummary(found)
 	if status.ObservedGeneration < obj.GetGeneration() || len(status.Conditions) == 0 {
-		found = append(found, own(obj, kind, ReasonNotSeen, "the operator has not looked at what is declared now"))
+		found = append(found, own(obj, kind, ReasonNotSeen, "the operator has not seen the present generation"))
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return rank(a) - rank(b) })
 	return found
 }
 
-// findDeletion returns what a deletion waits for, and that alone: the other conditions tell of the time before. The start of a deletion is a
-// generation of its own, which only the condition Deleting ever observes. That condition stays as it was once the operator has let go, so
-// its finalizer is asked first.
+// findDeletion returns only what a deletion waits for, because the other conditions describe the time before it. The
+// start of a deletion is a generation of its own, which only the condition Deleting observes. That condition does not
+// change after the operator removed its finalizer, so the finalizer is checked first.
 func findDeletion(obj v1alpha1.Resource, kind string) []Finding {
 	begun := Finding{
 		Condition: v1alpha1.ConditionDeleting, Reason: v1alpha1.ReasonBeingDeleted, Message: "it is being deleted",
-		Mend: mend(obj, kind, v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted),
+		Fix: fixOf(obj, kind, v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted),
 	}
 	finalizers := obj.GetFinalizers()
 	if !slices.Contains(finalizers, v1alpha1.Finalizer) {
 		if len(finalizers) > 0 {
-			begun.Message = "it is being deleted, and Cardea is done with it; it goes once these finalizers are gone: " + strings.Join(finalizers, ", ")
-			begun.Mend = "wait for who set those finalizers; if they stay, see whether that one still runs"
+			begun.Message = "it is being deleted, and Cardea has finished; it is deleted when these finalizers are removed: " + strings.Join(finalizers, ", ")
+			begun.Fix = "wait for the programs that set these finalizers; if they stay, check whether the programs still run"
 		}
 		return []Finding{begun}
 	}
 	waits := meta.FindStatusCondition(obj.CommonStatus().Conditions, v1alpha1.ConditionDeleting)
 	if waits != nil && waits.Status == metav1.ConditionTrue {
-		begun = told(obj, kind, *waits)
+		begun = conditionFinding(obj, kind, *waits)
 		if waits.ObservedGeneration >= obj.GetGeneration() {
 			return []Finding{begun}
 		}
 	}
-	return []Finding{begun, own(obj, kind, ReasonNotSeen, "the operator has not looked at the deletion")}
+	return []Finding{begun, own(obj, kind, ReasonNotSeen, "the operator has not seen the deletion")}
 }
 
-// told is what a condition tells.
-func told(obj metav1.Object, kind string, c metav1.Condition) Finding {
-	return Finding{Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Mend: mend(obj, kind, c.Type, c.Reason)}
+// conditionFinding returns the finding of a condition.
+func conditionFinding(obj metav1.Object, kind string, c metav1.Condition) Finding {
+	return Finding{Condition: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Fix: fixOf(obj, kind, c.Type, c.Reason)}
 }
 
-// own is a finding that no condition tells.
+// own returns a finding without a condition.
 func own(obj metav1.Object, kind, reason, message string) Finding {
-	return Finding{Condition: v1alpha1.ConditionReady, Reason: reason, Message: message, Mend: mend(obj, kind, v1alpha1.ConditionReady, reason)}
+	return Finding{Condition: v1alpha1.ConditionReady, Reason: reason, Message: message, Fix: fixOf(obj, kind, v1alpha1.ConditionReady, reason)}
 }
 
-// judge reports whether a condition tells of a fault, and whether the fault holds nothing back. Reconciling and Stalled repeat others.
-func judge(c metav1.Condition) (counts, harmless bool) {
+// evaluate reports whether a condition is a finding, and whether that finding is harmless. Reconciling and Stalled
+// repeat other conditions.
+func evaluate(c metav1.Condition) (counts, harmless bool) {
 	switch c.Type {
 	case v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:
 		return false, false
@@ -97,7 +98,7 @@ func judge(c metav1.Condition) (counts, harmless bool) {
 	return c.Status != metav1.ConditionTrue, false
 }
 
-// withoutSummary drops Ready where another condition says the same.
+// withoutSummary drops Ready if another condition has the same reason.
 func withoutSummary(found []Finding) []Finding {
 	return slices.DeleteFunc(found, func(f Finding) bool {
 		return f.Condition == v1alpha1.ConditionReady && slices.ContainsFunc(found, func(other Finding) bool {
@@ -106,7 +107,7 @@ func withoutSummary(found []Finding) []Finding {
 	})
 }
 
-// rank sorts causes before consequences, and what is harmless last.
+// rank orders causes before consequences, and harmless findings last.
 func rank(f Finding) int {
 	switch {
 	case f.Harmless:

@@ -1,5 +1,5 @@
-// Package cause finds out why a resource is not in force: it reads the conditions of the resource and of all it refers to, and says in words
-// what to do.
+// Package cause finds out why a resource is not active. It reads the conditions of the resource and of all referenced
+// objects, and describes the fix.
 package cause
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Kinds that resources refer to beside Cardea's own.
+// Kinds that resources refer to in addition to Cardea's own.
 const (
 	KindSecret    = "Secret"
 	KindConfigMap = "ConfigMap"
@@ -24,7 +24,7 @@ type Reference struct {
 	Name  string
 }
 
-// referents are the kinds that the API's types of references name.
+// referents maps the API's reference types to the kinds that they refer to.
 var referents = map[reflect.Type]string{
 	reflect.TypeFor[v1alpha1.DeploymentReference]():           v1alpha1.KindIdentityDeployment,
 	reflect.TypeFor[v1alpha1.RateLimitSchemeReference]():      v1alpha1.KindRateLimitScheme,
@@ -38,7 +38,7 @@ var referents = map[reflect.Type]string{
 	reflect.TypeFor[v1alpha1.ConfigMapKeyReference]():         KindConfigMap,
 }
 
-// References returns what the spec of a resource refers to, in the order of its fields.
+// References returns the references in the spec of a resource, in the order of its fields.
 func References(obj v1alpha1.Resource) []Reference {
 	var found []Reference
 	collect(reflect.ValueOf(obj).Elem().FieldByName("Spec"), "spec", &found)
@@ -70,7 +70,7 @@ func collect(v reflect.Value, path string, found *[]Reference) {
 	}
 }
 
-// join appends the JSON name of a field; what is inlined adds none.
+// join appends the JSON name of a field; inlined fields add none.
 func join(path string, field reflect.StructField) string {
 	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 	if name == "" {

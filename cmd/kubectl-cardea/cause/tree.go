@@ -13,19 +13,19 @@ import (
 
 // Reader reads the cluster. Its errors are the API server's.
 type Reader interface {
-	// Resource returns a resource of Cardea's.
+	// Resource returns a resource of Cardea.
 	Resource(ctx context.Context, kind, namespace, name string) (v1alpha1.Resource, error)
-	// Metadata returns the metadata of a Secret or ConfigMap, never what it holds.
+	// Metadata returns the metadata of a Secret or ConfigMap, never its data.
 	Metadata(ctx context.Context, kind, namespace, name string) (*metav1.PartialObjectMetadata, error)
 }
 
-// State is how an object is.
+// State is the state of an object.
 type State string
 
 const (
-	// Ready means that what is declared is in effect. What it depends on may still be at fault.
+	// Ready means that the declared state is active. A resource that it depends on may still have a fault.
 	Ready State = "Ready"
-	// NotReady means that it is not; the findings say why.
+	// NotReady means that the declared state is not active; the findings have the reason.
 	NotReady State = "NotReady"
 	// Missing means that it does not exist.
 	Missing State = "Missing"
@@ -33,52 +33,53 @@ const (
 	Unreadable State = "Unreadable"
 )
 
-// Node is an object and what of its references is not well.
+// Node is an object and its references with faults.
 type Node struct {
-	// Field is where the object above refers to this one, "" at the root.
+	// Field is the field of the parent object that refers to this one, "" at the root.
 	Field     string    `json:"field,omitempty"`
 	Kind      string    `json:"kind"`
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
 	State     State     `json:"state"`
 	Findings  []Finding `json:"findings,omitempty"`
-	// Above reports that the object was told of before, so that its findings are left out.
+	// Above is true if the object was reported before, so that its findings are omitted.
 	Above bool `json:"above,omitempty"`
-	// DependsOn are the referents that are not well themselves, or whose own referents are not.
+	// DependsOn are the referenced objects with a fault of their own, or of their references.
 	DependsOn []*Node `json:"dependsOn,omitempty"`
 }
 
-// Well reports that nothing holds the object back, nor what it depends on.
+// Well reports whether the object and all objects that it depends on are ready.
 func (n *Node) Well() bool {
 	return n.State == Ready && !slices.ContainsFunc(n.DependsOn, func(d *Node) bool { return !d.Well() })
 }
 
-// Silent reports that there is nothing to say of the object.
+// Silent reports whether there is nothing to report about the object.
 func (n *Node) Silent() bool {
 	return n.State == Ready && len(n.Findings) == 0 && len(n.DependsOn) == 0
 }
 
-// Inquiry diagnoses objects one after another and tells of each once.
-type Inquiry struct {
-	reader Reader
-	told   map[string]*Node
-	// under are the objects whose references are being followed, for some refer in a circle.
+// Diagnosis diagnoses objects one after another and reports each once.
+type Diagnosis struct {
+	reader   Reader
+	reported map[string]*Node
+	// under are the objects whose references are being followed, because references can be circular.
 	under map[string]bool
 }
 
-// NewInquiry returns an inquiry that has told of nothing.
-func NewInquiry(reader Reader) *Inquiry {
-	return &Inquiry{reader: reader, told: map[string]*Node{}, under: map[string]bool{}}
+// NewDiagnosis returns an empty diagnosis.
+func NewDiagnosis(reader Reader) *Diagnosis {
+	return &Diagnosis{reader: reader, reported: map[string]*Node{}, under: map[string]bool{}}
 }
 
-// Diagnose returns the tree of a resource. Its error is one of reading: of what is referred to, neither absence nor a lack of rights.
-func (q *Inquiry) Diagnose(ctx context.Context, obj v1alpha1.Resource, kind string) (*Node, error) {
+// Diagnose returns the tree of a resource. It returns errors of reads, except that a referenced object is missing or
+// may not be read.
+func (q *Diagnosis) Diagnose(ctx context.Context, obj v1alpha1.Resource, kind string) (*Node, error) {
 	return q.diagnose(ctx, obj, Reference{Kind: kind, Name: obj.GetName()})
 }
 
-func (q *Inquiry) diagnose(ctx context.Context, obj v1alpha1.Resource, ref Reference) (*Node, error) {
+func (q *Diagnosis) diagnose(ctx context.Context, obj v1alpha1.Resource, ref Reference) (*Node, error) {
 	key := ref.Kind + "/" + obj.GetNamespace() + "/" + ref.Name
-	if before := q.told[key]; before != nil {
+	if before := q.reported[key]; before != nil {
 		return &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: ref.Name, State: stateOf(before), Above: !before.Silent()}, nil
 	}
 	node := &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), State: Ready, Findings: find(obj, ref.Kind)}
@@ -88,11 +89,11 @@ func (q *Inquiry) diagnose(ctx context.Context, obj v1alpha1.Resource, ref Refer
 	q.under[key] = true
 	err := q.follow(ctx, obj, node)
 	delete(q.under, key)
-	q.told[key] = node
+	q.reported[key] = node
 	return node, err
 }
 
-// stateOf is NotReady also where what it depends on is not well: the object is told of in one line.
+// stateOf also returns NotReady if an object that n depends on is not well, because a repeated object is only one line.
 func stateOf(n *Node) State {
 	if n.State == Ready && !n.Well() {
 		return NotReady
@@ -100,8 +101,8 @@ func stateOf(n *Node) State {
 	return n.State
 }
 
-// follow adds the referents that are not well.
-func (q *Inquiry) follow(ctx context.Context, obj v1alpha1.Resource, node *Node) error {
+// follow adds the referenced objects that are not well.
+func (q *Diagnosis) follow(ctx context.Context, obj v1alpha1.Resource, node *Node) error {
 	seen := map[Reference]bool{}
 	for _, ref := range References(obj) {
 		referent := Reference{Kind: ref.Kind, Name: ref.Name}
@@ -120,11 +121,11 @@ func (q *Inquiry) follow(ctx context.Context, obj v1alpha1.Resource, node *Node)
 	return nil
 }
 
-// referent diagnoses what a reference names; nil if it is of no interest.
-func (q *Inquiry) referent(ctx context.Context, obj v1alpha1.Resource, node *Node, ref Reference) (*Node, error) {
+// referent diagnoses the referenced object; nil if it has nothing to report.
+func (q *Diagnosis) referent(ctx context.Context, obj v1alpha1.Resource, node *Node, ref Reference) (*Node, error) {
 	child := &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: ref.Name}
 	foreign := ref.Kind == KindSecret || ref.Kind == KindConfigMap
-	// Most people may not read Secrets, and need not while the operator is content.
+	// Most users may not read Secrets, and do not need to while the operator reports no fault.
 	if foreign && !node.lacks(ref.Kind) {
 		return nil, nil
 	}
@@ -132,7 +133,7 @@ func (q *Inquiry) referent(ctx context.Context, obj v1alpha1.Resource, node *Nod
 	if foreign {
 		var found *metav1.PartialObjectMetadata
 		if found, err = q.reader.Metadata(ctx, ref.Kind, obj.GetNamespace(), ref.Name); err == nil {
-			return child.judgeShared(obj, found, node), nil
+			return child.checkShared(obj, found, node), nil
 		}
 	} else {
 		var found v1alpha1.Resource
@@ -144,17 +145,17 @@ func (q *Inquiry) referent(ctx context.Context, obj v1alpha1.Resource, node *Nod
 	switch {
 	case apierrors.IsNotFound(err):
 		child.State = Missing
-		child.Findings = []Finding{own(named, ref.Kind, ReasonMissing, "there is none of this name in namespace "+obj.GetNamespace())}
+		child.Findings = []Finding{own(named, ref.Kind, ReasonMissing, "it does not exist in namespace "+obj.GetNamespace())}
 	case apierrors.IsForbidden(err):
 		child.State = Unreadable
-		child.Findings = []Finding{own(named, ref.Kind, ReasonUnreadable, "you may not read it, so this is not followed further")}
+		child.Findings = []Finding{own(named, ref.Kind, ReasonUnreadable, "you may not read it, so its references are not followed")}
 	default:
 		return nil, err
 	}
 	return child, nil
 }
 
-// lacks reports whether a finding has to do with a Secret or ConfigMap.
+// lacks reports whether a finding is about a Secret or ConfigMap.
 func (n *Node) lacks(kind string) bool {
 	return slices.ContainsFunc(n.Findings, func(f Finding) bool {
 		switch f.Reason {
@@ -167,8 +168,8 @@ func (n *Node) lacks(kind string) bool {
 	})
 }
 
-// judgeShared says of a Secret that is there whether a deployment may have it; nil where the metadata tells of no fault.
-func (n *Node) judgeShared(referrer v1alpha1.Resource, secret *metav1.PartialObjectMetadata, parent *Node) *Node {
+// checkShared returns n with a finding if an existing Secret is not shared with the deployment, otherwise nil.
+func (n *Node) checkShared(referrer v1alpha1.Resource, secret *metav1.PartialObjectMetadata, parent *Node) *Node {
 	if parent.Kind != v1alpha1.KindIdentityDeployment || n.Kind != KindSecret ||
 		secret.Labels[v1alpha1.LabelDeployment] == referrer.GetName() || secret.Annotations[v1alpha1.LabelDeployment] == "*" {
 		return nil
@@ -176,18 +177,18 @@ func (n *Node) judgeShared(referrer v1alpha1.Resource, secret *metav1.PartialObj
 	n.State = NotReady
 	n.Findings = []Finding{{
 		Condition: v1alpha1.ConditionCredentialsReady, Reason: v1alpha1.ReasonSecretNotShared,
-		Message: "it has no label that lets " + parent.Kind + "/" + parent.Name + " have it",
-		Mend:    "kubectl label secret " + n.Name + " -n " + n.Namespace + " " + v1alpha1.LabelDeployment + "=" + referrer.GetName(),
+		Message: "it has no label that shares it with " + parent.Kind + "/" + parent.Name,
+		Fix:     "kubectl label secret " + n.Name + " -n " + n.Namespace + " " + v1alpha1.LabelDeployment + "=" + referrer.GetName(),
 	}}
 	if other := secret.Labels[v1alpha1.LabelDeployment]; other != "" {
-		// Another value of the label would take the Secret from who has it now.
+		// Another value of the label would take the Secret from the deployment that has it now.
 		n.Findings[0].Message = "its label shares it with " + parent.Kind + "/" + other + ", and not with " + parent.Kind + "/" + parent.Name
-		n.Findings[0].Mend = "create a Secret of its own for " + parent.Name + " and name that in " + n.Field +
+		n.Findings[0].Fix = "create a separate Secret for " + parent.Name + " and name it in " + n.Field +
 			"; or, if every deployment of the namespace may have this one: kubectl annotate secret " + n.Name + " -n " + n.Namespace + " '" + v1alpha1.LabelDeployment + "=*'"
 	}
 	if secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByOperator {
-		n.Findings[0].Message = "Cardea generated it, and it is not for this"
-		n.Findings[0].Mend = "name a Secret of your own, of type " + string(corev1.SecretTypeOpaque)
+		n.Findings[0].Message = "Cardea generated it for another purpose"
+		n.Findings[0].Fix = "use your own Secret, of type " + string(corev1.SecretTypeOpaque)
 	}
 	return n
 }

@@ -150,7 +150,7 @@ func TestDiagnose(t *testing.T) {
 			"IdentityDeployment/acme:NotReady[Suspended]", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			node, err := NewInquiry(tc.world).Diagnose(t.Context(), tc.obj, tc.kind)
+			node, err := NewDiagnosis(tc.world).Diagnose(t.Context(), tc.obj, tc.kind)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -172,27 +172,28 @@ func TestASecretOfAnotherDeploymentIsNotTakenFromIt(t *testing.T) {
 	}{
 		"no label":        {nil, "kubectl label secret mail -n acme " + v1alpha1.LabelDeployment + "=acme", "annotate"},
 		"another's label": {map[string]string{v1alpha1.LabelDeployment: "globex"}, "kubectl annotate secret mail -n acme '" + v1alpha1.LabelDeployment + "=*'", "kubectl label"},
-		"Cardea made it":  {map[string]string{v1alpha1.LabelDeployment: "globex", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}, "a Secret of your own", "kubectl"},
+		"Cardea made it":  {map[string]string{v1alpha1.LabelDeployment: "globex", v1alpha1.LabelManagedBy: v1alpha1.ManagedByOperator}, "your own Secret", "kubectl"},
 	} {
 		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "mail", Namespace: "acme", Labels: tc.labels}}
-		node, err := NewInquiry(world{"Secret/mail": secret}).Diagnose(t.Context(), mailing("acme", notShared), "IdentityDeployment")
+		node, err := NewDiagnosis(world{"Secret/mail": secret}).Diagnose(t.Context(), mailing("acme", notShared), "IdentityDeployment")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := node.DependsOn[0].Findings[0].Mend; !strings.Contains(got, tc.has) || strings.Contains(got, tc.not) {
+		if got := node.DependsOn[0].Findings[0].Fix; !strings.Contains(got, tc.has) || strings.Contains(got, tc.not) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
 }
 
-// What loses something is said to, and comes after what does not; a command names nobody that may not be there.
-func TestMendsSayWhatTheyLose(t *testing.T) {
+// A fix that loses data says so, and comes after the fix that does not. A command names no ServiceAccount that may not
+// exist.
+func TestFixesSayWhatTheyLose(t *testing.T) {
 	for reason, want := range map[cause][]string{
-		{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}:         {"nothing is lost", "kubectl annotate identitydeployment main", "deletionPolicy: Delete", "loses for good", "cardea backup"},
-		{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}:          {"another name", "deleting that Secret", "loses for good"},
+		{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}:         {"nothing is lost", "kubectl annotate identitydeployment main", "deletionPolicy: Delete", "permanently loses", "cardea backup"},
+		{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}:          {"another name", "Deleting it", "permanently loses"},
 		{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretForbidden}: {"-n acme --clusterrole=cardea-operator-secrets --serviceaccount=<namespace of Cardea>:<cardea-operator or cardea-standalone>"},
 	} {
-		rest := mend(in(&v1alpha1.IdentityDeployment{}, "main"), "IdentityDeployment", reason.condition, reason.reason)
+		rest := fixOf(in(&v1alpha1.IdentityDeployment{}, "main"), "IdentityDeployment", reason.condition, reason.reason)
 		for _, part := range want {
 			_, after, found := strings.Cut(rest, part)
 			if !found {
@@ -201,7 +202,7 @@ func TestMendsSayWhatTheyLose(t *testing.T) {
 			rest = after
 		}
 	}
-	for reason, text := range mends {
+	for reason, text := range fixes {
 		if strings.Contains(text, "cardea-system") || strings.Contains(text, "--serviceaccount=cardea") {
 			t.Errorf("%s names an install that may be another: %s", reason.reason, text)
 		}
@@ -211,8 +212,8 @@ func TestMendsSayWhatTheyLose(t *testing.T) {
 	}
 }
 
-// Where a mend may lose something, the page gives the same one, in full.
-func TestThePageSaysTheSameMendWhereOneLosesSomething(t *testing.T) {
+// Where a fix can lose data, docs/operations.md has the same text.
+func TestThePageHasTheSameFixesWhereDataIsLost(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -222,14 +223,15 @@ func TestThePageSaysTheSameMendWhereOneLosesSomething(t *testing.T) {
 		row, _, _ = strings.Cut(row, "\n")
 		cells := strings.Split(strings.ReplaceAll(row, "`", ""), " | ")
 		got := strings.TrimSuffix(cells[len(cells)-1], " |")
-		if want := mend(in(&v1alpha1.IdentityDeployment{}, "NAME"), "IdentityDeployment", cause.condition, cause.reason); got != want {
+		if want := fixOf(in(&v1alpha1.IdentityDeployment{}, "NAME"), "IdentityDeployment", cause.condition, cause.reason); got != want {
 			t.Errorf("%s\nthe page:   %s\nthe plugin: %s", cause.reason, got, want)
 		}
 	}
 }
 
-// The start of a deletion is a generation, which the status as a whole never observes: only the condition Deleting tells of it.
-func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
+// The start of a deletion is a generation, which the status as a whole never observes: only the condition Deleting
+// observes it.
+func TestADeletionReportsOnlyWhatItWaitsFor(t *testing.T) {
 	ours, other := []string{v1alpha1.Finalizer}, []string{"example.com/backup"}
 	for name, tc := range map[string]struct {
 		conditions []string
@@ -239,15 +241,15 @@ func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
 		want []string
 		says string
 	}{
-		"it is in use":                       {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 0, []string{"InUse"}, "refer to something else"},
-		"the store is away":                  {[]string{"Ready=True/Ready", "Deleting=True/StoreUnavailable"}, ours, 0, []string{"StoreUnavailable"}, "store"},
-		"what was wrong before is over":      {[]string{"Accepted=False/Invalid", "Deleting=True/InUse", "Ready=False/Invalid"}, ours, 0, []string{"InUse"}, "refer to something else"},
-		"edited while it waits":              {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 1, []string{"InUse", "NotSeen"}, "refer to something else"},
+		"it is in use":                       {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 0, []string{"InUse"}, "change the references"},
+		"the store is unavailable":           {[]string{"Ready=True/Ready", "Deleting=True/StoreUnavailable"}, ours, 0, []string{"StoreUnavailable"}, "store"},
+		"what was wrong before is over":      {[]string{"Accepted=False/Invalid", "Deleting=True/InUse", "Ready=False/Invalid"}, ours, 0, []string{"InUse"}, "change the references"},
+		"edited while it waits":              {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, ours, 1, []string{"InUse", "NotSeen"}, "change the references"},
 		"the operator has not looked":        {[]string{"Ready=True/Ready"}, ours, 0, []string{"BeingDeleted", "NotSeen"}, "kubectl cardea doctor"},
 		"nor did before":                     {[]string{}, ours, 0, []string{"BeingDeleted", "NotSeen"}, "kubectl cardea doctor"},
-		"somebody else's finalizer is left":  {[]string{"Ready=True/Ready"}, other, 0, []string{"BeingDeleted"}, "who set those finalizers"},
-		"so it is, and it had waited before": {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, other, 0, []string{"BeingDeleted"}, "who set those finalizers"},
-		"another's finalizer beside ours":    {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, append(other, ours...), 0, []string{"InUse"}, "refer to something else"},
+		"a foreign finalizer is left":        {[]string{"Ready=True/Ready"}, other, 0, []string{"BeingDeleted"}, "programs that set these finalizers"},
+		"so it is, and it had waited before": {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, other, 0, []string{"BeingDeleted"}, "programs that set these finalizers"},
+		"another's finalizer beside ours":    {[]string{"Ready=True/Ready", "Deleting=True/InUse"}, append(other, ours...), 0, []string{"InUse"}, "change the references"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := in(&v1alpha1.RateLimitScheme{}, "doomed", tc.conditions...)
@@ -267,7 +269,7 @@ func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
 			for _, f := range found {
 				reasons = append(reasons, f.Reason)
 			}
-			if !slices.Equal(reasons, tc.want) || !strings.Contains(found[0].Mend, tc.says) {
+			if !slices.Equal(reasons, tc.want) || !strings.Contains(found[0].Fix, tc.says) {
 				t.Errorf("got %+v, want %v", found, tc.want)
 			}
 			if slices.Equal(tc.finalizers, other) && !strings.Contains(found[0].Message, other[0]) {
@@ -279,13 +281,13 @@ func TestADeletionIsToldByWhatItWaitsFor(t *testing.T) {
 
 func TestAnInquiryTellsOfEachOnce(t *testing.T) {
 	w := world{"APIAuthApp/shop": app("acme", "shop", "ReferencesResolved=False/NotFound")}
-	inquiry := NewInquiry(w)
+	all := NewDiagnosis(w)
 	for _, want := range []string{
 		"APIKey/a:Ready(APIAuthApp/shop:NotReady[NotFound](IdentityDeployment/acme:Missing[Missing]))",
 		"APIKey/b:Ready(APIAuthApp/shop:NotReady:above)",
 	} {
 		name := want[len("APIKey/"):][:1]
-		node, err := inquiry.Diagnose(t.Context(), key("shop", name), "APIKey")
+		node, err := all.Diagnose(t.Context(), key("shop", name), "APIKey")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,33 +298,33 @@ func TestAnInquiryTellsOfEachOnce(t *testing.T) {
 }
 
 func TestAnErrorOfReadingIsNoAbsence(t *testing.T) {
-	_, err := NewInquiry(world{"APIAuthApp/shop": errors.New("no answer")}).Diagnose(t.Context(), key("shop", "a"), "APIKey")
+	_, err := NewDiagnosis(world{"APIAuthApp/shop": errors.New("no answer")}).Diagnose(t.Context(), key("shop", "a"), "APIKey")
 	if err == nil {
 		t.Error("a tree was made of a cluster that does not answer")
 	}
 }
 
 // The page for operators is what people read; whatever it names must be named here too, with what to do.
-func TestEveryCauseOfTheDocumentationHasAMend(t *testing.T) {
+func TestEveryDocumentedCauseHasAFix(t *testing.T) {
 	causes := documented(t)
 	if len(causes) < 20 {
 		t.Fatalf("%d causes were found in the table: it is read wrongly", len(causes))
 	}
 	for _, c := range causes {
-		if _, known := mends[c.cause]; !known {
-			t.Errorf("%s=%s %s has no mend", c.condition, c.status, c.reason)
+		if _, known := fixes[c.cause]; !known {
+			t.Errorf("%s=%s %s has no fix", c.condition, c.status, c.reason)
 			continue
 		}
 		deployment := in(&v1alpha1.IdentityDeployment{}, "acme", c.condition+"="+c.status+"/"+c.reason)
-		node, err := NewInquiry(world{}).Diagnose(t.Context(), deployment, "IdentityDeployment")
+		node, err := NewDiagnosis(world{}).Diagnose(t.Context(), deployment, "IdentityDeployment")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(node.Findings) == 0 || node.Findings[0].Reason != c.reason {
-			t.Fatalf("%s=%s %s is not told: %s", c.condition, c.status, c.reason, sketch(node))
+			t.Fatalf("%s=%s %s is not reported: %s", c.condition, c.status, c.reason, sketch(node))
 		}
-		if text := node.Findings[0].Mend; text == "" || text == unknown || strings.ContainsAny(text, "{}") && !strings.Contains(text, `'[{`) {
-			t.Errorf("%s: mend %q", c.reason, text)
+		if text := node.Findings[0].Fix; text == "" || text == unknown || strings.ContainsAny(text, "{}") && !strings.Contains(text, `'[{`) {
+			t.Errorf("%s: fix %q", c.reason, text)
 		}
 	}
 }
@@ -332,7 +334,8 @@ type documentedCause struct {
 	status string
 }
 
-// documented reads the table of conditions in docs/operations.md: all but the rows that say that all is well, or repeat another.
+// documented reads the table of conditions in docs/operations.md: all but the rows that say that all is well, or repeat
+// another.
 func documented(t *testing.T) []documentedCause {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
@@ -360,7 +363,7 @@ func documented(t *testing.T) []documentedCause {
 	return causes
 }
 
-// A reference that nobody follows would end a tree too early: every type of the API that names another object is known.
+// A reference that is not followed would end a tree too early: every reference type of the API must be known.
 func TestEveryTypeOfReferenceIsFollowed(t *testing.T) {
 	named := map[string]bool{}
 	var visit func(reflect.Type)

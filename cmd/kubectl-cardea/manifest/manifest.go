@@ -1,5 +1,5 @@
-// Package manifest makes what is in a cluster into what somebody would have written: YAML without what servers and tools added, in an order
-// that applies cleanly.
+// Package manifest turns the objects of a cluster into declarations: YAML without the additions of servers and tools,
+// in an order that applies cleanly.
 package manifest
 
 import (
@@ -12,23 +12,23 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// requests are annotations that ask for something once, or answer what was found in one cluster. They declare nothing, and would ask or
-// answer again wherever they are applied: people found elsewhere would be accepted unseen.
+// requests are annotations that request an action once, or accept the users of one cluster. They declare nothing, and
+// would act again in every cluster: users of another cluster would be accepted unseen.
 var requests = []string{v1alpha1.AnnotationReconcileRequestedAt, v1alpha1.AnnotationRotateAt, v1alpha1.AnnotationFormerPeopleAccepted}
 
-// traces are prefixes of the labels and annotations that deploying tools mark objects with. Applied from elsewhere they would be lies, on
-// which such a tool may delete the object.
+// traces are prefixes of the labels and annotations of deployment tools. In another cluster they would be wrong, and
+// such a tool could delete the object.
 var traces = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/", "meta.helm.sh/", "helm.sh/chart",
-	"app.kubernetes.io/instance", // by which Argo CD tracks what it may prune, and Helm names its release
+	"app.kubernetes.io/instance", // Argo CD tracks objects to prune with it, and Helm names its release
 	"helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/", "argocd.argoproj.io/", "config.kubernetes.io/", "applyset.kubernetes.io/",
 }
 
-// Clean returns an object as it would be declared: name, namespace, labels and annotations that are the user's, and the spec.
+// Clean returns an object as a declaration: name, namespace, the user's labels and annotations, and the spec.
 func Clean(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	metadata := map[string]any{"name": obj.GetName(), "namespace": obj.GetNamespace()}
 	labels := kept(obj.GetLabels(), func(name, value string) bool {
-		// Declared from now on: neither HTTP's, which yields to others, nor Helm's.
+		// The object is declared from now on: it belongs neither to HTTP, which declared resources replace, nor to Helm.
 		return name == v1alpha1.LabelManagedBy && (value == v1alpha1.ManagedByHTTP || value == "Helm") || trace(name)
 	})
 	annotations := kept(obj.GetAnnotations(), func(name, _ string) bool { return slices.Contains(requests, name) || trace(name) })
@@ -69,7 +69,7 @@ var parents = []struct{ field, kind string }{
 // Of returns the resources that belong to a deployment, itself included, in the order they came in.
 func Of(deployment string, resources []*unstructured.Unstructured) []*unstructured.Unstructured {
 	belongs := map[string]bool{v1alpha1.KindIdentityDeployment + "/" + deployment: true}
-	// What belongs to what belongs: as often as there is something new.
+	// Repeat until no resource is added.
 	for before := 0; before < len(belongs); {
 		before = len(belongs)
 		for _, obj := range resources {
@@ -90,7 +90,7 @@ func parentOf(obj *unstructured.Unstructured) string {
 	return ""
 }
 
-// Sort puts what is referred to before what refers to it, and within a kind names in their order.
+// Sort orders objects by kind, referenced kinds first, and then by name.
 func Sort(resources []*unstructured.Unstructured) {
 	rank := map[string]int{}
 	for i, info := range v1alpha1.Kinds {
@@ -104,8 +104,8 @@ func Sort(resources []*unstructured.Unstructured) {
 	})
 }
 
-// Needs are the names of the Secrets and ConfigMaps that specs refer to and that an export leaves to the user, each with who needs it.
-// Both kinds are told apart by the field: fields that name ConfigMaps end with ConfigMapRef.
+// Needs are the names of the Secrets and ConfigMaps that specs refer to and that an export does not contain, each with
+// the resources that need it. The field distinguishes both kinds: fields for ConfigMaps end with ConfigMapRef.
 func Needs(resources []*unstructured.Unstructured) (secrets, configMaps map[string][]string) {
 	secrets, configMaps = map[string][]string{}, map[string][]string{}
 	for _, obj := range resources {

@@ -1,4 +1,4 @@
-// Package schema compares the kinds as an API server serves them with the kinds as this program knows them.
+// Package schema compares the kinds of an API server with the kinds of this program.
 package schema
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Difference are the fields that one side has and the other has not, as Kind.path.
+// Difference are the fields that only one side has, as Kind.path.
 type Difference struct {
-	// Absent are those that the API server does not know: its kinds are older.
+	// Absent are the fields that the API server does not know: its kinds are older.
 	Absent []string
-	// New are those that this program does not know: its kinds are newer.
+	// New are the fields that this program does not know: the API server's kinds are newer.
 	New []string
 }
 
-// node is the part of an OpenAPI schema that has to do with fields.
+// node is the part of an OpenAPI schema about fields.
 type node struct {
 	Properties           map[string]node `json:"properties"`
 	Items                *node           `json:"items"`
@@ -68,7 +68,7 @@ func Compare(document []byte) (Difference, error) {
 	return d, nil
 }
 
-// compare goes down both sides as long as they have fields. Types of other packages are Kubernetes' own.
+// compare descends both sides while they have fields. Types of other packages are Kubernetes' own.
 func (d *Difference) compare(path string, typ reflect.Type, schema node) {
 	switch typ.Kind() {
 	case reflect.Pointer:

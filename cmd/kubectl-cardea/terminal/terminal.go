@@ -1,4 +1,4 @@
-// Package terminal writes for people: text from elsewhere cannot steer the terminal, colours are for terminals alone.
+// Package terminal writes output for users: untrusted text cannot control the terminal, and only terminals get colors.
 package terminal
 
 import (
@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// hostile tells characters that steer a terminal or hide what they stand beside: controls (C0, DEL, C1), and the invisible ones of the
-// format category, of which some turn the direction of text.
+// hostile reports whether a character can control a terminal or hide text: controls (C0, DEL, C1), and the invisible
+// characters of the format category, some of which change the direction of text.
 func hostile(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == utf8.RuneError
 }
@@ -29,7 +29,8 @@ func Clean(text string) string {
 	})
 }
 
-// CleanJSON writes hostile characters of a JSON text as JSON's own escapes. encoding/json escapes C0 alone, and some terminals obey C1.
+// CleanJSON writes hostile characters of a JSON text as JSON's own escapes. encoding/json escapes only C0, and some
+// terminals obey C1.
 func CleanJSON(text []byte) string {
 	return clean(string(text), func(r rune) string {
 		if r == '\n' {
@@ -39,9 +40,10 @@ func CleanJSON(text []byte) string {
 	})
 }
 
-// YAML writes a value as YAML, with hostile characters as YAML's own escapes, so that what is read back is the same. The YAML library writes
-// most of them as they are; a mark with a control character before each text that has one makes it write that text in double quotes,
-// the one style with escapes. It stands before, because the library escapes a text that begins with a byte order mark whole.
+// YAML writes a value as YAML, with hostile characters as YAML's own escapes, so that the value is unchanged when it is
+// read. The YAML library writes most of them unescaped. A mark with a control character before each such text makes the
+// library use double quotes, the only style with escapes. The mark is at the start, because the library escapes a whole
+// text that begins with a byte order mark.
 func YAML(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -103,7 +105,7 @@ func escaped(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// surrogates are the two halves that JSON writes a character beyond the basic plane with, 0 for others.
+// surrogates returns the surrogate pair of a character beyond the basic plane, or 0 for others.
 func surrogates(r rune) (high, low rune) {
 	if r < 0x10000 {
 		return 0, 0
@@ -126,16 +128,16 @@ func clean(text string, written func(rune) string) string {
 	return b.String()
 }
 
-// Style colours words. The zero Style leaves them as they are.
+// Style colors words. The zero Style adds no colors.
 type Style struct{ Colour bool }
 
-// Good is for what is as it should be.
+// Good is for good states.
 func (s Style) Good(text string) string { return s.in("32", text) }
 
-// Bad is for what is not.
+// Bad is for faults.
 func (s Style) Bad(text string) string { return s.in("31", text) }
 
-// Note is for what one should know.
+// Note is for notes.
 func (s Style) Note(text string) string { return s.in("33", text) }
 
 func (s Style) in(code, text string) string {
@@ -175,7 +177,8 @@ func Table(w io.Writer, head []string, rows [][]string) error {
 // eighths are the ends of a bar.
 var eighths = []string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
 
-// Bar draws value as a part of most over width columns, in steps of an eighth of one. What is above zero is never invisible.
+// Bar draws value as a part of most over width columns, in steps of an eighth of a column. A value above zero is always
+// visible.
 func Bar(value, most int64, width int) string {
 	if value <= 0 || most <= 0 || width <= 0 {
 		return ""

@@ -74,7 +74,7 @@ func TestYAMLStaysTheSameValue(t *testing.T) {
 	}
 }
 
-// What is not hostile is written as ever: blocks stay blocks, and numbers keep their digits.
+// Harmless text is not changed: blocks stay blocks, and numbers keep their digits.
 func TestYAMLOfPlainTextIsPlain(t *testing.T) {
 	written, err := YAML(map[string]any{"id": json.Number("9007199254740993"), "text": "two\nlines\n", "word": "Bücher"})
 	if want := "id: 9007199254740993\ntext: |\n  two\n  lines\nword: Bücher\n"; err != nil || string(written) != want {

@@ -137,8 +137,8 @@ func (c *ControlPlane) start(ctx context.Context) error {
 	return c.startControllerManager(ctx)
 }
 
-// Stop ends the control plane in the order that loses nothing: controller manager, API server, etcd. The folder
-// stays. An error tells what had to be killed.
+// Stop ends the control plane in the order that loses nothing: controller manager, API server, etcd. The folder stays.
+// An error names the processes that had to be killed.
 func (c *ControlPlane) Stop() error {
 	return errors.Join(
 		stop(&c.controllerManager, controllerManagerStop),
@@ -154,8 +154,8 @@ func (c *ControlPlane) APIServer() *process.Process { return c.apiServer }
 // Etcd is its process, for who kills or freezes it.
 func (c *ControlPlane) Etcd() *process.Process { return c.etcd }
 
-// ReviveAPIServer starts the API server again if it was killed, on the same port and data, and returns when it is ready. It and ReviveEtcd
-// may run at once: the API server waits for etcd.
+// ReviveAPIServer starts the API server again if it was killed, on the same port and data, and returns when it is
+// ready. It and ReviveEtcd may run at once: the API server waits for etcd.
 func (c *ControlPlane) ReviveAPIServer(ctx context.Context) error {
 	if c.apiServer != nil && !c.apiServer.Ended() {
 		return nil

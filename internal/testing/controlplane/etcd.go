@@ -10,8 +10,8 @@ import (
 
 // startEtcd runs a single member. It speaks plain HTTP: it is on loopback, for this machine's user alone.
 func (c *ControlPlane) startEtcd(ctx context.Context) (err error) {
-	// The peer's address is part of the member's recorded identity and must not change between starts. Nobody ever
-	// dials it, so it names a port that is not even listened on.
+	// The peer's address is part of the member's recorded identity and must not change between starts. No process dials
+	// it, so no process needs to listen on its port.
 	const peer = "http://127.0.0.1:2380"
 	client := "http://" + loopback(c.options.EtcdPort)
 	c.etcd, err = c.group.Start(process.Spec{

@@ -33,7 +33,7 @@ func (c *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, 
 	return writeKubeconfig(file, config)
 }
 
-// restConfig is for the holder of a client certificate; an empty pair makes it nobody's.
+// restConfig is for the holder of a client certificate; an empty pair means no credentials.
 func (c *ControlPlane) restConfig(holder pair) *rest.Config {
 	return &rest.Config{
 		Host: "https://" + loopback(c.options.APIServerPort),

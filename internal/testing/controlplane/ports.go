@@ -12,7 +12,7 @@ import (
 // stopped API server's port must still be free when it starts again.
 const lowestPort, ports = 20000, 12000
 
-// FreePort returns a port on 127.0.0.1 that nobody listens on, other than those in taken. Nothing reserves it.
+// FreePort returns an unused port on 127.0.0.1, other than those in taken. The port is not reserved.
 func FreePort(taken ...int) (int, error) {
 	for range 1000 {
 		port := lowestPort + rand.IntN(ports)

@@ -30,7 +30,7 @@ func (c *Gateway) handler() http.Handler {
 	return mux
 }
 
-// api answers below /2010-04-01/: the account is proven before anything else is told.
+// api serves /2010-04-01/. It checks the account before it returns any other error.
 func (c *Gateway) api(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
 	if r.Method == http.MethodPost {
@@ -63,7 +63,7 @@ func (c *Gateway) answer(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnsupportedMediaType, 20415, "Unsupported Media Type")
 		return
 	}
-	if code, message := c.judge(r.PostForm); code != 0 {
+	if code, message := c.validate(r.PostForm); code != 0 {
 		refuse(w, http.StatusBadRequest, code, message)
 		return
 	}
@@ -113,8 +113,8 @@ type refusal struct {
 	message string
 }
 
-// judge returns the code and text of the first fault of a form, or 0.
-func (c *Gateway) judge(form url.Values) (int, string) {
+// validate returns the code and text of the first fault of a form, or 0.
+func (c *Gateway) validate(form url.Values) (int, string) {
 	to, from, service, body := form.Get("To"), form.Get("From"), form.Get("MessagingServiceSid"), form.Get("Body")
 	switch {
 	case to == "":

@@ -178,6 +178,6 @@ func (g *Group) reap(p *Process) {
 	}
 	select {
 	case g.deaths <- p:
-	default: // nobody listens; Done and ExitError tell as well
+	default: // no receiver; Done and ExitError also report the death
 	}
 }

@@ -52,7 +52,7 @@ func TestKillGroupEndsWhatAShellStarted(t *testing.T) {
 	t.Parallel()
 	g := openGroup(t, t.TempDir())
 	defer g.Close() //nolint:errcheck // not the subject
-	// Its end of file tells when the last writer is gone.
+	// The end of file shows that the last writer has ended.
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)

@@ -24,9 +24,9 @@ func (g *Group) record(p *Process) error {
 
 func (g *Group) forget(p *Process) { _ = os.Remove(filepath.Join(g.pidDir(), p.Name)) }
 
-// endLeftovers ends the recorded children of a killed run. A pid alone proves nothing, for the system reuses them:
-// only a process that runs the recorded executable and names our folder in its command line is ours. What we run is
-// crash-safe, so leftovers are killed without ceremony.
+// endLeftovers ends the recorded children of a killed run. A pid alone proves nothing, for the system reuses them: only
+// a process that runs the recorded executable and names our folder in its command line is ours. All programs of a group
+// are crash-safe, so leftovers are killed.
 func (g *Group) endLeftovers() error {
 	entries, err := os.ReadDir(g.pidDir())
 	if err != nil {

@@ -62,14 +62,15 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// KillGroup is Kill for a shell and the like: what the child started and did not take along, and which is still of its process group, ends too.
+// KillGroup is Kill for a shell and the like: what the child started and did not take along, and which is still of its
+// process group, ends too.
 func (p *Process) KillGroup() {
 	p.stopping.Store(true)
-	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // an error means that nobody is left
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // an error means that no process is left
 	<-p.done
 }
 
-// signal ignores the error: it means that the child has ended, which done tells.
+// signal ignores the error: it means that the child has ended, which done reports.
 func (p *Process) signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
 
 // ExitError describes the end of a child that should have lived, with the last lines of its log. The child must

@@ -1,4 +1,4 @@
-// Package welch tells, in tests, whether two things take different times, by Welch's t-test.
+// Package welch tests whether two operations take different times, with Welch's t-test.
 package welch
 
 import (
@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Limit is the t beyond which noise alone is unlikely: customary where leaks by time are looked for. A difference exceeds it with enough
-// samples, however small it is.
+// Limit is the t beyond which noise alone is unlikely: customary where leaks by time are looked for. A difference
+// exceeds it with enough samples, however small it is.
 const Limit = 4.5
 
-// T returns Welch's t of the fastest nine tenths of two samples, of at least three each: the slowest are interrupts and collections.
+// T returns Welch's t of the fastest nine tenths of two samples, of at least three each: the slowest are interrupts and
+// collections.
 func T(a, b []time.Duration) float64 {
 	meanA, errorA := moments(fastest(a))
 	meanB, errorB := moments(fastest(b))

@@ -1,4 +1,5 @@
-// Package otlp sends spans to a collector over OTLP, as OpenTelemetry's own environment variables say. Without them nothing is started.
+// Package otlp sends spans to a collector over OTLP, as OpenTelemetry's own environment variables say. Without them
+// nothing is started.
 package otlp
 
 import (
@@ -26,12 +27,13 @@ type Options struct {
 	Service string
 	// Version is the process'.
 	Version string
-	// Log is told when the collector goes away and comes back.
+	// Log gets a line when the collector becomes unavailable, and when it is back.
 	Log logr.Logger
 }
 
-// Start begins to send spans if the environment says so, and returns what makes them, nil if not, and what sends the last of them. Start
-// does not wait for the collector. Its errors name the variable, and never its value, which may be a secret.
+// Start starts sending spans if the environment asks for it. It returns the tracer, nil if tracing is off, and a
+// function that sends the remaining spans. Start does not wait for the collector. Its errors name the variable, and
+// never its value, which may be a secret.
 func Start(ctx context.Context, opts Options) (tracer *tracing.Tracer, stop func(), err error) {
 	settings, err := read(os.LookupEnv)
 	if err != nil || !settings.on {
@@ -46,7 +48,8 @@ func Start(ctx context.Context, opts Options) (tracer *tracing.Tracer, stop func
 		return nil, func() {}, err
 	}
 	watched := newWatched(exporter, settings.address(), settings.secrets, opts.Log, time.Now)
-	// What the libraries say on the way, such as that a collector took a part only; they know one place for it in a process.
+	// What the libraries say on the way, such as that a collector took a part only; they know one place for it in a
+	// process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(watched.failed))
 	provider := trace.NewTracerProvider(trace.WithBatcher(watched), trace.WithResource(identity))
 	return tracing.New(provider), func() {
@@ -58,8 +61,8 @@ func Start(ctx context.Context, opts Options) (tracer *tracing.Tracer, stop func
 	}, nil
 }
 
-// exporter connects to nobody yet. Where, with what header, certificates, compression and patience the libraries read in the environment,
-// which was checked.
+// exporter does not connect yet. The libraries read endpoint, headers, certificates, compression and timeouts from the
+// environment, which was checked.
 func (s settings) exporter(ctx context.Context) (trace.SpanExporter, error) {
 	plain := s.endpoint == nil && !s.insecureSet // the standard's default endpoints have no TLS, the libraries' have
 	if s.grpc {

@@ -33,8 +33,8 @@ type environment struct {
 	faults []error
 }
 
-// read reads and checks every variable that counts here. One that is set to nothing is not set, as OpenTelemetry says; one that cannot be
-// meant is an error, as every setting of Cardea's is: a warning in a log would be read when the traces are missed.
+// read reads and checks every variable that counts here. An empty variable counts as not set, as OpenTelemetry defines.
+// An invalid value is an error, like for every setting of Cardea, because a warning in a log is easily overlooked.
 func read(lookup func(string) (string, bool)) (settings, error) {
 	env := &environment{lookup: lookup}
 	s := settings{on: env.wanted()}
@@ -156,7 +156,7 @@ func (e *environment) whole(name string, least int) int {
 	return n
 }
 
-// certificates reads the files once, for the libraries tell nobody of those that are not there.
+// certificates reads the files once, because the libraries do not report missing files.
 func (e *environment) certificates() {
 	name := e.either("CERTIFICATE")
 	if file := e.get(name); file != "" {

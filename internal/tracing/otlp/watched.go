@@ -17,7 +17,8 @@ const (
 	longestReason = 300
 )
 
-// watched is an exporter that tells the log of a collector's outage, and nobody else: spans are of less worth than what they tell of.
+// watched is an exporter that only logs a collector's outage and returns no error, because requests are more important
+// than their spans.
 type watched struct {
 	trace.SpanExporter
 	address string
@@ -26,7 +27,7 @@ type watched struct {
 	clock   func() time.Time
 
 	mu sync.Mutex
-	// said is when the log was told last; away that it was told of an outage which is not over.
+	// said is when the last line was logged. away is true while a logged outage lasts.
 	said time.Time
 	away bool
 	// lost are the spans since the last line.

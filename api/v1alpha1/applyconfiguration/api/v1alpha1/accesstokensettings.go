@@ -9,11 +9,12 @@ import (
 // AccessTokenSettingsApplyConfiguration represents a declarative configuration of the AccessTokenSettings type for use
 // with apply.
 //
-// AccessTokenSettings say what access tokens of a client are.
+// AccessTokenSettings configure the access tokens of a client.
 type AccessTokenSettingsApplyConfiguration struct {
-	// format is `JWT` (RFC 9068), which others verify by the app's keys, or `Opaque`, which only introspection tells anything. Absent: JWT.
+	// format is `JWT` (RFC 9068), which APIs verify with the app's keys, or `Opaque`, which only introspection can read.
+	// Absent: JWT.
 	Format *apiv1alpha1.AccessTokenFormat `json:"format,omitempty"`
-	// lifetimeSeconds is how long an access token lives, 60 to 86400. Absent: 600.
+	// lifetimeSeconds is how long an access token is valid, 60 to 86400 seconds. Absent: 600.
 	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
 }
 

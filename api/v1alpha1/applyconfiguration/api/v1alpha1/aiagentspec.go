@@ -12,27 +12,27 @@ import (
 // AIAgentSpec declares an AI agent.
 type AIAgentSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// deploymentRef names the IdentityDeployment this agent belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this agent belongs. Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
-	// displayName is the agent's name for people. Absent: the resource's name.
+	// displayName is the agent's name for users. Absent: the resource's name.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// description says what the agent does. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
 	// model is the language model's name. Absent: none.
 	Model *string `json:"model,omitempty"`
-	// systemPrompt is what the model is told first, at most 65536 characters. Absent: nothing.
+	// systemPrompt is the system prompt for the model, at most 65536 characters. Absent: none.
 	SystemPrompt *string `json:"systemPrompt,omitempty"`
-	// temperature is how freely the model answers: a decimal number from 0 to 2, as a string (`"0.7"`). Absent: the model's
-	// own.
+	// temperature is the model's sampling temperature: a decimal number from 0 to 2, as a string (`"0.7"`). Absent: the
+	// model's default.
 	Temperature *string `json:"temperature,omitempty"`
-	// maxTokens bounds the model's answer, 1 to 2147483647. Absent: the model's own.
+	// maxTokens is the maximum number of tokens of the model's response, 1 to 2147483647. Absent: the model's default.
 	MaxTokens *int32 `json:"maxTokens,omitempty"`
-	// toolRefs name the tools the agent may use, in order. One that does not exist is left out until it does. Absent:
-	// none.
+	// toolRefs name the tools that the agent may use, in order. A tool that does not exist is omitted until it exists.
+	// Absent: none.
 	ToolRefs []AIToolReferenceApplyConfiguration `json:"toolRefs,omitempty"`
 	// knowledgeBases are the ids of the knowledge bases the agent may read. Absent: none.
 	KnowledgeBases []string `json:"knowledgeBases,omitempty"`
-	// active reports whether the agent is in use. Absent: true.
+	// active lets the agent be used. Absent: true.
 	Active *bool `json:"active,omitempty"`
 }
 

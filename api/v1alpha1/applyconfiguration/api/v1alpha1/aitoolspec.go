@@ -12,16 +12,16 @@ import (
 // AIToolSpec declares an AI tool.
 type AIToolSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// deploymentRef names the IdentityDeployment this tool belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this tool belongs. Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
-	// displayName is the tool's name for people and models. Absent: the resource's name.
+	// displayName is the tool's name for users and models. Absent: the resource's name.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// description says what the tool does. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
-	// type says how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a call
-	// that is answered later.
+	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
+	// call with a later response.
 	Type *apiv1alpha1.AIToolType `json:"type,omitempty"`
-	// active reports whether the tool is in use. Absent: true.
+	// active lets the tool be used. Absent: true.
 	Active *bool `json:"active,omitempty"`
 	// requiresUserApproval asks the user before each call. Absent: false.
 	RequiresUserApproval *bool `json:"requiresUserApproval,omitempty"`
@@ -33,9 +33,9 @@ type AIToolSpecApplyConfiguration struct {
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 	// headers are sent with the call. Absent: none.
 	Headers []ToolHeaderApplyConfiguration `json:"headers,omitempty"`
-	// parameters are what the call takes. Absent: none.
+	// parameters are the parameters of the call. Absent: none.
 	Parameters []ToolParameterApplyConfiguration `json:"parameters,omitempty"`
-	// authorization says how the call is authorized. Absent: not at all.
+	// authorization configures how the call is authorized. Absent: no authorization.
 	Authorization *ToolAuthorizationApplyConfiguration `json:"authorization,omitempty"`
 	// requestBodySchema describes the body of the call. Absent: none.
 	RequestBodySchema []SchemaFieldApplyConfiguration `json:"requestBodySchema,omitempty"`

@@ -5,10 +5,10 @@ package v1alpha1
 // AnalyticsSettingsApplyConfiguration represents a declarative configuration of the AnalyticsSettings type for use
 // with apply.
 //
-// AnalyticsSettings say what analytics keeps of sign-ins and sign-ups.
+// AnalyticsSettings configure the personal data that analytics keeps about sign-ins and sign-ups.
 type AnalyticsSettingsApplyConfiguration struct {
-	// addressRetentionDays is for how many days the client's address and user agent are kept of a sign-in or sign-up, 1 to 3650; what
-	// is counted stays. An import of older ones brings neither. Absent: 30.
+	// addressRetentionDays is for how many days the client's address and user agent of a sign-in or sign-up are kept, 1 to
+	// 3650. Counts stay. An import stores neither for older sign-ins. Absent: 30.
 	AddressRetentionDays *int32 `json:"addressRetentionDays,omitempty"`
 }
 

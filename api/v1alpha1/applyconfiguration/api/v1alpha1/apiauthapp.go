@@ -14,7 +14,7 @@ import (
 // APIAuthAppApplyConfiguration represents a declarative configuration of the APIAuthApp type for use
 // with apply.
 //
-// APIAuthApp is a family of API keys: what they may do at most, how they look, and how they are limited.
+// APIAuthApp is a group of API keys: their maximum permissions, their prefix, and their rate limits.
 type APIAuthAppApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

@@ -9,29 +9,29 @@ import (
 // APIAuthAppSpecApplyConfiguration represents a declarative configuration of the APIAuthAppSpec type for use
 // with apply.
 //
-// APIAuthAppSpec declares a family of API keys.
+// APIAuthAppSpec declares a group of API keys.
 type APIAuthAppSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// deploymentRef names the IdentityDeployment this app belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this app belongs. Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
-	// slug addresses the app over HTTP, unique in the deployment. Immutable.
+	// slug identifies the app in HTTP paths, unique in the deployment. Immutable.
 	Slug *apiv1alpha1.Slug `json:"slug,omitempty"`
-	// displayName is the app's name for people. Absent: the slug.
+	// displayName is the app's name for users. Absent: the slug.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// description says what the app is for. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
-	// keyPrefix begins the app's API keys, so that people and secret scanners recognise them. A change touches new
-	// keys only. Absent: ck.
+	// keyPrefix is the start of the app's API keys, by which users and secret scanners recognize them. A change affects
+	// only new keys. Absent: ck.
 	KeyPrefix *apiv1alpha1.KeyPrefix `json:"keyPrefix,omitempty"`
-	// permissions are the most any key of the app may have: a key's permission counts only if it is also here. `*`
-	// covers all. Absent: none.
+	// permissions are the maximum for every key of the app: a key's permission counts only if it is also listed here. `*`
+	// stands for all permissions. Absent: none.
 	Permissions []apiv1alpha1.Permission `json:"permissions,omitempty"`
-	// active lets the app's keys authenticate. While false each is answered like an unknown key. Absent: true.
+	// active lets the app's keys authenticate. While false, each gets the response of an unknown key. Absent: true.
 	Active *bool `json:"active,omitempty"`
-	// rateLimitSchemeRef names the scheme of the app's keys that name none of their own; its per_app rules hold for
-	// every key. Absent: the deployment's default.
+	// rateLimitSchemeRef names the scheme of the app's keys without their own scheme. Its per_app rules apply to every key
+	// of the app. Absent: the deployment's default.
 	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
-	// selfService reports whether, and which, keys of this app the deployment's users make for themselves. Absent: none.
+	// selfService configures the keys of this app that users of the deployment may create. Absent: users create none.
 	SelfService *KeySelfServiceApplyConfiguration `json:"selfService,omitempty"`
 }
 

@@ -13,26 +13,26 @@ import (
 // APIKeySpec declares one API key.
 type APIKeySpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// appRef names the APIAuthApp this key belongs to. Immutable.
+	// appRef names the APIAuthApp to which this key belongs. Immutable.
 	AppRef *APIAuthAppReferenceApplyConfiguration `json:"appRef,omitempty"`
-	// displayName is the key's name for people. Absent: the resource's name.
+	// displayName is the key's name for users. Absent: the resource's name.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
-	// permissions are what the key may do, within the permissions of its app. `*` means all of the app's. Absent: none.
+	// permissions of the key, which count only if its app also has them. `*` stands for all of the app's. Absent: none.
 	Permissions []apiv1alpha1.Permission `json:"permissions,omitempty"`
 	// expiresAt is when the key stops being accepted (RFC 3339). Absent: never.
 	ExpiresAt *v1.Time `json:"expiresAt,omitempty"`
 	// rotation replaces a generated key at an interval, with an overlap in which both are accepted. Absent: never.
 	Rotation *KeyRotationApplyConfiguration `json:"rotation,omitempty"`
-	// allowedCIDRs are the client addresses the key is accepted from. Absent: any.
+	// allowedCIDRs are the ranges of client addresses from which the key is accepted. Absent: any.
 	AllowedCIDRs []apiv1alpha1.CIDR `json:"allowedCIDRs,omitempty"`
 	// rateLimitSchemeRef names the key's own scheme, instead of its app's. Absent: the app's, then the deployment's
 	// default.
 	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
-	// secretTemplate lets the operator generate the key into a Secret it creates. Exactly one of secretTemplate and
+	// secretTemplate lets the operator generate the key, and create a Secret with it. Exactly one of secretTemplate and
 	// existingSecretRef is set. Absent: see existingSecretRef.
 	SecretTemplate *SecretTemplateApplyConfiguration `json:"secretTemplate,omitempty"`
-	// existingSecretRef adopts a key you bring (`cardea key new` mints one). The operator waits for a missing Secret
-	// and never changes it. Absent: see secretTemplate.
+	// existingSecretRef adopts a key that you provide (`cardea key new` prints one). The operator waits for a missing
+	// Secret and never changes it. Absent: see secretTemplate.
 	ExistingSecretRef *ExistingSecretReferenceApplyConfiguration `json:"existingSecretRef,omitempty"`
 }
 

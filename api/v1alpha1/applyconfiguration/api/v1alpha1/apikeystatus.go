@@ -10,7 +10,7 @@ import (
 // APIKeyStatusApplyConfiguration represents a declarative configuration of the APIKeyStatus type for use
 // with apply.
 //
-// APIKeyStatus is what the operator observed. It never carries the key itself.
+// APIKeyStatus is what the operator observed. It never contains the key itself.
 type APIKeyStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
 	// keyID is the public id of the current key.

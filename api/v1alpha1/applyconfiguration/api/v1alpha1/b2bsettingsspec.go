@@ -12,22 +12,24 @@ import (
 // B2BSettingsSpec declares the organization and workspace settings of a deployment.
 type B2BSettingsSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// deploymentRef names the IdentityDeployment these settings belong to; each has at most one B2BSettings. Immutable.
+	// deploymentRef names the IdentityDeployment to which these settings belong; each has at most one B2BSettings.
+	// Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
-	// enabled lets end users create and switch organizations. While false the data is kept. Absent: false.
+	// enabled lets end users create and switch organizations. Disabling it keeps the data. Absent: false.
 	Enabled *bool `json:"enabled,omitempty"`
 	// allowWorkspaceCreation lets end users create workspaces. Absent: true.
 	AllowWorkspaceCreation *bool `json:"allowWorkspaceCreation,omitempty"`
 	// defaultWorkspaceLimit is how many workspaces an organization may have, 0 to 2147483647; 0: none. Lowering it
 	// deletes nothing. Absent: 5.
 	DefaultWorkspaceLimit *int32 `json:"defaultWorkspaceLimit,omitempty"`
-	// maxOrganizationsPerUser is how many organizations a user may own, 0 to 10000. Lowering it deletes nothing. Absent: 20.
+	// maxOrganizationsPerUser is how many organizations a user may own, 0 to 10000. Lowering it deletes nothing. Absent:
+	// 20.
 	MaxOrganizationsPerUser *int32 `json:"maxOrganizationsPerUser,omitempty"`
-	// requireOrgForSignup makes a sign-up carry an invitation or create an organization. Absent: false.
+	// requireOrgForSignup requires a sign-up to have an invitation or to create an organization. Absent: false.
 	RequireOrgForSignup *bool `json:"requireOrgForSignup,omitempty"`
-	// autoAssignOrgRoleRef names the role of level Organization given to a member who joins without one. Absent: none.
+	// autoAssignOrgRoleRef names the role of level Organization for members who join without a role. Absent: none.
 	AutoAssignOrgRoleRef *MembershipRoleReferenceApplyConfiguration `json:"autoAssignOrgRoleRef,omitempty"`
-	// autoAssignWorkspaceRoleRef names the role of level Workspace given to a member who joins without one. Absent: none.
+	// autoAssignWorkspaceRoleRef names the role of level Workspace for members who join without a role. Absent: none.
 	AutoAssignWorkspaceRoleRef *MembershipRoleReferenceApplyConfiguration `json:"autoAssignWorkspaceRoleRef,omitempty"`
 }
 

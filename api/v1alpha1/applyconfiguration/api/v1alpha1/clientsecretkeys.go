@@ -9,8 +9,8 @@ package v1alpha1
 type ClientSecretKeysApplyConfiguration struct {
 	// clientID is the key that holds the client's id, at most 100 characters. Absent: client-id.
 	ClientID *string `json:"clientID,omitempty"`
-	// clientSecret is the key that holds the secret, at most 100 characters; the one before is under `previous-` and this name. Absent:
-	// client-secret.
+	// clientSecret is the key that holds the secret, at most 100 characters. The previous secret is under `previous-` and
+	// this name. Absent: client-secret.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 }
 

@@ -11,15 +11,16 @@ import (
 //
 // CommonSpec is the part of every kind's spec that the engine reads.
 type CommonSpecApplyConfiguration struct {
-	// id is the number this resource is served under, as a decimal string from 1 to 9223372036854775807, unique per
-	// kind in the install. Absent: derived from kind, namespace and name, so that a cluster rebuilt from Git serves
-	// the same ids. It may be added later only equal to status.id, and is never changed or removed.
+	// id is the resource's id over HTTP: a decimal string from 1 to 9223372036854775807, unique for its kind in the
+	// install. It may be added later only with the value of status.id, and cannot be changed or removed. Absent: derived
+	// from kind, namespace and name, so that a cluster rebuilt from Git serves the same ids.
 	ID *string `json:"id,omitempty"`
-	// suspend stops reconciling while true: edits wait, what is served stays, deletion still works. Absent: false.
+	// suspend stops reconciling while true: edits wait, the served state stays, and deletion still works. Absent: false.
 	Suspend *bool `json:"suspend,omitempty"`
-	// deletionPolicy says what becomes of the stored document when this resource is deleted. `Delete`: it is removed
-	// and no longer served. `Retain`: it is kept and served, marked as retained; an IdentityDeployment's documents are
-	// withdrawn while people's rows stay. Absent: Delete, but Retain for an IdentityDeployment. An APIKey always revokes.
+	// deletionPolicy selects what happens to the stored document when this resource is deleted. `Delete`: the document is
+	// removed and no longer served. `Retain`: the document is kept and served, marked as retained; for an
+	// IdentityDeployment, its documents are withdrawn and its users' rows stay. An APIKey is always revoked. Absent:
+	// Delete, or Retain for an IdentityDeployment.
 	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 

@@ -12,22 +12,22 @@ import (
 //
 // CommonStatus is the part of every kind's status that the engine writes.
 type CommonStatusApplyConfiguration struct {
-	// conditions tell how far this resource has come: Ready (summary), Accepted, ReferencesResolved, Synced, and,
-	// present only while true, Reconciling, Stalled and Deleting.
+	// conditions report the state of this resource: Ready (summary), Accepted, ReferencesResolved, Synced, and, present
+	// only while true, Reconciling, Stalled and Deleting.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// observedGeneration is the metadata.generation these conditions speak of; -1 before the first pass.
+	// observedGeneration is the metadata.generation that the conditions describe; -1 before the first reconcile.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// id is the number this resource is served under, as a decimal string.
+	// id is the resource's id over HTTP, as a decimal string.
 	ID *string `json:"id,omitempty"`
-	// claims are the things this resource owns alone (its id, slug, hosts, key ids), as last recorded in the store.
-	// After a lost store they decide who owned what.
+	// claims are the values that only this resource owns (its id, slug, hosts, key ids), as last recorded in the store.
+	// After the loss of the store they determine the owners.
 	Claims []string `json:"claims,omitempty"`
 	// contentHash identifies the served content last committed to the store.
 	ContentHash *string `json:"contentHash,omitempty"`
-	// updatedAt is when the served content last changed, served as updated_at; kept here so that a lost store does not
-	// change it.
+	// updatedAt is when the served content last changed, served as updated_at. It is kept here so that the loss of the
+	// store does not change it.
 	UpdatedAt *metav1.MicroTime `json:"updatedAt,omitempty"`
-	// lastHandledReconcileAt echoes the annotation iam.cardea.dev/reconcile-requested-at of the last pass.
+	// lastHandledReconcileAt repeats the annotation iam.cardea.dev/reconcile-requested-at of the last reconcile.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
 }
 

@@ -5,9 +5,9 @@ package v1alpha1
 // EmailCodeSignInApplyConfiguration represents a declarative configuration of the EmailCodeSignIn type for use
 // with apply.
 //
-// EmailCodeSignIn rules signing in by a code that is sent by mail.
+// EmailCodeSignIn configures sign-in by an emailed code.
 type EmailCodeSignInApplyConfiguration struct {
-	// enabled reports whether end users may sign in by a code that is sent to their address. Absent: true.
+	// enabled lets end users sign in with a code that is sent to their address. Absent: true.
 	Enabled *bool `json:"enabled,omitempty"`
 }
 

@@ -9,15 +9,16 @@ import (
 // EmailSettingsApplyConfiguration represents a declarative configuration of the EmailSettings type for use
 // with apply.
 //
-// EmailSettings say how mail to end users is sent.
+// EmailSettings configure how mail to end users is sent.
 type EmailSettingsApplyConfiguration struct {
-	// from is the address that mail comes from.
+	// from is the sender's address.
 	From *apiv1alpha1.MailAddress `json:"from,omitempty"`
-	// fromName is the name beside that address. Absent: the deployment's displayName.
+	// fromName is the sender's name. Absent: the deployment's displayName.
 	FromName *apiv1alpha1.DisplayName `json:"fromName,omitempty"`
-	// smtp is the mail server that takes the mail. Absent: see log.
+	// smtp is the mail server. Absent: see log.
 	SMTP *SMTPServerApplyConfiguration `json:"smtp,omitempty"`
-	// log writes mail, codes and all, to the server's log instead of sending it; with mode Staging only. Absent: see smtp.
+	// log writes mail, including codes, to the server's log instead of sending it; only with mode Staging. Absent: see
+	// smtp.
 	Log *apiv1alpha1.MessageLog `json:"log,omitempty"`
 }
 

@@ -5,9 +5,9 @@ package v1alpha1
 // HeaderValueSourceApplyConfiguration represents a declarative configuration of the HeaderValueSource type for use
 // with apply.
 //
-// HeaderValueSource is where a header's value comes from.
+// HeaderValueSource is the source of a header's value.
 type HeaderValueSourceApplyConfiguration struct {
-	// secretKeyRef names the Secret and key that hold the value. It must exist; it is never stored or served.
+	// secretKeyRef names the Secret and key with the value. It must exist. The value is never stored or served.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 }
 

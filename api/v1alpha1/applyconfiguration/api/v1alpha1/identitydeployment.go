@@ -14,13 +14,13 @@ import (
 // IdentityDeploymentApplyConfiguration represents a declarative configuration of the IdentityDeployment type for use
 // with apply.
 //
-// IdentityDeployment is a tenant: the "deployment" of the HTTP interface. Apps, keys, schemes and people belong to
-// exactly one, in the same namespace.
+// IdentityDeployment is a tenant: the "deployment" of the HTTP interface. Apps, keys, schemes and users belong to
+// exactly one deployment; resources are in its namespace.
 type IdentityDeploymentApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec declares the deployment. Absent: everything has its meaning when absent.
+	// spec declares the deployment. Absent: every field has its meaning when absent.
 	Spec *IdentityDeploymentSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what the operator observed; written by the operator only.
 	Status *IdentityDeploymentStatusApplyConfiguration `json:"status,omitempty"`

@@ -14,37 +14,41 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
 	// displayName is the deployment's name for people. Absent: the resource's name.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
-	// mode reports whether the deployment serves real users. `Production`: it does. `Staging`: for trying things out; it
-	// may claim localhost and *.localhost, write messages to the log, and send them over http. Absent: Production.
+	// mode selects whether the deployment serves real users. `Production`: for real users. `Staging`: for tests; the
+	// deployment may claim localhost and *.localhost, write messages to the log, and send them over http. Absent:
+	// Production.
 	Mode *apiv1alpha1.DeploymentMode `json:"mode,omitempty"`
-	// frontendHosts are the host names whose requests belong to this deployment, each unique in the install. Absent:
-	// the deployment serves no end users.
+	// frontendHosts are the host names of this deployment, each unique in the install. The host of a request selects the
+	// deployment. Absent: the deployment serves no end users.
 	FrontendHosts []apiv1alpha1.Hostname `json:"frontendHosts,omitempty"`
-	// allowedOrigins are the origins, beside the deployment's own hosts, whose pages may call the end-user API with
-	// credentials. Absent: none.
+	// allowedOrigins are further origins whose pages may call the end-user API with credentials, in addition to the
+	// deployment's own hosts. Absent: none.
 	AllowedOrigins []apiv1alpha1.Origin `json:"allowedOrigins,omitempty"`
-	// session says how long end users stay signed in. Absent: each of its fields has its own meaning when absent.
+	// session configures how long end users stay signed in. Absent: each of its fields has its own meaning when absent.
 	Session *SessionSettingsApplyConfiguration `json:"session,omitempty"`
-	// signIn says how end users sign in. Absent: each of its fields has its own meaning when absent.
+	// signIn configures how end users sign in. Absent: each of its fields has its own meaning when absent.
 	SignIn *SignInSettingsApplyConfiguration `json:"signIn,omitempty"`
-	// email says how mail to end users is sent. Absent: none is sent, and what begins with a mail, such as signing up, is
-	// not to be had.
+	// email configures how mail to end users is sent. Absent: no mail is sent, and operations that need mail, such as
+	// sign-up, are not available.
 	Email *EmailSettingsApplyConfiguration `json:"email,omitempty"`
-	// sms says how text messages to end users are sent. Absent: none are sent, and phone numbers cannot be verified.
+	// sms configures how text messages to end users are sent. Absent: no texts are sent, and phone numbers cannot be
+	// verified.
 	SMS *SMSSettingsApplyConfiguration `json:"sms,omitempty"`
-	// pages are about what end users see in a browser. Absent: each of its fields has its own meaning when absent.
+	// pages configures the pages that end users see in a browser. Absent: each of its fields has its own meaning when
+	// absent.
 	Pages *PagesSettingsApplyConfiguration `json:"pages,omitempty"`
-	// analytics says what analytics keeps of sign-ins and sign-ups. Absent: each of its fields has its own meaning when absent.
-	Analytics *AnalyticsSettingsApplyConfiguration `json:"analytics,omitempty"`
-	// defaultRateLimitSchemeRef names the scheme of apps and keys that name none, also of keys that manage the deployment over HTTP,
-	// and of people who call with a session token. Absent: they are not limited.
-	DefaultRateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"defaultRateLimitSchemeRef,omitempty"`
-	// management rules what the management API may do with this deployment's resources. Absent: each of its fields
+	// analytics configures the personal data that analytics keeps about sign-ins and sign-ups. Absent: each of its fields
 	// has its own meaning when absent.
+	Analytics *AnalyticsSettingsApplyConfiguration `json:"analytics,omitempty"`
+	// defaultRateLimitSchemeRef names the scheme of apps and keys without their own scheme, of keys that manage the
+	// deployment over HTTP, and of users with a session token. Absent: they are not limited.
+	DefaultRateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"defaultRateLimitSchemeRef,omitempty"`
+	// management controls what the management API may do with this deployment's resources. Absent: each of its fields has
+	// its own meaning when absent.
 	Management *ManagementPolicyApplyConfiguration `json:"management,omitempty"`
-	// jwtIssuers are those whose tokens the management API accepts beside API keys. Absent: none.
+	// jwtIssuers are the issuers whose tokens the management API accepts, in addition to API keys. Absent: none.
 	JWTIssuers []JWTIssuerApplyConfiguration `json:"jwtIssuers,omitempty"`
-	// permissionCatalog lists the permissions that roles and scopes of the deployment may name. Absent: none.
+	// permissionCatalog lists the permissions that roles and scopes of the deployment may use. Absent: none.
 	PermissionCatalog *PermissionCatalogApplyConfiguration `json:"permissionCatalog,omitempty"`
 }
 

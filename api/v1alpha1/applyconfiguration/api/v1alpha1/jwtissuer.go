@@ -9,40 +9,41 @@ import (
 // JWTIssuerApplyConfiguration represents a declarative configuration of the JWTIssuer type for use
 // with apply.
 //
-// JWTIssuer says whose tokens the management API accepts, and what they may do.
+// JWTIssuer declares an issuer whose tokens the management API accepts, and their permissions.
 type JWTIssuerApplyConfiguration struct {
 	// name of the entry, unique in the deployment.
 	Name *string `json:"name,omitempty"`
-	// issuer is the exact value of the tokens' iss claim. Absent: only with kubernetes and
-	// ownSessions, where it is implied.
+	// issuer is the exact value of the tokens' iss claim. It is required with jwksURL and jwksConfigMapRef. Absent:
+	// implied by kubernetes, ownSessions or oauthApp.
 	Issuer *string `json:"issuer,omitempty"`
-	// audiences are the accepted values of the tokens' aud claim; with the issuer they belong to one deployment of the
-	// install. Absent: `cardea:<namespace>:<name>` of the deployment.
+	// audiences are the accepted values of the tokens' aud claim. Each pair of issuer and audience belongs to one
+	// deployment of the install. Absent: `cardea:<namespace>:<name>` of the deployment.
 	Audiences []apiv1alpha1.Audience `json:"audiences,omitempty"`
 	// algorithms are the accepted signature algorithms, `RS256`, `PS256`, `ES256`, `EdDSA`. Absent: all of these.
 	Algorithms []apiv1alpha1.JWTAlgorithm `json:"algorithms,omitempty"`
-	// jwksURL is where the issuer's keys are, an https URL. Absent: see the other sources of keys.
+	// jwksURL is the https URL of the issuer's JSON Web Key Set. Absent: see the other sources of keys.
 	JWKSURL *string `json:"jwksURL,omitempty"`
 	// jwksConfigMapRef names the ConfigMap and key that hold the issuer's keys as a JSON Web Key Set. Absent: see the
 	// other sources of keys.
 	JWKSConfigMapRef *ConfigMapKeyReferenceApplyConfiguration `json:"jwksConfigMapRef,omitempty"`
-	// kubernetes verifies tokens of ServiceAccounts by asking the Kubernetes API. Absent: see the other sources of keys.
+	// kubernetes verifies tokens of ServiceAccounts with the Kubernetes API. Absent: see the other sources of keys.
 	Kubernetes *apiv1alpha1.KubernetesIssuer `json:"kubernetes,omitempty"`
-	// ownSessions verifies tokens that the deployment signs itself for the sessions of its end users; their issuer is
-	// `https://` and the first of frontendHosts. Absent: see the other sources of keys.
+	// ownSessions verifies the session tokens that the deployment signs for its end users. Their issuer is `https://` and
+	// the first of frontendHosts. Absent: see the other sources of keys.
 	OwnSessions *apiv1alpha1.OwnSessionsIssuer `json:"ownSessions,omitempty"`
-	// oauthApp verifies tokens that an OAuthApp of this deployment gave to clients by ClientCredentials; issuer and keys are its own, and the
-	// audiences are among its resources. Absent: see the other sources of keys.
+	// oauthApp verifies tokens that an OAuthApp of this deployment issued to clients by ClientCredentials. Issuer and keys
+	// are the app's, and the audiences must be in its resources. Absent: see the other sources of keys.
 	OAuthApp *OAuthAppIssuerApplyConfiguration `json:"oauthApp,omitempty"`
-	// maxLifetimeSeconds is the longest time between a token's issue (its iat, else now) and its exp. Absent: 86400, a
-	// day; not bounded with kubernetes, whose API bounds its tokens itself.
+	// maxLifetimeSeconds is the maximum time between a token's iat (or now, if it has none) and its exp, 60 to 31536000
+	// seconds. Absent: 86400 (a day), or unbounded with kubernetes, whose API bounds its tokens itself.
 	MaxLifetimeSeconds *int32 `json:"maxLifetimeSeconds,omitempty"`
-	// permissionsClaim names the claim that lists the token's permissions: a list, or words split by blanks. Absent: see
-	// permissionsExpression; with oauthApp and without either: `permissions`, the client's machinePermissions.
+	// permissionsClaim names the claim with the token's permissions: a list, or words separated by blanks. Absent: see
+	// permissionsExpression; with oauthApp and without both fields, the claim `permissions` with the client's
+	// machinePermissions.
 	PermissionsClaim *string `json:"permissionsClaim,omitempty"`
-	// permissionsExpression is a CEL expression over `claims`, the token's payload, that yields the list of its
-	// permissions. It has no join, replace and split, and grants nothing where a string in the token has more than
-	// 4096 bytes. Absent: see permissionsClaim.
+	// permissionsExpression is a CEL expression over `claims`, the token's payload, that returns the list of its
+	// permissions. The functions join, replace and split are not available. The expression grants nothing if a string in
+	// the token has more than 4096 bytes. Absent: see permissionsClaim.
 	PermissionsExpression *string `json:"permissionsExpression,omitempty"`
 }
 

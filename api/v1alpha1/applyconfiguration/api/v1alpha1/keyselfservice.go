@@ -9,14 +9,16 @@ import (
 // KeySelfServiceApplyConfiguration represents a declarative configuration of the KeySelfService type for use
 // with apply.
 //
-// KeySelfService lets users make keys of their own.
+// KeySelfService lets users create their own keys.
 type KeySelfServiceApplyConfiguration struct {
-	// enabled lets every signed-in user of the deployment make keys of this app through the end-user API. Such a key acts for
-	// its user, manages nothing, and dies with the user. Switching it off ends no key. Absent: false.
+	// enabled lets every signed-in user of the deployment create keys of this app through the end-user API. Such a key
+	// acts for its user, has no management permissions, and is deleted with the user. Disabling it revokes no key. Absent:
+	// false.
 	Enabled *bool `json:"enabled,omitempty"`
-	// maxKeysPerUser is how many keys of this app a user may have, revoked ones aside, 1 to 1000. Absent: 10.
+	// maxKeysPerUser is how many keys of this app a user may have, not counting revoked ones, 1 to 1000. Absent: 10.
 	MaxKeysPerUser *int32 `json:"maxKeysPerUser,omitempty"`
-	// permissions are what users may give their keys, as far as the app has them; `*` stands for all of the app's. Absent: none.
+	// permissions are the permissions that users may give to their keys, if the app also has them. `*` stands for all of
+	// the app's. Absent: none.
 	Permissions []apiv1alpha1.Permission `json:"permissions,omitempty"`
 }
 

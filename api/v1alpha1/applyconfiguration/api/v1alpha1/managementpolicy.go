@@ -9,13 +9,13 @@ import (
 // ManagementPolicyApplyConfiguration represents a declarative configuration of the ManagementPolicy type for use
 // with apply.
 //
-// ManagementPolicy rules what the management API may do with a deployment's resources.
+// ManagementPolicy controls what the management API may do with a deployment's resources.
 type ManagementPolicyApplyConfiguration struct {
-	// fieldConflicts says what a PATCH does when another manager owns a field it changes. `Reject`: 409 naming the
-	// manager. `Override`: the field is taken over. Absent: Reject.
+	// fieldConflicts selects what a PATCH does if another manager owns a field that it changes. `Reject`: it returns 409
+	// and names the manager. `Override`: it takes over the field. Absent: Reject.
 	FieldConflicts *apiv1alpha1.FieldConflicts `json:"fieldConflicts,omitempty"`
-	// writes reports whether the management API may change anything. `Enabled`: by permission. `Disabled`: every write is
-	// 403, so that Git alone decides. Absent: Enabled.
+	// writes selects whether the management API may change resources. `Enabled`: with the permission of each operation.
+	// `Disabled`: every write returns 403, so that only Git changes them. Absent: Enabled.
 	Writes *apiv1alpha1.ManagementWrites `json:"writes,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 // MembershipRoleApplyConfiguration represents a declarative configuration of the MembershipRole type for use
 // with apply.
 //
-// MembershipRole is a role that members of organizations or workspaces can hold.
+// MembershipRole is a role that members of organizations or workspaces can have.
 type MembershipRoleApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

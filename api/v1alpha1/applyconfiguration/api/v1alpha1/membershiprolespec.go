@@ -9,18 +9,17 @@ import (
 // MembershipRoleSpecApplyConfiguration represents a declarative configuration of the MembershipRoleSpec type for use
 // with apply.
 //
-// MembershipRoleSpec declares a role members can hold.
+// MembershipRoleSpec declares a role for members.
 type MembershipRoleSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// deploymentRef names the IdentityDeployment this role belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this role belongs. Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
-	// level says what the role is held in. `Organization`: members of an organization. `Workspace`: members of a
+	// level selects which members can have the role. `Organization`: members of an organization. `Workspace`: members of a
 	// workspace. Immutable.
 	Level *apiv1alpha1.RoleLevel `json:"level,omitempty"`
-	// displayName is the role's name for people. Absent: the resource's name.
+	// displayName is the role's name for users. Absent: the resource's name.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
-	// permissions are what members with the role may do, each a name in the deployment's catalog of the level. Absent:
-	// none.
+	// permissions of members with the role, each a name in the deployment's catalog of the level. Absent: none.
 	Permissions []apiv1alpha1.CatalogPermission `json:"permissions,omitempty"`
 }
 

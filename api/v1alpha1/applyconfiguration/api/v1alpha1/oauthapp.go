@@ -14,7 +14,7 @@ import (
 // OAuthAppApplyConfiguration represents a declarative configuration of the OAuthApp type for use
 // with apply.
 //
-// OAuthApp is an OAuth app, an authorization server of its own; its scopes are OAuthScopes, its clients OAuthClients.
+// OAuthApp is an OAuth app, a separate authorization server. Its scopes are OAuthScopes, and its clients OAuthClients.
 type OAuthAppApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

@@ -12,26 +12,26 @@ import (
 // OAuthAppSpec declares an OAuth app.
 type OAuthAppSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// deploymentRef names the IdentityDeployment this app belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this app belongs. Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
-	// slug addresses the app over HTTP, unique in the deployment. Immutable.
+	// slug identifies the app in HTTP paths, unique in the deployment. Immutable.
 	Slug *apiv1alpha1.Slug `json:"slug,omitempty"`
-	// displayName is the app's name for people. Absent: the slug.
+	// displayName is the app's name for users. Absent: the slug.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// description says what the app is for. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
-	// logoURL is where the app's logo is. Absent: none.
+	// logoURL is the URL of the app's logo. Absent: none.
 	LogoURL *apiv1alpha1.URL `json:"logoURL,omitempty"`
-	// fqdn is the host name that the app issues tokens under, unique in the install and no frontend host: its issuer is `https://` and this
-	// name. Absent: the issuer is `https://`, the deployment's first frontend host, `/oauth/` and the slug.
+	// fqdn is the app's own host name, unique in the install and not a frontend host. The issuer is then `https://` and
+	// this name. Absent: the issuer is `https://`, the deployment's first frontend host, `/oauth/` and the slug.
 	FQDN *apiv1alpha1.Hostname `json:"fqdn,omitempty"`
 	// allowDynamicClientRegistration lets clients register themselves. Absent: false.
 	AllowDynamicClientRegistration *bool `json:"allowDynamicClientRegistration,omitempty"`
-	// resources are the protected resources that the app issues tokens for, beside the app itself. Absent: none.
+	// resources are the protected resources for which the app issues tokens, in addition to the app itself. Absent: none.
 	Resources []apiv1alpha1.ResourceURI `json:"resources,omitempty"`
-	// idTokenSigningAlg signs ID tokens of clients that name no other, `ES256` or `RS256`. Absent: ES256.
+	// idTokenSigningAlg signs ID tokens of clients without their own algorithm, `ES256` or `RS256`. Absent: ES256.
 	IDTokenSigningAlg *apiv1alpha1.TokenSigningAlg `json:"idTokenSigningAlg,omitempty"`
-	// active reports whether the app is in use. Absent: true.
+	// active lets the app be used. Absent: true.
 	Active *bool `json:"active,omitempty"`
 }
 

@@ -13,8 +13,8 @@ import (
 // OAuthAppStatus is what the operator observed.
 type OAuthAppStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
-	// issuer is what the app's tokens name as their issuer, and where its metadata is. Absent: the deployment has no frontend hosts and the
-	// app no fqdn.
+	// issuer is the issuer of the app's tokens, and the base URL of its metadata. Absent: the deployment has no frontend
+	// hosts and the app has no fqdn.
 	Issuer *string `json:"issuer,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 // OAuthClientApplyConfiguration represents a declarative configuration of the OAuthClient type for use
 // with apply.
 //
-// OAuthClient is a program that gets tokens of an OAuth app.
+// OAuthClient is a program that gets tokens from an OAuth app.
 type OAuthClientApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

@@ -12,65 +12,70 @@ import (
 // OAuthClientSpec declares a client of an OAuth app.
 type OAuthClientSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// oauthAppRef names the OAuthApp this client is one of. Immutable.
+	// oauthAppRef names the OAuthApp to which this client belongs. Immutable.
 	OAuthAppRef *OAuthAppReferenceApplyConfiguration `json:"oauthAppRef,omitempty"`
-	// displayName is the client's name for people, who see it when they are asked for their consent. Absent: the resource's name.
+	// displayName is the client's name for users, shown when they are asked for consent. Absent: the resource's name.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
-	// redirectURIs are where browsers may be sent after an authorization, compared character by character but for the port of this
-	// machine. Absent: none.
+	// redirectURIs are the addresses to which browsers may be redirected after an authorization. They are compared
+	// character by character, except for the port of addresses on the user's machine. Absent: none.
 	RedirectURIs []apiv1alpha1.RedirectURI `json:"redirectURIs,omitempty"`
-	// postLogoutRedirectURIs are where browsers may be sent after a sign-out that the client asked for. Absent: none.
+	// postLogoutRedirectURIs are the addresses to which browsers may be redirected after a sign-out that the client
+	// requested. Absent: none.
 	PostLogoutRedirectURIs []apiv1alpha1.RedirectURI `json:"postLogoutRedirectURIs,omitempty"`
-	// grantTypes are the ways the client gets tokens. Absent: AuthorizationCode.
+	// grantTypes are the grant types that the client may use. Absent: AuthorizationCode.
 	GrantTypes []apiv1alpha1.GrantType `json:"grantTypes,omitempty"`
-	// authentication is how the client proves who it is. `ClientSecretBasic`, `ClientSecretPost`: by a secret, which it may present either
-	// way; `PrivateKeyJWT`: by a token that it signs (RFC 7523); `None`: not at all, a public client. Absent: ClientSecretBasic.
+	// authentication is how the client authenticates. `ClientSecretBasic`, `ClientSecretPost`: with a secret, which it may
+	// send either way. `PrivateKeyJWT`: with a token that it signs (RFC 7523). `None`: a public client, which does not
+	// authenticate. Absent: ClientSecretBasic.
 	Authentication *apiv1alpha1.ClientAuthentication `json:"authentication,omitempty"`
-	// jwksURL is where the keys are by which the client signs, an https URL. Absent: see jwksConfigMapRef.
+	// jwksURL is the https URL of the client's JSON Web Key Set. Absent: see jwksConfigMapRef.
 	JWKSURL *string `json:"jwksURL,omitempty"`
 	// jwksConfigMapRef names the ConfigMap and key that hold the client's keys as a JSON Web Key Set. Absent: see jwksURL.
 	JWKSConfigMapRef *ConfigMapKeyReferenceApplyConfiguration `json:"jwksConfigMapRef,omitempty"`
-	// scopes are the most the client may ask for. Absent: all of the app that are not archived.
+	// scopes are the scopes that the client may request. Absent: all scopes of the app that are not archived.
 	Scopes []apiv1alpha1.ScopeName `json:"scopes,omitempty"`
-	// resources are those of the app that the client may ask tokens for. Absent: all.
+	// resources are the resources of the app for which the client may request tokens. Absent: all.
 	Resources []apiv1alpha1.ResourceURI `json:"resources,omitempty"`
-	// consent is `Required`, or `Skip` for clients of your own, whose users are not asked, but once where the client asks for
-	// `offline_access`, which outlives the sign-in. Absent: Required.
+	// consent selects whether users are asked. `Required`: users are asked. `Skip`, for your own clients: users are not
+	// asked, except once for `offline_access`, which outlives the sign-in. Absent: Required.
 	Consent *apiv1alpha1.Consent `json:"consent,omitempty"`
-	// accessToken says what access tokens are. Absent: each of its fields has its own meaning when absent.
+	// accessToken configures access tokens. Absent: each of its fields has its own meaning when absent.
 	AccessToken *AccessTokenSettingsApplyConfiguration `json:"accessToken,omitempty"`
-	// refreshToken says how long refreshing goes on. Absent: each of its fields has its own meaning when absent.
+	// refreshToken configures how long the client may refresh. Absent: each of its fields has its own meaning when absent.
 	RefreshToken *RefreshTokenSettingsApplyConfiguration `json:"refreshToken,omitempty"`
-	// machinePermissions are the claim `permissions` of tokens by ClientCredentials: built-in names such as `users:read`, or names of the
-	// deployment's catalog. Absent: none.
+	// machinePermissions are the claim `permissions` of tokens by ClientCredentials: built-in names such as `users:read`,
+	// or names of the deployment's catalog. Absent: none.
 	MachinePermissions []apiv1alpha1.Permission `json:"machinePermissions,omitempty"`
 	// idTokenSigningAlg signs the client's ID tokens. Absent: the app's.
 	IDTokenSigningAlg *apiv1alpha1.TokenSigningAlg `json:"idTokenSigningAlg,omitempty"`
-	// userinfoSigningAlg signs what the userinfo endpoint answers. Absent: it answers plain JSON.
+	// userinfoSigningAlg signs the responses of the userinfo endpoint. Absent: the responses are plain JSON.
 	UserinfoSigningAlg *apiv1alpha1.TokenSigningAlg `json:"userinfoSigningAlg,omitempty"`
-	// backchannelLogoutURI is told, by a POST of a logout token, when a session that the client knows ends. Absent: nobody is.
+	// backchannelLogoutURI gets a POST with a logout token when a session of the client ends. Absent: the client is not
+	// notified.
 	BackchannelLogoutURI *string `json:"backchannelLogoutURI,omitempty"`
-	// allowedOrigins are the origins whose pages may call the token endpoint. Absent: those of a public client's https redirect URIs.
+	// allowedOrigins are the origins whose pages may call the token endpoint. Absent: those of a public client's https
+	// redirect URIs.
 	AllowedOrigins []apiv1alpha1.Origin `json:"allowedOrigins,omitempty"`
 	// requirePAR refuses authorization requests that were not pushed before (RFC 9126). Absent: false.
 	RequirePAR *bool `json:"requirePAR,omitempty"`
-	// rateLimitSchemeRef names the scheme that limits the client's tokens in the decision API. Absent: the deployment's default.
+	// rateLimitSchemeRef names the scheme that limits the client's tokens in the decision API. Absent: the deployment's
+	// default.
 	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
-	// logoURL is the client's logo, shown at the consent. Absent: none.
+	// logoURL is the URL of the client's logo, shown on the consent page. Absent: none.
 	LogoURL *apiv1alpha1.URL `json:"logoURL,omitempty"`
-	// clientURI is a page about the client. Absent: none.
+	// clientURI is the URL of a page about the client. Absent: none.
 	ClientURI *apiv1alpha1.URL `json:"clientURI,omitempty"`
-	// policyURI is the client's privacy policy. Absent: none.
+	// policyURI is the URL of the client's privacy policy. Absent: none.
 	PolicyURI *apiv1alpha1.URL `json:"policyURI,omitempty"`
-	// tosURI is the client's terms of service. Absent: none.
+	// tosURI is the URL of the client's terms of service. Absent: none.
 	TOSURI *apiv1alpha1.URL `json:"tosURI,omitempty"`
-	// active reports whether the client is in use. Absent: true.
+	// active lets the client be used. Absent: true.
 	Active *bool `json:"active,omitempty"`
-	// secretTemplate lets the operator generate the client's secret into a Secret it creates, beside the client's id. Absent: see
-	// existingSecretRef.
+	// secretTemplate lets the operator generate the client's secret. It creates a Secret with the secret and the client's
+	// id. Absent: see existingSecretRef.
 	SecretTemplate *ClientSecretTemplateApplyConfiguration `json:"secretTemplate,omitempty"`
-	// existingSecretRef adopts a secret you bring, 32 to 512 visible ASCII characters. The operator waits for a missing Secret and never
-	// changes it. Absent: see secretTemplate.
+	// existingSecretRef adopts a secret that you provide, 32 to 512 visible ASCII characters. The operator waits for a
+	// missing Secret and never changes it. Absent: see secretTemplate.
 	ExistingSecretRef *ExistingClientSecretReferenceApplyConfiguration `json:"existingSecretRef,omitempty"`
 	// rotation replaces a generated secret at an interval, with an overlap in which both are accepted. Absent: never.
 	Rotation *KeyRotationApplyConfiguration `json:"rotation,omitempty"`

@@ -13,7 +13,7 @@ import (
 // OAuthClientStatus is what the operator observed. It never carries the secret.
 type OAuthClientStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
-	// clientID is what the client is called in the protocol: the number it is served under.
+	// clientID is the client_id of the protocol: the resource's id.
 	ClientID *string `json:"clientID,omitempty"`
 	// secretName is the Secret that holds the client's secret.
 	SecretName *string `json:"secretName,omitempty"`

@@ -12,25 +12,25 @@ import (
 // OAuthScopeSpec declares a scope of an OAuth app.
 type OAuthScopeSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// oauthAppRef names the OAuthApp this scope belongs to. Immutable.
+	// oauthAppRef names the OAuthApp to which this scope belongs. Immutable.
 	OAuthAppRef *OAuthAppReferenceApplyConfiguration `json:"oauthAppRef,omitempty"`
 	// scope is the scope's value, unique in the app: printable ASCII without blank, `"` and backslash (RFC 6749, 3.3).
 	// Immutable.
 	Scope *string `json:"scope,omitempty"`
-	// displayName is the scope's name for people. Absent: the scope.
+	// displayName is the scope's name for users. Absent: the scope.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// description says what the scope allows. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
-	// archived says that the scope is no longer offered; it is still listed. Absent: false.
+	// archived stops offering the scope; it is still listed. Absent: false.
 	Archived *bool `json:"archived,omitempty"`
-	// category says whose data the scope is about. `personal`: the user's own. `organization`: an organization's.
-	// `workspace`: a workspace's. Absent: none of them.
+	// category is the kind of data that the scope covers. `personal`: the user's own data. `organization`: an
+	// organization's data. `workspace`: a workspace's data. Absent: none of these.
 	Category *apiv1alpha1.ScopeCategory `json:"category,omitempty"`
-	// organizationPermission is what the user needs in the organization to grant the scope, a name in the deployment's
-	// organization catalog; only with category organization. Absent: nothing.
+	// organizationPermission is the permission that a user needs in the organization to grant the scope: a name in the
+	// deployment's organization catalog. Only with category organization. Absent: no permission is needed.
 	OrganizationPermission *apiv1alpha1.CatalogPermission `json:"organizationPermission,omitempty"`
-	// workspacePermission is what the user needs in the workspace to grant the scope, a name in the deployment's
-	// workspace catalog; only with category workspace. Absent: nothing.
+	// workspacePermission is the permission that a user needs in the workspace to grant the scope: a name in the
+	// deployment's workspace catalog. Only with category workspace. Absent: no permission is needed.
 	WorkspacePermission *apiv1alpha1.CatalogPermission `json:"workspacePermission,omitempty"`
 }
 

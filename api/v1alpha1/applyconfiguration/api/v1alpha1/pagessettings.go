@@ -9,21 +9,21 @@ import (
 // PagesSettingsApplyConfiguration represents a declarative configuration of the PagesSettings type for use
 // with apply.
 //
-// PagesSettings are about the pages that end users see, and how they look.
+// PagesSettings configure the pages that end users see.
 type PagesSettingsApplyConfiguration struct {
-	// enabled reports whether Cardea serves pages to sign in, sign up, and look after one's account on the deployment's hosts; `false`: the
-	// end-user API alone is served there. Absent: true.
+	// enabled selects whether Cardea serves pages for sign-in, sign-up and account settings on the deployment's hosts.
+	// `false`: only the end-user API is served there. Absent: true.
 	Enabled *bool `json:"enabled,omitempty"`
-	// url is where the deployment's own pages are, without query; links in mails then begin with it, in place of the first of
-	// frontendHosts. Absent: they lead to the pages that Cardea serves.
+	// url is the address of your own pages, without query. Links in mails then begin with it, instead of the first of
+	// frontendHosts. Absent: links lead to Cardea's pages.
 	URL *apiv1alpha1.HTTPSURL `json:"url,omitempty"`
-	// logoURL is a picture that the pages show above their forms, at most 48 pixels high; browsers fetch it from there. Absent: the
-	// deployment's displayName.
+	// logoURL is the URL of a picture that the pages show above their forms, at most 48 pixels high. Browsers fetch it
+	// from that URL. Absent: the deployment's displayName is shown.
 	LogoURL *apiv1alpha1.HTTPSURL `json:"logoURL,omitempty"`
-	// accentColor is the colour of buttons, whose text is white, in both colour schemes; links have it too, darker in the light scheme
-	// and lighter in the dark one where they could not be read otherwise. Absent: a blue.
+	// accentColor is the color of buttons, whose text is white, in both color schemes. Links have the same color, or a
+	// readable shade of it: darker in the light scheme, lighter in the dark one. Absent: a blue.
 	AccentColor *apiv1alpha1.AccentColor `json:"accentColor,omitempty"`
-	// supportEmail is the address that the pages name for help. Absent: none.
+	// supportEmail is the address for help on the pages. Absent: none.
 	SupportEmail *apiv1alpha1.MailAddress `json:"supportEmail,omitempty"`
 	// privacyURL is the privacy policy that the pages link to. Absent: none.
 	PrivacyURL *apiv1alpha1.HTTPSURL `json:"privacyURL,omitempty"`

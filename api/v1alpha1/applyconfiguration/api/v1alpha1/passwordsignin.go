@@ -5,11 +5,11 @@ package v1alpha1
 // PasswordSignInApplyConfiguration represents a declarative configuration of the PasswordSignIn type for use
 // with apply.
 //
-// PasswordSignIn rules signing in by password.
+// PasswordSignIn configures sign-in by password.
 type PasswordSignInApplyConfiguration struct {
-	// enabled reports whether end users may have a password and sign in by it. Absent: true.
+	// enabled lets end users have a password and sign in with it. Absent: true.
 	Enabled *bool `json:"enabled,omitempty"`
-	// minLength is the least number of characters of a new password, 8 to 64; passwords that are there stay valid. Absent: 15.
+	// minLength is the minimum number of characters of a new password, 8 to 64. Existing passwords stay valid. Absent: 15.
 	MinLength *int32 `json:"minLength,omitempty"`
 }
 

@@ -9,11 +9,11 @@ import (
 // PermissionCatalogApplyConfiguration represents a declarative configuration of the PermissionCatalog type for use
 // with apply.
 //
-// PermissionCatalog lists the permissions that roles and scopes of a deployment may name.
+// PermissionCatalog lists the permissions that roles and scopes of a deployment may use.
 type PermissionCatalogApplyConfiguration struct {
-	// organization are the permissions held in organizations. Absent: none.
+	// organization lists the permissions of organization roles. Absent: none.
 	Organization []apiv1alpha1.CatalogPermission `json:"organization,omitempty"`
-	// workspace are the permissions held in workspaces. Absent: none.
+	// workspace lists the permissions of workspace roles. Absent: none.
 	Workspace []apiv1alpha1.CatalogPermission `json:"workspace,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 // RateLimitRuleApplyConfiguration represents a declarative configuration of the RateLimitRule type for use
 // with apply.
 //
-// RateLimitRule allows so many requests in a window of time.
+// RateLimitRule allows a number of requests in a window of time.
 type RateLimitRuleApplyConfiguration struct {
 	// unit of the duration. `millisecond`, `second`, `minute`, `hour`, `day`: a rolling window of duration units.
 	// `month`: a rolling 30 days. `calendar_day`: reset at midnight UTC. `calendar_month`: reset on the first of the
@@ -18,17 +18,16 @@ type RateLimitRuleApplyConfiguration struct {
 	// duration is the window's length in units: 1 to 60000 milliseconds, 1800 seconds, 1440 minutes, 720 hours or 30
 	// days; exactly 1 for month, calendar_day and calendar_month.
 	Duration *int32 `json:"duration,omitempty"`
-	// maxRequests is how many requests the window admits, 1 to 2147483647; no interval of the window's length ever
-	// admits more.
+	// maxRequests is how many requests the window admits, 1 to 2147483647. No interval of the window's length admits more.
 	MaxRequests *int32 `json:"maxRequests,omitempty"`
-	// mode says whose requests are counted together. `per_app`: all keys of an app. `per_key`: each key. `per_ip`: each
-	// client address (IPv6 per /64). `per_key_and_ip`: each address of each key. `per_app_and_ip`: each address of
-	// each app. Absent: per_key.
+	// mode selects which requests are counted together. `per_app`: all keys of an app. `per_key`: each key. `per_ip`: each
+	// client address (IPv6 per /64). `per_key_and_ip`: each address of each key. `per_app_and_ip`: each address of each
+	// app. Absent: per_key.
 	Mode *apiv1alpha1.RateLimitMode `json:"mode,omitempty"`
-	// endpoints are the patterns of the requests the rule applies to: `*`, an exact path or a prefix ending in /*, each
-	// optionally after a method. Absent: all (`*`). At most 100 a rule and 512 a scheme.
+	// endpoints are patterns of the requests to which the rule applies: `*`, an exact path or a prefix ending in /*, each
+	// optionally after a method. A rule has at most 100, and a scheme 512. Absent: all (`*`).
 	Endpoints []apiv1alpha1.EndpointPattern `json:"endpoints,omitempty"`
-	// priority orders evaluation and reporting, lower first; every matching rule must allow. Absent: 0.
+	// priority orders evaluation and reporting, lower first. Every matching rule must allow the request. Absent: 0.
 	Priority *int32 `json:"priority,omitempty"`
 }
 

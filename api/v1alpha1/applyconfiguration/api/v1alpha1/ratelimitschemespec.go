@@ -12,15 +12,15 @@ import (
 // RateLimitSchemeSpec declares a reusable scheme.
 type RateLimitSchemeSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// deploymentRef names the IdentityDeployment this scheme belongs to. Immutable.
+	// deploymentRef names the IdentityDeployment to which this scheme belongs. Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
-	// slug addresses the scheme over HTTP, unique in the deployment. Immutable.
+	// slug identifies the scheme in HTTP paths, unique in the deployment. Immutable.
 	Slug *apiv1alpha1.Slug `json:"slug,omitempty"`
-	// displayName is the scheme's name for people. Absent: the slug.
+	// displayName is the scheme's name for users. Absent: the slug.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// description says what the scheme is for. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
-	// rules are the scheme's limits, 1 to 64; every rule that matches a request must allow it. The list is owned and
+	// rules are the scheme's limits, 1 to 64. Every rule that matches a request must allow it. The list is owned and
 	// replaced as a whole.
 	Rules []RateLimitRuleApplyConfiguration `json:"rules,omitempty"`
 }

@@ -5,11 +5,12 @@ package v1alpha1
 // RefreshTokenSettingsApplyConfiguration represents a declarative configuration of the RefreshTokenSettings type for use
 // with apply.
 //
-// RefreshTokenSettings say how long a client may get new tokens without the person.
+// RefreshTokenSettings configure how long a client may get new tokens without the user.
 type RefreshTokenSettingsApplyConfiguration struct {
-	// lifetimeSeconds is how long refreshing goes on from the authorization, 600 to 31536000. Absent: 2592000, 30 days.
+	// lifetimeSeconds is how long a client may refresh after the authorization, 600 to 31536000 seconds. Absent: 2592000
+	// (30 days).
 	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
-	// idleSeconds is how long a refresh token that is not used is kept, 600 to 31536000. Absent: 604800, 7 days.
+	// idleSeconds is how long an unused refresh token is valid, 600 to 31536000 seconds. Absent: 604800 (7 days).
 	IdleSeconds *int32 `json:"idleSeconds,omitempty"`
 }
 

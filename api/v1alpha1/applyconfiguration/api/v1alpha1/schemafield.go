@@ -9,35 +9,37 @@ import (
 // SchemaFieldApplyConfiguration represents a declarative configuration of the SchemaField type for use
 // with apply.
 //
-// SchemaField describes one field of a request. Fields nest, to a depth of 8: itemsSchema and properties hold fields of the
-// same form, which the operator checks, for a schema of Kubernetes cannot nest itself.
+// SchemaField describes one field of a request. Fields nest, to a depth of 8: itemsSchema and properties have fields of
+// the same form. The operator checks them, because a Kubernetes schema cannot be recursive.
 type SchemaFieldApplyConfiguration struct {
 	// name of the field.
 	Name *string `json:"name,omitempty"`
-	// fieldType is the type of the field. `STRING`: text. `INTEGER`: a whole number. `NUMBER`: a number. `BOOLEAN`: true or
-	// false. `ARRAY`: a list. `OBJECT`: an object with properties.
+	// fieldType is the type of the field. `STRING`: text. `INTEGER`: a whole number. `NUMBER`: a number. `BOOLEAN`: true
+	// or false. `ARRAY`: a list. `OBJECT`: an object with properties.
 	FieldType *apiv1alpha1.FieldType `json:"fieldType,omitempty"`
-	// required reports whether the field must be given. Absent: false.
+	// required is true if the field is required. Absent: false.
 	Required *bool `json:"required,omitempty"`
-	// title is the field's name for people. Absent: none.
+	// title is the field's name for users. Absent: none.
 	Title *string `json:"title,omitempty"`
 	// description says what the field is for. Absent: none.
 	Description *string `json:"description,omitempty"`
 	// enumValues is the list of the allowed values, any JSON each, at most 100. Absent: any value.
 	EnumValues *apiv1alpha1.JSON `json:"enumValues,omitempty"`
-	// format says more about the type, such as `date-time`. Absent: none.
+	// format refines the type, such as `date-time`. Absent: none.
 	Format *string `json:"format,omitempty"`
-	// minimum is the smallest number allowed, within what every reader of JSON keeps exactly (2^53 - 1). Absent: none.
+	// minimum is the smallest allowed number, between -(2^53 - 1) and 2^53 - 1, which every JSON reader keeps exactly.
+	// Absent: none.
 	Minimum *float64 `json:"minimum,omitempty"`
-	// maximum is the largest number allowed, within what every reader of JSON keeps exactly (2^53 - 1). Absent: none.
+	// maximum is the largest allowed number, between -(2^53 - 1) and 2^53 - 1, which every JSON reader keeps exactly.
+	// Absent: none.
 	Maximum *float64 `json:"maximum,omitempty"`
 	// itemsType is the type of a list's items, with the values of fieldType. Absent: any.
 	ItemsType *apiv1alpha1.FieldType `json:"itemsType,omitempty"`
-	// itemsSchema is a schema field that describes a list's items; its name may be absent. Absent: none.
+	// itemsSchema is a schema field that describes a list's items. Its name may be absent. Absent: none.
 	ItemsSchema *apiv1alpha1.JSON `json:"itemsSchema,omitempty"`
-	// minItems is the least number of a list's items, 0 to 2147483647. Absent: none.
+	// minItems is the minimum number of a list's items, 0 to 2147483647. Absent: none.
 	MinItems *int32 `json:"minItems,omitempty"`
-	// maxItems is the largest number of a list's items, 0 to 2147483647. Absent: none.
+	// maxItems is the maximum number of a list's items, 0 to 2147483647. Absent: none.
 	MaxItems *int32 `json:"maxItems,omitempty"`
 	// properties are the schema fields of an object. Absent: none.
 	Properties []apiv1alpha1.JSON `json:"properties,omitempty"`

@@ -9,14 +9,14 @@ import (
 // SecretTemplateApplyConfiguration represents a declarative configuration of the SecretTemplate type for use
 // with apply.
 //
-// SecretTemplate describes the Secret the operator generates.
+// SecretTemplate describes the Secret that the operator generates.
 type SecretTemplateApplyConfiguration struct {
-	// name of the Secret. Absent: the APIKey's name. With another name a new key is issued there, and the old Secret
-	// is deleted.
+	// name of the Secret. After a change of the name, a new key is issued in the new Secret, and the old Secret is
+	// deleted. Absent: the resource's name.
 	Name *string `json:"name,omitempty"`
-	// labels to put on the Secret, beside Cardea's own, which win. Absent: none.
+	// labels of the Secret. Cardea's own labels are added, and take precedence. Absent: none.
 	Labels map[string]apiv1alpha1.LabelValue `json:"labels,omitempty"`
-	// annotations to put on the Secret, beside Cardea's own, which win. Absent: none.
+	// annotations of the Secret. Cardea's own annotations are added, and take precedence. Absent: none.
 	Annotations map[string]apiv1alpha1.AnnotationValue `json:"annotations,omitempty"`
 }
 

@@ -9,19 +9,19 @@ import (
 // SessionSettingsApplyConfiguration represents a declarative configuration of the SessionSettings type for use
 // with apply.
 //
-// SessionSettings say how long end users stay signed in, and with how many accounts.
+// SessionSettings configure how long end users stay signed in, and with how many accounts.
 type SessionSettingsApplyConfiguration struct {
-	// preset gives both lifetimes by an assurance level. `AAL1`: 30 days in all, and as long without a request. `AAL2`: 24 hours in
-	// all, one hour without a request. Absent: idleTimeoutSeconds and lifetimeSeconds say.
+	// preset sets both lifetimes by an assurance level of NIST SP 800-63B-4. `AAL1`: 30 days, and as long without a
+	// request. `AAL2`: 24 hours, and one hour without a request. Absent: idleTimeoutSeconds and lifetimeSeconds apply.
 	Preset *apiv1alpha1.SessionPreset `json:"preset,omitempty"`
-	// idleTimeoutSeconds is how long a session lives without a request, 60 to 2592000 seconds. Absent: 86400, a day.
+	// idleTimeoutSeconds is how long a session lives without a request, 60 to 2592000 seconds. Absent: 86400 (a day).
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
-	// lifetimeSeconds is how long a session lives in all, 300 to 2592000 seconds. Absent: 604800, a week.
+	// lifetimeSeconds is how long a session lives in total, 300 to 2592000 seconds. Absent: 604800 (a week).
 	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
 	// maxSignIns is how many accounts may be signed in to one session, 1 to 20. Absent: 5.
 	MaxSignIns *int32 `json:"maxSignIns,omitempty"`
-	// requireReauthenticationSeconds is how old the proof of who somebody is may be for what changes a way into the account, such as
-	// adding an address or deleting the account, 60 to 86400 seconds. Absent: 600, ten minutes.
+	// requireReauthenticationSeconds is the maximum age of the user's last authentication for sensitive operations, such
+	// as adding an address or deleting the account, 60 to 86400 seconds. Absent: 600 (ten minutes).
 	RequireReauthenticationSeconds *int32 `json:"requireReauthenticationSeconds,omitempty"`
 }
 

@@ -5,12 +5,11 @@ package v1alpha1
 // SignInSettingsApplyConfiguration represents a declarative configuration of the SignInSettings type for use
 // with apply.
 //
-// SignInSettings say how end users sign in.
+// SignInSettings configure how end users sign in.
 type SignInSettingsApplyConfiguration struct {
-	// password rules signing in by password. Absent: each of its fields has its own meaning when absent.
+	// password configures sign-in by password. Absent: each of its fields has its own meaning when absent.
 	Password *PasswordSignInApplyConfiguration `json:"password,omitempty"`
-	// emailCode rules signing in by a code that is sent by mail. Absent: each of its fields has its own meaning when
-	// absent.
+	// emailCode configures sign-in by an emailed code. Absent: each of its fields has its own meaning when absent.
 	EmailCode *EmailCodeSignInApplyConfiguration `json:"emailCode,omitempty"`
 }
 

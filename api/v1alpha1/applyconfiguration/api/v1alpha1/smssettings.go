@@ -9,21 +9,23 @@ import (
 // SMSSettingsApplyConfiguration represents a declarative configuration of the SMSSettings type for use
 // with apply.
 //
-// SMSSettings say how text messages to end users are sent.
+// SMSSettings configure how text messages to end users are sent.
 type SMSSettingsApplyConfiguration struct {
-	// provider says who sends the messages. `Twilio`: Twilio's Messages resource, see twilio. `Webhook`: an HTTP endpoint of
-	// one's own, see webhook. `Log`: nobody, they are written, codes and all, to the server's log; with mode Staging only.
+	// provider selects the sender of the messages. `Twilio`: Twilio's Messages resource, see twilio. `Webhook`: your own
+	// HTTP endpoint, see webhook. `Log`: messages, including codes, are written to the server's log and not sent; only
+	// with mode Staging.
 	Provider *apiv1alpha1.SMSProvider `json:"provider,omitempty"`
-	// twilio is the account of provider Twilio. Absent: another provider sends.
+	// twilio is the account of provider Twilio. Absent: another provider is used.
 	Twilio *TwilioAccountApplyConfiguration `json:"twilio,omitempty"`
-	// webhook is the endpoint of provider Webhook. Absent: another provider sends.
+	// webhook is the endpoint of provider Webhook. Absent: another provider is used.
 	Webhook *SMSWebhookApplyConfiguration `json:"webhook,omitempty"`
 	// allowedCountries are the countries whose numbers end users may add; an empty list allows none. Absent: all.
 	AllowedCountries *[]apiv1alpha1.CountryCode `json:"allowedCountries,omitempty"`
-	// dailyBudget is how many messages may be sent in one UTC day, 0 to 10000000; those beyond it are refused. Absent: 1000.
+	// dailyBudget is how many messages may be sent in one UTC day, 0 to 10000000. Further messages are refused. Absent:
+	// 1000.
 	DailyBudget *int32 `json:"dailyBudget,omitempty"`
-	// testNumbers are numbers to which nothing is sent, and whose code is always the same, for tests of the deployment; with mode Staging
-	// only. Absent: none.
+	// testNumbers are numbers for tests: nothing is sent to them, and their code is always the same. Only with mode
+	// Staging. Absent: none.
 	TestNumbers []TestNumberApplyConfiguration `json:"testNumbers,omitempty"`
 }
 

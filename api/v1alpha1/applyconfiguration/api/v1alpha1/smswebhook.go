@@ -5,13 +5,13 @@ package v1alpha1
 // SMSWebhookApplyConfiguration represents a declarative configuration of the SMSWebhook type for use
 // with apply.
 //
-// SMSWebhook is an HTTP endpoint of one's own that sends text messages.
+// SMSWebhook is your own HTTP endpoint that sends text messages.
 type SMSWebhookApplyConfiguration struct {
-	// url is called with POST for every message; https, or http with mode Staging. It holds no credentials: the signature is
-	// the proof.
+	// url is called with POST for every message: https, or http with mode Staging. It must not contain credentials,
+	// because the signature authenticates the calls.
 	URL *string `json:"url,omitempty"`
-	// signingSecretRef names the Secret and key that hold what the calls are signed with: one line of at
-	// most 512 bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
+	// signingSecretRef names the Secret and key with the value that signs the calls: one line of at most 512 bytes. The
+	// Secret needs the label iam.cardea.dev/deployment with the deployment's name.
 	SigningSecretRef *SecretKeyReferenceApplyConfiguration `json:"signingSecretRef,omitempty"`
 }
 

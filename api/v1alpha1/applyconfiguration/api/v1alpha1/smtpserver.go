@@ -9,20 +9,20 @@ import (
 // SMTPServerApplyConfiguration represents a declarative configuration of the SMTPServer type for use
 // with apply.
 //
-// SMTPServer is a mail server that takes mail for delivery.
+// SMTPServer is a mail server that accepts mail for delivery.
 type SMTPServerApplyConfiguration struct {
-	// host is the server's name or IPv4 address; with TLS its certificate must be for it.
+	// host is the server's name or IPv4 address. With TLS, its certificate must be valid for this name.
 	Host *apiv1alpha1.Hostname `json:"host,omitempty"`
 	// port is the server's port, 1 to 65535. Absent: 587.
 	Port *int32 `json:"port,omitempty"`
-	// security says how the connection is protected. `StartTLS`: it turns to TLS before anything is said. `TLS`: TLS from
-	// the first byte. `None`: not at all. Absent: StartTLS.
+	// security selects how the connection is protected. `StartTLS`: it switches to TLS before any mail or credential is
+	// sent. `TLS`: TLS from the first byte. `None`: no protection. Absent: StartTLS.
 	Security *apiv1alpha1.SMTPSecurity `json:"security,omitempty"`
-	// username signs in to the server, with the password of passwordSecretRef. Absent: no sign-in.
+	// username is the name for the server's authentication, with the password of passwordSecretRef. Absent: no
+	// authentication.
 	Username *string `json:"username,omitempty"`
-	// passwordSecretRef names the Secret and key that hold the password of username: one line of at most 512
-	// bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
-	// Absent: no sign-in.
+	// passwordSecretRef names the Secret and key with the password of username: one line of at most 512 bytes. The Secret
+	// needs the label iam.cardea.dev/deployment with the deployment's name. Absent: no authentication.
 	PasswordSecretRef *SecretKeyReferenceApplyConfiguration `json:"passwordSecretRef,omitempty"`
 }
 

@@ -9,7 +9,7 @@ package v1alpha1
 type TestNumberApplyConfiguration struct {
 	// number is the number in E.164 form, such as `+12025550123`; end users add it like any other.
 	Number *string `json:"number,omitempty"`
-	// code is what verifies the number: six digits.
+	// code is the code that verifies the number: six digits.
 	Code *string `json:"code,omitempty"`
 }
 

@@ -5,7 +5,7 @@ package v1alpha1
 // ToolAuthorizationApplyConfiguration represents a declarative configuration of the ToolAuthorization type for use
 // with apply.
 //
-// ToolAuthorization says how a tool's requests are authorized.
+// ToolAuthorization configures how a tool's requests are authorized.
 type ToolAuthorizationApplyConfiguration struct {
 	// authorizeAsUser sends the user's own authorization. Absent: false.
 	AuthorizeAsUser *bool `json:"authorizeAsUser,omitempty"`

@@ -9,9 +9,9 @@ package v1alpha1
 type ToolHeaderApplyConfiguration struct {
 	// name of the header, unique in the tool.
 	Name *string `json:"name,omitempty"`
-	// value of the header, in plain sight. Absent: see valueFrom.
+	// value of the header, which is served. Absent: see valueFrom.
 	Value *string `json:"value,omitempty"`
-	// valueFrom takes a secret value from elsewhere; it is served as `********`. Absent: see value.
+	// valueFrom refers to a secret value, which is served as `********`. Absent: see value.
 	ValueFrom *HeaderValueSourceApplyConfiguration `json:"valueFrom,omitempty"`
 }
 

@@ -11,7 +11,7 @@ type ToolParameterApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// type of the parameter's value, such as `string`.
 	Type *string `json:"type,omitempty"`
-	// required reports whether the parameter must be given. Absent: false.
+	// required is true if the parameter is required. Absent: false.
 	Required *bool `json:"required,omitempty"`
 }
 

@@ -5,19 +5,20 @@ package v1alpha1
 // TwilioAccountApplyConfiguration represents a declarative configuration of the TwilioAccount type for use
 // with apply.
 //
-// TwilioAccount is an account at Twilio, and what its messages come from.
+// TwilioAccount is an account at Twilio, and the sender of its messages.
 type TwilioAccountApplyConfiguration struct {
 	// accountSID is the account's id: `AC` and 32 hexadecimal digits.
 	AccountSID *string `json:"accountSID,omitempty"`
-	// authTokenSecretRef names the Secret and key that hold the account's auth token: one line of at most 512
-	// bytes. The Secret carries the label iam.cardea.dev/deployment with the deployment's name.
+	// authTokenSecretRef names the Secret and key with the account's auth token: one line of at most 512 bytes. The Secret
+	// needs the label iam.cardea.dev/deployment with the deployment's name.
 	AuthTokenSecretRef *SecretKeyReferenceApplyConfiguration `json:"authTokenSecretRef,omitempty"`
-	// from is the number that messages come from, in E.164 form such as `+15005550006`. Absent: see messagingServiceSID.
+	// from is the sender's number, in E.164 form such as `+15005550006`. Absent: see messagingServiceSID.
 	From *string `json:"from,omitempty"`
-	// messagingServiceSID is the messaging service that chooses the number: `MG` and 32 hexadecimal digits. Absent: see from.
+	// messagingServiceSID is the messaging service that chooses the number: `MG` and 32 hexadecimal digits. Absent: see
+	// from.
 	MessagingServiceSID *string `json:"messagingServiceSID,omitempty"`
-	// baseURL is where Twilio's API is, a URL without query, such as a proxy or a stand-in; http is for localhost and
-	// 127.0.0.1 with mode Staging only. Absent: https://api.twilio.com.
+	// baseURL is the URL of Twilio's API, or of a proxy, without query. http is only for localhost and 127.0.0.1 with mode
+	// Staging. Absent: https://api.twilio.com.
 	BaseURL *string `json:"baseURL,omitempty"`
 }
 

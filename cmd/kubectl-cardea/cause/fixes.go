@@ -1,0 +1,90 @@
+package cause
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+)
+
+// Reasons of findings without a condition.
+const (
+	// ReasonNotSeen: the operator has not reconciled this generation yet.
+	ReasonNotSeen = "NotSeen"
+	// ReasonMissing: the referenced object does not exist.
+	ReasonMissing = "Missing"
+	// ReasonUnreadable: the caller may not read the referenced object.
+	ReasonUnreadable = "Unreadable"
+)
+
+// cause is a condition's type and reason.
+type cause struct{ condition, reason string }
+
+// fixes say what to do about each cause. {kind}, {resource}, {name} and {namespace} are those of the resource.
+var fixes = map[cause]string{
+	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonNotFound}:     "create the missing resource, or correct the name",
+	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonBeingDeleted}: "refer to another resource, or create it again after it was deleted",
+
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid}:           "correct the field that the message names: kubectl edit {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonUnknownPermission}: "add the permission to spec.permissionCatalog of the deployment, or use an existing permission",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonConflict}:          "choose another value, or delete the resource that has it",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonHostNotGranted}: "let a cluster admin add the host to the annotation " + v1alpha1.AnnotationAllowedHosts +
+		" of namespace {namespace}",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSuperseded}: "delete this resource, the declared one is active: kubectl delete {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonTooMany}: "delete unused resources of the deployment, or let a cluster admin raise the operator's " +
+		"--max-deployment-documents or --max-deployment-bytes; the operator tries again each minute",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name; this loses nothing. " +
+		"The Secret with the signing key of an IdentityDeployment or OAuthApp has a fixed name: " +
+		"copy the existing Secret to another name, let the programs that use it use the copy, and then delete the original. " +
+		"Deleting it without a copy permanently loses its contents, so first find out which programs use it",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidKey}: "put a key of Cardea's form into the Secret (cardea key new --prefix PREFIX); " +
+		"a client's secret has 32 to 512 visible ASCII characters",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonPending}: "nothing here: it is evaluated once the other conditions are well",
+
+	{v1alpha1.ConditionSynced, v1alpha1.ReasonStoreUnavailable}: "check the runtime store and the operator's log; the operator retries by itself",
+	{v1alpha1.ConditionSynced, v1alpha1.ReasonPending}:          "nothing here: it follows once the other conditions are well",
+
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound}:    "create the Secret with the key that the message names",
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound}: "create the ConfigMap with the key that the message names",
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonRootKeyMissing}:    "start the operator with --root-key, and the servers with the same file",
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotShared}: "let a user with the right to edit the Secret label it " + v1alpha1.LabelDeployment +
+		"={name}, or use another Secret of type Opaque that Cardea did not generate",
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretForbidden}: "kubectl create rolebinding cardea-operator-secrets -n {namespace} " +
+		"--clusterrole=cardea-operator-secrets --serviceaccount=<namespace of Cardea>:<cardea-operator or cardea-standalone>",
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonExpired}:      "set a later spec.expiresAt, or delete it: kubectl delete {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonBeingDeleted}: "wait until it is deleted",
+
+	{v1alpha1.ConditionDeleting, v1alpha1.ReasonInUse}:            "change the references of the resources that the message names, or delete them",
+	{v1alpha1.ConditionDeleting, v1alpha1.ReasonStoreUnavailable}: "check the runtime store, which must delete it first; the operator retries by itself",
+	{v1alpha1.ConditionDeleting, v1alpha1.ReasonProgressing}:      "wait; if it stays, check the operator's log",
+	{v1alpha1.ConditionDeleting, v1alpha1.ReasonBeingDeleted}:     "wait; if it stays, check whether the operator runs: kubectl cardea doctor",
+
+	{v1alpha1.ConditionFormerPeople, v1alpha1.ReasonFoundPeople}: "if these users belong to the new deployment, accept them; nothing is lost: " +
+		"kubectl annotate {resource} {name} -n {namespace} " + v1alpha1.AnnotationFormerPeopleAccepted + "=true. " +
+		"Otherwise set spec.deletionPolicy: Delete, delete the deployment and create it again: " +
+		"this permanently loses all of its users, their sessions, organizations and consents, " +
+		"and the deployment is not served meanwhile. Run cardea backup before",
+	{v1alpha1.ConditionIssuerChanged, v1alpha1.ReasonHostsChanged}: "announce the new issuer to the app's clients, or restore the hosts within the minute",
+
+	{v1alpha1.ConditionNamedAsPermission, v1alpha1.ReasonInCatalog}: "rename the scope or the permission, or let gateways accept only principal=api_key or session_token where the permission is required",
+
+	{v1alpha1.ConditionReady, v1alpha1.ReasonSuspended}: "remove spec.suspend to continue: " +
+		`kubectl patch {resource} {name} -n {namespace} --type=json -p '[{"op":"remove","path":"/spec/suspend"}]'`,
+	{v1alpha1.ConditionReady, ReasonNotSeen}:    "wait a moment; if it stays, check whether the operator runs: kubectl cardea doctor",
+	{v1alpha1.ConditionReady, ReasonMissing}:    "create it, or correct the name in the reference",
+	{v1alpha1.ConditionReady, ReasonUnreadable}: "ask for the right to read it (ClusterRole view, for Secrets edit), or ask a user with that right",
+}
+
+// unknown is the fix for reasons of a newer operator.
+const unknown = "do what the message says; this reason is newer than this kubectl cardea"
+
+// fixOf returns what to do about a condition of an object.
+func fixOf(obj metav1.Object, kind, condition, reason string) string {
+	text, known := fixes[cause{condition, reason}]
+	if !known {
+		text = unknown
+	}
+	resource := strings.ToLower(kind)
+	return strings.NewReplacer("{kind}", kind, "{resource}", resource, "{name}", obj.GetName(), "{namespace}", obj.GetNamespace()).Replace(text)
+}
