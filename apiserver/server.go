@@ -20,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
 	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
 	"github.com/cardea-iam/cardea/apiserver/decision"
+	"github.com/cardea-iam/cardea/apiserver/frontend"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages"
@@ -154,7 +155,7 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
 		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry, Tracer: opts.Tracer,
 	})
-	frontend, err := enduser.New(enduser.Options{
+	endUser, err := enduser.New(enduser.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry, opts.Tracer),
 	})
@@ -162,7 +163,7 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	pages, err := pages.New(pages.Options{
-		Snapshots: follower, API: frontend, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("pages"),
+		Snapshots: follower, API: endUser, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("pages"),
 		Metrics: httpapi.NewMetrics(opts.Registry, "pages", opts.Tracer),
 	})
 	if err != nil {
@@ -171,7 +172,7 @@ func New(opts Options) (*Server, error) {
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	issuing := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
-		OnEnqueue: dispatcher.Wake, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Next: pages,
+		OnEnqueue: dispatcher.Wake, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Pages: pages,
 	})
 	if err := opts.Registry.Register(issuing); err != nil {
 		return nil, err
@@ -201,7 +202,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
-		backend: guarded("backend", management), frontend: guarded("end-user", issuing), connections: connections,
+		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages)), connections: connections,
 	}, nil
 }
 

@@ -163,12 +163,14 @@ func page(c *call, problem string) error {
 
 // showPage shows the page of a problem if the request accepts pages, and reports whether it did.
 func showPage(c *call, problem string) bool {
-	if asset.WantsPage(c.r) && !c.settings().EffectivePages().Disabled {
+	if asset.WantsPage(c.r) {
 		shown := c.r.Clone(c.r.Context())
 		shown.Method, shown.Body = http.MethodGet, http.NoBody
 		shown.URL.Path, shown.URL.RawQuery = "/authorize", url.Values{"problem": {problem}}.Encode()
-		c.Next.ServeHTTP(c.w, shown)
-		return true
+		if handler, shows := c.Pages.Handler(shown); shows {
+			handler.ServeHTTP(c.w, shown)
+			return true
+		}
 	}
 	return false
 }

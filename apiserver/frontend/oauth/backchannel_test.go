@@ -98,7 +98,7 @@ func TestOneTenantsFailureDoesNotDelayOtherLogouts(t *testing.T) {
 	st := &halfAway{w.Store, frontendtest.Deployment, other, make(chan string, 1)}
 	server := oauth.New(oauth.Options{
 		Snapshots: follower, Store: st, Keyring: w.Keyring, Egress: egress.NewPolicy(nil, nil), Clock: w.Clock.Now, Log: logr.Discard(),
-		Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "oauth", nil), Next: http.NotFoundHandler(),
+		Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "oauth", nil),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

@@ -22,6 +22,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
+	"github.com/cardea-iam/cardea/apiserver/frontend"
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
@@ -67,14 +68,15 @@ func serveUntilKilled() error {
 	go func() { _ = follower.Run(ctx) }()
 	<-follower.Loaded()
 	policy := egress.NewPolicy(nil, nil)
-	inner := oauth.New(oauth.Options{
+	served := oauth.New(oauth.Options{
 		Snapshots: follower, Store: st, Keyring: keyring, Tokens: bearer.NewAccessTokens(keyring), Keys: jwks.New(clock, policy, jwks.Declared()), Egress: policy, Clock: clock, Log: logr.Discard(),
-		Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "oauth", nil), Next: http.NotFoundHandler(),
+		Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "oauth", nil),
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
+	inner := frontend.New(http.NotFoundHandler(), served)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		nth, err := strconv.ParseInt(r.Header.Get(killAtHeader), 10, 64)
 		if err != nil {

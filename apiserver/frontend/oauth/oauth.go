@@ -47,8 +47,10 @@ type Options struct {
 	Clock     func() time.Time
 	Log       logr.Logger
 	Metrics   *httpapi.Metrics
-	// Next serves requests that are for no app.
-	Next http.Handler
+	// Pages has the page that shows users what is wrong with an authorization request: /authorize?problem=<what>.
+	Pages interface {
+		Handler(r *http.Request) (http.Handler, bool)
+	}
 }
 
 // Server serves the authorization servers of all deployments.
@@ -128,17 +130,18 @@ func withUsers(serve func(*call) error) func(*call) error {
 	}
 }
 
-// ServeHTTP serves requests for an app, and passes all others to Next.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Handler serves requests for an app.
+func (s *Server) Handler(r *http.Request) (http.Handler, bool) {
 	found, served := s.find(r)
 	if !served {
-		s.Next.ServeHTTP(w, r)
-		return
+		return nil, false
 	}
-	inner := r.Clone(withApp(r.Context(), found))
-	inner.URL.Path, inner.URL.RawPath = found.path, ""
-	s.router.ServeHTTP(w, inner)
-	r.Pattern = inner.Pattern
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner := r.Clone(withApp(r.Context(), found))
+		inner.URL.Path, inner.URL.RawPath = found.path, ""
+		s.router.ServeHTTP(w, inner)
+		r.Pattern = inner.Pattern
+	}), true
 }
 
 // call is one request for an app.

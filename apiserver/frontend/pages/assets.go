@@ -105,21 +105,19 @@ func initial(name string) string {
 	return ""
 }
 
-// serveAsset serves an asset. One of another version of the server, or of a brand as it was, is answered as it is now, and not kept:
+// assetAt serves an asset. One of another version of the server, or of a brand as it was, is answered as it is now, and not kept:
 // while servers of two versions run, either may be asked for the other's.
-func (p *Pages) serveAsset(w http.ResponseWriter, r *http.Request, t *account.Tenant) {
+func (p *Pages) assetAt(r *http.Request, t *account.Tenant) (http.Handler, bool) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return nil, false
+	}
 	brand := p.assets.brandOf(t)
 	for _, a := range []*file{&p.assets.style, &p.assets.script, &brand.style, &brand.icon} {
-		if !a.named(r.URL.Path) {
-			continue
+		if a.named(r.URL.Path) {
+			return http.HandlerFunc(a.serve), true
 		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			break
-		}
-		a.serve(w, r)
-		return
 	}
-	p.API.ServeHTTP(w, r)
+	return nil, false
 }
 
 // named reports whether a path is the asset's, whatever its hash.

@@ -86,24 +86,26 @@ func (p *Pages) route(path string, page page) {
 	}
 }
 
-// ServeHTTP decides between page and API. A page is what a browser asks for by GET with an Accept that names text/html, and what it posts
-// as a form to a page's path.
-func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// Handler serves pages and their assets: GET requests of browsers whose Accept names text/html, and forms that browsers post. Deployments
+// whose pages are disabled have none.
+func (p *Pages) Handler(r *http.Request) (http.Handler, bool) {
 	tenant, loaded := p.tenant(r)
 	if tenant != nil && tenant.Settings.EffectivePages().Disabled {
-		p.API.ServeHTTP(w, r)
-		return
+		return nil, false
 	}
 	if tenant != nil && strings.HasPrefix(r.URL.Path, assetsPath) {
-		p.serveAsset(w, r, tenant)
-		return
+		return p.assetAt(r, tenant)
 	}
 	shows := asset.WantsPage(r)
 	posts := r.Method == http.MethodPost && (isForm(r) || asset.NamesHTML(r))
 	if !shows && !posts {
-		p.API.ServeHTTP(w, r)
-		return
+		return nil, false
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(w, r, tenant, loaded) }), true
+}
+
+// serve serves a page.
+func (p *Pages) serve(w http.ResponseWriter, r *http.Request, tenant *account.Tenant, loaded bool) {
 	v := p.visit(w, r, tenant)
 	r = r.WithContext(withVisit(r.Context(), v))
 	v.r = r
