@@ -22,11 +22,12 @@ const (
 // Engine counts. It is safe for concurrent use.
 //
 // Its memory is bounded, and every deployment with counters has an equal share of it (evict.go):
-//   - where it is full, a new block replaces an idle one of a deployment that exceeds its share (Stats.Evicted counts those that
-//     still counted something);
-//   - blocks of addresses take at most half. An address of a deployment that exceeds its share of that half replaces one whose
-//     counters are under a hundredth of their limits. Where there is none, it shares one strict counter with the other late
-//     addresses of its scheme. So a flood of addresses neither frees itself of its limits nor evicts another deployment's counters.
+//   - where it is full, a new block replaces an idle one of a deployment that exceeds its share (Stats.Evicted counts
+//     those that still counted something);
+//   - blocks of addresses take at most half. An address of a deployment that exceeds its share of that half replaces
+//     one whose counters are under a hundredth of their limits. Where there is none, it shares one strict counter with
+//     the other late addresses of its scheme. So a flood of addresses neither frees itself of its limits nor evicts
+//     another deployment's counters.
 type Engine struct {
 	seed     uint64
 	maxShard int64

@@ -5,8 +5,8 @@ package engine
 //
 // Three kinds keep the promise that no interval of the window's length admits more than the limit:
 //   - a ring of exact times, for limits up to ringMost: nothing is lost;
-//   - 64 cells, the oldest counted whole, for larger ones: at most 1.6 % of the limit comes back late, by up to a 63rd of the
-//     window;
+//   - 64 cells, the oldest counted whole, for larger ones: at most 1.6 % of the limit comes back late, by up to a 63rd
+//     of the window;
 //   - one count of a calendar period.
 type window struct {
 	kind kind

@@ -15,7 +15,8 @@ import (
 
 // BenchmarkOutage states what the loss of Redis costs three replicas under even load, half more than a limit of 3,000
 // in 5 seconds:
-//   - slow/replica: decisions that took more than a millisecond, from the loss until the replica decided alone, and slowest-ms of them;
+//   - slow/replica: decisions that took more than a millisecond, from the loss until the replica decided alone, and
+//     slowest-ms of them;
 //   - alone-ns: a decision alone, and engine-ns: the engine's own in the same moment;
 //   - of-limit: the most that one window admitted around the outage.
 func BenchmarkOutage(b *testing.B) {
