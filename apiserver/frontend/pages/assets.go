@@ -105,8 +105,8 @@ func initial(name string) string {
 	return ""
 }
 
-// serveAsset serves an asset. One of another version of the server, or of a brand as it was, is answered as it is now, and not kept:
-// while servers of two versions run, either may be asked for the other's.
+// serveAsset serves an asset. One of another version of the server, or of a brand as it was, is answered as it is now,
+// and not kept: while servers of two versions run, either may be asked for the other's.
 func (p *Pages) serveAsset(w http.ResponseWriter, r *http.Request, t *account.Tenant) {
 	brand := p.assets.brandOf(t)
 	for _, a := range []*file{&p.assets.style, &p.assets.script, &brand.style, &brand.icon} {

@@ -6,7 +6,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
 )
 
-// connectedApp is what somebody granted an app, in words.
+// connectedApp is a grant to an app, in words.
 type connectedApp struct {
 	enduserapi.OauthGrant
 	Scopes []askedScope
@@ -37,7 +37,8 @@ func showConnectedApps(v *visit) error {
 	return v.render("connectedapps", v.text.Text("apps.title"), apps)
 }
 
-// organizationNames are the names of the organizations that one is in, by their ids; none are read where no grant is in any.
+// organizationNames are the names of the organizations that one is in, by their ids; none are read where no grant is in
+// any.
 func organizationNames(v *visit, grants []enduserapi.OauthGrant) (map[string]string, error) {
 	names := map[string]string{}
 	for _, grant := range grants {

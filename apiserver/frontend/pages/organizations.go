@@ -94,7 +94,7 @@ func (own organizationPage) RoleName(id *string) string { return own.roleNames[p
 // workspaceRow is a workspace with what the member is there.
 type workspaceRow struct {
 	enduserapi.Workspace
-	// Member reports that they are in it, Active that it is the active one, and Opens that they see who is in it.
+	// Member reports that the user is in it, Active that it is active, and Opens that the user can see its members.
 	Member, Active, Opens bool
 	// role is the member's there, nil for none.
 	role *enduserapi.MemberRole
@@ -146,8 +146,8 @@ func (own *organizationPage) load(v *visit) error {
 	return v.api.call(http.MethodGet, at("/organizations/{id}/invitations", o.Id), nil, &own.Invitations)
 }
 
-// members lists a part of the members of an organization, or of a workspace, behind one of them, "" for the first. more is the last one
-// where there are others behind it.
+// members lists a part of the members of an organization, or of a workspace, behind one of them, "" for the first. more
+// is the last one where there are others behind it.
 func members(v *visit, operation, after string) (list []enduserapi.OrganizationMember, more string, err error) {
 	if err := v.api.call(http.MethodGet, listing(operation, after, membersListed+1), nil, &list); err != nil {
 		return nil, "", err

@@ -6,7 +6,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi/enduserapi"
 )
 
-// reauthenticatePage asks whoever is signed in to prove it once more.
+// reauthenticatePage asks the signed-in user to authenticate again.
 type reauthenticatePage struct {
 	// Password reports that they have one, and Code that a code can be sent.
 	Password, Code bool

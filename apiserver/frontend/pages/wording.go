@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The bounds, in seconds, up to which waits are told in seconds and in minutes.
+// The bounds, in seconds, up to which waits are shown in seconds and in minutes.
 const (
 	tellSeconds = 120
 	tellMinutes = 2 * 60 * 60
 )
 
-// wait words how long somebody has to wait.
+// wait returns a wait in words.
 func wait(v *visit, seconds int) string {
 	switch {
 	case seconds <= tellSeconds:
@@ -37,7 +37,8 @@ func word(v *visit, refused *refusal) string {
 	return message
 }
 
-// wordFaults notes in a form why it was refused: at the field where the code or the fault names one, else for the whole form.
+// wordFaults notes in a form why it was refused: at the field where the code or the fault names one, else for the whole
+// form.
 func wordFaults(v *visit, sent *form, refused *refusal) {
 	if refused.Code != "VALIDATION_ERROR" {
 		message := word(v, refused)
@@ -91,5 +92,6 @@ var fieldsOf = map[string][]string{
 	"ALREADY_MEMBER":           {"email"},
 }
 
-// fieldOf are the fields of members of the API that are called otherwise in forms: what is chosen is kept over a sign-in, ids are not.
+// fieldOf are the fields of members of the API that are called otherwise in forms: what is chosen is kept over a
+// sign-in, ids are not.
 var fieldOf = map[string]string{"role_id": "role", "user_id": "user"}

@@ -321,7 +321,7 @@ type AIAgent struct {
 	// Model The language model.
 	Model string `json:"model"`
 
-	// SystemPrompt What the model is told first.
+	// SystemPrompt The system prompt of the model.
 	SystemPrompt string `json:"system_prompt"`
 
 	// Temperature How freely it answers; left out if not said.
@@ -1002,7 +1002,7 @@ type ErrorItem struct {
 	// Manager The field manager that owns the field.
 	Manager *string `json:"manager,omitempty"`
 
-	// Message What is wrong and how to fix it.
+	// Message The fault and how to fix it.
 	Message string `json:"message"`
 
 	// ResourcePath The field on the resource, such as spec.displayName.
@@ -1030,7 +1030,7 @@ type Import struct {
 // ImportLines JSON Lines in UTF-8.
 type ImportLines = string
 
-// ImportRejection What is wrong with a line.
+// ImportRejection A fault of a line.
 type ImportRejection struct {
 	// Line Which line of the batch, from 1.
 	Line int64 `json:"line"`
@@ -1038,7 +1038,7 @@ type ImportRejection struct {
 	// Field A JSON pointer into the line, null: the line as a whole.
 	Field *string `json:"field"`
 
-	// Message What is wrong and how to mend it.
+	// Message The fault and how to fix it.
 	Message string `json:"message"`
 }
 
@@ -1203,7 +1203,7 @@ type OAuthClient struct {
 	// UserinfoSignedResponseAlg What signs the answers of userinfo, null: they are JSON.
 	UserinfoSignedResponseAlg *string `json:"userinfo_signed_response_alg"`
 
-	// BackchannelLogoutUri What is told when a session ends, null: nothing.
+	// BackchannelLogoutUri The address that is notified when a session ends, null for none.
 	BackchannelLogoutUri *string `json:"backchannel_logout_uri"`
 
 	// IsActive Whether it is in use.
@@ -1233,7 +1233,7 @@ type OAuthClientSource string
 
 // OAuthClientCreate The client to create.
 type OAuthClientCreate struct {
-	// BackchannelLogoutUri What is told when a session ends, https.
+	// BackchannelLogoutUri The https address that is notified when a session ends.
 	BackchannelLogoutUri *string `json:"backchannel_logout_uri,omitempty"`
 
 	// ClientAuthMethod none, client_secret_basic, client_secret_post or private_key_jwt. Absent at creation: client_secret_basic.
@@ -1305,7 +1305,7 @@ type OAuthClientSecret struct {
 
 // OAuthClientUpdate What to change.
 type OAuthClientUpdate struct {
-	// BackchannelLogoutUri What is told when a session ends, https.
+	// BackchannelLogoutUri The https address that is notified when a session ends.
 	BackchannelLogoutUri *string `json:"backchannel_logout_uri,omitempty"`
 
 	// ClientAuthMethod none, client_secret_basic, client_secret_post or private_key_jwt. Absent at creation: client_secret_basic.
@@ -1512,7 +1512,7 @@ type OrganizationCreate struct {
 	// Name Its name, on one line.
 	Name string `json:"name"`
 
-	// OwnerId Id of the user who owns it; absent, nobody does.
+	// OwnerId Id of the user who owns it; absent for no owner.
 	OwnerId *string `json:"owner_id,omitempty"`
 }
 

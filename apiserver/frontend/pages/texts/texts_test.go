@@ -48,7 +48,7 @@ func TestCataloguesSayTheSame(t *testing.T) {
 	}
 }
 
-// What templates and code ask for is there, and nothing else is: a text that nobody reads is a text that nobody checks.
+// The texts are exactly those that templates and code use.
 func TestEveryTextIsThereAndUsed(t *testing.T) {
 	catalogue := load(t).All()[0]
 	used := map[string]bool{}

@@ -1107,13 +1107,13 @@ type Authorization struct {
 	// Step What comes next.
 	Step AuthorizationStep `json:"step"`
 
-	// Client Who asks.
+	// Client The client.
 	Client AuthorizingClient `json:"client"`
 
 	// RedirectHost Where the answer goes: a host, or the scheme of an app.
 	RedirectHost string `json:"redirect_host"`
 
-	// Scopes What is asked for.
+	// Scopes The requested scopes.
 	Scopes []AskedScope `json:"scopes"`
 
 	// Places Where it can be granted; empty where it is held in no organization.
@@ -1122,7 +1122,7 @@ type Authorization struct {
 	// Place Which of the places was chosen before, or is active; null for none.
 	Place *int `json:"place"`
 
-	// UserId Who is asked: whom the page shows, and sends with the decision; null for nobody.
+	// UserId The user that decides. The page shows it and sends it with the decision; null if none is signed in.
 	UserId *string `json:"user_id"`
 
 	// OneAccount Whether the client asks for one account alone: no other one can answer.
@@ -1179,7 +1179,7 @@ type AuthorizationDecision struct {
 	// WorkspaceId Where in it.
 	WorkspaceId *string `json:"workspace_id,omitempty"`
 
-	// UserId Whom the page showed. Where another account decides by now: 409, and nothing is decided.
+	// UserId The user that the page showed. If another account is active now: 409, and nothing is decided.
 	UserId *string `json:"user_id,omitempty"`
 }
 
@@ -1315,7 +1315,7 @@ type ConfigOrganizations struct {
 	RequiredForSignup bool `json:"required_for_signup"`
 }
 
-// ConfigPages Pages, and how they look. What is not declared is empty.
+// ConfigPages The settings of the pages. Undeclared settings are empty.
 type ConfigPages struct {
 	// Enabled Whether they are served on this host.
 	Enabled bool `json:"enabled"`
@@ -1542,7 +1542,7 @@ type FailureEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors What is wrong, at least one.
+	// Errors The faults, at least one.
 	Errors []EndUserFault `json:"errors"`
 }
 
@@ -1579,7 +1579,7 @@ type InvitationAccept struct {
 	Token string `json:"token"`
 }
 
-// InvitationCreate Whom to invite.
+// InvitationCreate The email to invite.
 type InvitationCreate struct {
 	// Email The address.
 	Email string `json:"email"`
@@ -1617,7 +1617,7 @@ type InvitationLookup struct {
 	// Inviter Who invites.
 	Inviter Inviter `json:"inviter"`
 
-	// Email Whom it invites.
+	// Email The invited email.
 	Email string `json:"email"`
 
 	// ExpiresAt When it ends.
@@ -1780,7 +1780,7 @@ type MemberRolesEnvelope struct {
 // MemberRolesEnvelopeMessage Empty.
 type MemberRolesEnvelopeMessage string
 
-// OauthGrant What somebody granted an app.
+// OauthGrant A grant of a user to an app.
 type OauthGrant struct {
 	// Id Its id.
 	Id string `json:"id"`
@@ -1860,7 +1860,7 @@ type OpenInvitation struct {
 	// OrganizationId Id of the organization.
 	OrganizationId string `json:"organization_id"`
 
-	// Email Whom it invites.
+	// Email The invited email.
 	Email string `json:"email"`
 
 	// RoleId Id of the role it brings, or null.
@@ -1924,7 +1924,7 @@ type OrganizationEnvelope struct {
 // OrganizationEnvelopeMessage Empty.
 type OrganizationEnvelopeMessage string
 
-// OrganizationMember Somebody in an organization.
+// OrganizationMember A member of an organization.
 type OrganizationMember struct {
 	// Id The id of the membership.
 	Id string `json:"id"`
@@ -1963,7 +1963,7 @@ type OrganizationMemberEnvelope struct {
 // OrganizationMemberEnvelopeMessage Empty.
 type OrganizationMemberEnvelopeMessage string
 
-// OrganizationMemberPatch What to change; what is absent stays.
+// OrganizationMemberPatch Changes; absent members do not change.
 type OrganizationMemberPatch struct {
 	// Owner Whether they own the organization.
 	Owner *bool `json:"owner,omitempty"`
@@ -2050,7 +2050,7 @@ type OrganizationMembershipsEnvelope struct {
 // OrganizationMembershipsEnvelopeMessage Empty.
 type OrganizationMembershipsEnvelopeMessage string
 
-// OrganizationPatch What to change; what is absent stays.
+// OrganizationPatch Changes; absent members do not change.
 type OrganizationPatch struct {
 	// Description What it is for.
 	Description *string `json:"description,omitempty"`
@@ -2062,7 +2062,7 @@ type OrganizationPatch struct {
 	Name *string `json:"name,omitempty"`
 }
 
-// OwnAccount The account of who asks.
+// OwnAccount The account of the signed-in user.
 type OwnAccount struct {
 	// Id Its id.
 	Id string `json:"id"`
@@ -2107,7 +2107,7 @@ type OwnAccountEnvelope struct {
 // OwnAccountEnvelopeMessage Empty.
 type OwnAccountEnvelopeMessage string
 
-// OwnAccountPatch Names; what is absent stays.
+// OwnAccountPatch Names; absent members do not change.
 type OwnAccountPatch struct {
 	// FirstName The first name.
 	FirstName *string `json:"first_name,omitempty"`
@@ -2649,7 +2649,7 @@ type SignInAttempt struct {
 	// Method How it is proven.
 	Method string `json:"method"`
 
-	// CurrentStep What is to be done next.
+	// CurrentStep The next step.
 	CurrentStep string `json:"current_step"`
 
 	// Completed Whether it is over.
@@ -2704,7 +2704,7 @@ type SignInsRevokedEnvelope struct {
 // SignInsRevokedEnvelopeMessage Empty.
 type SignInsRevokedEnvelopeMessage string
 
-// SignOut Whom to sign out.
+// SignOut The account to sign out.
 type SignOut struct {
 	// SigninId Id of a sign-in of the session; absent, all.
 	SigninId *string `json:"signin_id,omitempty"`
@@ -2739,7 +2739,7 @@ type SignUpAttempt struct {
 	// Email The address to prove.
 	Email string `json:"email"`
 
-	// CurrentStep What is to be done next.
+	// CurrentStep The next step.
 	CurrentStep string `json:"current_step"`
 
 	// CreatedAt When it began.
@@ -2827,7 +2827,7 @@ type WorkspaceEnvelope struct {
 // WorkspaceEnvelopeMessage Empty.
 type WorkspaceEnvelopeMessage string
 
-// WorkspaceMember Somebody in a workspace.
+// WorkspaceMember A member of a workspace.
 type WorkspaceMember struct {
 	// Id The id of the membership.
 	Id string `json:"id"`
@@ -2845,7 +2845,7 @@ type WorkspaceMember struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// WorkspaceMemberCreate Whom to add.
+// WorkspaceMemberCreate The user to add.
 type WorkspaceMemberCreate struct {
 	// RoleId Id of a role of level Workspace.
 	RoleId *string `json:"role_id,omitempty"`
