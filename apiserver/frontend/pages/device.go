@@ -26,8 +26,8 @@ func showDevice(v *visit) error {
 	return v.render("device", v.text.Text("device.title"), own)
 }
 
-// takeDevice redirects to the request of a device. A link with the code leads no further than this page, so that the receiver
-// of such a link must look at their own device first.
+// takeDevice redirects to the request of a device. A link with the code leads no further than this page, so that the
+// receiver of such a link must look at their own device first.
 func takeDevice(v *visit) error {
 	sent := v.form
 	if sent.trimmed("user_code") == "" {

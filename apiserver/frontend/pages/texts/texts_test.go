@@ -120,8 +120,8 @@ var unmet = map[string]string{
 	"VALIDATION_ERROR":            "each member has its own text",
 }
 
-// Every code of the API's table of refusals is said in words here, or is one that no page meets; and no words are there for a code that
-// the API does not have.
+// Every code of the API's table of refusals is said in words here, or is one that no page meets; and no words are there
+// for a code that the API does not have.
 func TestEveryCodeHasWords(t *testing.T) {
 	table, err := os.ReadFile("../../enduser/errors.go")
 	if err != nil {
