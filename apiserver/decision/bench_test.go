@@ -48,8 +48,8 @@ func BenchmarkCachedCredential(b *testing.B) {
 	}
 }
 
-// BenchmarkWholeDecision measures a whole decision with three rules, without its transport; with the values of its headers;
-// and with 50,000 keys.
+// BenchmarkWholeDecision measures a whole decision with three rules, without its transport; with the values of its
+// headers; and with 50,000 keys.
 func BenchmarkWholeDecision(b *testing.B) {
 	w := newWorld(b)
 	threeRules(w)

@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// Exchange is one request and its answer: what the calls of every listener need. A listener embeds it in its call.
+// Exchange is one request and its response, the common part of the calls of all listeners. A listener embeds it in its
+// call.
 type Exchange struct {
 	Recorder
 	// ID is the request's id, as the value of its header.
 	ID [1]string
-	// Received is when the request came.
+	// Received is when the request arrived.
 	Received time.Time
 
 	clock   func() time.Time
 	metrics *Metrics
 }
 
-// Refuser answers an error in the form of its listener.
+// Refuser writes the response of an error in the form of its listener.
 type Refuser interface{ Refuse(err error) }
 
 // Begin starts the exchange and gives the answer its X-Request-Id. The caller defers End. Without metrics, the caller
@@ -31,8 +32,8 @@ func (x *Exchange) Begin(w http.ResponseWriter, r *http.Request, metrics *Metric
 	w.Header()["X-Request-Id"] = x.ID[:]
 }
 
-// End answers a panic as an error, and measures the exchange under the pattern of the request. It must be deferred itself.
-// http.ErrAbortHandler goes on to net/http, which ends the connection.
+// End answers a panic as an error, and measures the exchange under the pattern of the request. It must be deferred
+// itself. http.ErrAbortHandler goes on to net/http, which ends the connection.
 func (x *Exchange) End(r *http.Request, to Refuser) {
 	switch fault := recover(); {
 	case fault == http.ErrAbortHandler:

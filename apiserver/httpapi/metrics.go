@@ -11,33 +11,34 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// buckets bound the times to answer, in seconds. Each is a series of every route, so there are few. An alert compares with 1.
+// buckets bound the response times, in seconds. Each is a series of every route, so there are few. An alert compares
+// with 1.
 var buckets = []float64{.0005, .0025, .01, .05, .25, 1, 5}
 
 // unknownRoute is the label of requests without an expected route.
 const unknownRoute = "none"
 
-// Metrics are what a listener measures.
+// Metrics are the metrics of a listener.
 type Metrics struct {
 	durations *prometheus.HistogramVec
 	requests  *prometheus.CounterVec
 	// routes are the expected patterns; unknown is that of all other requests.
 	routes  map[string]*measured
 	unknown *measured
-	// traced reports whether the span in a request's context is updated as well: looking for one costs time.
+	// traced reports whether the span in a request's context is also updated, because the search for one costs time.
 	traced bool
 }
 
-// measured are the series of one route, which exist from its first request on: most routes of a listener are never used.
+// measured are the series of one route. They are created at its first request, because most routes are never used.
 type measured struct {
 	route     string
 	once      sync.Once
 	durations prometheus.Observer
-	// succeeded counts status 200 without a look-up for every request.
+	// status 200 without a lookup for every request
 	succeeded prometheus.Counter
 }
 
-// NewMetrics registers the metrics of a listener. With a tracer the spans of requests get their route and status where these are noted.
+// NewMetrics registers the metrics of a listener. With a tracer, the spans of requests get their route and status here.
 func NewMetrics(registry prometheus.Registerer, listener string, tracer *tracing.Tracer) *Metrics {
 	labels := prometheus.Labels{"listener": listener}
 	m := &Metrics{
@@ -53,10 +54,12 @@ func NewMetrics(registry prometheus.Registerer, listener string, tracer *tracing
 	return m
 }
 
-// Expect prepares a route pattern, which must be the program's own: each has series. All routes are expected before the first request.
+// Expect prepares a route pattern, which must be the program's own: each has series. All routes are expected before the
+// first request.
 func (m *Metrics) Expect(pattern string) { m.routes[pattern] = &measured{route: pattern} }
 
-// Observe records one request under its route pattern, or as "none" if the pattern was not expected, so that no path makes series.
+// Observe records one request under its route pattern, or as "none" if the pattern was not expected, so that no path
+// makes series.
 func (m *Metrics) Observe(r *http.Request, status int, took time.Duration) {
 	if m.traced {
 		nameSpan(r, status)

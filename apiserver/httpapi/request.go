@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Recorder remembers the status of an answer. Its Status starts as 200.
+// Recorder records the status of a response. Its Status starts as 200.
 type Recorder struct {
 	http.ResponseWriter
 	Status int
@@ -25,7 +25,7 @@ func (r *Recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 const requestIDAlphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_.:"
 
-// RequestID echoes a sensible X-Request-Id, else makes one of 128 random bits.
+// RequestID returns a valid X-Request-Id of the request, or else a new id of 128 random bits.
 func RequestID(r *http.Request) string {
 	if sent := r.Header["X-Request-Id"]; len(sent) == 1 && len(sent[0]) > 0 && len(sent[0]) <= 128 && strings.Trim(sent[0], requestIDAlphabet) == "" {
 		return sent[0]
@@ -33,7 +33,7 @@ func RequestID(r *http.Request) string {
 	return NewRequestID()
 }
 
-// NewRequestID makes an id of 128 random bits.
+// NewRequestID returns an id of 128 random bits.
 func NewRequestID() string {
 	var id [16]byte // unique, not secret
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())

@@ -1,5 +1,5 @@
-// Package httpapi finds the handler of a request for every listener: on the escaped path, with the methods a path takes, and
-// never by a redirect.
+// Package httpapi routes requests for every listener: by the escaped path, with the methods of a path, and never with a
+// redirect.
 package httpapi
 
 import (
@@ -10,15 +10,15 @@ import (
 
 // Router routes to handlers by the patterns of http.ServeMux.
 type Router struct {
-	// mux serves; what it has no route for falls to unrouted, so that a request is matched once.
+	// mux serves requests. Requests without a route go to unrouted, so that a request is matched once.
 	mux *http.ServeMux
-	// bare has the same routes and no fallback: it knows which methods a path takes.
+	// bare has the same routes and no fallback. It knows the methods of a path.
 	bare *http.ServeMux
-	// refuse answers what has no route: with the methods the path takes, or "" where there is no such path.
+	// refuse responds to requests without a route: with the methods of the path, or "" if there is no such path.
 	refuse func(w http.ResponseWriter, r *http.Request, allow string)
 }
 
-// New returns a Router that answers what has no route by refuse.
+// New returns a Router that uses refuse for requests without a route.
 func New(refuse func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
 	router := &Router{mux: http.NewServeMux(), bare: http.NewServeMux(), refuse: refuse}
 	router.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -43,8 +43,8 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	router.mux.ServeHTTP(w, r)
 }
 
-// routable reports whether the mux may see a request. It would clean some paths and redirect, but a redirect turns one
-// request into two and loses the body of a write.
+// routable reports whether the mux may handle a request. It would clean some paths and redirect, but a redirect doubles
+// the request and loses the body of a write.
 func routable(r *http.Request) bool {
 	escaped := r.URL.EscapedPath()
 	return r.Method != http.MethodConnect && strings.HasPrefix(escaped, "/") && (escaped == "/" || path.Clean(escaped) == escaped)
@@ -54,7 +54,7 @@ func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 	router.refuse(w, r, router.Allow(r))
 }
 
-// Allow returns the methods the path of a request takes where it does not take the request's own, else "".
+// Allow returns the methods of a request's path if the request's own is not among them, else "".
 func (router *Router) Allow(r *http.Request) string {
 	if !routable(r) {
 		return ""
@@ -71,7 +71,7 @@ func (router *Router) Allow(r *http.Request) string {
 	return probe.header.Get("Allow")
 }
 
-// headerProbe takes an answer of the mux without sending it.
+// headerProbe receives a response of the mux without sending it.
 type headerProbe struct {
 	header http.Header
 	status int

@@ -177,7 +177,8 @@ func TestRequestsAreMeasuredUnderTheirPatterns(t *testing.T) {
 	}
 }
 
-// gathered returns how many durations and requests a registry has by listener, route and status, and the number of its series.
+// gathered returns how many durations and requests a registry has by listener, route and status, and the number of its
+// series.
 func gathered(t *testing.T, registry *prometheus.Registry) (durations map[string]uint64, requests map[string]float64, series int) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -204,7 +205,7 @@ func gathered(t *testing.T, registry *prometheus.Registry) (durations map[string
 	return durations, requests, series
 }
 
-// A route costs a bucket of each bound, one without bound, a sum, a count, and a counter of each status it was answered with.
+// A route costs a bucket for each bound, an unbounded one, a sum, a count, and a counter of each status.
 func TestRequestsHaveFewSeries(t *testing.T) {
 	t.Parallel()
 	const routes, used, statuses, perRoute = 200, 20, 8, 10
@@ -229,7 +230,7 @@ func TestRequestsHaveFewSeries(t *testing.T) {
 		t.Errorf("%d routes that were used have %d series, want at most %d", used, n, most)
 	}
 	before := count()
-	for n := range 1000 { // of a tenant's making
+	for n := range 1000 { // of a tenant's choice
 		metrics.Observe(&http.Request{Pattern: fmt.Sprintf("GET /apps/tenant%d", n)}, 200, 0)
 	}
 	if n, most := count(), before+perRoute+1; n > most {

@@ -11,8 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// Traced begins the span of a request to a listener, and returns the request within it. Its name is the method until Observe knows the
-// route. trusted reports whether the sender's trace goes on. The caller ends the span.
+// Traced begins the span of a request to a listener, and returns the request within it. The span's name is the method
+// until Observe knows the route. trusted reports whether the client's trace continues. The caller ends the span.
 func Traced(tracer *tracing.Tracer, r *http.Request, listener string, trusted bool) (*http.Request, trace.Span) {
 	method := tracing.Method(r.Method)
 	ctx, options := tracing.Incoming(r.Context(), tracing.Header(r.Header), trusted)
@@ -38,7 +38,7 @@ func nameSpan(r *http.Request, status int) {
 	}
 }
 
-// spanName is OpenTelemetry's name of a request: its method, HTTP for what is none, and its route.
+// spanName returns OpenTelemetry's name of a request: its method, or HTTP for an unknown one, and its route.
 func spanName(method attribute.KeyValue, path string) string {
 	name := method.Value.AsString()
 	if name == "_OTHER" {

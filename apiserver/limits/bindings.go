@@ -8,10 +8,10 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// bindingsMost bounds the keys that are remembered.
+// bindingsMost bounds the cached keys.
 const bindingsMost = 4096
 
-// Bindings remember what limits the keys that were met under one state of the configuration. They are safe for concurrent use.
+// Bindings caches the bindings of keys under one state of the configuration. It is safe for concurrent use.
 type Bindings struct {
 	limiter *Limiter
 
@@ -21,14 +21,13 @@ type Bindings struct {
 	known map[boundKey]*Binding
 }
 
-// boundKey is all that a key's binding depends on besides the configuration: the row of a runtime key names its own
-// scheme.
+// boundKey is what a key's binding depends on besides the configuration: the row of a runtime key names its own scheme.
 type boundKey struct{ deployment, id, scheme string }
 
 // NewBindings returns Bindings by a Limiter.
 func NewBindings(l *Limiter) *Bindings { return &Bindings{limiter: l, known: map[boundKey]*Binding{}} }
 
-// Of is Limiter.Bind for a principal with a key, which is asked once a state of the configuration.
+// Of is Limiter.Bind for a principal with a key, computed once per state of the configuration.
 func (b *Bindings) Of(s *snapshot.Snapshot, p *credential.Principal) (*Binding, error) {
 	key := boundKey{deployment: p.Deployment.Deployment, id: p.KeyID}
 	if p.Runtime != nil {

@@ -9,23 +9,23 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// SchemeDecisions are what the rules of a scheme decided.
+// SchemeDecisions are the decisions of a scheme's rules.
 type SchemeDecisions struct {
 	Slug, Name string
-	// Rules are in the order of their priority. Declared ones of one identity are one.
+	// Rules are in the order of their priority. Declared rules of one identity count as one.
 	Rules []RuleDecisions
 }
 
-// RuleDecisions are what one rule decided, over all that it counts for, since this server started or met it first.
+// RuleDecisions are the decisions of one rule, over all its subjects, since this server started or compiled it first.
 type RuleDecisions struct {
 	// Text is the rule's limit, as in `100/1min`.
 	Text, Mode string
 	Endpoints  []string
-	// Allowed counts the requests that matched and passed, Denied those that this rule refused.
+	// Allowed counts the requests that matched and passed, and Denied those that this rule refused.
 	Allowed, Denied uint64
 }
 
-// Decided returns what the schemes of a deployment decided here, in the order of their slugs.
+// Decided returns the decisions of a deployment's schemes on this server, ordered by slug.
 func (l *Limiter) Decided(s *snapshot.Snapshot, deployment string) []SchemeDecisions {
 	var all []SchemeDecisions
 	s.List(v1alpha1.KindRateLimitScheme, deployment, func(entry *snapshot.Entry) bool {

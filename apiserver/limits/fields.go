@@ -14,8 +14,8 @@ const (
 	FieldRetryAfter = "Retry-After"
 )
 
-// WriteFields writes what is left of each rule that matched, and when to try again, into a header. Nothing is written where no
-// rule matched.
+// WriteFields writes the remaining quota of each matching rule, and when to try again, into a header. It writes nothing
+// if no rule matched.
 func WriteFields(header http.Header, r *engine.Result) {
 	if len(r.Rules) == 0 {
 		return
@@ -31,7 +31,8 @@ func WriteFields(header http.Header, r *engine.Result) {
 	}
 }
 
-// AppendLimit appends the value of RateLimit: for each rule what remains, and the seconds until used quota comes back.
+// AppendLimit appends the value of RateLimit: the remaining requests of each rule, and the seconds until used quota is
+// returned.
 func AppendLimit(out []byte, r *engine.Result) []byte {
 	for i := range r.Rules {
 		state := &r.Rules[i]
@@ -54,7 +55,7 @@ func AppendPolicy(out []byte, r *engine.Result) []byte {
 	return out
 }
 
-// appendName writes a rule's text as a name that is its own: where two rules that matched read alike, the later has a number.
+// appendName appends a rule's text as a unique name: of two matching rules with equal texts, the later has a number.
 func appendName(out []byte, r *engine.Result, i int) []byte {
 	if i > 0 {
 		out = append(out, ", "...)
@@ -73,7 +74,7 @@ func appendName(out []byte, r *engine.Result, i int) []byte {
 	return append(out, '"')
 }
 
-// RetrySeconds is when to try again, in whole seconds, never early.
+// RetrySeconds returns when to try again, in whole seconds, never early.
 func RetrySeconds(r *engine.Result) int64 { return seconds(r.RetryAfter) }
 
 func seconds(microseconds int64) int64 { return (microseconds + 1e6 - 1) / 1e6 }

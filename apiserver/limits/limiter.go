@@ -21,28 +21,29 @@ import (
 type Limiter struct {
 	engine *engine.Engine
 	clock  func() engine.Instant
-	// shared counts with other replicas, nil where this is the only one.
+	// shared counts together with other replicas, nil for a single replica.
 	shared Shared
 	// current is the newest state of the configuration.
 	current func() *snapshot.Snapshot
 
 	mu sync.RWMutex
-	// schemes are the compiled ones, by the id of their resource: see retire.
-	schemes map[int64]*inForce
-	// compiled counts the schemes that were compiled.
+	// schemes are the compiled schemes by the id of their resource; see retire.
+	schemes map[int64]*active
+	// compiled counts the compiled schemes.
 	compiled int64
 }
 
-// inForce is a scheme's program and what it was compiled from.
-type inForce struct {
+// active is a compiled scheme with its source.
+type active struct {
 	scheme *engine.Scheme
 	// entry is the scheme's resource, nil after its deletion until the scheme is used again.
 	entry *snapshot.Entry
 	// deployment and slug are those of the resource.
 	deployment, slug string
-	// order is the scheme's place among all, by the time at which each was compiled first.
+	// order is the scheme's position by the time of its first compilation.
 	order int64
-	// Of a deleted scheme, until is when its counters are all over, in microseconds of the steady clock, and bytes what it takes.
+	// For a deleted scheme, until is when all its counters have expired, in microseconds of the steady clock, and bytes
+	// its memory.
 	deleted      bool
 	until, bytes int64
 }
@@ -53,15 +54,15 @@ type Shared interface {
 	Peek(r *engine.Request, out *engine.Result)
 }
 
-// New returns a Limiter that counts in an engine, and together with other replicas where shared is not nil. current is the newest
-// state of the configuration.
+// New returns a Limiter that counts in an engine and, if shared is not nil, together with other replicas. current
+// returns the newest state of the configuration.
 func New(counters *engine.Engine, clock func() engine.Instant, shared Shared, current func() *snapshot.Snapshot) *Limiter {
-	return &Limiter{engine: counters, clock: clock, shared: shared, current: current, schemes: map[int64]*inForce{}}
+	return &Limiter{engine: counters, clock: clock, shared: shared, current: current, schemes: map[int64]*active{}}
 }
 
-// Binding is what limits a credential: the schemes, and the subjects that count for it.
+// Binding is what limits a credential: the schemes and the counting subjects.
 type Binding struct {
-	// Scheme limits the credential, nil if nothing does. Of App the rules for the whole app hold beside it.
+	// Scheme limits the credential, nil for no limit. The rules of App for the whole app apply in addition.
 	Scheme, App *engine.Scheme
 	// Key and AppID are the subjects of per_key and per_app rules.
 	Key, AppID uint64
@@ -69,7 +70,7 @@ type Binding struct {
 	SchemeSlug, AppSlug, SchemeFrom string
 }
 
-// MissingError says that a scheme is referred to and not known here: it never means that nothing limits.
+// MissingError means that a referenced scheme is not known on this server. It never means that there is no limit.
 type MissingError struct{ Scheme string }
 
 // Error implements error.
@@ -77,8 +78,8 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("the rate-limit scheme %q is not known yet", e.Scheme)
 }
 
-// Bind returns what limits a principal: the scheme of its key, else that of the key's app, else the deployment's default; beside a
-// key's own scheme the app's rules for the whole app hold. The error is a MissingError.
+// Bind returns the binding of a principal: the scheme of its key, else that of the key's app, else the deployment's
+// default. In addition to a key's own scheme, the app's rules for the whole app apply. The error is a MissingError.
 func (l *Limiter) Bind(s *snapshot.Snapshot, p *credential.Principal) (b Binding, err error) {
 	var own, app *snapshot.Entry
 	switch {
@@ -118,7 +119,8 @@ func (l *Limiter) Bind(s *snapshot.Snapshot, p *credential.Principal) (b Binding
 	return b, nil
 }
 
-// subjectOf is the counting subject of a token: its subject's digest. The highest bit keeps it apart from keys' ids.
+// subjectOf returns the counting subject of a token: the digest of its subject. The highest bit separates it from key
+// ids.
 func subjectOf(subject string) uint64 {
 	sum := sha256.Sum256([]byte(subject))
 	return binary.BigEndian.Uint64(sum[:8]) | 1<<63
@@ -166,7 +168,7 @@ func (l *Limiter) scheme(s *snapshot.Snapshot, entry *snapshot.Entry) *engine.Sc
 		order = known.order
 	}
 	l.compiled++
-	l.schemes[entry.ID] = &inForce{scheme: compiled, entry: entry, deployment: entry.Deployment, slug: entry.Key, order: order}
+	l.schemes[entry.ID] = &active{scheme: compiled, entry: entry, deployment: entry.Deployment, slug: entry.Key, order: order}
 	l.retire()
 	return compiled
 }
@@ -178,7 +180,7 @@ func (l *Limiter) Decide(ctx context.Context, b *Binding, method, path string, a
 		l.shared.Decide(ctx, &request, out)
 		return
 	}
-	request := b.request(method, path, address) // one of its own, which stays on the stack
+	request := b.request(method, path, address) // a separate value, which stays on the stack
 	l.engine.Decide(l.clock(), &request, out)
 }
 

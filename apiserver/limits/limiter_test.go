@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// feed is a store at one position, with the deployment ns/acme and one scheme of the slug free.
+// feed is a store at one position, with the deployment ns/acme and one scheme with the slug free.
 type feed struct {
 	documents []store.Document
 	position  store.Position
@@ -34,7 +34,7 @@ func (f feed) Changes(_ context.Context, after store.Position) ([]store.Change, 
 
 func (f feed) Signals(context.Context) <-chan struct{} { return nil }
 
-// state is the configuration at a revision, in which the scheme free is a resource of a name and an id with a limit.
+// state is the configuration at a revision, in which the scheme free is a resource with a name, an id and a limit.
 func state(t *testing.T, revision int64, name string, id, limit int64) *snapshot.Snapshot {
 	t.Helper()
 	return stateOf(t, revision, declared{name: name, slug: "free", id: id, rules: []scheme.Rule{{Unit: "hour", Duration: 1, MaxRequests: limit}}})
@@ -47,7 +47,7 @@ type declared struct {
 	rules      []scheme.Rule
 }
 
-// stateOf is the configuration at a revision with schemes, the first of which is the deployment's default.
+// stateOf returns the configuration at a revision with schemes, the first of which is the deployment's default.
 func stateOf(t *testing.T, revision int64, schemes ...declared) *snapshot.Snapshot {
 	t.Helper()
 	doc := func(kind, name, key string, id int64, content any) store.Document {
@@ -88,7 +88,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// limit is that of the scheme which binds a principal of the deployment, as a request sees it that began under s.
+// limit returns the limit of the scheme that binds a principal of the deployment, for a request that began under s.
 func (w *world) limit(s *snapshot.Snapshot) int64 {
 	w.t.Helper()
 	entry, found := s.Deployment("ns/acme")
@@ -102,8 +102,8 @@ func (w *world) limit(s *snapshot.Snapshot) int64 {
 	return b.Scheme.Rules()[0].Limit
 }
 
-// TestNewestConfigurationBinds: a request that began under an older state puts no older rules in force, and a restored store, whose
-// revisions begin anew, is no older state.
+// A request that began under an older state does not activate older rules, and a restored store, whose revisions start
+// again, is no older state.
 func TestNewestConfigurationBinds(t *testing.T) {
 	w := newWorld(t)
 	before, after, restored := state(t, 10, "free", 4, 5), state(t, 11, "free", 4, 6), state(t, 3, "free", 4, 7)
@@ -118,8 +118,8 @@ func TestNewestConfigurationBinds(t *testing.T) {
 	}
 }
 
-// TestMetricsOfASlugThatMoved: a scheme that was deleted and declared again by another resource is one series, not two alike, which
-// would be none at all.
+// A scheme that was deleted and declared again by another resource is one metric series. Two equal series would prevent
+// all collection.
 func TestMetricsOfASlugThatMoved(t *testing.T) {
 	w := newWorld(t)
 	registry := prometheus.NewRegistry()
@@ -143,8 +143,8 @@ func TestMetricsOfASlugThatMoved(t *testing.T) {
 	}
 }
 
-// TestBindingsFollowTheConfiguration: a key is bound once a state of the configuration, and anew where the state, or the scheme in its
-// own row, is another.
+// A key is bound once per state of the configuration, and again after a change of the state or of the scheme in its
+// row.
 func TestBindingsFollowTheConfiguration(t *testing.T) {
 	w := newWorld(t)
 	bindings := NewBindings(w.Limiter)

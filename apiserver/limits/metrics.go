@@ -25,7 +25,8 @@ var (
 		"Decisions over a client address that shared one counter with others for want of memory.", nil, nil)
 )
 
-// Exhausted returns how many counters gave way, and how many decisions shared a counter, because a deployment was at its share of the memory.
+// Exhausted returns how many counters were evicted and how many decisions shared a counter, because a deployment used
+// up its share of the memory.
 func (l *Limiter) Exhausted() uint64 {
 	stats := l.engine.Stats()
 	return stats.Evicted + stats.Shared
@@ -49,14 +50,14 @@ func (l *Limiter) Collect(to chan<- prometheus.Metric) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.retire()
-	declared := make([]*inForce, 0, len(l.schemes))
+	declared := make([]*active, 0, len(l.schemes))
 	for _, known := range l.schemes {
 		if !known.deleted {
 			declared = append(declared, known)
 		}
 	}
 	to <- prometheus.MustNewConstMetric(deletedHeld, prometheus.GaugeValue, float64(len(l.schemes)-len(declared)))
-	slices.SortFunc(declared, func(a, b *inForce) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(declared, func(a, b *active) int { return cmp.Compare(a.order, b.order) })
 	rules, omitted, now := map[string]int{}, 0, l.current()
 	for _, known := range declared {
 		if entry, found := now.BySlug(v1alpha1.KindRateLimitScheme, known.deployment, known.slug); !found || uint64(entry.ID) != known.scheme.ID {
@@ -77,10 +78,10 @@ func (l *Limiter) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(unreported, prometheus.GaugeValue, float64(omitted))
 }
 
-// rulesReported bounds the rules of a deployment that have series of their own: those of the schemes that were used first.
+// rulesReported bounds the rules of a deployment with their own series: those of the schemes that were used first.
 const rulesReported = 256
 
-// totals adds up what the rules of each text allowed and denied.
+// totals adds up the allowed and denied requests of the rules, by text.
 func totals(s *engine.Scheme) map[string][2]float64 {
 	all := map[string][2]float64{}
 	rules := s.Rules()

@@ -7,12 +7,12 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// deletedBytes bounds the memory of deleted schemes whose counters still count something.
+// deletedBytes bounds the memory of deleted schemes with unexpired counters.
 const deletedBytes = 8 << 20
 
-// retire drops the schemes that are no longer declared, once their longest window is over: until then a scheme that is declared
-// again continues with its counters. Beyond deletedBytes the deployment with the most bytes loses its oldest ones first. The
-// caller holds the lock.
+// retire drops the schemes that are no longer declared, once their longest window is over: until then a scheme that is
+// declared again continues with its counters. Beyond deletedBytes the deployment with the most bytes loses its oldest
+// ones first. The caller holds the lock.
 func (l *Limiter) retire() {
 	now, current := l.clock(), l.current()
 	var deleted []int64

@@ -21,7 +21,7 @@ func retiring(t *testing.T) (*world, *engine.Instant) {
 	return w, now
 }
 
-// TestADeletedSchemeIsDroppedWhenItsLongestWindowIsOver: until then it continues with its counters where it is declared again.
+// Until then, a scheme that is declared again continues with its counters.
 func TestADeletedSchemeIsDroppedWhenItsLongestWindowIsOver(t *testing.T) {
 	t.Parallel()
 	w, now := retiring(t)
@@ -55,7 +55,7 @@ func TestADeletedSchemeIsDroppedWhenItsLongestWindowIsOver(t *testing.T) {
 	}
 }
 
-// TestDeletedSchemesAreBoundedInBytes: schemes that are declared, used and deleted one after another take no more than their part.
+// Schemes that are declared, used and deleted one after another stay within their bound of memory.
 func TestDeletedSchemesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	w, _ := retiring(t)
@@ -87,7 +87,7 @@ func TestDeletedSchemesAreBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestSeriesOfADeploymentAreBounded: the schemes that were used first keep their series, and the others are counted.
+// The schemes that were used first keep their series; the others are counted.
 func TestSeriesOfADeploymentAreBounded(t *testing.T) {
 	t.Parallel()
 	w, _ := retiring(t)

@@ -326,7 +326,7 @@ type AIAgent struct {
 	// Model The language model.
 	Model string `json:"model"`
 
-	// SystemPrompt What the model is told first.
+	// SystemPrompt The system prompt of the model.
 	SystemPrompt string `json:"system_prompt"`
 
 	// Temperature How freely it answers; left out if not said.
@@ -1007,7 +1007,7 @@ type ErrorItem struct {
 	// Manager The field manager that owns the field.
 	Manager *string `json:"manager,omitempty"`
 
-	// Message What is wrong and how to fix it.
+	// Message The fault and how to fix it.
 	Message string `json:"message"`
 
 	// ResourcePath The field on the resource, such as spec.displayName.
@@ -1035,7 +1035,7 @@ type Import struct {
 // ImportLines JSON Lines in UTF-8.
 type ImportLines = string
 
-// ImportRejection What is wrong with a line.
+// ImportRejection A fault of a line.
 type ImportRejection struct {
 	// Line Which line of the batch, from 1.
 	Line int64 `json:"line"`
@@ -1043,7 +1043,7 @@ type ImportRejection struct {
 	// Field A JSON pointer into the line, null: the line as a whole.
 	Field *string `json:"field"`
 
-	// Message What is wrong and how to mend it.
+	// Message The fault and how to fix it.
 	Message string `json:"message"`
 }
 
@@ -1208,7 +1208,7 @@ type OAuthClient struct {
 	// UserinfoSignedResponseAlg What signs the answers of userinfo, null: they are JSON.
 	UserinfoSignedResponseAlg *string `json:"userinfo_signed_response_alg"`
 
-	// BackchannelLogoutUri What is told when a session ends, null: nothing.
+	// BackchannelLogoutUri The address that is notified when a session ends, null for none.
 	BackchannelLogoutUri *string `json:"backchannel_logout_uri"`
 
 	// IsActive Whether it is in use.
@@ -1238,7 +1238,7 @@ type OAuthClientSource string
 
 // OAuthClientCreate The client to create.
 type OAuthClientCreate struct {
-	// BackchannelLogoutUri What is told when a session ends, https.
+	// BackchannelLogoutUri The https address that is notified when a session ends.
 	BackchannelLogoutUri nullable.Nullable[string] `json:"backchannel_logout_uri,omitempty"`
 
 	// ClientAuthMethod none, client_secret_basic, client_secret_post or private_key_jwt. Absent at creation: client_secret_basic.
@@ -1310,7 +1310,7 @@ type OAuthClientSecret struct {
 
 // OAuthClientUpdate What to change.
 type OAuthClientUpdate struct {
-	// BackchannelLogoutUri What is told when a session ends, https.
+	// BackchannelLogoutUri The https address that is notified when a session ends.
 	BackchannelLogoutUri nullable.Nullable[string] `json:"backchannel_logout_uri,omitempty"`
 
 	// ClientAuthMethod none, client_secret_basic, client_secret_post or private_key_jwt. Absent at creation: client_secret_basic.
@@ -1517,7 +1517,7 @@ type OrganizationCreate struct {
 	// Name Its name, on one line.
 	Name string `json:"name"`
 
-	// OwnerId Id of the user who owns it; absent, nobody does.
+	// OwnerId Id of the user who owns it; absent for no owner.
 	OwnerId *string `json:"owner_id,omitempty"`
 }
 
@@ -2851,7 +2851,7 @@ func (c *Client) UpdateRateLimitScheme(ctx context.Context, slug string, body Ra
 // ListAudit asks GET /audit: list audit records.
 //
 // What changed and who changed it: people's accounts, organizations, keys, and configuration over HTTP. Filters compare
-// whole values. Records are kept for 400 days, or as long as the server was told. A filter that fits few of many records looks through all of its period: where that takes
+// whole values. Records are kept for 400 days, or for the retention of the server. A filter that fits few of many records looks through all of its period: where that takes
 // longer than 10 seconds the answer is 503, and a shorter period helps.
 func (c *Client) ListAudit(ctx context.Context, params ListAuditParams) (*AuditList, error) {
 	call := transport.Call{
@@ -2922,7 +2922,7 @@ func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 //
 // Each line has `type`, `external_id` and the members of its type; `?` is optional, and null is as good as absent. References are external ids of
 // lines before it, or of earlier imports. `user`, `email`, `phone` and `signin` need `users:write`; `organization`, `workspace` and `membership`
-// `organizations:write`; `api_key` `api_keys:write`: a batch with a line of another type is 403, whole. Nobody is sent anything.
+// `organizations:write`; `api_key` `api_keys:write`: a batch with a line of another type is 403, whole. No messages are sent.
 //
 //   - `user`: first_name?, last_name?, password_hash?, disabled?, created_at?
 //   - `email`: user, email, verified_at?, primary?
@@ -2995,8 +2995,8 @@ func (c *Client) ListOAuthClients(ctx context.Context, oauthAppSlug string, para
 
 // CreateOAuthClient asks POST /oauth/apps/{oauth_app_slug}/clients: create a client.
 //
-// Makes a client that you vouch for: people are not told that it is unverified, it may have client_credentials, and it is kept though nobody uses it. What
-// it says is judged as what a client says that registers itself. It may ask for all of the app's resources and all scopes that are not archived. The
+// Creates a trusted client: users do not see it as unverified, it may have client_credentials, and it is kept while unused. Its
+// metadata are validated like those of a client that registers itself. It may ask for all of the app's resources and all scopes that are not archived. The
 // answer is the only place where its secret is seen.
 func (c *Client) CreateOAuthClient(ctx context.Context, oauthAppSlug string, body OAuthClientCreate) (*OAuthClient, error) {
 	call := transport.Call{
@@ -3138,7 +3138,7 @@ func (c *Client) UpdateOAuthScope(ctx context.Context, oauthAppSlug string, scop
 
 // ArchiveOAuthScope asks POST /oauth/apps/{oauth_app_slug}/scopes/{scope}/archive: archive a scope.
 //
-// Nobody grants an archived scope any more. It leaves what tokens stand for at once, and what was granted at the next refresh, for good. Again: 200, and
+// An archived scope can no longer be granted. It leaves what tokens stand for at once, and what was granted at the next refresh, for good. Again: 200, and
 // nothing changes. It answers with the whole app.
 func (c *Client) ArchiveOAuthScope(ctx context.Context, oauthAppSlug string, scope string) (*OAuthApp, error) {
 	call := transport.Call{
@@ -3260,7 +3260,7 @@ func (c *Client) RemoveOrganizationMember(ctx context.Context, organizationId st
 // ListResources asks GET /resources: list resources.
 //
 // The custom resources that are in force for the deployment, kind by kind, each kind's newest first. Conditions are read from the
-// Kubernetes API as they are now. Where that is not possible they are null and `note` says why; what is in force is told all the same.
+// Kubernetes API as they are now. Where that is not possible they are null and `note` says why; the rules in effect are returned anyway.
 // A resource that was never accepted is not in force and not listed: `kubectl get` shows it.
 func (c *Client) ListResources(ctx context.Context, params ListResourcesParams) (*ResourceList, error) {
 	call := transport.Call{
@@ -3349,7 +3349,7 @@ func (c *Client) ListUsers(ctx context.Context, params ListUsersParams) (*UserLi
 
 // CreateUser asks POST /users: create a user.
 //
-// The email counts as proven, and the account as a sign-up of method `import`; nothing is sent. A password is judged
+// The email counts as proven, and the account as a sign-up of method `import`; nothing is sent. A password is validated
 // as at sign-up. An email in use is 409.
 func (c *Client) CreateUser(ctx context.Context, body UserCreate) (*User, error) {
 	call := transport.Call{

@@ -159,7 +159,7 @@ type AuthzDecision struct {
 		// OrganizationId Where.
 		OrganizationId *string `json:"organization_id,omitempty"`
 
-		// OwnerUserId Whom the key or the session acts for.
+		// OwnerUserId The user that the key or the session acts for.
 		OwnerUserId *string `json:"owner_user_id,omitempty"`
 
 		// WorkspaceId Where.
@@ -180,7 +180,7 @@ type AuthzDecision struct {
 		// Limit The rule's max_requests.
 		Limit int `json:"limit"`
 
-		// Remaining What is left.
+		// Remaining The remaining requests.
 		Remaining int `json:"remaining"`
 
 		// Rule `<max>/<window>`.
@@ -240,7 +240,7 @@ type AuthzExplanation struct {
 		// Mode Whose requests it counts together.
 		Mode string `json:"mode"`
 
-		// Remaining What is left.
+		// Remaining The remaining requests.
 		Remaining int `json:"remaining"`
 
 		// ReturnsAt When used quota comes back next; null, none is used.
@@ -338,8 +338,8 @@ func (c *Client) CheckAuthz(ctx context.Context, params CheckAuthzParams, body A
 // ExplainAuthz asks GET /v1/authz/explain: explain what limits a key.
 //
 // How a request of a key would be decided now: which scheme, which rules match, what is left of each and when it returns. Nothing
-// is consumed. The credential is one of the management API with the permission `decisions:read`. Fails with 403, 404 for a key of
-// nobody's or of another deployment, 503.
+// is consumed. The credential is one of the management API with the permission `decisions:read`. Fails with 403, 404 for a key that is
+// unknown or of another deployment, 503.
 func (c *Client) ExplainAuthz(ctx context.Context, params ExplainAuthzParams) (*AuthzExplanation, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/v1/authz/explain",

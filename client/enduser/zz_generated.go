@@ -1112,13 +1112,13 @@ type Authorization struct {
 	// Step What comes next.
 	Step AuthorizationStep `json:"step"`
 
-	// Client Who asks.
+	// Client The client.
 	Client AuthorizingClient `json:"client"`
 
 	// RedirectHost Where the answer goes: a host, or the scheme of an app.
 	RedirectHost string `json:"redirect_host"`
 
-	// Scopes What is asked for.
+	// Scopes The requested scopes.
 	Scopes []AskedScope `json:"scopes"`
 
 	// Places Where it can be granted; empty where it is held in no organization.
@@ -1127,7 +1127,7 @@ type Authorization struct {
 	// Place Which of the places was chosen before, or is active; null for none.
 	Place *int `json:"place"`
 
-	// UserId Who is asked: whom the page shows, and sends with the decision; null for nobody.
+	// UserId The user that decides. The page shows it and sends it with the decision; null if none is signed in.
 	UserId *string `json:"user_id"`
 
 	// OneAccount Whether the client asks for one account alone: no other one can answer.
@@ -1184,7 +1184,7 @@ type AuthorizationDecision struct {
 	// WorkspaceId Where in it.
 	WorkspaceId *string `json:"workspace_id,omitempty"`
 
-	// UserId Whom the page showed. Where another account decides by now: 409, and nothing is decided.
+	// UserId The user that the page showed. If another account is active now: 409, and nothing is decided.
 	UserId *string `json:"user_id,omitempty"`
 }
 
@@ -1320,7 +1320,7 @@ type ConfigOrganizations struct {
 	RequiredForSignup bool `json:"required_for_signup"`
 }
 
-// ConfigPages Pages, and how they look. What is not declared is empty.
+// ConfigPages The settings of the pages. Undeclared settings are empty.
 type ConfigPages struct {
 	// Enabled Whether they are served on this host.
 	Enabled bool `json:"enabled"`
@@ -1547,7 +1547,7 @@ type FailureEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors What is wrong, at least one.
+	// Errors The faults, at least one.
 	Errors []EndUserFault `json:"errors"`
 }
 
@@ -1584,7 +1584,7 @@ type InvitationAccept struct {
 	Token string `json:"token"`
 }
 
-// InvitationCreate Whom to invite.
+// InvitationCreate The email to invite.
 type InvitationCreate struct {
 	// Email The address.
 	Email string `json:"email"`
@@ -1622,7 +1622,7 @@ type InvitationLookup struct {
 	// Inviter Who invites.
 	Inviter Inviter `json:"inviter"`
 
-	// Email Whom it invites.
+	// Email The invited email.
 	Email string `json:"email"`
 
 	// ExpiresAt When it ends.
@@ -1785,7 +1785,7 @@ type MemberRolesEnvelope struct {
 // MemberRolesEnvelopeMessage Empty.
 type MemberRolesEnvelopeMessage string
 
-// OauthGrant What somebody granted an app.
+// OauthGrant A grant of a user to an app.
 type OauthGrant struct {
 	// Id Its id.
 	Id string `json:"id"`
@@ -1865,7 +1865,7 @@ type OpenInvitation struct {
 	// OrganizationId Id of the organization.
 	OrganizationId string `json:"organization_id"`
 
-	// Email Whom it invites.
+	// Email The invited email.
 	Email string `json:"email"`
 
 	// RoleId Id of the role it brings, or null.
@@ -1929,7 +1929,7 @@ type OrganizationEnvelope struct {
 // OrganizationEnvelopeMessage Empty.
 type OrganizationEnvelopeMessage string
 
-// OrganizationMember Somebody in an organization.
+// OrganizationMember A member of an organization.
 type OrganizationMember struct {
 	// Id The id of the membership.
 	Id string `json:"id"`
@@ -1968,7 +1968,7 @@ type OrganizationMemberEnvelope struct {
 // OrganizationMemberEnvelopeMessage Empty.
 type OrganizationMemberEnvelopeMessage string
 
-// OrganizationMemberPatch What to change; what is absent stays.
+// OrganizationMemberPatch Changes; absent members do not change.
 type OrganizationMemberPatch struct {
 	// Owner Whether they own the organization.
 	Owner *bool `json:"owner,omitempty"`
@@ -2055,7 +2055,7 @@ type OrganizationMembershipsEnvelope struct {
 // OrganizationMembershipsEnvelopeMessage Empty.
 type OrganizationMembershipsEnvelopeMessage string
 
-// OrganizationPatch What to change; what is absent stays.
+// OrganizationPatch Changes; absent members do not change.
 type OrganizationPatch struct {
 	// Description What it is for.
 	Description *string `json:"description,omitempty"`
@@ -2067,7 +2067,7 @@ type OrganizationPatch struct {
 	Name *string `json:"name,omitempty"`
 }
 
-// OwnAccount The account of who asks.
+// OwnAccount The account of the signed-in user.
 type OwnAccount struct {
 	// Id Its id.
 	Id string `json:"id"`
@@ -2112,7 +2112,7 @@ type OwnAccountEnvelope struct {
 // OwnAccountEnvelopeMessage Empty.
 type OwnAccountEnvelopeMessage string
 
-// OwnAccountPatch Names; what is absent stays.
+// OwnAccountPatch Names; absent members do not change.
 type OwnAccountPatch struct {
 	// FirstName The first name.
 	FirstName *string `json:"first_name,omitempty"`
@@ -2654,7 +2654,7 @@ type SignInAttempt struct {
 	// Method How it is proven.
 	Method string `json:"method"`
 
-	// CurrentStep What is to be done next.
+	// CurrentStep The next step.
 	CurrentStep string `json:"current_step"`
 
 	// Completed Whether it is over.
@@ -2709,7 +2709,7 @@ type SignInsRevokedEnvelope struct {
 // SignInsRevokedEnvelopeMessage Empty.
 type SignInsRevokedEnvelopeMessage string
 
-// SignOut Whom to sign out.
+// SignOut The account to sign out.
 type SignOut struct {
 	// SigninId Id of a sign-in of the session; absent, all.
 	SigninId *string `json:"signin_id,omitempty"`
@@ -2744,7 +2744,7 @@ type SignUpAttempt struct {
 	// Email The address to prove.
 	Email string `json:"email"`
 
-	// CurrentStep What is to be done next.
+	// CurrentStep The next step.
 	CurrentStep string `json:"current_step"`
 
 	// CreatedAt When it began.
@@ -2832,7 +2832,7 @@ type WorkspaceEnvelope struct {
 // WorkspaceEnvelopeMessage Empty.
 type WorkspaceEnvelopeMessage string
 
-// WorkspaceMember Somebody in a workspace.
+// WorkspaceMember A member of a workspace.
 type WorkspaceMember struct {
 	// Id The id of the membership.
 	Id string `json:"id"`
@@ -2850,7 +2850,7 @@ type WorkspaceMember struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// WorkspaceMemberCreate Whom to add.
+// WorkspaceMemberCreate The user to add.
 type WorkspaceMemberCreate struct {
 	// RoleId Id of a role of level Workspace.
 	RoleId *string `json:"role_id,omitempty"`
@@ -3179,7 +3179,7 @@ func (c *Client) AttemptVerification(ctx context.Context, body AttemptCode) (*Se
 	return &answer, nil
 }
 
-// GetConfig asks GET /auth/config: tell how the deployment has people sign in.
+// GetConfig asks GET /auth/config: get the sign-in methods of the deployment.
 //
 // What a page needs to know before anybody is signed in: the ways in, what else there is, and how pages look.
 func (c *Client) GetConfig(ctx context.Context) (*AuthConfigEnvelope, error) {
@@ -3227,7 +3227,7 @@ func (c *Client) PrepareVerification(ctx context.Context, body AttemptChoice) (*
 
 // ResetPassword asks POST /auth/reset-password: choose a new password.
 //
-// Of an attempt whose code was right. It signs nobody in; the account's other sessions end, unless sign_out_others is
+// Of an attempt whose code was right. It does not sign in; the account's other sessions end, unless sign_out_others is
 // false, and with them its API keys and what apps were granted for offline use since the last proof, unless
 // revoke_access is false. Fails with 400 INVALID_ATTEMPT, WEAK_PASSWORD (the attempt stays); 403 USER_DISABLED.
 func (c *Client) ResetPassword(ctx context.Context, body ResetPassword) (*SessionSnapshotEnvelope, error) {
@@ -3261,7 +3261,7 @@ func (c *Client) SignIn(ctx context.Context, body SignIn) (*SessionSnapshotEnvel
 // SignUp asks POST /auth/signup: begin a sign-up.
 //
 // Sends a code to the address; the account exists once the code came back. An address that is taken already is
-// answered alike, and its owner told by mail. Fails with 400 WEAK_PASSWORD, ORGANIZATION_REQUIRED, ORGANIZATION_LIMIT_REACHED,
+// answered alike, and its owner is notified by mail. Fails with 400 WEAK_PASSWORD, ORGANIZATION_REQUIRED, ORGANIZATION_LIMIT_REACHED,
 // INVALID_INVITATION; 403 EMAIL_DISABLED, ORGANIZATIONS_DISABLED; 429 RATE_LIMITED.
 func (c *Client) SignUp(ctx context.Context, body SignUp) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
@@ -3291,7 +3291,7 @@ func (c *Client) GetMe(ctx context.Context) (*OwnAccountEnvelope, error) {
 
 // RenameMe asks PATCH /me: change the names of the signed-in user.
 //
-// What is absent stays.
+// Absent members do not change.
 func (c *Client) RenameMe(ctx context.Context, body OwnAccountPatch) (*OwnAccountEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/me",
@@ -3350,7 +3350,7 @@ func (c *Client) ListApiKeys(ctx context.Context) (*OwnApiKeysEnvelope, error) {
 
 // AddApiKey asks POST /me/api-keys: make an API key.
 //
-// The answer is the only place where the key itself is seen. The user is told by mail. Fails with 400 INVALID_APP,
+// The answer is the only place where the key itself is seen. The user is notified by mail. Fails with 400 INVALID_APP,
 // API_KEY_LIMIT_REACHED; 403 REAUTHENTICATION_REQUIRED; 429 RATE_LIMITED after 100 a day.
 func (c *Client) AddApiKey(ctx context.Context, body OwnApiKeyCreate) (*OwnApiKeyWithSecretEnvelope, error) {
 	call := transport.Call{
@@ -3426,7 +3426,7 @@ func (c *Client) RemoveEmailAddress(ctx context.Context, id string) (*EmailAddre
 
 // VerifyEmailAddress asks POST /me/email-addresses/{id}/attempt-verification: verify an email address by the code that was sent to it.
 //
-// Fails with 400 INVALID_CODE, EXPIRED_CODE, ALREADY_VERIFIED, EMAIL_EXISTS (another's, told after the right code only);
+// Fails with 400 INVALID_CODE, EXPIRED_CODE, ALREADY_VERIFIED, EMAIL_EXISTS (another's, shown only after the right code);
 // 404 EMAIL_NOT_FOUND; 429 TOO_MANY_ATTEMPTS.
 func (c *Client) VerifyEmailAddress(ctx context.Context, id string, body Code) (*EmailVerifiedEnvelope, error) {
 	call := transport.Call{
@@ -3766,7 +3766,7 @@ func (c *Client) LookUpInvitation(ctx context.Context, body InvitationAccept) (*
 
 // DeleteOrganization asks DELETE /organizations/{id}: delete an organization.
 //
-// With its workspaces; members are told by mail. Owners only. Fails with 400 INVALID_CONFIRMATION; 403
+// With its workspaces; members are notified by mail. Owners only. Fails with 400 INVALID_CONFIRMATION; 403
 // PERMISSION_DENIED, REAUTHENTICATION_REQUIRED; 404 ORGANIZATION_NOT_FOUND.
 func (c *Client) DeleteOrganization(ctx context.Context, id string, body OrganizationDeletion) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
@@ -3783,7 +3783,7 @@ func (c *Client) DeleteOrganization(ctx context.Context, id string, body Organiz
 
 // ChangeOrganization asks PATCH /organizations/{id}: change an organization.
 //
-// What is absent stays, and so does the slug. Fails with 403 PERMISSION_DENIED (organization:manage); 404
+// Absent members and the slug do not change. Fails with 403 PERMISSION_DENIED (organization:manage); 404
 // ORGANIZATION_NOT_FOUND.
 func (c *Client) ChangeOrganization(ctx context.Context, id string, body OrganizationPatch) (*OrganizationEnvelope, error) {
 	call := transport.Call{
@@ -3814,7 +3814,7 @@ func (c *Client) ListInvitations(ctx context.Context, id string) (*InvitationsEn
 	return &answer, nil
 }
 
-// Invite asks POST /organizations/{id}/invitations: invite somebody into an organization.
+// Invite asks POST /organizations/{id}/invitations: invite a user into an organization.
 //
 // The token is in the mail alone. Fails with 403 NOT_MEMBER, PERMISSION_DENIED, ORGANIZATIONS_DISABLED,
 // EMAIL_DISABLED; 429 RATE_LIMITED: five a day go to one email, and a hundred from one inviter.
@@ -3847,7 +3847,7 @@ func (c *Client) RevokeInvitation(ctx context.Context, id string, invitationId s
 	return &answer, nil
 }
 
-// ResendInvitation asks POST /organizations/{id}/invitations/{invitation_id}/resend: invite somebody once more.
+// ResendInvitation asks POST /organizations/{id}/invitations/{invitation_id}/resend: resend an invitation.
 //
 // A new invitation takes the place of the open one, and counts like any. Fails with 403 PERMISSION_DENIED,
 // EMAIL_DISABLED; 404 INVITATION_NOT_FOUND; 429 RATE_LIMITED.
@@ -3882,7 +3882,7 @@ func (c *Client) ListMembers(ctx context.Context, id string, params EndUserListM
 
 // RemoveMember asks DELETE /organizations/{id}/members/{membership_id}: remove a member.
 //
-// The member is told by mail. Fails with 400 OWNER_REMOVAL (the last owner); 403 PERMISSION_DENIED
+// The member is notified by mail. Fails with 400 OWNER_REMOVAL (the last owner); 403 PERMISSION_DENIED
 // (organization:manage), REAUTHENTICATION_REQUIRED (an owner's membership); 404 ORGANIZATION_NOT_FOUND,
 // MEMBERSHIP_NOT_FOUND.
 func (c *Client) RemoveMember(ctx context.Context, id string, membershipId string) (*OrganizationMemberEnvelope, error) {
@@ -3899,8 +3899,8 @@ func (c *Client) RemoveMember(ctx context.Context, id string, membershipId strin
 
 // ChangeMember asks PATCH /organizations/{id}/members/{membership_id}: change a member.
 //
-// The role, given and taken by who has all its permissions; ownership, by owners, who need a fresh proof and are told by
-// mail, as the member is. Fails with 400 VALIDATION_ERROR, OWNER_REMOVAL (the last owner), INVALID_ROLE; 403
+// A role change needs all permissions of both roles. Owners change ownership after a recent authentication; they and the
+// member are notified by mail. Fails with 400 VALIDATION_ERROR, OWNER_REMOVAL (the last owner), INVALID_ROLE; 403
 // PERMISSION_DENIED (organization:manage), REAUTHENTICATION_REQUIRED (ownership); 404 ORGANIZATION_NOT_FOUND,
 // MEMBERSHIP_NOT_FOUND.
 func (c *Client) ChangeMember(ctx context.Context, id string, membershipId string, body OrganizationMemberPatch) (*OrganizationMemberEnvelope, error) {
@@ -3947,9 +3947,9 @@ func (c *Client) ListWorkspaces(ctx context.Context, id string) (*WorkspacesEnve
 	return &answer, nil
 }
 
-// GetSession asks GET /session: tell who is signed in, and where.
+// GetSession asks GET /session: get the signed-in user, organization and workspace.
 //
-// Members are null where nobody is signed in, or in no organization or workspace.
+// Members are null if no user is signed in, or no organization or workspace is active.
 func (c *Client) GetSession(ctx context.Context) (*ActiveSessionEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/session",
@@ -4030,7 +4030,7 @@ func (c *Client) MeetDevice(ctx context.Context, body UserCode) (*AuthorizationH
 	return &answer, nil
 }
 
-// Reauthenticate asks POST /session/reauthenticate: prove once more who is signed in.
+// Reauthenticate asks POST /session/reauthenticate: authenticate the signed-in user again.
 //
 // By password at once; by email_otp a code is sent to the primary address, and POST /auth/attempt-verification takes it.
 // It is no sign-in; the cookie is new. Fails with 401 INVALID_CREDENTIALS; 403 EMAIL_DISABLED; 429 RATE_LIMITED.
@@ -4172,7 +4172,7 @@ func (c *Client) ListWorkspaceMembers(ctx context.Context, id string, params End
 
 // AddWorkspaceMember asks POST /workspaces/{id}/members: add a member to a workspace.
 //
-// Somebody who is in the organization. Fails with 400 ALREADY_MEMBER, INVALID_ROLE; 403 PERMISSION_DENIED
+// The user must be in the organization. Fails with 400 ALREADY_MEMBER, INVALID_ROLE; 403 PERMISSION_DENIED
 // (workspace:manage); 404 WORKSPACE_NOT_FOUND.
 func (c *Client) AddWorkspaceMember(ctx context.Context, id string, body WorkspaceMemberCreate) (*WorkspaceMemberEnvelope, error) {
 	call := transport.Call{

@@ -139,7 +139,8 @@ func TestInvitationsOfDeletedOrganizationsCount(t *testing.T) {
 	})
 }
 
-// A code to an address that another account has counts as that of an unknown client, also if the user added the address.
+// A code to an address that another account has counts as that of an unknown client, also if the user added the
+// address.
 func TestCodesToAddressesOfOtherUsersCountAsUnknownClients(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("victim@example.com")

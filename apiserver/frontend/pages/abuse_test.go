@@ -11,14 +11,14 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// phones counts the numbers that somebody has.
+// phones counts the numbers of a user.
 func (b *browser) phones() int {
 	b.w.T.Helper()
 	b.open("/account/phones")
 	return strings.Count(b.page.text(), "Not verified")
 }
 
-func TestAFormFromElsewhereDoesNothing(t *testing.T) {
+func TestForeignFormIsRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -58,7 +58,7 @@ func TestAFormFromElsewhereDoesNothing(t *testing.T) {
 			t.Errorf("%s: what was typed is gone", name)
 		}
 	}
-	// A token of another browser, whoever is signed in there, is no better.
+	// A token of another browser is refused, for any account.
 	other := w.browser()
 	other.open("/sign-in")
 	other.signIn("ada@example.com")
@@ -69,7 +69,7 @@ func TestAFormFromElsewhereDoesNothing(t *testing.T) {
 	if n := b.phones(); n != 0 {
 		t.Fatalf("%d numbers were added", n)
 	}
-	// What is shown again can be sent again.
+	// A form that is shown again can be sent again.
 	b.send(http.MethodPost, to, theirs.Encode())
 	b.submit("add")
 	if n := b.phones(); n != 1 {
@@ -77,7 +77,7 @@ func TestAFormFromElsewhereDoesNothing(t *testing.T) {
 	}
 }
 
-func TestOneGoesOnToNobodyElse(t *testing.T) {
+func TestContinueOnlyLeadsToOwnPages(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -215,7 +215,8 @@ func (b *browser) forms() (actions []string) {
 	return actions
 }
 
-// sendWhatever sends each form of the page anything, but those that end the session: every answer says something, and none is a failure of ours.
+// sendWhatever sends each form of the page anything, but those that end the session: every answer says something, and
+// none is a failure of ours.
 func (b *browser) sendWhatever() {
 	t := b.w.T
 	t.Helper()
@@ -263,9 +264,9 @@ func (b *browser) sendWhatever() {
 	}
 }
 
-// Every form of every page is sent with each member missing, doubled, empty, too long, and of the wrong kind: what comes back is a page
-// that says so, or the next one, never a failure of the server.
-func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
+// Every form of every page is sent with each member missing, doubled, empty, too long, and of the wrong kind: what
+// comes back is a page that says so, or the next one, never a failure of the server.
+func TestFormsAcceptArbitraryInput(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -310,7 +311,7 @@ func TestEveryFormTakesWhateverItIsSent(t *testing.T) {
 	}
 }
 
-func TestWhatNoFormIs(t *testing.T) {
+func TestMalformedFormsAreRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.open("/sign-in")

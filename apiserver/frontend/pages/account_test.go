@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-func TestSomebodyChangesTheirName(t *testing.T) {
+func TestChangeNamePage(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -65,7 +65,7 @@ func TestEmails(t *testing.T) {
 		t.Error("the address is still there")
 	}
 
-	// That an address is somebody else's is told to who reads its mail, and to nobody before.
+	// The page shows that another user has an address only after its code was entered.
 	b.submit("add", "email", "taken@example.com")
 	b.says("A code is on its way.")
 	b.submit("code", "code", w.CodeFor("taken@example.com", 2))
@@ -82,8 +82,8 @@ func TestEmails(t *testing.T) {
 	}
 }
 
-// What was typed waits for the fresh proof.
-func TestAnAddressIsAddedAfterAFreshProof(t *testing.T) {
+// The entered data waits for the authentication.
+func TestAddAddressNeedsRecentAuthentication(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -101,7 +101,7 @@ func TestAnAddressIsAddedAfterAFreshProof(t *testing.T) {
 	b.says("A code is on its way.")
 }
 
-func TestOnesOwnPassword(t *testing.T) {
+func TestPasswordPage(t *testing.T) {
 	w := newWorld(t, nil)
 	elsewhere := w.browser()
 	elsewhere.signUp("ada@example.com")
@@ -140,7 +140,7 @@ func TestOnesOwnPassword(t *testing.T) {
 	b.says("Your password was saved.")
 }
 
-func TestWithoutPasswordsThereIsNoPageOfThem(t *testing.T) {
+func TestPasswordPageNeedsPasswords(t *testing.T) {
 	w := newWorld(t, func(d *document.Deployment) {
 		d.SignIn = &document.SignInSettings{EmailCode: true, PasswordMinLength: 15}
 	})
@@ -202,7 +202,7 @@ func TestSessions(t *testing.T) {
 	first.at("/sign-in")
 }
 
-func TestSomebodyDeletesTheirAccount(t *testing.T) {
+func TestDeleteAccountPage(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -228,7 +228,7 @@ func TestSomebodyDeletesTheirAccount(t *testing.T) {
 	b.refused(http.StatusUnauthorized, "", "The email address or the password is wrong.")
 }
 
-func TestTheOnlyOwnerAmongMembersIsNotDeleted(t *testing.T) {
+func TestOnlyOwnerAmongMembersCannotDeleteAccount(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")

@@ -56,7 +56,7 @@ func showAuthorize(v *visit) error {
 			return showRefused(v, request, *next.ReturnTo)
 		case consent.Step(next.Step) == consent.StepSignIn:
 			pairs := onTheWay(v)
-			if v.who.User != nil { // the client asks for somebody who is not among the accounts of this browser
+			if v.who.User != nil { // the requested user has no sign-in in this browser
 				pairs = append(pairs, "add", "1")
 			}
 			v.location(v.link("/sign-in", pairs...))
@@ -116,7 +116,7 @@ func (v *visit) refused(of consent.Refused) {
 	})
 }
 
-// onTheWay leads back here after what comes first, for whom the client knows already.
+// onTheWay returns the query pairs that lead back here after the steps before the decision, with the login hint.
 func onTheWay(v *visit) []string {
 	pairs := []string{"continue", v.r.URL.Path}
 	if hint := v.r.URL.Query().Get("login_hint"); hint != "" && len(hint) <= maxHint {
@@ -203,7 +203,7 @@ func takeAuthorize(v *visit) error {
 	default:
 		return nothingThere()
 	}
-	body := enduserapi.AuthorizationDecision{Decision: enduserapi.AuthorizationDecisionDecision(sent.Action), UserId: given(sent.user)} // whom the page showed
+	body := enduserapi.AuthorizationDecision{Decision: enduserapi.AuthorizationDecisionDecision(sent.Action), UserId: given(sent.user)} // the user that the page showed
 	if organization, workspace, _ := strings.Cut(sent.value("place"), ":"); organization != "" && sent.Action == "allow" {
 		body.OrganizationId, body.WorkspaceId = &organization, given(workspace)
 	}
@@ -226,7 +226,8 @@ func takeAuthorize(v *visit) error {
 	return nil
 }
 
-// showAuthorizeProblem tells what is wrong with a request whose client cannot be told, because it is not proven where it is.
+// showAuthorizeProblem shows a faulty request on a page, because its redirect URI is not verified and so the client
+// cannot be notified.
 func showAuthorizeProblem(v *visit) error {
 	switch v.r.URL.Query().Get("problem") {
 	case "client":
@@ -247,8 +248,8 @@ func showAuthorizeProblem(v *visit) error {
 	return nil
 }
 
-// authorizes reports whether the answer to a form of the page may lead to a client: that of the request itself, and of the pages before it, or
-// after which an authorization server sends the browser back.
+// authorizes reports whether the answer to a form of the page may lead to a client: that of the request itself, and of
+// the pages before it, or after which an authorization server sends the browser back.
 func authorizes(v *visit) bool {
 	target, ok := target(v, v.r.URL.Query().Get("continue"))
 	if u, err := url.Parse(target); !ok || err != nil || u.Host != "" {

@@ -65,7 +65,7 @@ func (b *browser) comes(path string) shown {
 	return b.follow(b.send(http.MethodGet, u, ""))
 }
 
-// answered expects the browser at the client, and returns what it was told.
+// answered expects the browser at the client, and returns the query of the redirect.
 func (b *browser) answered() url.Values {
 	b.w.T.Helper()
 	if b.page.url.Host != "client.example" || b.page.url.Path != "/callback" {
@@ -74,7 +74,7 @@ func (b *browser) answered() url.Values {
 	return b.page.url.Query()
 }
 
-func TestAPersonGrantsAClientWhatItAsksFor(t *testing.T) {
+func TestGrantOnAuthorizePage(t *testing.T) {
 	w := authorizing(t)
 	asks := w.client("Reports", nil)
 	w.browser().signUp("ada@example.com")
@@ -128,7 +128,7 @@ func TestAPersonGrantsAClientWhatItAsksFor(t *testing.T) {
 	b.says("No app has access")
 }
 
-func TestWhatIsWrongWithAClientIsTheReadersToKnow(t *testing.T) {
+func TestAuthorizePageShowsClientErrors(t *testing.T) {
 	w := authorizing(t)
 	asks, b := w.client("Reports", nil), w.browser()
 	b.comes(asks("orders:read"))
@@ -151,7 +151,7 @@ func TestWhatIsWrongWithAClientIsTheReadersToKnow(t *testing.T) {
 	}
 }
 
-func TestADecisionIsTheBrowsersOwn(t *testing.T) {
+func TestAuthorizeDecisionIsBoundToTheBrowser(t *testing.T) {
 	w := authorizing(t)
 	asks := w.client("Evil <script>alert(1)</script>", func(c *document.OAuthClient) { c.PolicyURI = "https://evil.example/policy" })
 	b := w.browser()
@@ -178,8 +178,8 @@ func TestADecisionIsTheBrowsersOwn(t *testing.T) {
 	b.answered()
 }
 
-// TestAnotherAccountDecidesNothingOfWhatItWasNotShown: a tab beside the page switches.
-func TestAnotherAccountDecidesNothingOfWhatItWasNotShown(t *testing.T) {
+// TestAnotherAccountCannotDecide: a tab beside the page switches.
+func TestAnotherAccountCannotDecide(t *testing.T) {
 	w := authorizing(t)
 	asks, b := w.client("Reports", nil), w.browser()
 	b.signUp("ada@example.com")
@@ -201,8 +201,8 @@ func TestAnotherAccountDecidesNothingOfWhatItWasNotShown(t *testing.T) {
 	b.says("Reports")
 }
 
-// TestAClientAsksForOnePersonAlone is id_token_hint at the pages.
-func TestAClientAsksForOnePersonAlone(t *testing.T) {
+// TestAuthorizePageForOneUser is id_token_hint at the pages.
+func TestAuthorizePageForOneUser(t *testing.T) {
 	w := authorizing(t)
 	asks := w.client("Reports", func(c *document.OAuthClient) { c.Authentication = string(v1alpha1.ClientAuthenticationNone) })
 	b := w.browser()

@@ -333,7 +333,8 @@ func (b *browser) says(what string) {
 	}
 }
 
-// refused expects the page once more, with a status and a fault at a field ("" for the whole form), tied to it as screen readers need.
+// refused expects the page again, with a status and a fault at a field ("" for the whole form), tied to it as screen
+// readers need.
 func (b *browser) refused(status int, field, message string) {
 	b.w.T.Helper()
 	p := b.page
@@ -370,7 +371,7 @@ func (b *browser) refused(status int, field, message string) {
 
 const goodPassword = "correct horse battery staple"
 
-// signUp signs somebody up on the pages.
+// signUp signs a user up on the pages.
 func (b *browser) signUp(email string) {
 	b.w.T.Helper()
 	b.open("/sign-up")
@@ -380,7 +381,7 @@ func (b *browser) signUp(email string) {
 	b.at("/account")
 }
 
-// signIn signs somebody in on the pages, from where the browser is.
+// signIn signs a user in on the pages, starting at the current page.
 func (b *browser) signIn(email string) shown {
 	b.w.T.Helper()
 	b.submit("email", "email", email)

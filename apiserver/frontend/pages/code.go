@@ -19,8 +19,8 @@ type codePage struct {
 	Back string
 }
 
-// cooldowns are the seconds between the sends of codes: after the first, the second, and each later one. The API keeps them; what is
-// shown here only spares a refusal.
+// cooldowns are the seconds between the sends of codes: after the first, the second, and each later one. The API keeps
+// them; what is shown here only spares a refusal.
 var cooldowns = []int{30, 60, 120}
 
 // waitFor returns how many seconds are left of the cool-down after the last of a number of sends.
@@ -101,8 +101,8 @@ func takeCode(v *visit, of enduserapi.AttemptChoice, page, notice string) error 
 	return v.onward("/account")
 }
 
-// enterCode sends what was typed as an attempt's code, or asks for another code. done tells that the code was right: otherwise the answer is
-// given.
+// enterCode sends the entered code of an attempt, or requests another code. done reports that the code was right;
+// otherwise the response is written.
 func enterCode(v *visit, of enduserapi.AttemptChoice, page string) (done bool, err error) {
 	sent := v.form
 	if sent.Action == "resend" {

@@ -4,7 +4,7 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// connectedApp is what somebody granted an app, in words.
+// connectedApp is a grant to an app, in words.
 type connectedApp struct {
 	enduserapi.OauthGrant
 	Scopes []askedScope
@@ -36,7 +36,8 @@ func showConnectedApps(v *visit) error {
 	return v.render("connectedapps", v.text.Text("apps.title"), apps)
 }
 
-// organizationNames are the names of the organizations that one is in, by their ids; none are read where no grant is in any.
+// organizationNames are the names of the organizations that one is in, by their ids; none are read where no grant is in
+// any.
 func organizationNames(v *visit, grants []enduserapi.OauthGrant) (map[string]string, error) {
 	names := map[string]string{}
 	for _, grant := range grants {

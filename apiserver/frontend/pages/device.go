@@ -10,7 +10,7 @@ import (
 type devicePage struct {
 	// Typed is the code that a link brought.
 	Typed string
-	// Granted and Denied tell that it was decided.
+	// Granted and Denied report the decision.
 	Granted, Denied bool
 }
 
@@ -26,8 +26,8 @@ func showDevice(v *visit) error {
 	return v.render("device", v.text.Text("device.title"), own)
 }
 
-// takeDevice leads to what the device asks for. A link with the code in it leads no further than here: whoever is sent one has to look at
-// their own device first.
+// takeDevice redirects to the request of a device. A link with the code leads no further than this page, so that the
+// receiver of such a link must look at their own device first.
 func takeDevice(v *visit) error {
 	sent := v.form
 	if sent.trimmed("user_code") == "" {

@@ -14,7 +14,7 @@ import (
 // failurePage is what the page of a failure says.
 type failurePage struct {
 	Heading, Message, RequestID string
-	// Reason is what a program that asked wrongly is told; Back is where it is told, and BackTo what people know that by.
+	// Reason is the error of the client; Back is the link to the client, and BackTo the text of the link.
 	Reason, BackTo string
 	Back           template.URL
 	// Retry is where to try again, "" where that is of no use.
@@ -82,7 +82,8 @@ func retry(v *visit) string {
 	return v.r.URL.Path + "?" + v.r.URL.RawQuery
 }
 
-// broken answers what nobody foresaw: bare words, for templates may be what is broken. What it says is for the log.
+// broken responds to an unexpected error with plain text, because the templates may be the cause. The error is only
+// logged.
 func broken(v *visit, err error) {
 	if v.r.Context().Err() == nil {
 		tracing.Logger(v.r.Context(), v.Log).Error(err, "A page failed", "method", v.r.Method, "route", v.r.Pattern, "request_id", v.ID[0])

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOneTriesAgainHere(t *testing.T) {
+func TestFailurePageOffersRetry(t *testing.T) {
 	for path, want := range map[string]string{
 		"/account": "/account", "/account?a=b": "/account?a=b", "//evil.example/": "/", "///evil.example/": "/", `/\evil.example/`: "/", "/%5Cevil.example/": "/",
 	} {

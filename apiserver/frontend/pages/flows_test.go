@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-func TestSomebodySignsUpSignsOutAndSignsInAgain(t *testing.T) {
+func TestSignUpSignOutSignInPages(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.open("/")
@@ -46,7 +46,7 @@ func TestSomebodySignsUpSignsOutAndSignsInAgain(t *testing.T) {
 	b.at("/account/phones")
 }
 
-func TestSomebodySignsInByCode(t *testing.T) {
+func TestSignInByCodePage(t *testing.T) {
 	w := newWorld(t, nil)
 	w.browser().signUp("ada@example.com")
 	b := w.browser()
@@ -82,7 +82,7 @@ func wrong(code string) string {
 }
 
 // Unknown addresses see the same pages as known ones.
-func TestAnUnknownAddressIsNotToldApart(t *testing.T) {
+func TestUnknownAddressGetsTheSamePage(t *testing.T) {
 	w := newWorld(t, nil)
 	w.browser().signUp("ada@example.com")
 	see := func(email string) (texts []string) {
@@ -248,7 +248,7 @@ func TestOrganizations(t *testing.T) {
 	b.says("The invitation was revoked.")
 }
 
-func TestKeysOfOnesOwn(t *testing.T) {
+func TestOwnAPIKeysPage(t *testing.T) {
 	w := newWorld(t, nil)
 	w.Put(v1alpha1.KindAPIAuthApp, "shop", "acme/staging", "shop", document.APIAuthApp{
 		Slug: "shop", Name: "Shop", KeyPrefix: "shop", Active: true, Permissions: []string{"orders:read", "orders:write"},

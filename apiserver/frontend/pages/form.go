@@ -18,11 +18,11 @@ const (
 	memberAction = "action"
 )
 
-// form is what somebody typed and sent, and what is wrong with it.
+// form is a sent form with its faults.
 type form struct {
-	// Action tells a page's forms apart.
+	// Action identifies one of a page's forms.
 	Action string
-	// token and user are what the page gave it: its proof, and who was signed in, "" for nobody.
+	// token and user are from the page: its proof, and the user who signed in, "" for none.
 	token, user string
 	values      map[string]string
 	// Faults are what is wrong, each with its field; Message is what is wrong with the whole.
@@ -35,10 +35,10 @@ type form struct {
 // fault is what is wrong with a field.
 type fault struct{ Field, Message string }
 
-// secret tells a field whose value is never shown or kept.
+// secret reports whether a field's value is never shown or kept.
 func secret(name string) bool { return strings.Contains(name, "password") || name == "code" }
 
-// chosen tells a member that a page gave along with a button, which nobody typed.
+// chosen reports whether a member comes from a button of the page and was not typed.
 func chosen(name string) bool { return name == "id" || strings.HasSuffix(name, "_id") }
 
 // value returns what was typed in a field, as it is.
@@ -119,7 +119,7 @@ func genuine(v *visit, sent *form) bool {
 	return v.keys.accepts(sent.token, v.tenant.Key(), v.state.Nonce, sent.user)
 }
 
-// admit holds a form to its token: made here, for this browser, and for who is signed in now.
+// admit checks a form against its token, which is bound to this browser and to the current user.
 func admit(v *visit, sent *form) error {
 	maker, genuine := sent.user, genuine(v, sent)
 	switch active := v.user(); {

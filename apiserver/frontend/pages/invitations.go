@@ -9,12 +9,12 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// invitationPage tells what an invitation is to, and asks whether to accept it.
+// invitationPage shows an invitation, and asks whether to accept it.
 type invitationPage struct {
 	*enduserapi.InvitationLookup
 	// Inviter is who invites, by name where there is one.
 	Inviter string
-	// Right reports that who is signed in has the address that it is for.
+	// Right reports that the signed-in user has the invited address.
 	Right bool
 	// Other is the sign-in of the session that has it, "" for none.
 	Other string
@@ -22,7 +22,7 @@ type invitationPage struct {
 	SignIn, SignUp, Add string
 }
 
-// lookUp tells what the invitation of a token is to, nil for one that is not open.
+// lookUp returns the invitation of a token, nil if it is not open.
 func lookUp(v *visit, token string) (*enduserapi.InvitationLookup, error) {
 	found, err := v.api.LookUpInvitation(v.r.Context(), enduserapi.InvitationAccept{Token: token})
 	if refused := refusal(err); refused != nil && refused.Status < http.StatusInternalServerError {

@@ -13,7 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
-// keys make the tokens of forms and seal the pages' cookie. The first makes and seals, all are accepted: root keys rotate.
+// keys make the tokens of forms and seal the pages' cookie. The first makes and seals, all are accepted: root keys
+// rotate.
 type keys struct {
 	forms   [][]byte
 	cookies []cipher.AEAD
@@ -48,7 +49,8 @@ func newKeys(ring *seal.Keyring, random io.Reader) (*keys, error) {
 	return k, nil
 }
 
-// token is what a form must carry: bound to the deployment, to the nonce in the browser's cookie, and to who is signed in ("" for nobody).
+// token returns the token of a form: bound to the deployment, to the nonce in the browser's cookie, and to the current
+// user ("" for none).
 func (k *keys) token(deployment, nonce, user string) string {
 	return base64.RawURLEncoding.EncodeToString(mac(k.forms[0], deployment, nonce, user))
 }

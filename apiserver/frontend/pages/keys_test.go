@@ -41,7 +41,8 @@ func newTestKeys(t *testing.T, roots ...byte) *keys {
 	return k
 }
 
-// Tokens and cookies of one server are another's, also while the root key is rotated; without one they end with the process.
+// Tokens and cookies of one server are another's, also while the root key is rotated; without one they end with the
+// process.
 func TestKeys(t *testing.T) {
 	before, rotated, after, elsewhere, without := newTestKeys(t, 1), newTestKeys(t, 2, 1), newTestKeys(t, 2), newTestKeys(t, 3), newTestKeys(t)
 	token, sealed := before.token("acme/prod", "n", "7"), before.seal("acme/prod", []byte("text"))
@@ -61,7 +62,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestTokensAreBoundToWhatTheyAreFor(t *testing.T) {
+func TestFormTokensAreBoundToTheirPurpose(t *testing.T) {
 	k := newTestKeys(t, 1)
 	token := k.token("acme/prod", "nonce", "7")
 	for name, accepted := range map[string]bool{

@@ -18,7 +18,8 @@ type memberPage struct {
 	Role  string
 }
 
-// member finds the member of the page's path. The list is by ids: what comes after the number before an id begins with it.
+// member finds the member of the page's path. The list is by ids: what comes after the number before an id begins with
+// it.
 func member(v *visit, organization string) (enduserapi.OrganizationMember, error) {
 	id := v.r.PathValue("id")
 	number, err := strconv.ParseInt(id, 10, 64)
@@ -52,7 +53,7 @@ func showMember(v *visit) error {
 		return err
 	}
 	own.Self, own.Role = own.Member.User.Id == v.user(), roleID(own.Member.Role)
-	if !own.Member.Owner { // an owner's role is not told, and shows itself again with the ownership gone
+	if !own.Member.Owner { // an owner's role is not shown; it applies again without the ownership
 		own.Roles = withHeld(choices(v, roles, "member.no_role", in.may), own.Member.Role)
 	}
 	return v.render("member", v.text.Text("member.title"), own)

@@ -125,7 +125,7 @@ func TestMembers(t *testing.T) {
 	bob.send(http.MethodPost, to, values.Encode())
 	bob.refused(http.StatusForbidden, "", "Your role does not permit this.")
 
-	// What was lost is lost on the next request, also for a form that is open.
+	// A lost permission applies to the next request, also for an open form.
 	bob.open("/organizations/engines/settings")
 	form, changed := bob.fill("change", "name", "Bob's")
 	ada.open(bobs)
@@ -157,7 +157,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-func TestAnOrganizationIsRenamedAndDeleted(t *testing.T) {
+func TestRenameAndDeleteOrganizationPage(t *testing.T) {
 	w := newWorld(t, manageable)
 	ada, bob := w.engines()
 	for _, path := range []string{"/organizations/engines/settings", "/organizations/nobodys/settings"} {
@@ -271,7 +271,7 @@ func TestWorkspaces(t *testing.T) {
 	}
 }
 
-// An invitation tells what it is to, has its address filled in, and leads back.
+// The page of an invitation shows the organization, fills in the address, and leads back.
 func TestInvitationsLeadBack(t *testing.T) {
 	w := newWorld(t, manageable)
 	ada, _ := w.engines()
@@ -302,7 +302,7 @@ func TestInvitationsLeadBack(t *testing.T) {
 	carol.submit("password", "password", goodPassword)
 	carol.at("/invitations/" + token)
 
-	// Signed in as somebody else too, and active: the right account is offered.
+	// Another account is active: the page offers the invited one.
 	w.Clock.Advance(1e9)
 	carol.open("/sign-up")
 	carol.submit("signup", "email", "dave@example.com")

@@ -95,7 +95,7 @@ func (own organizationPage) RoleName(id *string) string { return own.roleNames[p
 // workspaceRow is a workspace with what the member is there.
 type workspaceRow struct {
 	enduserapi.Workspace
-	// Member reports that they are in it, Active that it is the active one, and Opens that they see who is in it.
+	// Member reports that the user is in it, Active that it is active, and Opens that the user can see its members.
 	Member, Active, Opens bool
 	// role is the member's there, nil for none.
 	role *enduserapi.MemberRole

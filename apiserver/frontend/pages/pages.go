@@ -1,6 +1,7 @@
-// Package pages serves what people see in a browser: pages to sign in, sign up, and look after their account and organizations. It is a
-// client of the end-user API, which it asks in process: whatever a page does is a documented operation, so that a tenant can build pages
-// of its own. It knows the configuration (which deployment a host is, and how its pages look) and no store.
+// Package pages serves what people see in a browser: pages to sign in, sign up, and look after their account and
+// organizations. It is a client of the end-user API, which it asks in process: whatever a page does is a documented
+// operation, so that a tenant can build pages of its own. It knows the configuration (which deployment a host is, and
+// how its pages look) and no store.
 package pages
 
 import (
@@ -26,8 +27,8 @@ type Options struct {
 	Snapshots *snapshot.Follower
 	// API is the end-user API. Requests that are not for a page go there as they are.
 	API http.Handler
-	// Keyring is what the keys of forms and of the pages' cookie are derived from. Where it is empty they are random, and forms end with the
-	// process.
+	// Keyring is what the keys of forms and of the pages' cookie are derived from. Where it is empty they are random, and
+	// forms end with the process.
 	Keyring *seal.Keyring
 	Clock   func() time.Time
 	// Random makes nonces; default crypto/rand.
@@ -120,7 +121,8 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, tenant *account.Te
 	}
 }
 
-// tenant returns the deployment that a request's host is of, nil where there is none. loaded tells that the configuration is there.
+// tenant returns the deployment of a request's host, nil if there is none. loaded reports whether the configuration is
+// loaded.
 func (p *Pages) tenant(r *http.Request) (tenant *account.Tenant, loaded bool) {
 	select {
 	case <-p.Snapshots.Loaded():
@@ -135,7 +137,7 @@ func (p *Pages) tenant(r *http.Request) (tenant *account.Tenant, loaded bool) {
 	return account.NewTenant(configuration, entry), true
 }
 
-// unrouted is for what is no page: the API's own paths, and those of nobody.
+// unrouted handles paths without a page: those of the API, and unknown ones.
 func (p *Pages) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	v := visitOf(r)
 	switch {

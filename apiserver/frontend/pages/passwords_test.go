@@ -10,7 +10,7 @@ import (
 
 const otherPassword = "a staple of horses and batteries"
 
-func TestSomebodyForgotTheirPassword(t *testing.T) {
+func TestForgottenPasswordPage(t *testing.T) {
 	w := newWorld(t, nil)
 	elsewhere := w.browser()
 	elsewhere.signUp("ada@example.com")
@@ -60,8 +60,8 @@ func TestSomebodyForgotTheirPassword(t *testing.T) {
 	b.at("/account")
 }
 
-// Who wants to stay signed in elsewhere does; the attempt ends with the password it brought.
-func TestAResetCanLeaveOthersSignedIn(t *testing.T) {
+// Other sign-ins can be kept; the attempt ends with its password.
+func TestResetPageCanKeepOtherSignIns(t *testing.T) {
 	w := newWorld(t, nil)
 	elsewhere := w.browser()
 	elsewhere.signUp("ada@example.com")
@@ -91,7 +91,7 @@ func TestAResetCanLeaveOthersSignedIn(t *testing.T) {
 	other.at("/forgot-password")
 }
 
-func TestAForgottenPasswordOfNobodyLooksTheSame(t *testing.T) {
+func TestForgottenPasswordOfUnknownAddressGetsTheSamePage(t *testing.T) {
 	w := newWorld(t, nil)
 	w.browser().signUp("ada@example.com")
 	see := func(email string) (texts []string) {
@@ -111,7 +111,7 @@ func TestAForgottenPasswordOfNobodyLooksTheSame(t *testing.T) {
 	}
 }
 
-func TestWithoutPasswordsNoneIsForgotten(t *testing.T) {
+func TestForgottenPasswordPageNeedsPasswords(t *testing.T) {
 	w := newWorld(t, func(d *document.Deployment) {
 		d.SignIn = &document.SignInSettings{EmailCode: true, PasswordMinLength: 15}
 	})

@@ -43,7 +43,8 @@ func (v *visit) place() (place, error) {
 // may reports whether the member holds a permission.
 func (p place) may(permission string) bool { return may(p.Membership.Role, permission) }
 
-// may reports whether a role has a permission. The owner's has all that the catalog has, and what the API asks for beside it.
+// may reports whether a role has a permission. The owner's has all that the catalog has, and what the API asks for
+// beside it.
 func may(role *enduserapi.MemberRole, permission string) bool {
 	return role != nil && (role.Id == nil || slices.Contains(role.Permissions, permission))
 }
@@ -60,7 +61,8 @@ func roles(v *visit, organization string, level enduserapi.EndUserListRolesParam
 	return list.Data, nil
 }
 
-// choices are the roles that can be given by who may do all that they permit, after none, which is called by a text.
+// choices returns the roles that a member with the given permissions can grant, after the choice of no role with its
+// text.
 func choices(v *visit, roles []enduserapi.MemberRole, none string, may func(string) bool) []option {
 	out := []option{{"", v.text.Text(none)}}
 	for _, role := range roles {

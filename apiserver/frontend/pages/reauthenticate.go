@@ -6,7 +6,7 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// reauthenticatePage asks whoever is signed in to prove it once more.
+// reauthenticatePage asks the signed-in user to authenticate again.
 type reauthenticatePage struct {
 	// Password reports that they have one, and Code that a code can be sent.
 	Password, Code bool

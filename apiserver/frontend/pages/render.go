@@ -124,8 +124,8 @@ func (v *visit) send(status int, raw []byte) {
 	}
 }
 
-// sendHeader sets what every answer of a page has: no cache keeps it, also not for the button back, nobody frames it, and it loads nothing
-// but its own assets and the declared picture.
+// sendHeader sets the headers of every page: no caching, also for the back button, no framing, and only its own assets
+// and the declared picture.
 func (v *visit) sendHeader() {
 	header := v.Header()
 	v.api.passCookies(header)
@@ -142,8 +142,9 @@ func (v *visit) sendHeader() {
 	}
 }
 
-// contentPolicy is the page's Content-Security-Policy. form-action names the declared origins too: it judges redirects after a form. Where
-// those lead to a client of an authorization server, which may be anywhere, there is none.
+// contentPolicy returns the page's Content-Security-Policy. form-action includes the declared origins, because it also
+// applies to redirects after a form. If these lead to a client of an authorization server, which may be at any origin,
+// it is omitted.
 func (v *visit) contentPolicy() string {
 	images, targets := "'self'", "'self'"
 	if v.tenant != nil {

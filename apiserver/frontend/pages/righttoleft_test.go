@@ -10,7 +10,7 @@ import (
 )
 
 // Every page is checked for names outside isolates by the browser.
-func TestNamesWrittenFromRightToLeftReorderNoPage(t *testing.T) {
+func TestRightToLeftNamesDoNotReorderPages(t *testing.T) {
 	const app, organization, workspace, role = "שירות", "מנועים", "מחקר", "כותב"
 	w := newWorld(t, func(d *document.Deployment) {
 		manageable(d)

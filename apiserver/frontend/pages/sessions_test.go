@@ -9,8 +9,9 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// The session ends while a form is open: what was typed waits for the sign-in of the same person, and is given to nobody else.
-func TestWhatWasTypedSurvivesTheSignIn(t *testing.T) {
+// The session ends while a form is open: the entered data waits for the sign-in of the same user, and is shown to no
+// other.
+func TestDraftSurvivesSignIn(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -59,7 +60,7 @@ func TestWhatWasTypedSurvivesTheSignIn(t *testing.T) {
 }
 
 // In another tab another account became the active one: the form of the first is not sent for the second.
-func TestAFormOfAnotherAccountIsShownAgain(t *testing.T) {
+func TestFormOfAnotherAccountIsShownAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -79,7 +80,7 @@ func TestAFormOfAnotherAccountIsShownAgain(t *testing.T) {
 	b.says("Signed in as grace@example.com")
 }
 
-func TestAFormSentTwiceDoesItOnce(t *testing.T) {
+func TestFormSentTwiceActsOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.open("/sign-up")
@@ -102,8 +103,9 @@ func TestAFormSentTwiceDoesItOnce(t *testing.T) {
 	}
 }
 
-// After a sign-out the pages of before are not shown again: not by the button back, which asks anew, and not by another request.
-func TestAfterTheSignOutNothingIsLeft(t *testing.T) {
+// After a sign-out the pages of before are not shown again: not by the button back, which asks anew, and not by another
+// request.
+func TestSignOutClearsState(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -140,7 +142,7 @@ func TestTwoSessionCookiesAreTakenAway(t *testing.T) {
 	}
 }
 
-func TestStoreAway(t *testing.T) {
+func TestStoreUnavailable(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -163,7 +165,7 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-func TestPagesCanBeOff(t *testing.T) {
+func TestPagesCanBeDisabled(t *testing.T) {
 	w := newWorld(t, func(d *document.Deployment) { d.Pages = &document.Pages{Disabled: true, URL: "https://acme.example"} })
 	b := w.browser()
 	for _, path := range []string{"/", "/sign-in", "/account", "/nothing", "/assets/style-0000000000000000.css"} {
@@ -184,7 +186,7 @@ func TestPagesCanBeOff(t *testing.T) {
 }
 
 // Programs that ask the API get the API's answers, whatever pages there are.
-func TestTheAPIIsAsBefore(t *testing.T) {
+func TestPagesDoNotChangeTheAPI(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	for _, accept := range []string{"", "*/*", "application/json", "text/html;q=0", "text/html;q=0.0, */*", "application/xhtml+xml", "text/htm"} {
@@ -280,7 +282,7 @@ func TestBrand(t *testing.T) {
 		if strings.Contains(path, "brand") && (!strings.Contains(at.raw, "--accent:#0f5c6e") || !strings.Contains(at.raw, "prefers-color-scheme:dark")) {
 			t.Errorf("brand: %s", at.raw)
 		}
-		// What another version of the server named is served as it is now, and not kept.
+		// An asset path of another server version is served with the current content, and not cached.
 		cut := strings.LastIndexByte(path, '-') + 1
 		old := b.send(http.MethodGet, b.url(path[:cut]+"0123456789abcdef"+path[cut+16:]), "")
 		if old.status != 200 || old.raw != at.raw || old.header.Get("Cache-Control") != "no-store" {
@@ -292,7 +294,8 @@ func TestBrand(t *testing.T) {
 	}
 }
 
-// Over TLS, or in production, cookies are Secure, the pages' own has the prefix of its host, and browsers stay with https.
+// Over TLS, or in production, cookies are Secure, the pages' own has the prefix of its host, and browsers stay with
+// https.
 func TestCookiesOfProduction(t *testing.T) {
 	w := newWorld(t, func(d *document.Deployment) {
 		d.Mode, d.FrontendHosts = "Production", []string{"app.acme.example"}
@@ -310,7 +313,7 @@ func TestCookiesOfProduction(t *testing.T) {
 	b.host = "localhost"
 }
 
-func TestSignUpsThatAreRuled(t *testing.T) {
+func TestSignUpPageRules(t *testing.T) {
 	w := newWorld(t, func(d *document.Deployment) {
 		d.SignIn = &document.SignInSettings{EmailCode: true, PasswordMinLength: 15}
 	})
@@ -351,8 +354,8 @@ func TestWeakPasswords(t *testing.T) {
 	}
 }
 
-// What changes a way in asks for a fresh proof after ten minutes, and is gone on with afterwards.
-func TestASensitiveChangeAsksWhoItIs(t *testing.T) {
+// A change of a sign-in method needs an authentication within ten minutes, and continues afterwards.
+func TestSensitiveChangeNeedsRecentAuthentication(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
 	b.signUp("ada@example.com")

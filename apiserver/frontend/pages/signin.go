@@ -18,16 +18,16 @@ type signInPage struct {
 	SignUp string
 }
 
-// maxHint is the longest address that a client tells of whom it knows, in bytes.
+// maxHint is the longest login hint, in bytes.
 const maxHint = 320
 
-// ways tells which ways to sign in the deployment has.
+// ways are the sign-in methods of the deployment.
 func ways(v *visit) (password, code bool) {
 	settings := v.tenant.Settings.EffectiveSignIn()
 	return settings.Password, settings.EmailCode && mails(v)
 }
 
-// mails reports whether the deployment sends mail: without, nobody signs up.
+// mails reports whether the deployment sends mail, which sign-ups need.
 func mails(v *visit) bool { return v.tenant.Settings.Email != nil }
 
 func showSignIn(v *visit) error {
@@ -137,7 +137,7 @@ func signIn(v *visit, sent *form, body enduserapi.SignIn) error {
 	}
 	attempts := v.api.session.SigninAttempts
 	if len(attempts) == 0 {
-		// Signed in once more with an account that the session has already.
+		// Signed in again with an account that is already in the session.
 		return v.onward("/account")
 	}
 	newest := attempts[0]

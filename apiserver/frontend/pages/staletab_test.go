@@ -64,7 +64,7 @@ func (b *browser) switchTo(email string) {
 	b.says("Signed in as " + email)
 }
 
-func TestAStaleTabDeletesNoOtherAccount(t *testing.T) {
+func TestStaleTabCannotDeleteAnotherAccount(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.twoAccounts()
 	b.open("/account/delete")
@@ -77,7 +77,7 @@ func TestAStaleTabDeletesNoOtherAccount(t *testing.T) {
 }
 
 // The other tab switches after the page's own check: the operations assert the account that the form was made for.
-func TestAFormIsHeldToItsAccountWhileItIsTaken(t *testing.T) {
+func TestFormIsBoundToItsAccount(t *testing.T) {
 	w := newWorld(t, nil)
 	over := &between{Store: w.Store}
 	calm := w.Server

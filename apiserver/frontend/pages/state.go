@@ -25,7 +25,8 @@ const (
 	noticeLifetime = time.Minute
 )
 
-// state is what the pages remember in the browser, sealed: nothing that the API does not know or the person did not type.
+// state is what the pages remember in the browser, sealed: nothing that the API does not know or the person did not
+// type.
 type state struct {
 	// Nonce binds the tokens of forms to this browser.
 	Nonce string `json:"n"`
@@ -66,7 +67,7 @@ type draft struct {
 	Ends   int64             `json:"x"`
 }
 
-// loadState reads the cookie. One that is not ours, or what is over in it, is as if it were not there.
+// loadState reads the cookie. A foreign cookie and its expired parts are ignored.
 func (v *visit) loadState() state {
 	s := state{}
 	if v.tenant == nil {
@@ -157,7 +158,7 @@ func (s *state) takeNotice() string {
 	return key
 }
 
-// keepDraft keeps what was typed for after the sign-in of the same user. Nothing is kept of who was not signed in.
+// keepDraft keeps the entered data until the same user signs in again. Nothing is kept without a signed-in user.
 func (v *visit) keepDraft(sent *form, user string) {
 	if sent == nil || user == "" {
 		return

@@ -9,7 +9,8 @@ import (
 // maxTarget is the longest place to go on to, in bytes.
 const maxTarget = 2048
 
-// target returns where to go on to if that is a path of this host or a page of a declared origin; anything else is nowhere.
+// target returns where to go on to if that is a path of this host or a page of a declared origin; anything else is
+// nowhere.
 func target(v *visit, asked string) (string, bool) {
 	if asked == "" || len(asked) > maxTarget || strings.ContainsFunc(asked, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f || r > '~' }) {
 		return "", false

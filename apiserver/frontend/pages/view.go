@@ -20,7 +20,7 @@ type view struct {
 	Pages document.Pages
 	// Style, Brand, Script and Icon are paths of assets; Brand is "" where nothing is declared.
 	Style, Brand, Script, Icon string
-	// Account tells a page about somebody's account from a page for everybody.
+	// Account reports that the page is about the user's account.
 	Account bool
 	Section string
 	User    *enduserapi.EndUser
@@ -66,7 +66,7 @@ func (v view) In(part string) bool {
 	return v.Section == part || strings.HasPrefix(v.Section, part+"/")
 }
 
-// Initial stands for the picture of who is signed in.
+// Initial replaces the picture of the signed-in user.
 func (v view) Initial() string { return initial(v.User.FirstName + v.User.Email) }
 
 // Keys reports that users make API keys here.
@@ -114,8 +114,8 @@ type field struct {
 	Required, Optional, Focus, Lines                                               bool
 }
 
-// newField returns a field of a form. options are names and values: label, type, hint, autocomplete, inputmode, value, show, hide, and the
-// flags required, optional, focus and lines.
+// newField returns a field of a form. options are names and values: label, type, hint, autocomplete, inputmode, value,
+// show, hide, and the flags required, optional, focus and lines.
 func newField(f formView, name string, options ...any) (field, error) {
 	out := field{ID: f.ID(name), Name: name, Type: "text", Value: f.Value(name), Fault: f.fault(name)}
 	if secret(name) {

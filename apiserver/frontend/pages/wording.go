@@ -8,13 +8,13 @@ import (
 	"github.com/cardea-iam/cardea/client"
 )
 
-// The bounds, in seconds, up to which waits are told in seconds and in minutes.
+// The bounds, in seconds, up to which waits are shown in seconds and in minutes.
 const (
 	tellSeconds = 120
 	tellMinutes = 2 * 60 * 60
 )
 
-// wait words how long somebody has to wait.
+// wait returns a wait in words.
 func wait(v *visit, seconds int) string {
 	switch {
 	case seconds <= tellSeconds:
@@ -97,5 +97,6 @@ var fieldsOf = map[string][]string{
 	"ALREADY_MEMBER":           {"email"},
 }
 
-// fieldOf are the fields of members of the API that are called otherwise in forms: what is chosen is kept over a sign-in, ids are not.
+// fieldOf are the fields of members of the API that are called otherwise in forms: what is chosen is kept over a
+// sign-in, ids are not.
 var fieldOf = map[string]string{"role_id": "role", "user_id": "user"}

@@ -1,5 +1,5 @@
-// Package apierror is the one form in which checks and rules say no over HTTP. Each listener writes it in its own words of
-// transport: the backend API as an error body, the end-user API in its envelope.
+// Package apierror is the error type of checks and rules for all listeners. Each listener writes it in its own form:
+// the backend API as an error body, the end-user API in its envelope.
 package apierror
 
 import (
@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// Error is an answer other than success. It is an error, so that handlers return it.
+// Error is a response other than success. It is an error, so that handlers can return it.
 type Error struct {
 	// Status is the HTTP status, 400 to 599.
 	Status int
-	// Code is what programs of end users distinguish answers by, in upper case; "" means the status' own
-	// (DefaultCode).
+	// Code identifies the error for programs of end users, in upper case; "" means the code of the status (DefaultCode).
 	Code string
-	// Message is one sentence: what, why, how to fix. With none, the faults' messages are joined.
+	// Message is one sentence: what is wrong, why, and how to fix it. If it is empty, the messages of the faults are
+	// joined.
 	Message string
-	// Faults are listed in order, each with its place.
+	// Faults are listed in order, each with its position.
 	Faults []Fault
-	// RetryAfter is sent as Retry-After in whole seconds, rounded up; 0: not sent.
+	// RetryAfter is sent as Retry-After in whole seconds, rounded up; 0 is not sent.
 	RetryAfter time.Duration
-	// AttemptsLeft is how many codes may still be tried; nil: not sent.
+	// AttemptsLeft is how many codes may still be tried; nil is not sent.
 	AttemptsLeft *int
-	// Header is added to the answer.
+	// Header is added to the response.
 	Header http.Header
-	// Cause is logged, never sent.
+	// Cause is logged, and never sent.
 	Cause error
 }
 
-// Fault is one thing that is wrong with a request.
+// Fault is one fault of a request.
 type Fault struct {
 	// Pointer is a JSON pointer into the body, ?name for a query parameter, :name for a path one, "" for neither.
 	Pointer string
-	// Message says what is wrong and how to fix it; it continues the pointer's text.
+	// Message says what is wrong and how to fix it. It continues the pointer's text.
 	Message string
 	// Manager and ResourcePath name the owner of a field that was not written, and the field.
 	Manager, ResourcePath string
@@ -53,7 +53,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Text returns the message, or else the faults', joined.
+// Text returns the message, or else the joined messages of the faults.
 func (e *Error) Text() string {
 	if e.Message != "" || len(e.Faults) == 0 {
 		return e.Message
@@ -68,7 +68,7 @@ func (e *Error) Text() string {
 	return strings.Join(parts, "; ")
 }
 
-// EffectiveCode returns the code, or else the status' own.
+// EffectiveCode returns the code, or else that of the status.
 func (e *Error) EffectiveCode() string {
 	if e.Code != "" {
 		return e.Code
@@ -81,7 +81,7 @@ func (e *Error) RetrySeconds() int {
 	return int((e.RetryAfter + time.Second - 1) / time.Second)
 }
 
-// DefaultCode returns the code of an error that has none of its own.
+// DefaultCode returns the code of a status.
 func DefaultCode(status int) string {
 	switch status {
 	case http.StatusBadRequest:
@@ -108,19 +108,19 @@ func DefaultCode(status int) string {
 	return "INTERNAL_ERROR"
 }
 
-// New returns an error with the status' own code.
+// New returns an error with the code of the status.
 func New(status int, format string, args ...any) *Error {
 	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// Coded returns an error with a code of its own.
+// Coded returns an error with its own code.
 func Coded(status int, code, format string, args ...any) *Error {
 	e := New(status, format, args...)
 	e.Code = code
 	return e
 }
 
-// Bad returns a 400 with a code of its own.
+// Bad returns a 400 with its own code.
 func Bad(code, format string, args ...any) *Error {
 	return Coded(http.StatusBadRequest, code, format, args...)
 }
@@ -144,11 +144,11 @@ func Unavailable(cause error, format string, args ...any) *Error {
 	return e
 }
 
-// Unauthorized is the backend's answer to a request without a credential.
+// Unauthorized returns the backend's response to a request without a credential.
 func Unauthorized() *Error { return unauthorized("Bearer") }
 
-// InvalidToken is the backend's one answer to every credential that is not accepted, whatever the reason. Its body is that of
-// Unauthorized.
+// InvalidToken returns the backend's response to every credential that is not accepted, for any reason. Its body is
+// that of Unauthorized.
 func InvalidToken() *Error { return unauthorized(`Bearer error="invalid_token"`) } // RFC 6750, 3.1
 
 func unauthorized(challenge string) *Error {
@@ -157,12 +157,12 @@ func unauthorized(challenge string) *Error {
 	return e
 }
 
-// NotAuthenticated is the end users' one answer where a session with a signed-in user is required and there is none.
+// NotAuthenticated returns the end-user API's response to a request that needs a signed-in user and has none.
 func NotAuthenticated() *Error {
 	return New(http.StatusUnauthorized, "you are not signed in: sign in, and send the session cookie")
 }
 
-// Of returns an error's answer. An error that is none is a bare 500: what it says is for the log.
+// Of returns the response to an error. Any other error becomes a plain 500, and its text is only logged.
 func Of(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -173,7 +173,7 @@ func Of(err error) *Error {
 	return e
 }
 
-// Is reports whether an error is an answer already.
+// Is reports whether an error is a response already.
 func Is(err error) bool {
 	var e *Error
 	return errors.As(err, &e)

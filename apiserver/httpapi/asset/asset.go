@@ -1,5 +1,5 @@
-// Package asset serves the files that pages are made of: scripts, styles and pictures. They are embedded, and their path holds a hash of
-// their content, so that browsers may keep them for ever and never mix those of two versions.
+// Package asset serves the embedded files of pages: scripts, styles and pictures. Their path has a hash of their
+// content, so that browsers can cache them permanently and never mix two versions.
 package asset
 
 import (
@@ -23,21 +23,22 @@ type Set struct {
 	files map[string]*file
 }
 
-// file is one of them.
+// file is a file of the set.
 type file struct {
 	contentType string
 	plain       []byte
-	// compressed is made when it is first asked for.
+	// compressed is made at the first request for it.
 	compressed func() []byte
 }
 
-// contentTypes are those of the files that there may be, by the end of their name. The system's table is not asked: it may lack them.
+// contentTypes are the types of the supported files by the suffix of their names. The system's table is not used,
+// because it may lack them.
 var contentTypes = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 }
 
-// New returns the files at the root of one or several file systems that are scripts, styles or pictures, to be served below a path
-// ("/console/assets"). No two may have one name.
+// New returns the scripts, styles and pictures at the root of one or several file systems, to be served below a path
+// ("/console/assets"). Names must be unique.
 func New(below string, folders ...fs.FS) (*Set, error) {
 	s := &Set{files: map[string]*file{}}
 	sum := sha256.New()
@@ -58,7 +59,7 @@ func New(below string, folders ...fs.FS) (*Set, error) {
 			if err != nil {
 				return nil, err
 			}
-			_, _ = fmt.Fprintf(sum, "%s %d\n%s", entry.Name(), len(plain), plain) // a hash takes everything
+			_, _ = fmt.Fprintf(sum, "%s %d\n%s", entry.Name(), len(plain), plain) // writes to a hash do not fail
 			s.files[entry.Name()] = &file{contentType: contentType, plain: plain, compressed: sync.OnceValue(func() []byte { return Compress(plain) })}
 		}
 	}
@@ -66,7 +67,7 @@ func New(below string, folders ...fs.FS) (*Set, error) {
 	return s, nil
 }
 
-// Path is where a file is served. It panics where there is none: pages name their files in code.
+// Path returns the path of a file. It panics if there is none, because pages name their files in code.
 func (s *Set) Path(name string) string {
 	if _, found := s.files[name]; !found {
 		panic("no asset " + name)
@@ -74,7 +75,7 @@ func (s *Set) Path(name string) string {
 	return s.root + name
 }
 
-// Paths are where the files are served.
+// Paths returns the paths of the files.
 func (s *Set) Paths() []string {
 	all := make([]string, 0, len(s.files))
 	for name := range s.files {
@@ -86,7 +87,7 @@ func (s *Set) Paths() []string {
 // Forever is the Cache-Control of files whose path names their content.
 const Forever = "public, max-age=31536000, immutable"
 
-// Serve answers a request for a file, and reports whether there is one: the caller knows how to say that there is not.
+// Serve responds to a request for a file. It returns false without a response if there is none.
 func (s *Set) Serve(w http.ResponseWriter, r *http.Request) bool {
 	name, within := strings.CutPrefix(r.URL.EscapedPath(), s.root)
 	f, found := s.files[name]
@@ -105,15 +106,15 @@ func (s *Set) Serve(w http.ResponseWriter, r *http.Request) bool {
 	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // the client is gone
+		_, _ = w.Write(body) // the client is disconnected
 	}
 	return true
 }
 
-// AcceptsGzip reports whether a client takes gzip.
+// AcceptsGzip reports whether a client accepts gzip.
 func AcceptsGzip(r *http.Request) bool { return names(r.Header.Values("Accept-Encoding"), "gzip") }
 
-// Compress returns a content compressed by gzip, as well as that can.
+// Compress returns a content compressed with gzip at the best level.
 func Compress(plain []byte) []byte {
 	var out bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level exists

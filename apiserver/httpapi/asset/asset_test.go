@@ -18,7 +18,7 @@ func folder(files map[string]string) fstest.MapFS {
 	return made
 }
 
-func TestFilesAreServedBelowTheHashOfAllOfThem(t *testing.T) {
+func TestFilesAreServedBelowTheirHash(t *testing.T) {
 	first, err := New("/x/assets", folder(map[string]string{"a.js": "let a", "page.html": "<p>"}), folder(map[string]string{"b.css": "b {}"}))
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestFilesAreServedBelowTheHashOfAllOfThem(t *testing.T) {
 	}
 }
 
-func TestAnAssetIsKeptForEverAndTyped(t *testing.T) {
+func TestAssetIsImmutableAndTyped(t *testing.T) {
 	content := strings.Repeat("let a = 1;\n", 100)
 	s, err := New("/assets", folder(map[string]string{"a.js": content, "b.css": "b {}"}))
 	if err != nil {
@@ -84,7 +84,7 @@ func TestAnAssetIsKeptForEverAndTyped(t *testing.T) {
 	}
 }
 
-func TestAPageMayLoadNothingButItsOwn(t *testing.T) {
+func TestPagePolicyAllowsOnlyOwnAssets(t *testing.T) {
 	w := httptest.NewRecorder()
 	SendPage(w, httptest.NewRequest("GET", "/", nil), []byte("<p>hello"))
 	for name, want := range map[string]string{
@@ -101,7 +101,7 @@ func TestAPageMayLoadNothingButItsOwn(t *testing.T) {
 	}
 }
 
-func TestWhoWantsAPage(t *testing.T) {
+func TestWantsPage(t *testing.T) {
 	for accept, want := range map[string]bool{
 		"": false, "*/*": false, "application/json": false, "text/html": true, "application/xhtml+xml, Text/HTML;q=0.9, */*;q=0.8": true, "text/htmlx": false,
 	} {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// policy is what a page may do: load its own scripts, styles and pictures and speak to its own listener. No page of ours is framed, posts
-// a form, or has a script or style within.
+// policy allows a page to load its own scripts, styles and pictures and to connect to its own listener. No page is
+// framed, posts a form, or has an inline script or style.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // SendPage answers with a page of the backend or decision listener, under a policy that allows only its own assets.
@@ -31,10 +31,12 @@ func WantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && NamesHTML(r)
 }
 
-// NamesHTML reports whether a request names HTML among what it takes, with a weight above 0, as browsers do: programs take anything, or JSON.
+// NamesHTML reports whether a request accepts HTML explicitly, with a weight above 0. Browsers do; programs accept
+// anything, or JSON.
 func NamesHTML(r *http.Request) bool { return names(r.Header.Values("Accept"), "text/html") }
 
-// names reports whether a header that lists what a client takes names one of them, with a weight above 0 (RFC 9110 12.4.2).
+// names reports whether a header that lists accepted values names one of these, with a weight above 0 (RFC 9110
+// 12.4.2).
 func names(header []string, wanted string) bool {
 	for _, taken := range strings.Split(strings.Join(header, ","), ",") {
 		name, parameters, _ := strings.Cut(taken, ";")

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxDepth bounds nesting: no body of ours is deeper, and a parser must not be led on.
+	// maxDepth bounds nesting: no body of this API is deeper.
 	maxDepth = 32
 	// maxValues bounds how many values a body may hold, members and elements of every level.
 	maxValues = 10_000
-	// maxFaults bounds how many faults are listed: an answer must not be many times as long as the request.
+	// maxFaults bounds the listed faults, so that a response is not many times as long as the request.
 	maxFaults = 100
 )
 
-// faults are what is wrong with a body.
+// faults collects the faults of a body.
 type faults struct {
 	items []apierror.Fault
 	at    map[string]bool
@@ -42,13 +42,13 @@ func (f *faults) add(at, format string, args ...any) {
 	f.items = append(f.items, apierror.Fault{Pointer: at, Message: fmt.Sprintf(format, args...)})
 }
 
-// Object reads the members of one JSON object. Reading marks a member as known; Close notes the others as faults. A
-// member's value is parsed when it is read: a member that is not read costs nothing.
+// Object reads the members of one JSON object. Reading marks a member as known; Close records the others as faults. A
+// member's value is parsed when it is read, so an unread member costs nothing.
 type Object struct {
 	faults  *faults
 	pointer string
 	members []member // in order, each once
-	// index finds members of an object that has many of them; nil: they are few, and looked through.
+	// nil for few members, which are searched linearly
 	index map[string]int
 	// asked are the names that were read, some of them twice.
 	asked []string
@@ -63,7 +63,7 @@ type member struct {
 // fewMembers is how many members are looked through faster than they are found in a map.
 const fewMembers = 24
 
-// find returns the place of a member, -1 if it was not sent.
+// find returns the position of a member, -1 if it was not sent.
 func (o *Object) find(name string) int {
 	if o.index != nil {
 		if at, found := o.index[name]; found {
@@ -109,7 +109,7 @@ func (o *Object) at(member string) string {
 	return o.pointer + "/" + member
 }
 
-// Close notes unknown members as faults, after all known ones were read.
+// Close records unknown members as faults. Call it after reading all known ones.
 func (o *Object) Close() {
 	known := ""
 	for i := range o.members {
@@ -124,7 +124,7 @@ func (o *Object) Close() {
 	}
 }
 
-// Err returns a 400 with every fault found in the whole body, the first hundred of more, nil if there is none.
+// Err returns a 400 with the faults of the whole body, at most a hundred, or nil if there is none.
 func (o *Object) Err() error {
 	if len(o.faults.items) == 0 {
 		return nil
@@ -135,7 +135,7 @@ func (o *Object) Err() error {
 	return apierror.Invalid(o.faults.items...)
 }
 
-// ask is find for a member that is read: it is known from then on.
+// ask is find for a member that is read: the member is known afterwards.
 func (o *Object) ask(name string) int {
 	at := o.find(name)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 )
 
-func TestParseRefusesWhatIsNotOneObject(t *testing.T) {
+func TestParseRequiresOneObject(t *testing.T) {
 	for _, in := range []string{
 		"", " ", "null", "[]", `"x"`, "1", "{", `{"a"`, `{"a":}`, `{"a":1,}`, `{a:1}`, `{"a":1}{}`, `{"a":1} x`, `{"a":01}`,
 		"{\"a\":\"\xff\"}", `{"a":"\ud800"}`, strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40), "\xef\xbb\xbf{}",
@@ -23,7 +23,7 @@ func TestParseRefusesWhatIsNotOneObject(t *testing.T) {
 	}
 }
 
-func TestEveryFaultIsToldAtOnce(t *testing.T) {
+func TestFaultsAreReturnedTogether(t *testing.T) {
 	o, err := Parse([]byte(`{"name":1,"n":1.5,"list":["a",2],"rules":[{"unit":null},7],"extra":0,"a/b~c":1,"name":"again"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestEveryFaultIsToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestAHundredFaultsAreToldAndTheRestCounted(t *testing.T) {
+func TestAtMostHundredFaultsAreListed(t *testing.T) {
 	o, err := Parse([]byte(`{"list":[` + strings.Repeat("1,", 149) + `1]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestGoodValues(t *testing.T) {
 }
 
 // A body of an unknown client costs a small multiple of its length, and is bounded in levels and values.
-func TestAHostileBodyCostsLittle(t *testing.T) {
+func TestHostileBodyCostsLittle(t *testing.T) {
 	fill := func(head, unit, tail string, size int) []byte {
 		return []byte(head + strings.Repeat(unit, (size-len(head)-len(tail))/len(unit)) + tail)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNamesAreToldWithoutControlCharacters(t *testing.T) {
+func TestNamesInFaultsAreEscaped(t *testing.T) {
 	o, err := Parse([]byte(`{"a\u001b[2J":1,"b\u202e":1,"b\u202e":2}`))
 	if err != nil {
 		t.Fatal(err)

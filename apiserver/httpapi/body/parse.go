@@ -14,8 +14,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// Parse reads a body that must be one JSON object, of at most 32 levels and 10,000 values. The error is an apierror.Error with
-// status 400.
+// Parse reads a body that must be one JSON object, of at most 32 levels and 10,000 values. The error is an
+// apierror.Error with status 400.
 func Parse(raw []byte) (*Object, error) {
 	if at, err := scan(raw); err != nil {
 		return nil, apierror.New(400, "the body is not valid JSON: %s at byte %d: send one JSON object", reason(err), at)
@@ -103,7 +103,8 @@ func newObject(raw jsontext.Value, pointer string, found *faults) *Object {
 	return o
 }
 
-// partOf returns a value that was just read as a part of what it was read from: the decoder's own is overwritten by the next.
+// partOf returns a value that was just read as a part of what it was read from: the decoder's own is overwritten by the
+// next.
 func partOf(raw []byte, dec *jsontext.Decoder, value jsontext.Value) jsontext.Value {
 	end := dec.InputOffset()
 	return jsontext.Value(raw[end-int64(len(value)) : end : end])
@@ -145,8 +146,8 @@ func reason(err error) string {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// escape writes a member's name as a part of a JSON pointer (RFC 6901). It is echoed, to terminals too: an over-long name is shortened, and
-// characters that no text may have are replaced.
+// escape writes a member's name as a part of a JSON pointer (RFC 6901). It is echoed, to terminals too: an over-long
+// name is shortened, and characters that no text may have are replaced.
 func escape(name string) string {
 	if len(name) > 100 {
 		name = strings.ToValidUTF8(name[:100], "") + "…"

@@ -15,10 +15,10 @@ const (
 	MaxEndUserBytes = 16 << 10
 )
 
-// RequireJSON refuses with 415 what does not say that its body is JSON in UTF-8.
+// RequireJSON refuses a request with 415 unless its body is declared as JSON in UTF-8.
 func RequireJSON(r *http.Request) error { return require(r, "application/json") }
 
-// RequireLines refuses with 415 what does not say that its body is JSON Lines in UTF-8.
+// RequireLines refuses a request with 415 unless its body is declared as JSON Lines in UTF-8.
 func RequireLines(r *http.Request) error { return require(r, "application/x-ndjson") }
 
 func require(r *http.Request, wanted string) error {
@@ -35,7 +35,7 @@ func require(r *http.Request, wanted string) error {
 	return nil
 }
 
-// Read reads a body of at most so many bytes; longer ones are a 413.
+// Read reads a body of at most a number of bytes. A longer body is a 413.
 func Read(r *http.Request, most int64) ([]byte, error) {
 	if r.ContentLength > most {
 		return nil, tooLarge(most)
@@ -52,7 +52,7 @@ func Read(r *http.Request, most int64) ([]byte, error) {
 	return raw, nil
 }
 
-// believed is how long a body may say it is, in bytes, to be given that much memory before it comes.
+// believed bounds the memory, in bytes, that is allocated by Content-Length before the body arrives.
 const believed = 16 << 10
 
 // readAll reads a body to its end, or a byte more than allowed.

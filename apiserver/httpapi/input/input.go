@@ -1,5 +1,5 @@
-// Package input reads the members of request bodies that both listeners have, by one rule each. It notes a faulty
-// member in the object, with how to fix it.
+// Package input reads the members of request bodies that several listeners have. It records a fault of a member in the
+// object, with how to fix it.
 package input
 
 import (
@@ -49,10 +49,10 @@ func Description(o *body.Object, member string) *string {
 	return read(o, member, text.Description)
 }
 
-// maxURL bounds an address of a picture, in bytes.
+// maxURL bounds the address of a picture, in bytes.
 const maxURL = 2048
 
-// ImageURL reads the address of a picture, "" for none, nil if it is absent. It is https: pages show it.
+// ImageURL reads the address of a picture, "" for none, nil if it is absent. It must be https, because pages show it.
 func ImageURL(o *body.Object, member string) *string {
 	return read(o, member, func(sent string) (string, error) {
 		if sent == "" {
@@ -68,7 +68,7 @@ func ImageURL(o *body.Object, member string) *string {
 
 func unsafeInURL(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'<>\\`", r) }
 
-// PersonName reads a name of a person, which may be empty, nil if it is absent.
+// PersonName reads a user's name, which may be empty; nil if it is absent.
 func PersonName(o *body.Object, member string) *string {
 	return read(o, member, func(sent string) (string, error) {
 		if strings.TrimSpace(sent) == "" {
@@ -78,7 +78,7 @@ func PersonName(o *body.Object, member string) *string {
 	})
 }
 
-// Bool reads a flag, nil if it is absent.
+// Bool reads a boolean, nil if it is absent.
 func Bool(o *body.Object, member string) *bool {
 	value, ok := o.Bool(member)
 	if !ok {
@@ -99,7 +99,7 @@ func read(o *body.Object, member string, rule func(string) (string, error)) *str
 	return &value
 }
 
-// Future reads a time that is still to come, zero if it is absent or null.
+// Future reads a time in the future, zero if it is absent or null.
 func Future(o *body.Object, member string, now time.Time) time.Time {
 	if o.IsNull(member) {
 		return time.Time{}

@@ -9,16 +9,18 @@ import (
 )
 
 const (
-	// maxPermissions is how many permissions an app or a key lists, and maxPermission the length of one, as in the resources.
+	// maxPermissions is how many permissions an app or a key lists, and maxPermission the length of one, as in the
+	// resources.
 	maxPermissions = 128
 	maxPermission  = 100
-	// maxMetadata is the most JSON that is kept with a key, in bytes.
+	// maxMetadata bounds the JSON that is stored with a key, in bytes.
 	maxMetadata = 4096
 )
 
 var permissionForm = regexp.MustCompile(`^(\*|[A-Za-z0-9_./-]+(:[A-Za-z0-9_./-]+)*)$`)
 
-// Permissions reads a list of permissions, each once, in their order; false: it was not sent, or not whole.
+// Permissions reads a list of permissions in order, without duplicates. It returns false if the list was not sent or is
+// faulty.
 func Permissions(o *body.Object, member string) ([]string, bool) {
 	names, sent := o.Strings(member)
 	if !sent {
@@ -43,7 +45,7 @@ func Permissions(o *body.Object, member string) ([]string, bool) {
 // ElementOf names an element of a list.
 func ElementOf(member string, i int) string { return member + "/" + strconv.Itoa(i) }
 
-// Metadata reads the free members of a key, nil for null and an empty object; false: it was not sent.
+// Metadata reads the free members of a key, nil for null and an empty object. It returns false if they were not sent.
 func Metadata(o *body.Object, member string) ([]byte, bool) {
 	if o.IsNull(member) {
 		return nil, true

@@ -1,5 +1,6 @@
-// Package openapi holds the HTTP contract: backend.yaml, enduser.yaml and decision.yaml, a document a listener, are the one source. Types are generated
-// from them, the server serves them, and their x-cardea-* extensions say what each operation needs.
+// Package openapi contains the HTTP contract: backend.yaml, enduser.yaml and decision.yaml, one document per listener,
+// are the only source. Types are generated from them, the server serves them, and their x-cardea-* extensions declare
+// the requirements of each operation.
 package openapi
 
 import (
@@ -54,7 +55,7 @@ func load(name string, source []byte) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	// The tests hold the examples against their schemas: a server that starts need not.
+	// The tests validate the examples against their schemas, so a starting server need not.
 	if err := spec.Validate(context.Background(), openapi3.DisableExamplesValidation()); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -65,7 +66,7 @@ func load(name string, source []byte) (*Document, error) {
 	return &Document{spec: spec, json: raw}, nil
 }
 
-// Spec returns the parsed document, for tests that hold answers against it.
+// Spec returns the parsed document, for tests that compare responses with it.
 func (d *Document) Spec() *openapi3.T { return d.spec }
 
 // ServeJSON serves the document for machines.

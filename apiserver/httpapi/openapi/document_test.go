@@ -8,8 +8,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// Every operation says what it does, and shows an answer, a body if it takes one, and a typical failure, each as its schema has it.
-func TestEveryOperationIsDescribedAndShown(t *testing.T) {
+// Every operation has a description, and examples of a response, of a body if it reads one, and of a typical failure,
+// each valid by its schema.
+func TestOperationsHaveDescriptionsAndExamples(t *testing.T) {
 	for name, load := range map[string]func() (*Document, error){"backend.yaml": Load, "enduser.yaml": LoadEndUser, "decision.yaml": LoadDecision} {
 		document, err := load()
 		if err != nil {
@@ -59,7 +60,7 @@ func expectExamples(t *testing.T, at string, content openapi3.Content, how opena
 	}
 }
 
-// expectStatus holds the status in a failure's example against the one it is shown for.
+// expectStatus compares the status in a failure's example with the status that it is shown for.
 func expectStatus(t *testing.T, at, status string, content openapi3.Content) {
 	t.Helper()
 	for _, example := range content.Get("application/json").Examples {

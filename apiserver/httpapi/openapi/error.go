@@ -11,7 +11,7 @@ import (
 
 var contentTypeJSON = []string{"application/json"}
 
-// SendError answers a request with an error in the documented form.
+// SendError responds to a request with an error in the documented form.
 func SendError(w http.ResponseWriter, r *http.Request, refused *apierror.Error, requestID string) {
 	header := w.Header()
 	for name, values := range refused.Header {
@@ -20,16 +20,16 @@ func SendError(w http.ResponseWriter, r *http.Request, refused *apierror.Error, 
 	if refused.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(refused.RetrySeconds()))
 	}
-	raw, _ := json.Marshal(NewError(refused, requestID)) // strings and integers: cannot fail
+	raw, _ := json.Marshal(NewError(refused, requestID)) // strings and integers cannot fail
 	header["Content-Type"] = contentTypeJSON
 	header.Set("Content-Length", strconv.Itoa(len(raw)))
 	w.WriteHeader(refused.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(raw) // the client is gone
+		_, _ = w.Write(raw) // the client is disconnected
 	}
 }
 
-// NewError is the documented form of an error on the backend's and the decisions' listener.
+// NewError returns the documented form of an error of the backend and decision listeners.
 func NewError(refused *apierror.Error, requestID string) backendapi.Error {
 	body := backendapi.Error{Message: refused.Text(), Errors: []backendapi.ErrorItem{}, RequestId: requestID}
 	faults := refused.Faults

@@ -75,8 +75,8 @@ func permissions(op *openapi3.Operation) []string {
 }
 
 // session returns the session that an operation needs: its `security` is empty, allows none, or requires one. An
-// operation without `security` has the document's, which requires one. Any x-cardea-session requires a fresh proof, so a
-// misspelled value never needs less.
+// operation without `security` has the document's, which requires one. Any x-cardea-session requires a fresh proof, so
+// a misspelled value never needs less.
 func session(op *openapi3.Operation) Session {
 	switch {
 	case op.Extensions["x-cardea-session"] != nil:

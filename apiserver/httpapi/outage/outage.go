@@ -1,5 +1,5 @@
-// Package outage logs when a dependency of the server becomes unreachable and when it is back: one line each, however
-// many requests fail between.
+// Package outage logs once when a dependency of the server becomes unreachable, and once when it is reachable again,
+// independent of the number of failing requests.
 package outage
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// ErrAway marks the errors of what is out of reach: the outage has its line in the log, each request needs none.
+// ErrAway marks the errors of an unreachable dependency: the outage is logged once, and requests need no log line.
 var ErrAway = errors.New("out of reach")
 
-// ErrPatience is the cause of a context whose end says nothing about the dependency: the caller waits for something else, and waited long
-// enough. See context.WithTimeoutCause.
+// ErrPatience is the cause of a context whose end does not indicate an outage, because the caller also waits for
+// something else. See context.WithTimeoutCause.
 var ErrPatience = errors.New("the caller waited long enough")
 
 // Watch watches one dependency.
@@ -32,11 +32,12 @@ type Watch struct {
 	slow atomic.Bool
 }
 
-// New returns a Watch over what has a name, such as "the Kubernetes API".
+// New returns a Watch of a dependency with a name, such as "the Kubernetes API".
 func New(what string, log logr.Logger) *Watch { return &Watch{what: what, log: log} }
 
-// Note takes the outcome of a call: whether the dependency answered, and the error if it did not. It returns the error marked by
-// ErrAway. The caller's own leaving says nothing, and one call that took too long is no outage yet: its error is returned as it is.
+// Note records the result of a call: whether the dependency responded, and the error otherwise. It returns the error
+// marked with ErrAway. A canceled call and a single slow call do not indicate an outage; their error is returned
+// unchanged.
 func (w *Watch) Note(answered bool, err error) error {
 	switch {
 	case answered:
@@ -62,8 +63,8 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// Quiet reports whether a refusal needs no log line of its own: a 503 of an outage, which has its two lines, and a
-// refusal without a cause, whose message is complete.
+// Quiet reports whether a refusal needs no log line: a 503 of an outage, which is logged itself, or a refusal without a
+// cause, whose message is complete.
 func Quiet(refused *apierror.Error) bool {
 	return refused.Status == http.StatusServiceUnavailable &&
 		(refused.Cause == nil || errors.Is(refused.Cause, ErrAway) || errors.Is(refused.Cause, store.ErrUnavailable))

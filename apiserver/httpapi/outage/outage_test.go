@@ -9,8 +9,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// TestCHAOS9 holds that an outage is one line when it begins and one when it ends.
-func TestAnOutageIsTwoLines(t *testing.T) {
+// An outage is logged once when it begins and once when it ends.
+func TestOutageIsLoggedTwice(t *testing.T) {
 	var lines []string
 	w := New("the Kubernetes API", funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	refused := errors.New("connection refused")
@@ -35,7 +35,7 @@ func TestAnOutageIsTwoLines(t *testing.T) {
 	}
 }
 
-func TestOneSlowCallIsNoOutage(t *testing.T) {
+func TestSingleSlowCallIsNoOutage(t *testing.T) {
 	t.Parallel()
 	lines := 0
 	w := New("the Kubernetes API", funcr.New(func(_, _ string) { lines++ }, funcr.Options{}))

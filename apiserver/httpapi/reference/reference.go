@@ -1,5 +1,5 @@
-// Package reference serves the HTTP contract to people: a page a document, rendered by Swagger UI, where operations of the page's own
-// listener can be tried.
+// Package reference serves the HTTP contract as pages, one per document, rendered by Swagger UI. Readers can try the
+// operations of the page's own listener.
 package reference
 
 import (
@@ -19,13 +19,13 @@ var swaggerUI embed.FS
 //go:embed page
 var own embed.FS
 
-// Document is one that readers can choose.
+// Document is a document that readers can choose.
 type Document struct {
-	// Name is what the chooser calls it.
+	// Name is the name in the chooser.
 	Name string
 	// Page is the path of its page, and JSON that of the document itself.
 	Page, JSON string
-	// Elsewhere reports that its operations are on another listener: a browser cannot try them from here. It says on which.
+	// Elsewhere names the listener of its operations if it is another one; a browser cannot try them from here.
 	Elsewhere string
 }
 
@@ -35,16 +35,16 @@ type Pages struct {
 	pages  map[string][]byte
 }
 
-// pageView is what the template of a page shows.
+// pageView is the data of the page template.
 type pageView struct {
 	Document
 	Documents []Document
 	Links     []Link
-	// The paths of its assets.
+	// The paths of the page's assets.
 	Tokens, Style, BundleStyle, Script, Bundle string
 }
 
-// Link leads from the page to somewhere else on the listener.
+// Link leads from the page to another page of the listener.
 type Link struct{ Name, Path string }
 
 const (
@@ -84,12 +84,12 @@ func New(documents []Document, links ...Link) (*Pages, error) {
 	return p, nil
 }
 
-// ServePage answers with the page at a request's path, which must be one of the documents'.
+// ServePage responds with the page at a request's path, which must be that of a document.
 func (p *Pages) ServePage(w http.ResponseWriter, r *http.Request) {
 	asset.SendPage(w, r, p.pages[r.URL.EscapedPath()])
 }
 
-// ServeAsset answers a request for a script or style, and reports whether there is one.
+// ServeAsset responds to a request for a script or style. It returns false without a response if there is none.
 func (p *Pages) ServeAsset(w http.ResponseWriter, r *http.Request) bool {
 	return p.assets.Serve(w, r)
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestTheRendererIsTheOneThatIsNamed(t *testing.T) {
+func TestRendererIsTheNamedVersion(t *testing.T) {
 	sums, err := os.ReadFile("swaggerui/SHA256SUMS")
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestTheRendererIsTheOneThatIsNamed(t *testing.T) {
 	}
 }
 
-func TestAPageNamesItsDocumentAndTheOthers(t *testing.T) {
+func TestPageLinksItsDocumentAndOthers(t *testing.T) {
 	pages, err := New([]Document{
 		{Name: "Mine", Page: Page, JSON: "/openapi.json"}, {Name: "Theirs", Page: "/other/docs", JSON: "/other/openapi.json", Elsewhere: "Tried <elsewhere>."},
 	}, Link{Name: "Console", Path: "/console"})

@@ -1,5 +1,5 @@
-// Package site says what the host of a request means to browsers: which deployment it is, which origins are its own, and whether
-// cookies can be Secure there. The end-user API and the pages go by the same rules.
+// Package site derives facts for browsers from the host of a request: its deployment, the deployment's origins, and
+// whether cookies can be Secure. The end-user API and the pages share it.
 package site
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// SessionCookie is the name of the cookie with the session's token. The contract fixes it; the __Host- prefix that would fend off
-// cookies of sibling hosts is not possible, so two cookies of this name are refused instead.
+// SessionCookie is the name of the cookie with the session's token. The contract fixes it. The __Host- prefix, which
+// would exclude cookies of sibling hosts, is not possible, so two cookies of this name are refused instead.
 const SessionCookie = "__session"
 
-// ActiveUserHeader asserts in a request to the end-user API which account is active: a form that a page showed to one account does
-// nothing for another, to which another tab of the browser switched.
+// ActiveUserHeader asserts in a request to the end-user API which account is active, so that a form for one account
+// does nothing for another to which a different tab switched.
 const ActiveUserHeader = "X-Active-User"
 
-// Host is the host that a request is for, lower-cased, without port and trailing dot.
+// Host returns the host of a request in lower case, without port and trailing dot.
 func Host(r *http.Request) string {
 	host := r.Host
 	if bare, _, err := net.SplitHostPort(host); err == nil {
@@ -31,13 +31,15 @@ func Host(r *http.Request) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// PlainLocalhost reports that a Staging deployment is served on localhost without TLS, where browsers drop Secure cookies.
+// PlainLocalhost reports whether a Staging deployment is served on localhost without TLS, where browsers drop Secure
+// cookies.
 func PlainLocalhost(d *document.Deployment, r *http.Request) bool {
 	return staging(d) && localhost(Host(r)) && r.TLS == nil
 }
 
-// Base is where links in messages lead, without a slash at its end: the tenant's own pages where they are declared, else the deployment's first
-// host, where Cardea serves pages. "" where there are none. Of a Staging deployment on localhost it has the port of the request.
+// Base returns the base address of links in messages, without a trailing slash: the tenant's own pages if declared,
+// else the deployment's first host if Cardea serves pages there, else "". For a Staging deployment on localhost it has
+// the port of the request.
 func Base(d *document.Deployment, r *http.Request) string {
 	pages := d.EffectivePages()
 	switch {
@@ -50,7 +52,7 @@ func Base(d *document.Deployment, r *http.Request) string {
 	if !staging(d) || !localhost(first) || r.TLS != nil {
 		return "https://" + first
 	}
-	// The port is whatever the client wrote: one that is no number would lead elsewhere, as in localhost:80@evil.example.
+	// The client chooses the port. A port that is not a number could lead elsewhere, as in localhost:80@evil.example.
 	if _, port, err := net.SplitHostPort(r.Host); err == nil {
 		if _, err := strconv.ParseUint(port, 10, 16); err == nil {
 			first = net.JoinHostPort(first, port)
@@ -59,7 +61,8 @@ func Base(d *document.Deployment, r *http.Request) string {
 	return "http://" + first
 }
 
-// OwnOrigin reports whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's own.
+// OwnOrigin reports whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's
+// own.
 func OwnOrigin(d *document.Deployment, r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(d.FrontendHosts, u.Hostname()) {
@@ -76,7 +79,7 @@ func staging(d *document.Deployment) bool { return d.Mode == string(v1alpha1.Dep
 
 func localhost(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
 
-// maxPlantedPath is the longest path, in bytes, for which planted cookies are taken away.
+// maxPlantedPath is the longest path, in bytes, for which planted cookies are deleted.
 const maxPlantedPath = 128
 
 // ClearPlanted deletes the session cookies that a browser may have sent: the host's own, and those that a page of a
@@ -98,7 +101,7 @@ func ClearPlanted(header http.Header, d *document.Deployment, r *http.Request) {
 	}
 	paths, asked := []string{"/"}, r.URL.Path
 	if len(asked) > maxPlantedPath {
-		asked = "/" // a cookie cannot be planted for a path that names no operation; the answer stays short
+		asked = "/" // a cookie for a path without an operation is harmless, and the response stays short
 	}
 	for at, letter := range asked {
 		if letter == '/' && at > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-func TestLinksLeadToWherePagesAre(t *testing.T) {
+func TestBaseLeadsToPages(t *testing.T) {
 	t.Parallel()
 	staging := document.Deployment{Mode: "Staging", FrontendHosts: []string{"localhost", "app.localhost"}}
 	public := document.Deployment{Mode: "Production", FrontendHosts: []string{"app.acme.example"}}

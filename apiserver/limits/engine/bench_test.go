@@ -50,8 +50,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkFloor is the least that a limiter of many keys does: find a key's counter under a lock of one of 256 parts, and add
-// to it. Its counters lie apart, each as large as ours of one rule.
+// BenchmarkFloor is the least that a limiter of many keys does: find a key's counter under a lock of one of 256 parts,
+// and add to it. Its counters lie apart, each as large as ours of one rule.
 func BenchmarkFloor(b *testing.B) {
 	for _, of := range []struct {
 		name string

@@ -1,7 +1,7 @@
 package engine
 
-// own makes a part's block. An address for which there is no room shares the block of all such addresses of its scheme and
-// shard, as long as that counts anything: so no address gets a second quota when room returns.
+// own makes a part's block. An address for which there is no room shares the block of all such addresses of its scheme
+// and shard, as long as that counts anything: so no address gets a second quota when room returns.
 func (e *Engine) own(s *shard, p *part, now Instant) []uint64 {
 	t := s.tableOf(p.scheme.owner, p.shard)
 	words := p.program.layout.modes[p.key.mode].words
@@ -65,8 +65,8 @@ func (e *Engine) migrate(s *shard, p *part, old []uint64, now Instant) []uint64 
 	return b
 }
 
-// transfer carries what is counted over to another window of the same length. Where the kinds differ, a request leaves the new
-// window later than the old one, never earlier.
+// transfer carries what is counted over to another window of the same length. Where the kinds differ, a request leaves
+// the new window later than the old one, never earlier.
 func transfer(from *window, row []uint64, to *window, into []uint64, now Instant) {
 	if *from == *to {
 		copy(into, row)

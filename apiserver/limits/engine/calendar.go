@@ -2,8 +2,9 @@ package engine
 
 import "time"
 
-// A calendar period's row is one word: the number of the period in the upper half, the count in the lower. Days are numbered
-// since 1970, months since year 0, both of UTC. A clock that is set back stays in the newest period: it gets no new quota.
+// A calendar period's row is one word: the number of the period in the upper half, the count in the lower. Days are
+// numbered since 1970, months since year 0, both of UTC. A clock that is set back stays in the newest period: it gets
+// no new quota.
 
 const dayLength = int64(24 * time.Hour / time.Microsecond)
 
@@ -40,8 +41,8 @@ func (w *window) end(period int64) int64 {
 	return time.Date(int(period/12), time.Month(period%12+1), 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 }
 
-// monthOf returns the year and the month, January being 0, of a day since 1970: the arithmetic of the Gregorian calendar with
-// years that begin in March, so that the leap day is a year's last.
+// monthOf returns the year and the month, January being 0, of a day since 1970: the arithmetic of the Gregorian
+// calendar with years that begin in March, so that the leap day is a year's last.
 func monthOf(day int64) (year, month int64) {
 	day += 719468
 	era := day / 146097

@@ -1,9 +1,9 @@
 package engine
 
-// The row of cells: the index of the current cell since the clock's beginning; the total of all cells in the lower half of a
-// word, and the index of the oldest cell that counts anything, as far as 32 bits hold it, in the upper half; then the cells,
-// each at its index modulo 64. A request counts while its cell is among the 64 newest: from the end of its cell that is at
-// least the window's length.
+// The row of cells: the index of the current cell since the clock's beginning; the total of all cells in the lower half
+// of a word, and the index of the oldest cell that counts anything, as far as 32 bits hold it, in the upper half; then
+// the cells, each at its index modulo 64. A request counts while its cell is among the 64 newest: from the end of its
+// cell that is at least the window's length.
 
 func (w *window) cellsUsed(row []uint64, now int64) int64 {
 	w.cellsRoll(row, now/w.cell)
@@ -15,8 +15,8 @@ func cellsTotal(row []uint64) int64 { return int64(uint32(row[1])) }
 // cellsOldest is the index of the oldest cell that counts anything. There is one.
 func cellsOldest(row []uint64) int64 { return int64(row[0]) - int64(uint32(row[0])-uint32(row[1]>>32)) }
 
-// cellsRoll makes a cell the current one and forgets those that it pushes out. A moment before the current cell is taken for
-// the current cell's: what is charged then leaves late, never early.
+// cellsRoll makes a cell the current one and forgets those that it pushes out. A moment before the current cell is
+// taken for the current cell's: what is charged then leaves late, never early.
 func (w *window) cellsRoll(row []uint64, index int64) {
 	if index <= int64(row[0]) {
 		return

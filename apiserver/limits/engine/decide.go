@@ -16,7 +16,7 @@ type part struct {
 // partsMost is how many blocks one decision can need: every mode of the scheme, and two of the app's.
 const partsMost = int(modeCount) + 2
 
-// decision is the working state of a judgement.
+// decision is the working state of a decision.
 type decision struct {
 	now   Instant
 	parts [partsMost]part
@@ -24,7 +24,7 @@ type decision struct {
 	// locked are the shards held, in ascending order.
 	locked [partsMost]int32
 	locks  int
-	// fetched is nothing of interest: see fetch.
+	// fetched is a sink for the values that fetch reads.
 	fetched uint64
 	// counters are the rows of the rules in Result.Rules.
 	counters [2 * 64][]uint64
@@ -59,8 +59,8 @@ func (d *decision) rowOf(rule *Rule, from, to int) []uint64 {
 	return d.parts[from].words[rule.offset : rule.offset+rule.window.words()]
 }
 
-// fetch reads of a block what the decision will read, before any of it is needed: so the processor waits for memory once, not
-// for one rule after another.
+// fetch reads of a block what the decision will read, before any of it is needed: so the processor waits for memory
+// once, not for one rule after another.
 func (p *part) fetch() (sum uint64) {
 	for rules := p.rules; rules != 0; rules &= rules - 1 {
 		rule := &p.program.rules[bits.TrailingZeros64(rules)]

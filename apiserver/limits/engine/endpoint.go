@@ -56,8 +56,8 @@ const (
 	methodHEAD = 1
 )
 
-// of returns the rules of the pattern for a method. Frameworks serve HEAD by the handler of GET, at its cost, so a HEAD counts as a GET
-// unless a rule names HEAD for the pattern.
+// of returns the rules of the pattern for a method. Frameworks serve HEAD by the handler of GET, at its cost, so a HEAD
+// counts as a GET unless a rule names HEAD for the pattern.
 func (m *masks) of(method int) uint64 {
 	switch {
 	case method < 0:
@@ -76,8 +76,8 @@ func (m *masks) add(method int, rule uint64) {
 	m.byMethod[method] |= rule
 }
 
-// add makes a rule match an endpoint pattern, which internal/scheme has found valid: `*`, an exact path, or a prefix that
-// ends in `/*`, each optionally after a method.
+// add makes a rule match an endpoint pattern, which internal/scheme has found valid: `*`, an exact path, or a prefix
+// that ends in `/*`, each optionally after a method.
 func (m *matcher) add(pattern string, rule uint64) {
 	method := -1
 	if name, path, found := strings.Cut(pattern, " "); found {

@@ -22,11 +22,12 @@ const (
 // Engine counts. It is safe for concurrent use.
 //
 // Its memory is bounded, and every deployment with counters has an equal share of it (evict.go):
-//   - where it is full, a new block replaces an idle one of a deployment that exceeds its share (Stats.Evicted counts those that
-//     still counted something);
-//   - blocks of addresses take at most half. An address of a deployment that exceeds its share of that half replaces one whose
-//     counters are under a hundredth of their limits. Where there is none, it shares one strict counter with the other late
-//     addresses of its scheme. So a flood of addresses neither frees itself of its limits nor evicts another deployment's counters.
+//   - where it is full, a new block replaces an idle one of a deployment that exceeds its share (Stats.Evicted counts
+//     those that still counted something);
+//   - blocks of addresses take at most half. An address of a deployment that exceeds its share of that half replaces
+//     one whose counters are under a hundredth of their limits. Where there is none, it shares one strict counter with
+//     the other late addresses of its scheme. So a flood of addresses neither frees itself of its limits nor evicts
+//     another deployment's counters.
 type Engine struct {
 	seed     uint64
 	maxShard int64
@@ -54,8 +55,8 @@ func NewEngine(maxBytes int64) *Engine {
 // Scheme is SchemeOf for a scheme that belongs to no deployment: one of the server's own.
 func (e *Engine) Scheme(id uint64, rules []scheme.Rule) *Scheme { return e.SchemeOf("", id, rules) }
 
-// SchemeOf puts the rules of a deployment's scheme in effect, which internal/scheme has found valid, and returns it. A scheme that
-// the engine knows continues with its counters wherever identities are the same.
+// SchemeOf activates the rules of a deployment's scheme, which internal/scheme has validated, and returns the scheme. A
+// known scheme continues with its counters where identities are the same.
 func (e *Engine) SchemeOf(deployment string, id uint64, rules []scheme.Rule) *Scheme {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,7 +77,7 @@ func (e *Engine) SchemeOf(deployment string, id uint64, rules []scheme.Rule) *Sc
 	return made
 }
 
-// Forget drops a scheme that is not asked about any more. If it returns, its counters begin empty.
+// Forget drops a scheme that is no longer used. If it is used again, its counters start empty.
 func (e *Engine) Forget(s *Scheme) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -93,8 +94,8 @@ func (e *Engine) Forget(s *Scheme) {
 type Stats struct {
 	// Blocks is how many subjects have counters, and Bytes what these take without the table.
 	Blocks, Bytes int64
-	// Evicted counts blocks that gave way though they still counted something, and Shared decisions over an address that had no
-	// room of its own.
+	// Evicted counts blocks that were evicted while they still counted something, and Shared the decisions about addresses
+	// without their own block.
 	Evicted, Shared uint64
 }
 
@@ -125,7 +126,7 @@ func (e *Engine) Peek(now Instant, r *Request, out *Result) { e.judge(now, r, ou
 // what was left before.
 func (e *Engine) Record(now Instant, r *Request, out *Result) { e.judge(now, r, out, recording) }
 
-// purpose is what a judgement is for.
+// purpose is the purpose of an evaluation.
 type purpose uint8
 
 const (
@@ -276,12 +277,12 @@ func (e *Engine) unlock(d *decision) {
 	}
 }
 
-// staleTries is how often a decision waits for the newer program of a block. A scheme that was forgotten, and declared again
-// meanwhile, never gets it: then its block begins anew.
+// staleTries is how often a decision waits for the newer program of a block. A scheme that was forgotten and declared
+// again meanwhile never gets it: its block then starts empty.
 const staleTries = 100
 
-// open finds or makes the block of every part, in the layout of its program. It returns false where a block is of a newer one,
-// unless force replaces it.
+// open finds or makes the block of every part, in the layout of its program. It returns false where a block is of a
+// newer one, unless force replaces it.
 func (e *Engine) open(d *decision, force bool) bool {
 	for i := range d.count {
 		part := &d.parts[i]

@@ -10,8 +10,8 @@ import (
 
 func rules(of ...scheme.Rule) []scheme.Rule { return of }
 
-// TestHotGroup: concurrent callers of one key get exactly the smallest limit, and the other rules count no more than that,
-// while the scheme changes under them.
+// TestHotGroup: concurrent callers of one key get exactly the smallest limit, and the other rules count no more than
+// that, while the scheme changes under them.
 func TestHotGroup(t *testing.T) {
 	for _, limit := range []int64{20, 500, 100_000} {
 		e := NewEngine(DefaultMaxBytes)
@@ -82,7 +82,8 @@ func TestAppScheme(t *testing.T) {
 	}
 }
 
-// TestFloodOfAddresses: tens of thousands of addresses of one key stay within the memory's bound, and none of them gets a request more.
+// TestFloodOfAddresses: tens of thousands of addresses of one key stay within the memory's bound, and none of them gets
+// a request more.
 func TestFloodOfAddresses(t *testing.T) {
 	const most = 8 << 20
 	e := NewEngine(most)

@@ -1,6 +1,7 @@
 package engine
 
-// A full shard evicts by deployments. Each has an equal share of the shard, and of the half that blocks of addresses may take:
+// A full shard evicts by deployments. Each has an equal share of the shard, and of the half that blocks of addresses
+// may take:
 //   - a deployment that exceeds its share loses a block of its own;
 //   - for one within its share, a deployment that exceeds its share loses one.
 //
@@ -54,8 +55,8 @@ func (e *Engine) makeAddressRoom(s *shard, t *table, size int64, now Instant) bo
 func (t *table) held() int64            { return t.bytes }
 func (t *table) heldByAddresses() int64 { return t.addressBytes }
 
-// exceeding returns another table than one which holds more than a share, nil where there is none. It stays at the same table
-// as long as that exceeds the share.
+// exceeding returns another table than one which holds more than a share, nil where there is none. It stays at the same
+// table as long as that exceeds the share.
 func (s *shard) exceeding(than *table, share int64, held func(*table) int64) *table {
 	for range s.tables {
 		if s.victim >= len(s.tables) {
@@ -80,8 +81,8 @@ const (
 	lightAddress
 )
 
-// evict frees of a table the block that was idle for longest among some, none that is in use at this moment. It reports whether
-// it could.
+// evict frees of a table the block that was idle for longest among some, none that is in use at this moment. It reports
+// whether it could.
 func (e *Engine) evict(s *shard, t *table, now Instant, of candidates) bool {
 	oldest, oldestUse, seen, at := -1, now.Steady, 0, int(t.sweepAt)
 	for i := 0; i < len(t.slots) && seen < sample; i++ {
@@ -110,8 +111,8 @@ func (e *Engine) evict(s *shard, t *table, now Instant, of candidates) bool {
 	return true
 }
 
-// light reports whether every counter of a block is below a hundredth of its limit. A block of a scheme that the engine does not
-// know any more is light, one of an older layout is not.
+// light reports whether every counter of a block is below a hundredth of its limit. A block of a scheme that the engine
+// does not know any more is light, one of an older layout is not.
 func (e *Engine) light(of *owner, b []uint64, now Instant) bool {
 	known, found := e.schemes.Load(schemeKey{of, b[wordScheme]})
 	if !found {

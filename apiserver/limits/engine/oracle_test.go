@@ -13,7 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// The oracle keeps the exact time of every admitted request, by rule identity and subject, and knows neither cells nor blocks.
+// The oracle keeps the exact time of every admitted request, by rule identity and subject, and knows neither cells nor
+// blocks.
 type oracle struct {
 	logs map[counterOf][]Instant
 }
@@ -99,7 +100,7 @@ func matches(rule scheme.Rule, method, path string) bool {
 	return path == rule.Endpoints[0]
 }
 
-// driver runs the engine beside the oracle.
+// driver runs the engine together with the oracle.
 type driver struct {
 	t      *rapid.T
 	engine *Engine
@@ -161,7 +162,7 @@ func (d *driver) applying(r *Request) []applied {
 	return all
 }
 
-// decide asks both and compares.
+// decide asks both and compares the results.
 func (d *driver) decide(r *Request) {
 	r.Scheme, r.AppScheme = d.schemes[0], d.schemes[1]
 	d.engine.Decide(d.now, r, &d.out)
@@ -199,8 +200,8 @@ func (d *driver) draw() *Request {
 
 func (d *driver) pass(by int64) { d.now.Steady += by; d.now.Wall += by }
 
-// TestOracle: over-admission is 0, a denied request consumes nothing, quota returns at most a cell late, and Retry-After is
-// never early, whatever the rules, the arrivals, the changes of rules and the jumps of the wall clock.
+// TestOracle: over-admission is 0, a denied request consumes nothing, quota returns at most a cell late, and
+// Retry-After is never early, whatever the rules, the arrivals, the changes of rules and the jumps of the wall clock.
 func TestOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDriver(t)
@@ -286,8 +287,8 @@ func TestClockBack(t *testing.T) {
 	}
 }
 
-// TestLittleIsLost: at saturation and near it, rules beyond 32 requests admit at least 98 % of what an exact log admits, those
-// up to 32 all of it.
+// TestLittleIsLost: at saturation and near it, rules beyond 32 requests admit at least 98 % of what an exact log
+// admits, those up to 32 all of it.
 func TestLittleIsLost(t *testing.T) {
 	const length = int64(60e6)
 	for _, limit := range []int64{5, 32, 33, 100, 1000, 70000} {

@@ -60,8 +60,8 @@ func CanonicalPath(path string) (string, error) {
 	return mergeSlashes(path), err
 }
 
-// decodeUnreserved decodes the escapes of RFC 3986's unreserved characters, writes the others in upper case, and escapes what
-// is not ASCII.
+// decodeUnreserved decodes the escapes of RFC 3986's unreserved characters, writes the others in upper case, and
+// escapes what is not ASCII.
 func decodeUnreserved(path string) (string, error) {
 	const digits = "0123456789ABCDEF"
 	var out strings.Builder

@@ -30,11 +30,11 @@ var modes = map[string]Mode{
 	"per_key": PerKey, "per_app": PerApp, "per_ip": PerIP, "per_key_and_ip": PerKeyAndIP, "per_app_and_ip": PerAppAndIP,
 }
 
-// Shared describes the rule's counter to those who keep it elsewhere, at a moment of Unix time in microseconds:
-//   - kind w: size is the length of a cell in microseconds, of which a window and its leases last 66;
-//   - kind c: size is the end of the present calendar period.
+// Shared describes the rule's counter for a shared store, at a time of Unix time in microseconds:
+//   - kind w: size is the length of a cell in microseconds; a window with its leases lasts 66 cells;
+//   - kind c: size is the end of the current calendar period.
 //
-// A lease of it lasts term microseconds at most: a fiftieth of the window, a second at most.
+// A lease of it lasts at most term microseconds: a fiftieth of the window, and at most a second.
 func (r *Rule) Shared(wall int64) (kind string, size, term int64) {
 	if r.Length == 0 {
 		return "c", r.window.end(r.window.period(wall)), 1e6
@@ -42,7 +42,7 @@ func (r *Rule) Shared(wall int64) (kind string, size, term int64) {
 	return "w", ceil(r.Length, cellCount-1), min(r.Length/50, 1e6)
 }
 
-// CountDenied counts a denial that the engine was not asked about.
+// CountDenied counts a denial that did not come from the engine.
 func (d *Decisions) CountDenied() { d.stripes[0].denied.Add(1) }
 
 // String is the mode's name in a scheme.
@@ -91,8 +91,8 @@ type Rule struct {
 	Decisions *Decisions
 
 	window window
-	// peak is the largest limit that this identity had while the engine knows the scheme. The window's kind follows it, so that a
-	// limit that is lowered and raised again forgets nothing.
+	// peak is the largest limit that this identity had while the engine knows the scheme. The window's kind follows it, so
+	// that a limit that is lowered and raised again forgets nothing.
 	peak int64
 	// offset is where the window's row begins in the block of the rule's mode.
 	offset int
@@ -131,8 +131,8 @@ type program struct {
 	layout *layout
 }
 
-// layout is how the counters of a scheme lie in blocks, one block for each mode and subject. Programs that differ in limits and
-// priorities alone share one.
+// layout is how the counters of a scheme lie in blocks, one block for each mode and subject. Programs that differ in
+// limits and priorities alone share one.
 type layout struct {
 	// number grows with every layout of the engine: a block never goes back to an older one.
 	number uint32
@@ -155,8 +155,8 @@ type row struct {
 // of is the row's words in a block.
 func (r *row) of(block []uint64) []uint64 { return block[r.offset : r.offset+r.window.words()] }
 
-// Scheme is a rate-limit scheme in force. Its rules can be replaced at any time: every counter whose rule keeps its identity
-// goes on.
+// Scheme is an active rate-limit scheme. Its rules can be replaced at any time: a counter continues if its rule keeps
+// its identity.
 type Scheme struct {
 	// ID identifies the scheme within the install.
 	ID uint64
@@ -171,11 +171,11 @@ type Scheme struct {
 	past atomic.Pointer[[]*layout]
 }
 
-// pastMost is how many layouts of a scheme are remembered. A block that was not asked for during as many changes of windows
-// starts anew.
+// pastMost is how many layouts of a scheme are remembered. A block that was not asked for during as many changes of
+// windows starts anew.
 const pastMost = 256
 
-// Replace puts rules in force, which internal/scheme has found valid, from the next decision on.
+// Replace activates rules, which internal/scheme has validated, from the next decision on.
 func (s *Scheme) Replace(rules []scheme.Rule) {
 	s.replacing.Lock()
 	defer s.replacing.Unlock()
@@ -209,8 +209,8 @@ func (s *Scheme) layoutOf(number uint32) *layout {
 	return nil
 }
 
-// Group names what the counters of a request have in common: the scheme where a rule counts by the address alone, else the app where a
-// rule counts by the app, else the key. All counters of one decision by this scheme are in it.
+// Group names what the counters of a request have in common: the scheme where a rule counts by the address alone, else
+// the app where a rule counts by the app, else the key. All counters of one decision by this scheme are in it.
 func (s *Scheme) Group(r *Request) string {
 	p := s.program.Load()
 	id := strconv.FormatUint(s.ID, 36)

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Instant is one moment on two clocks, in microseconds. Rolling windows follow the steady one, which no change of the wall
-// clock moves; calendar windows follow the wall clock.
+// Instant is one moment on two clocks, in microseconds. Rolling windows follow the steady one, which no change of the
+// wall clock moves; calendar windows follow the wall clock.
 type Instant struct {
 	// Steady never jumps: microseconds since an arbitrary moment.
 	Steady int64
@@ -49,11 +49,11 @@ type Request struct {
 	Method, Path string
 	// Key and App are the counting subjects of per_key and per_app rules. Address is that of per_ip rules: AddressOf.
 	Key, App, Address uint64
-	// Scheme limits the request; nil does not. Of AppScheme, which may be nil, only the per_app and per_app_and_ip rules hold:
-	// it is the app's scheme where the key has one of its own.
+	// Scheme limits the request; nil does not. Of AppScheme, which may be nil, only the per_app and per_app_and_ip rules
+	// hold: it is the app's scheme where the key has one of its own.
 	Scheme, AppScheme *Scheme
-	// Limits replace those of the rules, in the order of Applying; nil: each rule's own. They are this process' part of limits that
-	// it shares with others.
+	// Limits replace those of the rules, in the order of Applying; nil: each rule's own. They are this process' part of
+	// limits that it shares with others.
 	Limits []int64
 }
 
@@ -69,8 +69,8 @@ type Counter struct {
 	scheme *Scheme
 }
 
-// AddressOf is the counting subject of a client's address: an IPv4 address, or an IPv6 /64. IPv4 addresses lie where no IPv6
-// network is: below ::/32.
+// AddressOf is the counting subject of a client's address: an IPv4 address, or an IPv6 /64. IPv4 addresses lie where no
+// IPv6 network is: below ::/32.
 func AddressOf(client netip.Addr) uint64 {
 	client = client.Unmap()
 	if client.Is4() {

@@ -1,8 +1,8 @@
 package engine
 
-// A ring's row: the base tick; the position of the oldest time in the upper half and the number of times in the lower half of
-// a word; then the times as ticks since the base, two a word. A tick is 1<<shift microseconds. A request's time is rounded up
-// and the present is rounded down, so that no request leaves the window early.
+// A ring's row: the base tick; the position of the oldest time in the upper half and the number of times in the lower
+// half of a word; then the times as ticks since the base, two a word. A tick is 1<<shift microseconds. A request's time
+// is rounded up and the present is rounded down, so that no request leaves the window early.
 
 func (w *window) ringUsed(row []uint64, now int64) int64 {
 	tick := now >> w.shift

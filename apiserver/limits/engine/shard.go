@@ -34,8 +34,9 @@ type blockKey struct {
 	mode                Mode
 }
 
-// hash spreads keys over shards and slots, for every seed: each field gets a multiplication, and so does the result. Without the last one,
-// consecutive addresses follow the seed's own bits, and about one seed of 100 put several times a shard's part of them there.
+// hash spreads keys over shards and slots, for every seed: each field gets a multiplication, and so does the result.
+// Without the last one, consecutive addresses follow the seed's own bits, and about one seed of 100 put several times a
+// shard's part of them there.
 func (k *blockKey) hash(seed uint64) uint64 {
 	h := mix(k.scheme^seed, k.of^0x9e3779b97f4a7c15)
 	h = mix(h^k.address, uint64(k.mode)^0xd6e8feb86659fd93^seed)
@@ -65,8 +66,9 @@ type shard struct {
 	_               [64]byte
 }
 
-// A table finds the blocks of one deployment in one shard. It is open addressing with linear probing: a slot is the upper half
-// of the block's hash and its reference plus one, 0 when it is free. A reference names an arena and a place in it.
+// A table finds the blocks of one deployment in one shard. It is open addressing with linear probing: a slot is the
+// upper half of the block's hash and its reference plus one, 0 when it is free. A reference names an arena and a place
+// in it.
 type table struct {
 	slots []uint64
 	shift uint8
@@ -98,13 +100,13 @@ type arena struct {
 const (
 	chunkBits   = 4
 	chunkBlocks = 1 << chunkBits
-	// A reference has the arena in its upper 8 bits, and one of 16 million places of it in the lower ones: more than any bound of
-	// memory lets a shard hold.
+	// A reference has the arena in its upper 8 bits, and one of 16 million places of it in the lower ones: more than any
+	// bound of memory lets a shard hold.
 	placeBits = 24
 )
 
-// arenaOf is the arena for blocks of a length, and the length that its blocks have: the next multiple of 8 words up to 128,
-// of 32 beyond.
+// arenaOf is the arena for blocks of a length, and the length that its blocks have: the next multiple of 8 words up to
+// 128, of 32 beyond.
 func arenaOf(words int) (index, length int) {
 	if words <= 128 {
 		index = (words + 7) / 8

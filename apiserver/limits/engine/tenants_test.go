@@ -15,8 +15,9 @@ func manyRules(mode string) []scheme.Rule {
 	return all
 }
 
-// TestAddressesOfOneDeploymentTakeNoOtherDeploymentsRoom: a deployment that used up the memory for addresses, maliciously or by being
-// busy, shares counters among its own clients alone: the clients of another deployment keep a quota each.
+// TestAddressesOfOneDeploymentTakeNoOtherDeploymentsRoom: a deployment that used up the memory for addresses,
+// maliciously or by being busy, shares counters among its own clients alone: the clients of another deployment keep a
+// quota each.
 func TestAddressesOfOneDeploymentTakeNoOtherDeploymentsRoom(t *testing.T) {
 	t.Parallel()
 	for _, of := range []struct {
@@ -61,8 +62,8 @@ func TestAddressesOfOneDeploymentTakeNoOtherDeploymentsRoom(t *testing.T) {
 	}
 }
 
-// TestKeysOfOneDeploymentEvictNoOtherDeploymentsCounters: a quota that is used up stays so, however many keys of another deployment
-// ask; and that deployment's own counters make room.
+// TestKeysOfOneDeploymentEvictNoOtherDeploymentsCounters: a quota that is used up stays so, however many keys of
+// another deployment ask; and that deployment's own counters make room.
 func TestKeysOfOneDeploymentEvictNoOtherDeploymentsCounters(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20
@@ -90,7 +91,8 @@ func TestKeysOfOneDeploymentEvictNoOtherDeploymentsCounters(t *testing.T) {
 	}
 }
 
-// TestLightAddressesGiveWayBeforeAnySharing: clients that used little of their quota are forgotten before new ones share a counter.
+// TestLightAddressesGiveWayBeforeAnySharing: clients that used little of their quota are forgotten before new ones
+// share a counter.
 func TestLightAddressesGiveWayBeforeAnySharing(t *testing.T) {
 	t.Parallel()
 	e := NewEngine(8 << 20)
@@ -114,7 +116,8 @@ func TestLightAddressesGiveWayBeforeAnySharing(t *testing.T) {
 	}
 }
 
-// TestAForgottenSchemeBeginsAnew: what still decides by a scheme that was forgotten and declared again neither waits nor fails.
+// TestAForgottenSchemeBeginsAnew: what still decides by a scheme that was forgotten and declared again neither waits
+// nor fails.
 func TestAForgottenSchemeBeginsAnew(t *testing.T) {
 	t.Parallel()
 	e := NewEngine(1 << 20)

@@ -1,12 +1,12 @@
 package engine
 
-// A window is the way one rule counts. Its state is a row of words in a block; the functions here read and write such rows and
-// know nothing of rules and blocks. Every row of zeros is an empty window.
+// A window is the way one rule counts. Its state is a row of words in a block; the functions here read and write such
+// rows and know nothing of rules and blocks. Every row of zeros is an empty window.
 //
 // Three kinds keep the promise that no interval of the window's length admits more than the limit:
 //   - a ring of exact times, for limits up to ringMost: nothing is lost;
-//   - 64 cells, the oldest counted whole, for larger ones: at most 1.6 % of the limit comes back late, by up to a 63rd of the
-//     window;
+//   - 64 cells, the oldest counted whole, for larger ones: at most 1.6 % of the limit comes back late, by up to a 63rd
+//     of the window;
 //   - one count of a calendar period.
 type window struct {
 	kind kind
@@ -98,8 +98,8 @@ func (w *window) charge(row []uint64, now Instant, n int64) {
 	}
 }
 
-// wait returns how long it takes from a moment until fewer than limit requests are in the window, if none is added; used has
-// been called for the same moment. It is never too short.
+// wait returns how long it takes from a moment until fewer than limit requests are in the window, if none is added;
+// used has been called for the same moment. It is never too short.
 func (w *window) wait(row []uint64, now Instant, limit int64) int64 {
 	switch w.kind {
 	case ring:

@@ -24,7 +24,8 @@ func TestMonths(t *testing.T) {
 	}
 }
 
-// TestCellsForgetNoneEarly: after any pause the requests less than a window old are all counted, at every offset in a cell.
+// TestCellsForgetNoneEarly: after any pause the requests less than a window old are all counted, at every offset in a
+// cell.
 func TestCellsForgetNoneEarly(t *testing.T) {
 	for _, length := range []int64{1000, 7000, 63_000_000, 3600e6} {
 		for _, most := range []int64{1000, 100_000} {

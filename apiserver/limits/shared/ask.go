@@ -15,14 +15,14 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 )
 
-// A group is what one call can ask about: the counters of one scheme, which have one hash tag, so that a cluster keeps them in one
-// slot.
+// A group is what one call can ask about: the counters of one scheme, which have one hash tag, so that a cluster keeps
+// them in one slot.
 type group struct {
 	tag      string
 	counters []int
 }
 
-// groups divides the counters that are not taken. A request has one scheme, or beside it its app's.
+// groups groups the counters that are not taken. A request has one scheme, or in addition its app's.
 func groups(r *engine.Request, counters []engine.Counter, wanted func(i int) bool) (all []group) {
 	for _, ofApp := range []bool{false, true} {
 		g := group{}
@@ -43,8 +43,8 @@ func groups(r *engine.Request, counters []engine.Counter, wanted func(i int) boo
 	return all
 }
 
-// ask asks for the counters that are not taken. It reports whether every counter gave one; if not, all are given back, and the
-// decision knows how long to wait. An error means that Redis did not answer: all are given back.
+// ask asks for the counters that are not taken. It reports whether every counter gave one; if not, all are given back,
+// and the decision knows how long to wait. An error means that Redis did not answer: all are given back.
 func (c *Counters) ask(ctx context.Context, r *engine.Request, d *decision) (bool, error) {
 	for _, g := range groups(r, d.counters, func(i int) bool { return !d.taken[i] && !d.own[i] }) {
 		granted, err := c.call(ctx, deploymentOf(r), g, d, true)
@@ -56,7 +56,7 @@ func (c *Counters) ask(ctx context.Context, r *engine.Request, d *decision) (boo
 	return true, nil
 }
 
-// refill asks for more of the counters whose leases are nearly spent.
+// refill requests more tokens for the counters whose leases are nearly spent.
 func (c *Counters) refill(counters []engine.Counter, r *engine.Request) {
 	d := decision{now: c.opts.Clock(), counters: counters, until: time.Now().Add(callWithin)}
 	c.ownLimits(r, &d)
@@ -79,10 +79,12 @@ func (c *Counters) refill(counters []engine.Counter, r *engine.Request) {
 	}
 }
 
-// errBusy says that a deployment's calls wait for Redis already, as many as may. It says nothing about Redis.
+// errBusy means that a deployment already has as many calls waiting for Redis as it may. It does not mean that Redis is
+// unavailable.
 var errBusy = errors.New("too many calls of this deployment wait for Redis")
 
-// call asks Redis once, for a deployment. Where spend says so, one request of every counter is the caller's at once, and marked as taken.
+// call asks Redis once, for a deployment. Where spend says so, one request of every counter is the caller's at once,
+// and marked as taken.
 func (c *Counters) call(ctx context.Context, deployment string, g group, d *decision, spend bool) (bool, error) {
 	client := c.client.Load()
 	if client == nil {
@@ -140,10 +142,10 @@ func (c *Counters) call(ctx context.Context, deployment string, g group, d *deci
 	return granted, err
 }
 
-// answer is what grant.lua says of one counter.
+// answer is the result of grant.lua for one counter.
 type answer struct{ granted, remaining, wait, cell, lease int64 }
 
-// refusal is how long the counter refuses, 0 where it is not the one that does.
+// refusal is how long the counter refuses, 0 if it is not the refusing one.
 func (a *answer) refusal(of *engine.Counter) int64 {
 	if a.remaining > 0 {
 		return 0
@@ -174,7 +176,7 @@ func readAnswer(raw []rueidis.RedisMessage, err error, counters int) ([]answer, 
 	return answers, number(&raw[0]) == 1, err
 }
 
-// names are a counter's keys in Redis: its own, and that of the mark which this replica leaves beside it.
+// names are a counter's keys in Redis: its own, and that of the mark that this replica sets for it.
 type names struct{ counter, mark string }
 
 // namesOf names a counter: at most 64 bytes beside the prefix, without anything a client chose.

@@ -18,7 +18,7 @@ func keyOf(c *engine.Counter) counterKey {
 	return counterKey{c.Scheme, c.Of, c.Address, c.Rule.Identity}
 }
 
-// lease is what this replica holds of one counter. Moments are on the steady clock.
+// lease is what this replica has of one counter. Times are on the steady clock.
 type lease struct {
 	// batches are what was granted and not spent, the older first; granted is how many the newest had.
 	batches [2]batch
@@ -30,7 +30,8 @@ type lease struct {
 	answered  bool
 	// deniedUntil is before when asking is in vain, for the limit deniedLimit.
 	deniedUntil, deniedLimit int64
-	// counter and tag name it in Redis, once it was asked for or spent without; names are its keys there, once they were needed.
+	// counter and tag name it in Redis, once it was asked for or spent without; names are its keys there, once they were
+	// needed.
 	counter engine.Counter
 	tag     string
 	names   names
@@ -39,7 +40,8 @@ type lease struct {
 	// used is the moment of the last use.
 	used int64
 
-	// Of the outage number outage: localLimit is this replica's part of limit, and spent what it admitted beyond leases since.
+	// In the outage with number outage, localLimit is this replica's part of limit, and spent the requests admitted beyond
+	// leases since then.
 	outage            uint64
 	localLimit, limit int64
 	spent             int64
@@ -52,7 +54,7 @@ type lease struct {
 	markedUntil, marking int64
 }
 
-// marked notes that Redis has the mark.
+// marked records that Redis has the mark.
 func (held *lease) marked() {
 	if held.marking > 0 {
 		held.markedUntil, held.marking = held.marking, 0

@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// beatEvery is how often replicas say that they live, and look whether Redis does.
+	// beatEvery is the interval of heartbeats, which announce the replica and check Redis.
 	beatEvery = 250 * time.Millisecond
-	// silence is after when a replica counts no longer.
+	// silence is the time without a heartbeat after which a replica no longer counts.
 	silence = 3 * time.Second
-	// failuresMost is how many calls may fail one after another before none is made, if they are of two deployments or heartbeats are among them.
+	// failuresMost is how many calls may fail one after another before none is made, if they are of two deployments or
+	// heartbeats are among them.
 	failuresMost = 3
-	// settle is for how long after its return Redis only receives what was admitted without it: every replica reports
-	// before any leases.
-	settle = 3 * beatEvery
+	// recoverFor is how long after its return Redis only receives reports of requests that were admitted without it. Every
+	// replica reports before any leases.
+	recoverFor = 3 * beatEvery
 	// idle is how long an unused lease is remembered.
 	idle = 2 * time.Minute
 )
@@ -37,7 +38,8 @@ func (c *Counters) failed(err error, deployment string) {
 	}
 }
 
-// failures are the calls that failed one after another. One deployment's calls alone may fail for what that deployment asks.
+// failures are the calls that failed one after another. One deployment's calls alone may fail for what that deployment
+// asks.
 type failures struct {
 	mu    sync.Mutex
 	count int
@@ -47,7 +49,7 @@ type failures struct {
 	others bool
 }
 
-// add counts a failure and reports whether there are enough to take Redis for away.
+// add counts a failure and reports whether there are enough to regard Redis as unavailable.
 func (f *failures) add(deployment string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,10 +67,10 @@ func (f *failures) reset() {
 	f.count, f.others = 0, false
 }
 
-// outOfService are the beginnings of errors by which Redis says that it serves nothing, or not here.
+// outOfService are the prefixes of errors by which Redis says that it does not serve.
 var outOfService = []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "OOM", "MISCONF", "BUSY"}
 
-// refusedCall reports whether Redis is there and refused one call, as where a script fails over what it finds.
+// refusedCall reports whether Redis is available and refused only this call, such as after a script error.
 func refusedCall(err error) bool {
 	answer, is := rueidis.IsRedisErr(err)
 	return is && !slices.ContainsFunc(outOfService, func(code string) bool { return strings.HasPrefix(answer.Error(), code) })
@@ -145,7 +147,8 @@ func (l *leases) localLimit(of *engine.Counter, now, own int64, outage uint64, p
 	return held.localLimit
 }
 
-// Run keeps in touch with Redis until ctx ends. A Redis that is never reached is logged once, at the heartbeat failuresMost.
+// Run keeps in touch with Redis until ctx ends. A Redis that is never reached is logged once, at the heartbeat
+// failuresMost.
 func (c *Counters) Run(ctx context.Context) error {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -175,12 +178,12 @@ func (c *Counters) Run(ctx context.Context) error {
 			if back.IsZero() {
 				back = time.Now()
 			}
-			c.tell(ctx)
-			if time.Since(back) >= settle {
+			c.report(ctx)
+			if time.Since(back) >= recoverFor {
 				back = time.Time{}
 				c.failures.reset()
 				c.away.Store(false)
-				c.tell(ctx)
+				c.report(ctx)
 				c.opts.Log.Info("Redis is back: limits are shared again", "replicas", c.peers.Load().count)
 			}
 		}
@@ -265,20 +268,20 @@ func (c *Counters) recount() {
 	}
 }
 
-// tell sends Redis what was admitted without it, counter by counter, and leases nothing.
-func (c *Counters) tell(ctx context.Context) {
+// report sends Redis the requests that were admitted without it, counter by counter, and leases nothing.
+func (c *Counters) report(ctx context.Context) {
 	now := c.opts.Clock()
 	for i := range c.leases.shards {
-		for _, key := range c.leases.shards[i].untold() {
-			if ctx.Err() != nil || !c.tellOne(ctx, i, key, now) {
+		for _, key := range c.leases.shards[i].unreported() {
+			if ctx.Err() != nil || !c.reportOne(ctx, i, key, now) {
 				return
 			}
 		}
 	}
 }
 
-// untold are the counters of which Redis does not know all.
-func (s *leaseShard) untold() (keys []counterKey) {
+// unreported returns the counters of which Redis does not have all requests.
+func (s *leaseShard) unreported() (keys []counterKey) {
 	s.Lock()
 	defer s.Unlock()
 	for key, held := range s.held {
@@ -289,9 +292,9 @@ func (s *leaseShard) untold() (keys []counterKey) {
 	return keys
 }
 
-// tellOne reports one counter, once: the batch has a number. Of what was admitted only what is still in the window
-// counts. It returns false if Redis does not answer.
-func (c *Counters) tellOne(ctx context.Context, shard int, key counterKey, now engine.Instant) bool {
+// reportOne reports one counter once: the batch has a number. Only admitted requests that are still in the window
+// count. It returns false if Redis does not respond.
+func (c *Counters) reportOne(ctx context.Context, shard int, key counterKey, now engine.Instant) bool {
 	client := c.client.Load()
 	s := &c.leases.shards[shard]
 	s.Lock()

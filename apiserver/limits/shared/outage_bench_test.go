@@ -13,8 +13,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// BenchmarkOutage states what the loss of Redis costs three replicas under even load, half more than a limit of 3,000 in 5 seconds:
-//   - slow/replica: decisions that took more than a millisecond, from the loss until the replica decided alone, and slowest-ms of them;
+// BenchmarkOutage states what the loss of Redis costs three replicas under even load, half more than a limit of 3,000
+// in 5 seconds:
+//   - slow/replica: decisions that took more than a millisecond, from the loss until the replica decided alone, and
+//     slowest-ms of them;
 //   - alone-ns: a decision alone, and engine-ns: the engine's own in the same moment;
 //   - of-limit: the most that one window admitted around the outage.
 func BenchmarkOutage(b *testing.B) {
@@ -72,8 +74,8 @@ func lose(b *testing.B, away func(*server)) lost {
 	return o
 }
 
-// delays are decisions that took more than a millisecond while their replica did not know of the loss, and the longest of them in
-// nanoseconds, from when watch is set.
+// delays are decisions that took more than a millisecond while their replica did not know of the loss, and the longest
+// of them in nanoseconds, from when watch is set.
 type delays struct {
 	watch   atomic.Bool
 	slow    []atomic.Int64

@@ -153,7 +153,8 @@ type admissions struct {
 
 type span struct{ before, after time.Time }
 
-// most is the largest number that was surely within one window of a length: begun after its begin and answered before its end.
+// most is the largest number that was surely within one window of a length: begun after its begin and answered before
+// its end.
 func (a *admissions) most(length time.Duration) (most int) {
 	a.Lock()
 	defer a.Unlock()
@@ -210,8 +211,8 @@ func (a *admissions) count() int {
 	return len(a.spans)
 }
 
-// TestReplicasShareStrictly: three replicas under load at one key never admit more than the limit in any window, and not much less
-// over time: by leases, and by single calls for short windows.
+// TestReplicasShareStrictly: three replicas under load at one key never admit more than the limit in any window, and
+// not much less over time: by leases, and by single calls for short windows.
 func TestReplicasShareStrictly(t *testing.T) {
 	redis := newServer(t)
 	for _, tc := range []struct {
@@ -253,8 +254,9 @@ func outages(all []*replica) (n uint32) {
 	return n
 }
 
-// strictly is the most that one window may admit: the limit, where every call was answered in time. On a machine so busy that Redis
-// is not, each such call is decided alone; and where several in a row are not, that is an outage, which has the bound of TestRedisAway.
+// strictly is the most that one window may admit: the limit, where every call was answered in time. On a machine so
+// busy that Redis is not, each such call is decided alone; and where several in a row are not, that is an outage, which
+// has the bound of TestRedisAway.
 func strictly(t *testing.T, all []*replica, calm uint32, limit int64) int {
 	t.Helper()
 	if n := outages(all) - calm; n > 0 {
@@ -306,8 +308,8 @@ func TestDenialConsumesNothing(t *testing.T) {
 	}
 }
 
-// TestRedisAway: however Redis goes and comes back, no decision fails or waits for more than a call, the replicas together stay
-// near the limit, and share again within seconds.
+// TestRedisAway: however Redis goes and comes back, no decision fails or waits for more than a call, the replicas
+// together stay near the limit, and share again within seconds.
 func TestRedisAway(t *testing.T) {
 	for name, tc := range map[string]struct {
 		away, back func(*server)

@@ -39,17 +39,18 @@ var heartbeatSource string
 // callWithin bounds the calls to Redis, its own and others', that one request waits for.
 const callWithin = 50 * time.Millisecond
 
-// countersMost is how many counters of a scheme one request may charge for the scheme to be shared: each takes up to 10 µs of Redis' one
-// thread, and 600 bytes of its memory for each subject.
+// countersMost is how many counters of a scheme one request may charge for the scheme to be shared: each takes up to 10
+// µs of Redis' one thread, and 600 bytes of its memory for each subject.
 const countersMost = 16
 
-// callsMost are the calls of one replica under way, callsAtOnce those of one deployment: more wait for their turn as long as for Redis.
+// callsMost are the calls of one replica under way, callsAtOnce those of one deployment: more wait for their turn as
+// long as for Redis.
 const (
 	callsMost   = 256
 	callsAtOnce = 16
 )
 
-// Options are what Counters need.
+// Options configures Counters.
 type Options struct {
 	// URL is redis://, rediss:// or unix://, with further addresses of a cluster as ?addr=.
 	URL    string
@@ -63,7 +64,7 @@ type Options struct {
 	Prefix string
 }
 
-// Counters decide requests by counters that replicas share. They are safe for concurrent use. Run must run.
+// Counters decides requests by counters that replicas share. It is safe for concurrent use. Run must be running.
 type Counters struct {
 	opts   Options
 	node   string
@@ -72,7 +73,7 @@ type Counters struct {
 	grant  *rueidis.Lua
 	beat   *rueidis.Lua
 
-	// away: decisions are made here alone.
+	// away reports that decisions are made on this replica alone.
 	away atomic.Bool
 	// failures are the calls that failed one after another.
 	failures failures
@@ -232,8 +233,8 @@ func wait(ctx context.Context, flight <-chan struct{}, until time.Time) bool {
 	return true
 }
 
-// ownLimits are the limits of this process' own counters where a scheme is not shared, nil where all are: its parts of that scheme's limits,
-// and none of those that are shared. It marks the counters that are not shared.
+// ownLimits are the limits of this process' own counters where a scheme is not shared, nil where all are: its parts of
+// that scheme's limits, and none of those that are shared. It marks the counters that are not shared.
 func (c *Counters) ownLimits(r *engine.Request, d *decision) (limits []int64) {
 	wide := func(s *engine.Scheme) bool { return s != nil && s.Widest() > countersMost }
 	scheme, appScheme := wide(r.Scheme), wide(r.AppScheme)

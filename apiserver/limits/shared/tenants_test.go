@@ -11,7 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// A scheme of which one request charges many counters costs Redis time and memory: each replica has its part of the limits instead.
+// A scheme of which one request charges many counters costs Redis time and memory: each replica has its part of the
+// limits instead.
 func TestASchemeOfWhichOneRequestChargesManyCountersIsNotShared(t *testing.T) {
 	t.Parallel()
 	redis := newServer(t)
@@ -74,7 +75,8 @@ func TestFailuresOfOneDeploymentAloneAreNoOutage(t *testing.T) {
 	}
 }
 
-// Calls beyond a deployment's places are not made: its decisions are by this replica's part of the limits, others' are shared.
+// Calls beyond a deployment's places are not made: its decisions are by this replica's part of the limits, others' are
+// shared.
 func TestCallsOfADeploymentAreBounded(t *testing.T) {
 	t.Parallel()
 	redis := newServer(t)

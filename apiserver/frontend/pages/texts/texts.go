@@ -1,5 +1,5 @@
-// Package texts holds what the pages say, in one catalogue per language: a file of keys and texts, named after the language. Texts have
-// placeholders in braces. All catalogues have the same keys; a test compares them.
+// Package texts holds what the pages say, in one catalogue per language: a file of keys and texts, named after the
+// language. Texts have placeholders in braces. All catalogues have the same keys; a test compares them.
 package texts
 
 import (
@@ -63,8 +63,8 @@ func (c *Catalogues) All() []*Language { return c.languages }
 // maxPreferences is how many bytes of a browser's wishes are looked at.
 const maxPreferences = 256
 
-// Choose returns the language that fits best: uiLocales, words as OpenID Connect's ui_locales has them, count before acceptLanguage, the
-// header.
+// Choose returns the language that fits best: uiLocales, words as OpenID Connect's ui_locales has them, count before
+// acceptLanguage, the header.
 func (c *Catalogues) Choose(uiLocales, acceptLanguage string) *Language {
 	if tags := parseLocales(uiLocales); len(tags) > 0 {
 		if _, at, confidence := c.matcher.Match(tags...); confidence > language.No {
@@ -98,8 +98,8 @@ func (l *Language) Has(key string) bool {
 	return found
 }
 
-// Text returns the text of a key, with its placeholders filled in: pairs are names and values. Values are isolated where they are written
-// from right to left. A key that is not there is its own text.
+// Text returns the text of a key, with its placeholders filled in: pairs are names and values. Values are isolated
+// where they are written from right to left. A key that is not there is its own text.
 func (l *Language) Text(key string, pairs ...string) string {
 	sentence, found := l.texts[key]
 	if !found {

@@ -48,7 +48,7 @@ func TestCataloguesSayTheSame(t *testing.T) {
 	}
 }
 
-// What templates and code ask for is there, and nothing else is: a text that nobody reads is a text that nobody checks.
+// The texts are exactly those that templates and code use.
 func TestEveryTextIsThereAndUsed(t *testing.T) {
 	catalogue := load(t).All()[0]
 	used := map[string]bool{}
@@ -120,8 +120,8 @@ var unmet = map[string]string{
 	"VALIDATION_ERROR":            "each member has its own text",
 }
 
-// Every code of the API's table of refusals is said in words here, or is one that no page meets; and no words are there for a code that
-// the API does not have.
+// Every code of the API's table of refusals is said in words here, or is one that no page meets; and no words are there
+// for a code that the API does not have.
 func TestEveryCodeHasWords(t *testing.T) {
 	table, err := os.ReadFile("../../enduser/errors.go")
 	if err != nil {
