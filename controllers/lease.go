@@ -75,7 +75,7 @@ func stillLeader(lock *resourcelock.LeaseLock) func(context.Context) (bool, erro
 		asking := &resourcelock.LeaseLock{LeaseMeta: lock.LeaseMeta, Client: lock.Client, LockConfig: lock.LockConfig}
 		record, _, err := asking.Get(ctx)
 		if err != nil {
-			return false, fmt.Errorf("ask who holds the lease: %w", err)
+			return false, fmt.Errorf("get the holder of the lease: %w", err)
 		}
 		return record.HolderIdentity == lock.Identity(), nil
 	}

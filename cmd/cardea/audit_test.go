@@ -191,7 +191,7 @@ func TestAnExportThatCannotRunEndsWithTwo(t *testing.T) {
 	}
 }
 
-// The default of --until is a minute ago: the backend API would refuse an --until that nobody gave.
+// The default of --until is a minute ago: the backend API would refuse an --until that is not on the command line.
 func TestASinceWithinTheLastMinuteExportsNothingYet(t *testing.T) {
 	now := time.Date(2026, 5, 10, 12, 0, 30, 0, time.UTC)
 	const late, settled = "2026-05-10T13:59:30+02:00", "2026-05-10T11:59:29.999999Z"

@@ -14,7 +14,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestAfterCollections: every collection is told, not the first alone.
+// TestAfterCollections: the callback runs after every collection, not only after the first.
 func TestAfterCollections(t *testing.T) {
 	told := make(chan struct{}, 64)
 	afterCollections(func() { told <- struct{}{} })

@@ -15,8 +15,8 @@ import (
 // progressEvery is the time between two words about how far a file came.
 const progressEvery = 5 * time.Second
 
-// errElsewhere: the file came further than was sent: somebody else imports it too.
-var errElsewhere = errors.New("somebody else imports this file too")
+// errElsewhere: the progress is beyond the sent bytes, so another command also imports the file.
+var errElsewhere = errors.New("another command also imports this file")
 
 // importer sends files of JSON Lines to the backend API.
 type importer struct {

@@ -112,7 +112,7 @@ const annotationDigest = "iam.cardea.dev/api-key-sha256"
 func wanted(key *v1alpha1.APIKey) credential.Wanted {
 	w := credential.Wanted{
 		Owner: ownedsecret.Owner{
-			Object: key, Kind: v1alpha1.KindAPIKey, Marker: v1alpha1.AnnotationAPIKey, Taken: "set spec.secretTemplate.name to another name, or delete that Secret once nobody uses what it holds",
+			Object: key, Kind: v1alpha1.KindAPIKey, Marker: v1alpha1.AnnotationAPIKey, Taken: "set spec.secretTemplate.name to another name, or delete that Secret when no program uses it",
 		},
 		Noun: "key", Name: secretName(key), Current: v1alpha1.SecretKeyAPIKey, Previous: v1alpha1.SecretKeyPreviousAPIKey, ID: v1alpha1.SecretKeyKeyID,
 		Digest: annotationDigest, Rotation: key.Spec.Rotation, RotateAt: key.Annotations[v1alpha1.AnnotationRotateAt], ExpiresAt: key.Spec.ExpiresAt,

@@ -68,7 +68,7 @@ func checkRole(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs, field string, 
 		return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q belongs to deployment %q: refer to a role of %q",
 			field, role.Name, role.Spec.DeploymentRef.Name, b.Spec.DeploymentRef.Name)
 	case role.Spec.Level != level:
-		return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q is of level %s: refer to one of level %s", field, role.Name, role.Spec.Level, level)
+		return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q is of level %s: refer to a role of level %s", field, role.Name, role.Spec.Level, level)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func TestTwoWrongRolesAreToldInTheSameWordsEachTime(t *testing.T) {
 	b := &v1alpha1.B2BSettings{}
 	b.Spec.DeploymentRef.Name = "acme"
 	refs := engine.ResolvedRefs{orgRoleField: role("member", v1alpha1.RoleLevelWorkspace), workspaceRoleField: role("admin", v1alpha1.RoleLevelOrganization)}
-	const want = `Invalid: spec.autoAssignOrgRoleRef: MembershipRole "member" is of level Workspace: refer to one of level Organization`
+	const want = `Invalid: spec.autoAssignOrgRoleRef: MembershipRole "member" is of level Workspace: refer to a role of level Organization`
 	for range 100 {
 		if err := check(b, refs); err == nil || err.Error() != want {
 			t.Fatalf("got %v, want %s", err, want)

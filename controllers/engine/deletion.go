@@ -113,7 +113,7 @@ func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
 		return r.refusedWrite(term, err)
 	}
 	r.usages.forget(id.Namespace)
-	log.FromContext(ctx).Info("Removed the document of a resource that is gone", "kind", id.Kind)
+	log.FromContext(ctx).Info("Removed the document of a deleted resource", "kind", id.Kind)
 	r.wakeCompetitors(ctx, stored.Reservations)
 	return nil
 }

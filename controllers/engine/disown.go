@@ -36,8 +36,8 @@ func (r *reconciler) disown(ctx context.Context, s *state) error {
 		return nil // an API server that has just started refuses what it will allow: the next reconcile tries again
 	}
 	r.keptOwners.add(key, s.obj.GetUID())
-	log.FromContext(ctx).Info("The cluster does not let the operator take the deployment off as owner of an adopted resource, which therefore goes with the deployment, "+
-		"and which Argo CD does not prune: remove it from metadata.ownerReferences by hand, or allow it and ask for a reconcile", "cause", err.Error())
+	log.FromContext(ctx).Info("The cluster does not let the operator remove the deployment as owner of an adopted resource, so the resource is deleted with the deployment, "+
+		"and Argo CD does not prune it: remove metadata.ownerReferences by hand, or allow the removal and request a reconcile", "cause", err.Error())
 	return nil
 }
 

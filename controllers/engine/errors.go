@@ -50,9 +50,9 @@ func SecretsForbidden(condition, namespace string) error {
 
 var (
 	// errAgain asks for another reconcile: what this one saw changed under its hands.
-	errAgain = errors.New("what this reconcile saw has changed: look again")
+	errAgain = errors.New("the state that this reconcile read has changed: reconcile again")
 	// errVanished ends a reconcile: the resource exists in the cache alone. Its deletion is on the way.
-	errVanished = errors.New("the resource exists no more")
+	errVanished = errors.New("the resource no longer exists")
 )
 
 // storeError is a failure of the runtime store, to be distinguished from one of the API server.
@@ -72,8 +72,8 @@ func inUse(referrers []string) error {
 		shown, more = referrers[:5], fmt.Sprintf(" and %d more", len(referrers)-5)
 	}
 	return Waiting(v1alpha1.ConditionDeleting, v1alpha1.ReasonInUse,
-		"still used by %s%s: delete them or let them refer to something else; until then this stays in force", strings.Join(shown, ", "), more)
+		"still used by %s%s: delete them or change their references; until then this resource stays active", strings.Join(shown, ", "), more)
 }
 
 // ErrCrash is returned by a test hook to end a reconcile as a crash would: nothing after it runs, not even the report.
-var ErrCrash = errors.New("crashed here, as a test asked")
+var ErrCrash = errors.New("crashed here, as a test requested")

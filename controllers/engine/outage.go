@@ -63,7 +63,7 @@ func (a *APIServer) failed(ctx context.Context, err error) {
 		return
 	}
 	a.away = true
-	log.FromContext(ctx).WithName("kubernetes").Info("The Kubernetes API does not answer as it should; what is declared waits", "cause", err.Error())
+	log.FromContext(ctx).WithName("kubernetes").Info("The Kubernetes API is unavailable; declared changes wait", "cause", err.Error())
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -87,7 +87,7 @@ func (a *APIServer) Start(ctx context.Context) error {
 		a.mu.Lock()
 		a.away, a.ended = false, a.clock()
 		a.mu.Unlock()
-		log.FromContext(ctx).WithName("kubernetes").Info("The Kubernetes API answers")
+		log.FromContext(ctx).WithName("kubernetes").Info("The Kubernetes API is available again")
 		a.onBack(ctx)
 	}
 }

@@ -39,7 +39,7 @@ func CheckPermission(field string, level v1alpha1.RoleLevel, deployment *v1alpha
 		return nil
 	}
 	return Terminal(v1alpha1.ReasonUnknownPermission,
-		"%s: %q is not in the %s permissions of deployment %q: add it to spec.permissionCatalog there or use one that is",
+		"%s: %q is not in the %s permissions of deployment %q: add it to spec.permissionCatalog there, or use a listed permission",
 		field, name, strings.ToLower(string(level)), deployment.Name)
 }
 

@@ -81,13 +81,13 @@ func (r *reconciler) reportSuspended(ctx context.Context, s *state) error {
 // whileSuspended keeps Ready as it was, with another reason, and removes Reconciling: no work is under way. The other
 // conditions describe the state before.
 func whileSuspended(have []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended before it was ever in force: remove spec.suspend")
+	ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended before it was ever active: remove spec.suspend")
 	switch was := meta.FindStatusCondition(have, v1alpha1.ConditionReady); {
 	case was == nil:
 	case was.Reason == v1alpha1.ReasonSuspended:
 		ready.Status, ready.Message = was.Status, was.Message
 	default:
-		ready.Status, ready.Message = was.Status, "suspended: what was in force stays as it was, and edits wait until spec.suspend is removed"
+		ready.Status, ready.Message = was.Status, "suspended: the active state stays, and edits wait until spec.suspend is removed"
 	}
 	others := slices.DeleteFunc(slices.Clone(have), func(c metav1.Condition) bool {
 		return c.Type == v1alpha1.ConditionReady || c.Type == v1alpha1.ConditionReconciling
@@ -116,11 +116,11 @@ func recordContent(status *v1alpha1.CommonStatus, s *state, failed error) {
 
 // summarize turns an outcome into conditions. Reconciling and Stalled are never both present.
 func summarize(o outcome) []metav1.Condition {
-	accepted := condition(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted, "valid and in conflict with no other resource")
+	accepted := condition(v1alpha1.ConditionAccepted, metav1.ConditionTrue, v1alpha1.ReasonAccepted, "valid, and not in conflict with another resource")
 	resolved := condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionTrue, v1alpha1.ReasonResolved, "every reference was found")
-	synced := condition(v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "the store holds this generation")
+	synced := condition(v1alpha1.ConditionSynced, metav1.ConditionTrue, v1alpha1.ReasonSynced, "the store has this generation")
 	if !o.synced {
-		synced = condition(v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonPending, "the store does not hold this generation yet")
+		synced = condition(v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonPending, "the store does not have this generation yet")
 	}
 	own := slices.Clone(o.own)
 
@@ -141,12 +141,12 @@ func summarize(o outcome) []metav1.Condition {
 	case isStoreError(o.err):
 		synced = condition(v1alpha1.ConditionSynced, metav1.ConditionFalse, v1alpha1.ReasonStoreUnavailable, storeMessage(o.err))
 		if accepted.Status == metav1.ConditionTrue {
-			accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not checked while the runtime store does not answer")
+			accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not checked while the runtime store is unreachable")
 		}
 	}
 
 	conditions := append([]metav1.Condition{accepted, resolved, synced}, own...)
-	ready := condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "what is declared is in force")
+	ready := condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "the declared state is active")
 	for _, c := range []metav1.Condition{accepted, resolved, ownFault(own, o.err), synced} {
 		if c.Status == metav1.ConditionFalse {
 			ready = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, c.Reason, c.Message)

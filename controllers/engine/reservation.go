@@ -121,12 +121,12 @@ func refuse(key string, me, winner competitor) error {
 	what := reservation.Describe(key)
 	switch {
 	case me.Namespace != winner.Namespace:
-		return Terminal(v1alpha1.ReasonConflict, "%s is reserved in another namespace: choose another", what)
+		return Terminal(v1alpha1.ReasonConflict, "%s is reserved in another namespace: choose another value", what)
 	case me.yields && !winner.yields:
 		return Terminal(v1alpha1.ReasonSuperseded,
-			"%s was taken over by the declared %s: delete this resource, which the management API created", what, winner.Identity)
+			"%s now belongs to the declared %s: delete this resource, which the management API created", what, winner.Identity)
 	}
-	return Terminal(v1alpha1.ReasonConflict, "%s is held by %s: choose another or delete that resource", what, winner.Identity)
+	return Terminal(v1alpha1.ReasonConflict, "%s belongs to %s: choose another value, or delete that resource", what, winner.Identity)
 }
 
 // reserve decides about everything the resource must own alone.
@@ -200,7 +200,7 @@ func (r *reconciler) recorded(ctx context.Context, key string, me competitor, ow
 		return &recordedOwner{competitor: competitor{Owner: owner, innate: innate}, gone: true}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look whether %s still exists: %w", owner.Identity, err)
+		return nil, fmt.Errorf("check whether %s still exists: %w", owner.Identity, err)
 	}
 	o := &recordedOwner{competitor: newCompetitor(owner.Kind, key, obj)}
 	o.Owner = owner // displaced as recorded, also when the resource was created again since

@@ -64,13 +64,13 @@ const (
 )
 
 // ErrDeposed ends an operator whose lease another one holds.
-var ErrDeposed = errors.New("another operator holds the lease and writes the store: this one ends")
+var ErrDeposed = errors.New("another operator has the lease and writes the store: this one exits")
 
 // NewTerm returns a Term to be added to a manager.
 func NewTerm(opts TermOptions) *Term {
 	return &Term{
 		opts: opts, lost: make(chan store.Term, 1), away: make(chan struct{}, 1), tried: make(chan struct{}),
-		err:        errors.New("the store was not acquired yet"),
+		err:        errors.New("the store has not been acquired yet"),
 		onAcquired: func(context.Context, Acquired) {}, onBack: func(context.Context) {},
 	}
 }
@@ -141,11 +141,11 @@ func (t *Term) Start(ctx context.Context) error {
 		switch {
 		case errors.Is(err, store.ErrUnavailable) && !away:
 			away = true
-			logger.Info("The store does not answer; what is declared waits", "cause", err.Error())
+			logger.Info("The store is unreachable; declared changes wait", "cause", err.Error())
 			ticker.Reset(min(probeEvery, t.opts.Heartbeat))
 		case err == nil && away:
 			away = false
-			logger.Info("The store answers")
+			logger.Info("The store is reachable again")
 			ticker.Reset(t.opts.Heartbeat)
 			t.drain()
 			t.onBack(ctx)
@@ -206,7 +206,7 @@ func (t *Term) acquire(ctx context.Context, again bool) error {
 			return nil
 		}
 		if failures == 0 {
-			logger.Info("The store cannot be acquired; trying until it can", "cause", err.Error())
+			logger.Info("The store cannot be acquired; the operator keeps trying", "cause", err.Error())
 		}
 		select {
 		case <-time.After(pause.Step()):

@@ -83,7 +83,7 @@ func (l Limits) admit(used map[string]store.Usage, deployment, namespace string,
 			return tooMany("the resources of %s are at their bound of %d", bound.whose, most)
 		}
 		if most := l.Bytes * bound.factor; most > 0 && more.Bytes > 0 && after.Bytes > most {
-			return tooMany("the resources of %s would take %d bytes, and may take %d", bound.whose, after.Bytes, most)
+			return tooMany("the resources of %s would take %d bytes, and the maximum is %d", bound.whose, after.Bytes, most)
 		}
 	}
 	return nil
@@ -91,7 +91,7 @@ func (l Limits) admit(used map[string]store.Usage, deployment, namespace string,
 
 func tooMany(format string, args ...any) error {
 	return Terminal(v1alpha1.ReasonTooMany, "%s: delete some, or let a cluster admin raise the operator's --max-deployment-documents and --max-deployment-bytes; "+
-		"what is in force stays", fmt.Sprintf(format, args...))
+		"active resources stay active", fmt.Sprintf(format, args...))
 }
 
 // growth is what a write adds to the usage of its document's deployment.

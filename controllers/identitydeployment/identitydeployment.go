@@ -97,7 +97,7 @@ func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 		for _, audience := range issuer.Audiences {
 			if strings.HasPrefix(string(audience), reservation.AudiencePrefix) && string(audience) != own {
 				return engine.Terminal(v1alpha1.ReasonInvalid,
-					"spec.jwtIssuers[%d].audiences: %q is named by Cardea for another deployment: of those that begin with %q this one's is %q",
+					"spec.jwtIssuers[%d].audiences: %q belongs to another deployment: of the audiences that begin with %q, this deployment may use %q",
 					i, audience, reservation.AudiencePrefix, own)
 			}
 		}
@@ -126,7 +126,7 @@ func checkPages(pages *v1alpha1.PagesSettings) error {
 	}
 	if ratio := contrast.Ratio(colour, contrast.White); ratio < contrast.Minimum {
 		// Cut, not rounded: 4.496 is no 4.5.
-		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.pages.accentColor: the contrast of white text on %s is %.2f, and must be at least %.1f: choose a darker colour",
+		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.pages.accentColor: the contrast of white text on %s is %.2f, and must be at least %.1f: choose a darker color",
 			colour, math.Floor(ratio*100)/100, contrast.Minimum)
 	}
 	return nil
@@ -190,7 +190,7 @@ func signingSecretName(d *v1alpha1.IdentityDeployment) string { return d.Name + 
 
 // sessionKeys is the Secret with the keys that sign the tokens of the deployment's sessions.
 func sessionKeys(d *v1alpha1.IdentityDeployment) signingkey.Wanted {
-	owner := ownedsecret.Owner{Object: d, Kind: v1alpha1.KindIdentityDeployment, Marker: annotationDeployment, Taken: "move what it holds into one of another name, and delete it once nobody uses it"}
+	owner := ownedsecret.Owner{Object: d, Kind: v1alpha1.KindIdentityDeployment, Marker: annotationDeployment, Taken: "copy it to a Secret of another name, and delete it when no program uses it"}
 	return signingkey.Wanted{Owner: owner, Name: signingSecretName(d), Slots: signingkey.ForSessions, Kind: document.SealedSigningKey}
 }
 

@@ -36,8 +36,8 @@ func TestAnAccentColourCarriesWhiteText(t *testing.T) {
 	for colour, want := range map[v1alpha1.AccentColor]string{
 		"#1d4ed8": "",
 		"#767676": "",
-		"#777777": "spec.pages.accentColor: the contrast of white text on #777777 is 4.47, and must be at least 4.5: choose a darker colour",
-		"#ffff00": "spec.pages.accentColor: the contrast of white text on #ffff00 is 1.07, and must be at least 4.5: choose a darker colour",
+		"#777777": "spec.pages.accentColor: the contrast of white text on #777777 is 4.47, and must be at least 4.5: choose a darker color",
+		"#ffff00": "spec.pages.accentColor: the contrast of white text on #ffff00 is 1.07, and must be at least 4.5: choose a darker color",
 		"blue":    "spec.pages.accentColor: \"blue\" is not a colour: write # and six hexadecimal digits, such as #1d4ed8",
 	} {
 		d := &v1alpha1.IdentityDeployment{}

@@ -44,9 +44,9 @@ func (p People) former(ctx context.Context, d *v1alpha1.IdentityDeployment) ([]m
 	}
 	return []metav1.Condition{{
 		Type: v1alpha1.ConditionFormerPeople, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonFoundPeople,
-		Message: "people from before this deployment was created were found: those of a former deployment of this name, who can sign in here. " +
-			"If they are meant to be here, annotate it with " + v1alpha1.AnnotationFormerPeopleAccepted + "=true; " +
-			"else delete it with deletionPolicy Delete, which erases them, and create it again",
+		Message: "the store has users from before this deployment was created: users of a former deployment with this name, who can sign in here. " +
+			"If they belong to this deployment, annotate it with " + v1alpha1.AnnotationFormerPeopleAccepted + "=true; " +
+			"otherwise delete it with deletionPolicy Delete, which erases them, and create it again",
 	}}, nil
 }
 

@@ -92,7 +92,7 @@ func check(o *v1alpha1.OAuthApp, refs engine.ResolvedRefs) error {
 	}
 	for i, resource := range o.Spec.Resources {
 		if len(resource) > 5 && resource[:5] == "http:" {
-			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.resources[%d]: http is for deployments with mode Staging alone: use https", i)
+			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.resources[%d]: http is only for deployments with mode Staging: use https", i)
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func (opts Options) announce(p engine.Preparation[*v1alpha1.OAuthApp], content *
 	}
 	told := metav1.Condition{
 		Type: v1alpha1.ConditionIssuerChanged, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHostsChanged,
-		Message: fmt.Sprintf("the issuer changes from %s to %s a minute after this: whoever trusts or configured the old one is to be told", before.Issuer, orNone(content.Issuer)),
+		Message: fmt.Sprintf("the issuer changes from %s to %s in a minute: announce the new issuer to all clients and APIs that use the old one", before.Issuer, orNone(content.Issuer)),
 	}
 	wait := issuerChangesAfter
 	if now := opts.Clock(); meta.IsStatusConditionTrue(app.Status.Conditions, told.Type) {
@@ -176,7 +176,7 @@ const annotationApp = "iam.cardea.dev/oauth-signing-keys-of"
 
 // keysOf is the Secret with the keys that an app signs by.
 func keysOf(o *v1alpha1.OAuthApp) signingkey.Wanted {
-	owner := ownedsecret.Owner{Object: o, Kind: v1alpha1.KindOAuthApp, Marker: annotationApp, Taken: "move what it holds into one of another name, and delete it once nobody uses it"}
+	owner := ownedsecret.Owner{Object: o, Kind: v1alpha1.KindOAuthApp, Marker: annotationApp, Taken: "copy it to a Secret of another name, and delete it when no program uses it"}
 	return signingkey.Wanted{
 		Owner: owner, Name: o.Name + "-oauth-signing-keys", Slots: signingkey.ForApps, Dated: true, Kind: document.SealedOAuthKey, RotateAt: o.Annotations[v1alpha1.AnnotationRotateAt],
 	}

@@ -23,7 +23,7 @@ func check(o *v1alpha1.OAuthClient, refs engine.ResolvedRefs) error {
 				return engine.Terminal(v1alpha1.ReasonInvalid, "%s[%d]: %v", list.field, i, err)
 			}
 			if form == redirecturi.PrivateUse && !public {
-				return engine.Terminal(v1alpha1.ReasonInvalid, "%s[%d]: a scheme of an app's own is for clients with authentication None: other programs on the machine can claim it", list.field, i)
+				return engine.Terminal(v1alpha1.ReasonInvalid, "%s[%d]: an app's own scheme is only for clients with authentication None, because other programs on the machine can claim it", list.field, i)
 			}
 		}
 	}

@@ -189,7 +189,7 @@ func (m *manager) wanted(o *v1alpha1.OAuthClient, clientID string) credential.Wa
 
 func ownerOf(o *v1alpha1.OAuthClient) ownedsecret.Owner {
 	return ownedsecret.Owner{
-		Object: o, Kind: v1alpha1.KindOAuthClient, Marker: v1alpha1.AnnotationOAuthClient, Taken: "set spec.secretTemplate.name to another name, or delete that Secret once nobody uses what it holds",
+		Object: o, Kind: v1alpha1.KindOAuthClient, Marker: v1alpha1.AnnotationOAuthClient, Taken: "set spec.secretTemplate.name to another name, or delete that Secret when no program uses it",
 	}
 }
 

@@ -84,7 +84,7 @@ func prepare(_ context.Context, p engine.Preparation[*v1alpha1.OAuthScope]) (pre
 	if slices.Contains(catalog.Organization, name) || slices.Contains(catalog.Workspace, name) {
 		prepared.Conditions = append(prepared.Conditions, metav1.Condition{
 			Type: v1alpha1.ConditionNamedAsPermission, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonInCatalog,
-			Message: fmt.Sprintf("%q is a permission of deployment %q too: at decisions, a consent to the scope satisfies a requirement of the permission", name, deployment.Name),
+			Message: fmt.Sprintf("%q is also a permission of deployment %q: in decisions, a consent to the scope satisfies a requirement of the permission", name, deployment.Name),
 		})
 	}
 	return prepared, nil

@@ -1,5 +1,6 @@
-// Command fetch-k8s downloads etcd, kube-apiserver, kube-controller-manager and kubectl from a mirror, each only if its SHA-256 sum is in a file
-// of sums. What it cannot fetch it reports and leaves out, for hack/build-k8s.sh to compile.
+// Command fetch-k8s downloads etcd, kube-apiserver, kube-controller-manager and kubectl from a mirror, each only if its
+// SHA-256 sum is in a file of sums. It reports and omits binaries that it cannot fetch; hack/build-k8s.sh compiles
+// them.
 package main
 
 import (

@@ -43,7 +43,7 @@ var parts = []part{
 // files are copied as they are, for they have braces of their own.
 var files = map[string]string{"observability/prometheus_rule.yaml": "files/rules", "observability/dashboards/*.json": "files/dashboards"}
 
-// run writes into the chart below the folder config. What it wrote before and has no source any more is removed.
+// run writes into the chart below the folder config. Earlier output without a source is removed.
 func run(config string) error {
 	chart := filepath.Join(config, "chart", "cardea")
 	for _, p := range parts {

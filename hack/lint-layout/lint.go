@@ -48,6 +48,11 @@ func lint(root string) ([]string, error) {
 		return nil, err
 	}
 	faults := listed(string(text), packages)
+	named, err := ofPages(root, packages)
+	if err != nil {
+		return nil, err
+	}
+	faults = append(faults, named...)
 	for folder, files := range packages {
 		faults = append(faults, ofTests(files)...)
 		faults = append(faults, ofPackage(folder, files)...)
@@ -227,6 +232,39 @@ func ofTests(files []source) (faults []string) {
 		}
 	}
 	return faults
+}
+
+// quoted is the name of a test in a page.
+var quoted = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)`")
+
+// ofPages checks that the tests that pages name exist.
+func ofPages(root string, packages map[string][]source) (faults []string, err error) {
+	tests := map[string]bool{}
+	for _, files := range packages {
+		for _, f := range files {
+			for _, declared := range f.file.Decls {
+				if function, ok := declared.(*ast.FuncDecl); ok {
+					tests[function.Name.Name] = true
+				}
+			}
+		}
+	}
+	err = filepath.WalkDir(filepath.Join(root, "docs"), func(at string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(at, ".md") {
+			return err
+		}
+		text, err := os.ReadFile(at)
+		if err != nil {
+			return err
+		}
+		for _, found := range quoted.FindAllSubmatch(text, -1) {
+			if name := string(found[1]); !tests[name] {
+				faults = append(faults, fmt.Sprintf("docs/%s: names %s, which does not exist; name the test that proves it", filepath.Base(at), name))
+			}
+		}
+		return nil
+	})
+	return faults, err
 }
 
 // ofFile checks the length of a file and of its functions. Tests may have long tables and stories.

@@ -45,6 +45,8 @@ func TestEachFaultIsReported(t *testing.T) {
 			[]string{"store: i has 41 methods; split it, 40 are the most"},
 		},
 		"a type with forty methods": {table, map[string]string{"store/a.go": "// Package store is.\npackage store\n\ntype t struct{}\n" + methods("func (x t) ", "() {}\n", 40)}, nil},
+		"a page that names no test": {table + "\nIt holds (`TestNone`, `BenchmarkNone`).\n", map[string]string{"store/a.go": "// Package store is.\npackage store\n", "store/a_test.go": "package store\n\nfunc BenchmarkNone() {}\n"},
+			[]string{"docs/architecture.md: names TestNone, which does not exist; name the test that proves it"}},
 		"a test with an id": {
 			table, map[string]string{"store/a.go": "// Package store is.\npackage store\n", "store/a_test.go": "package store\n\nfunc TestM1Turns() {}\n\nfunc TestB2BSettings() {}\n\nfunc TestSHA256() {}\n"},
 			[]string{"store/a_test.go: TestM1Turns begins with an id; name what it proves, and list the id in docs/assurance.md"},

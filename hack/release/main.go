@@ -1,6 +1,7 @@
 // Command release makes what a release publishes, from the repository's root: static binaries with a bill of materials
-// each, an OCI image of two platforms without a container engine, the Helm chart, the install manifests, and the checksums
-// of them all. What it makes depends on the commit, the version and the Go release alone, so that anybody can make it again.
+// each, an OCI image of two platforms without a container engine, the Helm chart, the install manifests, and the
+// checksums of them all. Its output depends only on the commit, the version and the Go release, so that every build can
+// be reproduced.
 package main
 
 import (

@@ -93,10 +93,10 @@ func (w *world) bareWrites(t *testing.T, namespace string) time.Duration {
 // likeStatus has the size of a status of the operator's.
 const likeStatus = `{"observedGeneration":1,"id":"1234567890123456789","contentHash":"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",` +
 	`"updatedAt":"2026-01-01T00:00:00.000000Z","claims":["id/RateLimitScheme/1234567890123456789","slug/RateLimitScheme/test-1/acme/scheme-00000"],"conditions":[` +
-	`{"type":"Accepted","status":"True","reason":"Accepted","message":"valid and in conflict with no other resource","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
-	`{"type":"Ready","status":"True","reason":"Ready","message":"what is declared is in force","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
+	`{"type":"Accepted","status":"True","reason":"Accepted","message":"valid, and not in conflict with another resource","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
+	`{"type":"Ready","status":"True","reason":"Ready","message":"the declared state is active","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
 	`{"type":"ReferencesResolved","status":"True","reason":"Resolved","message":"every reference was found","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
-	`{"type":"Synced","status":"True","reason":"Synced","message":"the store holds this generation","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}`
+	`{"type":"Synced","status":"True","reason":"Synced","message":"the store has this generation","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}`
 
 // createAll creates the schemes and returns when all were created, and when all were Ready.
 func (w *world) createAll(t *testing.T, operator *testkit.Cardea) (created, ready time.Duration) {

@@ -29,7 +29,7 @@ func (l *load) verdict(ctx context.Context, within time.Duration) (lost []string
 		}
 		<-again.C
 	}
-	// What people and keys are is in the store alone, and needs nothing to be brought into force.
+	// Users and keys are only in the store, and are active without a reconcile.
 	lost = append(lost, l.lostKeys()...)
 	lost = append(lost, l.lostPeople()...)
 	return append(lost, l.miscounted()...), took

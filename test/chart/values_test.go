@@ -132,7 +132,7 @@ func found(t *testing.T, object *unstructured.Unstructured, path ...any) string 
 	return fmt.Sprint(at)
 }
 
-// What values are for arrives where it counts.
+// Values have their effect on the rendered objects.
 func TestValuesTakeEffect(t *testing.T) {
 	t.Parallel()
 	container := func(field ...any) []any { return append([]any{"spec", "template", "spec", "containers", 0}, field...) }

@@ -343,8 +343,8 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		// An outage is a line when it begins and one when it ends, and no error of each resource.
 		log, err := os.ReadFile(leads.LogPath)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(strings.Count(string(log), "The store does not answer")).To(Equal(1), string(log))
-		Expect(strings.Count(string(log), `"The store answers"`)).To(Equal(1), string(log))
+		Expect(strings.Count(string(log), "The store is unreachable; declared changes wait")).To(Equal(1), string(log))
+		Expect(strings.Count(string(log), `"The store is reachable again"`)).To(Equal(1), string(log))
 		Expect(string(log)).NotTo(ContainSubstring("Reconciler error"))
 	})
 

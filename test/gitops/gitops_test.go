@@ -88,7 +88,7 @@ func aTenantIsHealthyAndSilent(t *testing.T, n *tenant) {
 	n.expectInSync()
 }
 
-// What Git declares and HTTP writes is OutOfSync, in the very field: so can each look of the other stories be.
+// A field that Git declares and HTTP writes is OutOfSync, so every comparison of the other stories can fail.
 func whatBothSetIsOutOfSync(t *testing.T, n *tenant) {
 	n.start()
 	http := startTraffic(t, n)
@@ -138,7 +138,7 @@ func (n *tenant) written() map[string]string {
 	return all
 }
 
-// What Git declares HTTP does not change, what it leaves open HTTP may, and a field changes hands with a commit.
+// HTTP does not change fields that Git declares, may change others, and a commit changes the owner of a field.
 func bothWrite(t *testing.T, n *tenant) {
 	n.start()
 	n.expectOwned("free", `{"name":"by HTTP"}`, "spec.displayName")
@@ -203,7 +203,7 @@ func fluxSkipsWhatIsEqual(t *testing.T, n *tenant) {
 	n.Expect(n.spec("partner", "suspend")).To(BeNil())
 }
 
-// What a person sets with kubectl is closed to HTTP until a person removes it again. Argo CD leaves it alone.
+// HTTP cannot change a field that a user sets with kubectl, until a user removes it again. Argo CD does not change it.
 func aPersonsEditBarsHTTP(t *testing.T, n *tenant) {
 	n.start()
 	n.edit("free", `{"spec":{"description":"by hand"}}`)

@@ -94,7 +94,7 @@ func testPods(t *testing.T, c *cluster) {
 	}
 }
 
-// What the restricted standard leaves open and we hold all the same.
+// Rules beyond the restricted standard.
 func TestPodHabits(t *testing.T) {
 	for _, pod := range workloads(t) {
 		t.Run(pod.Name, func(t *testing.T) {

@@ -303,7 +303,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// Who is bound to what, in the whole cluster and in namespaces.
+// The bindings of roles to subjects, in the whole cluster and in namespaces.
 func TestBindings(t *testing.T) {
 	want := map[string][]string{
 		"default": {

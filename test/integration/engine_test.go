@@ -72,7 +72,7 @@ var _ = Describe("The reconcile engine", func() {
 		create(ctx, second)
 		Eventually(condition(ctx, second, v1alpha1.ConditionAccepted)).Should(Equal("False/Conflict"))
 		Expect(condition(ctx, second, v1alpha1.ConditionStalled)()).To(Equal("True/Conflict"))
-		Expect(lazyConditions{second}.String()).To(ContainSubstring("slug free is held by RateLimitScheme " + w.namespace + "/first"))
+		Expect(lazyConditions{second}.String()).To(ContainSubstring("slug free belongs to RateLimitScheme " + w.namespace + "/first"))
 		Expect(second.Finalizers).To(BeEmpty())
 		Expect(w.held(ctx, "RateLimitScheme", "second").Found).To(BeFalse())
 

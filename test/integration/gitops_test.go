@@ -38,7 +38,7 @@ var _ = Describe("A tool that applies from Git", func() {
 		declared := slugged(w.namespace, "declared", "free")
 		create(ctx, declared)
 		Eventually(condition(ctx, declared, v1alpha1.ConditionAccepted)).Should(Equal("False/Conflict"))
-		Expect(lazyConditions{declared}.String()).To(ContainSubstring("is held by RateLimitScheme " + w.namespace + "/acme.free"))
+		Expect(lazyConditions{declared}.String()).To(ContainSubstring("belongs to RateLimitScheme " + w.namespace + "/acme.free"))
 		Consistently(condition(ctx, adopted, v1alpha1.ConditionReady)).Should(Equal("True/Ready"))
 	})
 

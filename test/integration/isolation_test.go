@@ -51,7 +51,7 @@ var _ = Describe("Tokens of ServiceAccounts", func() {
 		rival.Spec.JWTIssuers = []v1alpha1.JWTIssuer{{Name: "mine", Kubernetes: &v1alpha1.KubernetesIssuer{}, Audiences: []v1alpha1.Audience{v1alpha1.Audience(audience)}, PermissionsClaim: ptr.To("scope")}}
 		create(ctx, rival)
 		Eventually(condition(ctx, rival, v1alpha1.ConditionAccepted)).Should(Equal("False/Invalid"))
-		Expect(lazyConditions{rival}.String()).To(ContainSubstring("is named by Cardea for another deployment"))
+		Expect(lazyConditions{rival}.String()).To(ContainSubstring("belongs to another deployment"))
 		update(ctx, rival, func(d *v1alpha1.IdentityDeployment) { d.Spec.JWTIssuers[0].Audiences[0] = "shared.example" })
 		expectReady(ctx, rival)
 		third := testkit.Deployment(w.namespace, "third")

@@ -211,7 +211,7 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 
 var metric = regexp.MustCompile(`cardea_[a-z_]+`)
 
-// What alerts and dashboards ask for is documented.
+// The metrics of alerts and dashboards are documented.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	operations, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "operations.md"))

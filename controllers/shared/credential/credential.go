@@ -105,7 +105,7 @@ func (k Keeper) Generate(ctx context.Context, w Wanted) (Delivered, Issue, error
 		return err
 	})
 	if apierrors.IsInvalid(err) {
-		return Delivered{}, Issue{}, engine.Terminal(v1alpha1.ReasonInvalid, "spec.secretTemplate: the API server does not take the Secret: %v", err)
+		return Delivered{}, Issue{}, engine.Terminal(v1alpha1.ReasonInvalid, "spec.secretTemplate: the API server refuses the Secret: %v", err)
 	}
 	if err != nil {
 		return Delivered{}, Issue{}, err
@@ -220,7 +220,7 @@ func (w Wanted) read(secret *corev1.Secret) (Delivered, error) {
 		return Delivered{}, err
 	}
 	if secret.Annotations[w.Digest] != digestOf(current) || w.ID != "" && string(secret.Data[w.ID]) != current.ID() {
-		return Delivered{}, fmt.Errorf("the %s does not fit its digest and id", w.Noun)
+		return Delivered{}, fmt.Errorf("the %s does not match its digest and id", w.Noun)
 	}
 	issuedAt, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt])
 	if err != nil {
@@ -231,7 +231,7 @@ func (w Wanted) read(secret *corev1.Secret) (Delivered, error) {
 		previous, err := apikey.Parse(string(plain))
 		until, timeErr := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt])
 		if err != nil || timeErr != nil {
-			return Delivered{}, errors.New("the previous " + w.Noun + " or its expiry is garbled")
+			return Delivered{}, errors.New("the previous " + w.Noun + " or its expiry is invalid")
 		}
 		d.Previous, d.PreviousUntil = &previous, until
 	}

@@ -46,7 +46,7 @@ func (g *Grants) Permit(ctx context.Context, in, field string, hosts ...v1alpha1
 	for _, host := range hosts {
 		if !grants(granted, string(host)) {
 			return engine.Terminal(v1alpha1.ReasonHostNotGranted,
-				"%s: namespace %q has no grant of host %q: a cluster admin lists it in the namespace's annotation %s",
+				"%s: namespace %q has no grant of host %q: let a cluster admin add it to the namespace's annotation %s",
 				field, in, host, v1alpha1.AnnotationAllowedHosts)
 		}
 	}

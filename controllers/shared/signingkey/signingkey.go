@@ -267,7 +267,7 @@ func parse(text []byte, algorithm jose.SignatureAlgorithm) (crypto.Signer, error
 			return key, nil
 		}
 	}
-	return nil, fmt.Errorf("the signing key is none for %s", algorithm)
+	return nil, fmt.Errorf("the signing key is not a key for %s", algorithm)
 }
 
 // previousUntil returns until when the previous keys are accepted, if they exist and can be read.
