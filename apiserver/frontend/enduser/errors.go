@@ -34,7 +34,6 @@ var wordings = []struct {
 	{account.ErrTooManyOrganizations, http.StatusBadRequest, "ORGANIZATION_LIMIT_REACHED", "you own as many organizations as one user may: use one of them"},
 	{account.ErrTooManyWorkspaces, http.StatusBadRequest, "WORKSPACE_LIMIT_REACHED", "the organization has as many workspaces as it may: use one of them"},
 	{account.ErrNotMember, http.StatusForbidden, "NOT_MEMBER", "you are not a member of this organization"},
-	{errOrganizationUnknown, http.StatusNotFound, "ORGANIZATION_NOT_FOUND", "you are not in this organization: /me/organization-memberships lists yours"},
 	{account.ErrAlreadyMember, http.StatusBadRequest, "ALREADY_MEMBER", "the user is a member of this organization already"},
 	{account.ErrOwnerLeaves, http.StatusBadRequest, "OWNER_REMOVAL", "the last owner of an organization cannot leave it: make another member an owner first"},
 	{account.ErrOnlyOwner, http.StatusBadRequest, "OWNER_REMOVAL", "you are the only owner of an organization with other members: make another member an owner, or delete it, first"},
@@ -50,17 +49,6 @@ var wordings = []struct {
 	{account.ErrTooManyEmails, http.StatusBadRequest, "EMAIL_LIMIT_REACHED", "you have as many email addresses as one user may: remove one first"},
 	{account.ErrTooManyChanges, http.StatusTooManyRequests, "RATE_LIMITED", "your account was changed too often today: wait before you change it again"},
 	{account.ErrTooManyCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were sent to your addresses today: wait before you request another"},
-	{errEmailTaken, http.StatusBadRequest, "EMAIL_EXISTS", "this email address is already in use"},
-	{errNotFresh, http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "authenticate again with POST /session/reauthenticate, and retry"},
-	{errOtherOrganization, http.StatusConflict, "ACTIVE_ORGANIZATION_CHANGED", "another organization is active now, and nothing was done: read the session again"},
-	{errOtherAccount, http.StatusConflict, "ACTIVE_ACCOUNT_CHANGED", "another account is active now, and nothing was done: read the session, or the authorization, again"},
-	{errPasswordsDisabled, http.StatusForbidden, "PASSWORDS_DISABLED", "this deployment has no passwords: sign in by an emailed code"},
-	{errWrongCurrent, http.StatusBadRequest, "INVALID_CURRENT_PASSWORD", "the current password is wrong"},
-	{errSamePassword, http.StatusBadRequest, "SAME_PASSWORD", "this is your current password: choose another"},
-	{errNoOtherWayIn, http.StatusBadRequest, "NO_ALTERNATIVE_AUTH", "without a password you could not sign in: this deployment has no emailed codes"},
-	{errCurrentSignIn, http.StatusBadRequest, "CURRENT_SESSION_SIGNOUT", "this is the sign-in you are using: sign out by POST /session/sign-out"},
-	{errOwnSignInUnknown, http.StatusNotFound, "SIGNIN_NOT_FOUND", "you have no such active sign-in: /me/signins lists yours"},
-	{errConfirmation, http.StatusBadRequest, "INVALID_CONFIRMATION", "confirmation is wrong: send exactly the text that the operation documents"},
 	{account.ErrWorkspacesClosed, http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "workspace creation is disabled in this deployment: its B2B settings enable it"},
 	{account.ErrRoleUnknown, http.StatusBadRequest, "VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment"},
 	{account.ErrInvalidInvitation, http.StatusBadRequest, "INVALID_INVITATION", "this invitation is unknown, already accepted or revoked, expired, or for another email"},
@@ -70,68 +58,54 @@ var wordings = []struct {
 	{verification.ErrTooManySends, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were requested: wait before you request another"},
 	{verification.ErrTooManyTries, http.StatusTooManyRequests, "TOO_MANY_ATTEMPTS", "too many wrong codes: wait, then request a new code"},
 	{verification.ErrBudgetSpent, http.StatusTooManyRequests, "RATE_LIMITED", "the deployment sends no more texts to this country today"},
-	{errInvalidAttempt, http.StatusBadRequest, "INVALID_ATTEMPT", "this attempt is unknown, completed, expired, or of another session: begin again"},
-	{errTooManyPending, http.StatusTooManyRequests, "RATE_LIMITED", "too many sign-ups and sign-ins are pending from your address: finish one, or wait"},
-	{errEmailDisabled, http.StatusForbidden, "EMAIL_DISABLED", "this deployment sends no mail: its owner declares spec.email"},
-	{errTextsDisabled, http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner declares spec.sms"},
-	{errPhoneUnknown, http.StatusNotFound, "PHONE_NOT_FOUND", "you have no such phone number: /me/phone-numbers lists yours"},
-	{errPhoneTaken, http.StatusBadRequest, "PHONE_EXISTS", "this phone number is already in use"},
-	{errPhoneVerified, http.StatusBadRequest, "ALREADY_VERIFIED", "this phone number is already verified"},
-	{errPhoneUnverified, http.StatusBadRequest, "PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first"},
-	{errPhonePrimary, http.StatusBadRequest, "PRIMARY_PHONE_REMOVAL", "this is your primary phone number: make another one primary first"},
-	{errTooManyPhones, http.StatusBadRequest, "PHONE_LIMIT_REACHED", "you have as many phone numbers as one user may: remove one first"},
 	{account.ErrKeyUnknown, http.StatusNotFound, "API_KEY_NOT_FOUND", "you have no such API key: /me/api-keys lists yours"},
 	{account.ErrTooManyKeys, http.StatusBadRequest, "API_KEY_LIMIT_REACHED", "you have as many API keys of this app as one user may: delete one first"},
-	{errKeysOften, http.StatusTooManyRequests, "RATE_LIMITED", "you created too many API keys today: wait before you create another"},
 	{consent.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization has ended or was already decided: begin again at the app you came from"},
 	{consent.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},
 	{consent.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits with this code: check the code, or begin again on the device"},
 	{consent.ErrTooManyUserCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many unknown codes came from your network: wait before you try another"},
-	{errGrantUnknown, http.StatusNotFound, "GRANT_NOT_FOUND", "you have no such grant: /me/oauth-grants lists yours"},
-	{errAppClosed, http.StatusBadRequest, "INVALID_APP", "there is no such app for which you can create API keys"},
-	{errSignInUnknown, http.StatusBadRequest, "INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every response"},
-	{errNotInOrganization, http.StatusBadRequest, "INVALID_ORGANIZATION", "you are not a member of this organization: /me/organization-memberships lists yours"},
-	{errNotInWorkspace, http.StatusBadRequest, "INVALID_WORKSPACE", "you are not a member of this workspace in the active organization: /me/workspace-memberships lists yours"},
-	{errMembershipUnknown, http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "you have no such membership"},
 }
 
-// The errors of the end-user API itself, in addition to those of the rules.
+// The refusals of the end-user API itself, in addition to those of the rules.
 var (
-	errInvalidAttempt      = errors.New("no attempt of this session")
-	errTooManyPending      = errors.New("too many pending attempts")
-	errEmailDisabled       = errors.New("the deployment sends no mail")
-	errTextsDisabled       = errors.New("the deployment sends no texts")
-	errPhoneUnknown        = errors.New("no phone of the user")
-	errPhoneTaken          = errors.New("the phone number is in use")
-	errPhoneVerified       = errors.New("the phone number is verified already")
-	errPhoneUnverified     = errors.New("the phone number is not verified")
-	errPhonePrimary        = errors.New("the phone number is the primary one")
-	errTooManyPhones       = errors.New("too many phone numbers")
-	errKeysOften           = errors.New("the user created too many API keys today")
-	errGrantUnknown        = errors.New("no grant of the user's")
-	errAppClosed           = errors.New("no app for which users create keys")
-	errSignInUnknown       = errors.New("no sign-in of the session")
-	errNotInOrganization   = errors.New("not a member of the organization to switch to")
-	errNotInWorkspace      = errors.New("not a member of the workspace to switch to")
-	errMembershipUnknown   = errors.New("no membership of the user")
-	errOrganizationUnknown = errors.New("no organization of the user")
-	errEmailTaken          = errors.New("the email is in use")
-	errNotFresh            = errors.New("the last authentication is too long ago")
-	errOtherOrganization   = errors.New("another organization is active")
-	errOtherAccount        = errors.New("another account is active")
-	errPasswordsDisabled   = errors.New("the deployment has no passwords")
-	errWrongCurrent        = errors.New("the current password is wrong")
-	errSamePassword        = errors.New("the new password is the current one")
-	errNoOtherWayIn        = errors.New("the password is the only sign-in method")
-	errCurrentSignIn       = errors.New("the sign-in is the request's own")
-	errOwnSignInUnknown    = errors.New("no sign-in of the user")
-	errConfirmation        = errors.New("the confirmation is wrong")
+	errInvalidAttempt      = apierror.Bad("INVALID_ATTEMPT", "this attempt is unknown, completed, expired, or of another session: begin again")
+	errTooManyPending      = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED", "too many sign-ups and sign-ins are pending from your address: finish one, or wait")
+	errEmailDisabled       = apierror.Coded(http.StatusForbidden, "EMAIL_DISABLED", "this deployment sends no mail: its owner declares spec.email")
+	errTextsDisabled       = apierror.Coded(http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner declares spec.sms")
+	errPhoneUnknown        = apierror.Coded(http.StatusNotFound, "PHONE_NOT_FOUND", "you have no such phone number: /me/phone-numbers lists yours")
+	errPhoneTaken          = apierror.Bad("PHONE_EXISTS", "this phone number is already in use")
+	errPhoneVerified       = apierror.Bad("ALREADY_VERIFIED", "this phone number is already verified")
+	errPhoneUnverified     = apierror.Bad("PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first")
+	errPhonePrimary        = apierror.Bad("PRIMARY_PHONE_REMOVAL", "this is your primary phone number: make another one primary first")
+	errTooManyPhones       = apierror.Bad("PHONE_LIMIT_REACHED", "you have as many phone numbers as one user may: remove one first")
+	errKeysOften           = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED", "you created too many API keys today: wait before you create another")
+	errGrantUnknown        = apierror.Coded(http.StatusNotFound, "GRANT_NOT_FOUND", "you have no such grant: /me/oauth-grants lists yours")
+	errAppClosed           = apierror.Bad("INVALID_APP", "there is no such app for which you can create API keys")
+	errSignInUnknown       = apierror.Bad("INVALID_SIGNIN", "this session has no such sign-in: its sign-ins are in the session of every response")
+	errNotInOrganization   = apierror.Bad("INVALID_ORGANIZATION", "you are not a member of this organization: /me/organization-memberships lists yours")
+	errNotInWorkspace      = apierror.Bad("INVALID_WORKSPACE", "you are not a member of this workspace in the active organization: /me/workspace-memberships lists yours")
+	errMembershipUnknown   = apierror.Coded(http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "you have no such membership")
+	errOrganizationUnknown = apierror.Coded(http.StatusNotFound, "ORGANIZATION_NOT_FOUND", "you are not in this organization: /me/organization-memberships lists yours")
+	errEmailTaken          = apierror.Bad("EMAIL_EXISTS", "this email address is already in use")
+	errNotFresh            = apierror.Coded(http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "authenticate again with POST /session/reauthenticate, and retry")
+	errOtherOrganization   = apierror.Coded(http.StatusConflict, "ACTIVE_ORGANIZATION_CHANGED", "another organization is active now, and nothing was done: read the session again")
+	errOtherAccount        = apierror.Coded(http.StatusConflict, "ACTIVE_ACCOUNT_CHANGED", "another account is active now, and nothing was done: read the session, or the authorization, again")
+	errPasswordsDisabled   = apierror.Coded(http.StatusForbidden, "PASSWORDS_DISABLED", "this deployment has no passwords: sign in by an emailed code")
+	errWrongCurrent        = apierror.Bad("INVALID_CURRENT_PASSWORD", "the current password is wrong")
+	errSamePassword        = apierror.Bad("SAME_PASSWORD", "this is your current password: choose another")
+	errNoOtherWayIn        = apierror.Bad("NO_ALTERNATIVE_AUTH", "without a password you could not sign in: this deployment has no emailed codes")
+	errCurrentSignIn       = apierror.Bad("CURRENT_SESSION_SIGNOUT", "this is the sign-in you are using: sign out by POST /session/sign-out")
+	errOwnSignInUnknown    = apierror.Coded(http.StatusNotFound, "SIGNIN_NOT_FOUND", "you have no such active sign-in: /me/signins lists yours")
+	errConfirmation        = apierror.Bad("INVALID_CONFIRMATION", "confirmation is wrong: send exactly the text that the operation documents")
 )
 
 // answerTo returns the response to an error. Responses stay as they are, and unexpected errors too, for the log.
 func (c *call) answerTo(err error) error {
-	if err == nil || apierror.Is(err) {
-		return err
+	if err == nil {
+		return nil
+	}
+	if refused := apierror.Of(err); apierror.Is(err) {
+		return waiting(err, refused)
 	}
 	var wrong *verification.WrongCodeError
 	var permission *account.PermissionError
@@ -156,19 +130,21 @@ func (c *call) answerTo(err error) error {
 	}
 	for _, wording := range wordings {
 		if errors.Is(err, wording.refused) {
-			return worded(err, wording.status, wording.code, wording.message)
+			return waiting(err, apierror.Coded(wording.status, wording.code, "%s", wording.message))
 		}
 	}
 	return err
 }
 
-func worded(err error, status int, code, message string) error {
-	answer := apierror.Coded(status, code, "%s", message)
+// waiting returns the response to an error, with the wait that the error states.
+func waiting(err error, refused *apierror.Error) error {
 	var wait *account.WaitError
-	if errors.As(err, &wait) {
-		answer.RetryAfter = max(wait.Wait, time.Second)
+	if !errors.As(err, &wait) {
+		return refused
 	}
-	return answer
+	answer := *refused
+	answer.RetryAfter = max(wait.Wait, time.Second)
+	return &answer
 }
 
 // unexpected reports whether an error is a failure of the server, not a refusal.
