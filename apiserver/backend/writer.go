@@ -15,6 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/pause"
 )
 
 const (
@@ -94,9 +95,9 @@ func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (ob
 func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, e edit[P]) (obj P, changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
-	pause := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 1, Steps: patchAttempts}
+	backoff := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 1, Steps: patchAttempts}
 	for attempt := range patchAttempts {
-		if attempt > 0 && !paused(ctx, pause.Step()) {
+		if attempt > 0 && pause.For(ctx, backoff.Step()) != nil {
 			return nil, false, ctx.Err()
 		}
 		live := P(new(T))
@@ -126,18 +127,6 @@ func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.Obje
 		}
 	}
 	return nil, false, apierror.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
-}
-
-// paused waits, and reports whether there is still time.
-func paused(ctx context.Context, length time.Duration) bool {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 func mergePatch(live v1alpha1.Resource, changes []change) ([]byte, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -168,7 +169,7 @@ func (s *Worker) rollUpDay(ctx context.Context, w people.WaitingEvents, until ti
 			return err
 		}
 		sealed += n
-		if rest(ctx, time.Since(began)) != nil {
+		if pause.For(ctx, time.Since(began)) != nil {
 			return nil
 		}
 	}
@@ -196,7 +197,7 @@ func (s *Worker) forgetIn(ctx context.Context, deployment string) error {
 		}
 		began := time.Now()
 		n, err := s.Store.Unlink(ctx, deployment, since, step)
-		if err != nil || n < step || rest(ctx, time.Since(began)) != nil {
+		if err != nil || n < step || pause.For(ctx, time.Since(began)) != nil {
 			return err
 		}
 	}
@@ -209,16 +210,4 @@ func (s *Worker) keptSince(deployment string) (time.Time, bool) {
 		return time.UnixMicro(0), false
 	}
 	return s.Clock().Add(-retention), true
-}
-
-// rest waits for the delay, or for the end of the context, whose error it returns.
-func rest(ctx context.Context, delay time.Duration) error {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

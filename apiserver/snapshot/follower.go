@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/cardea-iam/cardea/apiserver/snapshot/feed"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -61,31 +62,15 @@ func (f *Follower) Wait(ctx context.Context, condition func(*Snapshot) bool) err
 
 // Run follows the feed until ctx ends. While the store is unavailable it keeps the snapshot and tries again.
 func (f *Follower) Run(ctx context.Context) error {
-	signals := f.feed.Signals(ctx)
-	ticker := time.NewTicker(f.poll)
-	defer ticker.Stop()
-	away := false
-	for {
-		err := f.update(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !away:
-			f.log.Error(err, "The store does not answer; serving goes on with what is held", "revision", f.Current().Position().Revision)
-		case err == nil && away:
-			f.log.Info("The store answers again", "revision", f.Current().Position().Revision)
-		}
-		away = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case _, open := <-signals:
-			if !open { // the store was closed
-				signals = nil
-			}
-		case <-ticker.C:
-		}
-	}
+	revision := func() int64 { return f.Current().Position().Revision }
+	feed.Follow(ctx, feed.Reader{
+		Signals: f.feed.Signals(ctx), Poll: f.poll, Read: f.update,
+		Failed: func(err error) {
+			f.log.Error(err, "The store does not answer; serving goes on with what is held", "revision", revision())
+		},
+		Recovered: func() { f.log.Info("The store answers again", "revision", revision()) },
+	})
+	return nil
 }
 
 // pollTimeout bounds one read of the feed, so that a store whose host disappeared is noticed soon.

@@ -29,6 +29,9 @@ type Email struct {
 	VerifiedAt time.Time
 }
 
+// Verified reports whether a user proved that the address is theirs.
+func (e Email) Verified() bool { return !e.VerifiedAt.IsZero() }
+
 // FoldEmail returns an address as addresses compare.
 func FoldEmail(address string) string { return strings.ToLower(address) }
 

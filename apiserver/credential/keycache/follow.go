@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cardea-iam/cardea/apiserver/snapshot/feed"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -27,35 +28,19 @@ func (c *Cache) Run(ctx context.Context) error {
 
 // follow evicts changed keys. While the store is unavailable it keeps the cached keys and tries again.
 func (c *Cache) follow(ctx context.Context) error {
-	signals := c.opts.Store.KeySignals(ctx)
-	ticker := time.NewTicker(poll)
-	defer ticker.Stop()
 	var at *people.KeyPosition
-	failing := false
-	for {
-		err := c.pollFeed(ctx, &at)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !failing:
+	feed.Follow(ctx, feed.Reader{
+		Signals: c.opts.Store.KeySignals(ctx), Poll: poll,
+		Read: func(ctx context.Context) error { return c.pollFeed(ctx, &at) },
+		Failed: func(err error) {
 			c.opts.Log.Error(err, "Reading the feed of API keys failed; the cached keys remain in use")
-		case err == nil && failing:
-			c.opts.Log.Info("The feed of API keys can be read again")
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case _, open := <-signals:
-			if !open {
-				signals = nil
-			}
-		case <-ticker.C:
-		}
-	}
+		},
+		Recovered: func() { c.opts.Log.Info("The feed of API keys can be read again") },
+	})
+	return nil
 }
 
-// look evicts the keys that changed since the last poll. The first poll evicts all keys, because they were read
+// pollFeed evicts the keys that changed since the last poll. The first poll evicts all keys, because they were read
 // before it, and so does one whose position in the feed is lost.
 func (c *Cache) pollFeed(ctx context.Context, at **people.KeyPosition) error {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)

@@ -114,7 +114,7 @@ func addressAdded(address string) string {
 
 // PromoteEmail makes a verified address a user's primary one.
 func PromoteEmail(u *Unit, e people.Email) (people.Email, error) {
-	if !isVerified(e) {
+	if !e.Verified() {
 		return e, ErrEmailUnverified
 	}
 	if e.Primary {
@@ -141,7 +141,7 @@ func RemoveEmail(u *Unit, e people.Email) error {
 	if err := u.Users().DeleteEmail(e.ID); err != nil {
 		return err
 	}
-	if err := u.Audit("email.removed", object("email", e.ID)); err != nil || !isVerified(e) {
+	if err := u.Audit("email.removed", object("email", e.ID)); err != nil || !e.Verified() {
 		return err
 	}
 	return u.Notify(e.User, "The address "+e.Address+" was removed from your account.", e.Address)

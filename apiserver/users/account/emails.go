@@ -41,7 +41,7 @@ func removeUnproven(u *Unit, e people.Email) error {
 	if err != nil {
 		return err
 	}
-	if isVerified(e) || !slices.ContainsFunc(rest, isVerified) {
+	if e.Verified() || !slices.ContainsFunc(rest, people.Email.Verified) {
 		return ErrEmailTaken
 	}
 	if err := u.Bulk().DeleteUnproven([]int64{e.ID}); err != nil {
@@ -55,7 +55,7 @@ func ProvenAddresses(u *Unit, user int64) ([]string, error) {
 	emails, err := u.Users().EmailsOf(user)
 	var addresses []string
 	for _, e := range emails {
-		if isVerified(e) {
+		if e.Verified() {
 			addresses = append(addresses, e.Address)
 		}
 	}
@@ -71,13 +71,11 @@ func AddressForCode(u *Unit, email string) (people.Email, error) {
 		return people.Email{}, err
 	}
 	others, err := u.Users().EmailsOf(e.User) // run for unknown addresses too, so that both cases execute the same statements
-	if err != nil || e.VerifiedAt.IsZero() && slices.ContainsFunc(others, isVerified) {
+	if err != nil || e.VerifiedAt.IsZero() && slices.ContainsFunc(others, people.Email.Verified) {
 		return people.Email{}, err
 	}
 	return e, nil
 }
-
-func isVerified(e people.Email) bool { return !e.VerifiedAt.IsZero() }
 
 // ProveEmail marks the address of a sign-in as verified after its code was entered. The user is locked.
 //   - After a password, the password must still be the account's.
@@ -96,14 +94,14 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 	if err != nil || !found || e.User != a.User {
 		return firstOf(err, ErrInvalidCredentials)
 	}
-	if isVerified(e) {
+	if e.Verified() {
 		return nil
 	}
 	others, err := u.Users().EmailsOf(e.User)
 	if err != nil {
 		return err
 	}
-	first := !slices.ContainsFunc(others, isVerified)
+	first := !slices.ContainsFunc(others, people.Email.Verified)
 	switch {
 	case byPassword:
 	case !first:
@@ -137,7 +135,7 @@ func PrimaryAmongRest(u *Unit, user int64) error {
 		return err
 	}
 	if len(rest) > 0 && !slices.ContainsFunc(rest, func(e people.Email) bool { return e.Primary }) {
-		next := max(slices.IndexFunc(rest, isVerified), 0)
+		next := max(slices.IndexFunc(rest, people.Email.Verified), 0)
 		if err := u.Users().MakePrimaryEmail(user, rest[next].ID); err != nil {
 			return err
 		}

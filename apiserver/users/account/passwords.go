@@ -135,9 +135,9 @@ func (u *Unit) checkWaits(t PasswordTry) error {
 	}
 	until := t.failure.Until
 	if !t.known {
-		until = later(until, t.unknownClients.Until)
+		until = Later(until, t.unknownClients.Until)
 		if around.Count >= networkFailuresPerHour {
-			until = later(until, around.Ends)
+			until = Later(until, around.Ends)
 		}
 	}
 	if until.After(u.Now) {
@@ -146,7 +146,8 @@ func (u *Unit) checkWaits(t PasswordTry) error {
 	return nil
 }
 
-func later(a, b time.Time) time.Time {
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

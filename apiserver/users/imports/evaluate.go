@@ -52,7 +52,7 @@ func (b *batch) evaluateEmail(line *Line, e *Email, id int64) {
 	row := people.Email{ID: id, User: user, Address: e.Address, VerifiedAt: e.VerifiedAt, CreatedAt: b.Now}
 	folded := people.FoldEmail(e.Address)
 	if other, taken := b.known.emails[folded]; taken {
-		if other.User == user || !proven(row) || proven(other) {
+		if other.User == user || !row.Verified() || other.Verified() {
 			line.fault("email", "is the address of another account or of this one")
 			return
 		}
@@ -69,11 +69,9 @@ func (b *batch) evaluateEmail(line *Line, e *Email, id int64) {
 	b.rows.emails = append(b.rows.emails, row)
 }
 
-func proven(e people.Email) bool { return !e.VerifiedAt.IsZero() }
-
 // becomesPrimary reports whether an address replaces its account's primary one.
 func becomesPrimary(former, e people.Email, asked bool) bool {
-	return asked && proven(e) == proven(former) || proven(e) && !proven(former)
+	return asked && e.Verified() == former.Verified() || e.Verified() && !former.Verified()
 }
 
 // displace removes an unverified address from its account, for the account that verified it.

@@ -139,10 +139,10 @@ func (c *Codes) checkUnknownClients(u *account.Unit, t Target) error {
 		until = unknownClients.Ends
 	}
 	if around.Count >= wrongByNetworkPerHour {
-		until = later(until, around.Ends)
+		until = account.Later(until, around.Ends)
 	}
 	if block.Count >= wrongByBlockPerHour {
-		until = later(until, block.Ends)
+		until = account.Later(until, block.Ends)
 	}
 	return waitForTries(u, until)
 }

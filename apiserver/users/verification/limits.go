@@ -1,6 +1,10 @@
 package verification
 
-import "time"
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+)
 
 const (
 	// For one purpose, to one recipient: per client for an email, per user for a phone.
@@ -52,7 +56,7 @@ func NextSend(sends []time.Time, now time.Time) time.Time {
 	if recent > 0 {
 		next = sends[len(sends)-1].Add(coolDowns[min(recent, len(coolDowns))-1])
 	}
-	return later(next, later(nextAllowed(sends, perHour, time.Hour), nextAllowed(sends, perDay, Window)))
+	return account.Later(next, account.Later(nextAllowed(sends, perHour, time.Hour), nextAllowed(sends, perDay, Window)))
 }
 
 // nextAllowed returns when another send keeps within most sends per span; zero if it does at any time.
@@ -66,19 +70,12 @@ func nextAllowed(sends []time.Time, most int, span time.Duration) time.Time {
 // nextForUnknownClient returns when the next mail may be sent to an email for a client that its account does not know;
 // zero if now. all are the mails to it for such clients, and own those of the client's wide network among them.
 func nextForUnknownClient(all, own []time.Time) time.Time {
-	shared := later(nextAllowed(all, sharedPerDay, Window), nextAllowed(own, sharedPerNetwork, Window))
-	kept := later(nextAllowed(all, unknownPerDay, Window), nextAllowed(own, reservedPerNetwork, Window))
+	shared := account.Later(nextAllowed(all, sharedPerDay, Window), nextAllowed(own, sharedPerNetwork, Window))
+	kept := account.Later(nextAllowed(all, unknownPerDay, Window), nextAllowed(own, reservedPerNetwork, Window))
 	if kept.Before(shared) {
 		return kept
 	}
 	return shared
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // RegionBudget returns how much of a deployment's daily budget one country may use: half of it if several countries are

@@ -181,9 +181,9 @@ func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	}
 	next := NextSend(own, u.Now)
 	if !known {
-		next = later(next, later(nextForUnknownClient(unknownClients, near), nextAllowed(around, networkPerHour, time.Hour)))
+		next = account.Later(next, account.Later(nextForUnknownClient(unknownClients, near), nextAllowed(around, networkPerHour, time.Hour)))
 		if block.Count >= blockMailsPerHour {
-			next = later(next, block.Ends)
+			next = account.Later(next, block.Ends)
 		}
 	}
 	return known, wait(u, next)
@@ -227,7 +227,7 @@ func (c *Codes) checkText(u *account.Unit, t Target) (known bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		next = later(next, limit.next(sends))
+		next = account.Later(next, limit.next(sends))
 	}
 	if err := wait(u, next); err != nil {
 		return false, err

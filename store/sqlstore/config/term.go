@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
@@ -78,7 +79,7 @@ func (s *Documents) Acquire(ctx context.Context, install string, patience time.D
 		if err == nil && next == watchBeat {
 			look.watched, look.foreignInstall, look.foreignBeat = true, seen.Install, seen.Beat
 			left := patience - time.Since(began)
-			err = db.Unavailable(ctx, db.Pause(ctx, min(left, max(minWatch, min(maxWatch, patience/10)))))
+			err = db.Unavailable(ctx, pause.For(ctx, min(left, max(minWatch, min(maxWatch, patience/10)))))
 			look.patient = time.Since(began) >= patience
 		}
 		if err != nil {

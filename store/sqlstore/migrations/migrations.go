@@ -14,6 +14,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
@@ -63,7 +64,7 @@ func up(ctx context.Context, d *db.DB, provider *goose.Provider) error {
 			return err
 		}
 		d.Logger.Info("The migration gave way to others and is tried again", "try", try, "reason", err.Error())
-		if db.Pause(ctx, migrationPause+rand.N(migrationPause)) != nil {
+		if pause.For(ctx, migrationPause+rand.N(migrationPause)) != nil {
 			return err
 		}
 	}

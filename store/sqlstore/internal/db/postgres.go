@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/cardea-iam/cardea/internal/pause"
 )
 
 const (
@@ -179,7 +181,7 @@ func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, not
 			return
 		}
 		logger.V(1).Info("the LISTEN connection was lost, polling goes on", "reason", err.Error(), "retryIn", delay)
-		if Pause(ctx, delay/2+rand.N(delay/2)) != nil {
+		if pause.For(ctx, delay/2+rand.N(delay/2)) != nil {
 			return
 		}
 		delay = min(2*delay, maxReconnect)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -114,19 +115,7 @@ func changeOnce(ctx context.Context, d *DB, deployment string, options *sql.TxOp
 // pauseAfter waits before the attempt that follows the numbered one, or until the context ends, whose error it returns.
 func pauseAfter(ctx context.Context, attempt int) error {
 	delay := firstRetry << (attempt - 1)
-	return Pause(ctx, delay+rand.N(delay))
-}
-
-// Pause waits for a delay, or until the context ends, whose error it returns.
-func Pause(ctx context.Context, delay time.Duration) error {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return pause.For(ctx, delay+rand.N(delay))
 }
 
 // StoreRow is the one row of the table store.
