@@ -3117,8 +3117,8 @@ type EndUserChangeMemberJSONRequestBody = OrganizationMemberPatch
 // EndUserDecideAuthorizationJSONRequestBody defines body for EndUserDecideAuthorization for application/json ContentType.
 type EndUserDecideAuthorizationJSONRequestBody = AuthorizationDecision
 
-// EndUserMeetDeviceJSONRequestBody defines body for EndUserMeetDevice for application/json ContentType.
-type EndUserMeetDeviceJSONRequestBody = UserCode
+// EndUserClaimUserCodeJSONRequestBody defines body for EndUserClaimUserCode for application/json ContentType.
+type EndUserClaimUserCodeJSONRequestBody = UserCode
 
 // EndUserReauthenticateJSONRequestBody defines body for EndUserReauthenticate for application/json ContentType.
 type EndUserReauthenticateJSONRequestBody = Reauthentication
@@ -4013,12 +4013,12 @@ func (c *Client) DecideAuthorization(ctx context.Context, request string, body A
 	return &answer, nil
 }
 
-// MeetDevice asks POST /session/devices: find what a device asks for.
+// ClaimUserCode asks POST /session/devices: find what a device asks for.
 //
 // By the code that the device shows, whatever its case and whatever stands between its letters. What comes back is a
 // request like any: read it, and decide. Fails with 400 INVALID_USER_CODE; 429 RATE_LIMITED after 20 unknown codes from
 // one network within 10 minutes.
-func (c *Client) MeetDevice(ctx context.Context, body UserCode) (*AuthorizationHandleEnvelope, error) {
+func (c *Client) ClaimUserCode(ctx context.Context, body UserCode) (*AuthorizationHandleEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/devices",
 		Body: body,

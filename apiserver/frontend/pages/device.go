@@ -34,7 +34,7 @@ func takeDevice(v *visit) error {
 		sent.fail("user_code", v.text.Text("invalid.user_code"))
 		return v.show(sent, http.StatusBadRequest)
 	}
-	found, err := v.api.MeetDevice(v.r.Context(), enduserapi.UserCode{UserCode: sent.trimmed("user_code")})
+	found, err := v.api.ClaimUserCode(v.r.Context(), enduserapi.UserCode{UserCode: sent.trimmed("user_code")})
 	if err != nil {
 		return v.again(sent, err)
 	}
