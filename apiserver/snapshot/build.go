@@ -6,8 +6,6 @@ import (
 	"net"
 	"strings"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
@@ -15,17 +13,7 @@ import (
 
 // builder makes the next snapshot from the current one and a list of changes.
 type builder struct {
-	entries   *iradix.Txn[*Entry]
-	slugs     *iradix.Txn[*Entry]
-	hosts     *iradix.Txn[*Entry]
-	issuing   *iradix.Txn[*Entry]
-	keys      *iradix.Txn[*Key]
-	ordered   *iradix.Txn[*Entry]
-	referrers *iradix.Txn[*Entry]
-	ids       *iradix.Txn[*Entry]
-	issuers   *iradix.Txn[*Issuer]
-	counts    *iradix.Txn[int]
-	servers   *iradix.Txn[*AuthorizationServer]
+	indexes
 	// touched are the OAuth apps with a changed part.
 	touched     map[store.Identity]struct{}
 	tools       *generation
@@ -35,18 +23,22 @@ type builder struct {
 }
 
 func newBuilder(from *Snapshot) *builder {
-	return &builder{
-		entries: from.entries.Txn(), slugs: from.slugs.Txn(), hosts: from.hosts.Txn(), issuing: from.issuing.Txn(), keys: from.keys.Txn(),
-		ordered: from.ordered.Txn(), referrers: from.referrers.Txn(), ids: from.ids.Txn(), issuers: from.issuers.Txn(), counts: from.counts.Txn(), tools: from.tools, prepared: from.prepared,
-		servers: from.servers.Txn(), touched: map[store.Identity]struct{}{}, deployments: from.deployments,
+	b := &builder{
+		indexes: from.indexes, tools: from.tools, prepared: from.prepared, touched: map[store.Identity]struct{}{}, deployments: from.deployments,
 	}
+	for _, index := range b.all() {
+		index.begin()
+	}
+	return b
 }
 
 func (b *builder) commit(position store.Position) *Snapshot {
-	servers := b.commitServers()
+	b.updateServers()
+	for _, index := range b.all() {
+		index.commit()
+	}
 	return &Snapshot{
-		servers: servers, position: position, entries: b.entries.Commit(), slugs: b.slugs.Commit(), hosts: b.hosts.Commit(), issuing: b.issuing.Commit(), keys: b.keys.Commit(),
-		ordered: b.ordered.Commit(), referrers: b.referrers.Commit(), ids: b.ids.Commit(), issuers: b.issuers.Commit(), counts: b.counts.Commit(), tools: b.tools, deployments: b.deployments, prepared: b.prepared, next: make(chan struct{}),
+		indexes: b.indexes, position: position, tools: b.tools, deployments: b.deployments, prepared: b.prepared, next: make(chan struct{}),
 	}
 }
 

@@ -40,8 +40,8 @@ func (b *builder) touch(e *Entry) {
 	}
 }
 
-// commitServers rebuilds the data of the apps with a changed part.
-func (b *builder) commitServers() *iradix.Tree[*AuthorizationServer] {
+// updateServers rebuilds the data of the apps with a changed part.
+func (b *builder) updateServers() {
 	for id := range b.touched {
 		if app, found := b.entries.Get(identityKey(id)); found {
 			b.servers.Insert(identityKey(id), b.server(app))
@@ -49,7 +49,6 @@ func (b *builder) commitServers() *iradix.Tree[*AuthorizationServer] {
 			b.servers.Delete(identityKey(id))
 		}
 	}
-	return b.servers.Commit()
 }
 
 func (b *builder) server(app *Entry) *AuthorizationServer {

@@ -8,8 +8,6 @@ import (
 	"net"
 	"strings"
 
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
@@ -43,18 +41,8 @@ type Key struct {
 
 // Snapshot is the configuration at one position of the feed.
 type Snapshot struct {
-	position  store.Position
-	entries   *iradix.Tree[*Entry]               // by identity
-	slugs     *iradix.Tree[*Entry]               // by kind, deployment and key
-	hosts     *iradix.Tree[*Entry]               // by host
-	issuing   *iradix.Tree[*Entry]               // OAuth apps by the host that is theirs alone
-	keys      *iradix.Tree[*Key]                 // by public id
-	ordered   *iradix.Tree[*Entry]               // by kind, deployment, newest first, then higher id first
-	referrers *iradix.Tree[*Entry]               // by the identity referred to and the identity that refers
-	ids       *iradix.Tree[*Entry]               // by kind and id
-	issuers   *iradix.Tree[*Issuer]              // by issuer and audience
-	counts    *iradix.Tree[int]                  // by kind and deployment; of active agents besides
-	servers   *iradix.Tree[*AuthorizationServer] // by the identity of an OAuth app
+	indexes
+	position store.Position
 	// deployments is how many IdentityDeployments there are.
 	deployments int
 	// tools is the state of all AI tools.
@@ -66,17 +54,19 @@ type Snapshot struct {
 }
 
 func empty() *Snapshot {
-	return &Snapshot{
-		entries: iradix.New[*Entry](), slugs: iradix.New[*Entry](), hosts: iradix.New[*Entry](), issuing: iradix.New[*Entry](), keys: iradix.New[*Key](),
-		ordered: iradix.New[*Entry](), referrers: iradix.New[*Entry](), ids: iradix.New[*Entry](), issuers: iradix.New[*Issuer](), counts: iradix.New[int](), servers: iradix.New[*AuthorizationServer](), tools: &generation{}, prepared: newPreparedClients(), next: make(chan struct{}),
+	s := &Snapshot{tools: &generation{}, prepared: newPreparedClients(), next: make(chan struct{})}
+	for _, index := range s.all() {
+		index.begin()
+		index.commit()
 	}
+	return s
 }
 
 // Position returns the feed position the snapshot is true at.
 func (s *Snapshot) Position() store.Position { return s.position }
 
 // Len returns the number of documents.
-func (s *Snapshot) Len() int { return s.entries.Len() }
+func (s *Snapshot) Len() int { return s.entries.tree.Len() }
 
 // Get returns the entry of an identity.
 func (s *Snapshot) Get(id store.Identity) (*Entry, bool) { return s.entries.Get(identityKey(id)) }

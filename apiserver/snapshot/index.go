@@ -1,0 +1,70 @@
+package snapshot
+
+import iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+// indexes are the trees of a snapshot.
+type indexes struct {
+	entries   index[*Entry]               // by identity
+	slugs     index[*Entry]               // by kind, deployment and key
+	hosts     index[*Entry]               // by host
+	issuing   index[*Entry]               // OAuth apps by the host that is theirs alone
+	keys      index[*Key]                 // by public id
+	ordered   index[*Entry]               // by kind, deployment, newest first, then higher id first
+	referrers index[*Entry]               // by the identity referred to and the identity that refers
+	ids       index[*Entry]               // by kind and id
+	issuers   index[*Issuer]              // by issuer and audience
+	counts    index[int]                  // by kind and deployment, and of active agents
+	servers   index[*AuthorizationServer] // by the identity of an OAuth app
+}
+
+// all lists the indexes; a test compares it with the fields.
+func (x *indexes) all() []interface {
+	begin()
+	commit()
+} {
+	return []interface {
+		begin()
+		commit()
+	}{
+		&x.entries, &x.slugs, &x.hosts, &x.issuing, &x.keys, &x.ordered, &x.referrers, &x.ids, &x.issuers, &x.counts, &x.servers,
+	}
+}
+
+// index is a tree, which never changes, or the changes to it between begin and commit. The zero value is an empty tree after begin.
+type index[T any] struct {
+	tree *iradix.Tree[T]
+	txn  *iradix.Txn[T]
+}
+
+// begin starts changes; they share with the tree what stays the same.
+func (i *index[T]) begin() {
+	if i.tree == nil {
+		i.tree = iradix.New[T]()
+	}
+	i.txn = i.tree.Txn()
+}
+
+// commit ends changes.
+func (i *index[T]) commit() { i.tree, i.txn = i.txn.Commit(), nil }
+
+// Get returns what a key holds, with the changes so far.
+func (i *index[T]) Get(key []byte) (T, bool) {
+	if i.txn != nil {
+		return i.txn.Get(key)
+	}
+	return i.tree.Get(key)
+}
+
+// Root returns the tree's root, with the changes so far.
+func (i *index[T]) Root() *iradix.Node[T] {
+	if i.txn != nil {
+		return i.txn.Root()
+	}
+	return i.tree.Root()
+}
+
+// Insert sets what a key holds.
+func (i *index[T]) Insert(key []byte, value T) { i.txn.Insert(key, value) }
+
+// Delete removes a key, and returns what it held.
+func (i *index[T]) Delete(key []byte) (T, bool) { return i.txn.Delete(key) }
