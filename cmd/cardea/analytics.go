@@ -8,8 +8,9 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/cardea-iam/cardea/internal/text"
 	"github.com/spf13/cobra"
+
+	"github.com/cardea-iam/cardea/internal/text"
 )
 
 // errDiffers: rolled-up days differ from their events, and were already listed.

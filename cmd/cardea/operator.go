@@ -18,9 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/cardea-iam/cardea/controllers"
-	"github.com/cardea-iam/cardea/internal/seal"
-	"github.com/cardea-iam/cardea/internal/tracing"
-	"github.com/cardea-iam/cardea/store"
 )
 
 // beat is the time between two heartbeats in the store.
@@ -50,10 +47,6 @@ func operatorCommand() *cobra.Command {
 type leaseOptions struct{ namespace, name string }
 
 func runOperator(ctx context.Context, common commonOptions, opts operatorOptions, rootKey rootKeyOptions, lease leaseOptions) error {
-	log, err := newLogger(common.logLevel)
-	if err != nil {
-		return err
-	}
 	if err := opts.validate(); err != nil {
 		return err
 	}
@@ -62,29 +55,16 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 			return errors.New("--lease-namespace is missing, and this process does not run in a pod: set the namespace of the leader's Lease")
 		}
 	}
-	keyring, err := rootKey.keyring()
+	p, end, err := startProcess(ctx, "operator", common, rootKey, false)
 	if err != nil {
 		return err
 	}
-	tracer, flush, err := startTracing(ctx, "cardea-operator", log)
+	defer end()
+	lock, err := newLock(p.config, lease)
 	if err != nil {
 		return err
 	}
-	defer flush()
-	config, err := restConfig(common.kubeconfig, tracer)
-	if err != nil {
-		return err
-	}
-	st, err := openStore(ctx, common.store, false, log, tracer)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	lock, err := newLock(config, lease)
-	if err != nil {
-		return err
-	}
-	mgr, err := controllers.NewManager(ctx, config, lock, log, controllerOptions(st, keyring, opts, tracer))
+	mgr, err := controllers.NewManager(ctx, p.config, lock, p.log, controllerOptions(p, opts))
 	if err != nil {
 		return err
 	}
@@ -94,7 +74,7 @@ func runOperator(ctx context.Context, common commonOptions, opts operatorOptions
 	group.Go(func() error { return controllers.Run(ctx, mgr) })
 	err = group.Wait()
 	if errors.Is(err, controllers.ErrLeaseLost) {
-		log.Info("The leader's lease was lost: this process exits, to start again as the standby", "cause", err.Error())
+		p.log.Info("The leader's lease was lost: this process exits, to start again as the standby", "cause", err.Error())
 		return nil
 	}
 	return err
@@ -120,11 +100,11 @@ func newLock(config *rest.Config, lease leaseOptions) (*resourcelock.LeaseLock, 
 }
 
 // controllerOptions returns the options of the controllers.
-func controllerOptions(st store.Store, keyring *seal.Keyring, opts operatorOptions, tracer *tracing.Tracer) controllers.Options {
+func controllerOptions(p *process, opts operatorOptions) controllers.Options {
 	local, _ := opts.localFrontend() // validated
 	return controllers.Options{
-		Store: st, Keyring: keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Heartbeat: beat, Workers: opts.workers,
-		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local, Tracer: tracer, Limits: opts.limits,
+		Store: p.store, Keyring: p.keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Heartbeat: beat, Workers: opts.workers,
+		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local, Tracer: p.tracer, Limits: opts.limits,
 	}
 }
 

@@ -14,10 +14,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/internal/tracing/otlp"
 	"github.com/cardea-iam/cardea/store"
@@ -34,6 +36,42 @@ func newLogger(level string) (logr.Logger, error) {
 	ctrllog.SetLogger(log)
 	klog.SetLogger(log)
 	return log, nil
+}
+
+// process is what every long-running role starts with.
+type process struct {
+	log     logr.Logger
+	keyring *seal.Keyring
+	tracer  *tracing.Tracer
+	config  *rest.Config
+	store   store.Store
+}
+
+// startProcess starts a role, such as operator. SQLite is accepted only for a single process. The caller calls end
+// when the role ends.
+func startProcess(ctx context.Context, role string, common commonOptions, rootKey rootKeyOptions, sqliteAllowed bool) (_ *process, end func(), err error) {
+	p := &process{}
+	if p.log, err = newLogger(common.logLevel); err != nil {
+		return nil, nil, err
+	}
+	if p.keyring, err = rootKey.keyring(); err != nil {
+		return nil, nil, err
+	}
+	var flush func()
+	if p.tracer, flush, err = startTracing(ctx, "cardea-"+role, p.log); err != nil {
+		return nil, nil, err
+	}
+	if p.config, err = restConfig(common.kubeconfig, p.tracer); err == nil {
+		p.store, err = openStore(ctx, common.store, sqliteAllowed, p.log, p.tracer)
+	}
+	if err != nil {
+		flush()
+		return nil, nil, err
+	}
+	return p, func() {
+		_ = p.store.Close() // nothing is written any more
+		flush()
+	}, nil
 }
 
 // startTracing starts sending spans if the environment asks for it. It returns the tracer, nil if tracing is off, and a

@@ -7,17 +7,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/decision"
-	"github.com/cardea-iam/cardea/internal/seal"
-	"github.com/cardea-iam/cardea/internal/tracing"
-	"github.com/cardea-iam/cardea/store"
 )
 
 func serverCommand() *cobra.Command {
@@ -40,29 +35,12 @@ func serverCommand() *cobra.Command {
 
 func runServer(ctx context.Context, common commonOptions, opts serverOptions, rootKey rootKeyOptions) error {
 	giveHeapRoom()
-	log, err := newLogger(common.logLevel)
+	p, end, err := startProcess(ctx, "server", common, rootKey, false)
 	if err != nil {
 		return err
 	}
-	keyring, err := rootKey.keyring()
-	if err != nil {
-		return err
-	}
-	tracer, flush, err := startTracing(ctx, "cardea-server", log)
-	if err != nil {
-		return err
-	}
-	defer flush()
-	config, err := restConfig(common.kubeconfig, tracer)
-	if err != nil {
-		return err
-	}
-	st, err := openStore(ctx, common.store, false, log, tracer)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
-	server, err := newServer(config, log, st, keyring, opts, tracer)
+	defer end()
+	server, err := newServer(p, opts)
 	if err != nil {
 		return err
 	}
@@ -73,7 +51,7 @@ func runServer(ctx context.Context, common commonOptions, opts serverOptions, ro
 	return group.Wait()
 }
 
-func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *seal.Keyring, opts serverOptions, tracer *tracing.Tracer) (*apiserver.Server, error) {
+func newServer(p *process, opts serverOptions) (*apiserver.Server, error) {
 	read, err := opts.validate()
 	if err != nil {
 		return nil, err
@@ -82,19 +60,19 @@ func newServer(config *rest.Config, log logr.Logger, st store.Store, keyring *se
 	if err != nil {
 		return nil, err
 	}
-	kubernetes, err := apiserver.NewKubernetes(config)
+	kubernetes, err := apiserver.NewKubernetes(p.config)
 	if err != nil {
 		return nil, err
 	}
-	clusterKeys, err := apiserver.ClusterKeys(config)
+	clusterKeys, err := apiserver.ClusterKeys(p.config)
 	if err != nil {
 		return nil, err
 	}
 	return apiserver.New(apiserver.Options{
-		Feed: st, People: st, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(config), ClusterKeys: clusterKeys, Keyring: keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress,
+		Feed: p.store, People: p.store, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(p.config), ClusterKeys: clusterKeys, Keyring: p.keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress,
 		DecisionAddress: opts.decisionAddress, EnvoyAddress: opts.envoyAddress, LimiterBytes: opts.limiterMemory, RedisURL: opts.redis, Replicas: opts.replicas, Journal: journal, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
-		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, AnyDeployment: opts.anyDeployment, AuditRetention: opts.auditRetention, Clock: time.Now, Log: log,
-		Registry: metrics.Registry, Tracer: tracer,
+		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, AnyDeployment: opts.anyDeployment, AuditRetention: opts.auditRetention, Clock: time.Now, Log: p.log,
+		Registry: metrics.Registry, Tracer: p.tracer,
 	})
 }
 

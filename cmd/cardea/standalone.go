@@ -32,40 +32,23 @@ func standaloneCommand() *cobra.Command {
 // runStandalone needs no leader election: the store's file lock lets only one process in.
 func runStandalone(ctx context.Context, common commonOptions, operator operatorOptions, serve serverOptions, rootKey rootKeyOptions) error {
 	giveHeapRoom()
-	log, err := newLogger(common.logLevel)
-	if err != nil {
-		return err
-	}
 	if err := operator.validate(); err != nil {
 		return err
 	}
-	keyring, err := rootKey.keyring()
+	p, end, err := startProcess(ctx, "standalone", common, rootKey, true)
 	if err != nil {
 		return err
 	}
-	tracer, flush, err := startTracing(ctx, "cardea-standalone", log)
-	if err != nil {
-		return err
-	}
-	defer flush()
-	config, err := restConfig(common.kubeconfig, tracer)
-	if err != nil {
-		return err
-	}
-	st, err := openStore(ctx, common.store, true, log, tracer)
-	if err != nil {
-		return err
-	}
-	defer st.Close()
+	defer end()
 	// The server may start while the Kubernetes API is unavailable, and the operator has not migrated the store.
-	if err := st.Migrate(ctx); err != nil {
+	if err := p.store.Migrate(ctx); err != nil {
 		return err
 	}
-	server, err := newServer(config, log, st, keyring, serve, tracer)
+	server, err := newServer(p, serve)
 	if err != nil {
 		return err
 	}
-	mgr, err := controllers.NewManager(ctx, config, nil, log, controllerOptions(st, keyring, operator, tracer))
+	mgr, err := controllers.NewManager(ctx, p.config, nil, p.log, controllerOptions(p, operator))
 	if err != nil {
 		return err
 	}
