@@ -165,6 +165,10 @@ test-unit: ## Run the tests that need neither a control plane nor PostgreSQL.
 test-race: k8s ## Run the tests of Cardea's own packages under the race detector.
 	@$(RACE_TEST) $(RACE_FLAGS) $(RACE_PACKAGES) | $(SUMMARIZE)
 
+.PHONY: test-engines
+test-engines: ## Run the stories of users over SQLite and PostgreSQL, where test runs them over SQLite: before a release.
+	@CARDEA_TEST_ENGINES=all $(GO_TEST) ./apiserver/frontend/... | $(SUMMARIZE)
+
 .PHONY: test-gateways
 test-gateways: k8s build gateways ## Run the stories of gateways, Traefik's among them.
 	@$(GO_TEST) ./test/e2e -ginkgo.focus 'A gateway' | $(SUMMARIZE)

@@ -3,6 +3,7 @@ package servertest
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/cardea-iam/cardea/store/sqlstore"
@@ -12,6 +13,30 @@ import (
 
 // Engines are the database engines of tests, each with the function that makes a store for a test.
 var Engines = map[string]func(testing.TB) string{"sqlite": SQLite, "postgres": Postgres}
+
+// OnEngines runs a story on each engine, in parallel. It is for stories that depend on locks, races or statements.
+func OnEngines(t *testing.T, story func(t *testing.T, url string)) {
+	t.Helper()
+	t.Parallel()
+	for engine, open := range Engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			story(t, open(t))
+		})
+	}
+}
+
+// OnOneEngine runs a story on SQLite, and on each engine if CARDEA_TEST_ENGINES is all (make test-engines). It is for rules over users: the
+// conformance suite of the store proves that both engines keep its contract.
+func OnOneEngine(t *testing.T, story func(t *testing.T, url string)) {
+	t.Helper()
+	if os.Getenv("CARDEA_TEST_ENGINES") == "all" {
+		OnEngines(t, story)
+		return
+	}
+	t.Parallel()
+	story(t, SQLite(t))
+}
 
 // Postgres returns the URL of a migrated store on the test binary's PostgreSQL.
 func Postgres(t testing.TB) string {

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 const (
@@ -22,6 +23,9 @@ const (
 	maxMethods = 40
 	// maxDepth is how many folders below apiserver a package may be.
 	maxDepth = 3
+	// maxComment is how long a line of a comment may be, and maxText a line of a page, in characters. Tables, code and single words, such as
+	// links, may be longer.
+	maxComment, maxText = 120, 140
 	// page lists the packages, in the section that begins with heading.
 	page, heading = "docs/architecture.md", "\n## Packages\n"
 )
@@ -59,6 +63,7 @@ func lint(root string) ([]string, error) {
 		faults = append(faults, ofTypes(folder, files)...)
 		for _, f := range files {
 			faults = append(faults, ofFile(f)...)
+			faults = append(faults, ofComments(f)...)
 		}
 	}
 	slices.Sort(faults)
@@ -257,6 +262,7 @@ func ofPages(root string, packages map[string][]source) (faults []string, err er
 		if err != nil {
 			return err
 		}
+		faults = append(faults, ofLines("docs/"+filepath.Base(at), text)...)
 		for _, found := range quoted.FindAllSubmatch(text, -1) {
 			if name := string(found[1]); !tests[name] {
 				faults = append(faults, fmt.Sprintf("docs/%s: names %s, which does not exist; name the test that proves it", filepath.Base(at), name))
@@ -265,6 +271,38 @@ func ofPages(root string, packages map[string][]source) (faults []string, err er
 		return nil
 	})
 	return faults, err
+}
+
+// ofComments checks the length of the lines of comments.
+func ofComments(f source) (faults []string) {
+	if ast.IsGenerated(f.file) {
+		return nil
+	}
+	for i, line := range strings.Split(string(f.text), "\n") {
+		text := strings.TrimLeft(line, "\t ")
+		directive := strings.HasPrefix(text, "//go:") || strings.HasPrefix(text, "// +")
+		if strings.HasPrefix(text, "//") && !directive && strings.Count(text, " ") > 1 && utf8.RuneCountInString(line) > maxComment {
+			faults = append(faults, fmt.Sprintf("%s:%d: the comment has more than %d characters; break the line", f.path, i+1, maxComment))
+		}
+	}
+	return faults
+}
+
+// generated are pages that are generated.
+var generated = []string{"docs/resources.md"}
+
+// ofLines checks the length of the lines of a page.
+func ofLines(name string, text []byte) (faults []string) {
+	fenced := false
+	for i, line := range strings.Split(string(text), "\n") {
+		fenced = fenced != strings.HasPrefix(strings.TrimSpace(line), "```")
+		words := strings.Count(strings.TrimSpace(line), " ")
+		if fenced || strings.HasPrefix(line, "|") || words < 2 || utf8.RuneCountInString(line) <= maxText || slices.Contains(generated, name) {
+			continue
+		}
+		faults = append(faults, fmt.Sprintf("%s:%d: the line has more than %d characters; break it", name, i+1, maxText))
+	}
+	return faults
 }
 
 // ofFile checks the length of a file and of its functions. Tests may have long tables and stories.

@@ -39,7 +39,7 @@ func (w *world) unknownClient(n int) *browser {
 }
 
 func TestUnknownClientCannotExhaustOwnersCode(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		owner := w.browser() // the account does not know the client: the worst case
 		owner.otp("ada@example.com")
@@ -61,7 +61,7 @@ func TestUnknownClientCannotExhaustOwnersCode(t *testing.T) {
 }
 
 func TestUnknownClientsCannotBlockOwnersCodes(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("ada@example.com")
 		owner.ok("POST", "/session/sign-out", `{}`)
 		w.Clock.Advance(25 * time.Hour) // the code of the sign-up no longer counts

@@ -11,7 +11,7 @@ import (
 // A few networks use up the codes for an address whose account does not know them: a new user in another network still
 // signs up.
 func TestFewNetworksCannotBlockSignUps(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		sent := map[int]int{}
 		for neighborhood := range 4 {
 			for host := range 15 {

@@ -90,7 +90,7 @@ func TestSwitchesAreAuditedOncePerHourAndSession(t *testing.T) {
 }
 
 func TestInvitationsAreBounded(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		sent := 0
 		for n := range 7 {
 			b, _ := w.signedUp(fmt.Sprintf("owner%d@example.com", n))
@@ -123,7 +123,7 @@ func TestInvitationsAreBounded(t *testing.T) {
 }
 
 func TestInvitationsAreListedAndRevoked(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
 		path := "/organizations/" + organization + "/invitations"
@@ -152,7 +152,7 @@ func TestInvitationsAreListedAndRevoked(t *testing.T) {
 }
 
 func TestInvitationEndsWithItsInviter(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, user := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
 		owner.invites(organization, "bob@example.com")

@@ -11,7 +11,7 @@ import (
 
 // A token that was planted or copied before a reset cannot choose the password, and ends with the reset.
 func TestPasswordResetEndsTokens(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		attacker := w.browser()
 		attacker.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"nobody@example.com"}`)
@@ -70,7 +70,7 @@ func TestSiblingOfCopiedTokenEndsWithOtherSessions(t *testing.T) {
 
 // The address that verified an account is removed from it while the code is pending.
 func TestRemovedAddressVerifiesNothing(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("old@example.com")
 		second := b.addsAddress("new@example.com")
 		thief := b.as(b.cookie())
@@ -105,7 +105,7 @@ func (b *browser) addsAddress(address string) string {
 // An attacker with the password but without the mailbox adds an own address, and signs in with it: the owner is
 // notified.
 func TestOwnerIsNotifiedOfAddressVerifiedBySignIn(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.signedUp("ada@example.com")
 		thief := w.browser()
 		thief.signIn("ada@example.com")
@@ -120,7 +120,7 @@ func TestOwnerIsNotifiedOfAddressVerifiedBySignIn(t *testing.T) {
 
 // Invitations of deleted organizations still count, so that deleting organizations does not reset the limit.
 func TestInvitationsOfDeletedOrganizationsCount(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		invite := func(organization string, want int) {
 			t.Helper()
@@ -165,7 +165,7 @@ func TestCodesToAddressesOfOtherUsersCountAsUnknownClients(t *testing.T) {
 
 // Polling an attempt reveals nothing about later changes of the account.
 func TestAttemptsRevealNothingAboutTheAccount(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		ada, _ := w.signedUp("ada@example.com")
 		unrelated, unknown := w.browser(), w.browser()
 		a, u := unrelated.forgot("ada@example.com"), unknown.forgot("nobody@example.com")
@@ -283,7 +283,7 @@ func TestAccountChangesAreBoundedPerDay(t *testing.T) {
 
 // The networks of texts still count after the account that requested them was deleted.
 func TestTextsOfDeletedAccountsCount(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		id := b.ok("POST", "/me/phone-numbers", `{"phone_number":"+12125550100"}`)["id"].(string)
 		b.ok("POST", "/me/phone-numbers/"+id+"/prepare-verification", `{}`)

@@ -28,7 +28,7 @@ func (w *world) manageable() {
 }
 
 func TestManageMembers(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.manageable()
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -113,7 +113,7 @@ func TestListMembersInPages(t *testing.T) {
 }
 
 func TestChangeAndDeleteOrganization(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.manageable()
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -161,7 +161,7 @@ func TestReservedSlugsAreNotAssigned(t *testing.T) {
 }
 
 func TestLookUpAndResendInvitations(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
 		path := "/organizations/" + organization + "/invitations"
@@ -202,7 +202,7 @@ func TestLookUpAndResendInvitations(t *testing.T) {
 }
 
 func TestWorkspacesHaveMembers(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.manageable()
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")

@@ -50,7 +50,7 @@ func resetBody(attempt, password, more string) string {
 }
 
 func TestResetForgottenPassword(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		ada, _ := w.signedUp("ada@example.com")
 		other := w.browser()
 		other.signIn("ada@example.com")
@@ -157,7 +157,7 @@ func TestStaleSessionTakesNoHashTurn(t *testing.T) {
 }
 
 func TestChangePassword(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		other := w.browser()
 		other.signIn("ada@example.com")
@@ -249,7 +249,7 @@ func (b *browser) proveByCode(email string, nth int) {
 }
 
 func TestReauthenticate(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		events := w.count("SELECT COUNT(*) FROM events")
 		fresh := func() bool {

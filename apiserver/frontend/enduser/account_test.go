@@ -42,7 +42,7 @@ func TestChangeNames(t *testing.T) {
 }
 
 func TestEmailAddressLifecycle(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
 		added := b.ok("POST", "/me/email-addresses", `{"email":"Ada@Example.org"}`)
 		id := added["id"].(string)
@@ -95,7 +95,7 @@ func TestEmailAddressLifecycle(t *testing.T) {
 // The response only shows after verification that another user has the address. The first user to verify it gets it,
 // and it is removed from accounts where it is unverified.
 func TestAddressBelongsToTheUserWhoVerifiesIt(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		ada, _ := w.signedUp("ada@example.com")
 		eve, _ := w.signedUp("eve@example.com")
 		add := func(b *browser, address string) string {
@@ -156,7 +156,7 @@ func TestCodesForOwnAddressesAreBounded(t *testing.T) {
 }
 
 func TestListAndEndOwnSignIns(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		one, two, three := w.browser(), w.browser(), w.browser()
 		for _, other := range []*browser{one, two, three} {

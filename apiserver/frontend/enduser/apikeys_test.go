@@ -62,7 +62,7 @@ func TestDeleteAPIKeyByDecisionID(t *testing.T) {
 }
 
 func TestAPIKeyLifecycle(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.keyApps(10)
 		b, user := w.signedUp("ada@example.com")
 		id, secret := b.makesKey(laptop)
@@ -137,7 +137,7 @@ func TestBodiesOfOwnKeys(t *testing.T) {
 }
 
 func TestUsersAccessOnlyTheirOwnAPIKeys(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.keyApps(10)
 		ada, _ := w.signedUp("ada@example.com")
 		eve, _ := w.signedUp("eve@example.com")

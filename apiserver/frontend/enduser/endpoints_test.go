@@ -156,7 +156,7 @@ func TestSignUpAndSignInBodies(t *testing.T) {
 }
 
 func TestSignInByCodeAndDisabledUsers(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		_, user := w.signedUp("ada@example.com")
 		byCode := func(b *browser, nth int) answer {
 			t.Helper()
@@ -274,7 +274,7 @@ func TestStoreUnavailableDuringSignIn(t *testing.T) {
 }
 
 func TestClocksAMinuteApart(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		slow := servertest.NewClock(w.Clock.Now().Add(-time.Minute))
 		b, _ := w.signedUp("ada@example.com")
 		phone := b.addPhone(number)

@@ -6,7 +6,7 @@ import (
 )
 
 func TestSignUpSignInPhoneOrganizationSwitch(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b := w.browser()
 		b.ok("GET", "/session", "")
 		b.signUp("Ada@example.com", `,"first_name":"Ada"`)

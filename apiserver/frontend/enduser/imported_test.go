@@ -88,7 +88,7 @@ func TestImportedPasswordSignsInAndIsRehashed(t *testing.T) {
 }
 
 func TestUnverifiedAddressNeedsCodeAfterPassword(t *testing.T) {
-	onEngines(t, func(_ *testing.T, w *world) {
+	onOneEngine(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "Ada@example.com")
 		b := w.browser()
 		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
@@ -111,7 +111,7 @@ func TestUnverifiedAddressNeedsCodeAfterPassword(t *testing.T) {
 }
 
 func TestCodeAloneDropsImportedPassword(t *testing.T) {
-	onEngines(t, func(_ *testing.T, w *world) {
+	onOneEngine(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "ada@example.com")
 		b := w.browser()
 		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
@@ -132,7 +132,7 @@ func TestCodeAloneDropsImportedPassword(t *testing.T) {
 
 // Data that another person may have added to the account is removed once a code alone verifies the address.
 func TestCodeAloneDropsUnprovenData(t *testing.T) {
-	onEngines(t, func(_ *testing.T, w *world) {
+	onOneEngine(t, func(_ *testing.T, w *world) {
 		at := w.Clock.Now().UTC().Truncate(time.Microsecond)
 		w.importUser(1, oldHash, "second@example.com", "ada@example.com")
 		w.importUser(2, oldHash, "bob@example.com!")
@@ -196,7 +196,7 @@ func TestInvitationNeedsVerifiedAddress(t *testing.T) {
 
 // Another account has the address unverified, besides a verified one: the owner can still sign up.
 func TestSignUpTakesUnverifiedAddressFromAnotherAccount(t *testing.T) {
-	onEngines(t, func(_ *testing.T, w *world) {
+	onOneEngine(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "thief@example.com!", "ada@example.com")
 		w.importUser(2, oldHash, "bob@example.com")
 		b := w.browser()
@@ -228,7 +228,7 @@ func TestSignUpTakesUnverifiedAddressFromAnotherAccount(t *testing.T) {
 
 // Access to the mailbox of an unverified address does not permit a sign-in to an account with a verified one.
 func TestCodeToUnverifiedSecondAddressDoesNotSignIn(t *testing.T) {
-	onEngines(t, func(_ *testing.T, w *world) {
+	onOneEngine(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "ada@example.com!", "second@example.com")
 		b := w.browser()
 		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"second@example.com"}`)
@@ -256,7 +256,7 @@ func TestCodeToUnverifiedSecondAddressDoesNotSignIn(t *testing.T) {
 
 // A code after a right password does not sign in if the password was removed in between.
 func TestRemovedPasswordDoesNotSignIn(t *testing.T) {
-	onEngines(t, func(_ *testing.T, w *world) {
+	onOneEngine(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "ada@example.com")
 		b := w.browser()
 		b.ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))

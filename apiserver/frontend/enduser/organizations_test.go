@@ -82,7 +82,7 @@ func TestOrganizationSlugRevealsNoOtherOrganization(t *testing.T) {
 }
 
 func TestActiveWorkspaceAfterSwitch(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		one, two := b.organization("One"), b.organization("Two")
 		second := b.ok("POST", "/workspaces", fmt.Sprintf(`{"name":"Second","organization_id":%q}`, one))["workspace"].(map[string]any)["id"].(string)
@@ -154,7 +154,7 @@ func TestSwitchRotatesTokenAndChangesClaims(t *testing.T) {
 }
 
 func TestRemovedMemberLosesOrganizationOnNextRequest(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.sign()
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
@@ -322,7 +322,7 @@ func TestB2BSettingsApplyImmediately(t *testing.T) {
 }
 
 func TestInvitations(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		organization := owner.organization("Org")
 		path := "/organizations/" + organization + "/invitations"

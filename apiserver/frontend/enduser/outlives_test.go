@@ -72,7 +72,7 @@ func (b *browser) member(organization string) bool {
 }
 
 func TestPasswordResetEndsAPIKeysByDefault(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.keyApps(10)
 		for i, tc := range []struct {
 			more string

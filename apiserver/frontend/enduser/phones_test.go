@@ -581,7 +581,7 @@ func TestTollFraud(t *testing.T) {
 }
 
 func TestNumberOfAnotherUserIsShownOnlyAfterVerification(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, _ := w.signedUp("owner@example.com")
 		own := owner.addPhone(number)
 		owner.ok("POST", verifyPath(own), codeBody(owner.prepare(own, number, 1)))

@@ -218,7 +218,7 @@ func (w *world) tokenExists(token string) (exists bool) {
 }
 
 func TestSignInReplacesTokens(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		// An attacker plants an anonymous session's token ...
 		attacker := w.browser()
 		attacker.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"nobody@example.com"}`)

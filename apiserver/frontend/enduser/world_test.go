@@ -75,13 +75,13 @@ const (
 // onEngines runs a test on each database engine.
 func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Parallel()
-	for engine, open := range servertest.Engines {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			story(t, newWorld(t, open(t)))
-		})
-	}
+	servertest.OnEngines(t, func(t *testing.T, url string) { story(t, newWorld(t, url)) })
+}
+
+// onOneEngine runs a story of rules that do not depend on the engine; see servertest.OnOneEngine.
+func onOneEngine(t *testing.T, story func(t *testing.T, w *world)) {
+	t.Helper()
+	servertest.OnOneEngine(t, func(t *testing.T, url string) { story(t, newWorld(t, url)) })
 }
 
 // onSQLite runs a test that does not depend on the engine.

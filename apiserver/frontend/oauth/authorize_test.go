@@ -118,7 +118,7 @@ func TestAuthorizeReturnsErrorsToTheClient(t *testing.T) {
 }
 
 func TestAuthorizeFollowsPromptAndMaxAge(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		c := w.web("reports", nil)
 		p, signedOut := w.signUp("ada@example.com"), &person{w: w, client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 		goOn := func(p *person, pairs ...string) map[string]any {
@@ -229,7 +229,7 @@ func TestConsentIsSkippedForFirstPartiesButNotForLocalPrograms(t *testing.T) {
 }
 
 func TestOrganizationScopesAreGrantedInPlacesThatPermitThem(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
 		c, boss, clerk := w.web("reports", nil), w.signUp("boss@example.com"), w.signUp("clerk@example.com")
 		made := func(p *person, name string) (id, slug string) {
@@ -312,7 +312,7 @@ func TestOrganizationNamedSystemHasNoGroups(t *testing.T) {
 
 // A system that trusts a group by its name must not trust a later organization with the same name.
 func TestGroupOfDeletedOrganizationIsNotReused(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		c, owner, eve := w.web("cluster", nil), w.signUp("ada@example.com"), w.signUp("eve@example.com")
 		groups := func(p *person) (organization, slug, groups string) {
 			made := p.ask("POST", "/organizations", map[string]any{"name": "Harbour"})["data"].(map[string]any)["organization"].(map[string]any)

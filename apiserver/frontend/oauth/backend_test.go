@@ -55,7 +55,7 @@ func (w *world) asks(key, token string) answer {
 const clientsPath = "/oauth/apps/portal/clients"
 
 func TestBackendClientWorksUntilItIsDeleted(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		key := w.apiKey("admin", frontendtest.Deployment, "oauth_clients:read", "oauth_clients:write")
 		made := w.backend(key, "POST", clientsPath, `{"client_name":"Reports","redirect_uris":["`+callback+`"],"grant_types":["authorization_code","refresh_token","client_credentials"]}`)
 		if made.status != 200 {

@@ -15,7 +15,7 @@ import (
 
 // A client that is declared again has the same id and, if its Secret was kept, the same secret.
 func TestRedeclaredClientHasNoFormerGrants(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		token := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code")))
 		w.Put(v1alpha1.KindOAuthClient, "reports", frontendtest.Deployment, "", c.declared) // as a cluster does that was rebuilt

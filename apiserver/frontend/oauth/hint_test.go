@@ -70,7 +70,7 @@ func (w *world) answered(data map[string]any) url.Values {
 
 // The id_token_hint of OpenID Connect Core 3.1.2.1.
 func TestIDTokenHintAcceptsOnlyItsUser(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		c, other := w.web("reports", nil), w.web("other", nil)
 		p, eve := w.signUp("ada@example.com"), w.signUp("eve@example.com")
 		given := c.post("/token", redeem(p.allow(c.request("openid email")).Get("code")))

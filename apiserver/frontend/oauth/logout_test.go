@@ -10,7 +10,7 @@ import (
 )
 
 func TestLogoutEndsOnlyTheSessionOfTheHint(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		const back = "https://client.example/goodbye"
 		with := func(c *document.OAuthClient) { c.PostLogoutURIs = []string{back} }
 		c, other := w.web("reports", with), w.web("other", nil)

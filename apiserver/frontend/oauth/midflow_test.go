@@ -12,7 +12,7 @@ import (
 
 // Configuration and rows may change between the request, the consent, the redemption and the refresh.
 func TestChangesDuringAuthorization(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization", OrganizationPermission: "billing:read"})
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		own := p.ask("POST", "/organizations", map[string]any{"name": "Own"})["data"].(map[string]any)["organization"].(map[string]any)["id"].(string)

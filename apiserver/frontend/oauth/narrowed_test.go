@@ -42,7 +42,7 @@ func (c *client) introspect(token string) answer {
 
 // The declaration no longer has some scopes, resources and permissions.
 func TestTokensLoseWhatTheirClientLost(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		api, mcp := "https://api.acme.example", "https://mcp.acme.example/mcp"
 		c, p := w.web("reports", func(d *document.OAuthClient) { d.Scopes = &[]string{"openid", "jobs:read", "jobs:run"} }), w.signUp("ada@example.com")
 		request := c.request("openid jobs:read jobs:run")
@@ -258,7 +258,7 @@ func TestPushedRequestsOfOtherNetworksAreNotEvicted(t *testing.T) {
 
 // A refresh with nothing left of a grant ends the token family. A later grant needs a new consent.
 func TestLapsedGrantDoesNotReturn(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		token := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token")
 		kept := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token")

@@ -23,7 +23,7 @@ func (w *world) mailed(to, saying string, want int) {
 
 // A copy of an old session cannot grant access that outlives it. The first such access is notified by mail.
 func TestFirstOfflineGrantNeedsRecentProofAndSendsMail(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		step := func(scope string, decision string) any {
 			return p.decide(p.authorize(c.request(scope)), map[string]any{"decision": decision})["step"]
@@ -52,7 +52,7 @@ func TestFirstOfflineGrantNeedsRecentProofAndSendsMail(t *testing.T) {
 }
 
 func TestPasswordResetEndsRecentOfflineGrants(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		c, other := w.web("reports", nil), w.web("mirror", nil)
 		for i, keep := range []bool{false, true} {
 			email := []string{"ada@example.com", "bob@example.com"}[i]

@@ -83,7 +83,7 @@ func TestAuditedRegistrationsAreBoundedPerDay(t *testing.T) {
 }
 
 func TestRefusalsOfKnownClientsAreAudited(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.openToAll()
 		c, other, p := w.web("reports", nil), w.web("other", nil), w.signUp("ada@example.com")
 		local := w.declarePublic("terminal", "http://127.0.0.1/callback")

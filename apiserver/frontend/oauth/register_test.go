@@ -308,7 +308,7 @@ func TestDisabledRegistrationCannotBeManaged(t *testing.T) {
 
 // A shared registration is renewed for each caller, so that no caller receives an id that is about to be evicted.
 func TestSharedRegistrationIsRenewed(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.openToAll()
 		says := map[string]any{"client_name": "Agent", "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"}
 		first := w.ask("POST", "/register", "", says)

@@ -46,13 +46,13 @@ const issuer = "http://localhost:8081/oauth/portal"
 // onEngines runs a test on each database engine.
 func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
-	t.Parallel()
-	for engine, open := range servertest.Engines {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			story(t, newWorldOver(t, open(t)))
-		})
-	}
+	servertest.OnEngines(t, func(t *testing.T, url string) { story(t, newWorldOver(t, url)) })
+}
+
+// onOneEngine runs a story of rules that do not depend on the engine; see servertest.OnOneEngine.
+func onOneEngine(t *testing.T, story func(t *testing.T, w *world)) {
+	t.Helper()
+	servertest.OnOneEngine(t, func(t *testing.T, url string) { story(t, newWorldOver(t, url)) })
 }
 
 func newWorld(t *testing.T) *world {
