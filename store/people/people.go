@@ -30,7 +30,7 @@ type Store interface {
 	LogoutsWaiting(ctx context.Context) ([]string, error)
 	Upkeep
 	Analytics
-	Sealing
+	RollUp
 	Keys
 }
 

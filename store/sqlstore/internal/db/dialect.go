@@ -45,7 +45,7 @@ type Dialect struct {
 	// KeyShare follows a SELECT of users, as u, that must not be deleted before the transaction ends; empty where it is alone anyway.
 	KeyShare string
 	// SealTx begins a transaction that writes, and whose statements all see one snapshot.
-	SealTx *sql.TxOptions
+	RollUpTx *sql.TxOptions
 	// byKeys makes the statements of a transaction go along keys, whatever the engine believes of the size of the tables; empty where it does
 	// anyway.
 	byKeys string

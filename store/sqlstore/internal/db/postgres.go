@@ -50,7 +50,7 @@ var postgresDialect = Dialect{
 	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	WriteTx:      &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	KeyShare:     " FOR KEY SHARE OF u",
-	SealTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
+	RollUpTx:     &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
 	// Of events, which grows by millions and is emptied again, statistics are never true: at its end a scan of the empty table in parallel, of
 	// gigabytes, was thought cheaper than the few rows by their key.
 	byKeys:  `SET LOCAL enable_seqscan = off; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off`,
