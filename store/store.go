@@ -1,6 +1,6 @@
-// Package store states what Cardea needs of its runtime store: config documents with their reservations, the change
-// feed, and the store's identity with the operator's term. Package sqlstore keeps these promises over SQLite and
-// PostgreSQL; package storetest proves them for any implementation.
+// Package store states what Cardea requires of its runtime store: config documents with their reservations, the change
+// feed, and the store's identity with the operator's term. Package sqlstore implements it over SQLite and PostgreSQL;
+// package storetest tests any implementation.
 package store
 
 import (
