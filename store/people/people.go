@@ -208,7 +208,8 @@ type Attempts interface {
 	CompleteAttempt(id int64) (bool, error)
 	// ProveAttempt records that the code of an attempt was right, for attempts that continue after the code.
 	ProveAttempt(id int64, now time.Time) error
-	// EndAttemptsOf deletes the uncompleted attempts on an account, and voids their codes.
+	// EndAttemptsOf ends the uncompleted attempts on an account, except sign-ups. It makes their mailed codes void,
+	// deletes proven attempts, and detaches the others from the account.
 	EndAttemptsOf(user int64) error
 }
 
