@@ -1,6 +1,6 @@
-// Package store states what Cardea needs of its runtime store: config documents with their reservations, the change
-// feed, and the store's identity with the operator's term. Package sqlstore keeps these promises over SQLite and
-// PostgreSQL; package storetest proves them for any implementation.
+// Package store states what Cardea requires of its runtime store: config documents with their reservations, the change
+// feed, and the store's identity with the operator's term. Package sqlstore implements it over SQLite and PostgreSQL;
+// package storetest tests any implementation.
 package store
 
 import (
@@ -25,8 +25,8 @@ type Identity struct {
 // String returns "Kind namespace/name", the form used in messages.
 func (i Identity) String() string { return i.Kind + " " + i.Namespace + "/" + i.Name }
 
-// Owner is one life of a resource: an identity and the UID the API server gave it. Delete and create again, and the
-// identity is the same and the UID another.
+// Owner is one life of a resource: an identity and the UID that the API server assigned. A resource that is deleted and
+// created again has the same identity and another UID.
 type Owner struct {
 	Identity
 	UID string
@@ -35,13 +35,14 @@ type Owner struct {
 // Document is the translation of one accepted resource, as servers read it.
 type Document struct {
 	Owner
-	// Generation is metadata.generation of the resource this content was translated from; it only grows for one UID.
+	// Generation is metadata.generation of the resource this content was translated from. It only increases for one UID.
 	Generation int64
-	// Deployment is the "namespace/name" of the IdentityDeployment the document belongs to; its own for a deployment.
+	// Deployment is the "namespace/name" of the IdentityDeployment that the document belongs to; for a deployment, its
+	// own.
 	Deployment string
-	// ID is the positive 63-bit id the resource is served under, unique per kind.
+	// ID is the positive 63-bit id under which the resource is served, unique per kind.
 	ID int64
-	// Key is the natural key within (kind, deployment), such as a slug; "" where the kind has none.
+	// Key is the natural key within (kind, deployment), such as a slug; "" if the kind has none.
 	Key string
 	// Hash is the content hash: equal hashes mean equal served content.
 	Hash string
@@ -53,18 +54,19 @@ type Document struct {
 	Revision int64
 }
 
-// Put is one write of a document with everything it must own alone.
+// Put is one write of a document with all reservations that it must hold exclusively.
 type Put struct {
 	Document
-	// Reservations is the complete set of reservations the document holds after the write; those it held before and are not
-	// listed are released. At most 256, each at most 512 bytes.
+	// Reservations is the complete set of reservations that the document holds after the write. Its other reservations are
+	// released. At most 256, each at most 512 bytes.
 	Reservations []string
-	// SeenUID is the UID the writer found recorded for this identity, "" if it found no document. The write happens
-	// only if that is still so: this is the compare-and-swap by which a resource that was created again takes over.
+	// SeenUID is the UID that the writer found recorded for this identity, "" if it found no document. The write succeeds
+	// only if that is still true. By this compare-and-swap, a resource that was created again takes over.
 	SeenUID string
-	// Displace lists owners the writer has proven may lose their reservations: gone from the cluster, or yielding. A
-	// reservation held by one of them moves to the writer, and the displaced document is deleted with all its reservations. A
-	// document of another kind is never displaced. Of another namespace only a reservation moves that is the writer's by its name alone; any other stays with its holder.
+	// Displace lists owners that the writer has proven may lose their reservations: deleted from the cluster, or yielding.
+	// A reservation held by one of them moves to the writer, and the displaced document is deleted with all its
+	// reservations. A document of another kind is never displaced. From another namespace, only a reservation moves that
+	// belongs to the writer by its name alone; any other stays with its holder.
 	Displace []Owner
 }
 
@@ -78,28 +80,28 @@ type Stored struct {
 	Reservations []string
 }
 
-// Term is an operator's right to write: the store it was won on and its epoch there. A write carries it and is
-// refused with ErrFenced when the store has another identity or epoch.
+// Term is an operator's right to write: the store on which it was acquired, and its epoch there. Every write carries
+// its term. It is refused with ErrFenced if the store has another identity or epoch.
 type Term struct {
 	StoreID string
 	Epoch   int64
 }
 
-// Position is a reader's place in the feed. The tag is random for each revision, so that a restored backup, whose
-// revisions run again with other content, is noticed.
+// Position is a reader's place in the feed. The tag is random for each revision. By the tag a reader notices a restored
+// backup, whose revisions repeat with other content.
 type Position struct {
 	Revision int64
 	Tag      string
 }
 
-// Change is one entry of the feed: a document as it is now, or its deletion.
+// Change is one entry of the feed: the current document, or its deletion.
 type Change struct {
-	// Document holds the identity alone if Deleted.
+	// Document has only the identity if Deleted.
 	Document Document
 	Deleted  bool
 }
 
-// Usage is how much the documents of a deployment take: their number, and the bytes of their payloads.
+// Usage is the number of documents of a deployment, and the bytes of their payloads.
 type Usage struct {
 	Documents, Bytes int64
 }
@@ -109,82 +111,85 @@ func (u Usage) Plus(other Usage) Usage {
 	return Usage{Documents: u.Documents + other.Documents, Bytes: u.Bytes + other.Bytes}
 }
 
-// Documents is the operator's side. Every write checks the term in its own transaction. Writes that wait may share
-// a transaction; each succeeds or fails by itself, and none is acknowledged before the shared commit is durable.
+// Documents is the operator's side. Every write checks the term in its own transaction. Concurrent writes may share a
+// transaction. Each succeeds or fails by itself, and none is acknowledged before the shared commit is durable.
 type Documents interface {
-	// Stored returns what the store holds for an identity.
+	// Stored returns the stored document of an identity with its reservations.
 	Stored(ctx context.Context, id Identity) (Stored, error)
-	// ReservationOwners returns the owner of each of the reservations that has one.
+	// ReservationOwners returns the owners of the reservations. Reservations without an owner are absent.
 	ReservationOwners(ctx context.Context, reservations []string) (map[string]Owner, error)
 	// Owners returns the owner of every document that is not retained, in no order.
 	Owners(ctx context.Context) ([]Owner, error)
-	// Usage returns how much the documents of a namespace take, by deployment ("namespace/name"), retained ones included. A
+	// Usage returns the usage of each deployment ("namespace/name") of a namespace, retained documents included. A
 	// deployment without documents is absent.
 	Usage(ctx context.Context, namespace string) (map[string]Usage, error)
-	// Put writes a document and its reservations and adds one revision to the feed. An equal write (same UID, generation,
-	// hash, payload, deployment, id, key, reservations, not retained) changes nothing and adds none. Errors: ErrFenced; ErrStale (the recorded UID
-	// is not SeenUID, or the recorded generation of the same UID is higher); *ReservedError; ErrInvalid;
-	// ErrUnavailable. It returns the revision that holds the content.
+	// Put writes a document and its reservations, adds one revision to the feed, and returns the revision that holds the
+	// content. An equal write (same UID, generation, hash, payload, deployment, id, key and reservations, not retained)
+	// changes nothing and adds none. Errors: ErrFenced; ErrStale (the recorded UID is not SeenUID, or the recorded
+	// generation of the same UID is higher); *ReservedError; ErrInvalid; ErrUnavailable.
 	Put(ctx context.Context, term Term, put Put) (int64, error)
-	// Delete removes the document of an owner with its reservations and adds a revision; no document, or one of another
-	// UID, is success and changes nothing. What people granted an OAuthClient, or clients of an OAuthApp, ends with it for good, also for one
-	// that is created again under the name; Retain and Put, also of a cluster that was rebuilt, leave it. Errors: ErrFenced, ErrUnavailable.
+	// Delete removes the document of an owner with its reservations and adds a revision. If there is no document, or one
+	// of another UID, Delete succeeds and changes nothing. The grants of a deleted OAuthClient, or of all clients of a
+	// deleted OAuthApp, end for good, even if one with the same name is created again. Retain and Put, also by a rebuilt
+	// cluster, keep grants. Errors: ErrFenced, ErrUnavailable.
 	Delete(ctx context.Context, term Term, owner Owner) error
-	// Retain marks the document of an owner as retained. No document, or one of another UID, is success. Errors:
-	// ErrFenced, ErrUnavailable.
+	// Retain marks the document of an owner as retained. If there is no document, or one of another UID, Retain succeeds.
+	// Errors: ErrFenced, ErrUnavailable.
 	Retain(ctx context.Context, term Term, owner Owner) error
 }
 
-// Erasure deletes what people left behind in a deployment that is deleted with them. It is the operator's, like Documents.
+// Erasure deletes the users' rows of a deployment that is deleted with its data. It belongs to the operator, like
+// Documents.
 type Erasure interface {
-	// Erase deletes up to limit of people's rows in each table of a deployment ("namespace/name") and returns how many it deleted;
-	// 0 means nothing is left. Errors: ErrFenced, ErrUnavailable.
+	// Erase deletes up to limit users' rows in each table of a deployment ("namespace/name") and returns how many it
+	// deleted; 0 means that none are left. Errors: ErrFenced, ErrUnavailable.
 	Erase(ctx context.Context, term Term, deployment string, limit int) (int64, error)
 }
 
-// Tenants tells the operator of what former deployments left behind.
+// Tenants lets the operator find the rows that former deployments left behind.
 type Tenants interface {
-	// OldestUser returns the lowest id of a user in a deployment ("namespace/name"), 0 if there is none. Errors: ErrUnavailable.
+	// OldestUser returns the lowest id of a user in a deployment ("namespace/name"), 0 if there is none. Errors:
+	// ErrUnavailable.
 	OldestUser(ctx context.Context, deployment string) (int64, error)
 }
 
 // Feed is the server's side.
 type Feed interface {
-	// Load returns every document and the feed position they are true at, from one consistent read.
+	// Load returns every document and their feed position, from one consistent read.
 	Load(ctx context.Context) ([]Document, Position, error)
-	// Changes returns what changed after a position, in revision order with each identity at most once (its last
-	// state), and the new position, from one consistent read. ErrFeedLost if the position is not in the log.
+	// Changes returns the changes after a position and the new position, from one consistent read. They are in revision
+	// order, each identity at most once with its last state. ErrFeedLost if the position is not in the log.
 	Changes(ctx context.Context, after Position) ([]Change, Position, error)
-	// Signals returns a channel that receives after a commit, here or in another process, that changed the feed. It is an
-	// accelerator: it may miss one or fire for nothing, and polling Changes is the guarantee. It ends with ctx.
+	// Signals returns a channel that receives after a commit that changed the feed, here or in another process. It is only
+	// an accelerator: signals may be lost or spurious, so callers must also poll Changes. It ends with ctx.
 	Signals(ctx context.Context) <-chan struct{}
 }
 
-// Terms is how an operator becomes, stays and stops being the one writer.
+// Terms is how an operator becomes, stays and stops being the only writer.
 type Terms interface {
-	// Installed returns the install that marked the store last, "" if none did. Errors: ErrSchema or ErrUnavailable.
+	// Installed returns the install that last marked the store, "" if none did. Errors: ErrSchema or ErrUnavailable.
 	Installed(ctx context.Context) (string, error)
-	// Acquire ends every earlier term and begins one for an install (the id of a cluster). If the store is marked by
-	// another install whose beat does not change while Acquire watches for the patience, the install takes the store
-	// over; if that install beats, ErrForeignInstall. The same install never waits.
+	// Acquire ends every earlier term and begins one for an install (the id of a cluster). If another install marked the
+	// store, Acquire watches its beat for the patience. If the beat does not change, the install takes the store over;
+	// otherwise Acquire returns ErrForeignInstall. The same install never waits.
 	Acquire(ctx context.Context, install string, patience time.Duration) (Term, error)
-	// Heartbeat shows that the term's install lives. ErrFenced if the term is no longer the store's.
+	// Heartbeat records that the term's install is alive. ErrFenced if the term is no longer the store's.
 	Heartbeat(ctx context.Context, term Term) error
-	// Prune forgets feed entries older than the age, never the newest one. ErrFenced as with every write.
+	// Prune deletes feed entries older than the age, never the newest one. ErrFenced as with every write.
 	Prune(ctx context.Context, term Term, age time.Duration) error
 }
 
-// Schema is the life of the tables.
+// Schema migrates and checks the tables.
 type Schema interface {
-	// Migrate brings the tables to this binary's schema. It only goes forward, and waits for its turn when several
-	// processes start at once.
+	// Migrate brings the tables to this binary's schema. It only moves forward, and takes turns with other processes that
+	// migrate.
 	Migrate(ctx context.Context) error
 	// CheckSchema returns nil if the tables are at this binary's schema or a newer one, ErrSchema if they are older
 	// or missing.
 	CheckSchema(ctx context.Context) error
 }
 
-// Store is all of it, for composition; consumers ask for the part they use.
+// Store is the whole store. Consumers depend on the part that they use.
 type Store interface {
 	Documents
 	Feed
@@ -193,7 +198,7 @@ type Store interface {
 	Erasure
 	Tenants
 	people.Store
-	// Close ends every connection and background task. Writes that wait get ErrUnavailable.
+	// Close ends every connection and background task. Waiting writes return ErrUnavailable.
 	Close() error
 }
 
@@ -210,7 +215,8 @@ var (
 	ErrSchema = errors.New("the store's schema is missing or older than this binary: run `cardea migrate`")
 	// ErrInvalid means that the call breaks a bound stated in this package; the same call can never succeed.
 	ErrInvalid = errors.New("the store does not take this")
-	// ErrPooled means that a pooler in transaction mode stands between the server and PostgreSQL, and the store's URL does not say so.
+	// ErrPooled means that a pooler in transaction mode is between the server and PostgreSQL, and the store's URL does not
+	// say so.
 	ErrPooled = errors.New("a pooler in transaction mode stands before PostgreSQL: add default_query_exec_mode=exec to the store's URL, or let the pooler use session mode")
 	// ErrUnavailable wraps every failure of the engine itself (connection, disk, timeout): try again later.
 	ErrUnavailable = errors.New("the store is unavailable")

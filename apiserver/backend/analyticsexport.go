@@ -92,8 +92,8 @@ func verifyAnalytics(c *call) (reply, error) {
 	}
 }
 
-func verifyDay(c *call, from time.Time) ([]people.SealCheck, error) {
+func verifyDay(c *call, from time.Time) ([]people.RollUpCheck, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
 	defer cancel()
-	return c.api.People.VerifySeals(ctx, c.tenant(), from, 1)
+	return c.api.People.VerifyRollUps(ctx, c.tenant(), from, 1)
 }

@@ -38,12 +38,12 @@ func exported(t *testing.T) served {
 	return s
 }
 
-func (s served) seal(t *testing.T) {
+func (s served) rollUp(t *testing.T) {
 	t.Helper()
 	waiting, err := s.rows.Waiting(t.Context())
 	for _, w := range waiting {
 		if err == nil {
-			_, err = s.rows.Seal(t.Context(), w, time.UnixMicro(0), 100)
+			_, err = s.rows.RollUpDay(t.Context(), w, time.UnixMicro(0), 100)
 		}
 	}
 	if err != nil {
@@ -65,7 +65,7 @@ func TestDaysAreExported(t *testing.T) {
 		if answer.Code != 200 || answer.Body.String() != want || !strings.HasPrefix(answer.Header().Get("Content-Type"), "text/csv") {
 			t.Errorf("%d %v\n%s", answer.Code, answer.Header(), answer.Body)
 		}
-		s.seal(t)
+		s.rollUp(t)
 	}
 }
 
@@ -83,11 +83,11 @@ func TestAnExportThatCannotBeIsRefused(t *testing.T) {
 	s.says(t, "GET", "/analytics/export?from=2024-02-29T00:00:00Z&to=2027-03-05T00:00:00Z", "", 200, `"day":"2027-03-04"`)
 }
 
-func TestSealedDaysAreVerified(t *testing.T) {
+func TestVerificationReportsDamagedDay(t *testing.T) {
 	t.Parallel()
 	s := exported(t)
 	s.says(t, "GET", "/analytics/verification", "", 200, `{"data":[],"next":null}`)
-	s.seal(t)
+	s.rollUp(t)
 	s.says(t, "GET", "/analytics/verification", "", 200, `{"data":[{"day":"2026-05-10","events":6,"fault":null},{"day":"2026-05-12","events":2,"fault":null}],"next":null}`)
 	s.says(t, "GET", "/analytics/verification?limit=1", "", 200, `{"data":[{"day":"2026-05-10","events":6,"fault":null}],"next":"2026-05-11"}`)
 	db, err := sql.Open("sqlite", s.path)

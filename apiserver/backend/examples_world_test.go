@@ -341,7 +341,7 @@ var exampleTemplate = sync.OnceValues(func() ([]byte, error) {
 		func() error { return rows.Migrate(ctx) },
 		func() error { return rows.Change(ctx, exampleTenant, exampleRows) },
 		func() error {
-			_, err := rows.Seal(ctx, people.WaitingEvents{Deployment: exampleTenant, Day: exampleDay(9, 0)}, exampleDay(1, 0), 1000)
+			_, err := rows.RollUpDay(ctx, people.WaitingEvents{Deployment: exampleTenant, Day: exampleDay(9, 0)}, exampleDay(1, 0), 1000)
 			return err
 		},
 		rows.Close,

@@ -34,7 +34,7 @@ const (
 
 // Options configures a Worker.
 type Options struct {
-	Store people.Sealing
+	Store people.RollUp
 	// Retention returns how long a deployment keeps addresses and user agents; false means that it is not known now, and
 	// everything is kept.
 	Retention func(deployment string) (time.Duration, bool)
@@ -110,7 +110,7 @@ func (s *Worker) Pass(ctx context.Context, whole bool) error {
 	if whole {
 		failed = append(failed, s.forget(ctx))
 	}
-	failed = append(failed, s.rollUpWhere(ctx, func(w people.WaitingEvents) bool { return whole || w.Events >= people.EnoughToSeal(w.Sealed) }))
+	failed = append(failed, s.rollUpWhere(ctx, func(w people.WaitingEvents) bool { return whole || w.Events >= people.EnoughToRollUp(w.RolledUp) }))
 	return errors.Join(failed...)
 }
 
@@ -122,7 +122,7 @@ func (s *Worker) rollUpImported(ctx context.Context) error {
 	imported := s.imported
 	s.imported = map[string]bool{}
 	s.mu.Unlock()
-	return s.rollUpWhere(ctx, func(w people.WaitingEvents) bool { return imported[w.Deployment] && w.Events >= w.Sealed/8 })
+	return s.rollUpWhere(ctx, func(w people.WaitingEvents) bool { return imported[w.Deployment] && w.Events >= w.RolledUp/8 })
 }
 
 // rollUpWhere rolls up the days that worthIt selects, within passFor.
@@ -160,15 +160,15 @@ func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
 // rollUpDay rolls up the waiting events of a day, up to a time. Between two steps it pauses for as long as the last one
 // took, so that other writers of SQLite proceed.
 func (s *Worker) rollUpDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
-	for sealed := w.Sealed; s.Clock().Before(until); {
+	for rolledUp := w.RolledUp; s.Clock().Before(until); {
 		began := time.Now()
 		since, _ := s.keptSince(w.Deployment)
-		limit := min(max(step, sealed/8), maxStep)
-		n, err := s.Store.Seal(ctx, w, since, int(limit))
+		limit := min(max(step, rolledUp/8), maxStep)
+		n, err := s.Store.RollUpDay(ctx, w, since, int(limit))
 		if err != nil || n < limit { // no kind has more, or another server rolls up
 			return err
 		}
-		sealed += n
+		rolledUp += n
 		if pause.For(ctx, time.Since(began)) != nil {
 			return nil
 		}

@@ -20,9 +20,9 @@ import (
 var now = time.Date(2026, time.May, 2, 12, 0, 0, 0, time.UTC)
 
 // fewest is the number of events from which a day without rolled-up events is worth it.
-var fewest = int(people.EnoughToSeal(0))
+var fewest = int(people.EnoughToRollUp(0))
 
-func newSealer(t *testing.T) (*Worker, *sqlstore.Store) {
+func newWorker(t *testing.T) (*Worker, *sqlstore.Store) {
 	t.Helper()
 	s, err := sqlstore.Open(t.Context(), servertest.SQLite(t), sqlstore.Options{})
 	if err == nil {
@@ -78,7 +78,7 @@ func waiting(t *testing.T, s *sqlstore.Store) (n int64) {
 
 func TestFewEventsWaitForAWholePass(t *testing.T) {
 	t.Parallel()
-	sealer, s := newSealer(t)
+	worker, s := newWorker(t)
 	signIns(t, s, "acme/home", time.Hour, 2*time.Hour, 48*time.Hour)
 	many := make([]time.Duration, fewest)
 	for i := range many {
@@ -89,13 +89,13 @@ func TestFewEventsWaitForAWholePass(t *testing.T) {
 		whole       bool
 		found, left int64
 	}{{false, int64(fewest) + 3, 3}, {true, 3, 0}, {true, 0, 0}} {
-		if err := sealer.Pass(t.Context(), step.whole); err != nil {
+		if err := worker.Pass(t.Context(), step.whole); err != nil {
 			t.Fatal(err)
 		}
 		if left := waiting(t, s); left != step.left {
 			t.Errorf("%d wait, want %d", left, step.left)
 		}
-		if told := testutil.ToFloat64(sealer.waiting); told != float64(step.found) {
+		if told := testutil.ToFloat64(worker.waiting); told != float64(step.found) {
 			t.Errorf("%v are told to wait, want %d", told, step.found)
 		}
 	}
@@ -104,14 +104,14 @@ func TestFewEventsWaitForAWholePass(t *testing.T) {
 // The first pass of Run comes after 10 s or more.
 func TestEndedImportIsRolledUpImmediately(t *testing.T) {
 	t.Parallel()
-	sealer, s := newSealer(t)
+	worker, s := newWorker(t)
 	signIns(t, s, "acme/home", time.Hour, 48*time.Hour, 96*time.Hour)
 	signIns(t, s, "acme/other", time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- sealer.Run(ctx) }()
+	go func() { ended <- worker.Run(ctx) }()
 	began := time.Now()
-	sealer.Imported("acme/home")
+	worker.Imported("acme/home")
 	for waiting(t, s) > 1 {
 		if time.Since(began) > passEvery/2 {
 			t.Fatalf("%d events wait, want 1", waiting(t, s))
@@ -130,13 +130,13 @@ func TestEndedImportIsRolledUpImmediately(t *testing.T) {
 
 func TestSmallImportDoesNotRewriteLargeDay(t *testing.T) {
 	t.Parallel()
-	sealer, s := newSealer(t)
+	worker, s := newWorker(t)
 	many := make([]time.Duration, fewest)
 	for i := range many {
 		many[i] = time.Duration(i) * time.Second
 	}
 	signIns(t, s, "acme/home", many...)
-	if err := sealer.Pass(t.Context(), true); err != nil {
+	if err := worker.Pass(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	err := s.Change(t.Context(), "acme/home", func(tx people.Tx) error {
@@ -145,8 +145,8 @@ func TestSmallImportDoesNotRewriteLargeDay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealer.Imported("acme/home")
-	if err := sealer.rollUpImported(t.Context()); err != nil {
+	worker.Imported("acme/home")
+	if err := worker.rollUpImported(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := waiting(t, s); n != 1 {
@@ -156,29 +156,29 @@ func TestSmallImportDoesNotRewriteLargeDay(t *testing.T) {
 
 // brokenDay fails to roll up one day.
 type brokenDay struct {
-	people.Sealing
+	people.RollUp
 	day time.Time
 }
 
-func (b brokenDay) Seal(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
+func (b brokenDay) RollUpDay(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
 	if w.Day.Equal(b.day) {
 		return 0, errors.New("broken")
 	}
-	return b.Sealing.Seal(ctx, w, since, limit)
+	return b.RollUp.RollUpDay(ctx, w, since, limit)
 }
 
 func TestFailedDayDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
-	sealer, s := newSealer(t)
+	worker, s := newWorker(t)
 	signIns(t, s, "acme/home", time.Hour, 31*24*time.Hour)
-	if err := sealer.Pass(t.Context(), true); err != nil {
+	if err := worker.Pass(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	signIns(t, s, "acme/a", 48*time.Hour, 25*time.Hour)
-	sealer.Store = brokenDay{s, now.Add(-48 * time.Hour).Truncate(24 * time.Hour)}
+	worker.Store = brokenDay{s, now.Add(-48 * time.Hour).Truncate(24 * time.Hour)}
 	later := now.Add(60 * 24 * time.Hour)
-	sealer.Clock = func() time.Time { return later }
-	if err := sealer.Pass(t.Context(), true); err == nil || !strings.Contains(err.Error(), "broken") {
+	worker.Clock = func() time.Time { return later }
+	if err := worker.Pass(t.Context(), true); err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("%v", err)
 	}
 	if left := waiting(t, s); left != 1 {
@@ -193,20 +193,20 @@ func TestFailedDayDoesNotDelayOthers(t *testing.T) {
 // A backlog does not delay the retention of any deployment.
 func TestPassEndsInTimeAndNextContinues(t *testing.T) {
 	t.Parallel()
-	sealer, s := newSealer(t)
+	worker, s := newWorker(t)
 	var ago []time.Duration
 	for day := range 12 {
 		ago = append(ago, time.Duration(day)*24*time.Hour)
 	}
 	signIns(t, s, "acme/home", ago...)
 	minutes := 0
-	sealer.Clock = func() time.Time { // each call is a minute later
+	worker.Clock = func() time.Time { // each call is a minute later
 		minutes++
 		return now.Add(time.Duration(minutes) * time.Minute)
 	}
 	left := []int64{12}
 	for left[len(left)-1] > 0 && len(left) < 20 {
-		if err := sealer.Pass(t.Context(), true); err != nil {
+		if err := worker.Pass(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		left = append(left, waiting(t, s))
@@ -218,29 +218,29 @@ func TestPassEndsInTimeAndNextContinues(t *testing.T) {
 
 func TestDayIsRewrittenWhenAnEighthIsNew(t *testing.T) {
 	t.Parallel()
-	for sealed, want := range map[int64]int64{0: 2_000, 16_000: 2_000, 16_008: 2_001, 1_000_000: 125_000} {
-		if got := people.EnoughToSeal(sealed); got != want {
-			t.Errorf("%d are enough where %d are sealed, want %d", got, sealed, want)
+	for rolledUp, want := range map[int64]int64{0: 2_000, 16_000: 2_000, 16_008: 2_001, 1_000_000: 125_000} {
+		if got := people.EnoughToRollUp(rolledUp); got != want {
+			t.Errorf("%d are enough where %d are rolled up, want %d", got, rolledUp, want)
 		}
 	}
 }
 
 // steps counts the events of each call.
 type steps struct {
-	people.Sealing
+	people.RollUp
 	of []string
 }
 
-func (s *steps) Seal(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
+func (s *steps) RollUpDay(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
 	s.of = append(s.of, fmt.Sprintf("%s %d", w.Deployment, w.Day.Day()))
-	return s.Sealing.Seal(ctx, w, since, limit)
+	return s.RollUp.RollUpDay(ctx, w, since, limit)
 }
 
 // The first day of every deployment is rolled up before the second of any, and each completely, however many more
 // events there are than counted.
 func TestBacklogDelaysNoOtherDeployment(t *testing.T) {
 	t.Parallel()
-	sealer, s := newSealer(t)
+	worker, s := newWorker(t)
 	const day = 24 * time.Hour
 	busy := make([]time.Duration, 3*fewest)
 	for i := range busy {
@@ -248,13 +248,13 @@ func TestBacklogDelaysNoOtherDeployment(t *testing.T) {
 	}
 	signIns(t, s, "acme/a", append(busy, day, 2*day)...)
 	signIns(t, s, "acme/b", day)
-	counting := &steps{Sealing: s}
-	sealer.Store = counting
-	if err := sealer.Pass(t.Context(), true); err != nil {
+	counting := &steps{RollUp: s}
+	worker.Store = counting
+	if err := worker.Pass(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(counting.of, ", "); got != "acme/a 30, acme/b 1, acme/a 1, acme/a 2, acme/a 2" {
-		t.Errorf("sealed %s", got)
+		t.Errorf("rolled up %s", got)
 	}
 	if left := waiting(t, s); left != 0 {
 		t.Errorf("%d wait", left)
@@ -264,7 +264,7 @@ func TestBacklogDelaysNoOtherDeployment(t *testing.T) {
 // Addresses are deleted whether their events were rolled up before the retention passed or after.
 func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
 	t.Parallel()
-	sealer, s := newSealer(t)
+	worker, s := newWorker(t)
 	for _, deployment := range []string{"acme/home", "acme/short", "acme/gone"} {
 		signIns(t, s, deployment, time.Hour, 23*time.Hour, 48*time.Hour, 31*24*time.Hour)
 	}
@@ -284,8 +284,8 @@ func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
 		home, short string
 	}{{0, "true true true false", "true true false false"}, {2 * time.Hour, "true true true false", "true false false false"}, {29 * 24 * time.Hour, "true true false false", "false false false false"}} {
 		at := now.Add(step.later)
-		sealer.Clock = func() time.Time { return at }
-		if err := sealer.Pass(t.Context(), true); err != nil {
+		worker.Clock = func() time.Time { return at }
+		if err := worker.Pass(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		if home, short := addresses("acme/home"), addresses("acme/short"); home != step.home || short != step.short {

@@ -5,37 +5,37 @@ import (
 	"time"
 )
 
-// Analytics counts what the events of a deployment tell. Every number is exact, never an estimate, whatever an
-// implementation keeps beside the events to be fast: an event counts from the commit that recorded it, and stays counted
-// when its user is deleted.
+// Analytics counts the events of a deployment. Every number is exact, never an estimate, whatever an implementation
+// stores besides the events to be fast. An event counts from the commit that recorded it, and stays counted when its
+// user is deleted.
 type Analytics interface {
-	// Summarize counts a deployment's events in two periods and lists up to recent of its newest sign-ups and of its newest
-	// sign-ins. All of it is of one moment.
+	// Summarize counts a deployment's events in two periods. It lists up to recent of the newest sign-ups and up to recent
+	// of the newest sign-ins. All numbers are of one moment.
 	Summarize(ctx context.Context, deployment string, period, before Period, recent int) (Summary, error)
 }
 
-// Period is the time from From, included, to To, excluded, as events are dated: in whole microseconds. One that ends where it
-// begins, or earlier, is empty.
+// Period is the time from From (included) to To (excluded), in whole microseconds as events are dated. A period whose
+// To is not after From is empty.
 type Period struct{ From, To time.Time }
 
-// Summary is what Summarize finds.
+// Summary is the result of Summarize.
 type Summary struct {
 	Period, Before Counts
-	// SignUps counts those of all time.
+	// SignUps counts the sign-ups of all time.
 	SignUps int64
-	// Days are the days of the period, in order, but for those without an event. Of a day that lies in the period only in part, that
-	// part counts.
+	// Days are the days of the period in order, without days that have no event. If the period covers a day only in part,
+	// only that part counts.
 	Days []Day
-	// RecentSignUps and RecentSignIns are the deployment's, in the period or not, the newest first. Those of deleted users are
-	// not among them.
+	// RecentSignUps and RecentSignIns are the newest of the deployment, in the period or not, the newest first. Those of
+	// deleted users are not listed.
 	RecentSignUps, RecentSignIns []Recent
 }
 
 // Counts are the numbers of a period.
 type Counts struct {
-	// SignInUsers counts the users that signed in, each once however often.
+	// SignInUsers counts the users that signed in, each once.
 	SignInUsers int64
-	// SignUps, Organizations and Workspaces count what was created.
+	// SignUps, Organizations and Workspaces count the rows that were created.
 	SignUps, Organizations, Workspaces int64
 }
 
@@ -45,7 +45,7 @@ type Day struct {
 	Start time.Time
 	// SignInUsers counts the users that signed in on this day, each once.
 	SignInUsers int64
-	// SignUps, Organizations and Workspaces count what was created.
+	// SignUps, Organizations and Workspaces count the rows that were created.
 	SignUps, Organizations, Workspaces int64
 }
 
@@ -57,48 +57,53 @@ type Recent struct {
 	Method, Address, UserAgent string
 }
 
-// KeepsNewest is how many of the newest sign-ups, and of the newest sign-ins, stay known to be their user's whatever their age, so that
-// a summary can list the newest.
+// KeepsNewest is how many of the newest sign-ups, and of the newest sign-ins, stay linked to their user whatever their
+// age, so that a summary can list them.
 const KeepsNewest = 100
 
-// Sealing turns events into what Summarize is fast with: a set of users and a log a day. An event is sealed or it waits, never both and
-// never neither, and counts alike; so sealing may stop anywhere, be done by several processes at once, and come to a day again.
-type Sealing interface {
-	// Waiting returns where events wait to be sealed, ordered by deployment and day. It takes milliseconds a day, whatever millions wait.
+// RollUp moves events into a set of users and a log for each day, which Summarize reads fast. An event is either
+// waiting or rolled up, and counts the same in both states. So a roll-up may stop at any point, run in several
+// processes at once, and return to the same day.
+type RollUp interface {
+	// Waiting returns the days that have waiting events, ordered by deployment and day. It takes milliseconds per day,
+	// even with millions of waiting events.
 	Waiting(ctx context.Context) ([]WaitingEvents, error)
-	// Seal seals up to limit of the oldest events of each kind that wait for a day, all of them or none, and returns how many it
-	// sealed: 0 where none wait or another process seals the deployment. Of those at linkedSince or later, and of the newest
-	// KeepsNewest, it keeps whose they are; addresses and user agents of those at linkedSince or later alone.
-	Seal(ctx context.Context, w WaitingEvents, linkedSince time.Time, limit int) (int64, error)
-	// Unlink forgets whose sealed events are, and from where, that are older than a time, up to limit of each kind at once, and
-	// returns how many it was. Of the newest KeepsNewest it forgets from where alone. Events that wait lose their addresses and user agents as well.
+	// RollUpDay rolls up at most limit of the oldest waiting events of each kind of a day. It rolls up all of them or
+	// none, and returns how many: 0 if no event waits or another process is rolling up the deployment. It keeps the user
+	// of events at linkedSince or later and of the newest KeepsNewest. It keeps the address and user agent only of events
+	// at linkedSince or later.
+	RollUpDay(ctx context.Context, w WaitingEvents, linkedSince time.Time, limit int) (int64, error)
+	// Unlink deletes the links of rolled-up events older than a time to their users, with address and user agent. It
+	// handles at most limit events of each kind per call and returns how many it changed. The newest KeepsNewest lose only
+	// address and user agent, and so do waiting events. It also deletes ended sign-ins last used before the time.
 	Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error)
-	// Linked returns the deployments that have events of which it is known whose they are, sealed or not: what cannot be sealed is
-	// forgotten in time all the same.
+	// Linked returns the deployments that have events linked to users, rolled up or waiting, or ended sign-ins. Unlink
+	// must reach them even if their events cannot be rolled up.
 	Linked(ctx context.Context) ([]string, error)
-	// VerifySeals compares up to limit sealed days, from a day on, with their events, and tells what it found of each.
-	VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]SealCheck, error)
+	// VerifyRollUps compares at most limit rolled-up days, from a day on, with their events, and returns a result for
+	// each.
+	VerifyRollUps(ctx context.Context, deployment string, from time.Time, limit int) ([]RollUpCheck, error)
 }
 
-// WaitingEvents are events of a day that are not sealed.
+// WaitingEvents are the events of a day that are not rolled up.
 type WaitingEvents struct {
 	Deployment string
-	// Day is a midnight, UTC.
+	// Day is midnight, UTC.
 	Day time.Time
-	// Events counts those that wait, as far as EnoughToSeal of a kind, and Sealed those that are sealed already: sealing costs as much as
-	// there are of both.
-	Events, Sealed int64
+	// Events counts the waiting events, per kind at most up to EnoughToRollUp. RolledUp counts the rolled-up events of the
+	// day. The cost of a roll-up is proportional to both.
+	Events, RolledUp int64
 }
 
-// EnoughToSeal is how many events of a day make it worth sealing at once where so many are sealed already: the day is written anew, with all
-// of them, which is then cheap for each.
-func EnoughToSeal(sealed int64) int64 { return max(2_000, sealed/8) }
+// EnoughToRollUp returns how many waiting events make a roll-up of a day worthwhile at once, given how many are rolled
+// up. The roll-up rewrites the whole day, so it is cheap per event only for many events.
+func EnoughToRollUp(rolledUp int64) int64 { return max(2_000, rolledUp/8) }
 
-// SealCheck tells how a sealed day compares with its events.
-type SealCheck struct {
+// RollUpCheck is the comparison of a rolled-up day with its events.
+type RollUpCheck struct {
 	Day time.Time
-	// Events counts the sealed events.
+	// Events counts the rolled-up events.
 	Events int64
-	// Fault is what is wrong, "" if nothing is.
+	// Fault describes the difference, "" if there is none.
 	Fault string
 }

@@ -9,33 +9,33 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
-// APIKey is a key that an application gave away: all that is kept of it.
+// APIKey is a key that an application gave away, as it is stored.
 type APIKey struct {
 	ID int64
 	// PublicID is unique in the install, "" for a key that was imported.
 	PublicID string
-	// Digest is that of the whole key, unique in the install.
+	// Digest is the digest of the whole key, unique in the install.
 	Digest apikey.Digest
-	// Prefix and Suffix are what people recognise a key by.
+	// Prefix and Suffix let a user recognize a key.
 	Prefix, Suffix string
 	// App is the slug of the APIAuthApp it belongs to.
 	App, Name   string
 	Permissions []string
 	// Metadata is an object in JSON, nil: none.
 	Metadata []byte
-	// Owner is the user it acts for, 0: none. Organization and Workspace are the membership of the owner's that bounds it, 0: none; a
-	// workspace's key has its organization as well.
+	// Owner is the user it acts for, 0: none. Organization and Workspace are the owner's membership that bounds the key,
+	// 0: none. A workspace's key has its organization as well.
 	Owner, Organization, Workspace int64
 	// Scheme is the slug of its own RateLimitScheme, "": the app's.
 	Scheme string
 	// ExpiresAt is zero for a key that never expires.
 	ExpiresAt time.Time
-	// RetiresAt is when a key ends that another replaced, zero for one that none did.
+	// RetiresAt is when a key that was replaced by another ends, zero for a key that was not replaced.
 	RetiresAt time.Time
 	// LastUsedAt is exact to about a minute, zero: never.
 	LastUsedAt           time.Time
 	CreatedAt, UpdatedAt time.Time
-	// RevokedAt is zero for a key that was not revoked. One that was is dead, whatever the clock says.
+	// RevokedAt is zero for a key that was not revoked. A revoked key is never accepted, whatever the time is.
 	RevokedAt     time.Time
 	RevokedReason string
 	// RotatedFrom is the key this one replaced, 0: none.
@@ -50,7 +50,7 @@ func (k APIKey) EndsAt() time.Time {
 	return k.ExpiresAt
 }
 
-// Active reports whether the key is accepted at a time, whatever its app and its owner are.
+// Active reports whether the key is accepted at a time, regardless of its app and its owner.
 func (k APIKey) Active(now time.Time) bool {
 	ends := k.EndsAt()
 	return k.RevokedAt.IsZero() && (ends.IsZero() || now.Before(ends))
@@ -82,18 +82,19 @@ func FindAPIKey(keys APIKeys, id string) (k APIKey, found bool, err error) {
 type APIKeyFilter struct {
 	// App is a slug, "": of every app.
 	App string
-	// Owner and Organization select a user's and an organization's keys, 0: everybody's.
+	// Owner and Organization select a user's and an organization's keys, 0: of all.
 	Owner, Organization int64
-	// ActiveAt leaves out what is not active at a time, zero: nothing.
+	// ActiveAt leaves out keys that are not active at a time, zero: leaves out none.
 	ActiveAt time.Time
-	// Before leaves out the key of an id and all that were made after it, 0: nothing.
+	// Before leaves out the key with an id and all newer ones, 0: none.
 	Before int64
 }
 
-// APIKeys are the keys that applications give away. A key dies with its owner, and with the membership it is bound to. What changes a key
-// that is there also writes the feed of changed keys, in the same transaction.
+// APIKeys are the keys that applications give away. A key is deleted with its owner, and with the membership that
+// bounds it. A change of an existing key is also written to the feed of changed keys, in the same transaction.
 type APIKeys interface {
-	// InsertAPIKey fails with ErrDuplicate where the id, the public id or the digest is taken, the last two by any deployment.
+	// InsertAPIKey fails with ErrDuplicate if the id, the public id or the digest is taken; public id and digest by any
+	// deployment.
 	InsertAPIKey(APIKey) error
 	APIKey(id int64) (APIKey, bool, error)
 	// APIKeyByPublicID finds no imported key: those have no public id.
@@ -101,19 +102,22 @@ type APIKeys interface {
 	LockAPIKey(id int64) (APIKey, bool, error)
 	// ListAPIKeys returns up to limit keys, the newest, by their ids, first.
 	ListAPIKeys(filter APIKeyFilter, limit int) ([]APIKey, error)
-	// UpdateAPIKey writes name, permissions, metadata, scheme, when it expires, retires and was updated, and its revocation.
+	// UpdateAPIKey writes the name, permissions, metadata, scheme, the times of expiry, retirement and update, and the
+	// revocation.
 	UpdateAPIKey(APIKey) error
 	// DeleteAPIKey reports whether there was one.
 	DeleteAPIKey(id int64) (bool, error)
 }
 
-// BoundKey is a key with what it is bound to, as it stands now.
+// BoundKey is a key with the current state of its owner and membership.
 type BoundKey struct {
 	APIKey
 	Deployment string
-	// Orphaned: the owner is disabled or gone, or no member any more of what bounds the key.
+	// Orphaned reports whether the owner is disabled or deleted, or no longer a member of the organization or workspace
+	// that bounds the key.
 	Orphaned bool
-	// Role and OwnsIt are the role (0: none) and the ownership of the owner in the workspace, or else the organization, that bounds the key.
+	// Role (0: none) and OwnsIt are the owner's role and ownership in the workspace, or else the organization, that bounds
+	// the key.
 	Role   int64
 	OwnsIt bool
 }
@@ -124,17 +128,18 @@ type KeyPosition struct {
 	Tag      string
 }
 
-// KeyChanges is what a look at the feed of changed keys found.
+// KeyChanges is a read of the feed of changed keys.
 type KeyChanges struct {
 	Position KeyPosition
-	// Digests are those of the keys that changed, in the order of the commits; all is set where any key may have.
+	// Digests are those of the changed keys, in the order of the commits. All is set if any key may have changed.
 	Digests []apikey.Digest
 	All     bool
-	// Imported reports whether the install has, or had, imported keys: before, what has not the form of a key is none.
+	// Imported reports whether the install has, or had, imported keys. Until then, only text in the form of a key can be a
+	// key.
 	Imported bool
 }
 
-// KeyUse is that a key was used.
+// KeyUse is one use of a key.
 type KeyUse struct {
 	Deployment string
 	ID         int64
@@ -144,20 +149,21 @@ type KeyUse struct {
 // ErrKeyFeedLost means that the position is not in the log of changed keys; drop every cached key.
 var ErrKeyFeedLost = errors.New("the position is not in the log of changed API keys (an old reader or a restored store)")
 
-// KeyUseEvery is the least time between two writes of when a key was used last.
+// KeyUseEvery is the least time between two writes of a key's last use.
 const KeyUseEvery = time.Minute
 
-// Keys is what servers ask about API keys of all deployments.
+// Keys is the API keys of all deployments, as servers read them.
 type Keys interface {
 	// APIKeyByDigest finds a key by one indexed read.
 	APIKeyByDigest(ctx context.Context, digest apikey.Digest) (BoundKey, bool, error)
 	// KeyPosition returns the feed's newest position.
 	KeyPosition(ctx context.Context) (KeyPosition, error)
-	// KeyChanges returns what changed after a position, and the new position, of one moment. A change is a revocation, a rotation, an
-	// update or a deletion of a key, and what happens to its owner and its membership, such as another role; a new key is none. ErrKeyFeedLost.
+	// KeyChanges returns the changes after a position and the new position, both of one moment. A change is a revocation,
+	// rotation, update or deletion of a key, or a change of its owner or membership, such as another role. A new key is
+	// not a change. Errors: ErrKeyFeedLost.
 	KeyChanges(ctx context.Context, after KeyPosition) (KeyChanges, error)
 	// KeySignals is Signals of the feed of changed keys.
 	KeySignals(ctx context.Context) <-chan struct{}
-	// RecordKeyUses writes when keys were used last, for each whose last use was written KeyUseEvery before or earlier.
+	// RecordKeyUses writes when keys were last used, for keys whose last write is at least KeyUseEvery old.
 	RecordKeyUses(ctx context.Context, uses []KeyUse) error
 }

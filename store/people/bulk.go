@@ -2,43 +2,45 @@ package people
 
 import "time"
 
-// Bulk reads and writes many rows at once, for imports: each method costs a statement or a few, however many rows it is about. Who writes
-// checked before that the rows break no uniqueness; that others write them meanwhile is ErrDuplicate, and loses the transaction.
+// Bulk reads and writes many rows at once, for imports. Each method costs a few statements, however many rows there
+// are. Callers check beforehand that the rows break no uniqueness. If other transactions write such rows in the
+// meantime, the insert fails with ErrDuplicate, and the transaction is lost.
 type Bulk interface {
-	// UsersAmong returns which ids are of users.
+	// UsersAmong returns which of the ids are ids of users.
 	UsersAmong(ids []int64) (map[int64]bool, error)
 	// LockUsers is UsersAmong, locking the users in the order of their ids.
 	LockUsers(ids []int64) (map[int64]bool, error)
 	InsertUsers([]User) error
 	InsertPasswords([]Password) error
 
-	// EmailsAmong returns which addresses belong to users, as FoldEmail compares them.
+	// EmailsAmong returns which of the addresses belong to users, as FoldEmail compares them.
 	EmailsAmong(folded []string) (map[string]Email, error)
 	// PrimaryEmails returns the primary email of each user that has one.
 	PrimaryEmails(users []int64) (map[int64]Email, error)
 	InsertEmails([]Email) error
-	// DeleteUnproven deletes those of the emails that are not verified.
+	// DeleteUnproven deletes the emails that are not verified.
 	DeleteUnproven(ids []int64) error
-	// DemoteEmails makes emails not primary.
+	// DemoteEmails makes the emails not primary.
 	DemoteEmails(ids []int64) error
 
-	// PhonesAmong returns the phones of users, and those that others verified of numbers.
+	// PhonesAmong returns the phones of users, and the verified phones of others with one of the numbers.
 	PhonesAmong(users []int64, numbers []string) ([]Phone, error)
 	InsertPhones([]Phone) error
-	// DemotePhones makes phones not primary.
+	// DemotePhones makes the phones not primary.
 	DemotePhones(ids []int64) error
 
 	OrganizationsAmong(ids []int64) (map[int64]Organization, error)
-	// SlugsTaken returns which slugs are, or were, those of organizations.
+	// SlugsTaken returns which of the slugs an organization has or had.
 	SlugsTaken(slugs []string) (map[string]bool, error)
 	InsertOrganizations([]Organization) error
 
 	WorkspacesAmong(ids []int64) (map[int64]Workspace, error)
-	// WorkspaceSlugsTaken returns which slugs are those of workspaces in organizations: of each only id, organization and slug.
+	// WorkspaceSlugsTaken returns the workspaces in the organizations that have one of the slugs, with only id,
+	// organization and slug.
 	WorkspaceSlugsTaken(organizations []int64, slugs []string) ([]Workspace, error)
 	InsertWorkspaces([]Workspace) error
 
-	// MembershipsAmong returns what the users are members of: of each pair the organization or workspace first, then the user.
+	// MembershipsAmong returns the memberships of the users: pairs of organization or workspace, and user.
 	MembershipsAmong(users []int64) (organizations, workspaces map[[2]int64]bool, err error)
 	InsertMembers([]Member) error
 	InsertWorkspaceMembers([]WorkspaceMember) error

@@ -6,20 +6,20 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// Import is how far the import of a file came.
+// Import is the progress of the import of a file.
 type Import struct {
 	// File is the SHA-256 of the whole file, in hexadecimal digits.
 	File string
-	// Done is how many of its bytes are done.
+	// Done is how many bytes of the file are processed.
 	Done int64
 	// Imported, Present and Rejected count its lines.
 	Imported, Present, Rejected int64
 	CreatedAt                   time.Time
-	// CompletedAt is zero until the whole file is done.
+	// CompletedAt is zero until the whole file is processed.
 	CompletedAt time.Time
 }
 
-// UnfinishedImportFor is how long an import is kept that is not completed, from its first batch.
+// UnfinishedImportFor is how long an uncompleted import is kept, from its first batch.
 const UnfinishedImportFor = 30 * 24 * time.Hour
 
 // The kinds of imported rows.
@@ -34,25 +34,26 @@ const (
 	ImportedAPIKey       = "api_key"
 )
 
-// ImportedRow is the row that a line of a kind became.
+// ImportedRow is the row created from a line of an import.
 type ImportedRow struct {
 	Kind, ExternalID string
 	ID               int64
 }
 
-// Imports are files of rows that are moved in from elsewhere.
+// Imports are files of rows imported from other systems.
 type Imports interface {
-	// LockImport returns how far a file came, from the beginning where there is nothing of it yet, and holds it: whoever asks for the same
-	// one waits.
+	// LockImport returns the progress of a file, zero progress if the file is new, and locks it. Others that lock the same
+	// file wait.
 	LockImport(file string, now time.Time) (Import, error)
 	Import(file string) (Import, bool, error)
 	PutImport(Import) error
-	// UnfinishedImports returns how many files were begun and not completed.
+	// UnfinishedImports returns how many imports were started and not completed.
 	UnfinishedImports() (int64, error)
-	// ImportedAs returns the ids of the rows that lines of a kind became, by their external ids, as far as there are such.
+	// ImportedAs returns the ids of the rows created from lines of a kind, by their external ids. External ids without a
+	// row are absent.
 	ImportedAs(kind string, externalIDs []string) (map[string]int64, error)
-	// RecordImported remembers them. ErrDuplicate: another line became a row under the same external id.
+	// RecordImported records imported rows. ErrDuplicate: another line was imported under the same external id.
 	RecordImported([]ImportedRow) error
-	// DigestTaken reports whether any deployment has a key of a digest.
+	// DigestTaken reports whether any deployment has a key with a digest.
 	DigestTaken(digest apikey.Digest) (bool, error)
 }

@@ -2,117 +2,127 @@ package people
 
 import "time"
 
-// OAuth are what clients of a deployment's authorization servers asked for, what people granted, and what lives on it. Hashes are SHA-256 of
-// what was handed out. Clients are named as they are in the protocol; apps are named by their ids.
+// OAuth are the rows of a deployment's authorization servers: requests of clients, grants of users, and the tokens that
+// depend on them. Hashes are SHA-256 of the value handed out. Clients are named as in the protocol, apps by their ids.
 type OAuth interface {
-	// InsertAuthorizationRequest stores a request. Beyond the bounds older requests are deleted.
+	// InsertAuthorizationRequest stores a request and deletes older requests beyond the bounds.
 	InsertAuthorizationRequest(request AuthorizationRequest, bounds WaitingBounds) error
 	AuthorizationRequest(hash []byte) (AuthorizationRequest, bool, error)
 	// DeleteAuthorizationRequest reports whether this call did.
 	DeleteAuthorizationRequest(hash []byte) (bool, error)
 
-	// PutGrant writes a grant. What a person granted a client before, in the same organization and workspace, it takes the place of, with its
-	// id, which it returns. It keeps at most so many of a person: that which was used longest ago gives way, with its tokens.
+	// PutGrant writes a grant and returns its id. It replaces a grant of the user to the same client in the same
+	// organization and workspace, and keeps that id. Beyond most grants of a user, it deletes the least recently used ones
+	// with their tokens.
 	PutGrant(grant Grant, most int) (int64, error)
 	Grant(id int64) (Grant, bool, error)
-	// GrantsOf returns what a user granted, what was granted last first.
+	// GrantsOf returns a user's grants, the last granted first.
 	GrantsOf(user int64) ([]Grant, error)
-	// ListGrants returns up to limit of those that fit, the newest first.
+	// ListGrants returns up to limit grants that match the filter, the newest first.
 	ListGrants(filter GrantFilter, limit int) ([]Grant, error)
-	// DeleteGrant ends a grant with all that lives on it, and reports whether there was one.
+	// DeleteGrant deletes a grant with everything that depends on it, and reports whether there was one.
 	DeleteGrant(id int64) (bool, error)
 
-	// InsertTokenFamily keeps at most so many of a grant: that which was used longest ago gives way, with its tokens.
+	// InsertTokenFamily inserts a token family. Beyond most families of a grant, it deletes the least recently used ones
+	// with their tokens.
 	InsertTokenFamily(family TokenFamily, most int) error
 	TokenFamily(id int64) (TokenFamily, bool, error)
 	LockTokenFamily(id int64) (TokenFamily, bool, error)
-	// UpdateTokenFamily writes the scopes, when it was used last, and when it ends.
+	// UpdateTokenFamily writes the scopes, when it was last used, and when it ends.
 	UpdateTokenFamily(TokenFamily) error
-	// EndTokenFamily deletes a family with its tokens, and reports whether there was one.
+	// EndTokenFamily deletes a token family with its tokens, and reports whether there was one.
 	EndTokenFamily(id int64) (bool, error)
-	// EndOfflineFamilies deletes a user's families that outlive their sign-ins and were made at a time or later, with their tokens, and
-	// returns how many.
+	// EndOfflineFamilies deletes a user's token families that outlive their sign-ins and were made at a time or later,
+	// with their tokens. It returns how many it deleted.
 	EndOfflineFamilies(user int64, since time.Time) (int, error)
 
 	InsertAuthorizationCode(AuthorizationCode) error
 	AuthorizationCode(hash []byte) (AuthorizationCode, bool, error)
-	// RedeemAuthorizationCode uses up a code that is good at a time, and reports whether this call did.
+	// RedeemAuthorizationCode consumes a code that is valid at a time, and reports whether this call did.
 	RedeemAuthorizationCode(hash []byte, now time.Time) (bool, error)
 
 	InsertRefreshToken(RefreshToken) error
 	RefreshToken(hash []byte) (RefreshToken, bool, error)
-	// UseRefreshToken records the first use of a token, and from where, and lets its parent die at a time, if it does not die before.
+	// UseRefreshToken records the first use of a token and its network. It sets when the parent dies, unless the parent
+	// dies earlier.
 	UseRefreshToken(token RefreshToken, now, parentDies time.Time) error
-	// TrimRefreshTokens deletes of a family's tokens, and never the presented one, all but the newest within bounds.
+	// TrimRefreshTokens deletes the tokens of a family except the newest within the bounds, and never the presented one.
 	TrimRefreshTokens(family int64, presented []byte, bounds RefreshBounds) error
 
-	// InsertDevice stores a device. Beyond the bounds older devices are deleted. ErrDuplicate: the code that people type is another's.
+	// InsertDevice stores a device and deletes older devices beyond the bounds. ErrDuplicate: another device has the user
+	// code.
 	InsertDevice(device Device, bounds WaitingBounds) error
 	Device(hash []byte) (Device, bool, error)
 	LockDevice(hash []byte) (Device, bool, error)
-	// DeviceByUserCode finds a device by what people type.
+	// DeviceByUserCode finds a device by the code that the user types.
 	DeviceByUserCode(code string) (Device, bool, error)
-	// UpdateDevice writes the state, the family, and when it asked last with its interval.
+	// UpdateDevice writes the state, the token family, and when it last polled with its interval.
 	UpdateDevice(Device) error
 	DeleteDevice(hash []byte) error
 
-	// TakeLogouts takes up to limit sign-ins that ended, of which clients are to be told: whoever takes them tells.
+	// TakeLogouts removes and returns up to limit logouts of which clients must be notified. The caller must notify them.
 	TakeLogouts(limit int) ([]Logout, error)
 
-	// SessionOfSignIn returns the session that a sign-in is of, with that sign-in alone and without its token. Whether it is over, the caller judges.
+	// SessionOfSignIn returns the session of a sign-in, with that sign-in only and without its token. It may have expired:
+	// the caller checks.
 	SessionOfSignIn(id int64) (Session, bool, error)
 }
 
-// OAuthClients are the clients that registered themselves, or that applications and users made.
+// OAuthClients are the clients that registered themselves, or that backends and users created.
 type OAuthClients interface {
-	// InsertOAuthClient fails with ErrDuplicate where the app has one of the name, or of the fingerprint.
+	// InsertOAuthClient fails with ErrDuplicate if the app has a client of the same name or fingerprint.
 	InsertOAuthClient(OAuthClient) error
 	OAuthClient(app int64, client string) (OAuthClient, bool, error)
-	// OAuthClientAlike finds the client of an app that shares its name with all of its fingerprint.
+	// OAuthClientAlike finds the client of an app with a fingerprint: it is shared by all registrations with equal
+	// metadata.
 	OAuthClientAlike(app int64, fingerprint []byte) (OAuthClient, bool, error)
-	// LockOAuthClient is OAuthClient for who is about to change it.
+	// LockOAuthClient is OAuthClient with a lock, for a caller that will change the client.
 	LockOAuthClient(app int64, client string) (OAuthClient, bool, error)
-	// ListOAuthClients returns up to limit clients of an app that stand behind a place, the newest first.
+	// ListOAuthClients returns up to limit clients of an app after a place, the newest first.
 	ListOAuthClients(app int64, after OAuthClientPlace, limit int) ([]OAuthClient, error)
-	// UpdateOAuthClient writes the content, the network and when it changed, the manager, when it was last used, and until when it is fresh.
+	// UpdateOAuthClient writes the content, the network, when the content changed, the manager, when it was last used, and
+	// until when it is fresh.
 	UpdateOAuthClient(OAuthClient) error
-	// RenewOAuthClient lets a client that was never used count as made at a time, by a network.
+	// RenewOAuthClient marks a client that was never used as created at a time, by a network.
 	RenewOAuthClient(app int64, client, network string, now time.Time) error
-	// DeleteOAuthClient deletes a client, and reports whether there was one. All that people granted it till now is over at once; Purge takes
-	// the rows.
+	// DeleteOAuthClient deletes a client, and reports whether there was one. All its grants made until now are void at
+	// once; Purge deletes their rows.
 	DeleteOAuthClient(app int64, client string, now time.Time) (bool, error)
-	// UnusedOAuthClients counts the clients of an app that no backend made and that were never used, of a network or ("") of all, and returns the
-	// oldest of them.
+	// UnusedOAuthClients counts the clients of an app that no backend created and that were never used, of a network or
+	// ("") of all. It also returns the oldest of them.
 	UnusedOAuthClients(app int64, network string) (int, OAuthClient, error)
-	// UsedOAuthClients counts the clients of an app that no backend made and that were used, of a network or ("") of all, and returns that which was
-	// used longest ago.
+	// UsedOAuthClients counts the clients of an app that no backend created and that were used, of a network or ("") of
+	// all. It also returns the least recently used of them.
 	UsedOAuthClients(app int64, network string) (int, OAuthClient, error)
-	// LargestClientNetwork returns the network that has the most clients that UnusedOAuthClients counts, or UsedOAuthClients; "" for none that is known.
+	// LargestClientNetwork returns the network with the most clients that UnusedOAuthClients counts, or UsedOAuthClients;
+	// "" if no network is known.
 	LargestClientNetwork(app int64, used bool) (string, error)
-	// UngrantedOAuthClient returns, of the clients that UsedOAuthClients counts and nobody's grant stands for, that which was used longest
-	// ago, and whether there is one. It looks through all of them that were used before.
+	// UngrantedOAuthClient returns the least recently used client that UsedOAuthClients counts and that has no grant. It
+	// reports whether there is one. It reads all clients that were used before it.
 	UngrantedOAuthClient(app int64) (OAuthClient, bool, error)
 }
 
-// AuthorizationRequest is what a client asks a person for, until the person decided.
+// AuthorizationRequest is a client's request to a user, until the user decides.
 type AuthorizationRequest struct {
 	Hash   []byte
 	App    int64
 	Client string
-	// Parameters are the request's, as JSON.
+	// Parameters are the parameters of the request, as JSON.
 	Parameters string
-	// Pushed reports that the client pushed it itself (RFC 9126).
+	// Pushed reports whether the client pushed the request itself (RFC 9126).
 	Pushed bool
-	// Network is the client address or the pushing client that the request is counted for, and NetworkBlock the network around it.
+	// Network is the client address, or the pushing client, for which the request is counted. NetworkBlock is the network
+	// around it.
 	Network, NetworkBlock string
 	CreatedAt, ExpiresAt  time.Time
 }
 
-// WaitingBounds are how many authorization requests, or devices, wait at once: of one Network and of one NetworkBlock, where the oldest of the same
-// is deleted; and of one app, where the oldest of the NetworkBlock that has the most is deleted.
+// WaitingBounds are how many authorization requests, or devices, may wait at once. Beyond the bound of a Network or a
+// NetworkBlock, the oldest one of it is deleted. Beyond the bound of the app, the oldest one of its largest
+// NetworkBlock is deleted.
 type WaitingBounds struct{ Network, NetworkBlock, App int }
 
-// Grant is what a person granted a client, in an organization and a workspace (0: in none).
+// Grant is a user's grant to a client, in an organization and a workspace (0: in none).
 type Grant struct {
 	ID, App                       int64
 	Client                        string
@@ -121,42 +131,43 @@ type Grant struct {
 	CreatedAt, UpdatedAt          time.Time
 }
 
-// GrantFilter says which grants of an app are listed.
+// GrantFilter selects the grants of an app.
 type GrantFilter struct {
 	App int64
-	// Client and User are whose, "" and 0: anybody's.
+	// Client and User select the grants of a client and of a user; "" and 0: of all.
 	Client string
 	User   int64
-	// Before is the id behind which the list goes on, 0: from its beginning.
+	// Before is the id after which the list continues, 0: from its beginning.
 	Before int64
 }
 
-// TokenFamily is one authorization: all tokens that came of one code. Without it none of them is good.
+// TokenFamily is one authorization: all tokens that came from one code. Without the family none of them is valid.
 type TokenFamily struct {
 	ID, Grant, App                int64
 	Client                        string
 	User, Organization, Workspace int64
-	// Session and SignIn are those in which it was authorized.
+	// Session and SignIn are those that authorized it.
 	Session, SignIn   int64
 	Scopes, Resources []string
-	// Nonce, Method and AuthenticatedAt are what ID tokens say.
+	// Nonce, Method and AuthenticatedAt go into ID tokens.
 	Nonce, Method   string
 	AuthenticatedAt time.Time
-	// Offline reports that it outlives the sign-in, and Backchannel that the client is told of the sign-in's end.
+	// Offline reports whether it outlives the sign-in, and Backchannel whether the client is notified of the sign-in's
+	// end.
 	Offline, Backchannel bool
 	CreatedAt, UsedAt    time.Time
 	// ExpiresAt is the absolute bound of all its tokens.
 	ExpiresAt time.Time
 }
 
-// AuthorizationCode is a code, as far as it is stored.
+// AuthorizationCode is the stored part of a code.
 type AuthorizationCode struct {
 	Hash   []byte
 	Family int64
-	// RedirectURI is where it was sent, and Challenge what its verifier must hash to (PKCE S256).
+	// RedirectURI is the URI the code was sent to, and Challenge the hash of its verifier (PKCE S256).
 	RedirectURI, Challenge string
 	CreatedAt, ExpiresAt   time.Time
-	// RedeemedAt is zero until it was used up.
+	// RedeemedAt is zero until the code is redeemed.
 	RedeemedAt time.Time
 }
 
@@ -166,14 +177,14 @@ type RefreshToken struct {
 	Family int64
 	// Parent is the hash of the token this one replaced, empty for a first one.
 	Parent []byte
-	// Network is where it was first used from.
+	// Network is the network of its first use.
 	Network   string
 	CreatedAt time.Time
 	// UsedAt is when it was first used, zero before.
 	UsedAt time.Time
 	// DiesAt is zero until a successor was used.
 	DiesAt time.Time
-	// ParentDiesAt is the parent's, zero where that is forgotten. It is read alone.
+	// ParentDiesAt is the parent's DiesAt, zero if the parent is no longer stored. It is read only.
 	ParentDiesAt time.Time
 	// ExpiresAt is the family's bound.
 	ExpiresAt time.Time
@@ -186,19 +197,19 @@ const (
 	DeviceGranted = "granted"
 )
 
-// Device is a device without a browser that waits for a person who has one.
+// Device is a device without a browser that waits for a user with one.
 type Device struct {
 	Hash []byte
-	// UserCode is what the person types.
+	// UserCode is the code that the user types.
 	UserCode   string
 	App        int64
 	Client     string
 	Parameters string
-	// Network and NetworkBlock are what the device is counted for, as of an AuthorizationRequest.
+	// Network and NetworkBlock are those for which the device is counted, as with an AuthorizationRequest.
 	Network, NetworkBlock, State string
-	// Family is what came of it, 0: nothing yet.
+	// Family is the token family that resulted, 0: none yet.
 	Family int64
-	// PolledAt is when the device asked last, and Interval, in whole seconds, how long it has to wait in between.
+	// PolledAt is when the device last polled, and Interval the time it must wait between polls, in whole seconds.
 	PolledAt             time.Time
 	Interval             time.Duration
 	CreatedAt, ExpiresAt time.Time
@@ -210,50 +221,51 @@ type OAuthClientPlace struct {
 	Client string
 }
 
-// OAuthClient is a client of run time: one that registered itself, whose metadata was fetched, or that a backend made.
+// OAuthClient is a runtime client: it registered itself, its metadata was fetched, or a backend created it.
 type OAuthClient struct {
 	App int64
-	// Client is what it is called in the protocol.
+	// Client is its client_id.
 	Client string
-	// Content is what it is, as a declared one is kept, as JSON.
+	// Content is its configuration as JSON, in the form of a declared client.
 	Content string
-	// Fingerprint is the hash of the metadata of one that shares its name with all of the same, nil for others.
+	// Fingerprint is the hash of the metadata of a client that all registrations with equal metadata share, nil for
+	// others.
 	Fingerprint []byte
-	// Manager is the hash of what manages it, nil where nobody does.
+	// Manager is the hash of the token that manages the client, nil if there is none.
 	Manager []byte
-	// ByBackend reports that a backend made it, which vouches for it: it is kept though nobody uses it.
+	// ByBackend reports that a backend created it: such a client is trusted, and kept even if it is never used.
 	ByBackend bool
-	// Network is the network (IPv4 /24, IPv6 /48) that registered the client, and once it was used that of the first grant; "" where that is not
-	// known, and of a backend's.
+	// Network is the network (IPv4 /24, IPv6 /48) that registered the client, and after its first use the network of the
+	// first grant. It is "" if unknown, and for a backend's client.
 	Network string
-	// UpdatedAt is when the content changed last, zero where that is not known.
+	// UpdatedAt is when the content last changed, zero if unknown.
 	CreatedAt, UpdatedAt time.Time
-	// UsedAt is when somebody authorized it last, to the day, zero: nobody ever did.
+	// UsedAt is when a user last authorized it, to the day, zero: never.
 	UsedAt time.Time
-	// FreshUntil is until when fetched metadata is good, zero for what was not fetched.
+	// FreshUntil is until when fetched metadata is valid, zero for a client whose metadata was not fetched.
 	FreshUntil time.Time
 }
 
-// UnusedClientFor is how long a client of run time is kept that nobody uses and no backend made.
+// UnusedClientFor is how long a runtime client that no backend created is kept if it is never used.
 const UnusedClientFor = 24 * time.Hour
 
-// IdleClientFor is how long a client of run time that no backend made is kept after somebody authorized it last: all its tokens ended long
-// before then.
+// IdleClientFor is how long a runtime client that no backend created is kept after its last authorization. All its
+// tokens end long before.
 const IdleClientFor = 90 * 24 * time.Hour
 
-// GrantKeptFor is how long a grant is remembered after the last authorization, if no token of it is left.
+// GrantKeptFor is how long a grant is kept after its last authorization if it has no tokens.
 const GrantKeptFor = 365 * 24 * time.Hour
 
-// Logout is a sign-in that ended, of which a client is to be told.
+// Logout is an ended sign-in of which a client must be notified.
 type Logout struct {
 	App           int64
 	Client        string
 	User, Session int64
 }
 
-// RefreshBounds say how many refresh tokens of a family are kept, of each sort the newest.
+// RefreshBounds are how many refresh tokens of a family are kept, the newest of each sort.
 type RefreshBounds struct {
-	// Used are those that were used, Unused those that were not and are older than YoungSince, and Young those that are not.
+	// Used bounds the used tokens, Unused the unused ones older than YoungSince, and Young the other unused ones.
 	Used, Unused, Young int
 	YoungSince          time.Time
 }

@@ -10,9 +10,9 @@ import (
 type User struct {
 	ID                  int64
 	FirstName, LastName string
-	// Disabled users prove who they are and are refused then.
+	// Disabled users are refused after they have proven who they are.
 	Disabled bool
-	// Organization was active last, 0: none.
+	// Organization is the last active one, 0: none.
 	Organization         int64
 	CreatedAt, UpdatedAt time.Time
 	// Email is the primary address as typed, and Phone the primary number or "". They are read only.
@@ -25,14 +25,14 @@ type Email struct {
 	Address   string
 	Primary   bool
 	CreatedAt time.Time
-	// VerifiedAt is zero until the user proved to hold the address: one that was imported may be somebody else's.
+	// VerifiedAt is zero until the user has proven the address: an imported address may belong to another person.
 	VerifiedAt time.Time
 }
 
 // Verified reports whether a user proved that the address is theirs.
 func (e Email) Verified() bool { return !e.VerifiedAt.IsZero() }
 
-// FoldEmail returns an address as addresses compare.
+// FoldEmail returns an address in the form in which addresses are compared.
 func FoldEmail(address string) string { return strings.ToLower(address) }
 
 // CredentialPassword is the kind of a password's credential.
@@ -43,26 +43,26 @@ type Phone struct {
 	ID, User int64
 	// Number is in E.164 form.
 	Number string
-	// Region is the ISO 3166 country the number belongs to.
+	// Region is the ISO 3166 country of the number.
 	Region    string
 	Primary   bool
 	CreatedAt time.Time
-	// VerifiedAt is zero until the user proved to hold the number.
+	// VerifiedAt is zero until the user has proven the number.
 	VerifiedAt time.Time
 }
 
-// Session is a browser's session, with the token it was found by.
+// Session is a browser's session, with the token by which it was found.
 type Session struct {
 	ID int64
 	// Anonymous sessions only own attempts.
 	Anonymous bool
 	// ActiveSignIn is one of SignIns, 0: none.
 	ActiveSignIn int64
-	// Attempting reports that there may be attempts that are not completed.
+	// Attempting reports whether there may be uncompleted attempts.
 	Attempting         bool
 	Address, UserAgent string
 	CreatedAt, UsedAt  time.Time
-	// ExpiresAt is the absolute bound.
+	// ExpiresAt is the absolute end.
 	ExpiresAt time.Time
 	// Token and SignIns are read only.
 	Token   Token
@@ -90,22 +90,22 @@ type Token struct {
 	UsedAt time.Time
 	// DiesAt is zero until a successor was used.
 	DiesAt time.Time
-	// Replaced tokens ended with a sign-in: they are dead, and no sign of theft.
+	// Replaced tokens were ended by a sign-in: they are dead, and their use is no sign of theft.
 	Replaced bool
 }
 
-// SignIn is one account in a session.
+// SignIn is one signed-in account of a session.
 type SignIn struct {
 	ID, Session, User int64
 	Method            string
-	// Organization and Workspace are active for it, 0: none.
+	// Organization and Workspace are the active ones, 0: none.
 	Organization, Workspace int64
 	CreatedAt               time.Time
-	// ProvedAt is when whoever is signed in last proved it anew, zero: not since CreatedAt.
+	// ProvedAt is when the user last authenticated again, zero: not since CreatedAt.
 	ProvedAt time.Time
 }
 
-// ProvenAt is when whoever is signed in last proved who they are.
+// ProvenAt returns when the user last authenticated.
 func (g SignIn) ProvenAt() time.Time {
 	if g.ProvedAt.After(g.CreatedAt) {
 		return g.ProvedAt
@@ -113,7 +113,7 @@ func (g SignIn) ProvenAt() time.Time {
 	return g.CreatedAt
 }
 
-// EndedSignIn is a sign-in that is over.
+// EndedSignIn is a sign-in that has ended.
 type EndedSignIn struct {
 	ID, User           int64
 	Method             string
@@ -136,26 +136,26 @@ const (
 	AttemptReauthenticate = "reauthenticate"
 )
 
-// Attempt is a sign-up, a sign-in, or another proof of who somebody is, that waits for a code.
+// Attempt is a sign-up, a sign-in or another proof of identity that waits for a code.
 type Attempt struct {
 	ID, Session  int64
 	Kind, Method string
-	// Email is as typed; its folded form is what counts.
+	// Email is the address as typed; addresses are compared in the folded form.
 	Email string
-	// User is the account it is about; 0: unknown, or not there yet.
+	// User is the account of the attempt; 0: unknown, or not created yet.
 	User                int64
 	FirstName, LastName string
-	// PasswordHash, OrganizationName and Invitation are what a sign-up brings along.
+	// PasswordHash, OrganizationName and Invitation are the input of a sign-up.
 	PasswordHash         string
 	OrganizationName     string
 	Invitation           int64
 	Completed            bool
 	CreatedAt, ExpiresAt time.Time
-	// ProvedAt is when the code was right of an attempt that goes on then, zero: not yet.
+	// ProvedAt is when the code was right, for an attempt that continues after the code, zero: not yet.
 	ProvedAt time.Time
 }
 
-// The purposes of challenges, beside the kinds of attempts.
+// The purposes of challenges, besides the kinds of attempts.
 const (
 	PurposeSignUp      = AttemptSignUp
 	PurposeSignIn      = AttemptSignIn
@@ -167,23 +167,24 @@ const (
 const (
 	ChannelSMS  = "sms"
 	ChannelMail = "mail"
-	// ChannelLogout tells a client of an authorization server that a sign-in ended: the recipient is its address, the body the token.
+	// ChannelLogout notifies a client of an authorization server that a sign-in ended. The recipient is the client's URL,
+	// the body the logout token.
 	ChannelLogout = "logout"
 )
 
-// Challenge is a code that was sent, as far as it is stored.
+// Challenge is the stored part of a code that was sent.
 type Challenge struct {
 	ID               int64
 	Purpose, Channel string
-	// Subject is the phone or the attempt the code proves.
+	// Subject is the phone or the attempt that the code proves.
 	Subject, Session, User int64
-	// Recipient is a number, or an address as addresses compare.
+	// Recipient is a phone number, or an email address in folded form.
 	Recipient string
 	// Region is the country of a number.
 	Region string
-	// Address is the client's that asked for it.
+	// Address is the address of the client that requested the code.
 	Address string
-	// Sent reports that a message went out; for an unknown account none does.
+	// Sent reports whether a message was sent; for an unknown account none is.
 	Sent bool
 	// Salt and MAC bind the code to this challenge; KeyID names the key.
 	Salt, MAC            []byte
@@ -204,45 +205,45 @@ type Failure struct {
 // Counter counts within a window of time.
 type Counter struct {
 	Count int
-	// Ends is when it begins anew, zero where there is none.
+	// Ends is when the counter starts again, zero if there is no counter.
 	Ends time.Time
 }
 
-// KnownFor is how long a client that an account signed in from is remembered.
+// KnownFor is how long the store remembers a client from which an account signed in.
 const KnownFor = 90 * 24 * time.Hour
 
-// Send notes that a code was asked for.
+// Send records that a code was requested.
 type Send struct {
 	ID               int64
 	Purpose, Channel string
-	// User is who asked, as far as signed in; 0: nobody.
+	// User is the signed-in user that requested it; 0: not signed in.
 	User int64
-	// Recipient is a number, or an address as addresses compare.
+	// Recipient is a phone number, or an email address in folded form.
 	Recipient string
-	// Client is an IPv4 address or an IPv6 /64, and WideNetwork the IPv4 /24 or IPv6 /48 it is in.
+	// Client is an IPv4 address or an IPv6 /64, and WideNetwork the IPv4 /24 or IPv6 /48 around it.
 	Client, WideNetwork string
 	// Region is the country of a number.
 	Region string
-	// Known tells, of mail, that the recipient's account signed in from the client before; of a text, that the user has a verified
-	// phone.
+	// Known reports, for mail, whether the recipient's account signed in from the client before; for a text, whether the
+	// user has a verified phone.
 	Known bool
-	// Sent reports that a message went out; for an unknown account none does.
+	// Sent reports whether a message was sent; for an unknown account none is.
 	Sent bool
 	At   time.Time
 }
 
-// SendFilter lets through the sends of a channel that agree with each of its members that is set.
+// SendFilter selects the sends of a channel that match each of its members that is set.
 type SendFilter struct {
 	Channel, Purpose, Recipient, Client, WideNetwork string
 	User                                             int64
-	// Unknown lets only those through that nobody known asked for.
+	// Unknown selects only sends that are not Known.
 	Unknown bool
 }
 
-// SendCounts are numbers of sends that really went out.
+// SendCounts are numbers of sends for which a message was sent.
 type SendCounts struct {
 	All, ToRegion int64
-	// Unknown are those that nobody known asked for.
+	// Unknown counts the sends that are not Known.
 	Unknown int64
 }
 
@@ -250,29 +251,29 @@ type SendCounts struct {
 type Message struct {
 	Deployment string
 	ID         int64
-	// Challenge is what it was sent for, 0: nothing.
+	// Challenge is the challenge it was sent for, 0: none.
 	Challenge          int64
 	Channel, Recipient string
-	// Sealed is the sealed body, for which the kind is SealedMessage and the id the message's.
+	// Sealed is the sealed body. It is sealed with the kind SealedMessage and the id SealedFor.
 	Sealed               string
 	Tries                int
 	CreatedAt, ExpiresAt time.Time
-	// Lease is what LeaseMessages gave it, read only.
+	// Lease is the lease that LeaseMessages assigned, read only.
 	Lease string
-	// Trace is the W3C traceparent of what posted it, which the store notes; "" where that was not traced.
+	// Trace is the W3C traceparent of the request that wrote the message, set by the store; "" if that was not traced.
 	Trace string
-	// Void tells, of a leased message, that the challenge was replaced or used up meanwhile. Written so, a message has its end
-	// state and no body at once.
+	// Void reports, for a leased message, that the challenge was replaced or consumed in the meantime. A message inserted
+	// with Void has its end state at once, and no body.
 	Void bool
 }
 
-// SealedFor is the id that a message's body is sealed for.
+// SealedFor returns the id for which a message's body is sealed.
 func (m Message) SealedFor() string { return m.Deployment + "/" + strconv.FormatInt(m.ID, 10) }
 
 // SealedMessage is the kind that bodies in the outbox are sealed for.
 const SealedMessage = "outbox-message"
 
-// The states of messages: pending, and how they end.
+// The states of messages: pending, and the end states.
 const (
 	MessagePending = "pending"
 	MessageSent    = "sent"
@@ -281,12 +282,12 @@ const (
 	MessageVoid    = "void"
 )
 
-// Outcome is what became of a leased message.
+// Outcome is the result of sending a leased message.
 type Outcome struct {
 	State string
 	// NextAt is when a message that stays pending is due again.
 	NextAt time.Time
-	// ProviderID is the provider's name for it, and Reason why it was not sent, never with its body.
+	// ProviderID is the provider's id of the message. Reason is why it was not sent; it never contains the body.
 	ProviderID, Reason string
 }
 
@@ -295,7 +296,7 @@ type Organization struct {
 	ID                    int64
 	Name, Slug            string
 	Description, ImageURL string
-	// Workspace is where members start, 0: none.
+	// Workspace is the workspace in which members start, 0: none.
 	Workspace int64
 	CreatedAt time.Time
 }
@@ -315,7 +316,7 @@ type Member struct {
 	// Role is the id of a MembershipRole, 0: none. The owner has every permission and no role.
 	Role  int64
 	Owner bool
-	// Workspace was active last, 0: none yet.
+	// Workspace is the last active one, 0: none yet.
 	Workspace int64
 	CreatedAt time.Time
 }
@@ -330,7 +331,7 @@ type WorkspaceMember struct {
 	CreatedAt time.Time
 }
 
-// Account is what members see of each other.
+// Account is the data of an account that other members see.
 type Account struct {
 	ID                         int64
 	FirstName, LastName, Email string
@@ -348,7 +349,7 @@ type WorkspaceMemberAccount struct {
 	Account Account
 }
 
-// Invitation asks somebody into an organization.
+// Invitation invites an email address into an organization.
 type Invitation struct {
 	ID, Organization int64
 	Email            string
@@ -369,7 +370,7 @@ const (
 	EventWorkspace    = "workspace"
 )
 
-// Event is something analytics counts.
+// Event is an event that analytics counts.
 type Event struct {
 	ID                         int64
 	Kind                       string
@@ -378,7 +379,7 @@ type Event struct {
 	Method, Address, UserAgent string
 }
 
-// Audit is a record for auditors.
+// Audit is an audit record.
 type Audit struct {
 	ID      int64
 	At      time.Time

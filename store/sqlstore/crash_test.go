@@ -26,8 +26,8 @@ func numbered(name string, n int64) store.Put {
 	}
 }
 
-// crashSealEnv makes the child one that seals.
-const crashSealEnv = "CARDEA_TEST_CRASH_SEAL"
+// crashRollUpEnv makes the child process roll up events.
+const crashRollUpEnv = "CARDEA_TEST_CRASH_ROLLUP"
 
 // crashChild writes from several goroutines until it is killed, and prints the name of each acknowledged document.
 func crashChild() int {
@@ -36,8 +36,8 @@ func crashChild() int {
 	if err == nil {
 		err = s.Migrate(ctx)
 	}
-	if err == nil && os.Getenv(crashSealEnv) != "" {
-		return sealUntilNothingWaits(ctx, s, os.Stdout)
+	if err == nil && os.Getenv(crashRollUpEnv) != "" {
+		return rollUpUntilNothingWaits(ctx, s, os.Stdout)
 	}
 	var term store.Term
 	if err == nil {

@@ -1,8 +1,8 @@
 // Package sqlstore implements package store over SQLite, for one process on one machine, and over PostgreSQL, for any number of processes.
 // The SQL is written once; internal/db holds what differs between the engines.
 //
-// Every write of configuration first locks the one row of the table store. Writers of all processes therefore take turns, each check holds
-// until the commit, and revisions are in commit order.
+// Every write of configuration first locks the only row of the table store. Writers of all processes therefore take
+// turns, each check holds until the commit, and revisions are in commit order.
 package sqlstore
 
 import (
@@ -23,26 +23,27 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/users"
 )
 
-// Options are the choices of a caller; the zero value is ready for use.
+// Options are the options of a store; the zero value is ready for use.
 type Options struct {
 	// Clock dates feed entries; default time.Now.
 	Clock func() time.Time
-	// Logger gets what no caller can be given as an error: a lost and a regained LISTEN connection.
+	// Logger logs what no caller gets as an error: a lost and a reconnected LISTEN connection.
 	Logger logr.Logger
 	// MaxConns bounds the PostgreSQL connections of this process, without the one that listens; default 20.
 	MaxConns int
 
-	// Trace, if set, is called with each statement over the rows of users before it runs, BEGIN and COMMIT among them, as the driver
-	// gets it. Benchmarks run the same statements bare. The arguments are what is stored: not for logs.
+	// Trace, if set, is called with each statement over the rows of users before it runs, in the form that the driver
+	// gets, including BEGIN and COMMIT. Benchmarks run the same statements directly. The arguments are stored data and
+	// must not be logged.
 	Trace func(query string, args []any)
 	// Tracer makes a span of each transaction within a span; nil: none.
 	Tracer *tracing.Tracer
 
-	// wrapConnector lets the fault tests stand between database/sql and the driver.
+	// wrapConnector lets the fault tests wrap the driver's connector.
 	wrapConnector func(driver.Connector) driver.Connector
 }
 
-// defaultMaxConns leaves room for several replicas under PostgreSQL's default of 100 connections.
+// defaultMaxConns allows several replicas under PostgreSQL's default of 100 connections.
 const defaultMaxConns = 20
 
 func (o Options) withDefaults() db.Options {
@@ -73,9 +74,9 @@ var (
 	_ people.Store = (*Store)(nil)
 )
 
-// Open opens the database that a URL names: sqlite:///absolute/path.db, sqlite:relative/path.db or postgres://... A SQLite file is created
-// if missing and locked against other processes. PostgreSQL is not contacted yet: calls return store.ErrUnavailable while it is
-// unavailable. Migrate creates the tables. No error repeats a password.
+// Open opens the database that a URL names: sqlite:///absolute/path.db, sqlite:relative/path.db or postgres://... A
+// SQLite file is created if missing and locked against other processes. PostgreSQL is not contacted yet: calls return
+// store.ErrUnavailable while it is unavailable. Migrate creates the tables. No error contains a password.
 func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	opened, err := db.Open(ctx, url, opts.withDefaults())
 	if err != nil {
@@ -85,7 +86,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s := &Store{db: opened, stop: stop}
 	var listening func()
 	if opened.Listen != nil {
-		// One connection hears both feeds, whichever is subscribed to first.
+		// One connection listens for both feeds, whichever is subscribed to first.
 		listening = sync.OnceFunc(func() { opened.Listen(running, opts.Logger, func(what db.Heard) { wakeFeeds(s, what) }) })
 	}
 	s.feed, s.keys = db.NewNotifier(listening), db.NewNotifier(listening)
@@ -105,14 +106,14 @@ func wakeFeeds(s *Store, what db.Heard) {
 	}
 }
 
-// Migrate brings the tables to this binary's schema, and gives a new store its identity; see migrations.Up.
+// Migrate brings the tables to this binary's schema, and assigns an identity to a new store; see migrations.Up.
 func (s *Store) Migrate(ctx context.Context) error { return migrations.Up(ctx, s.db) }
 
 // CheckSchema compares the tables with this binary's schema and writes nothing. Errors: store.ErrSchema, store.ErrUnavailable.
 func (s *Store) CheckSchema(ctx context.Context) error { return migrations.Check(ctx, s.db) }
 
-// Close ends every connection and background task. Writes that wait return store.ErrUnavailable, and so does every later call but another
-// Close.
+// Close ends every connection and background task. Waiting writes return store.ErrUnavailable, and so does every later
+// call except another Close.
 func (s *Store) Close() error { return s.closing() }
 
 func closeAll(s *Store) error {

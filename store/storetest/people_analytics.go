@@ -71,7 +71,7 @@ var analyticsStories = []story{
 		e.ok(err)
 		e.Expect(summary).To(gomega.Equal(people.Summary{}))
 	}},
-	{name: "two periods apart within a day and month each have their own, sealed or not", run: func(e *env) {
+	{name: "two periods within a day and month are counted separately, rolled up or not", run: func(e *env) {
 		e.begin()
 		midnight := born.Truncate(day)
 		e.records(
@@ -84,7 +84,7 @@ var analyticsStories = []story{
 			e.ok(err)
 			e.Expect(s.Period).To(gomega.Equal(people.Counts{SignInUsers: 1, SignUps: 1}))
 			e.Expect(s.Before).To(gomega.Equal(people.Counts{SignInUsers: 1, SignUps: 1}))
-			e.sealAll(ever, 100)
+			e.rollUpAll(ever, 100)
 		}
 	}},
 	{name: "a summary is of one moment, whatever is recorded meanwhile", run: func(e *env) {
@@ -134,7 +134,7 @@ var analyticsStories = []story{
 			}
 		})
 	}},
-	{name: "any summary is what counting the events one by one says, whatever is sealed", run: func(e *env) {
+	{name: "any summary equals counting the events one by one, whatever is rolled up", run: func(e *env) {
 		e.begin()
 		var runs atomic.Int64
 		rapid.Check(e.t, func(rt *rapid.T) {
@@ -147,7 +147,7 @@ var analyticsStories = []story{
 				for deployment, h := range histories {
 					h.goOn(e, rt, deployment)
 				}
-				sealSome(e, rt, histories)
+				rollUpSome(e, rt, histories)
 				from := drawTime(rt, "from")
 				period := people.Period{From: from, To: drawEnd(rt, from)}
 				before := people.Period{From: from.Add(from.Sub(period.To)), To: from}
@@ -163,7 +163,7 @@ var analyticsStories = []story{
 				}
 			}
 			for deployment := range histories {
-				checks, err := e.store.VerifySeals(e.ctx, deployment, time.UnixMicro(0), 1000)
+				checks, err := e.store.VerifyRollUps(e.ctx, deployment, time.UnixMicro(0), 1000)
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -260,16 +260,16 @@ func (h *history) goOn(e *env, rt *rapid.T, deployment string) {
 	delete(h.users, gone)
 }
 
-// sealSome seals some of the days that wait in the deployments, some of them in part.
-func sealSome(e *env, rt *rapid.T, of map[string]*history) {
+// rollUpSome rolls up some of the waiting days of the deployments, some of them in part.
+func rollUpSome(e *env, rt *rapid.T, of map[string]*history) {
 	waiting, err := e.store.Waiting(e.ctx)
 	if err != nil {
 		rt.Fatal(err)
 	}
 	waiting = slices.DeleteFunc(waiting, func(w people.WaitingEvents) bool { return of[w.Deployment] == nil })
 	for range min(4, len(waiting)) {
-		w := rapid.SampledFrom(waiting).Draw(rt, "sealed")
-		if _, err := e.store.Seal(e.ctx, w, ever, rapid.IntRange(1, 6).Draw(rt, "limit")); err != nil {
+		w := rapid.SampledFrom(waiting).Draw(rt, "rolled up")
+		if _, err := e.store.RollUpDay(e.ctx, w, ever, rapid.IntRange(1, 6).Draw(rt, "limit")); err != nil {
 			rt.Fatal(err)
 		}
 	}

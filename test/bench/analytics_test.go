@@ -79,9 +79,9 @@ type year struct {
 	events, users     int
 	days              int
 	store             *sqlstore.Store
-	sealer            *rollup.Worker
-	sealed            atomic.Int64
-	sealingTook       atomic.Int64
+	worker            *rollup.Worker
+	rolledUp          atomic.Int64
+	rollUpTook        atomic.Int64
 	next              atomic.Int64
 }
 
@@ -123,8 +123,8 @@ func (y *year) open(t *testing.T) {
 	var err error
 	y.store, err = sqlstore.Open(t.Context(), y.url, sqlstore.Options{Clock: time.Now, Logger: logr.Discard()})
 	check(t, err)
-	y.sealer = rollup.New(rollup.Options{
-		Store: timedSealing{y.store, y}, Retention: func(string) (time.Duration, bool) { return retention, true }, Clock: time.Now, Log: logr.Discard(),
+	y.worker = rollup.New(rollup.Options{
+		Store: timedRollUp{y.store, y}, Retention: func(string) (time.Duration, bool) { return retention, true }, Clock: time.Now, Log: logr.Discard(),
 		Registry: prometheus.NewRegistry(),
 	})
 }
@@ -141,32 +141,32 @@ func (y *year) say(what, target, format string, args ...any) {
 	row(fmt.Sprintf("%s, %s, %d sign-ins", what, y.engine, y.events), target, format, args...)
 }
 
-// timedSealing counts what sealing does and takes.
-type timedSealing struct {
-	people.Sealing
+// timedRollUp counts the events that the roll-up moves and the time it takes.
+type timedRollUp struct {
+	people.RollUp
 	of *year
 }
 
-func (s timedSealing) Seal(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
+func (s timedRollUp) RollUpDay(ctx context.Context, w people.WaitingEvents, since time.Time, limit int) (int64, error) {
 	began := time.Now()
-	n, err := s.Sealing.Seal(ctx, w, since, limit)
-	s.of.sealed.Add(n)
-	s.of.sealingTook.Add(int64(time.Since(began)))
+	n, err := s.RollUp.RollUpDay(ctx, w, since, limit)
+	s.of.rolledUp.Add(n)
+	s.of.rollUpTook.Add(int64(time.Since(began)))
 	return n, err
 }
 
-// fill makes the users and records the year in the order of time, as an import does, while a server's sealer works beside; then it seals
-// what is left, without a sealer's rests.
+// fill makes the users and records the year in the order of time, as an import does, while a server's roll-up runs concurrently; then it rolls up
+// what is left, without the pauses of a server.
 func (y *year) fill(t *testing.T) {
 	t.Helper()
 	var beside sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
 	beside.Go(func() {
 		for ctx.Err() == nil {
-			if err := y.sealer.Pass(ctx, false); err != nil && ctx.Err() == nil {
+			if err := y.worker.Pass(ctx, false); err != nil && ctx.Err() == nil {
 				t.Error(err)
 			}
-			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the sealer's own pauses are longer than a small run
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // the pauses of the roll-up are longer than a small run
 		}
 	})
 	for from := 1; from <= y.users; from += recordedAtOnce {
@@ -190,21 +190,21 @@ func (y *year) fill(t *testing.T) {
 	took := time.Since(began)
 	stop()
 	beside.Wait()
-	check(t, y.sealRest(t.Context()))
+	check(t, y.rollUpRest(t.Context()))
 	all := time.Since(began)
-	y.say("events recorded in batches, sealing beside", "50,000/s", "%.0f/s (%.0f/s until all was sealed)", float64(y.events)/took.Seconds(), float64(y.events)/all.Seconds())
-	y.say("sealing, while it is at it", "", "%.0f/s", float64(y.sealed.Load())/time.Duration(y.sealingTook.Load()).Seconds())
+	y.say("events recorded in batches, concurrent roll-up", "50,000/s", "%.0f/s (%.0f/s until all was rolled up)", float64(y.events)/took.Seconds(), float64(y.events)/all.Seconds())
+	y.say("roll-up, while it runs", "", "%.0f/s", float64(y.rolledUp.Load())/time.Duration(y.rollUpTook.Load()).Seconds())
 }
 
-// sealRest seals whatever waits, in the steps of a sealer of large days.
-func (y *year) sealRest(ctx context.Context) error {
+// rollUpRest rolls up all waiting events, in the steps that a server uses for large days.
+func (y *year) rollUpRest(ctx context.Context) error {
 	const atOnce = 50_000
 	waiting, err := y.store.Waiting(ctx)
 	for _, w := range waiting {
 		failures := 0
 		for n := int64(atOnce); n == atOnce && err == nil; {
-			n, err = timedSealing{y.store, y}.Seal(ctx, w, time.Now().Add(-retention), atOnce)
-			if err != nil && failures < 10 { // a sealer tries again as well
+			n, err = timedRollUp{y.store, y}.RollUpDay(ctx, w, time.Now().Add(-retention), atOnce)
+			if err != nil && failures < 10 { // a server tries again as well
 				fmt.Println(err)
 				n, err, failures = atOnce, nil, failures+1
 			}
@@ -242,8 +242,8 @@ func (y *year) sizes(t *testing.T) {
 	t.Helper()
 	db := y.plain(t)
 	defer db.Close() //nolint:errcheck // only read from
-	var sealed, whole int64
-	check(t, db.QueryRowContext(t.Context(), `SELECT (SELECT SUM(LENGTH(user_set) + LENGTH(log)) FROM sealed_days) + (SELECT SUM(LENGTH(user_set)) FROM sealed_months)`).Scan(&sealed))
+	var rolledUp, whole int64
+	check(t, db.QueryRowContext(t.Context(), `SELECT (SELECT SUM(LENGTH(user_set) + LENGTH(log)) FROM sealed_days) + (SELECT SUM(LENGTH(user_set)) FROM sealed_months)`).Scan(&rolledUp))
 	if y.path != "" {
 		var pages, size int64
 		check(t, db.QueryRowContext(t.Context(), `PRAGMA page_count`).Scan(&pages))
@@ -252,7 +252,7 @@ func (y *year) sizes(t *testing.T) {
 	} else {
 		check(t, db.QueryRowContext(t.Context(), `SELECT pg_database_size(current_database())`).Scan(&whole))
 	}
-	y.say("bytes a sign-in: sets and logs, and all with its row", "", "%.1f, %.0f", float64(sealed)/float64(y.events), float64(whole)/float64(y.events))
+	y.say("bytes a sign-in: sets and logs, and all with its row", "", "%.1f, %.0f", float64(rolledUp)/float64(y.events), float64(whole)/float64(y.events))
 }
 
 // plain opens the database without Cardea's limits on time.
@@ -327,7 +327,7 @@ func (y *year) summaries(t *testing.T, times int, period people.Period, cold boo
 	return took
 }
 
-// busy counts sign-ins while nothing else is done, and while somebody asks for the year without end and an import is sealed.
+// busy counts sign-ins while nothing else is done, and while a reader queries the year in a loop and an import is rolled up.
 func (y *year) busy(t *testing.T) {
 	t.Helper()
 	alone := y.signInsFor(t, 3*time.Second)
@@ -351,16 +351,16 @@ func (y *year) busy(t *testing.T) {
 			}
 		}
 	})
-	sealed := y.sealed.Load()
+	rolledUp := y.rolledUp.Load()
 	beside.Go(func() {
-		if err := y.sealer.Pass(ctx, true); err != nil && ctx.Err() == nil {
+		if err := y.worker.Pass(ctx, true); err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}
 	})
 	together := y.signInsFor(t, 3*time.Second)
 	stop()
 	beside.Wait()
-	y.say("sign-ins' events a second beside endless queries of the year and the sealing of an import, to those alone", "", "%.2f (%.0f, %.0f; %d sealed meanwhile)", together/alone, together, alone, y.sealed.Load()-sealed)
+	y.say("sign-ins' events a second with concurrent endless queries of the year and the roll-up of an import, relative to those alone", "", "%.2f (%.0f, %.0f; %d rolled up meanwhile)", together/alone, together, alone, y.rolledUp.Load()-rolledUp)
 }
 
 func (y *year) signInsFor(t *testing.T, length time.Duration) float64 {

@@ -273,7 +273,7 @@ func (s *Interruptible) Summarize(ctx context.Context, deployment string, period
 	return engine.Summarize(ctx, deployment, period, before, recent)
 }
 
-// Waiting implements people.Sealing.
+// Waiting implements people.RollUp.
 func (s *Interruptible) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 	engine, err := s.reach()
 	if err != nil {
@@ -282,16 +282,16 @@ func (s *Interruptible) Waiting(ctx context.Context) ([]people.WaitingEvents, er
 	return engine.Waiting(ctx)
 }
 
-// Seal implements people.Sealing.
-func (s *Interruptible) Seal(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
+// RollUpDay implements people.RollUp.
+func (s *Interruptible) RollUpDay(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
 	engine, err := s.reach()
 	if err != nil {
 		return 0, err
 	}
-	return engine.Seal(ctx, w, linkedSince, limit)
+	return engine.RollUpDay(ctx, w, linkedSince, limit)
 }
 
-// Unlink implements people.Sealing.
+// Unlink implements people.RollUp.
 func (s *Interruptible) Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error) {
 	engine, err := s.reach()
 	if err != nil {
@@ -300,7 +300,7 @@ func (s *Interruptible) Unlink(ctx context.Context, deployment string, before ti
 	return engine.Unlink(ctx, deployment, before, limit)
 }
 
-// Linked implements people.Sealing.
+// Linked implements people.RollUp.
 func (s *Interruptible) Linked(ctx context.Context) ([]string, error) {
 	engine, err := s.reach()
 	if err != nil {
@@ -309,13 +309,13 @@ func (s *Interruptible) Linked(ctx context.Context) ([]string, error) {
 	return engine.Linked(ctx)
 }
 
-// VerifySeals implements people.Sealing.
-func (s *Interruptible) VerifySeals(ctx context.Context, deployment string, from time.Time, limit int) ([]people.SealCheck, error) {
+// VerifyRollUps implements people.RollUp.
+func (s *Interruptible) VerifyRollUps(ctx context.Context, deployment string, from time.Time, limit int) ([]people.RollUpCheck, error) {
 	engine, err := s.reach()
 	if err != nil {
 		return nil, err
 	}
-	return engine.VerifySeals(ctx, deployment, from, limit)
+	return engine.VerifyRollUps(ctx, deployment, from, limit)
 }
 
 // Prune implements store.Terms.

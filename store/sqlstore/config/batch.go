@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// CommitBatch applies ops in their order in one transaction and answers each. A refused op leaves the others alone;
-// a failure of the engine is the answer to all of them, since then nothing is known to be durable.
+// CommitBatch applies ops in their order in one transaction and returns a result for each. A refused op does not affect
+// the others. A failure of the engine is the result of all ops, because none is known to be durable then.
 func CommitBatch(ctx context.Context, s *Documents, ops []Op) []db.Result[int64] {
 	var results []db.Result[int64]
 	var changed bool
@@ -56,14 +56,14 @@ func CommitBatch(ctx context.Context, s *Documents, ops []Op) []db.Result[int64]
 	return results
 }
 
-// announce wakes this process's readers of the feed; where other processes read too, the engine notifies all.
+// announce wakes this process's readers of the feed. If other processes read too, the engine notifies all of them.
 func announce(s *Documents) {
 	if s.db.Listen == nil {
 		s.notifier.Notify()
 	}
 }
 
-// readBatchState reads what the ops are decided against.
+// readBatchState reads the rows against which the ops are decided.
 func readBatchState(ctx context.Context, tx db.Session, row db.StoreRow, ops []Op) (*batchState, error) {
 	ids, reservations := wanted(ops)
 	documents, owners := map[store.Identity]store.Document{}, map[string]store.Owner{}
@@ -103,7 +103,7 @@ func wanted(ops []Op) (ids []store.Identity, reservations []string) {
 	return ids, reservations
 }
 
-// writeBatchState writes what changed in a batch state and the new head of the feed.
+// writeBatchState writes the changed rows of a batch state and the new head of the feed.
 func writeBatchState(ctx context.Context, s *Documents, tx db.Session, held *batchState) error {
 	diff := held.difference()
 	if err := writeDocuments(ctx, tx, diff); err != nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// batch state is what the store holds of interest to one batch. Each op of the batch is decided against it and then
-// applied to it, so that the next one sees its effect; at the end the difference is written.
+// batchState holds the stored rows that matter to one batch. Each op of the batch is decided against it and then
+// applied to it, so that the next op sees its effect. At the end the difference is written.
 type batchState struct {
 	term store.Term
-	// position is the newest of the feed.
+	// position is the newest position of the feed.
 	position store.Position
-	// documents and reservations hold, if they exist: the documents of every identity a put, delete or displacement of the
-	// batch names, with all their reservations; and each reservation a put of the batch names.
+	// documents and reservations hold, if they exist: (1) the documents of every identity that a put, delete or
+	// displacement of the batch names, with all their reservations; (2) each reservation that a put of the batch names.
 	documents    map[store.Identity]store.Document
 	reservations map[string]store.Owner
 
@@ -22,7 +22,7 @@ type batchState struct {
 	owned map[store.Identity]map[string]struct{}
 	// feed lists the changes applied since.
 	feed []feedEntry
-	// documentsBefore and reservationsBefore are as they were read.
+	// documentsBefore and reservationsBefore are the rows as they were read.
 	documentsBefore    map[store.Identity]store.Document
 	reservationsBefore map[string]store.Owner
 }
@@ -46,7 +46,7 @@ func newBatchState(row db.StoreRow, documents map[store.Identity]store.Document,
 	return p
 }
 
-// ownsExactly reports whether a document holds these reservations, which are sorted and single, and no other.
+// ownsExactly reports whether a document holds exactly these reservations, which are sorted and without duplicates.
 func (p *batchState) ownsExactly(id store.Identity, reservations []string) bool {
 	owned := p.owned[id]
 	for _, key := range reservations {
@@ -57,8 +57,7 @@ func (p *batchState) ownsExactly(id store.Identity, reservations []string) bool 
 	return len(owned) == len(reservations)
 }
 
-// apply takes the effect of a decision in and returns the revision that holds the op's content. Each new revision
-// gets the next tag.
+// apply applies a decision and returns the revision that holds the op's content. Each new revision gets the next tag.
 func (p *batchState) apply(d decision, id store.Identity, nextTag func() string) int64 {
 	if d.err != nil || !d.changes() {
 		return d.revision
@@ -111,7 +110,7 @@ func (p *batchState) disown(id store.Identity) {
 	delete(p.owned, id)
 }
 
-// difference is what a batch has to write, each row once.
+// difference returns what a batch must write, each row once.
 type difference struct {
 	written  []store.Document
 	deleted  []store.Identity

@@ -15,9 +15,9 @@ const (
 	maxReservationBytes = 512
 )
 
-// Checked returns the put with its reservations sorted and single and with memory of its own, since a caller that gave
-// up may reuse its memory while the write still waits. What an engine would refuse is refused here: inside a shared
-// transaction it would take the writes of others along.
+// Checked returns a copy of the put with its reservations sorted and without duplicates. The copy has its own memory,
+// because a caller whose context ended may reuse its memory while the write still waits. Checked refuses what an engine
+// would refuse: in a shared transaction that failure would affect the writes of other callers.
 func Checked(put store.Put) (store.Put, error) {
 	if err := checkOwner(put.Owner); err != nil {
 		return put, err
@@ -60,7 +60,7 @@ func checkOwner(owner store.Owner) error {
 	return checkText(owner.Identity, owner.Kind, owner.Namespace, owner.Name, owner.UID)
 }
 
-// checkText refuses what PostgreSQL cannot keep as TEXT.
+// checkText refuses text that PostgreSQL cannot store as TEXT.
 func checkText(id store.Identity, values ...string) error {
 	for _, value := range values {
 		if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {

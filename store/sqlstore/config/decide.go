@@ -16,25 +16,25 @@ const (
 	VerbRetain Verb = "retain"
 )
 
-// Op is one write as a caller asked for it. Delete and Retain use the owner of the put alone.
+// Op is one write as its caller requested it. Delete and Retain use only the owner of the put.
 type Op struct {
 	Verb Verb
 	Term store.Term
 	Put  store.Put
 }
 
-// decision is what becomes of an op. The zero decision changes nothing and is a success.
+// decision is the effect of an op. The zero decision changes nothing and is a success.
 type decision struct {
 	// err refuses the op.
 	err error
-	// revision is that of the content a put found as it wants it.
+	// revision is that of the content, if a put found it already stored.
 	revision int64
 	// displace lists the documents that are deleted to free their reservations, in order.
 	displace []store.Identity
 	// remove deletes the op's own document.
 	remove bool
-	// write is the document to keep, nil for none. It holds the reservations and no other then; with keepReservations, those it
-	// held before.
+	// write is the document to write, nil for none. With keepReservations the document keeps its stored reservations;
+	// otherwise it gets exactly reservations.
 	write            *store.Document
 	reservations     []string
 	keepReservations bool
@@ -43,7 +43,7 @@ type decision struct {
 // changes reports whether the decision leads to a new revision.
 func (d decision) changes() bool { return d.remove || d.write != nil || len(d.displace) > 0 }
 
-// decide says what becomes of an op over what is held. It changes nothing.
+// decide returns the effect of an op on a batch state. It changes nothing.
 func decide(held *batchState, o Op) decision {
 	if o.Term != held.term {
 		return decision{err: store.ErrFenced}
@@ -66,7 +66,7 @@ func decide(held *batchState, o Op) decision {
 	}
 }
 
-// decidePut decides about a put; the recorded document is the zero document if there is none.
+// decidePut decides a put. The recorded document is the zero document if there is none.
 func decidePut(held *batchState, put store.Put, recorded store.Document) decision {
 	if recorded.UID != put.SeenUID {
 		return decision{err: store.ErrStale}
@@ -96,15 +96,15 @@ func decidePut(held *batchState, put store.Put, recorded store.Document) decisio
 	return decision{displace: displace, write: &put.Document, reservations: put.Reservations}
 }
 
-// mayDisplace reports whether a document may take a reservation over from another at all. A document of another kind is never
-// displaced, and nothing crosses namespaces except a reservation that belongs to the taker by its name alone: the writer's proof
-// that the holder yields is no proof across kinds or tenants.
+// mayDisplace reports whether a document may ever take over a reservation from another. A document of another kind is
+// never displaced. Across namespaces, only a reservation moves that belongs to the taker by its name alone: the
+// writer's proof that the holder yields is no proof across kinds or tenants.
 func mayDisplace(taker, holder store.Identity, key string) bool {
 	return taker.Kind == holder.Kind &&
 		(taker.Namespace == holder.Namespace || reservation.Innate(key, taker.Kind, taker.Namespace, taker.Name))
 }
 
-// sameContent reports whether a put would leave the recorded document as it is, its reservations aside.
+// sameContent reports whether a put would leave the recorded document unchanged, apart from its reservations.
 func sameContent(recorded, put store.Document) bool {
 	return recorded.Owner == put.Owner && recorded.Generation == put.Generation &&
 		recorded.Deployment == put.Deployment && recorded.ID == put.ID && recorded.Key == put.Key &&

@@ -1,5 +1,5 @@
-// Package config is the part of the SQL store that holds config documents: reservations, terms, the feed, and the commit that concurrent
-// writes share.
+// Package config is the part of the SQL store that holds config documents: reservations, terms, the feed, and the
+// commit that concurrent writes share.
 package config
 
 import (
@@ -16,7 +16,7 @@ import (
 // documentColumns are the columns scanDocument reads.
 const documentColumns = `kind, namespace, name, uid, generation, deployment, id, key, hash, payload, retained, revision`
 
-// scanDocument reads documentColumns and what the statement selects after them.
+// scanDocument reads documentColumns and the columns after them.
 func scanDocument(row *sql.Rows, more ...any) (store.Document, error) {
 	var d store.Document
 	err := row.Scan(append([]any{
@@ -32,14 +32,14 @@ type Documents struct {
 	// notifier wakes the readers of the feed.
 	notifier  *db.Notifier
 	committer *db.Committer[Op, int64]
-	// history is what this process wrote to the store.
+	// history is the position of the last write of this process.
 	history history
-	// afterDelete writes, in the transaction that deletes documents, what ends with them.
+	// afterDelete writes the rows that follow from a deletion of documents, in the same transaction.
 	afterDelete func(ctx context.Context, on db.Session, deleted []store.Document) error
 }
 
-// NewDocuments returns the documents of a database and begins to commit writes, until the context ends. Subscribers of the feed are woken
-// by feed.
+// NewDocuments returns the documents of a database and commits writes until the context ends. The notifier feed wakes
+// subscribers of the feed.
 func NewDocuments(ctx context.Context, on *db.DB, feed *db.Notifier, afterDelete func(context.Context, db.Session, []store.Document) error) *Documents {
 	s := &Documents{db: on, notifier: feed, afterDelete: afterDelete}
 	s.committer = db.NewCommitter(on, func(ctx context.Context, ops []Op) []db.Result[int64] { return CommitBatch(ctx, s, ops) },
@@ -48,11 +48,11 @@ func NewDocuments(ctx context.Context, on *db.DB, feed *db.Notifier, afterDelete
 	return s
 }
 
-// WaitStopped waits until no write is under way; the context of newDocuments must have ended.
+// WaitStopped waits until no write is in progress. The context of NewDocuments must have ended.
 func (s *Documents) WaitStopped() { s.committer.WaitStopped() }
 
-// Stored returns what the store holds for an identity. One statement reads both tables, so that the reservations are those
-// of the document returned.
+// Stored returns the stored document of an identity. One statement reads both tables, so that the reservations are
+// those of the returned document.
 func (s *Documents) Stored(ctx context.Context, id store.Identity) (store.Stored, error) {
 	var held store.Stored
 	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
@@ -75,7 +75,7 @@ func (s *Documents) Stored(ctx context.Context, id store.Identity) (store.Stored
 	return held, nil
 }
 
-// ReservationOwners returns the owner of each of the reservations that has one.
+// ReservationOwners returns the owners of the reservations; reservations without an owner are absent.
 func (s *Documents) ReservationOwners(ctx context.Context, reservations []string) (map[string]store.Owner, error) {
 	if err := checkText(store.Identity{}, reservations...); err != nil {
 		return nil, err

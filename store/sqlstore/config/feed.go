@@ -36,7 +36,7 @@ func (s *Documents) Load(ctx context.Context) ([]store.Document, store.Position,
 	return documents, row.Position, nil
 }
 
-// Changes returns what changed after a position. If nothing did, which is nearly always so, it costs one read of one
+// Changes returns the changes after a position. If there are none, which is the usual case, it costs one read of one
 // row.
 func (s *Documents) Changes(ctx context.Context, after store.Position) ([]store.Change, store.Position, error) {
 	row, err := db.ReadStoreRow(ctx, s.db.Reads(), "")
@@ -54,16 +54,17 @@ func (s *Documents) Changes(ctx context.Context, after store.Position) ([]store.
 	return changes, position, nil
 }
 
-// What a row of selectChanges is.
+// The kinds of rows of selectChanges.
 const (
 	rowWritten = iota
 	rowDeleted
 	rowPosition
 )
 
-// selectChanges reads what changed after a position of the log, and the newest position, in one statement: that is one moment, and
-// one round trip. The documents themselves tell their newest revision, so the log is asked for deletions alone, of what was not created
-// again. Where the log does not know the position, there are no changes. Parameters: the position, and its revision twice.
+// selectChanges reads the changes after a position of the log, and the newest position, in one statement: one moment
+// and one round trip. Documents contain their newest revision, so the log is read only for deletions of identities that
+// were not created again. If the log does not contain the position, there are no changes. Parameters: the position, and
+// its revision twice.
 const selectChanges = `WITH known AS (SELECT 1 FROM feed WHERE revision = ? AND tag = ?)
 	SELECT ` + documentColumns + `, 0 AS what FROM documents WHERE revision > ? AND EXISTS (SELECT 1 FROM known)
 	UNION ALL SELECT f.kind, f.namespace, f.name, '', 0, '', 0, '', '', '', 0, MAX(f.revision), 1 FROM feed f
@@ -73,7 +74,7 @@ const selectChanges = `WITH known AS (SELECT 1 FROM feed WHERE revision = ? AND 
 	UNION ALL SELECT '', '', tag, '', 0, '', 0, '', '', '', CASE WHEN EXISTS (SELECT 1 FROM known) THEN 1 ELSE 0 END, revision, 2
 	FROM store WHERE id = 1`
 
-// readChanges reads what changed after a position of the log, in the order of revisions, and the newest position.
+// readChanges reads the changes after a position of the log, in the order of revisions, and the newest position.
 func readChanges(ctx context.Context, on db.Session, after store.Position) ([]store.Change, store.Position, error) {
 	var changes []store.Change
 	var newest store.Position
@@ -110,8 +111,8 @@ func readChanges(ctx context.Context, on db.Session, after store.Position) ([]st
 	return changes, newest, nil
 }
 
-// Prune forgets feed entries older than the age, never the newest one. It cuts the log at one revision, whatever the
-// clocks of the writers said: a log with a hole would lose changes for a reader before the hole.
+// Prune deletes feed entries older than the age, never the newest one. It cuts the log at one revision, whatever the
+// clocks of the writers said: a reader before a hole in the log would lose changes.
 func (s *Documents) Prune(ctx context.Context, term store.Term, age time.Duration) error {
 	err := s.db.Write(ctx, func(tx db.Session, row db.StoreRow) (bool, error) {
 		if row.Term != term {

@@ -8,16 +8,16 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// history is the position of the feed after the last write of this process under its term. Only one process writes under a term, so a
-// store that does not know the position is an older copy that took the store's place: a standby that was promoted before it had received
-// every acknowledged write, or a backup or snapshot that was restored under a running operator.
+// history is the position of the feed after the last write of this process under its term. Only one process writes
+// under a term. A store that does not know the position is therefore an older copy: a standby promoted before it
+// received every acknowledged write, or a backup or snapshot restored under a running operator.
 type history struct {
 	mu       sync.Mutex
 	term     store.Term
 	position store.Position
 }
 
-// remember notes the position after a write that was committed under a term.
+// remember stores the position after a write that was committed under a term.
 func (h *history) remember(term store.Term, position store.Position) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,8 +31,8 @@ func (h *history) last(term store.Term) (store.Position, bool) {
 	return h.position, h.term == term && term != store.Term{}
 }
 
-// sameHistory returns ErrFenced if the store lacks what this process wrote to it under the present term. A position that was written without
-// an answer, by a commit whose outcome is unknown, is ahead of the one that is remembered, and the feed knows both.
+// sameHistory returns ErrFenced if the store lacks a write of this process under the present term. If a commit's
+// outcome was unknown, the store may be ahead of the remembered position, which its feed still contains.
 func sameHistory(ctx context.Context, s *Documents, tx db.Session, row db.StoreRow) error {
 	position, written := s.history.last(row.Term)
 	if !written || position == row.Position {

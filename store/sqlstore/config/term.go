@@ -10,20 +10,20 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// Bounds of the delay between two looks at the beat of a foreign install; within them a tenth of the patience.
+// Bounds of the delay between two reads of a foreign install's beat. Within them it is a tenth of the patience.
 const (
 	minWatch = 5 * time.Millisecond
 	maxWatch = time.Second
 )
 
-// candidate is an install that wants the store, and what it saw of the one that has it.
+// candidate is an install that wants the store, with what it has read about the install that marked it.
 type candidate struct {
 	install string
-	// watched reports whether the foreign install was seen before, with this beat.
+	// watched reports whether the candidate has read the foreign install's beat before, with this value.
 	watched        bool
 	foreignInstall string
 	foreignBeat    int64
-	// patient reports whether the patience is over.
+	// patient reports whether the patience has passed.
 	patient bool
 }
 
@@ -36,9 +36,9 @@ const (
 	refuseStore
 )
 
-// decideAcquire returns what the candidate does next, from the row of the store now and what the candidate saw before.
-// A leader that ends leaves its mark: another replica of its install follows within seconds, and the mark keeps the store
-// for that replica.
+// decideAcquire returns the candidate's next step, from the store's row and what the candidate read before. A leader
+// that ends leaves its mark: another replica of its install follows within seconds, and the mark keeps the store for
+// that replica.
 func decideAcquire(row db.StoreRow, c candidate) acquiring {
 	switch {
 	case row.Install == "" || row.Install == c.install:
@@ -91,15 +91,16 @@ func (s *Documents) Acquire(ctx context.Context, install string, patience time.D
 	}
 }
 
-// tryAcquire acquires the store if it may, and returns what it saw. An acquisition counts as a heartbeat, for whoever watches.
+// tryAcquire acquires the store if it may, and returns what it read. An acquisition counts as a heartbeat for watching
+// installs.
 func tryAcquire(ctx context.Context, s *Documents, c candidate) (term store.Term, seen db.StoreRow, next acquiring, err error) {
 	err = s.db.Write(ctx, func(tx db.Session, row db.StoreRow) (bool, error) {
 		seen, next = row, decideAcquire(row, c)
 		if next != acquireStore {
 			return false, nil
 		}
-		// Microseconds of today are above every epoch before a backup that was restored since: an epoch is never
-		// handed out twice, and a leader from the lost history stays fenced.
+		// The epoch is at least the present time in microseconds, which is above every epoch in a restored backup. So no
+		// epoch is issued twice, and a leader of the lost history stays fenced.
 		term = store.Term{StoreID: row.Term.StoreID, Epoch: max(row.Term.Epoch+1, s.db.Clock().UnixMicro())}
 		_, err := tx.Exec(ctx, `UPDATE store SET epoch = ?, install = ?, install_beat = ? WHERE id = 1`,
 			term.Epoch, c.install, row.Beat+1)
@@ -111,7 +112,7 @@ func tryAcquire(ctx context.Context, s *Documents, c candidate) (term store.Term
 	return term, seen, next, err
 }
 
-// Heartbeat shows that the term's install lives.
+// Heartbeat records that the term's install is alive.
 func (s *Documents) Heartbeat(ctx context.Context, term store.Term) error {
 	err := s.db.Write(ctx, func(tx db.Session, row db.StoreRow) (bool, error) {
 		if row.Term != term {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// layered is the files of several folders as one folder. A name is in one of them only.
+// layered presents the files of several folders as one folder. Each name is in only one of them.
 type layered []fs.FS
 
 // Open implements fs.FS.

@@ -1,4 +1,5 @@
-// Package migrations holds the tables of the SQL store: the steps to this binary's schema, and the check that a database has it.
+// Package migrations holds the schema of the SQL store: the migration steps to this binary's schema, and the check that
+// a database has it.
 package migrations
 
 import (
@@ -19,24 +20,24 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// files are one text for both engines in this folder, and what differs in the folder of an engine.
+// files are the steps common to both engines in this folder, and the engine's own steps in its folder.
 //
 //go:embed *.sql sqlite/*.sql postgres/*.sql
 var files embed.FS
 
-// VersionTable is where goose records what it applied.
+// VersionTable is the table in which goose records the applied steps.
 const VersionTable = "schema_version"
 
 const (
-	// maxMigrationTries bounds how often a migration is tried that gives way to those who use the tables: for two minutes, about.
+	// maxMigrationTries bounds how often a step is tried that other transactions keep from its tables: about two minutes.
 	maxMigrationTries = 120
-	// migrationPause is how long it leaves the tables to them, at least.
+	// migrationPause is the least time between two tries, in which other transactions use the tables.
 	migrationPause = 250 * time.Millisecond
 )
 
-// Migrate brings the tables to this binary's schema, and gives a new store its identity. On PostgreSQL an advisory
-// lock makes processes wait for their turn; on SQLite the lock on the file does. Servers may use the store meanwhile: a step that does not get
-// a table soon is undone and tried again, so that nobody waits behind it for long.
+// Up brings the tables to this binary's schema, and assigns an identity to a new store. Processes take turns: by
+// an advisory lock on PostgreSQL, by the lock on the file on SQLite. Servers may use the store concurrently. A step
+// that does not get a table soon is undone and tried again, so that no server waits behind it for long.
 func Up(ctx context.Context, d *db.DB) error {
 	pool := d.Writers
 	if d.OpenMigrate != nil {
@@ -50,13 +51,13 @@ func Up(ctx context.Context, d *db.DB) error {
 	if err := up(ctx, d, provider); err != nil {
 		return fmt.Errorf("migrate the store: %w", db.Unavailable(ctx, err))
 	}
-	if err := found(ctx, d); err != nil {
-		return fmt.Errorf("found the store: %w", err)
+	if err := initialize(ctx, d); err != nil {
+		return fmt.Errorf("initialize the store: %w", err)
 	}
 	return nil
 }
 
-// up applies what is not applied yet. A step is one transaction: one that was undone is begun again.
+// up applies the pending steps. A step is one transaction; a step that was undone starts again.
 func up(ctx context.Context, d *db.DB, provider *goose.Provider) error {
 	for try := 1; ; try++ {
 		_, err := provider.Up(ctx)
@@ -87,7 +88,7 @@ func Latest() (version int64, err error) {
 	return version, nil
 }
 
-// Provider returns the migrator of this binary. It touches no database by itself.
+// Provider returns the migrator of this binary. Creating it accesses no database.
 func Provider(d *db.DB, pool *sql.DB) (*goose.Provider, error) {
 	own, err := fs.Sub(files, d.Dialect.Migrations)
 	if err != nil {
@@ -104,9 +105,9 @@ func Provider(d *db.DB, pool *sql.DB) (*goose.Provider, error) {
 	return goose.NewProvider(d.Dialect.Goose, pool, layered{files, own}, options...)
 }
 
-// found writes the store row if there is none. Its revision 0 is in the feed's log, so that a reader of the empty
-// store can go on from there.
-func found(ctx context.Context, d *db.DB) error {
+// initialize inserts the store row if there is none. Its revision 0 is in the feed's log, so that a reader of the empty
+// store can continue from it.
+func initialize(ctx context.Context, d *db.DB) error {
 	tx, err := d.Writers.BeginTx(ctx, d.Dialect.WriteTx)
 	if err != nil {
 		return db.Unavailable(ctx, err)
@@ -129,7 +130,7 @@ func found(ctx context.Context, d *db.DB) error {
 	return db.Unavailable(ctx, tx.Commit())
 }
 
-// CheckSchema compares the tables with this binary. It writes nothing, unlike goose's own questions.
+// CheckSchema compares the tables with this binary. Unlike goose's own queries, it writes nothing.
 func Check(ctx context.Context, d *db.DB) error {
 	err := checkSchema(ctx, d)
 	if err != nil && !errors.Is(err, store.ErrSchema) {

@@ -10,16 +10,17 @@ import (
 )
 
 const (
-	// dayOf is which UTC day since 1970 an event is of. Stored times are not negative: both engines divide them alike.
+	// dayOf is the UTC day of an event, counted since 1970. Stored times are not negative, so both engines divide them
+	// alike.
 	dayOf      = `at / 86400000000`
 	MicrosADay = 86400000000
 )
 
-// Counting is Analytics by counting the events one by one, sealed ones and others: what the index must agree with, and is measured
-// against. It takes minutes where there are a hundred million.
+// Counting implements Analytics by counting all events one by one, rolled up or waiting. Tests and benchmarks compare
+// the roll-up with it. It takes minutes for a hundred million events.
 type Counting struct{ days *Days }
 
-// Counting returns the store's events, counted one by one.
+// Counting returns the store's analytics, counted one by one.
 func (s *Days) Counting() Counting { return Counting{s} }
 
 var _ people.Analytics = Counting{}

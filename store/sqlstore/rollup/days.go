@@ -12,22 +12,22 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// kindList is all kinds of events, for IN: with their names the engines go along the primary key.
+// kindList is all kinds of events, for IN: with the kinds listed, the engines use the primary key.
 const kindList = `'` + people.EventSignIn + `', '` + people.EventSignUp + `', '` + people.EventOrganization + `', '` + people.EventWorkspace + `'`
 
-// errSealBroken: a set or a log is not what was written.
-var errSealBroken = errors.New("analytics: a sealed day is damaged: `cardea analytics verify` names it")
+// errDayDamaged means that a set or a log does not match its checksum.
+var errDayDamaged = errors.New("analytics: a rolled-up day is damaged: run `cardea analytics verify` to find it")
 
-// sealedDay is the head of a sealed day: all but its set of users and its log.
-type sealedDay struct {
+// dayRow is the row of a rolled-up day without its set of users and its log.
+type dayRow struct {
 	day, version, signIns, users, signUps, organizations, workspaces int64
 	usersSum, logSum                                                 int64
 }
 
-// SealedMonth is the head of a sealed month.
-type SealedMonth struct{ Month, Version, usersSum int64 }
+// MonthRow is the row of a rolled-up month without its set of users.
+type MonthRow struct{ Month, Version, usersSum int64 }
 
-// totals are what is counted over all that is sealed.
+// totals are counted over all that is rolled up: the user numbers assigned, and the sign-ups.
 type totals struct{ ordinals, signUps int64 }
 
 // MonthOf returns the month of a day, both counted since January 1970.
@@ -41,11 +41,11 @@ func FirstDayOf(month int64) int64 {
 	return time.Date(1970, time.January+time.Month(month), 1, 0, 0, 0, 0, time.UTC).UnixMicro() / MicrosADay
 }
 
-// sum is how a blob's checksum is stored.
+// sum returns a blob's checksum as it is stored.
 func sum(blob []byte) int64 { return int64(xxhash.Sum64(blob)) }
 
-// sealedTotals reads the totals; lock is the end of the SELECT.
-func sealedTotals(tx *db.Tx, lock string) (totals, error) {
+// totalsOf reads the totals; lock is the end of the SELECT.
+func totalsOf(tx *db.Tx, lock string) (totals, error) {
 	var t totals
 	_, err := db.List(tx, func(row *sql.Rows, _ *struct{}) error {
 		var what string
@@ -67,30 +67,30 @@ const (
 	totalSignUps  = "signups"
 )
 
-func SealedDays(tx *db.Tx, from, to int64) ([]sealedDay, error) {
-	return db.List(tx, func(row *sql.Rows, d *sealedDay) error {
+func DayRows(tx *db.Tx, from, to int64) ([]dayRow, error) {
+	return db.List(tx, func(row *sql.Rows, d *dayRow) error {
 		return row.Scan(&d.day, &d.version, &d.signIns, &d.users, &d.signUps, &d.organizations, &d.workspaces, &d.usersSum, &d.logSum)
 	}, `SELECT day, version, signins, users, signups, organizations, workspaces, users_sum, log_sum FROM sealed_days
 		WHERE deployment = :deployment AND day >= ? AND day < ? ORDER BY day`, from, to)
 }
 
-func sealedMonths(tx *db.Tx, from, to int64) ([]SealedMonth, error) {
-	return db.List(tx, func(row *sql.Rows, m *SealedMonth) error { return row.Scan(&m.Month, &m.Version, &m.usersSum) },
+func monthRows(tx *db.Tx, from, to int64) ([]MonthRow, error) {
+	return db.List(tx, func(row *sql.Rows, m *MonthRow) error { return row.Scan(&m.Month, &m.Version, &m.usersSum) },
 		`SELECT month, version, users_sum FROM sealed_months WHERE deployment = :deployment AND month >= ? AND month < ? ORDER BY month`, from, to)
 }
 
-// dayLog reads the log of a sealed day.
-func readDayLog(tx *db.Tx, d sealedDay) ([]byte, error) {
+// readDayLog reads the log of a rolled-up day.
+func readDayLog(tx *db.Tx, d dayRow) ([]byte, error) {
 	return readBlob(tx, d.logSum, `SELECT log FROM sealed_days WHERE deployment = :deployment AND day = ?`, d.day)
 }
 
-// daySet reads the users of a sealed day.
-func ReadDaySet(tx *db.Tx, d sealedDay) (*daylog.Users, error) {
+// ReadDaySet reads the users of a rolled-up day.
+func ReadDaySet(tx *db.Tx, d dayRow) (*daylog.Users, error) {
 	return readUserSet(tx, d.usersSum, `SELECT user_set FROM sealed_days WHERE deployment = :deployment AND day = ?`, d.day)
 }
 
-// monthSet reads the users of a sealed month.
-func readMonthSet(tx *db.Tx, m SealedMonth) (*daylog.Users, error) {
+// readMonthSet reads the users of a rolled-up month.
+func readMonthSet(tx *db.Tx, m MonthRow) (*daylog.Users, error) {
 	return readUserSet(tx, m.usersSum, `SELECT user_set FROM sealed_months WHERE deployment = :deployment AND month = ?`, m.Month)
 }
 
@@ -102,18 +102,18 @@ func readUserSet(tx *db.Tx, want int64, query string, args ...any) (*daylog.User
 	return daylog.DecodeUsers(blob)
 }
 
-// blob reads a blob, which must have the sum that its row's head tells.
+// readBlob reads a blob, which must have the checksum of its row.
 func readBlob(tx *db.Tx, want int64, query string, args ...any) ([]byte, error) {
 	var blob []byte
 	found, err := tx.Get([]any{&blob}, query, args...)
 	if err == nil && (!found || sum(blob) != want) {
-		err = errSealBroken
+		err = errDayDamaged
 	}
 	return blob, err
 }
 
-// putSealedDay writes a day: its head is counted from its events.
-func putSealedDay(tx *db.Tx, d sealedDay, whole *daylog.Day, users *daylog.Users) error {
+// putDayRow writes a day. It counts the columns of the row from the day's events.
+func putDayRow(tx *db.Tx, d dayRow, whole *daylog.Day, users *daylog.Users) error {
 	log := whole.Encode()
 	set, err := daylog.EncodeUsers(users)
 	if err != nil {
@@ -129,7 +129,7 @@ func putSealedDay(tx *db.Tx, d sealedDay, whole *daylog.Day, users *daylog.Users
 		d.day, d.version, len(whole.SignIns), int64(users.GetCardinality()), counts.SignUps, counts.Organizations, counts.Workspaces, sum(set), sum(log), set, log)
 }
 
-func PutSealedMonth(tx *db.Tx, m SealedMonth, users *daylog.Users) error {
+func PutMonthRow(tx *db.Tx, m MonthRow, users *daylog.Users) error {
 	set, err := daylog.EncodeUsers(users)
 	if err != nil {
 		return err

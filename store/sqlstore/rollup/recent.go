@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// recents returns the newest sign-ups and sign-ins of users who are there.
+// recents returns the newest sign-ups and sign-ins of users that exist.
 func recents(tx *db.Tx, most int) (signUps, signIns []people.Recent, err error) {
 	if signUps, err = recentEvents(tx, people.EventSignUp, most); err == nil {
 		signIns, err = recentEvents(tx, people.EventSignIn, most)
@@ -17,7 +17,8 @@ func recents(tx *db.Tx, most int) (signUps, signIns []people.Recent, err error) 
 	return signUps, signIns, err
 }
 
-// recentEvents looks into each table by itself, along its key: over both at once the engines would sort them whole.
+// recentEvents queries each table by itself, along its key: over the union of both, the engines would sort them
+// completely.
 func recentEvents(tx *db.Tx, kind string, most int) ([]people.Recent, error) {
 	type dated struct {
 		people.Recent

@@ -1,5 +1,5 @@
-// Package rollup is the part of the SQL store that counts analytics events: it rolls them up into days and months, and sums both with the
-// events that wait.
+// Package rollup is the part of the SQL store that counts analytics events. It rolls them up into days and months, and
+// sums both with the waiting events.
 package rollup
 
 import (
@@ -20,14 +20,15 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// linkedKinds are the kinds of events that are users'.
+// linkedKinds are the kinds of events that are linked to a user.
 var linkedKinds = []string{people.EventSignIn, people.EventSignUp}
 
-// fewestCounted is how many events that wait are counted of every day and kind.
-var fewestCounted = people.EnoughToSeal(0)
+// fewestCounted is the limit of the first count of waiting events, per day and kind.
+var fewestCounted = people.EnoughToRollUp(0)
 
-// WaitingQuery steps along the key of the events that wait, from a deployment to the next, and of each kind from a day to the next: one look
-// into the index each, whatever millions lie between. Of every day it counts few.
+// WaitingQuery steps along the key of the waiting events: from one deployment to the next, and for each kind from one
+// day to the next. Each step is one index lookup, however many events lie between. It counts at most fewestCounted
+// events per day and kind.
 var WaitingQuery = `WITH RECURSIVE
 	homes(deployment) AS (
 		SELECT MIN(deployment) FROM events
@@ -51,55 +52,56 @@ var WaitingQuery = `WITH RECURSIVE
 	SELECT w.deployment, w.day, CAST(SUM(w.waiting) AS BIGINT), MAX(COALESCE(d.signins + d.signups + d.organizations + d.workspaces, 0)) FROM waits w
 	LEFT JOIN sealed_days d ON d.deployment = w.deployment AND d.day = w.day GROUP BY 1, 2 ORDER BY 1, 2`
 
-// Waiting implements people.Sealing. Few are counted of every day, and more of those alone that need more to be worth sealing: a count of
-// all would take longer than a statement may.
+// Waiting implements people.RollUp. It counts at most fewestCounted events per day and kind, and more only for days
+// that need more for a roll-up. A count of all events would exceed the statement timeout.
 func (s *Days) Waiting(ctx context.Context) ([]people.WaitingEvents, error) {
 	var all []people.WaitingEvents
 	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
 		var w people.WaitingEvents
 		var day int64
-		err := row.Scan(&w.Deployment, &day, &w.Events, &w.Sealed)
+		err := row.Scan(&w.Deployment, &day, &w.Events, &w.RolledUp)
 		w.Day = time.UnixMicro(day * MicrosADay).UTC()
 		all = append(all, w)
 		return err
 	}, WaitingQuery)
 	for i := range all {
-		if w := &all[i]; err == nil && w.Events >= fewestCounted && w.Events < people.EnoughToSeal(w.Sealed) {
+		if w := &all[i]; err == nil && w.Events >= fewestCounted && w.Events < people.EnoughToRollUp(w.RolledUp) {
 			err = countWaiting(ctx, s, w)
 		}
 	}
 	return all, err
 }
 
-// countWaiting counts the events that wait of a day, as far as they decide whether it is worth sealing.
+// countWaiting counts the waiting events of a day, at most as many as a roll-up of the day needs.
 func countWaiting(ctx context.Context, s *Days, w *people.WaitingEvents) error {
 	day := w.Day.UnixMicro()
 	return s.db.Reads().Query(ctx, func(row *sql.Rows) error { return row.Scan(&w.Events) },
 		`SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE deployment = ? AND kind IN (`+kindList+`) AND at >= ? AND at < ? LIMIT ?) c`,
-		w.Deployment, day, day+MicrosADay, people.EnoughToSeal(w.Sealed))
+		w.Deployment, day, day+MicrosADay, people.EnoughToRollUp(w.RolledUp))
 }
 
-// Seal implements people.Sealing.
-func (s *Days) Seal(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
+// RollUpDay implements people.RollUp.
+func (s *Days) RollUpDay(ctx context.Context, w people.WaitingEvents, linkedSince time.Time, limit int) (int64, error) {
 	day := w.Day.UnixMicro() / MicrosADay
 	makePart(ctx, s, MonthOf(day))
-	var sealed int64
-	err := s.db.Change(ctx, w.Deployment, s.db.Dialect.SealTx, func(tx *db.Tx) (err error) {
-		run := &sealing{tx: tx, day: day, linkedSince: linkedSince.UnixMicro(), limit: limit}
+	var rolledUp int64
+	err := s.db.Change(ctx, w.Deployment, s.db.Dialect.RollUpTx, func(tx *db.Tx) (err error) {
+		run := &dayRollUp{tx: tx, day: day, linkedSince: linkedSince.UnixMicro(), limit: limit}
 		if err := run.tx.ByKeys(ctx); err != nil {
 			return err
 		}
-		sealed, err = run.seal()
+		rolledUp, err = run.rollUp()
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("seal %s of %s: %w", w.Day.Format(time.DateOnly), w.Deployment, err)
+		return 0, fmt.Errorf("roll up %s of %s: %w", w.Day.Format(time.DateOnly), w.Deployment, err)
 	}
-	return sealed, nil
+	return rolledUp, nil
 }
 
-// makePart makes the partition of a month. Where it cannot, because the role may not or the last part has events of the month, these go
-// there: nothing but the convenience of dropping a month depends on it.
+// makePart creates the partition of a month. It cannot if the role lacks the privilege or the default partition has
+// events of the month. The events then go into the default partition; only dropping a month at once depends on
+// partitions.
 func makePart(ctx context.Context, s *Days, month int64) {
 	if s.db.Dialect.NewPart == "" {
 		return
@@ -112,15 +114,16 @@ func makePart(ctx context.Context, s *Days, month int64) {
 	_, err := s.db.Writers.ExecContext(ctx, statement)
 	var refused *pgconn.PgError
 	if err == nil || errors.As(err, &refused) && refused.Code != db.LockNotAvailable {
-		s.Parts.Store(month, true) // else the next step tries once more
+		s.Parts.Store(month, true) // otherwise the next step tries again
 	}
 	if err != nil && ctx.Err() == nil {
-		s.db.Logger.Info("No partition was made: events of the month go into past_events_others", "partition", name, "reason", err.Error())
+		s.db.Logger.Info("No partition was created; the events of the month go into past_events_others", "partition", name, "reason", err.Error())
 	}
 }
 
-// sealing is one transaction of Seal. All its statements see one snapshot: what is recorded meanwhile waits for the next.
-type sealing struct {
+// dayRollUp is one transaction of RollUpDay. All its statements see one snapshot; events recorded concurrently wait for
+// the next one.
+type dayRollUp struct {
 	tx          *db.Tx
 	day         int64
 	linkedSince int64
@@ -129,12 +132,12 @@ type sealing struct {
 	fresh       daylog.Day
 }
 
-func (r *sealing) seal() (int64, error) {
+func (r *dayRollUp) rollUp() (int64, error) {
 	if turn, err := r.takeTurn(); err != nil || !turn {
 		return 0, err
 	}
 	for _, kind := range []string{people.EventSignIn, people.EventSignUp, people.EventOrganization, people.EventWorkspace} {
-		if err := r.sealKind(kind); err != nil {
+		if err := r.moveKind(kind); err != nil {
 			return 0, err
 		}
 	}
@@ -152,8 +155,8 @@ func (r *sealing) seal() (int64, error) {
 	return int64(r.fresh.Len()), r.putTotals()
 }
 
-// takeTurn holds the deployment against others who seal, and reports whether it could.
-func (r *sealing) takeTurn() (bool, error) {
+// takeTurn locks the deployment against concurrent roll-ups, and reports whether it got the lock.
+func (r *dayRollUp) takeTurn() (bool, error) {
 	err := r.tx.Exec(`INSERT INTO sealed_totals (deployment, what, total) VALUES (:deployment, '` + totalOrdinals + `', 0), (:deployment, '` + totalSignUps + `', 0)
 		ON CONFLICT (deployment, what) DO NOTHING`)
 	if err != nil {
@@ -164,12 +167,12 @@ func (r *sealing) takeTurn() (bool, error) {
 	if err != nil || !got {
 		return false, err
 	}
-	r.totals, err = sealedTotals(r.tx, "")
+	r.totals, err = totalsOf(r.tx, "")
 	return err == nil, err
 }
 
-// sealKind moves the oldest events of a kind of the day.
-func (r *sealing) sealKind(kind string) error {
+// moveKind moves the oldest events of a kind of the day, at most limit.
+func (r *dayRollUp) moveKind(kind string) error {
 	part := eventRange{kind, r.day * MicrosADay, (r.day+1)*MicrosADay - 1, math.MaxInt64}
 	_, err := r.tx.Get([]any{&part.last, &part.lastID}, `SELECT e.at, e.id FROM events e WHERE e.deployment = :deployment AND `+inRange+` ORDER BY e.at, e.id LIMIT 1 OFFSET ?`, append(part.args(), r.limit-1)...)
 	if err != nil {
@@ -200,36 +203,37 @@ func (r *sealing) sealKind(kind string) error {
 	return r.tx.Exec(`DELETE FROM events AS e WHERE e.deployment = :deployment AND `+inRange, part.args()...)
 }
 
-// eventRange is the events of a kind from a time to the last one, included, by time and id.
+// eventRange is the events of a kind from a time to the last event (included), by time and id.
 type eventRange struct {
 	kind               string
 	from, last, lastID int64
 }
 
-// inRange is the condition for an eventRange of events, as e, whose args are its parameters.
+// inRange is the SQL condition for an eventRange of events, aliased e. Its parameters are args.
 const inRange = `e.kind = ? AND e.at >= ? AND e.at <= ? AND (e.at < ? OR e.id <= ?)`
 
 func (e eventRange) args() []any { return []any{e.kind, e.from, e.last, e.last, e.lastID} }
 
-// waitingEvent is an event that waits, with its user's number, -1 where none was given.
+// waitingEvent is a waiting event with its user's number, -1 if the user has none yet.
 type waitingEvent struct {
 	at, id, user, ordinal int64
 	method                string
 }
 
-// ordinalOf is the number of an event's user, -1 where none was given. As a query for each row it goes by the key: of a join PostgreSQL
-// may make one that reads all numbers, for it does not know how many there are while they are being given.
+// ordinalOf is the number of an event's user, -1 if the user has none. As a subquery per row it uses the key. For a
+// join PostgreSQL may choose a plan that reads all numbers, because its statistics lag while numbers are being
+// assigned.
 const ordinalOf = `COALESCE((SELECT o.ordinal FROM user_ordinals o WHERE o.deployment = e.deployment AND o.user_id = e.user_id), -1)`
 
-func (r *sealing) read(part eventRange) ([]waitingEvent, error) {
+func (r *dayRollUp) read(part eventRange) ([]waitingEvent, error) {
 	return db.List(r.tx, func(row *sql.Rows, e *waitingEvent) error {
 		return row.Scan(&e.at, &e.id, &e.user, &e.method, &e.ordinal)
 	}, `SELECT e.at, e.id, e.user_id, e.method, `+ordinalOf+` FROM events e
 		WHERE e.deployment = :deployment AND `+inRange+` ORDER BY e.at, e.id`, part.args()...)
 }
 
-// numberUsers gives users their numbers who have none yet, the users with the lower ids the lower ones.
-func (r *sealing) numberUsers(events []waitingEvent) error {
+// numberUsers assigns numbers to users that have none yet, in the order of their ids.
+func (r *dayRollUp) numberUsers(events []waitingEvent) error {
 	given := map[int64]int64{}
 	for _, e := range events {
 		if e.ordinal < 0 {
@@ -253,9 +257,9 @@ func (r *sealing) numberUsers(events []waitingEvent) error {
 		db.Numbers("ordinal", func(user *int64) int64 { return given[*user] }))
 }
 
-// link keeps whose the events are that are young enough, or among the newest. It holds the users against a deletion, which would not see
-// what is written here.
-func (r *sealing) link(part eventRange) error {
+// link keeps the user of events that are young enough or among the newest. It locks the users against a concurrent
+// deletion, which would not see the rows written here.
+func (r *dayRollUp) link(part eventRange) error {
 	const columns = `e.deployment, e.kind, e.at, e.id, e.user_id, e.method, `
 	const into = `INSERT INTO recent_events (deployment, kind, at, id, user_id, method, address, user_agent) SELECT ` + columns
 	const from = ` FROM events e JOIN users u ON u.deployment = e.deployment AND u.id = e.user_id WHERE e.deployment = :deployment AND ` + inRange
@@ -296,26 +300,27 @@ func addEvent(to *daylog.Day, kind string, at int64, user uint32) {
 	}
 }
 
-// putDay adds the events to the sealed day and returns its users.
-func (r *sealing) putDay() (*daylog.Users, error) {
-	held, err := SealedDays(r.tx, r.day, r.day+1)
+// putDay adds the events to the day's roll-up and returns the day's users.
+func (r *dayRollUp) putDay() (*daylog.Users, error) {
+	held, err := DayRows(r.tx, r.day, r.day+1)
 	if err != nil {
 		return nil, err
 	}
-	d, whole := sealedDay{day: r.day}, &r.fresh
+	d, whole := dayRow{day: r.day}, &r.fresh
 	if len(held) == 1 {
 		d = held[0]
-		if whole, err = r.grown(d); err != nil {
+		if whole, err = r.merged(d); err != nil {
 			return nil, err
 		}
 	}
 	users := whole.Users()
 	d.version++
-	return users, putSealedDay(r.tx, d, whole, users)
+	return users, putDayRow(r.tx, d, whole, users)
 }
 
-// grown is the sealed day with the events. One whose log is damaged is made anew from the sealed events, if these are all there.
-func (r *sealing) grown(d sealedDay) (*daylog.Day, error) {
+// merged returns the day's roll-up with the new events. If its log is damaged, merged rebuilds the day from the
+// rolled-up events, provided that they are all present.
+func (r *dayRollUp) merged(d dayRow) (*daylog.Day, error) {
 	log, err := readDayLog(r.tx, d)
 	if err == nil {
 		whole, err := daylog.Decode(log)
@@ -324,10 +329,10 @@ func (r *sealing) grown(d sealedDay) (*daylog.Day, error) {
 		}
 		return whole, err
 	}
-	if !errors.Is(err, errSealBroken) {
+	if !errors.Is(err, errDayDamaged) {
 		return nil, err
 	}
-	events, failed := pastEvents(r.tx, r.day) // the new ones were moved there
+	events, failed := pastEvents(r.tx, r.day) // includes the new events, which were moved there
 	if failed != nil {
 		return nil, failed
 	}
@@ -337,10 +342,10 @@ func (r *sealing) grown(d sealedDay) (*daylog.Day, error) {
 	return events, nil
 }
 
-// putMonth adds the users of the day to its month. A damaged one is made anew from its days.
-func (r *sealing) putMonth(users *daylog.Users) error {
-	m := SealedMonth{Month: MonthOf(r.day)}
-	held, err := sealedMonths(r.tx, m.Month, m.Month+1)
+// putMonth adds the users of the day to its month. It rebuilds a damaged month from its days.
+func (r *dayRollUp) putMonth(users *daylog.Users) error {
+	m := MonthRow{Month: MonthOf(r.day)}
+	held, err := monthRows(r.tx, m.Month, m.Month+1)
 	if err != nil {
 		return err
 	}
@@ -348,7 +353,7 @@ func (r *sealing) putMonth(users *daylog.Users) error {
 	if len(held) == 1 {
 		m = held[0]
 		all, err = readMonthSet(r.tx, m)
-		if errors.Is(err, errSealBroken) || errors.Is(err, daylog.ErrCorrupt) {
+		if errors.Is(err, errDayDamaged) || errors.Is(err, daylog.ErrCorrupt) {
 			all, err = usersOfDays(r.tx, m.Month)
 		}
 		if err != nil {
@@ -357,10 +362,10 @@ func (r *sealing) putMonth(users *daylog.Users) error {
 		all.Or(users)
 	}
 	m.Version++
-	return PutSealedMonth(r.tx, m, all)
+	return PutMonthRow(r.tx, m, all)
 }
 
-func (r *sealing) putTotals() error {
+func (r *dayRollUp) putTotals() error {
 	for what, total := range map[string]int64{totalOrdinals: r.totals.ordinals, totalSignUps: r.totals.signUps} {
 		if err := r.tx.Exec(`UPDATE sealed_totals SET total = ? WHERE what = ? AND deployment = :deployment`, total, what); err != nil {
 			return err

@@ -14,11 +14,11 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// Days are the analytics of a store: events that wait, and days and months that are rolled up. Their methods may be called from any number
-// of goroutines.
+// Days are the analytics of a store: waiting events, and days and months that are rolled up. Their methods may be
+// called from any number of goroutines.
 type Days struct {
 	db *db.DB
-	// sets are the users that summaries read last, parts the months of events that have a partition.
+	// sets are the sets of users that summaries read last. Parts are the months whose partition exists or was refused.
 	sets  setCache
 	Parts sync.Map
 }
@@ -26,8 +26,9 @@ type Days struct {
 // NewDays returns the analytics of a database.
 func NewDays(on *db.DB) *Days { return &Days{db: on} }
 
-// Summarize implements people.Analytics: days and months that lie in a period whole by their sets of users, the days at its edges by
-// their logs, and what is not sealed yet by its rows. All of it is read in one snapshot, in which an event is sealed or waits.
+// Summarize implements people.Analytics. It counts days and months that lie completely in a period by their sets of
+// users, the days at its edges by their logs, and waiting events by their rows. It reads all of it in one snapshot, in
+// which an event is either rolled up or waiting.
 func (s *Days) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
 	var summary people.Summary
 	err := s.db.Snapshot(ctx, func(on db.Session) error {
@@ -35,7 +36,7 @@ func (s *Days) Summarize(ctx context.Context, deployment string, period, before 
 			return err
 		}
 		tx := on.ReadsOf(ctx, deployment)
-		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*sealedDay{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}}
+		count := &summing{tx: tx, sets: &s.sets, days: map[int64]*dayRow{}, late: map[int64]*lateDay{}, logs: map[int64][]byte{}}
 		err := count.run(period, before, &summary)
 		if err == nil {
 			summary.RecentSignUps, summary.RecentSignIns, err = recents(tx, recent)
@@ -57,7 +58,7 @@ func spanOf(p people.Period) span {
 
 func (s span) has(at int64) bool { return at >= s.from && at < s.to }
 
-// days returns the first day that is touched, and the one behind the last.
+// days returns the first day that the span touches, and the day after the last one.
 func (s span) days() (first, behind int64) {
 	if s.from >= s.to {
 		return 0, 0
@@ -73,20 +74,23 @@ type summing struct {
 	tx    *db.Tx
 	sets  *setCache
 	spans []span
-	// days are the sealed days that a span touches, late what is not sealed of a day, and months the sealed months.
-	days   map[int64]*sealedDay
+	// days are the rolled-up days that a span touches, late the waiting events of each day, and months the rolled-up
+	// months.
+	days   map[int64]*dayRow
 	late   map[int64]*lateDay
-	months []SealedMonth
-	// reading is held by whoever reads: the spans are counted side by side, and one transaction reads one thing at a time.
+	months []MonthRow
+	// reading is held while the transaction is read: the spans are counted concurrently, and one transaction runs one
+	// query at a time.
 	reading sync.Mutex
-	// logs are of the days at the edges: one can be the end of a span and the beginning of the other.
+	// logs are the logs of the days at the edges: a day can be the end of one span and the beginning of the other.
 	logs map[int64][]byte
-	// strangers are numbers for users who have none yet, beyond all that were given.
-	strangers map[int64]uint32
-	next      int64
+	// unnumbered are numbers for users that have none yet, above all assigned numbers.
+	unnumbered map[int64]uint32
+	next       int64
 }
 
-// lateDay is the events of a day that are not sealed, with times of day. Of a day that lies in the spans whole, the users are enough.
+// lateDay is the waiting events of a day, with times of day. For a day that no span cuts, it keeps only the users of
+// sign-ins.
 type lateDay struct {
 	signIns []daylog.SignIn
 	users   *daylog.Users
@@ -116,22 +120,22 @@ func (c *summing) run(period, before people.Period, to *people.Summary) error {
 	return both.Wait()
 }
 
-// daySet returns the users of a sealed day, to be read only.
-func (c *summing) daySet(d sealedDay) (*daylog.Users, error) {
+// daySet returns the users of a rolled-up day, which must not be changed.
+func (c *summing) daySet(d dayRow) (*daylog.Users, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	return c.sets.day(c.tx, d)
 }
 
-// monthSet returns the users of a sealed month, to be read only.
-func (c *summing) monthSet(m SealedMonth) (*daylog.Users, error) {
+// monthSet returns the users of a rolled-up month, which must not be changed.
+func (c *summing) monthSet(m MonthRow) (*daylog.Users, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	return c.sets.month(c.tx, m)
 }
 
-// log returns the log of a day, which is read once.
-func (c *summing) log(d sealedDay) (log []byte, err error) {
+// log returns the log of a day. Each log is read from the store once.
+func (c *summing) log(d dayRow) (log []byte, err error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	log, read := c.logs[d.day]
@@ -143,7 +147,7 @@ func (c *summing) log(d sealedDay) (log []byte, err error) {
 	return log, err
 }
 
-// apart returns the days that two spans touch, from the first to the one behind the last, none of them twice.
+// apart returns the days that two spans touch, as disjoint ranges from the first day to the day after the last one.
 func apart(a, b span) []span {
 	var days []span
 	for _, s := range []span{a, b} {
@@ -157,10 +161,10 @@ func apart(a, b span) []span {
 	return []span{{min(days[0].from, days[1].from), max(days[0].to, days[1].to)}}
 }
 
-// readTotals reads how many numbers users have, and how many sign-ups there were ever.
+// readTotals reads how many user numbers are assigned, and how many sign-ups there were in all time.
 func (c *summing) readTotals(to *people.Summary) error {
 	var waiting int64
-	totals, err := sealedTotals(c.tx, "")
+	totals, err := totalsOf(c.tx, "")
 	if err != nil {
 		return err
 	}
@@ -170,16 +174,16 @@ func (c *summing) readTotals(to *people.Summary) error {
 	return err
 }
 
-// readDays reads the heads of sealed days and of their months, and the events that wait.
+// readDays reads the rows of rolled-up days and of their months, and the waiting events.
 func (c *summing) readDays(first, behind int64) error {
-	days, err := SealedDays(c.tx, first, behind)
+	days, err := DayRows(c.tx, first, behind)
 	if err != nil {
 		return err
 	}
 	for i := range days {
 		c.days[days[i].day] = &days[i]
 	}
-	months, err := sealedMonths(c.tx, MonthOf(first), MonthOf(behind-1)+1)
+	months, err := monthRows(c.tx, MonthOf(first), MonthOf(behind-1)+1)
 	if err != nil {
 		return err
 	}
@@ -187,7 +191,7 @@ func (c *summing) readDays(first, behind int64) error {
 	return c.readLate(first*MicrosADay, behind*MicrosADay)
 }
 
-// readLate reads the events that wait, of whole days: a day's number of users needs them all.
+// readLate reads the waiting events of whole days: the number of users of a day needs all of them.
 func (c *summing) readLate(from, to int64) error {
 	return c.tx.Each(func(row *sql.Rows) error {
 		var kind string
@@ -219,7 +223,7 @@ func (c *summing) addLate(kind string, at int64, user uint32) {
 	}
 }
 
-// isEdge reports whether a span touches a day and does not cover it.
+// isEdge reports whether a span touches a day but does not cover it.
 func (c *summing) isEdge(day int64) bool {
 	for _, s := range c.spans {
 		if first, behind := s.days(); day >= first && day < behind && !s.covers(day) {
@@ -229,24 +233,24 @@ func (c *summing) isEdge(day int64) bool {
 	return false
 }
 
-// number returns the number of a user who signed in, one for this run alone where none was given.
+// number returns the number of a user that signed in. A user without a number gets one for this run only.
 func (c *summing) number(kind string, user, ordinal int64) uint32 {
 	if ordinal >= 0 || kind != people.EventSignIn {
 		return uint32(max(ordinal, 0))
 	}
-	number, known := c.strangers[user]
+	number, known := c.unnumbered[user]
 	if !known {
-		if c.strangers == nil {
-			c.strangers = map[int64]uint32{}
+		if c.unnumbered == nil {
+			c.unnumbered = map[int64]uint32{}
 		}
 		number = uint32(c.next)
 		c.next++
-		c.strangers[user] = number
+		c.unnumbered[user] = number
 	}
 	return number
 }
 
-// count counts a span, and its days one by one if they are asked for.
+// count counts a span, and each of its days if daily is set.
 func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error) {
 	var counts people.Counts
 	var days []people.Day
@@ -263,7 +267,7 @@ func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error)
 		counts.SignUps += one.SignUps
 		counts.Organizations += one.Organizations
 		counts.Workspaces += one.Workspaces
-		if daily && one != (people.Day{}) { // an edge may have nothing
+		if daily && one != (people.Day{}) { // the part of a day at an edge may have no event
 			one.Start = time.UnixMicro(day * MicrosADay).UTC()
 			days = append(days, one)
 		}
@@ -272,7 +276,7 @@ func (c *summing) count(s span, daily bool) (people.Counts, []people.Day, error)
 	return counts, days, nil
 }
 
-// touched returns the days a span touches that have an event, in order.
+// touched returns the days with events that a span touches, in order.
 func (c *summing) touched(s span) []int64 {
 	first, behind := s.days()
 	var days []int64
@@ -289,7 +293,7 @@ func (c *summing) touched(s span) []int64 {
 	return days
 }
 
-// addMonths adds the users of months that lie in a span whole, and returns which those are.
+// addMonths adds the users of the months that lie completely in a span, and returns these months.
 func (c *summing) addMonths(s span, users *daylog.Uniting) (map[int64]bool, error) {
 	whole := map[int64]bool{}
 	for _, m := range c.months {
@@ -306,24 +310,25 @@ func (c *summing) addMonths(s span, users *daylog.Uniting) (map[int64]bool, erro
 	return whole, nil
 }
 
-// countDay counts the part of a day that is in a span and adds its users, but for the sealed ones where they are in already.
+// countDay counts the part of a day that is in a span and adds its users. If in is set, the rolled-up users are already
+// added with their month.
 func (c *summing) countDay(s span, day int64, users *daylog.Uniting, in, daily bool) (people.Day, error) {
 	var one people.Day
-	sealed, late := c.days[day], c.late[day]
-	here := daylog.NewUsers() // who signed in, of what is sealed
+	rolledUp, late := c.days[day], c.late[day]
+	here := daylog.NewUsers() // users that signed in, of the rolled-up events
 	switch {
-	case sealed == nil:
+	case rolledUp == nil:
 	case s.covers(day):
-		one = people.Day{SignInUsers: sealed.users, SignUps: sealed.signUps, Organizations: sealed.organizations, Workspaces: sealed.workspaces}
+		one = people.Day{SignInUsers: rolledUp.users, SignUps: rolledUp.signUps, Organizations: rolledUp.organizations, Workspaces: rolledUp.workspaces}
 		if !in || daily && late != nil {
-			set, err := c.daySet(*sealed)
+			set, err := c.daySet(*rolledUp)
 			if err != nil {
 				return one, err
 			}
 			here = set
 		}
 	default:
-		log, err := c.log(*sealed)
+		log, err := c.log(*rolledUp)
 		if err != nil {
 			return one, err
 		}
@@ -344,8 +349,8 @@ func (c *summing) countDay(s span, day int64, users *daylog.Uniting, in, daily b
 	return one, nil
 }
 
-// count adds what is not sealed of the part of a day that is in a span.
-func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users, users *daylog.Uniting) {
+// count adds the waiting events in the part of a day that is in a span.
+func (l *lateDay) count(s span, day int64, to *people.Day, rolledUp *daylog.Users, users *daylog.Uniting) {
 	var at daylog.Gathering
 	for _, signIn := range l.signIns {
 		if s.has(day*MicrosADay + signIn.At) {
@@ -355,7 +360,7 @@ func (l *lateDay) count(s span, day int64, to *people.Day, sealed *daylog.Users,
 	fresh := at.Users()
 	fresh.Or(l.users) // empty at an edge
 	users.Add(fresh)
-	to.SignInUsers += int64(fresh.GetCardinality() - fresh.AndCardinality(sealed))
+	to.SignInUsers += int64(fresh.GetCardinality() - fresh.AndCardinality(rolledUp))
 	for _, of := range []struct {
 		times []int64
 		to    *int64

@@ -14,7 +14,7 @@ const apiKeyColumns = `k.id, COALESCE(k.public_id, ''), k.digest, k.prefix, k.su
 	k.owner_user_id, k.organization_id, k.workspace_id, k.scheme, k.expires_at, k.retires_at, k.last_used_at, k.created_at, k.updated_at,
 	k.revoked_at, k.revoked_reason, k.rotated_from`
 
-// apiKeyRow is a key as it is scanned.
+// apiKeyRow is a key in the form of its row.
 type apiKeyRow struct {
 	key                   people.APIKey
 	digest                []byte
@@ -53,7 +53,7 @@ func readAPIKey(row *sql.Rows, k *people.APIKey) error {
 	return err
 }
 
-// permissionList is a list as it is stored, "" for an empty one.
+// permissionList returns a list in its stored form, "" for an empty one.
 func permissionList(names []string) string {
 	if len(names) == 0 {
 		return ""
@@ -131,16 +131,17 @@ func (tx txAPIKeys) DeleteAPIKey(id int64) (bool, error) {
 	return len(tx.keys.changed) > before, err
 }
 
-// changeKeys runs a statement that returns the digests of the keys it changed, and remembers them for the feed.
+// changeKeys runs a statement that returns the digests of the keys it changed, and adds them to the pending feed
+// entries.
 func changeKeys(tx *peopleTx, statement string, args ...any) error {
 	if err := tx.Writable(); err != nil {
 		return err
 	}
-	return noteKeys(tx, statement, args...)
+	return markKeys(tx, statement, args...)
 }
 
-// noteKeys remembers keys whose digests a query returns as changed.
-func noteKeys(tx *peopleTx, query string, args ...any) error {
+// markKeys adds the keys whose digests a query returns to the pending feed entries.
+func markKeys(tx *peopleTx, query string, args ...any) error {
 	changed, err := db.List(tx.Tx, func(row *sql.Rows, digest *[]byte) error { return row.Scan(digest) }, query, args...)
 	for _, digest := range changed {
 		var d apikey.Digest
@@ -150,9 +151,9 @@ func noteKeys(tx *peopleTx, query string, args ...any) error {
 	return err
 }
 
-// noteKeysOf remembers a user's keys as changed.
-func noteKeysOf(tx *peopleTx, user int64) error {
-	return noteKeys(tx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ?`, user)
+// markKeysOf adds a user's keys to the pending feed entries.
+func markKeysOf(tx *peopleTx, user int64) error {
+	return markKeys(tx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ?`, user)
 }
 
 // deleteKeysOf deletes a user's keys.
@@ -160,7 +161,7 @@ func deleteKeysOf(tx *peopleTx, user int64) error {
 	return changeKeys(tx, `DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? RETURNING digest`, user)
 }
 
-// deleteKeysIn deletes the keys that are bound to a user's membership in an organization, and to those in its workspaces.
+// deleteKeysIn deletes the keys bound to a user's membership in an organization, and those bound to its workspaces.
 func deleteKeysIn(tx *peopleTx, organization, user int64) error {
 	return changeKeys(tx, `DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?
 		RETURNING digest`, user, organization)

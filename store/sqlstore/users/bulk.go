@@ -17,7 +17,7 @@ func (tx txBulk) LockUsers(ids []int64) (map[int64]bool, error) {
 	if err := tx.Writable(); err != nil {
 		return nil, err
 	}
-	// They are looked for, and locked, in the order of the list.
+	// The rows are found and locked in the order of the list.
 	slices.Sort(ids)
 	rows, err := db.AmongLocked(tx.Tx, tx.Lock(), func(row *sql.Rows, id *int64) error { return row.Scan(id) }, `SELECT id FROM users WHERE deployment = :deployment AND id`, ids)
 	found := make(map[int64]bool, len(rows))

@@ -19,7 +19,7 @@ func (tx txImports) Import(file string) (people.Import, bool, error) {
 	return db.First(tx.Tx, readImport, `SELECT `+importColumns+` FROM imports WHERE deployment = :deployment AND file = ?`, file)
 }
 
-// LockImport inserts first: two who begin at once then wait for each other.
+// LockImport inserts first, so that of two concurrent starts one waits for the other.
 func (tx txImports) LockImport(file string, now time.Time) (people.Import, error) {
 	err := tx.Exec(`INSERT INTO imports (deployment, file, done, imported, present, rejected, created_at, completed_at)
 		VALUES (:deployment, ?, 0, 0, 0, 0, ?, 0) ON CONFLICT (deployment, file) DO NOTHING`, file, db.Micros(now))

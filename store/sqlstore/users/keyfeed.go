@@ -15,11 +15,11 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// keyLogAge is how long the feed of changed keys is remembered.
+// keyLogAge is how long entries of the feed of changed keys are kept.
 const keyLogAge = time.Hour
 
-// pendingKeys is what a transaction has to tell the feed of changed keys. It is told right before the commit: the feed's one row is locked
-// for as short as can be, and after every other lock.
+// pendingKeys are the entries that a transaction adds to the feed of changed keys. They are written directly before the
+// commit: the feed's only row is locked after every other lock, and as briefly as possible.
 type pendingKeys struct {
 	changed []apikey.Digest
 	// all: any key may have changed.
@@ -28,7 +28,7 @@ type pendingKeys struct {
 	imported bool
 }
 
-// publish writes what is pending.
+// publish writes the pending entries.
 func (p *pendingKeys) publish(ctx context.Context, on db.Session, now time.Time) error {
 	if p.imported {
 		if _, err := on.Exec(ctx, `UPDATE api_key_feed SET imported = 1 WHERE id = 1 AND imported = 0`); err != nil {
@@ -67,7 +67,7 @@ func (p *pendingKeys) publish(ctx context.Context, on db.Session, now time.Time)
 	return err
 }
 
-// wake wakes this process's readers after a commit; where other processes read too, the engine notifies all.
+// wake wakes this process's readers after a commit. If other processes read too, the engine notifies all of them.
 func wake(s *Rows, p *pendingKeys) {
 	if (len(p.changed) > 0 || p.all) && s.db.Listen == nil {
 		s.notifier.Notify()
@@ -129,7 +129,7 @@ func readKeyFeed(ctx context.Context, on db.Session) (position people.KeyPositio
 	return position, imported, err
 }
 
-// KeyChanges implements people.Keys. If nothing changed, which is nearly always so, it costs one read of one row.
+// KeyChanges implements people.Keys. If nothing changed, which is the usual case, it costs one read of one row.
 func (s *Rows) KeyChanges(ctx context.Context, after people.KeyPosition) (changes people.KeyChanges, err error) {
 	changes.Position, changes.Imported, err = readKeyFeed(ctx, s.db.Reads())
 	if err == nil && changes.Position != after {
@@ -141,7 +141,7 @@ func (s *Rows) KeyChanges(ctx context.Context, after people.KeyPosition) (change
 	return changes, nil
 }
 
-// readKeyChanges reads what changed after a position of the log.
+// readKeyChanges reads the changes after a position of the log.
 func readKeyChanges(ctx context.Context, tx db.Session, after people.KeyPosition, into *people.KeyChanges) (err error) {
 	*into = people.KeyChanges{}
 	if into.Position, into.Imported, err = readKeyFeed(ctx, tx); err != nil {
@@ -169,7 +169,8 @@ func readKeyChanges(ctx context.Context, tx db.Session, after people.KeyPosition
 	}, `SELECT digest FROM api_key_log WHERE revision > ? ORDER BY revision, ordinal`, after.Revision)
 }
 
-// pruneKeyLog forgets entries of the feed that are older than an hour, never the newest ones. As in Prune, the log is cut at one revision.
+// pruneKeyLog deletes entries of the feed that are older than keyLogAge, never the newest ones. As in Prune, it cuts
+// the log at one revision.
 func pruneKeyLog(ctx context.Context, s *Rows, now time.Time) error {
 	position, err := s.KeyPosition(ctx)
 	if err != nil {
@@ -187,7 +188,7 @@ func (s *Rows) KeySignals(ctx context.Context) <-chan struct{} { return s.notifi
 // RecordKeyUses implements people.Keys.
 func (s *Rows) RecordKeyUses(ctx context.Context, uses []people.KeyUse) error {
 	on := s.db.Writes()
-	// Everybody writes in one order, so that nobody waits for two rows at once the other way round.
+	// All servers write in one order, so that two of them do not deadlock.
 	uses = slices.SortedFunc(slices.Values(uses), func(a, b people.KeyUse) int {
 		if order := strings.Compare(a.Deployment, b.Deployment); order != 0 {
 			return order

@@ -20,7 +20,7 @@ func (tx txLimits) Lock(name string) error {
 }
 
 func (tx txLimits) LockFailure(scope, subject string, now time.Time) (people.Failure, error) {
-	// The row is written even where nothing changes: one that is there and locked is what makes others wait.
+	// The row is written even if nothing changes: only a locked row makes other transactions wait.
 	err := tx.Exec(`INSERT INTO failures (deployment, scope, subject, failed, until, updated_at) VALUES (:deployment, ?, ?, 0, 0, ?)
 		ON CONFLICT (deployment, scope, subject) DO UPDATE SET scope = excluded.scope`, scope, subject, db.Micros(now))
 	if err != nil {

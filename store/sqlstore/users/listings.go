@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// containing is the pattern of LIKE, with a backslash as its escape, for text that contains what is searched.
+// containing returns the LIKE pattern, with a backslash as its escape, for text that contains the search.
 func containing(search string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(search) + "%"
 }
@@ -17,7 +17,7 @@ func containing(search string) string {
 func (tx txListings) ListOrganizations(search string, limit, offset int) ([]people.ListedOrganization, int64, error) {
 	where, args := ` FROM organizations o WHERE o.deployment = :deployment`, []any{}
 	if search != "" {
-		// As with users' names: a name is found as it is written as well.
+		// As with names of users, the search also compares names as written.
 		where += ` AND (LOWER(o.name) LIKE ? ESCAPE '\' OR o.name LIKE ? ESCAPE '\' OR o.slug LIKE ? ESCAPE '\')`
 		pattern := containing(search)
 		lower := strings.ToLower(pattern)
@@ -43,10 +43,10 @@ func (tx txListings) ListAudit(filter people.AuditFilter, limit int) ([]people.A
 	if !filter.Until.IsZero() {
 		at = db.Micros(filter.Until)
 	}
-	if after := filter.After; !after.At.IsZero() && db.Micros(after.At) < at { // where Until is that very time, it leaves out more
+	if after := filter.After; !after.At.IsZero() && db.Micros(after.At) < at { // if Until is the same time, Until excludes more
 		at, id = db.Micros(after.At), after.ID
 	}
-	// Rows compare as wholes, so that the primary key is walked from the place backwards.
+	// Rows are compared as a whole, so that the engine walks the primary key backwards from the place.
 	return listAudit(tx.peopleTx, filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) < (?, ?) AND at >= ?`,
 		` ORDER BY at DESC, id DESC LIMIT ?`, at, id, db.Micros(filter.Since), limit)
 }
@@ -64,7 +64,7 @@ func listAuditForwards(tx *peopleTx, filter people.AuditFilter, limit int) ([]pe
 		` ORDER BY at, id LIMIT ?`, at, id, until, limit)
 }
 
-// listAudit lists what begin selects by two numbers of a place and a bound, and the filter lets through.
+// listAudit lists the records that begin selects, by a place and a bound, and that match the filter.
 func listAudit(tx *peopleTx, filter people.AuditFilter, begin, end string, at, id, bound int64, limit int) ([]people.Audit, error) {
 	query, args := begin, []any{at, id, bound}
 	for _, equal := range []struct{ column, value string }{{"actor", filter.Actor}, {"action", filter.Action}, {"object", filter.Object}} {

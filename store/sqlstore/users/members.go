@@ -18,12 +18,12 @@ func (tx txOrganizations) DeleteOrganization(id int64) error {
 	for _, statement := range []string{
 		`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE deployment = :deployment AND organization_id = ? AND user_id IN (SELECT m.user_id
 			FROM organization_memberships m WHERE m.deployment = signins.deployment AND m.organization_id = signins.organization_id)`,
-		// They stay as long as they would have been open: they count for those who invite without end.
+		// Revoked invitations stay until they would have expired: they count toward the inviter's limit.
 		`UPDATE invitations SET revoked_at = created_at WHERE accepted_at = 0 AND revoked_at = 0 AND deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM workspaces WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND organization_id = ?`,
-		// Nobody gets the groups of its name by making another one.
+		// The slug stays reserved: a new organization with it would get the groups of its name.
 		`INSERT INTO organization_slugs (deployment, slug) SELECT o.deployment, o.slug FROM organizations o WHERE o.deployment = :deployment AND o.id = ?
 			ON CONFLICT (deployment, slug) DO NOTHING`,
 		`DELETE FROM organizations WHERE deployment = :deployment AND id = ?`,
@@ -58,7 +58,7 @@ func (tx txOrganizations) MembersOf(organization, after int64, limit int) ([]peo
 		WHERE m.deployment = :deployment AND m.organization_id = ? AND m.id > ? ORDER BY m.id LIMIT ?`, organization, after, limit)
 }
 
-// MemberByID locks the membership's row in a Change, as Member does.
+// MemberByID locks the row of the membership in a Change, as Member does.
 func (tx txOrganizations) MemberByID(organization, id int64) (people.Member, bool, error) {
 	query := memberQuery + ` AND m.organization_id = ? AND m.id = ?`
 	if tx.Lock() != "" {
@@ -68,7 +68,7 @@ func (tx txOrganizations) MemberByID(organization, id int64) (people.Member, boo
 }
 
 func (tx txOrganizations) UpdateMember(m people.Member) error {
-	err := noteKeys(tx.peopleTx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?`,
+	err := markKeys(tx.peopleTx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?`,
 		m.User, m.Organization.ID)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (tx txOrganizations) WorkspaceMemberByID(workspace, id int64) (people.Works
 }
 
 func (tx txOrganizations) SetWorkspaceMemberRole(id, role int64) error {
-	err := noteKeys(tx.peopleTx, `SELECT k.digest FROM workspace_memberships m JOIN api_keys k ON k.deployment = m.deployment AND k.owner_user_id > 0
+	err := markKeys(tx.peopleTx, `SELECT k.digest FROM workspace_memberships m JOIN api_keys k ON k.deployment = m.deployment AND k.owner_user_id > 0
 			AND k.owner_user_id = m.user_id AND k.workspace_id = m.workspace_id
 		WHERE m.deployment = :deployment AND m.id = ?`, id)
 	if err != nil {

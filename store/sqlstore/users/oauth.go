@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// words scans a list that is stored as words with blanks between; none is nil.
+// words scans a list that is stored as words separated by blanks. The result is never nil.
 type words struct{ to *[]string }
 
 // Scan implements sql.Scanner.
@@ -35,8 +35,8 @@ func (tx txOAuth) InsertAuthorizationRequest(r people.AuthorizationRequest, boun
 	return trimWaiting(tx.peopleTx, "oauth_requests", r.Hash, r.App, r.Network, r.NetworkBlock, bounds)
 }
 
-// trimWaiting deletes the oldest rows of a table of what waits, beyond the bounds, and never the row that was just inserted, whichever server's clock
-// is behind.
+// trimWaiting deletes the oldest rows of a table of waiting requests or devices beyond the bounds. It never deletes the
+// row that was just inserted, even if another server's clock is ahead.
 func trimWaiting(tx *peopleTx, table string, inserted []byte, app int64, network, block string, bounds people.WaitingBounds) error {
 	for _, of := range []struct {
 		column, value string
@@ -279,8 +279,9 @@ func (tx txOAuth) SessionOfSignIn(id int64) (people.Session, bool, error) {
 	return s, found, err
 }
 
-// noteLogouts remembers of the sign-ins that a condition on g finds, which are about to end, which clients are to be told.
-func noteLogouts(tx *peopleTx, which string, of int64) error {
+// recordLogouts records which clients must be notified of the end of the sign-ins that a condition on g selects. It runs
+// before they are deleted.
+func recordLogouts(tx *peopleTx, which string, of int64) error {
 	return tx.Exec(`INSERT INTO oauth_logouts (deployment, app_id, client, user_id, session_id)
 		SELECT DISTINCT f.deployment, f.app_id, f.client, f.user_id, f.session_id
 		FROM signins g JOIN oauth_families f ON f.deployment = g.deployment AND f.signin_id = g.id AND f.backchannel = 1
@@ -300,7 +301,7 @@ func (tx txOAuth) TakeLogouts(limit int) ([]people.Logout, error) {
 		if err != nil {
 			return nil, err
 		}
-		if n == 1 { // else another server took it meanwhile
+		if n == 1 { // otherwise another server took it concurrently
 			taken = append(taken, l)
 		}
 	}

@@ -21,12 +21,12 @@ func readOAuthClient(row *sql.Rows, c *people.OAuthClient) error {
 	return err
 }
 
-// ofLivingApp is the end of a SELECT of oauth_clients that leaves out what ended with its app.
+// ofLivingApp is the end of a SELECT of oauth_clients that excludes clients that ended with their app.
 const ofLivingApp = ` AND NOT EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_clients.app_id
 	AND e.client = '' AND e.ended_at >= oauth_clients.created_at)`
 
 func (tx txOAuthClients) InsertOAuthClient(c people.OAuthClient) error {
-	// What ended with the app, and is still to be deleted, is in nobody's way.
+	// Clients that ended with the app and are not purged yet must not block an insert.
 	err := tx.Exec(`DELETE FROM oauth_clients WHERE deployment = :deployment AND app_id = ? AND (client = ? OR length(fingerprint) > 0 AND fingerprint = ?)
 		AND EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_clients.app_id AND e.client = '' AND e.ended_at >= oauth_clients.created_at)`,
 		c.App, c.Client, db.BytesOf(c.Fingerprint))
@@ -80,13 +80,14 @@ func (tx txOAuthClients) DeleteOAuthClient(app int64, client string, now time.Ti
 	if err := tx.Exec(`DELETE FROM oauth_clients WHERE app_id = ? AND client = ? AND deployment = :deployment`, app, client); err != nil {
 		return false, err
 	}
-	if c.UsedAt.IsZero() { // nobody granted it anything
+	if c.UsedAt.IsZero() { // it has no grants
 		return true, nil
 	}
 	return true, endGrants(tx.peopleTx, app, client, now)
 }
 
-// endGrants ends all that was granted a client ("": all of an app's) till a time. Purge takes the rows, however many they are.
+// endGrants ends all grants of a client ("": of all clients of an app) made until a time. Purge deletes the rows,
+// however many there are.
 func endGrants(tx *peopleTx, app int64, client string, now time.Time) error {
 	return tx.Exec(`INSERT INTO oauth_endings (deployment, app_id, client, ended_at, emptied) VALUES (:deployment, ?, ?, ?, 0)
 		ON CONFLICT (deployment, app_id, client) DO UPDATE SET ended_at = excluded.ended_at, emptied = 0 WHERE oauth_endings.ended_at < excluded.ended_at`,
@@ -117,10 +118,11 @@ func (tx txOAuthClients) UngrantedOAuthClient(app int64) (people.OAuthClient, bo
 		ORDER BY used_at, client LIMIT 1`, app)
 }
 
-// unusedClients and usedClients are the conditions of clients that registered themselves.
+// unusedClients and usedClients are the conditions for runtime clients that no backend created.
 const unusedClients, usedClients = `used_at = 0 AND by_backend = 0`, `used_at > 0 AND by_backend = 0`
 
-// countedClients counts the clients of an app, of a network or ("") of all, that a condition finds, and returns the first in an order.
+// countedClients counts the clients of an app, of a network or ("") of all, that match a condition. It also returns the
+// first in an order.
 func countedClients(tx *peopleTx, app int64, network, which, order string) (int, people.OAuthClient, error) {
 	args := []any{app}
 	if network != "" {

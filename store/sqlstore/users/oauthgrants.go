@@ -22,7 +22,7 @@ func (tx txOAuth) PutGrant(g people.Grant, most int) (int64, error) {
 	}
 	if found {
 		var stands bool
-		if _, stands, err = tx.Grant(before.ID); err == nil && !stands { // it is over, and its rows are still to be deleted
+		if _, stands, err = tx.Grant(before.ID); err == nil && !stands { // it has ended, and its rows are not purged yet
 			found, err = false, ended(tx.DeleteGrant(before.ID))
 		}
 		if err != nil {
@@ -41,7 +41,7 @@ func (tx txOAuth) PutGrant(g people.Grant, most int) (int64, error) {
 	return g.ID, trimGrants(tx.peopleTx, g.User, g.ID, most)
 }
 
-// trimGrants deletes what a user granted beyond so many, that which was used longest ago first, and never the one that was just written.
+// trimGrants deletes a user's grants beyond the bound, the least recently used first, and never the one just written.
 func trimGrants(tx *peopleTx, user, written int64, most int) error {
 	var count int
 	if _, err := tx.Get([]any{&count}, `SELECT COUNT(*) FROM oauth_grants WHERE deployment = :deployment AND user_id = ?`, user); err != nil || count <= most {
@@ -61,10 +61,10 @@ func trimGrants(tx *peopleTx, user, written int64, most int) error {
 	return nil
 }
 
-// ended is what is left of an end of which it does not matter whether there was something: the error.
+// ended returns the error of a deletion whose count does not matter.
 func ended(_ bool, err error) error { return err }
 
-// notEnded is the end of a SELECT of oauth_grants that leaves out what ended with its client or app.
+// notEnded is the end of a SELECT of oauth_grants that excludes grants that ended with their client or app.
 const notEnded = ` AND NOT EXISTS (SELECT 1 FROM oauth_endings e WHERE e.deployment = :deployment AND e.app_id = oauth_grants.app_id
 	AND e.client IN ('', oauth_grants.client) AND e.ended_at >= oauth_grants.created_at)`
 
@@ -97,7 +97,8 @@ func (tx txOAuth) ListGrants(filter people.GrantFilter, limit int) ([]people.Gra
 }
 
 func (tx txOAuth) DeleteGrant(id int64) (bool, error) {
-	// The families first, as whoever redeems and refreshes locks them: what that writes is seen below, and nobody waits for each other.
+	// Lock the families first, in the order of redemption and refresh: then no deadlock occurs, and their writes are
+	// visible below.
 	families, err := db.List(tx.Tx, readID,
 		`SELECT id FROM oauth_families WHERE deployment = :deployment AND grant_id = ? ORDER BY id`+tx.Lock(), id)
 	if err != nil {
@@ -112,7 +113,7 @@ func (tx txOAuth) DeleteGrant(id int64) (bool, error) {
 	return n == 1, err
 }
 
-// deleteGrantsOf deletes all that a user granted.
+// deleteGrantsOf deletes all grants of a user.
 func deleteGrantsOf(tx *peopleTx, user int64) error {
 	const batch = 100
 	for {

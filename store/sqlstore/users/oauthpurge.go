@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// grantsAtOnce is how many grants one transaction deletes: each may have a hundred families, with all their tokens.
+	// grantsAtOnce is how many grants one transaction deletes: each may have a hundred token families with all their
+	// tokens.
 	grantsAtOnce = 10
-	// endingKept is how long an ending is remembered at least: longer than a request takes whose grant counts as made before it.
+	// endingKept is the least time for which an ending is kept. It is longer than a request whose grant counts as made
+	// before the ending.
 	endingKept = time.Hour
 )
 
-// purgeIdleClients deletes clients of run time that nobody used for long.
+// purgeIdleClients deletes runtime clients that were not used for people.IdleClientFor.
 func purgeIdleClients(ctx context.Context, s *Rows, now time.Time, limit int) (int64, error) {
 	type idle struct {
 		deployment, client string
@@ -43,7 +45,7 @@ func purgeIdleClients(ctx context.Context, s *Rows, now time.Time, limit int) (i
 		err := s.Change(ctx, c.deployment, func(tx people.Tx) (err error) {
 			deleted = false
 			row, found, err := tx.OAuthClients().LockOAuthClient(c.app, c.client)
-			if err != nil || !found || !row.UsedAt.Before(before) { // it was used meanwhile
+			if err != nil || !found || !row.UsedAt.Before(before) { // it was used concurrently
 				return err
 			}
 			deleted, err = tx.OAuthClients().DeleteOAuthClient(c.app, c.client, now)
@@ -59,17 +61,19 @@ func purgeIdleClients(ctx context.Context, s *Rows, now time.Time, limit int) (i
 	return purged, nil
 }
 
-// ending is what of an app, or of a client of it, is over.
+// ending marks an app, or a client of it, whose grants have ended.
 type ending struct {
 	deployment, client string
 	app, endedAt       int64
 }
 
-// lastGrants is how long a server that has not yet seen a client or an app go may still let people grant it something: it follows within 1 s.
+// lastGrants is how long a server that has not yet seen the deletion of a client or an app may still accept grants:
+// servers follow within 1 s.
 const lastGrants = 2 * time.Second
 
-// WriteEndings ends for good what people granted the clients and apps whose documents are deleted: one that is created again under its name has
-// the same id. A document that only gives way to another ends nothing: its resource is still there, or will be swept.
+// WriteEndings ends the grants of clients and apps whose documents are deleted for good: a resource that is created
+// again under the name has the same id. A document that only yields to another ends nothing: its resource still exists,
+// or will be swept.
 func (s *Rows) WriteEndings(ctx context.Context, on db.Session, deleted []store.Document) error {
 	until := s.db.Clock().Add(lastGrants)
 	for _, d := range deleted {
@@ -79,14 +83,14 @@ func (s *Rows) WriteEndings(ctx context.Context, on db.Session, deleted []store.
 		case document.KindOAuthClient:
 			var content document.OAuthClient
 			if _, err := document.Decode(d.Payload, &content); err != nil {
-				continue // a newer operator's: its deletion must go on
+				continue // a newer operator wrote it: its deletion must continue
 			}
 			client = ids.Format(d.ID)
 			found, err := on.Row(ctx, []any{&app}, `SELECT id FROM documents WHERE kind = ? AND namespace = ? AND name = ?`, document.KindOAuthApp, d.Namespace, content.App)
 			if err != nil {
 				return err
 			}
-			if !found { // all that was granted ended with the app
+			if !found { // all grants ended with the app
 				continue
 			}
 		default:
@@ -99,7 +103,8 @@ func (s *Rows) WriteEndings(ctx context.Context, on db.Session, deleted []store.
 	return nil
 }
 
-// purgeEndings deletes up to limit rows of each kind that ended with their clients or apps, and endings that nothing is left of.
+// purgeEndings deletes up to limit rows of each kind that ended with their clients or apps, and endings with no rows
+// left.
 func purgeEndings(ctx context.Context, s *Rows, now time.Time, limit int) (int64, error) {
 	var all []ending
 	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
@@ -134,7 +139,7 @@ func purgeEndings(ctx context.Context, s *Rows, now time.Time, limit int) (int64
 	return purged, nil
 }
 
-// empty notes that nothing is left of an ending, or forgets it, unless it ended more meanwhile.
+// empty marks an ending as having no rows left, or deletes it, unless the ending was renewed concurrently.
 func empty(tx *peopleTx, e ending, forget bool) error {
 	if forget {
 		return tx.Exec(`DELETE FROM oauth_endings WHERE app_id = ? AND client = ? AND ended_at = ? AND deployment = :deployment`, e.app, e.client, e.endedAt)
@@ -142,7 +147,8 @@ func empty(tx *peopleTx, e ending, forget bool) error {
 	return tx.Exec(`UPDATE oauth_endings SET emptied = 1 WHERE app_id = ? AND client = ? AND ended_at = ? AND deployment = :deployment`, e.app, e.client, e.endedAt)
 }
 
-// purgeEnding deletes up to limit grants that an ending is about, each with all that lives on it, or as many clients.
+// purgeEnding deletes up to limit grants of an ending with everything that depends on them. For an app it also deletes
+// up to limit clients.
 func purgeEnding(ctx context.Context, s *Rows, e ending, limit int) (int64, error) {
 	which, args := ``, []any{e.app}
 	if e.client != "" {

@@ -75,7 +75,7 @@ func (tx txOrganizations) InsertMember(m people.Member) error {
 		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`, m.ID, m.Organization.ID, m.User, m.Role, db.Flag(m.Owner), m.Workspace, db.Micros(m.CreatedAt))
 }
 
-// Member locks the membership's row in a Change: a removal either came first, and is seen, or waits.
+// Member locks the row of the membership in a Change: a concurrent removal is either visible or waits.
 func (tx txOrganizations) Member(organization, user int64) (people.Member, bool, error) {
 	query := memberQuery + ` AND m.organization_id = ? AND m.user_id = ?`
 	if tx.Lock() != "" {

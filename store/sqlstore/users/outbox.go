@@ -13,8 +13,9 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// LeaseMessages implements people.Messages. On PostgreSQL a row another dispatcher is claiming is passed over, not waited
-// for; on SQLite a write is alone. The rows are chosen once, before any is updated: a plan that chose again would exceed the limit.
+// LeaseMessages implements people.Messages. On PostgreSQL it skips rows that another dispatcher is claiming; on SQLite
+// writes are exclusive. The rows are chosen once, before any is updated: a plan that chose again would exceed the
+// limit.
 func (s *Rows) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim people.Claim) ([]people.Message, error) {
 	token := rand.Text()
 	var claimed []people.Message
@@ -34,14 +35,14 @@ func (s *Rows) LeaseMessages(ctx context.Context, now time.Time, lease time.Dura
 			CASE WHEN EXISTS (SELECT 1 FROM challenges c WHERE c.deployment = outbox.deployment AND c.id = outbox.challenge_id
 				AND (c.superseded = 1 OR c.consumed_at > 0)) THEN 1 ELSE 0 END`,
 		on.Dialect.Variable(args)...)
-	// The order of RETURNING is the engine's.
+	// The order of RETURNING depends on the engine.
 	slices.SortFunc(claimed, func(a, b people.Message) int {
 		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return claimed, err
 }
 
-// wantedOf is a condition on messages of the outbox, beginning with AND, and its arguments: what a claim has room for.
+// wantedOf returns the condition on messages of the outbox for a claim, beginning with AND, and its arguments.
 func wantedOf(claim people.Claim) (condition string, args []any) {
 	names := func(deployments []string) string {
 		for _, name := range deployments {

@@ -1,5 +1,5 @@
-// Package users is the part of the SQL store that holds the rows of users and of what users and applications create: sessions, codes,
-// organizations, API keys, OAuth grants and clients, messages to send.
+// Package users is the part of the SQL store that holds the rows of users and the rows that users and applications
+// create: sessions, codes, organizations, API keys, OAuth grants and clients, and outgoing messages.
 package users
 
 import (
@@ -9,14 +9,15 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// Rows are the rows of users and what users and applications create. Their methods may be called from any number of goroutines.
+// Rows are the rows of users and the rows that users and applications create. Their methods may be called from any
+// number of goroutines.
 type Rows struct {
 	db *db.DB
 	// notifier wakes the readers of the feed of API keys.
 	notifier *db.Notifier
 }
 
-// NewRows returns the rows of a database. Subscribers of the feed of API keys are woken by keys.
+// NewRows returns the rows of a database. The notifier keys wakes subscribers of the feed of API keys.
 func NewRows(on *db.DB, keys *db.Notifier) *Rows { return &Rows{db: on, notifier: keys} }
 
 // View implements people.Store.
@@ -24,7 +25,7 @@ func (s *Rows) View(ctx context.Context, deployment string, do func(people.Tx) e
 	return do(&peopleTx{Tx: s.db.Reads().ReadsOf(ctx, deployment)})
 }
 
-// Change implements people.Store. Unlike writes of configuration, changes of users lock only the rows that they touch.
+// Change implements people.Store. Unlike writes of configuration, it locks only the rows that it touches.
 func (s *Rows) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
 	return change(ctx, s, deployment, func(tx *peopleTx) error { return do(tx) })
 }

@@ -37,7 +37,7 @@ func (tx txSessions) SessionByToken(hash []byte) (people.Session, bool, error) {
 	return s, found && err == nil, err
 }
 
-// LockSession locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
+// LockSession locks in a statement of its own, so that the next statement sees the writes of the previous lock holder.
 func (tx txSessions) LockSession(hash []byte) (people.Session, bool, error) {
 	if err := tx.Writable(); err != nil {
 		return people.Session{}, false, err
@@ -139,7 +139,7 @@ func (tx txSessions) ReplaceTokens(session int64, now time.Time) error {
 	return tx.Exec(`UPDATE session_tokens SET dies_at = ?, replaced = 1 WHERE replaced = 0 AND session_id = ? AND deployment = :deployment`, db.Micros(now), session)
 }
 
-// maxDeadTokens is how many dead tokens of a session are remembered: a session that switches all day is read and written no slower.
+// maxDeadTokens bounds the dead tokens kept per session, so that a session with many replaced tokens stays fast.
 const maxDeadTokens = 64
 
 func (tx txSessions) TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error {
@@ -147,7 +147,8 @@ func (tx txSessions) TrimTokens(session int64, presented []byte, most int, now, 
 		hash []byte
 		dies time.Time
 	}
-	// The presented one first, those that die already last, the newest before the older: what is behind gives way.
+	// In the order of keeping: the presented token, live ones without a time of death, the rest; the newest first.
+	// TrimTokens deletes from the end.
 	tokens, err := db.List(tx.Tx, func(row *sql.Rows, t *token) error { return row.Scan(&t.hash, db.At{To: &t.dies}) },
 		`SELECT hash, dies_at FROM session_tokens WHERE deployment = :deployment AND session_id = ?
 		ORDER BY CASE WHEN hash = ? THEN 0 WHEN dies_at = 0 THEN 1 ELSE 2 END, created_at DESC`, session, db.BytesOf(presented))
@@ -196,9 +197,10 @@ func (tx txSessions) DeleteSignIn(id int64) error {
 	return tx.Exec(`DELETE FROM signins WHERE deployment = :deployment AND id = ?`, id)
 }
 
-// keepEnded remembers the sign-ins that a condition on g finds, which are about to be deleted, and whom to tell of it.
+// keepEnded stores the sign-ins that a condition on g selects as ended, and the clients to notify. It runs before they
+// are deleted.
 func keepEnded(tx *peopleTx, which string, of int64) error {
-	if err := noteLogouts(tx, which, of); err != nil {
+	if err := recordLogouts(tx, which, of); err != nil {
 		return err
 	}
 	return tx.Exec(`INSERT INTO ended_signins (deployment, user_id, id, method, address, user_agent, created_at, used_at)
@@ -273,7 +275,8 @@ func (tx txAttempts) ProveAttempt(id int64, now time.Time) error {
 	return tx.Exec(`UPDATE attempts SET proved_at = ? WHERE id = ? AND deployment = :deployment`, db.Micros(now), id)
 }
 
-// EndAttemptsOf leaves the attempts of strangers where they see them, as those of nobody: that they vanish would tell them of an account.
+// EndAttemptsOf keeps attempts that are not proven, without their account: an unknown client that sees its attempt
+// vanish would learn that the account existed.
 func (tx txAttempts) EndAttemptsOf(user int64) error {
 	type attempt struct {
 		id   int64

@@ -11,10 +11,11 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// forgetAfter is how long what bounds sending and guessing is remembered: longer than the longest window it is counted in.
+// forgetAfter is how long the records that bound sending and failed attempts are kept: longer than the longest window
+// in which they count.
 const forgetAfter = 25 * time.Hour
 
-// peopleTables are all tables of people's rows, with the columns that name a row beside the deployment.
+// peopleTables are all tables of users' rows, with the columns that identify a row besides the deployment.
 var Tables = []struct{ Name, Key string }{
 	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"ended_signins", "user_id, id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
 	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
@@ -76,7 +77,7 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, auditRetention time.Dur
 		{"known_clients", "deployment, user_id, client", "seen_at < ?", db.Micros(now.Add(-people.KnownFor))},
 		{"outbox", "deployment, id", "state <> '" + people.MessagePending + "' AND created_at < ?", forgotten},
 		{"oauth_requests", "deployment, hash", "expires_at < ?", db.Micros(now)},
-		// A code that comes back after its time still ends what came of it, for a while.
+		// For an hour after its end, a code that is redeemed again still ends its token family.
 		{"oauth_codes", "deployment, hash", "expires_at < ?", db.Micros(now.Add(-time.Hour))},
 		{"oauth_refresh_tokens", "deployment, hash", "expires_at < ?", db.Micros(now)},
 		{"oauth_families", "deployment, id", "expires_at < ?", db.Micros(now)},
@@ -86,10 +87,11 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, auditRetention time.Dur
 		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND by_backend = 0 AND created_at < ?", db.Micros(now.Add(-people.UnusedClientFor))},
 		{"audit", "deployment, at, id", "at < ?", db.Micros(now.Add(-auditRetention))},
 		{"imports", "deployment, file", "completed_at = 0 AND created_at < ?", db.Micros(now.Add(-people.UnfinishedImportFor))},
-		// Lines of a file that is sent again are present: imported_rows stays.
+		// imported_rows stays: lines of a file that is sent again count as present.
 		{"imports", "deployment, file", "completed_at > 0 AND completed_at < ?", db.Micros(now.Add(-auditRetention))},
 	} {
-		// Twice: PostgreSQL, which waited for a row, looks once more at what stands outside of the list alone.
+		// The condition is there twice: after waiting for a row, PostgreSQL checks only the conditions outside of the list
+		// again.
 		n, err := on.Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE %[3]s AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,
 			over.table, over.key, over.where), over.before, over.before, limit)
 		if err != nil {
@@ -100,7 +102,7 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, auditRetention time.Dur
 	return purged, pruneKeyLog(ctx, s, now)
 }
 
-// purgeSessions ends sessions that expired, each with all its rows.
+// purgeSessions ends expired sessions, each with all its rows.
 func purgeSessions(ctx context.Context, s *Rows, now time.Time, limit int) (int64, error) {
 	type expired struct {
 		deployment string
@@ -124,7 +126,7 @@ func purgeSessions(ctx context.Context, s *Rows, now time.Time, limit int) (int6
 	return int64(len(over)), nil
 }
 
-// endExpired ends a session unless it was prolonged since it was found to be over.
+// endExpired ends a session unless it was prolonged after it was found expired.
 func (tx *peopleTx) endExpired(session int64, now time.Time) error {
 	var locked int64
 	over, err := tx.Get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ? AND expires_at < ?`+tx.Lock(), session, db.Micros(now))

@@ -33,7 +33,7 @@ func (tx txUsers) User(id int64) (people.User, bool, error) {
 	return db.First(tx.Tx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = :deployment AND u.id = ?`, id)
 }
 
-// LockUser locks in a statement of its own: what the next one reads is then as the last holder of the lock left it.
+// LockUser locks in a statement of its own, so that the next statement sees the writes of the previous lock holder.
 func (tx txUsers) LockUser(id int64) (people.User, bool, error) {
 	if err := tx.Writable(); err != nil {
 		return people.User{}, false, err
@@ -53,7 +53,8 @@ func (tx txUsers) UserByEmail(folded string) (people.User, bool, error) {
 		WHERE f.deployment = :deployment AND f.folded = ? ORDER BY `+openingFirst+`, f.created_at, f.id LIMIT 1`, folded)
 }
 
-// openingFirst orders by whether an address opens the account where it stands: of those of one account at most.
+// openingFirst orders accounts with the same address: the account that the address opens comes first. There is at most
+// one.
 const openingFirst = `CASE WHEN f.verified_at > 0 OR f.is_primary = 1 THEN 0 ELSE 1 END`
 
 const emailColumns = `id, user_id, address, is_primary, created_at, verified_at`
@@ -89,7 +90,7 @@ func (tx txUsers) MakePrimaryEmail(user, id int64) error {
 }
 
 func (tx txUsers) UpdateUser(u people.User) error {
-	if err := noteKeysOf(tx.peopleTx, u.ID); err != nil {
+	if err := markKeysOf(tx.peopleTx, u.ID); err != nil {
 		return err
 	}
 	return tx.Exec(`UPDATE users SET first_name = ?, last_name = ?, disabled = ?, updated_at = ? WHERE id = ? AND deployment = :deployment`,
@@ -104,7 +105,7 @@ func (tx txUsers) DeleteUser(id int64) error {
 	if _, err := tx.Sessions().EndSessionsOf(id); err != nil {
 		return err
 	}
-	// Who seals events of the user holds it: what that writes is seen below.
+	// The roll-up locks the user while it links the user's events: after this lock its rows are visible below.
 	if _, _, err := tx.LockUser(id); err != nil {
 		return err
 	}
@@ -124,14 +125,14 @@ func (tx txUsers) DeleteUser(id int64) error {
 		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
 			WHERE c.deployment = :deployment AND c.user_id = ?)`,
 		`DELETE FROM challenges WHERE deployment = :deployment AND user_id = ?`,
-		// Mails have no user. Where texts were asked for from counts on, for the day it is counted in.
+		// Sends of mail have no user. The network of texts still counts, for the day in which it is counted.
 		`UPDATE sends SET user_id = 0, recipient = '' WHERE deployment = :deployment AND channel = '` + people.ChannelSMS + `' AND user_id = ?`,
 		`DELETE FROM known_clients WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM ended_signins WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`UPDATE events SET address = '', user_agent = '' WHERE deployment = :deployment AND user_id = ? AND (address <> '' OR user_agent <> '')`,
-		`DELETE FROM recent_events WHERE deployment = :deployment AND user_id = ?`, // after events: sealing moves from there to here
+		`DELETE FROM recent_events WHERE deployment = :deployment AND user_id = ?`, // after events: the roll-up moves from there to here
 		`DELETE FROM users WHERE deployment = :deployment AND id = ?`,
 	} {
 		if err := tx.Exec(statement, id); err != nil {
@@ -144,7 +145,7 @@ func (tx txUsers) DeleteUser(id int64) error {
 func (tx txUsers) ListUsers(search string, limit, offset int) ([]people.User, int64, error) {
 	where, args := ` FROM users u WHERE u.deployment = :deployment`, []any{}
 	if search != "" {
-		// The engines lower ASCII letters, and not both of them others: a name is found as it is written as well.
+		// The engines lower ASCII letters, but not both of them other letters: so the search also compares names as written.
 		where += ` AND (LOWER(u.first_name || ' ' || u.last_name) LIKE ? ESCAPE '\' OR u.first_name || ' ' || u.last_name LIKE ? ESCAPE '\'
 			OR EXISTS (SELECT 1 FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.folded LIKE ? ESCAPE '\'))`
 		pattern := containing(search)

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxBatchOps and maxBatchBytes bound a shared transaction, and with it the wait of those behind it.
+	// maxBatchOps and maxBatchBytes bound a shared transaction, and so the wait of the ops behind it.
 	maxBatchOps   = 256
 	maxBatchBytes = 16 << 20
 	// batchTimeout bounds a shared transaction with its retries, above the statement and lock timeouts of the engine.
 	batchTimeout = 15 * time.Second
 )
 
-// errClosed is the cause where a store is used after its Close.
+// errClosed is the cause if a store is used after Close.
 var errClosed = errors.New("the store was closed")
 
-// Committer lets writes that wait share a transaction: while one batch commits, the next one gathers. Nothing is
-// delayed to gather more.
+// Committer lets concurrent writes share a transaction: while one batch commits, the next one collects. No write is
+// delayed to collect more.
 type Committer[O, R any] struct {
 	commit func(ctx context.Context, ops []O) []Result[R]
-	// span makes the span of an op: from its caller's call to the commit that it shares.
+	// span starts the span of an op: from its caller's call to the shared commit.
 	span func(ctx context.Context, kind transaction) (context.Context, trace.Span)
 	// size returns how many bytes an op writes.
 	size func(O) int
@@ -36,7 +36,7 @@ type Committer[O, R any] struct {
 	waiting []*waiter[O, R]
 	closed  bool
 
-	// wake holds a token while there may be something to take.
+	// wake holds a token while the queue may have an op.
 	wake    chan struct{}
 	stopped chan struct{}
 }
@@ -47,19 +47,20 @@ type Result[R any] struct {
 	Err   error
 }
 
-// waiter is a caller with its op.
+// waiter is a caller waiting for the result of its op.
 type waiter[O, R any] struct {
 	ctx    context.Context
 	op     O
 	answer chan Result[R]
 }
 
-// NewCommitter returns the committer of ops for a database. commit answers each op of a batch; size returns how many bytes an op writes.
+// NewCommitter returns the committer of ops for a database. commit returns a result for each op of a batch; size
+// returns how many bytes an op writes.
 func NewCommitter[O, R any](db *DB, commit func(context.Context, []O) []Result[R], size func(O) int) *Committer[O, R] {
 	return &Committer[O, R]{commit: commit, size: size, span: db.Dialect.span, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
 }
 
-// Submit hands an op over and waits for its answer. If the context ends first the outcome is unknown.
+// Submit queues an op and waits for its result. If the context ends first, the outcome is unknown.
 func (c *Committer[O, R]) Submit(ctx context.Context, o O) (answer R, err error) {
 	ctx, span := c.span(ctx, writing)
 	defer func() { endSpan(span, err) }()
@@ -92,7 +93,7 @@ func (c *Committer[O, R]) enqueue(w *waiter[O, R]) bool {
 	return true
 }
 
-// Run commits batches until its context ends, and then refuses what waits.
+// Run commits batches until its context ends, and then refuses the waiting ops.
 func (c *Committer[O, R]) Run(ctx context.Context) {
 	defer close(c.stopped)
 	defer c.refuseAll()
@@ -124,7 +125,7 @@ func (c *Committer[O, R]) commitOne(ctx context.Context, batch []*waiter[O, R]) 
 	}
 }
 
-// take removes the next batch from the queue, without those whose callers gave up.
+// take removes the next batch from the queue, without ops whose callers' contexts ended.
 func (c *Committer[O, R]) take() []*waiter[O, R] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

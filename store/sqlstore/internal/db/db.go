@@ -1,5 +1,5 @@
-// Package db is what the parts of the SQL store share: an opened SQLite or PostgreSQL database, its dialect, sessions and transactions,
-// and the commit that waiting writes share.
+// Package db contains what the parts of the SQL store share: an opened SQLite or PostgreSQL database, its dialect,
+// sessions and transactions, and the commit shared by concurrent writes.
 package db
 
 import (
@@ -18,14 +18,15 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// Options are the choices of sqlstore.Options that concern the database. All but Trace, Tracer and WrapConnector are required.
+// Options are the options of sqlstore.Options that concern the database. All except Trace, Tracer and WrapConnector are
+// required.
 type Options struct {
 	Clock    func() time.Time
 	Logger   logr.Logger
 	MaxConns int
 	Trace    func(query string, args []any)
 	Tracer   *tracing.Tracer
-	// WrapConnector stands between database/sql and the driver, for tests that inject faults; nil: nothing does.
+	// WrapConnector wraps the driver's connector, for tests that inject faults; nil: no wrapper.
 	WrapConnector func(driver.Connector) driver.Connector
 }
 
@@ -46,17 +47,18 @@ type DB struct {
 	Logger           logr.Logger
 	// OpenMigrate opens a pool for long schema changes, which the caller closes; nil if writers serves.
 	OpenMigrate func() *sql.DB
-	// Listen blocks, calling notify when another process may have changed a feed, until its context ends; nil if
-	// no other process can open the database.
+	// Listen blocks until its context ends, and calls notify when another process may have changed a feed. It is nil if no
+	// other process can open the database.
 	Listen func(ctx context.Context, logger logr.Logger, notify func(Heard))
 	// lock is held until the pools are closed; nil if the engine needs none.
 	lock io.Closer
 }
 
-// Heard is what another process may have changed.
+// Heard is which feeds another process may have changed.
 type Heard struct{ Documents, Keys bool }
 
-// schemePattern accepts what is safe to repeat in an error: text before "://" can be a password only if the URL is not valid.
+// schemePattern matches a scheme that is safe to repeat in an error: text before "://" can be a password only if the
+// URL is not valid.
 var schemePattern = regexp.MustCompile(`^([a-z][a-z0-9+.-]*)://`)
 
 // Open opens the database that a URL names; see sqlstore.Open.

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// connectTimeout bounds a dial to the only host of a URL, and hostTimeout to each of several: the calls that wait for a connection must
-	// have time left for the next host.
+	// connectTimeout bounds a dial to the only host of a URL, and hostTimeout a dial to each of several: callers that wait
+	// for a connection must have time left for the next host.
 	connectTimeout, hostTimeout = 5 * time.Second, time.Second
-	// lostTimeout bounds a dial to a host that did not answer the last one, while other hosts are there to be asked.
+	// lostTimeout bounds a dial to a host that did not answer the last dial, if the URL has other hosts.
 	lostTimeout = 200 * time.Millisecond
 )
 
@@ -21,7 +21,8 @@ const (
 type hosts struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	several bool
-	// ended is called when a connection ended because its host stopped answering: others to the same host are of no more use.
+	// ended is called when a connection ended because its host stopped answering: other connections to this host are lost
+	// too.
 	ended func()
 
 	mu   sync.Mutex
@@ -52,7 +53,7 @@ func (h *hosts) reach(ctx context.Context, network, address string) (net.Conn, e
 	}
 	begun := time.Now()
 	conn, err := h.dial(within, network, address)
-	// A caller that had no time left says nothing about the host.
+	// If the caller had no time left, a failure proves nothing about the host.
 	if silent := err != nil && time.Since(begun) >= lostTimeout; silent || err == nil {
 		h.mu.Lock()
 		if h.lost[address] = silent; !silent {
@@ -63,7 +64,7 @@ func (h *hosts) reach(ctx context.Context, network, address string) (net.Conn, e
 	return conn, err
 }
 
-// hostConn is a connection that says when its host stopped answering.
+// hostConn is a connection that reports when its host stopped answering.
 type hostConn struct {
 	net.Conn
 	ended func()

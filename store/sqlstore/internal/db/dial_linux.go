@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A host that vanishes (power, network) ends no connection: no packet says so. These bound how long one seems alive: 5 s of unacknowledged
-// data, or 5 s of silence and three probes a second apart.
+// A host that vanishes (power, network) ends no connection, because no packet arrives. These bound how long a
+// connection seems alive: 5 s of unacknowledged data, or 5 s of silence and three probes a second apart.
 const (
 	unacknowledgedAfter = 5 * time.Second
 	silentAfter         = 5 * time.Second
@@ -17,8 +17,8 @@ const (
 	probes              = 3
 )
 
-// dialer returns a dialer to PostgreSQL whose connections end within unacknowledgedAfter, or silentAfter and the probes, of the loss of
-// their host. timeout bounds the dial.
+// dialer returns a dialer to PostgreSQL. Its connections end within unacknowledgedAfter, or silentAfter and the probes,
+// after their host is lost. timeout bounds the dial.
 func dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{
 		Timeout:         timeout,

@@ -12,69 +12,75 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// Dialect is what differs between the engines. All else is one SQL text with "?" for parameters.
+// Dialect is the difference between the engines. Everything else is one SQL text with "?" for parameters.
 type Dialect struct {
 	// Numbered: parameters are written $1, $2.
 	Numbered bool
-	// forUpdate follows the SELECT that locks the store row; empty where a write transaction is alone anyway.
+	// forUpdate follows the SELECT that locks the store row; empty if write transactions are exclusive anyway.
 	forUpdate string
-	// SkipLocked follows the SELECT of a queue that passes over rows others hold; empty where nobody else can.
+	// SkipLocked follows the SELECT of a queue that skips rows locked by others; empty if write transactions are
+	// exclusive.
 	SkipLocked string
-	// advisoryLock takes the key of a name and holds it until the transaction ends; empty where a write transaction is alone anyway.
+	// advisoryLock takes the key of a name and locks it until the transaction ends; empty if write transactions are
+	// exclusive anyway.
 	advisoryLock string
-	// Publish follows the UPDATE of the store row that ends a change and tells other processes of it on commit.
+	// Publish follows the UPDATE of the store row that ends a change, and notifies other processes on commit.
 	Publish string
-	// PublishKeys tells other processes on commit that the feed of API keys changed; empty where there can be none.
+	// PublishKeys notifies other processes on commit that the feed of API keys changed; empty if there can be none.
 	PublishKeys string
-	// among makes of a query that ends with a column the one for the rows where that is one of a list, made by listOf, of BIGINT or TEXT. It
-	// reports whether the list is the first parameter, else it is the last. lock is forUpdate, or empty.
+	// among takes a query that ends with a column, and returns the query for rows where that column is in a list made by
+	// listOf, of BIGINT or TEXT. It reports whether the list is the first parameter; otherwise it is the last. lock is
+	// forUpdate, or empty.
 	among func(query, kind, lock string) (text string, listFirst bool)
-	// OneOf follows a column that is to be one of a list, a parameter made by listOf.
+	// OneOf follows a column that must be in a list, a parameter made by listOf.
 	OneOf  string
 	ListOf func(list any) (any, error)
-	// insertMany writes the statement, but for its values, that inserts rows from lists, and rowsFrom the parameter or parameters for them.
+	// insertMany returns the statement, without its values, that inserts rows from lists. rowsFrom returns the parameters
+	// for them.
 	insertMany func(into string, columns []column) string
 	rowsFrom   func(columns []column) ([]any, error)
 	// JSONList is the aggregate function that makes a JSON list.
 	JSONList string
 	// TableExists takes a table name and returns a row if there is such a table.
 	TableExists string
-	// readTx begins a transaction whose statements all see one snapshot, writeTx one that sees what the lock
-	// awaited.
+	// readTx begins a transaction whose statements all see one snapshot. writeTx begins one that sees the commits for
+	// which its lock waited.
 	readTx, WriteTx *sql.TxOptions
-	// KeyShare follows a SELECT of users, as u, that must not be deleted before the transaction ends; empty where it is alone anyway.
+	// KeyShare follows a SELECT of users, aliased u, that must not be deleted before the transaction ends; empty if write
+	// transactions are exclusive.
 	KeyShare string
-	// SealTx begins a transaction that writes, and whose statements all see one snapshot.
-	SealTx *sql.TxOptions
-	// byKeys makes the statements of a transaction go along keys, whatever the engine believes of the size of the tables; empty where it does
-	// anyway.
+	// RollUpTx begins a transaction that writes, and whose statements all see one snapshot.
+	RollUpTx *sql.TxOptions
+	// byKeys makes the statements of a transaction use indexes, whatever the engine's statistics say about the tables;
+	// empty if it always does.
 	byKeys string
-	// NewPart makes the part of past_events for a month, by its name and the microseconds it begins and ends at; empty where there are
-	// no parts.
+	// NewPart creates the partition of past_events for a month, from its name and the microseconds of its begin and end;
+	// empty if there are no partitions.
 	NewPart string
-	// MaxParameters is how many a statement may have.
+	// MaxParameters is the largest number of parameters of a statement.
 	MaxParameters int
 	// Variable prepares the arguments of a statement whose text depends on their number.
 	Variable func(args []any) []any
-	// GivesWay reports that a step of a migration was undone because others use its tables.
+	// GivesWay reports whether a step of a migration was undone because other transactions use its tables.
 	GivesWay func(err error) bool
-	// retryable reports that the engine undid the transaction and asks for it again.
+	// retryable reports whether the engine undid the transaction and it can be run again.
 	retryable func(err error) bool
-	// duplicate reports that a row breaks a UNIQUE index or PRIMARY KEY.
+	// duplicate reports whether a row violates a UNIQUE index or PRIMARY KEY.
 	duplicate func(err error) bool
 	// trace is Options.Trace, and tracer Options.Tracer.
 	trace  func(query string, args []any)
 	tracer *tracing.Tracer
 	// name is the engine's in spans.
 	name string
-	// Migrations is the folder of what this engine alone migrates.
+	// Migrations is the folder of the migrations that only this engine runs.
 	Migrations string
-	// Goose is the dialect's name there, and locker its lock for migrations, nil where the engine is alone.
+	// Goose is the dialect's name in goose, and locker its lock for migrations, nil if no other process can open the
+	// database.
 	Goose  goose.Dialect
 	Locker func() (lock.SessionLocker, error)
 }
 
-// rebind writes the parameters of a statement as the engine wants them. No statement has "?" in a literal.
+// rebind rewrites the parameters of a statement for the engine. No statement has "?" in a literal.
 func (d Dialect) rebind(query string) string {
 	if !d.Numbered {
 		return query
@@ -93,11 +99,12 @@ func (d Dialect) rebind(query string) string {
 	}
 }
 
-// boundNamed remembers what bindNamed made of a text, by whether parameters are written $1: there are some dozens of texts.
+// boundNamed caches the results of bindNamed, by text and by whether parameters are written $1. There are some dozens
+// of texts.
 var boundNamed [2]sync.Map
 
-// bindNamed writes a statement's parameters with their numbers: those written "?" from 1 on in their order, and ":deployment",
-// wherever it stands, as the one behind them.
+// bindNamed numbers the parameters of a statement: "?" from 1 in their order, and each ":deployment" as the number
+// after them.
 func (d Dialect) bindNamed(query string) string {
 	known, sign := &boundNamed[0], byte('?')
 	if d.Numbered {
@@ -124,14 +131,14 @@ func (d Dialect) bindNamed(query string) string {
 	return bound
 }
 
-// traced tells the trace, if there is one, of a statement.
+// traced passes a statement to the trace, if there is one.
 func (d Dialect) traced(query string, args []any) {
 	if d.trace != nil {
 		d.trace(d.rebind(query), args)
 	}
 }
 
-// RowsOf returns rows of parameters as VALUES and INSERT want them: "(?,?),(?,?)".
+// RowsOf returns rows of parameters in the form of VALUES and INSERT: "(?,?),(?,?)".
 func RowsOf(rows, columns int) string {
 	row := "(" + strings.Repeat("?,", columns-1) + "?)"
 	return strings.Repeat(row+",", rows-1) + row

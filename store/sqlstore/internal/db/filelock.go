@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// LockFile takes the kernel's lock on a side file, which ends with the process at the latest. The file stays: removing
-// it would let two processes lock two files of one name.
+// LockFile takes the kernel's lock on a side file, which ends at the latest with the process. The file stays: if it
+// were removed, two processes could lock two files of the same name.
 func LockFile(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// bulkRows is how many rows one statement inserts: a bound on the memory that it takes.
+// bulkRows is how many rows one statement inserts. It bounds the memory of a statement.
 const bulkRows = 10_000
 
-// column is what a column of many rows holds: numbers or texts.
+// column is the values of a column in many rows: numbers or texts.
 type column struct {
 	name    string
 	numbers []int64
 	texts   []string
-	// same: all rows hold one value, which is told once.
+	// same reports whether all rows have one value, which is then sent once.
 	same bool
 }
 
-// settle finds out which columns hold one value. The first never does: it tells how many rows there are.
-func settle(columns []column) {
+// markSame marks the columns in which all rows have one value, except the first: its list gives the number of rows.
+func markSame(columns []column) {
 	for i := range columns[1:] {
 		c := &columns[i+1]
 		c.same = isOne(c.numbers) && isOne(c.texts)
@@ -38,7 +38,7 @@ func isOne[T comparable](values []T) bool {
 	return true
 }
 
-// one is the value of a column that holds one.
+// one returns the value of a column whose rows all have one value.
 func (c column) one() any {
 	if c.numbers != nil {
 		return c.numbers[0]
@@ -46,7 +46,7 @@ func (c column) one() any {
 	return c.texts[0]
 }
 
-// sql is the column's type.
+// sql returns the column's SQL type.
 func (c column) sql() string {
 	if c.numbers != nil {
 		return "BIGINT"
@@ -54,7 +54,7 @@ func (c column) sql() string {
 	return "TEXT"
 }
 
-// field makes a column of rows.
+// field builds a column from rows.
 type field[T any] func(rows []T) column
 
 func Numbers[T any](name string, of func(*T) int64) field[T] {
@@ -77,7 +77,7 @@ func Texts[T any](name string, of func(*T) string) field[T] {
 	}
 }
 
-// InsertMany inserts rows of the deployment by statements whose text does not depend on how many there are.
+// InsertMany inserts rows of the deployment. The text of its statements does not depend on the number of rows.
 func InsertMany[T any](tx *Tx, table string, rows []T, fields ...field[T]) error {
 	for part := range slices.Chunk(rows, bulkRows) {
 		columns := make([]column, len(fields))
@@ -86,7 +86,7 @@ func InsertMany[T any](tx *Tx, table string, rows []T, fields ...field[T]) error
 			columns[i] = field(part)
 			names[i] = columns[i].name
 		}
-		settle(columns)
+		markSame(columns)
 		args, err := tx.Dialect.rowsFrom(columns)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func InsertMany[T any](tx *Tx, table string, rows []T, fields ...field[T]) error
 	return nil
 }
 
-// listsOf are the parameters of insertFromLists: the columns that hold one value, then a list for each of the others.
+// listsOf returns the parameters of insertFromLists: the columns with one value, then a list for each of the others.
 func listsOf(columns []column) ([]any, error) {
 	var ones, lists []any
 	for _, c := range columns {
@@ -128,7 +128,7 @@ func insertFromLists(into string, columns []column) string {
 	return "INSERT INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM unnest(" + strings.Join(lists, ", ") + ") AS l (" + strings.Join(names, ", ") + ")"
 }
 
-// insertFromJSON needs no way back to the beginning of the statement: a row that is refused loses the transaction.
+// insertFromJSON needs no savepoint: a refused row loses the transaction anyway.
 func insertFromJSON(into string, columns []column) string {
 	var members []string
 	place := 0
@@ -143,7 +143,8 @@ func insertFromJSON(into string, columns []column) string {
 	return "INSERT OR FAIL INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM json_each(?)"
 }
 
-// jsonRows are the parameters of insertFromJSON: the columns that hold one value, then a list of rows, each a list of the others.
+// jsonRows returns the parameters of insertFromJSON: the columns with one value, then a list of rows, each a list of
+// the other columns.
 func jsonRows(columns []column) ([]any, error) {
 	var args []any
 	var lists []column
@@ -177,7 +178,7 @@ func jsonRows(columns []column) ([]any, error) {
 	return append(args, string(append(out, ']'))), nil
 }
 
-// jsonOf is a list as SQLite's oneOf takes it.
+// jsonOf returns a list in the form of SQLite's OneOf.
 func jsonOf(list any) (any, error) {
 	raw, err := json.Marshal(list)
 	return string(raw), err
@@ -187,8 +188,8 @@ func amongJSON(query, _, _ string) (string, bool) {
 	return query + " IN (SELECT value FROM json_each(?))", false
 }
 
-// amongLists looks each value up by its index. Of "= ANY" the planner, who knows nothing yet of a table that is being filled, makes a
-// filter over all rows; OFFSET 0 keeps it from making the look-ups one join of its own choice.
+// amongLists looks up each value by the index. For "= ANY" the planner chooses a filter over all rows while a table is
+// being filled and has no statistics. OFFSET 0 keeps the planner from turning the lookups into a join.
 func amongLists(query, kind, lock string) (string, bool) {
 	return "SELECT r.* FROM unnest(?::" + kind + "[]) AS k (v), LATERAL (" + query + " = k.v OFFSET 0" + lock + ") AS r", true
 }

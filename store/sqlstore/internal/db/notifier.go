@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// Notifier wakes every subscriber when a feed may have changed. Notices that a subscriber has not received yet are one.
+// Notifier wakes every subscriber when a feed may have changed. Notices that a subscriber has not received yet are
+// merged into one.
 type Notifier struct {
-	// source runs in a goroutine from the first subscription on, until the store is closed; nil for none.
+	// source runs in a goroutine from the first subscription until the store is closed; nil for none.
 	source func()
 
 	mu          sync.Mutex
@@ -17,7 +18,7 @@ type Notifier struct {
 	running     sync.WaitGroup
 }
 
-// NewNotifier returns a notifier whose source is called in a goroutine from the first subscription on; nil: none.
+// NewNotifier returns a notifier whose source runs in a goroutine from the first subscription; nil: none.
 func NewNotifier(source func()) *Notifier {
 	return &Notifier{source: source, subscribers: map[chan struct{}]struct{}{}}
 }

@@ -22,18 +22,18 @@ import (
 const (
 	// FeedChannel is the NOTIFY channel of the change feed.
 	FeedChannel = "cardea_feed"
-	// keysPayload tells the feed of API keys from that of configuration there.
+	// keysPayload marks the notifications of the feed of API keys on that channel.
 	keysPayload = "keys"
-	// statementTimeout bounds a statement and its wait for a lock, in milliseconds; an idle transaction, whose process
-	// hangs, is ended after idleTimeout, since it holds the lock all writers wait for.
+	// statementTimeout bounds a statement and its wait for a lock, in milliseconds. idleTimeout ends an idle transaction
+	// of a hanging process, which holds the lock for which all writers wait.
 	statementTimeout = "10000"
 	idleTimeout      = "15000"
-	// migrationTurn bounds the wait for the processes that migrate before this one, in tries a second apart.
+	// migrationTurn bounds the wait for processes that migrate before this one, in tries a second apart.
 	migrationTurn = 600
 )
 
-// postgresDialect: READ COMMITTED lets each statement after the lock on the store row see what earlier holders of
-// the lock wrote.
+// postgresDialect: READ COMMITTED lets each statement after the lock on the store row see the writes of earlier lock
+// holders.
 var postgresDialect = Dialect{
 	name:         "postgresql",
 	Numbered:     true,
@@ -52,9 +52,9 @@ var postgresDialect = Dialect{
 	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	WriteTx:      &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	KeyShare:     " FOR KEY SHARE OF u",
-	SealTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
-	// Of events, which grows by millions and is emptied again, statistics are never true: at its end a scan of the empty table in parallel, of
-	// gigabytes, was thought cheaper than the few rows by their key.
+	RollUpTx:     &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
+	// The statistics of events are never accurate, because the table grows by millions of rows and is emptied again. The
+	// planner preferred a parallel scan of the empty table of gigabytes to reading a few rows by their key.
 	byKeys:  `SET LOCAL enable_seqscan = off; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off`,
 	NewPart: `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,
 	// The protocol's limit is 65535.
@@ -82,12 +82,12 @@ var postgresDialect = Dialect{
 // LockNotAvailable is PostgreSQL's code for a lock that was not available in time.
 const LockNotAvailable = "55P03"
 
-// migrationLockTimeout is how long a step of a migration waits for a table. Everybody who comes later waits behind it, servers among them; and
-// it is shorter than deadlock_timeout, so that where a step and a server wait for each other it is the step that is undone.
+// migrationLockTimeout is how long a step of a migration waits for a table. Later statements, also of servers, wait
+// behind it. It is shorter than deadlock_timeout, so that in a deadlock of a step and a server the step is undone.
 const migrationLockTimeout = "500ms"
 
-// maxPrepared is how many parameters a statement of variable length may have to be prepared. Up to here the lengths
-// fit into the cache of prepared statements; all lengths would crowd it out.
+// maxPrepared is how many parameters a statement of variable length may have to be prepared. Statements up to this
+// length fit into the cache of prepared statements; all lengths would evict the other statements.
 const maxPrepared = 64
 
 func unpreparedIfLarge(args []any) []any {
@@ -100,7 +100,7 @@ func unpreparedIfLarge(args []any) []any {
 func openPostgres(url string, opts Options) (*DB, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		// The parser's own words may repeat the password.
+		// The parser's error may repeat the password.
 		return nil, errors.New("open the store: the PostgreSQL URL cannot be parsed; it has the form " +
 			"postgres://user:password@host:5432/database?sslmode=verify-full, special characters percent-encoded")
 	}
@@ -115,7 +115,7 @@ func openPostgres(url string, opts Options) (*DB, error) {
 	for name, value := range map[string]string{
 		"application_name": "cardea", "statement_timeout": statementTimeout, "lock_timeout": statementTimeout,
 		"idle_in_transaction_session_timeout": idleTimeout,
-		// No statement here is long enough to be worth compiling, and some are believed to be.
+		// No statement here is long enough for JIT compilation to pay off, but the planner estimates otherwise for some.
 		"jit": "off",
 	} {
 		if _, chosen := config.RuntimeParams[name]; !chosen {
@@ -123,7 +123,7 @@ func openPostgres(url string, opts Options) (*DB, error) {
 		}
 	}
 	db := sql.OpenDB(opts.wrap(stdlib.GetConnector(*config)))
-	reach.ended = func() { // those that are idle are closed
+	reach.ended = func() { // closes the idle connections
 		db.SetMaxIdleConns(0)
 		db.SetMaxIdleConns(opts.MaxConns)
 	}
@@ -141,20 +141,21 @@ func openPostgres(url string, opts Options) (*DB, error) {
 		},
 		Listen: func(ctx context.Context, logger logr.Logger, notify func(Heard)) {
 			if poolable(config.DefaultQueryExecMode) {
-				return // a pooler in transaction mode loses notifications: polling is all there is
+				return // a pooler in transaction mode loses notifications: only polling remains
 			}
 			listen(ctx, config, logger, notify)
 		},
 	}, nil
 }
 
-// poolable reports whether a mode of running statements, default_query_exec_mode of the URL, is one by which a pooler in transaction mode stands
-// before PostgreSQL: it prepares no statement by name.
+// poolable reports whether a mode of running statements (default_query_exec_mode of the URL) works with a pooler in
+// transaction mode: it prepares no statement by name.
 func poolable(mode pgx.QueryExecMode) bool {
 	return mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeCacheDescribe || mode == pgx.QueryExecModeSimpleProtocol
 }
 
-// pooled reports whether an error says that a prepared statement is on another connection, or a name is taken there: the connections are a pooler's.
+// pooled reports whether an error shows that the connections belong to a pooler: a prepared statement is unknown, or
+// its name is already taken.
 func pooled(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && (refused.Code == "42P05" || refused.Code == "26000")
@@ -164,12 +165,12 @@ const (
 	// minReconnect and maxReconnect bound the delay before a lost LISTEN connection is opened again.
 	minReconnect = 100 * time.Millisecond
 	maxReconnect = 5 * time.Second
-	// listenCheck is how long a silent LISTEN connection is trusted before it is asked whether it lives.
+	// listenCheck is how long a LISTEN connection may be silent before a check that it is alive.
 	listenCheck = 30 * time.Second
 )
 
-// listen rings for each notification until the context ends, and after each connect, since what was committed
-// meanwhile was not heard.
+// listen calls its callback for each notification until the context ends. It also calls it after each connect, because
+// notifications in the meantime were lost.
 func listen(ctx context.Context, config *pgx.ConnConfig, logger logr.Logger, notify func(Heard)) {
 	delay := minReconnect
 	for ctx.Err() == nil {
@@ -194,7 +195,7 @@ func listenOnce(ctx context.Context, config *pgx.ConnConfig, notify func(Heard))
 	if err != nil {
 		return err
 	}
-	// The goodbye must not wait for the ended context, nor for a dead peer.
+	// Closing must wait neither for the ended context nor for a dead peer.
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()

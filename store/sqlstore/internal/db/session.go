@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// querier is what a pool and a transaction have in common.
+// querier is the common part of a pool and a transaction.
 type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -77,7 +77,7 @@ func InChunks[T any](on Session, items []T, parameters int, do func(part []T) er
 	return nil
 }
 
-// Unavailable marks an error of the engine. The end of the caller's context is kept visible to errors.Is, which not
+// Unavailable marks an error of the engine. It keeps the end of the caller's context visible to errors.Is, which not
 // every driver does.
 func Unavailable(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, store.ErrUnavailable) {
@@ -92,7 +92,7 @@ func Unavailable(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// ByKeys makes the statements of a transaction go along keys.
+// ByKeys makes the statements of a transaction use indexes.
 func (s Session) ByKeys(ctx context.Context) error {
 	if s.Dialect.byKeys == "" {
 		return nil

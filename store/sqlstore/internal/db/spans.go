@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// transaction is what a transaction is for, as its span says.
+// transaction is the purpose of a transaction, for its span.
 type transaction string
 
 const (
@@ -19,17 +19,18 @@ const (
 	writing transaction = "write"
 )
 
-// span begins the span of a transaction: with its engine, and neither statements nor parameters. Each attempt of a transaction that the
-// engine undoes has its own.
+// span starts the span of a transaction. It has the engine, and neither statements nor parameters. Each attempt of a
+// transaction that the engine undoes has its own span.
 func (d Dialect) span(ctx context.Context, kind transaction) (context.Context, trace.Span) {
 	if !d.tracer.On() {
-		return d.tracer.Child(ctx, "") // none, and no attributes for it
+		return d.tracer.Child(ctx, "") // no span, and no cost for attributes
 	}
 	return d.tracer.Child(ctx, "store "+string(kind), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(tracing.Engine.String(d.name), tracing.Transaction.String(string(kind))))
 }
 
-// endSpan ends a transaction's span. Failed is what the store could not do; what it or its caller declined is an answer.
+// endSpan ends a transaction's span. The span failed if the store failed; a refusal by the store or its caller is a
+// result.
 func endSpan(span trace.Span, err error) {
 	if !errors.Is(err, store.ErrUnavailable) {
 		err = nil
@@ -37,7 +38,7 @@ func endSpan(span trace.Span, err error) {
 	tracing.Fail(span, err)
 }
 
-// alone reports that a statement is a transaction of its own, of which a span tells.
+// alone reports whether each statement is a transaction of its own, which then gets a span.
 func (s Session) alone() bool {
 	if !s.Dialect.tracer.On() {
 		return false

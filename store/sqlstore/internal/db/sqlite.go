@@ -16,10 +16,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// sqliteReaders is how many reads run beside the one writer.
+// sqliteReaders is the number of connections for reads concurrent with the one writer.
 const sqliteReaders = 4
 
-// sqliteDialect: a write transaction is alone, and a read transaction sees the snapshot of its first statement.
+// sqliteDialect: write transactions are exclusive, and a read transaction sees the snapshot of its first statement.
 var sqliteDialect = Dialect{
 	name:        "sqlite",
 	among:       amongJSON,
@@ -72,7 +72,8 @@ func openSQLite(ctx context.Context, location string, opts Options) (_ *DB, err 
 	if err := file.Close(); err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
-	// An import touches pages all over the indexes: with the 2 MB cache of a connection they would be written and read again and again.
+	// An import touches pages all over the indexes. With a connection's default cache of 2 MB, they would be written and
+	// read again and again.
 	opened.Writers = OpenPool(path, 1, opts, "_txlock=immediate", "_pragma=journal_mode(WAL)", "_pragma=cache_size(-65536)")
 	var journal string
 	if err := opened.Writers.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&journal); err != nil {

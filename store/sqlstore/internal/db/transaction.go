@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// MaxAttempts bounds how often a transaction runs that the engine rolled back.
+	// MaxAttempts bounds how often a transaction runs that the engine rolls back.
 	MaxAttempts = 5
 	// firstRetry is the delay before the second attempt; it doubles, with jitter.
 	firstRetry = 10 * time.Millisecond
@@ -27,13 +27,13 @@ func (d *DB) Snapshot(ctx context.Context, do func(tx Session) error) (err error
 	if err != nil {
 		return Unavailable(ctx, err)
 	}
-	// How a transaction ends that wrote nothing does not matter.
+	// The end of a read-only transaction cannot fail in a way that matters.
 	defer func() { _ = tx.Rollback() }()
 	return do(Session{d.Dialect, tx})
 }
 
-// Write runs do in a transaction that starts by locking the store row, and again if the engine rolled it back. It commits if do
-// returns true. do must keep nothing of an earlier attempt.
+// Write runs do in a transaction that starts by locking the store row. It runs do again if the engine rolled the
+// transaction back, and commits if do returns true. do must keep nothing of an earlier attempt.
 func (d *DB) Write(ctx context.Context, do func(tx Session, row StoreRow) (commit bool, err error)) error {
 	for attempt := 1; ; attempt++ {
 		err := writeOnce(ctx, d, do)
@@ -67,8 +67,9 @@ func writeOnce(ctx context.Context, d *DB, do func(Session, StoreRow) (bool, err
 	return Unavailable(ctx, tx.Commit())
 }
 
-// Change runs do in a transaction over the rows of a deployment, with the options of the dialect that the caller names (nil: those of
-// every write), and again if the engine rolled it back or, once, if a row exists already. do must keep nothing of an earlier attempt.
+// Change runs do in a transaction over the rows of a deployment, with the given options of the dialect (nil: those of
+// every write). It runs do again if the engine rolled the transaction back or, once, if a row already exists. do must
+// keep nothing of an earlier attempt.
 func (d *DB) Change(ctx context.Context, deployment string, options *sql.TxOptions, do func(*Tx) error) error {
 	if options == nil {
 		options = d.Dialect.WriteTx
@@ -112,7 +113,8 @@ func changeOnce(ctx context.Context, d *DB, deployment string, options *sql.TxOp
 	return on.failed(Unavailable(ctx, tx.Commit()))
 }
 
-// pauseAfter waits before the attempt that follows the numbered one, or until the context ends, whose error it returns.
+// pauseAfter waits before the attempt after the numbered one, or until the context ends. It then returns the context's
+// error.
 func pauseAfter(ctx context.Context, attempt int) error {
 	delay := firstRetry << (attempt - 1)
 	return pause.For(ctx, delay+rand.N(delay))

@@ -9,14 +9,14 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Tx runs statements over the rows of one deployment. It carries its context: it lives no longer than the call that it was made
-// for.
+// Tx runs statements over the rows of one deployment. It carries its context, because it lives no longer than the call
+// for which it was made.
 type Tx struct {
 	ctx context.Context
 	Session
 	Deployment string
 	readOnly   bool
-	// lost is why nothing of the transaction may be committed, even if its callback ignores the error.
+	// lost is the reason why the transaction must not be committed, even if its callback ignores the error.
 	lost error
 }
 
@@ -30,10 +30,10 @@ func (s Session) ReadsOf(ctx context.Context, deployment string) *Tx {
 	return &Tx{ctx: ctx, Session: s, Deployment: deployment, readOnly: true}
 }
 
-// ErrReadOnly is the answer of a View to a statement that writes or locks.
+// ErrReadOnly is returned by a View for a statement that writes or locks.
 var ErrReadOnly = errors.New("a View neither writes nor locks")
 
-// Writable returns errReadOnly if the statements of a transaction may only read.
+// Writable returns ErrReadOnly if the statements of a transaction may only read.
 func (tx *Tx) Writable() error {
 	if tx.readOnly {
 		return ErrReadOnly
@@ -44,10 +44,10 @@ func (tx *Tx) Writable() error {
 // Context returns the context that the statements run with.
 func (tx *Tx) Context() context.Context { return tx.ctx }
 
-// Err returns why nothing of the transaction may be committed, nil if there is no reason.
+// Err returns the reason why the transaction must not be committed, nil if there is none.
 func (tx *Tx) Err() error { return tx.lost }
 
-// Exec runs a statement whose number of changed rows does not matter.
+// Exec runs a statement and ignores how many rows it changed.
 func (tx *Tx) Exec(query string, args ...any) error {
 	_, err := tx.Affected(query, args...)
 	return err
@@ -89,7 +89,7 @@ func List[T any](tx *Tx, read func(*sql.Rows, *T) error, query string, args ...a
 	return all, err
 }
 
-// First is list for a query that returns at most one row.
+// First is List for a query that returns at most one row.
 func First[T any](tx *Tx, read func(*sql.Rows, *T) error, query string, args ...any) (T, bool, error) {
 	all, err := List(tx, read, query, args...)
 	if err != nil || len(all) == 0 {
@@ -104,7 +104,7 @@ func Among[T, E any](tx *Tx, read func(*sql.Rows, *T) error, query string, of []
 	return AmongLocked(tx, "", read, query, of, args...)
 }
 
-// AmongLocked is among with a lock on the rows: lock is tx.lock().
+// AmongLocked is Among with a lock on the rows: lock is tx.Lock().
 func AmongLocked[T, E any](tx *Tx, lock string, read func(*sql.Rows, *T) error, query string, of []E, args ...any) ([]T, error) {
 	if len(of) == 0 {
 		return nil, nil
@@ -126,7 +126,7 @@ func AmongLocked[T, E any](tx *Tx, lock string, read func(*sql.Rows, *T) error, 
 	return List(tx, read, text, args...)
 }
 
-// MapOf is among for a query of two columns, key and value.
+// MapOf is Among for a query of two columns, key and value.
 func MapOf[K comparable, V, E any](tx *Tx, query string, of []E, earlier ...any) (map[K]V, error) {
 	found := map[K]V{}
 	_, err := Among(tx, func(row *sql.Rows, _ *struct{}) error {
@@ -139,7 +139,7 @@ func MapOf[K comparable, V, E any](tx *Tx, query string, of []E, earlier ...any)
 	return found, err
 }
 
-// SetOf is among for a query of one column.
+// SetOf is Among for a query of one column.
 func SetOf[K comparable](tx *Tx, query string, of []K) (map[K]bool, error) {
 	rows, err := Among(tx, func(row *sql.Rows, k *K) error { return row.Scan(k) }, query, of)
 	return maps.Collect(func(yield func(K, bool) bool) {
@@ -151,7 +151,7 @@ func SetOf[K comparable](tx *Tx, query string, of []K) (map[K]bool, error) {
 	}), err
 }
 
-// bind numbers the parameters as the engine wants them, the deployment last.
+// bind numbers the parameters for the engine, the deployment last.
 func (tx *Tx) bind(query string, args []any) (string, []any) {
 	bound := tx.Dialect.bindNamed(query)
 	args = append(args, tx.Deployment)
@@ -161,7 +161,8 @@ func (tx *Tx) bind(query string, args []any) (string, []any) {
 	return bound, args
 }
 
-// Lock is the end of a SELECT that locks the rows it returns; empty in a View, and where a write transaction is alone.
+// Lock returns the end of a SELECT that locks the rows it returns; empty in a View, and if write transactions are
+// exclusive.
 func (tx *Tx) Lock() string {
 	if tx.readOnly {
 		return ""
@@ -169,16 +170,16 @@ func (tx *Tx) Lock() string {
 	return tx.Dialect.forUpdate
 }
 
-// LockNamed waits for the lock of a number, which the transaction holds until it ends.
+// LockNamed locks a number until the transaction ends, and waits for other holders.
 func (tx *Tx) LockNamed(number int64) error {
 	if tx.Dialect.advisoryLock == "" {
-		return nil // a write transaction is alone
+		return nil // write transactions are exclusive
 	}
 	return tx.failed(tx.Query(tx.ctx, func(*sql.Rows) error { return nil }, tx.Dialect.advisoryLock, number))
 }
 
-// failed distinguishes a row that exists already from an unavailable store. Either loses the transaction: PostgreSQL rolls it back by
-// itself, SQLite only the statement.
+// failed distinguishes a duplicate row from an unavailable store. Both lose the transaction: PostgreSQL rolls it back
+// by itself, SQLite only the statement.
 func (tx *Tx) failed(err error) error {
 	if err != nil && tx.Dialect.duplicate(err) {
 		err = people.ErrDuplicate

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Micros is a time as it is stored, in microseconds since 1970: 0 for the zero time.
+// Micros returns a time in its stored form, microseconds since 1970: 0 for the zero time.
 func Micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -29,7 +29,7 @@ func (a At) Scan(from any) error {
 	return nil
 }
 
-// BytesOf is a blob that is never NULL.
+// BytesOf returns a blob that is never NULL.
 func BytesOf(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -37,7 +37,7 @@ func BytesOf(b []byte) []byte {
 	return b
 }
 
-// Flag is a boolean as both engines keep it.
+// Flag returns a boolean in the form in which both engines store it.
 func Flag(set bool) int64 {
 	if set {
 		return 1

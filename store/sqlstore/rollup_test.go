@@ -25,10 +25,11 @@ import (
 
 const analyzed = "apps/main"
 
-// firstDay is the first day of drawnEvents: the days after it have a leap day and a month's end among them.
+// firstDay is the first day of recorded events. The days after it include a leap day and a month's end.
 var firstDay = time.Date(2024, time.February, 26, 0, 0, 0, 0, time.UTC)
 
-// record writes events of so many users, some of whom are there, over a week. They are the same for one seed.
+// record writes events of a number of users over a week; half of the users exist. One seed always yields the same
+// events.
 func record(t testing.TB, s *Store, seed uint64, events, users int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -53,7 +54,7 @@ func record(t testing.TB, s *Store, seed uint64, events, users int) {
 	}
 }
 
-// makeUsers makes the users up to an id that are not there.
+// makeUsers inserts the users up to an id that do not exist.
 func makeUsers(t testing.TB, s *Store, last int64) {
 	t.Helper()
 	err := s.Change(t.Context(), analyzed, func(tx people.Tx) error {
@@ -78,8 +79,8 @@ func makeUsers(t testing.TB, s *Store, last int64) {
 	}
 }
 
-// sealedRows is all that sealing keeps, to the byte.
-func sealedRows(t testing.TB, s *Store) (rows []string) {
+// rollUpRows returns all rows that a roll-up writes, to the byte.
+func rollUpRows(t testing.TB, s *Store) (rows []string) {
 	t.Helper()
 	for _, query := range []string{
 		`SELECT 'day', day, signins, users, signups + organizations * 1000 + workspaces * 1000000, user_set, log FROM sealed_days WHERE deployment = ? ORDER BY day`,
@@ -104,11 +105,11 @@ func sealedRows(t testing.TB, s *Store) (rows []string) {
 	return rows
 }
 
-// longAgo keeps whose every event is.
+// longAgo keeps the user of every event.
 var longAgo = time.UnixMicro(0)
 
-// sealUntilNothingWaits seals in small steps, writes a line after each, and returns an exit code.
-func sealUntilNothingWaits(ctx context.Context, s *Store, to io.Writer) int {
+// rollUpUntilNothingWaits rolls up in small steps, writes a line after each, and returns an exit code.
+func rollUpUntilNothingWaits(ctx context.Context, s *Store, to io.Writer) int {
 	for {
 		waiting, err := s.Waiting(ctx)
 		if err != nil {
@@ -118,18 +119,18 @@ func sealUntilNothingWaits(ctx context.Context, s *Store, to io.Writer) int {
 		if len(waiting) == 0 {
 			return 0
 		}
-		if _, err := s.Seal(ctx, waiting[0], longAgo, 5); err != nil {
+		if _, err := s.RollUpDay(ctx, waiting[0], longAgo, 5); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		_, _ = fmt.Fprintln(to, "sealed")
+		_, _ = fmt.Fprintln(to, "rolled up")
 	}
 }
 
-func sealWhole(t testing.TB, s *Store) {
+func rollUpAll(t testing.TB, s *Store) {
 	t.Helper()
-	if sealUntilNothingWaits(t.Context(), s, io.Discard) != 0 {
-		t.Fatal("sealing failed")
+	if rollUpUntilNothingWaits(t.Context(), s, io.Discard) != 0 {
+		t.Fatal("roll-up failed")
 	}
 }
 
@@ -145,32 +146,32 @@ func summaryOf(t testing.TB, from people.Analytics, period people.Period) people
 
 var wholeWeek = people.Period{From: firstDay.Add(time.Hour), To: firstDay.Add(6 * 24 * time.Hour)}
 
-// TestSealingFailedAtEveryCall fails a sealing at its first, second, ... call to the database, and its commit before and after its work:
-// no answer changes, and what is sealed in the end is what a sealing without faults leaves.
-func TestSealingFailedAtEveryCall(t *testing.T) {
+// TestRollUpSurvivesFaultAtEveryCall fails a roll-up at its first, second, ... call to the database, and its commit
+// before and after its work. No summary changes, and the final roll-up equals one without faults.
+func TestRollUpSurvivesFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			smooth, _, _ := openFaulty(t, newURL(t))
 			record(t, smooth, 1, 60, 9)
-			sealWhole(t, smooth)
+			rollUpAll(t, smooth)
 			s, f, _ := openFaulty(t, newURL(t))
 			record(t, s, 1, 60, 9)
 			want := summaryOf(t, s, wholeWeek)
 			fail := func(arm func(), applied bool) (reached bool) {
 				waiting, err := s.Waiting(t.Context())
 				if err != nil || len(waiting) == 0 {
-					t.Fatal(err, "nothing waits any more")
+					t.Fatal(err, "no event waits")
 				}
-				before := sealedRows(t, s)
+				before := rollUpRows(t, s)
 				arm()
-				_, err = s.Seal(t.Context(), waiting[0], longAgo, 5)
+				_, err = s.RollUpDay(t.Context(), waiting[0], longAgo, 5)
 				f.left.Store(0)
 				if f.fired.Load() && err == nil && s.db.Dialect.NewPart == "" {
-					t.Error("a fault was passed over")
+					t.Error("the fault was ignored")
 				}
-				if err != nil && (!errors.Is(err, errInjected) || reflect.DeepEqual(before, sealedRows(t, s)) == applied) {
+				if err != nil && (!errors.Is(err, errInjected) || reflect.DeepEqual(before, rollUpRows(t, s)) == applied) {
 					t.Errorf("%v; done: %t, want %t", err, !applied, applied)
 				}
 				if got := summaryOf(t, s, wholeWeek); !reflect.DeepEqual(got, want) {
@@ -182,22 +183,22 @@ func TestSealingFailedAtEveryCall(t *testing.T) {
 			for ; fail(func() { f.arm(nth, errInjected) }, false); nth++ {
 			}
 			if nth < 20 {
-				t.Errorf("a sealing made %d calls: too few for this test to mean anything", nth)
+				t.Errorf("a roll-up made %d calls: too few for this test to mean anything", nth)
 			}
 			fail(func() { f.armCommit(errInjected, false) }, false)
 			fail(func() { f.armCommit(errInjected, true) }, true)
-			sealWhole(t, s)
+			rollUpAll(t, s)
 			if got := summaryOf(t, s, wholeWeek); !reflect.DeepEqual(got, want) {
 				t.Errorf("at the end: %+v, want %+v", got, want)
 			}
-			if got := sealedRows(t, s); !reflect.DeepEqual(got, sealedRows(t, smooth)) {
-				t.Error("what is sealed is not what a sealing without faults leaves")
+			if got := rollUpRows(t, s); !reflect.DeepEqual(got, rollUpRows(t, smooth)) {
+				t.Error("the roll-up differs from one without faults")
 			}
 		})
 	}
 }
 
-func TestKilledWhileSealing(t *testing.T) {
+func TestRollUpResumesAfterKill(t *testing.T) {
 	t.Parallel()
 	smooth := openAt(t, newSQLite(t), Options{})
 	url := newSQLite(t)
@@ -220,9 +221,9 @@ func TestKilledWhileSealing(t *testing.T) {
 	if len(want.RecentSignIns) != 10 {
 		t.Fatalf("%d sign-ins are listed: this test would not see one that was lost", len(want.RecentSignIns))
 	}
-	sealWhole(t, smooth)
+	rollUpAll(t, smooth)
 	for round := range 4 {
-		runUntilKilled(t, url, 5, crashSealEnv+"=1")
+		runUntilKilled(t, url, 5, crashRollUpEnv+"=1")
 		s, err := Open(t.Context(), url, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -231,9 +232,9 @@ func TestKilledWhileSealing(t *testing.T) {
 			t.Errorf("round %d: %+v, want %+v", round, got, want)
 		}
 		if round == 3 {
-			sealWhole(t, s)
-			if !reflect.DeepEqual(sealedRows(t, s), sealedRows(t, smooth)) {
-				t.Error("what is sealed is not what a sealing that nobody killed leaves")
+			rollUpAll(t, s)
+			if !reflect.DeepEqual(rollUpRows(t, s), rollUpRows(t, smooth)) {
+				t.Error("the roll-up differs from one that was not killed")
 			}
 			if got := summaryOf(t, s, wholeWeek); !reflect.DeepEqual(got, want) {
 				t.Errorf("at the end: %+v, want %+v", got, want)
@@ -245,9 +246,9 @@ func TestKilledWhileSealing(t *testing.T) {
 	}
 }
 
-// TestThreeFormulasAgree: the index, counting distinct users, and counting sign-ins whose user had none before in the period, are three
-// ways to one number.
-func TestThreeFormulasAgree(t *testing.T) {
+// TestSummaryAgreesWithTwoOtherCounts compares three ways to one number: the roll-up, counting distinct users, and
+// counting sign-ins whose user had none before in the period.
+func TestSummaryAgreesWithTwoOtherCounts(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
@@ -263,16 +264,16 @@ func TestThreeFormulasAgree(t *testing.T) {
 					if want := summaryOf(t, s.Counting(), period); !reflect.DeepEqual(got, want) {
 						t.Fatalf("%v: %+v, counted one by one %+v", period, got, want)
 					}
-					if want := firstOfTheirs(t, s, period); got.Period.SignInUsers != want {
-						t.Fatalf("%v: %d users, by their sign-ins before %d", period, got.Period.SignInUsers, want)
+					if want := firstSignIns(t, s, period); got.Period.SignInUsers != want {
+						t.Fatalf("%v: %d users, counted by previous sign-ins %d", period, got.Period.SignInUsers, want)
 					}
 				}
 				waiting, err := s.Waiting(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, w := range waiting[:5] { // two days wait on
-					if _, err := s.Seal(t.Context(), w, longAgo, 1000); err != nil {
+				for _, w := range waiting[:5] { // the other two days stay waiting
+					if _, err := s.RollUpDay(t.Context(), w, longAgo, 1000); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -281,8 +282,8 @@ func TestThreeFormulasAgree(t *testing.T) {
 	}
 }
 
-// firstOfTheirs counts the sign-ins in a period whose user's previous one was not in it.
-func firstOfTheirs(t testing.TB, s *Store, period people.Period) (n int64) {
+// firstSignIns counts the sign-ins in a period whose user's previous sign-in was before the period.
+func firstSignIns(t testing.TB, s *Store, period people.Period) (n int64) {
 	t.Helper()
 	_, err := s.db.Reads().Row(t.Context(), []any{&n}, `SELECT COUNT(*) FROM (
 		SELECT at, LAG(at) OVER (PARTITION BY who ORDER BY at) AS previous FROM analytics_events WHERE deployment = ? AND kind = 'signin') v
@@ -293,8 +294,9 @@ func firstOfTheirs(t testing.TB, s *Store, period people.Period) (n int64) {
 	return n
 }
 
-// TestEventsOfTheVersionBeforeCount: what was recorded before there was sealing waits to be sealed, and counts meanwhile.
-func TestEventsOfTheVersionBeforeCount(t *testing.T) {
+// TestEventsOfEarlierSchemaAreCounted: events recorded before the schema had roll-ups wait for one, and count
+// meanwhile.
+func TestEventsOfEarlierSchemaAreCounted(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range engines {
 		t.Run(engine, func(t *testing.T) {
@@ -314,14 +316,15 @@ func TestEventsOfTheVersionBeforeCount(t *testing.T) {
 				if got := summaryOf(t, s, people.Period{From: firstDay, To: firstDay.Add(3 * time.Hour)}).Period.SignInUsers; got != 3 {
 					t.Errorf("%d users signed in, want 3", got)
 				}
-				sealWhole(t, s)
+				rollUpAll(t, s)
 			}
 		})
 	}
 }
 
-// TestNobodyWhoWasDeletedIsLinked: a deletion that comes while events of the user are being sealed waits for that, and sees it.
-func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
+// TestRollUpDoesNotLinkDeletedUser: a deletion during a roll-up of the user's events waits for the roll-up, and sees
+// its rows.
+func TestRollUpDoesNotLinkDeletedUser(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, tabled["postgres"](t), Options{})
 	makeUsers(t, s, 1)
@@ -331,7 +334,7 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Sealing writes the month after it has linked the event: there it is held up.
+	// The roll-up writes the month after it has linked the event: the lock stops it there.
 	holder, err := s.db.Writers.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -343,7 +346,7 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	var both sync.WaitGroup
 	deleted := make(chan struct{})
 	both.Go(func() {
-		if _, err := s.Seal(t.Context(), people.WaitingEvents{Deployment: analyzed, Day: firstDay}, longAgo, 100); err != nil {
+		if _, err := s.RollUpDay(t.Context(), people.WaitingEvents{Deployment: analyzed, Day: firstDay}, longAgo, 100); err != nil {
 			t.Error(err)
 		}
 	})
@@ -373,16 +376,16 @@ func TestNobodyWhoWasDeletedIsLinked(t *testing.T) {
 	both.Wait()
 	var linked int64
 	if _, err := s.db.Reads().Row(t.Context(), []any{&linked}, `SELECT COUNT(*) FROM recent_events WHERE deployment = ?`, analyzed); err != nil || linked != 0 {
-		t.Errorf("%d events are linked to nobody, %v", linked, err)
+		t.Errorf("%d events are linked to a deleted user, %v", linked, err)
 	}
 	if got := summaryOf(t, s, people.Period{From: firstDay, To: firstDay.AddDate(0, 0, 1)}).Period.SignInUsers; got != 1 {
 		t.Errorf("%d users signed in, want 1", got)
 	}
 }
 
-// TestWaitingGoesAlongTheKey: each step to another day is one look into the index. Where a step reads what lies between, millions that wait are
-// read once a day, and nothing is sealed any more.
-func TestWaitingGoesAlongTheKey(t *testing.T) {
+// TestWaitingUsesIndex: each step to another day is one index lookup. If a step read the rows between, it would read
+// millions of waiting events once per day, and the roll-up would stop.
+func TestWaitingUsesIndex(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
@@ -390,7 +393,7 @@ func TestWaitingGoesAlongTheKey(t *testing.T) {
 			s, _, _ := openFaulty(t, newURL(t))
 			record(t, s, 1, 2_000, 60)
 			explain, want, never := `EXPLAIN QUERY PLAN `, "(deployment=? AND kind=? AND at>?)", "SCAN e\n"
-			if s.db.Dialect.Numbered { // which does not show how a recursion's own subqueries are made, but those of the same form beside it
+			if s.db.Dialect.Numbered { // PostgreSQL shows no plan of a recursion's own subqueries, but of similar ones next to it
 				explain, want, never = `EXPLAIN (COSTS OFF) `, "Index Cond: ((deployment = h_1.deployment) AND (kind = ", "Seq Scan on events"
 				if _, err := s.db.Writers.Exec("ANALYZE events"); err != nil {
 					t.Fatal(err)
@@ -423,9 +426,10 @@ func TestWaitingGoesAlongTheKey(t *testing.T) {
 	}
 }
 
-// TestAnalyticsGoAlongKeysOnPostgreSQL: of tables as small as here PostgreSQL reads all rather than look into an index, and so it did of gigabytes
-// that it took for empty. Nothing of sealing and summaries may be read whole, whatever is believed of it.
-func TestAnalyticsGoAlongKeysOnPostgreSQL(t *testing.T) {
+// TestAnalyticsUseIndexesOnPostgreSQL: PostgreSQL prefers a full scan for small tables. It did so for gigabytes too,
+// when its statistics said that the table was empty. No statement of roll-ups and summaries may scan a whole table,
+// whatever the statistics say.
+func TestAnalyticsUseIndexesOnPostgreSQL(t *testing.T) {
 	t.Parallel()
 	url := pgtest.ForTest(t)
 	config, err := pgx.ParseConfig(url)
@@ -435,7 +439,8 @@ func TestAnalyticsGoAlongKeysOnPostgreSQL(t *testing.T) {
 	watch := stdlib.OpenDB(*config)
 	defer watch.Close() //nolint:errcheck // only read from
 	watch.SetMaxOpenConns(1)
-	// scans counts how often a table was read whole, and by a key. A connection tells what it did at its end: so long is waited.
+	// scans returns the numbers of full scans and of index scans. A connection reports its scans when it ends, so scans
+	// waits for that.
 	scans := func() (whole, byKey int64) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; {
@@ -457,7 +462,7 @@ func TestAnalyticsGoAlongKeysOnPostgreSQL(t *testing.T) {
 			return whole, byKey
 		}
 	}
-	// with does something with a store, and closes it.
+	// with runs do with a store, and closes the store.
 	with := func(do func(s *Store)) {
 		t.Helper()
 		s, err := Open(t.Context(), url, Options{MaxConns: testConns})
@@ -481,14 +486,14 @@ func TestAnalyticsGoAlongKeysOnPostgreSQL(t *testing.T) {
 	wholeBefore, byKeyBefore := scans()
 	with(func(s *Store) {
 		for day := range 7 {
-			if _, err := s.Seal(t.Context(), people.WaitingEvents{Deployment: analyzed, Day: firstDay.AddDate(0, 0, day)}, firstDay, 1000); err != nil {
+			if _, err := s.RollUpDay(t.Context(), people.WaitingEvents{Deployment: analyzed, Day: firstDay.AddDate(0, 0, day)}, firstDay, 1000); err != nil {
 				t.Fatal(err)
 			}
 		}
 		summaryOf(t, s, people.Period{From: firstDay.Add(time.Hour), To: firstDay.AddDate(0, 0, 5)})
 	})
 	whole, byKey := scans()
-	if whole != wholeBefore || byKey < byKeyBefore+500 { // each event's user has a number, which is looked up
-		t.Errorf("%d times a table was read whole, %d times by its key", whole-wholeBefore, byKey-byKeyBefore)
+	if whole != wholeBefore || byKey < byKeyBefore+500 { // the number of each event's user is looked up
+		t.Errorf("%d full table scans, %d index scans", whole-wholeBefore, byKey-byKeyBefore)
 	}
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/rollup"
 )
 
-// TestTheViewOfDaysIsTheSummarysDays: whoever charts in SQL sees what operation 4.2 answers.
-func TestTheViewOfDaysIsTheSummarysDays(t *testing.T) {
+// TestAnalyticsDaysViewMatchesSummary: the SQL view for charts has the numbers that operation 4.2 returns.
+func TestAnalyticsDaysViewMatchesSummary(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newURL(t), Options{})
 			record(t, s, 1, 200, 20)
-			sealWhole(t, s)
-			record(t, s, 2, 5, 30) // some days are sealed in part
+			rollUpAll(t, s)
+			record(t, s, 2, 5, 30) // some days are rolled up in part
 			var days []people.Day
 			err := s.db.Reads().Query(t.Context(), func(row *sql.Rows) error {
 				var d people.Day
@@ -43,13 +43,13 @@ func TestTheViewOfDaysIsTheSummarysDays(t *testing.T) {
 	}
 }
 
-// TestEventsOfAMonthHaveAPartition on PostgreSQL, and one that cannot be made stops nothing.
-func TestEventsOfAMonthHaveAPartition(t *testing.T) {
+// TestRollUpCreatesMonthPartitions on PostgreSQL. A partition that cannot be created stops no roll-up.
+func TestRollUpCreatesMonthPartitions(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, tabled["postgres"](t), Options{})
 	record(t, s, 1, 100, 9)
 	s.Days.Parts.Store(rollup.MonthOf(firstDay.UnixMicro()/rollup.MicrosADay), true) // February's was tried, and could not be made
-	sealWhole(t, s)
+	rollUpAll(t, s)
 	counts := map[string]int64{}
 	err := s.db.Reads().Query(t.Context(), func(row *sql.Rows) error {
 		var part string
@@ -66,15 +66,15 @@ func TestEventsOfAMonthHaveAPartition(t *testing.T) {
 	}
 }
 
-// TestAMonthAndTheTotalAreVerifiedWithTheLastDay of each: what they have too much is in no day.
-func TestAMonthAndTheTotalAreVerifiedWithTheLastDay(t *testing.T) {
+// TestVerifyRollUpsChecksMonthAndTotalWithLastDay: users and sign-ups that no day has are found only with the last day.
+func TestVerifyRollUpsChecksMonthAndTotalWithLastDay(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, newSQLite(t), Options{})
 	record(t, s, 1, 200, 20)
-	sealWhole(t, s)
+	rollUpAll(t, s)
 	fault := func() string {
 		t.Helper()
-		checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+		checks, err := s.VerifyRollUps(t.Context(), analyzed, longAgo, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,55 +92,55 @@ func TestAMonthAndTheTotalAreVerifiedWithTheLastDay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	february := rollup.SealedMonth{Month: rollup.MonthOf(firstDay.UnixMicro() / rollup.MicrosADay), Version: 9}
+	february := rollup.MonthRow{Month: rollup.MonthOf(firstDay.UnixMicro() / rollup.MicrosADay), Version: 9}
 	change(func(tx *db.Tx) error {
 		all := daylog.NewUsers()
 		all.AddRange(0, 1000)
-		return rollup.PutSealedMonth(tx, february, all)
+		return rollup.PutMonthRow(tx, february, all)
 	})
-	if got := fault(); got != "2024-02-29 its month has users that no day of it has" {
+	if got := fault(); got != "2024-02-29 its month has users that none of its days has" {
 		t.Error(got)
 	}
-	change(func(tx *db.Tx) error { return rollup.PutSealedMonth(tx, february, daylog.NewUsers()) })
-	if got := fault(); strings.Count(got, "its month lacks users of it") != 4 {
+	change(func(tx *db.Tx) error { return rollup.PutMonthRow(tx, february, daylog.NewUsers()) })
+	if got := fault(); strings.Count(got, "its month lacks users of the day") != 4 {
 		t.Error(got)
 	}
 	change(func(tx *db.Tx) error {
 		all := daylog.NewUsers()
-		days, err := rollup.SealedDays(tx, 0, rollup.FirstDayOf(february.Month+1))
+		days, err := rollup.DayRows(tx, 0, rollup.FirstDayOf(february.Month+1))
 		for _, day := range days {
 			set, failed := rollup.ReadDaySet(tx, day)
 			err = errors.Join(err, failed)
 			all.Or(set)
 		}
-		return errors.Join(err, rollup.PutSealedMonth(tx, february, all), tx.Exec(`UPDATE sealed_totals SET total = total + 1 WHERE deployment = :deployment AND what = 'signups'`))
+		return errors.Join(err, rollup.PutMonthRow(tx, february, all), tx.Exec(`UPDATE sealed_totals SET total = total + 1 WHERE deployment = :deployment AND what = 'signups'`))
 	})
-	if got := fault(); got != "2024-03-03 the sign-ups of all time are not those of all days" {
+	if got := fault(); got != "2024-03-03 the total of sign-ups differs from the sum of all days" {
 		t.Error(got)
 	}
 }
 
-// TestWhatIsDamagedIsNamed changes what is sealed behind Cardea's back.
-func TestWhatIsDamagedIsNamed(t *testing.T) {
+// TestVerifyRollUpsReportsDamage changes rolled-up rows directly in the database.
+func TestVerifyRollUpsReportsDamage(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
-		"its log is damaged: the checksum is another": `UPDATE sealed_days SET log = user_set WHERE deployment = ? AND day = ?`,
-		"its set of users is damaged":                 `UPDATE sealed_days SET user_set = log WHERE deployment = ? AND day = ?`,
-		"its numbers are not those of its log":        `UPDATE sealed_days SET organizations = organizations + 1 WHERE deployment = ? AND day = ?`,
-		"its log is not that of its events": `UPDATE past_events SET at = at + 1 WHERE deployment = ? AND kind = 'signup' AND at = (
+		"its log is damaged: the checksum differs": `UPDATE sealed_days SET log = user_set WHERE deployment = ? AND day = ?`,
+		"its set of users is damaged":              `UPDATE sealed_days SET user_set = log WHERE deployment = ? AND day = ?`,
+		"its numbers differ from its log":          `UPDATE sealed_days SET organizations = organizations + 1 WHERE deployment = ? AND day = ?`,
+		"its log differs from its events": `UPDATE past_events SET at = at + 1 WHERE deployment = ? AND kind = 'signup' AND at = (
 			SELECT MIN(p.at) FROM past_events p WHERE p.deployment = past_events.deployment AND p.kind = 'signup' AND p.at / 86400000000 = ?)`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newSQLite(t), Options{})
 			record(t, s, 1, 200, 20)
-			sealWhole(t, s)
+			rollUpAll(t, s)
 			day := firstDay.UnixMicro()/rollup.MicrosADay + 2
 			changed, err := s.db.Writes().Exec(t.Context(), damage, analyzed, day)
 			if err != nil || changed != 1 {
 				t.Fatal(changed, err)
 			}
-			checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+			checks, err := s.VerifyRollUps(t.Context(), analyzed, longAgo, 100)
 			if err != nil || len(checks) != 7 {
 				t.Fatal(checks, err)
 			}
@@ -157,8 +157,9 @@ func TestWhatIsDamagedIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatIsDamagedIsMadeAnew when an event of the day comes: from the sealed events, and a month from its days.
-func TestWhatIsDamagedIsMadeAnew(t *testing.T) {
+// TestRollUpRebuildsDamagedRows: the next event of the day rebuilds a day from the rolled-up events, and a month from
+// its days.
+func TestRollUpRebuildsDamagedRows(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
 		"a log":   `UPDATE sealed_days SET log = user_set WHERE deployment = ? AND day = ?`,
@@ -168,17 +169,17 @@ func TestWhatIsDamagedIsMadeAnew(t *testing.T) {
 			t.Parallel()
 			s := migrated(t, newSQLite(t), Options{})
 			record(t, s, 1, 200, 20)
-			sealWhole(t, s)
-			want := sealedRows(t, s)
+			rollUpAll(t, s)
+			want := rollUpRows(t, s)
 			if _, err := s.db.Writes().Exec(t.Context(), damage, analyzed, firstDay.UnixMicro()/rollup.MicrosADay+2); err != nil {
 				t.Fatal(err)
 			}
-			if reflect.DeepEqual(sealedRows(t, s), want) {
+			if reflect.DeepEqual(rollUpRows(t, s), want) {
 				t.Fatal("nothing was damaged")
 			}
 			record(t, s, 2, 200, 20)
-			sealWhole(t, s)
-			checks, err := s.VerifySeals(t.Context(), analyzed, longAgo, 100)
+			rollUpAll(t, s)
+			checks, err := s.VerifyRollUps(t.Context(), analyzed, longAgo, 100)
 			if err != nil || len(checks) != 7 {
 				t.Fatal(checks, err)
 			}

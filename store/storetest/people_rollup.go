@@ -13,27 +13,27 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// ever is before every event: what is linked since then keeps its address.
+// ever is before every event: events linked since then keep their address.
 var ever = time.UnixMicro(0)
 
-// sealAll seals what waits of the home deployment, so many events of a kind at once, and returns how many it was.
-func (e *env) sealAll(linkedSince time.Time, limit int) (sealed int64) {
+// rollUpAll rolls up the waiting events of the home deployment, at most limit of a kind at once, and returns how many.
+func (e *env) rollUpAll(linkedSince time.Time, limit int) (rolledUp int64) {
 	e.t.Helper()
 	waiting, err := e.store.Waiting(e.ctx)
 	e.ok(err)
 	for _, w := range waiting {
 		for of := int64(0); w.Deployment == home && of < w.Events; {
-			n, err := e.store.Seal(e.ctx, w, linkedSince, limit)
+			n, err := e.store.RollUpDay(e.ctx, w, linkedSince, limit)
 			e.ok(err)
-			e.Expect(n).To(gomega.BeNumerically(">", 0), "events wait, and none was sealed")
+			e.Expect(n).To(gomega.BeNumerically(">", 0), "events wait, and none was rolled up")
 			of += n
-			sealed += n
+			rolledUp += n
 		}
 	}
-	return sealed
+	return rolledUp
 }
 
-// records records events of home's users in one transaction, and makes the users there are not.
+// records records events of home's users in one transaction, and inserts the users that do not exist.
 func (e *env) records(events ...people.Event) {
 	e.t.Helper()
 	e.change(home, func(tx people.Tx) error {
@@ -62,7 +62,7 @@ func (e *env) summary(recent int) people.Summary {
 	return s
 }
 
-// signedInFrom lists who of home signed in last, and from where.
+// signedInFrom lists the newest sign-ins of home: user, address and user agent.
 func (e *env) signedInFrom(recent int) (list []string) {
 	e.t.Helper()
 	for _, r := range e.summary(recent).RecentSignIns {
@@ -71,8 +71,8 @@ func (e *env) signedInFrom(recent int) (list []string) {
 	return list
 }
 
-var sealingStories = []story{
-	{name: "sealing comes to an end, whatever its steps, and changes no summary", run: func(e *env) {
+var rollUpStories = []story{
+	{name: "the roll-up ends with any step size, and changes no summary", run: func(e *env) {
 		e.begin()
 		for n := range int64(20) {
 			at := after(time.Duration(n/4) * 11 * time.Hour) // four of each microsecond
@@ -83,13 +83,13 @@ var sealingStories = []story{
 			)
 		}
 		before := e.summary(10)
-		e.Expect(e.sealAll(ever, 1)).To(gomega.BeEquivalentTo(60))
+		e.Expect(e.rollUpAll(ever, 1)).To(gomega.BeEquivalentTo(60))
 		e.Expect(e.summary(10)).To(gomega.Equal(before))
-		e.Expect(e.sealAll(ever, 1)).To(gomega.BeZero())
-		checks, err := e.store.VerifySeals(e.ctx, home, born, 1)
+		e.Expect(e.rollUpAll(ever, 1)).To(gomega.BeZero())
+		checks, err := e.store.VerifyRollUps(e.ctx, home, born, 1)
 		e.ok(err)
 		e.Expect(checks).To(gomega.HaveLen(1), "as many as were asked for")
-		checks, err = e.store.VerifySeals(e.ctx, home, born.Truncate(day), 10)
+		checks, err = e.store.VerifyRollUps(e.ctx, home, born.Truncate(day), 10)
 		e.ok(err)
 		for _, check := range checks {
 			e.Expect(check.Fault).To(gomega.BeEmpty())
@@ -97,26 +97,26 @@ var sealingStories = []story{
 		}
 		e.Expect(checks).To(gomega.HaveLen(len(before.Days)))
 	}},
-	{name: "what comes late to a sealed day counts at once, and is sealed with it", run: func(e *env) {
+	{name: "late events of a rolled-up day count at once, and are added to its roll-up", run: func(e *env) {
 		e.begin()
 		e.records(event(1, people.EventSignIn, 1), event(3, people.EventSignIn, 2))
-		e.sealAll(ever, 100)
+		e.rollUpAll(ever, 100)
 		e.records(event(2, people.EventSignIn, 2), event(4, people.EventSignIn, 3), event(5, people.EventSignUp, 3))
 		for range 2 {
 			s := e.summary(10)
 			e.Expect(s.Period).To(gomega.Equal(people.Counts{SignInUsers: 3, SignUps: 1}))
 			e.Expect(s.Days).To(gomega.Equal([]people.Day{{Start: born.Truncate(day), SignInUsers: 3, SignUps: 1}}))
 			e.Expect(e.signedInFrom(10)).To(gomega.Equal([]string{"3 192.0.2.1agent", "2 192.0.2.1agent", "2 192.0.2.1agent", "1 192.0.2.1agent"}))
-			e.sealAll(ever, 100)
+			e.rollUpAll(ever, 100)
 		}
 		waiting, err := e.store.Waiting(e.ctx)
 		e.ok(err)
 		e.Expect(waiting).To(gomega.BeEmpty())
 	}},
-	{name: "where events wait is told by deployment and day, with what is sealed there", run: func(e *env) {
+	{name: "waiting events are listed by deployment and day, with the count of those rolled up", run: func(e *env) {
 		e.begin()
 		e.records(event(1, people.EventSignIn, 1), event(2, people.EventSignUp, 1))
-		e.sealAll(ever, 100)
+		e.rollUpAll(ever, 100)
 		late := event(3, people.EventWorkspace, 1)
 		tomorrow := event(4, people.EventSignIn, 1)
 		tomorrow.At = tomorrow.At.Add(day)
@@ -126,10 +126,10 @@ var sealingStories = []story{
 		e.ok(err)
 		today := born.Truncate(day)
 		e.Expect(waiting).To(gomega.Equal([]people.WaitingEvents{
-			{Deployment: home, Day: today, Events: 1, Sealed: 2}, {Deployment: home, Day: today.Add(day), Events: 1}, {Deployment: "apps/other", Day: today, Events: 1},
+			{Deployment: home, Day: today, Events: 1, RolledUp: 2}, {Deployment: home, Day: today.Add(day), Events: 1}, {Deployment: "apps/other", Day: today, Events: 1},
 		}))
 	}},
-	{name: "addresses are kept for the retention, and whose events were as long or of the newest hundred", run: func(e *env) {
+	{name: "addresses are kept for the retention; users of events are kept for the retention or among the newest hundred", run: func(e *env) {
 		e.begin()
 		var events []people.Event
 		for n := range int64(people.KeepsNewest + 20) {
@@ -139,7 +139,7 @@ var sealingStories = []story{
 		before := e.summary(1000)
 		// The newest ten are within the retention.
 		young := events[len(events)-10].At
-		e.sealAll(young, 1000)
+		e.rollUpAll(young, 1000)
 		list := e.signedInFrom(1000)
 		e.Expect(list).To(gomega.HaveLen(people.KeepsNewest+10), "those within the retention, and a hundred of the others")
 		for i, from := range list {
@@ -163,7 +163,7 @@ var sealingStories = []story{
 		e.Expect(e.signedInFrom(10)).To(gomega.Equal([]string{"2 192.0.2.1agent", "1 "}))
 		e.Expect(e.unlink(event(2, "", 0).At, 100)).To(gomega.BeZero())
 	}},
-	{name: "the deployments whose events are still somebody's are told, each once, sealed or not", run: func(e *env) {
+	{name: "deployments with events that are linked to users are listed once each, rolled up or not", run: func(e *env) {
 		e.begin()
 		linked := func() []string {
 			all, err := e.store.Linked(e.ctx)
@@ -176,32 +176,32 @@ var sealingStories = []story{
 			e.change(deployment, func(tx people.Tx) error { return tx.Records().RecordEvent(event(2, people.EventSignIn, 1)) })
 		}
 		for _, deployment := range []string{"apps/c", "apps/a"} {
-			_, err := e.store.Seal(e.ctx, people.WaitingEvents{Deployment: deployment, Day: born.Truncate(day)}, ever, 10)
+			_, err := e.store.RollUpDay(e.ctx, people.WaitingEvents{Deployment: deployment, Day: born.Truncate(day)}, ever, 10)
 			e.ok(err)
 		}
 		e.Expect(linked()).To(gomega.Equal([]string{"apps/a", "apps/b", "apps/c"}))
 	}},
-	{name: "a deleted user is listed no more, and stays counted once, also by what was not sealed", run: func(e *env) {
+	{name: "a deleted user is no longer listed and stays counted once, also by waiting events", run: func(e *env) {
 		e.begin()
 		e.records(event(1, people.EventSignIn, 1), event(2, people.EventSignIn, 2))
-		e.sealAll(ever, 100)
+		e.rollUpAll(ever, 100)
 		e.records(event(3, people.EventSignIn, 1))
 		e.change(home, func(tx people.Tx) error { return tx.Users().DeleteUser(1) })
 		for range 2 {
 			e.Expect(e.summary(10).Period.SignInUsers).To(gomega.BeEquivalentTo(2))
 			e.Expect(e.signedInFrom(10)).To(gomega.Equal([]string{"2 192.0.2.1agent"}))
-			e.sealAll(ever, 100)
+			e.rollUpAll(ever, 100)
 		}
 	}},
-	{name: "a sealed deployment is erased whole, and another is not", run: func(e *env) {
+	{name: "a deployment with roll-ups is erased completely, and another is not", run: func(e *env) {
 		e.begin()
 		e.records(event(1, people.EventSignIn, 1), event(2, people.EventSignUp, 2))
 		e.change("apps/other", func(tx people.Tx) error { return furnish(tx, "other") })
 		w := people.WaitingEvents{Deployment: "apps/other", Day: born.Truncate(day)}
-		n, err := e.store.Seal(e.ctx, w, ever, 10)
+		n, err := e.store.RollUpDay(e.ctx, w, ever, 10)
 		e.ok(err)
 		e.Expect(n).To(gomega.BeEquivalentTo(1))
-		e.sealAll(ever, 100)
+		e.rollUpAll(ever, 100)
 		for {
 			n, err := e.store.Erase(e.ctx, e.term, home, 2)
 			e.ok(err)
@@ -216,14 +216,14 @@ var sealingStories = []story{
 		e.Expect(other.RecentSignIns).To(gomega.HaveLen(1))
 		// A deployment that begins anew counts from nothing.
 		e.records(event(9, people.EventSignIn, 9))
-		e.sealAll(ever, 100)
+		e.rollUpAll(ever, 100)
 		e.Expect(e.summary(0).Period.SignInUsers).To(gomega.BeEquivalentTo(1))
 	}},
-	{name: "while users sign in and two seal, totals never go back and end where they must", run: func(e *env) {
+	{name: "with concurrent sign-ins and two roll-ups, totals never decrease and end exact", run: func(e *env) {
 		e.begin()
 		const writers, each = 2, 60
 		var done atomic.Int32
-		// ended reports whether everybody has recorded all; it is asked before a last look.
+		// ended reports whether all writers are done. It is called before a last pass.
 		ended := func() bool { return done.Load() == writers }
 		together(writers+3, func(i int) {
 			switch {
@@ -235,21 +235,21 @@ var sealingStories = []story{
 			default:
 				for last := false; !last; {
 					last = ended()
-					sealOnce(e)
+					rollUpOnce(e)
 				}
 			}
 		})
 		s := e.summary(0)
 		e.Expect(s.Period.SignUps).To(gomega.BeEquivalentTo(writers * each))
 		e.Expect(s.Period.SignInUsers).To(gomega.BeEquivalentTo(writers * each))
-		checks, err := e.store.VerifySeals(e.ctx, home, ever, 100)
+		checks, err := e.store.VerifyRollUps(e.ctx, home, ever, 100)
 		e.ok(err)
-		e.Expect(slices.IndexFunc(checks, func(c people.SealCheck) bool { return c.Fault != "" })).To(gomega.Equal(-1), "%+v", checks)
+		e.Expect(slices.IndexFunc(checks, func(c people.RollUpCheck) bool { return c.Fault != "" })).To(gomega.Equal(-1), "%+v", checks)
 		e.Expect(checks).NotTo(gomega.BeEmpty())
 	}},
 }
 
-// unlink forgets whose events before a time were, and returns how many.
+// unlink deletes the links of events before a time, and returns how many it changed.
 func (e *env) unlink(before time.Time, limit int) int64 {
 	e.t.Helper()
 	n, err := e.store.Unlink(e.ctx, home, before, limit)
@@ -257,7 +257,7 @@ func (e *env) unlink(before time.Time, limit int) int64 {
 	return n
 }
 
-// recordsEach signs users up and in, one after the other, over three days.
+// recordsEach records a sign-up and a sign-in of each user, one after the other, over three days.
 func recordsEach(e *env, writer int64, each int) {
 	for n := range int64(each) {
 		id := 1000*writer + n + 1
@@ -272,7 +272,7 @@ func recordsEach(e *env, writer int64, each int) {
 	}
 }
 
-// watchTotals asks for summaries until everything is recorded: none is smaller than the one before.
+// watchTotals reads summaries until everything is recorded: no total is smaller than the one before.
 func watchTotals(e *env, ended func() bool) {
 	var last people.Counts
 	for end := false; !end; {
@@ -289,12 +289,12 @@ func watchTotals(e *env, ended func() bool) {
 	}
 }
 
-// sealOnce seals what waits at a moment. Another may be at it.
-func sealOnce(e *env) {
+// rollUpOnce rolls up the events waiting at a moment. Another goroutine may do the same.
+func rollUpOnce(e *env) {
 	waiting, err := e.store.Waiting(e.ctx)
 	for _, w := range waiting {
 		if err == nil {
-			_, err = e.store.Seal(e.ctx, w, ever, 1000)
+			_, err = e.store.RollUpDay(e.ctx, w, ever, 1000)
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrUnavailable) {
