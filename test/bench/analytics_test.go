@@ -237,7 +237,7 @@ func (y *year) signIn(ctx context.Context) error {
 	})
 }
 
-// sizes tells how much a sign-in takes on the disk.
+// sizes prints how many bytes a sign-in takes on disk.
 func (y *year) sizes(t *testing.T) {
 	t.Helper()
 	db := y.plain(t)
@@ -327,7 +327,8 @@ func (y *year) summaries(t *testing.T, times int, period people.Period, cold boo
 	return took
 }
 
-// busy counts sign-ins while nothing else is done, and while somebody asks for the year without end and an import is sealed.
+// busy counts sign-ins on an otherwise idle store, and while a client asks for the year in a loop and an import is
+// rolled up.
 func (y *year) busy(t *testing.T) {
 	t.Helper()
 	alone := y.signInsFor(t, 3*time.Second)

@@ -146,7 +146,7 @@ func await(t *testing.T, patience, pause time.Duration, done func() bool) time.D
 		if time.Since(begin) > patience {
 			t.Fatalf("not done after %s", patience)
 		}
-		time.Sleep(pause) // how finely time is told
+		time.Sleep(pause) // the resolution of the measured time
 	}
 	return time.Since(begin)
 }

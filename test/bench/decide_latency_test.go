@@ -117,7 +117,7 @@ func askHTTP(t *testing.T, url, request string, callers int) func(ctx context.Co
 	}
 	return func(_ context.Context, caller int) error {
 		conn := conns[caller]
-		_, _ = conn.WriteString(request) // Flush tells
+		_, _ = conn.WriteString(request) // Flush reports the error
 		if err := conn.Flush(); err != nil {
 			return err
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/welch"
 )
 
-// TestBenchTiming looks for what the time of an answer tells of what exists: wrong passwords for accounts and for nobody, phones of others
-// and of nobody. Requests alternate, and the order is swapped from one pair to the next.
+// TestBenchTiming looks for differences in response time that reveal whether an account exists: wrong passwords and
+// phone codes, for existing and unknown accounts. Requests alternate, and the order is swapped from one pair to the
+// next.
 func TestBenchTiming(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for a minute")

@@ -10,8 +10,8 @@ import (
 
 const newPassphrase = "a better sentence than before"
 
-// What somebody does to their own account, by the keyboard: another address, a new password, the other browser signed out, a password
-// forgotten, and the account deleted.
+// A user changes the address and the password, signs the other browser out, resets a forgotten password and deletes the
+// account, all by keyboard.
 func TestPeopleLookAfterTheirAccount(t *testing.T) {
 	for _, tt := range []struct {
 		look    look

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// What others try with the page that grants access, and what people do with it that nobody means harm by.
+// Attacks on the page that grants access, and unusual but harmless uses of it.
 func TestThePageThatGrantsAccessIsThePersonsOwn(t *testing.T) {
 	t.Parallel()
 	w := authorizing(t)
@@ -154,7 +154,7 @@ func (v *person) readsGerman() {
 	v.sees("would like access")
 }
 
-// belongsNowhere asks for what is held in an organization, of somebody who is in none.
+// belongsNowhere has a user without an organization follow a request for claims of an organization.
 func (v *person) belongsNowhere(p *party) {
 	v.t.Helper()
 	v.asks(p, "openid orders:read")

@@ -115,7 +115,7 @@ func TestThePeriodsNumbersAreTheAPIs(t *testing.T) {
 	}
 }
 
-// All of it by the keyboard: who is disabled in the console is signed out within a second.
+// A user who is disabled in the console is signed out within a second; the administrator uses only the keyboard.
 func TestADisabledPersonIsSignedOutWithinASecond(t *testing.T) {
 	w := newConsoleWorld(t)
 	if status := w.ask("PUT", "/users/2/password", `{"password":"a slow train through the hills"}`, nil); status != 204 {

@@ -199,7 +199,7 @@ func (w *consoleWorld) ask(method, path, body string, into any) int {
 	return answer.StatusCode
 }
 
-// visitor is somebody at the end-user listener, with cookies.
+// visitor is an HTTP client of the end-user listener, with cookies.
 type visitor struct {
 	w      *consoleWorld
 	client *http.Client
@@ -211,7 +211,7 @@ func (w *consoleWorld) visitor() *visitor {
 	return &visitor{w: w, client: &http.Client{Jar: jar}}
 }
 
-// send asks the end-user API and returns who is signed in then, "" for nobody.
+// send calls the end-user API and returns the user that is signed in afterwards, or "" if none is.
 func (v *visitor) send(method, path, body string) (status int, user string) {
 	v.w.T.Helper()
 	r, err := http.NewRequest(method, strings.Replace(v.w.frontend.URL, "127.0.0.1", "localhost", 1)+path, strings.NewReader(body))

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// party is an application of somebody else's that signs people in with Acme, by a published client library. It is served on an origin of its
-// own, which is of another site than the pages.
+// party is a third-party application that signs users in with Acme by a published client library. It is served at an
+// origin of its own, on another site than the pages.
 type party struct {
 	t      testing.TB
 	name   string
@@ -38,7 +38,7 @@ type party struct {
 // asked is what a request's answer is held to.
 type asked struct{ verifier, nonce string }
 
-// told are the claims of an ID token and of the person's own endpoint that the party shows.
+// told are the claims of an ID token and of the userinfo endpoint that the party shows.
 type told struct {
 	Subject      string `json:"sub"`
 	Email        string `json:"email"`
@@ -141,14 +141,14 @@ func (p *party) redeem(ctx context.Context, one asked, code string) (who told, e
 	return who, info.Claims(&who)
 }
 
-// times is how often somebody was signed in.
+// times returns how often the party signed a user in.
 func (p *party) times() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.tokens)
 }
 
-// who asks who the tokens of the nth sign-in are of.
+// who returns the claims of the nth sign-in's tokens.
 func (p *party) who(nth int) (out told) {
 	p.t.Helper()
 	info, err := p.provider.UserInfo(context.Background(), oauth2.StaticTokenSource(p.tokens[nth-1]))

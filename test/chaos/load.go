@@ -18,13 +18,13 @@ type load struct {
 	*install
 	*journal
 	group sync.WaitGroup
-	// people are those whose sign-up was acknowledged, for who signs in and out.
+	// people are the users with an acknowledged sign-up, for the sessions.
 	people chan *testkit.Visitor
 	// answered counts the reads.
 	answered atomic.Int64
 }
 
-// repeat does something so often a second until the load ends. What has begun is done to its end.
+// repeat calls do so often a second until the load ends. A call that has begun is finished.
 func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int)) {
 	l.group.Go(func() {
 		pace := rate.NewLimiter(perSecond, 1)
@@ -70,8 +70,8 @@ func (l *load) outcome(object, state string, answer testkit.Answer, err error) b
 	return false
 }
 
-// schemes makes, changes and deletes rate-limit schemes over HTTP, each on any server. An object whose state is not known is left alone
-// from then on: what nobody answered may yet be done.
+// schemes creates, changes and deletes rate-limit schemes over HTTP, each on any server. An object in an unknown state
+// is not touched again, because a request without a response may still take effect.
 func (l *load) schemes(worker string) func(n int) {
 	var living []string
 	made := 0
@@ -131,7 +131,7 @@ func (l *load) keys() func(n int) {
 		}
 		answer, err := testkit.Do("POST", server.Backend+keysPath, l.key, fmt.Sprintf(`{"name": "key %d", "permissions": ["orders:read"]}`, n))
 		if err != nil || answer.Status != http.StatusOK {
-			l.outcome(fmt.Sprintf("lost-key/%d", n), "made", answer, err) // nobody has its secret
+			l.outcome(fmt.Sprintf("lost-key/%d", n), "made", answer, err) // its secret was never received
 			return
 		}
 		id, secret := keyOf(answer)

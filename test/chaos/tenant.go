@@ -120,7 +120,7 @@ func (l *load) declared() func(n int) {
 	}
 }
 
-// applied writes down how a write to the Kubernetes API ended. One that it refused for a reason of its own was not done.
+// applied records how a write to the Kubernetes API ended. A write that the API server rejected had no effect.
 func (l *load) applied(scheme *v1alpha1.RateLimitScheme, state string, err error) bool {
 	object := "declared/" + string(scheme.Spec.Slug)
 	switch {

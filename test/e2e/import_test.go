@@ -213,7 +213,7 @@ var _ = Describe("Moving in", Ordered, func() {
 			kill := func() { _ = cmd.Process.Kill() }
 			g.mu.Lock()
 			if when == "before a batch" {
-				g.before[2] = kill // and the batch goes on to the server all the same, or not, as the end of the connection comes
+				g.before[2] = kill // and the batch may or may not still reach the server, depending on when the connection ends
 			} else {
 				g.after[1] = kill
 			}

@@ -54,7 +54,7 @@ type party struct {
 	retried      int
 }
 
-// post posts a form as the client to one server. An error means that nobody knows whether it was served.
+// post posts a form as the client to one server. After an error it is unknown whether the request was served.
 func (c *party) post(server *testkit.Cardea, path string, form url.Values) (int, map[string]any, error) {
 	r, err := http.NewRequest(http.MethodPost, server.Frontend+"/oauth/portal"+path, strings.NewReader(form.Encode()))
 	if err != nil {

@@ -290,8 +290,9 @@ func sendAs(browser *http.Client, request *http.Request) shownPage {
 	return shownPage{resp.StatusCode, resp.Header.Get("Location"), string(raw)}
 }
 
-// accompany runs a client and does what it asks of a person: "visit URL", which is answered with where the browser was led, or an address on
-// this machine, where the client itself listens. It returns what the client told, if it tells anything.
+// accompany runs a client and follows its instructions to the user. For "visit URL" it returns the URL of the last
+// redirect to the client, or visits it if the client listens on this machine. It returns the client's result, if the
+// client prints one.
 func (v *visitor) accompany(front *encrypted, cmd *exec.Cmd) (told map[string]any) {
 	GinkgoHelper()
 	var errors strings.Builder
@@ -333,7 +334,8 @@ func (v *visitor) visit(link string) string {
 	return link
 }
 
-// idToken has the visitor allow a client of the machine to know who they are, and returns what it is told.
+// idToken lets the visitor authorize a command-line client for OpenID Connect, and returns the ID token that the client
+// gets.
 func (v *visitor) idToken(front *encrypted, issuer, clientID string) string {
 	GinkgoHelper()
 	config := oauth2.Config{

@@ -22,8 +22,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// observed is a real Prometheus that scrapes processes every two seconds and judges the alerts that config/observability ships, after seconds
-// where they wait for minutes.
+// observed is a real Prometheus that scrapes the processes every two seconds. It evaluates the alerts that
+// config/observability ships, with their minutes of waiting shortened to seconds.
 type observed struct{ url string }
 
 func observe(targets ...*testkit.Cardea) *observed {
@@ -89,7 +89,7 @@ func (o *observed) firing(alert string) func() (int, error) {
 	return o.query(`ALERTS{alertstate="firing",alertname="` + alert + `"}`)
 }
 
-// judged is when the alerts were judged last.
+// judged returns when the alerts were last evaluated.
 func (o *observed) judged() (time.Time, error) {
 	response, err := http.Get(o.url + "/api/v1/rules")
 	if err != nil {
@@ -157,7 +157,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 		Eventually(get(server, schemesPath, key)).Should(haveStatus(200))
 		prometheus = observe(operator, server, other)
 		Eventually(prometheus.query(`up{job="cardea"} == 1`)).Should(Equal(3))
-		for _, alert := range []string{"CardeaAbsent", "CardeaNoLeader"} { // which nobody was scraped for before
+		for _, alert := range []string{"CardeaAbsent", "CardeaNoLeader"} { // which are about targets that were never scraped
 			Eventually(prometheus.firing(alert)).Should(BeZero())
 		}
 	})

@@ -346,7 +346,7 @@ func (c *customer) ask(method, path, body string) (reply, bool) {
 	return reply{}, false
 }
 
-// unserved reports that a request was certainly not served: nobody listened.
+// unserved reports whether a request was certainly not served, because no process listened.
 func unserved(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // insist asks until there is an answer, which is returned.
@@ -411,7 +411,7 @@ func (c *customer) verify(number string, done *atomic.Int64) {
 	}
 }
 
-// expectTrue compares the verified phones in the database with what the customers were told.
+// expectTrue compares the verified phones in the database with what the server answered the customers.
 func expectTrue(ctx context.Context, db *sql.DB, namespace string, crowd []*customer) {
 	GinkgoHelper()
 	verified := map[string]bool{}

@@ -314,7 +314,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 	It("names every cause that docs/operations.md lists, with what to do", func(ctx context.Context) {
 		wanted := documentedReasons()
 		Expect(len(wanted)).To(BeNumerically(">", 15))
-		// Told for a minute: the others are there by now.
+		// The move is reported for a minute; the other resources are there by now.
 		kubectl(ctx, "patch", "identitydeployment/moving", "-n", namespace, "--type=merge", "-p", `{"spec": {"frontendHosts": ["after.example"]}}`)
 		Eventually(func() []string {
 			reasons := reported(admin(ctx, "why", "-n", namespace, "-o", "json").Out)

@@ -168,7 +168,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 			Expect(os.Remove(file)).To(Succeed())
 		}
 		cardea = start(ctx, launch)
-		// The answer tells the deployment's id, each slug and each updated_at.
+		// The response contains the deployment's id, each slug and each updated_at.
 		Eventually(func() (string, error) {
 			answer, err := get(cardea, schemesPath, key)()
 			return string(answer.Raw), err

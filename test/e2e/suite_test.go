@@ -191,7 +191,7 @@ func expectNoTraceOf(ctx context.Context, secrets ...string) {
 	}
 }
 
-// secretPart returns the part of a key that proves its possession: the rest of the key may be told.
+// secretPart returns the part of a key that proves its possession. The rest of the key is not secret.
 func secretPart(key string) string {
 	GinkgoHelper()
 	parsed, err := apikey.Parse(key)

@@ -31,7 +31,8 @@ func buildBefore(ctx context.Context) (string, error) {
 
 var errHistoryMissing = errors.New("no history")
 
-// TestTheReleaseBeforeIsAtHand stands beside the drill, so that a clone without history is told so in the summary of the tests.
+// TestTheReleaseBeforeIsAtHand is a test of its own, so that the summary says that a clone without history skips the
+// drill.
 func TestTheReleaseBeforeIsAtHand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the release before")

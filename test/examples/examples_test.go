@@ -139,7 +139,7 @@ func (w *world) place(text, own, application string) string {
 	).Replace(text)
 }
 
-// address is one of this machine that nobody listens at.
+// address returns an unused address of this machine.
 func address(t testing.TB) string {
 	t.Helper()
 	port, err := controlplane.FreePort()

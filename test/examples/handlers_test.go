@@ -65,7 +65,7 @@ func (w *world) expectPeople(at string) {
 	}
 }
 
-// expectHandlers asks a program that protects both paths, and once more while Cardea is away.
+// expectHandlers sends requests to a program that protects both paths, and repeats them while Cardea is stopped.
 func (w *world) expectHandlers(at, who string, spec process.Spec) {
 	w.T.Helper()
 	stop := w.start(at, spec)

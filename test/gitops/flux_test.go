@@ -45,7 +45,7 @@ func (f *flux) sync(ctx context.Context, commit []*unstructured.Unstructured) er
 	return err
 }
 
-// apply is sync, and tells what was done to each object.
+// apply is like sync, and returns what was done to each object.
 func (f *flux) apply(ctx context.Context, commit []*unstructured.Unstructured) (*ssa.ChangeSet, error) {
 	objects, err := f.owned(commit)
 	if err != nil {

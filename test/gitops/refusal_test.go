@@ -35,7 +35,8 @@ func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	http.settle(t)
 }
 
-// A reference to nothing is told with its name, the rest stays in force, and what comes heals it.
+// A condition names a reference to a missing resource, the rest stays active, and creating the resource resolves the
+// condition.
 func aBrokenReferenceIsTold(t *testing.T, n *tenant) {
 	n.start()
 	n.declare(t, v1alpha1.KindAPIAuthApp, "globex", "gone", "spec", "rateLimitSchemeRef", "name")

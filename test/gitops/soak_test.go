@@ -18,8 +18,8 @@ const (
 	soakDuration = "CARDEA_GITOPS_SOAK"
 )
 
-// soak syncs commit after commit beside writes over HTTP to the same resources: every sync succeeds and comes into force, no declared
-// resource is out of sync after it, and nothing is lost that HTTP was told is done.
+// soak syncs commit after commit, with concurrent HTTP writes to the same resources. Every sync succeeds and becomes
+// active, no declared resource is out of sync after it, and no acknowledged HTTP write is lost.
 func soak(t *testing.T, n *tenant) {
 	lasts := time.Duration(0)
 	if text := os.Getenv(soakDuration); text != "" {

@@ -165,7 +165,7 @@ func (n *tenant) id(kind, name string) string {
 	return id
 }
 
-// of is a resource of ours with nothing but a name.
+// of is a resource of ours with only a name.
 func of(kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	gvk := v1alpha1.GroupVersion.WithKind(kind)

@@ -55,7 +55,7 @@ func TestAStandbyThatMissedWritesIsMadeAsDeclared(t *testing.T) {
 	w.must(testkit.Until(t.Context(), "the deleted key is refused", w.everywhere(answers(revoked, schemes, http.StatusUnauthorized))))
 	w.must(w.primary.Kill())
 	w.must(w.standby.Promote(t.Context()))
-	// What was lost shows once the servers follow the promoted standby: then a new scheme is served.
+	// A loss shows only once the servers follow the promoted standby, which is when they serve a new scheme.
 	w.until("from the promotion until a scheme that is made now is served", func() error {
 		w.addScheme("after")
 		return w.everywhere(answers(w.Key, schemes+"/after", http.StatusOK))()

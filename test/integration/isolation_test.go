@@ -190,7 +190,7 @@ var _ = Describe("The isolation matrix", func() {
 	})
 })
 
-// revoked makes a key of run time with every permission and revokes it.
+// revoked creates a runtime key with every permission and revokes it.
 func (w *world) revoked(manager string) (secret string) {
 	GinkgoHelper()
 	const keys = "/api-auth/apps/acme-app/keys"

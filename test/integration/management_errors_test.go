@@ -25,7 +25,7 @@ import (
 
 const oneMiB = 1 << 20
 
-// raw sends bytes as they are, for what http.Client would mend, and reads the answer.
+// raw sends bytes unchanged, because http.Client would correct them, and reads the response.
 func (w *world) raw(request string) testkit.Answer {
 	GinkgoHelper()
 	conn, err := net.DialTimeout("tcp", w.server.Listener.Addr().String(), 5*time.Second)
@@ -40,7 +40,7 @@ func (w *world) raw(request string) testkit.Answer {
 	body, err := io.ReadAll(resp.Body)
 	Expect(err).NotTo(HaveOccurred())
 	answer := testkit.Answer{Status: resp.StatusCode, Header: resp.Header, Raw: body}
-	_ = json.Unmarshal(body, &answer.JSON) // nil if it is no JSON, which the caller tells
+	_ = json.Unmarshal(body, &answer.JSON) // nil if it is no JSON, which the caller reports
 	return answer
 }
 

@@ -56,7 +56,7 @@ var _ = Describe("A lost store", func() {
 		replacement, err := testkit.OpenSQLite(ctx, GinkgoT().TempDir())
 		Expect(err).NotTo(HaveOccurred())
 		old := w.store.Engine()
-		w.store.Interrupt(true) // nobody is inside the old one while it is exchanged
+		w.store.Interrupt(true) // no call uses the old store while it is exchanged
 		w.store.Swap(replacement)
 		w.store.Interrupt(false)
 		Expect(old.Close()).To(Succeed())

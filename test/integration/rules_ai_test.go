@@ -69,7 +69,7 @@ func parameterEntries() []TableEntry {
 	}
 }
 
-// fieldEntries are the rules of a schema field, at any of the places that hold some. What nests is checked by the operator.
+// fieldEntries are the rules of a schema field, at any path that has such fields. The operator checks nested fields.
 func fieldEntries(list, at string) []TableEntry {
 	field := func(more string) string { return fmt.Sprintf(list, "{name: f, fieldType: ARRAY"+more+"}") }
 	entries := []TableEntry{

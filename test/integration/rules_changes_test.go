@@ -30,7 +30,7 @@ func place(ctx context.Context, kind, name, overlay string) *unstructured.Unstru
 	return obj
 }
 
-// tryMerge returns the API server's verdict on a merge patch of spec.
+// tryMerge returns the API server's decision on a merge patch of spec.
 func tryMerge(ctx context.Context, obj client.Object, spec string) error {
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":`+spec+`}`))
 	return cluster.Client.Patch(ctx, obj.DeepCopyObject().(client.Object), patch, client.DryRunAll)

@@ -152,8 +152,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestBurstAtAnEdge: one request as a second begins, 200 just before it ends, 200 just after, then one a millisecond, of a limit of
-// 100 a second. An exact log of what was admitted tells the most in one window; ours never exceeds the limit.
+// TestBurstAtAnEdge sends one request as a second begins, 200 just before it ends, 200 just after, then one each
+// millisecond, with a limit of 100 a second. An exact log of the admitted requests gives the most in one window; Cardea
+// never exceeds the limit.
 func TestBurstAtAnEdge(t *testing.T) {
 	const limit, window = 100, time.Second
 	for _, peer := range peers {

@@ -14,11 +14,12 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// convergesWithin bounds how long everything may take to be in force once all processes are back.
+// convergesWithin bounds how long every resource may take to become active once all processes are back.
 const convergesWithin = time.Minute
 
-// verdict compares the install with the journal, until nothing declared differs or time is up; what differs then was lost.
-func (l *load) verdict(ctx context.Context, within time.Duration) (lost []string, took time.Duration) {
+// missing compares the install with the journal until no declared resource differs or the time is up. It returns the
+// differences that are left, which are losses.
+func (l *load) missing(ctx context.Context, within time.Duration) (lost []string, took time.Duration) {
 	begin := time.Now()
 	again := time.NewTicker(500 * time.Millisecond)
 	defer again.Stop()
@@ -81,7 +82,7 @@ func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 				lost = append(lost, fmt.Sprintf("server-%d does not tell of %s", i, object))
 				continue
 			}
-			lost = appendFault(lost, l.judge(object, found, fmt.Sprintf("on server-%d", i)))
+			lost = appendFault(lost, l.compare(object, found, fmt.Sprintf("on server-%d", i)))
 		}
 	}
 	var list v1alpha1.RateLimitSchemeList
@@ -97,7 +98,7 @@ func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 	}
 	for _, object := range append(l.objects("scheme"), l.objects("declared")...) {
 		_, slug := split(object)
-		lost = appendFault(lost, l.judge(object, live[slug], "in the Kubernetes API"))
+		lost = appendFault(lost, l.compare(object, live[slug], "in the Kubernetes API"))
 		delete(live, slug)
 	}
 	for slug := range live {
@@ -116,7 +117,7 @@ func (l *load) lostKeys() (lost []string) {
 				lost = append(lost, fmt.Sprintf("server-%d does not decide about key %d, which may be one of %q", i, n, l.may[object]))
 				continue
 			}
-			if fault := l.judge(object, found, ""); fault != "" {
+			if fault := l.compare(object, found, ""); fault != "" {
 				lost = append(lost, fmt.Sprintf("server-%d: a key is %q, which it may not be", i, found)) // the secret itself stays unsaid
 			}
 		}
@@ -138,7 +139,7 @@ func (l *load) lostPeople() (lost []string) {
 			if list, _ := answer.JSON["data"].([]any); len(list) > 0 {
 				found = strings.Repeat("there", len(list)) // twice is no state
 			}
-			lost = appendFault(lost, l.judge(object, found, fmt.Sprintf("on server-%d", i)))
+			lost = appendFault(lost, l.compare(object, found, fmt.Sprintf("on server-%d", i)))
 		}
 	}
 	for range len(l.people) {
@@ -146,7 +147,7 @@ func (l *load) lostPeople() (lost []string) {
 		l.people <- p
 		for i, server := range l.servers {
 			answer, err := p.Send(server, "GET", "/me", "")
-			lost = appendFault(lost, l.judge("session/"+p.Email, sessionOf(answer, err), fmt.Sprintf("on server-%d", i)))
+			lost = appendFault(lost, l.compare("session/"+p.Email, sessionOf(answer, err), fmt.Sprintf("on server-%d", i)))
 		}
 	}
 	return lost

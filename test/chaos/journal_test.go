@@ -54,12 +54,12 @@ func TestAnAnswerSaysInWhichStatesAnObjectMayBe(t *testing.T) {
 				l.outcome("scheme/x", w.state, w.answer, w.err)
 			}
 			for _, state := range tc.may {
-				if fault := l.judge("scheme/x", state, "here"); fault != "" {
+				if fault := l.compare("scheme/x", state, "here"); fault != "" {
 					t.Error(fault)
 				}
 			}
 			for _, state := range tc.mayNot {
-				if l.judge("scheme/x", state, "here") == "" {
+				if l.compare("scheme/x", state, "here") == "" {
 					t.Errorf("%q passes", state)
 				}
 			}
