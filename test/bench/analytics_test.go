@@ -192,8 +192,8 @@ func (y *year) fill(t *testing.T) {
 	beside.Wait()
 	check(t, y.sealRest(t.Context()))
 	all := time.Since(began)
-	y.say("events recorded in batches, sealing beside", "50,000/s", "%.0f/s (%.0f/s until all was sealed)", float64(y.events)/took.Seconds(), float64(y.events)/all.Seconds())
-	y.say("sealing, while it is at it", "", "%.0f/s", float64(y.sealed.Load())/time.Duration(y.sealingTook.Load()).Seconds())
+	y.say("events recorded in batches, with concurrent roll-up", "50,000/s", "%.0f/s (%.0f/s until all was rolled up)", float64(y.events)/took.Seconds(), float64(y.events)/all.Seconds())
+	y.say("roll-up, while it works", "", "%.0f/s", float64(y.sealed.Load())/time.Duration(y.sealingTook.Load()).Seconds())
 }
 
 // sealRest seals whatever waits, in the steps of a sealer of large days.
@@ -361,7 +361,7 @@ func (y *year) busy(t *testing.T) {
 	together := y.signInsFor(t, 3*time.Second)
 	stop()
 	beside.Wait()
-	y.say("sign-ins' events a second beside endless queries of the year and the sealing of an import, to those alone", "", "%.2f (%.0f, %.0f; %d sealed meanwhile)", together/alone, together, alone, y.sealed.Load()-sealed)
+	y.say("sign-ins' events a second with endless queries of the year and the roll-up of an import, to those alone", "", "%.2f (%.0f, %.0f; %d rolled up meanwhile)", together/alone, together, alone, y.sealed.Load()-sealed)
 }
 
 func (y *year) signInsFor(t *testing.T, length time.Duration) float64 {

@@ -87,7 +87,7 @@ func TestBenchHostileBodies(t *testing.T) {
 		}
 	})
 	all.Wait()
-	row("64 connections with the worst bodies: heap in use at most, generator included", "300 MiB", "%d MiB", peak.Load()>>20)
+	row("64 connections with the costliest bodies: heap in use at most, generator included", "300 MiB", "%d MiB", peak.Load()>>20)
 	row("... p99 of GET /session meanwhile", "100 ms", "%s", ms(quantile(took, 0.99)))
 	row("... hostile bodies answered a second", "-", "%.0f", float64(sent.Load())/hostileLength.Seconds())
 }

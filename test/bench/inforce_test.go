@@ -51,7 +51,7 @@ func TestBenchInForce(t *testing.T) {
 		}))
 		settle(t, w, "bound")
 	}
-	row("change of a scheme accepted by the API server to in force on two servers, PostgreSQL: p50, p99, most", "p99 1 s", "%s, %s, %s (%d changes)",
+	row("change of a scheme accepted by the API server to active on two servers, PostgreSQL: p50, p99, most", "p99 1 s", "%s, %s, %s (%d changes)",
 		ms(quantile(bound, 0.5)), ms(quantile(bound, 0.99)), ms(quantile(bound, 1)), len(bound))
 
 	var refused []time.Duration
