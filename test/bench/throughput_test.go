@@ -109,7 +109,7 @@ func (w *world) startBare(t *testing.T, name string, like *subject, env ...strin
 }
 
 // compare runs alternating rounds and prints, for the last subject beside each other one, the median of the ratios of
-// neighbours.
+// adjacent rounds.
 func compare(t *testing.T, subjects []*subject, what, target, setting string) {
 	const rounds, length = 7, 2 * time.Second
 	const connections = 8

@@ -41,7 +41,7 @@ func elsewhere(t *testing.T, body string) string {
 	return server.URL
 }
 
-// opensConsent asks anew, and returns the address of the page that asks the person.
+// opensConsent asks again, and returns the address of the page that asks the person.
 func (v *person) opensConsent(p *party) string {
 	v.t.Helper()
 	v.asks(p, "openid email jobs:run", "prompt", "consent")

@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// oauthWorld is a deployment whose people are asked by applications of others.
+// oauthWorld is a deployment whose users are asked by applications of others.
 type oauthWorld struct {
 	*frontendtest.World
 	app document.OAuthApp

@@ -33,12 +33,12 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// hostile is a name that is markup: shown as text it does nothing. For a picture that people look at CARDEA_CONSOLE_NAME replaces it.
+// hostile is a name that is markup: shown as text it does nothing. For a picture that users look at CARDEA_CONSOLE_NAME replaces it.
 var hostile = cmp.Or(os.Getenv("CARDEA_CONSOLE_NAME"), `"><img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`)
 
 const consoleTenant = "acme/main"
 
-// consoleWorld is a server over real HTTP with a deployment that people live in.
+// consoleWorld is a server over real HTTP with a deployment that users live in.
 type consoleWorld struct {
 	*servertest.World
 	backend, frontend *httptest.Server
@@ -56,7 +56,7 @@ type conditioned struct{ backend.Kubernetes }
 func (conditioned) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	obj.SetName(key.Name)
 	obj.SetUID(types.UID("uid-" + key.Name))
-	obj.SetGeneration(1 << 20) // ahead of what is in force
+	obj.SetGeneration(1 << 20) // ahead of what is active
 	obj.(v1alpha1.Resource).CommonStatus().Conditions = []metav1.Condition{
 		{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Synced", Message: hostile, LastTransitionTime: metav1.Now()},
 	}
@@ -129,7 +129,7 @@ func (w *consoleWorld) declareConsole() {
 	}
 }
 
-// populate makes people and what they did: thirty of them, over as many days.
+// populate makes users and what they did: thirty of them, over as many days.
 func (w *consoleWorld) populate(tx people.Tx) error {
 	now := w.Clock.Now()
 	for n := int64(1); n <= 30; n++ {

@@ -29,7 +29,7 @@ type person struct {
 	email string
 }
 
-// inbox is where people read the codes and invitations that are sent to them.
+// inbox is where users read the codes and invitations that are sent to them.
 type inbox interface {
 	// CodeFor waits for the nth code to a recipient, InvitationFor for the nth invitation, and returns its token.
 	CodeFor(to string, nth int) string

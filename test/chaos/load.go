@@ -144,7 +144,7 @@ func (l *load) keys() func(n int) {
 	}
 }
 
-// reads asks one server all the time. One that runs, and loaded its configuration once, answers whatever else is away.
+// reads asks one server all the time. One that runs, and loaded its configuration once, answers whatever else is unavailable.
 func (l *load) reads(i int) func(n int) {
 	return func(int) {
 		server, since := l.steadySince(i)

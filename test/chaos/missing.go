@@ -153,7 +153,7 @@ func (l *load) lostPeople() (lost []string) {
 	return lost
 }
 
-// miscounted compares the analytics with the people: each sign-up is counted once.
+// miscounted compares the analytics with the users: each sign-up is counted once.
 func (l *load) miscounted() (lost []string) {
 	least, most := l.count("person")
 	for i, server := range l.servers {

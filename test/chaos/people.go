@@ -55,7 +55,7 @@ func (l *load) began(object string, answer testkit.Answer, err error) {
 	}
 }
 
-// sessions signs people out and in again, and looks at their sessions in between.
+// sessions signs users out and in again, and looks at their sessions in between.
 func (l *load) sessions(ctx context.Context) func(int) {
 	return func(int) {
 		var p *testkit.Visitor

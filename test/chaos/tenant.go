@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// tenant is what the install serves: a deployment with people, and apps whose keys manage it and are made by it.
+// tenant is what the install serves: a deployment with users, and apps whose keys manage it and are made by it.
 const tenant = `
 apiVersion: v1
 kind: Secret

@@ -58,7 +58,7 @@ var _ = Describe("The command line", func() {
 		Entry("a bad duration in the environment", []string{"CARDEA_RESYNC=often"}, []string{"operator"}, "CARDEA_RESYNC in the environment is not a value of --resync"),
 		Entry("a bad prefix", nil, []string{"key", "new", "--prefix=No"}, "--prefix"),
 		Entry("a URL that cannot be parsed", []string{"CARDEA_STORE=postgres://cardea:hunter2@127.0.0.1:port/db"}, []string{"migrate"}, "cannot be parsed"),
-		Entry("a database that is away", []string{"CARDEA_STORE=postgres://cardea:hunter2@127.0.0.1:1/db?connect_timeout=1"}, []string{"migrate"}, "127.0.0.1"),
+		Entry("a database that is unavailable", []string{"CARDEA_STORE=postgres://cardea:hunter2@127.0.0.1:1/db?connect_timeout=1"}, []string{"migrate"}, "127.0.0.1"),
 	)
 
 	It("keeps SQLite for one process", func(ctx context.Context) {

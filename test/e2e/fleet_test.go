@@ -69,7 +69,7 @@ type journal struct {
 	// reads and writes are how many were answered as they should be; faults are the answers of all others.
 	reads, writes int
 	faults        []string
-	// schemes and people are what was acknowledged, by their slugs and addresses.
+	// schemes and users are what was acknowledged, by their slugs and addresses.
 	schemes, people []string
 }
 
@@ -108,7 +108,7 @@ func (j *journal) seen() []string {
 	return slices.Clone(j.faults)
 }
 
-// load asks a fleet from all sides until its context ends: a backend that reads and one that declares, people who are signed in, and people
+// load asks a fleet from all sides until its context ends: a backend that reads and one that declares, users who are signed in, and users
 // who sign up.
 type load struct {
 	*fleet
@@ -156,7 +156,7 @@ func (l *load) session(ctx context.Context, person *visitor) {
 	})
 }
 
-// signUps signs people up, each of whose steps another server may answer.
+// signUps signs users up, each of whose steps another server may answer.
 func (l *load) signUps(ctx context.Context, next func() *visitor) {
 	l.repeat(ctx, 1, func(int) { // mail for unknown clients of one network is limited
 		person := next()

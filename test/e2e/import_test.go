@@ -37,7 +37,7 @@ type signedIn struct {
 	user int
 }
 
-// history is a file of people, and what it says.
+// history is a file of users, and what it says.
 type history struct {
 	path    string
 	lines   int

@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// portal is an app whose clients sign people in and get tokens of their own.
+// portal is an app whose clients sign users in and get tokens of their own.
 func portal(namespace string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1
@@ -41,7 +41,7 @@ spec:
 `, namespace)
 }
 
-// party is a client of an app with one person, whose tokens it refreshes, uses and gets anew for as long as it works.
+// party is a client of an app with one person, whose tokens it refreshes, uses and gets again for as long as it works.
 type party struct {
 	host, clientID, secret string
 	person                 *visitor
@@ -185,7 +185,7 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 	})
 	AfterAll(func() { processes.KillAll() })
 
-	It("gives every token while the Kubernetes API is away", func(ctx context.Context) {
+	It("gives every token while the Kubernetes API is unavailable", func(ctx context.Context) {
 		away := 5 * time.Second
 		if told := os.Getenv("CARDEA_TEST_OUTAGE"); told != "" {
 			var err error
@@ -198,7 +198,7 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 		under(func() {
 			Eventually(func() bool { return time.Since(begun) > away && done.Load() > before+300 }).WithTimeout(away + time.Minute).Should(BeTrue())
 		})
-		parties[0].signIn() // people as well
+		parties[0].signIn() // users as well
 		for _, c := range parties {
 			Expect(c.retried).To(BeZero())
 		}

@@ -53,7 +53,7 @@ func (p *proxied) configure(folder, name string, addresses ...string) string {
 	return path
 }
 
-// signIn starts oauth2-proxy, whose people come by an address, and returns where it listens.
+// signIn starts oauth2-proxy, whose users come by an address, and returns where it listens.
 func (p *proxied) signIn(ctx context.Context, public string, flags ...string) string {
 	GinkgoHelper()
 	own, folder := freeAddress(p.front.port), GinkgoT().TempDir()

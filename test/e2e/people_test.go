@@ -88,7 +88,7 @@ spec:
 `, namespace, base64.StdEncoding.EncodeToString([]byte(messagegateway.DefaultAuthToken)), host, c.SMTPPort(), messagegateway.DefaultAccountSID, c.URL(), more)
 }
 
-// peopleTables are where people's rows are.
+// peopleTables are where users' rows are.
 var peopleTables = []string{
 	"users", "emails", "phones", "credentials", "sessions", "session_tokens", "signins", "attempts", "challenges", "failures", "outbox",
 	"organizations", "workspaces", "organization_memberships", "workspace_memberships", "invitations", "events", "audit",

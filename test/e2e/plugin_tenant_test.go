@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// onlookers are ServiceAccounts with the roles that people get in namespace acme, and one without any.
+// onlookers are ServiceAccounts with the roles that users get in namespace acme, and one without any.
 const onlookers = `
 apiVersion: v1
 kind: ServiceAccount
@@ -73,7 +73,7 @@ func identities(ctx context.Context, namespace string) map[string]identity {
 	return found
 }
 
-// ids are identities without generations, which begin anew in another cluster.
+// ids are identities without generations, which begin again in another cluster.
 func ids(of map[string]identity) map[string]string {
 	only := map[string]string{}
 	for name, id := range of {
@@ -125,7 +125,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		processes.KillAll()
 	})
 
-	It("tells a viewer that all is in force, and nobody who may not look", func(ctx context.Context) {
+	It("tells a viewer that all is active, and nobody who may not look", func(ctx context.Context) {
 		Expect(acme(ctx, "viewer", "why")).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`^All \d+ resources are in force\.\n$`))))
 		Expect(acme(ctx, "nobody", "why")).To(refuses(3, "you may not list identitydeployments in namespace acme", "ask for ClusterRole view"))
 		Expect(acme(ctx, "nobody", "export")).To(refuses(3, "you may not list"))

@@ -317,7 +317,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		startOperator(ctx)
 	})
 
-	It("serves on while PostgreSQL is away, tells so, and converges after", func(ctx context.Context) {
+	It("serves on while PostgreSQL is unavailable, tells so, and converges after", func(ctx context.Context) {
 		leads := currentLeader()
 		Expect(db.Halt()).To(Succeed())
 		scheme := testkit.Scheme(namespace, "acme", name(0))

@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// people makes the customer's key and signs a person in.
+// users makes the customer's key and signs a person in.
 func (w *world) people() {
 	w.T.Helper()
 	manager, err := backend.New(w.backend, client.WithToken(w.manager))

@@ -45,7 +45,7 @@ func (w *world) expectKeys(at, who string) {
 	}
 }
 
-// expectPeople asks a program at /v1/mine, where people with the permission billing:read may.
+// expectPeople asks a program at /v1/mine, where users with the permission billing:read may.
 func (w *world) expectPeople(at string) {
 	w.T.Helper()
 	me, err := w.person.GetMe(w.T.Context())

@@ -60,7 +60,7 @@ func TestAStandbyThatMissedWritesIsMadeAsDeclared(t *testing.T) {
 		w.addScheme("after")
 		return w.everywhere(answers(w.Key, schemes+"/after", http.StatusOK))()
 	})
-	w.until("then until what is declared is in force again", w.everywhere(func(server *testkit.Cardea) error {
+	w.until("then until what is declared is active again", w.everywhere(func(server *testkit.Cardea) error {
 		if err := answers(issued, schemes, http.StatusOK)(server); err != nil {
 			return err
 		}

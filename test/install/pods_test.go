@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// installs are the folders that people install from.
+// installs are the folders that users install from.
 var installs = []string{"default", "default-standalone"}
 
 // workloads returns a Pod as each Deployment and StatefulSet of the installs would make it.

@@ -129,7 +129,7 @@ var _ = Describe("The analytics operation", Ordered, func() {
 		Eventually(func() int { return w.do("GET", "/analytics?"+from+"&"+to, plain, "").Status }).Should(Equal(200))
 	})
 
-	It("is 503 while the store is away, and only where the store is needed", func() {
+	It("is 503 while the store is unavailable, and only where the store is needed", func() {
 		w.store.Interrupt(true)
 		DeferCleanup(func() { w.store.Interrupt(false) })
 		answer := w.ask("GET", "/analytics?"+from+"&"+to, key, "")

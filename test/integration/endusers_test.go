@@ -164,7 +164,7 @@ var _ = Describe("A deployment's settings of end users", func() {
 		Expect(cluster.Client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "acme-session-signing-key"}, &corev1.Secret{})).To(Succeed())
 	})
 
-	It("say when the operator has no rights on Secrets, and come into force when it has", func(ctx context.Context) {
+	It("say when the operator has no rights on Secrets, and become active when it has", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		w.stopOperator()
 		allBut := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Rules: []rbacv1.PolicyRule{

@@ -230,7 +230,7 @@ var _ = Describe("The reconcile engine", func() {
 		Expect(w.store.Writes()).To(Equal(writes))
 	})
 
-	It("tells of a store that is away, and goes on by itself when it is back", func(ctx context.Context) {
+	It("tells of a store that is unavailable, and goes on by itself when it is back", func(ctx context.Context) {
 		create(ctx, deployment)
 		expectReady(ctx, deployment)
 		w.store.Interrupt(true)

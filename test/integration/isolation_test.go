@@ -141,7 +141,7 @@ var _ = Describe("The isolation matrix", func() {
 			for name, where := range places {
 				for _, credential := range credentials {
 					if credential.status == 0 && changes && (name == "own" || !strings.Contains(path, "{")) {
-						continue // they change the world they are asked about; the stories of management and people cover them
+						continue // they change the world they are asked about; the stories of management and users cover them
 					}
 					if credential.status == 0 && route.Lines {
 						continue // the file that is imported is the importer's own: nothing of elsewhere is named

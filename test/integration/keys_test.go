@@ -165,7 +165,7 @@ var _ = Describe("An APIKey", func() {
 
 		update(ctx, secret, func(s *corev1.Secret) { s.Data[v1alpha1.SecretKeyAPIKey] = []byte("hunter2") })
 		Eventually(condition(ctx, key, v1alpha1.ConditionAccepted)).Should(Equal("False/InvalidKey"))
-		Expect(w.status(minted.Plain())()).To(Equal(200), "what was accepted stays in force")
+		Expect(w.status(minted.Plain())()).To(Equal(200), "what was accepted stays active")
 
 		next, err := apikey.Mint(rand.Reader, "mine")
 		Expect(err).NotTo(HaveOccurred())

@@ -46,7 +46,7 @@ var _ = Describe("The management API", func() {
 		w.post(key, "free", `,"description":"d"`)
 	})
 
-	It("answers writes from the API server's word while the operator is away", func(ctx context.Context) {
+	It("answers writes from the API server's word while the operator is unavailable", func(ctx context.Context) {
 		w.post(key, "whole", `,"description":"d"`)
 		w.expectPatched(key, "whole", `{"rules":[{"unit":"day","duration":1,"max_requests":1,"mode":"per_ip","endpoints":["/a"],"priority":3}]}`)
 		w.stopOperator()
@@ -79,7 +79,7 @@ var _ = Describe("The management API", func() {
 		w.expectPatched(key, "late", `{}`)
 	})
 
-	It("serves reads and refuses writes while the API server is away", Serial, func(ctx context.Context) {
+	It("serves reads and refuses writes while the API server is unavailable", Serial, func(ctx context.Context) {
 		Expect(cluster.StopAPIServer()).To(Succeed())
 		running := false
 		restart := func(ctx context.Context) {

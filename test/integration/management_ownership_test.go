@@ -49,7 +49,7 @@ func (w *world) expectOwned(key, slug, body, field, path, manager string) {
 	)))
 }
 
-// expectPatched sends a PATCH and expects it to be in force.
+// expectPatched sends a PATCH and expects it to be active.
 func (w *world) expectPatched(key, slug, body string) testkit.Answer {
 	GinkgoHelper()
 	answer := w.ask("PATCH", schemesPath+"/"+slug, key, body)

@@ -370,7 +370,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 		}
 	})
 
-	It("gain and lose members, in force from the next request on", func(ctx context.Context) {
+	It("gain and lose members, effective from the next request on", func(ctx context.Context) {
 		roles := map[string]string{}
 		for _, level := range []v1alpha1.RoleLevel{v1alpha1.RoleLevelOrganization, v1alpha1.RoleLevelWorkspace} {
 			role := testkit.Role(w.namespace, "acme", strings.ToLower(string(level)), level)
@@ -440,7 +440,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 	})
 })
 
-// peopleOperations are the operations on people, with what each needs.
+// peopleOperations are the operations on users, with what each needs.
 var peopleOperations = []struct{ method, path, body, permission string }{
 	{"GET", "/users", "", "users:read"}, {"GET", "/users/{user}", "", "users:read"}, {"PATCH", "/users/{user}", `{"first_name":"Ada"}`, "users:write"},
 	{"PUT", "/users/{user}/password", `{"password":"an entirely different passphrase"}`, "users:write"}, {"DELETE", "/users/{user}/password", "", "users:write"},

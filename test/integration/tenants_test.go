@@ -89,7 +89,7 @@ var _ = Describe("Between tenants", func() {
 		expectReady(ctx, evil)
 	})
 
-	It("what vanished in another namespace is released by the sweep, and the one that waits comes into force", func(ctx context.Context) {
+	It("what vanished in another namespace is released by the sweep, and the one that waits becomes active", func(ctx context.Context) {
 		gone := testkit.Deployment(w.namespace, "gone")
 		gone.Spec.FrontendHosts = []v1alpha1.Hostname{"shared.example.com"}
 		create(ctx, gone)
@@ -188,7 +188,7 @@ var _ = Describe("Where hosts are granted", func() {
 })
 
 var _ = Describe("A bound on the resources of a deployment", func() {
-	It("refuses what goes beyond it, keeps what is in force, and concerns no other deployment", func(ctx context.Context) {
+	It("refuses what goes beyond it, keeps what is active, and concerns no other deployment", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1), Limits: engine.Limits{Documents: 6}})
 		key := w.tenant(ctx, "acme") // the deployment, an app and a key
 		other := testkit.Deployment(w.namespace, "other")

@@ -26,7 +26,7 @@ type install struct {
 	others   []*tenant
 }
 
-// newInstall starts everything, with a Redis that the servers share or without, and waits until every deployment is in force.
+// newInstall starts everything, with a Redis that the servers share or without, and waits until every deployment is active.
 func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 	in = &install{}
 	defer func() {
