@@ -250,7 +250,7 @@ func TestTheControlPlaneIsFetchedWhereAMirrorHasItAndCompiledElsewhere(t *testin
 	}
 }
 
-func TestAFileWithoutASumIsNotAskedFor(t *testing.T) {
+func TestFileWithoutASumIsNotFetched(t *testing.T) {
 	t.Parallel()
 	p := newPublished(t)
 	server := httptest.NewServer(p)

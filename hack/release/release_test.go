@@ -289,7 +289,7 @@ func testFiles(t *testing.T, r *release, image v1.Image) {
 	}
 }
 
-func TestWhatIsNoRelease(t *testing.T) {
+func TestInvalidReleaseVersionsAreRefused(t *testing.T) {
 	for _, tc := range []struct {
 		arguments []string
 		want      string

@@ -43,7 +43,8 @@ const (
 // yearBegins is when the sign-ins begin; the year has a leap day.
 var yearBegins = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// TestBenchAnalytics measures operation 4.2 over a year of sign-ins, beside the engine's own COUNT(DISTINCT) over the same rows.
+// TestBenchAnalytics compares operation 4.2 over a year of sign-ins with the engine's own COUNT(DISTINCT) over the same
+// rows.
 func TestBenchAnalytics(t *testing.T) {
 	events := analyticsEvents
 	if n, err := strconv.Atoi(os.Getenv("CARDEA_BENCH_EVENTS")); err == nil {

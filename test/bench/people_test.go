@@ -105,7 +105,7 @@ func TestBenchPeople(t *testing.T) {
 		w.compare(t, engine, "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
 		w.compare(t, engine, "switch-organization", func(t *testing.T, p *person) { w.switchOrganization(t, p) })
 		besideBusyLoops(t, func() {
-			w.compare(t, engine+", beside two busy loops", "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
+			w.compare(t, engine+", with two busy loops", "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
 		})
 	}
 }
@@ -155,7 +155,7 @@ func (w *peopleWorld) serve(t *testing.T, st *sqlstore.Store) {
 	w.handler = server.Frontend()
 }
 
-// openBare opens the database beside Cardea, with the same driver and settings.
+// openBare opens the database independently of Cardea, with the same driver and settings.
 func (w *peopleWorld) openBare(t *testing.T, url string) {
 	t.Helper()
 	if path, isSQLite := strings.CutPrefix(url, "sqlite://"); isSQLite {

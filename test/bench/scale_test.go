@@ -32,7 +32,7 @@ const (
 	drainWithin    = 5 * time.Minute
 )
 
-// TestBenchScale brings 10,000 schemes into force over PostgreSQL, beside as many bare writes, and restarts the operator
+// TestBenchScale activates 10,000 schemes over PostgreSQL, compares that with as many bare writes, and restarts the operator
 // over them.
 func TestBenchScale(t *testing.T) {
 	w := newWorld(t)
@@ -156,7 +156,7 @@ func (w *world) restart(t *testing.T, url string, st store.Store, setting string
 	return operator
 }
 
-// freshDuringRestart creates a scheme while a new operator looks at the others.
+// freshDuringRestart creates a scheme while a new operator reconciles the others.
 func (w *world) freshDuringRestart(t *testing.T, url string) {
 	t.Helper()
 	operator := w.start(t, testkit.Launch{Role: "operator", Store: url})

@@ -12,7 +12,7 @@ const newPassphrase = "a better sentence than before"
 
 // A user changes the address and the password, signs the other browser out, resets a forgotten password and deletes the
 // account, all by keyboard.
-func TestPeopleLookAfterTheirAccount(t *testing.T) {
+func TestUsersManageTheirAccount(t *testing.T) {
 	for _, tt := range []struct {
 		look    look
 		scripts bool

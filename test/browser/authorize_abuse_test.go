@@ -14,7 +14,7 @@ import (
 )
 
 // Attacks on the page that grants access, and unusual but harmless uses of it.
-func TestThePageThatGrantsAccessIsThePersonsOwn(t *testing.T) {
+func TestConsentPageResistsAbuse(t *testing.T) {
 	t.Parallel()
 	w := authorizing(t)
 	reports := w.party("Reports", nil)

@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// oauthWorld is a deployment whose users are asked by applications of others.
+// oauthWorld is a deployment whose users get requests of third-party applications.
 type oauthWorld struct {
 	*frontendtest.World
 	app document.OAuthApp
@@ -156,7 +156,7 @@ func (v *person) joins(email string) {
 // Users grant third-party applications access by keyboard, with and without scripts, from the first sign-up to the last
 // revoked grant. Every response is a redirect to another origin after a form, which a browser follows only if the
 // page's policy allows it.
-func TestPeopleGrantAppsAccess(t *testing.T) {
+func TestUsersGrantAppsAccess(t *testing.T) {
 	t.Parallel()
 	for _, scripts := range []bool{true, false} {
 		t.Run("scripts "+strconv.FormatBool(scripts), func(t *testing.T) {

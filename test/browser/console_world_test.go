@@ -33,12 +33,12 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// hostile is a name that is markup: shown as text it does nothing. For a picture that users look at CARDEA_CONSOLE_NAME replaces it.
+// hostile is a name that is markup: shown as text it does nothing. CARDEA_CONSOLE_NAME replaces it for the pictures of pages.
 var hostile = cmp.Or(os.Getenv("CARDEA_CONSOLE_NAME"), `"><img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`)
 
 const consoleTenant = "acme/main"
 
-// consoleWorld is a server over real HTTP with a deployment that users live in.
+// consoleWorld is a server over real HTTP with a deployment with users.
 type consoleWorld struct {
 	*servertest.World
 	backend, frontend *httptest.Server
@@ -129,7 +129,7 @@ func (w *consoleWorld) declareConsole() {
 	}
 }
 
-// populate makes users and what they did: thirty of them, over as many days.
+// populate creates thirty users and their activity, over as many days.
 func (w *consoleWorld) populate(tx people.Tx) error {
 	now := w.Clock.Now()
 	for n := int64(1); n <= 30; n++ {

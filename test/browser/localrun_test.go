@@ -97,7 +97,7 @@ func (v *person) signsInAtATerminal(email string) {
 
 // The way through the pages of a local run as it came up, by the keyboard alone, with scripts and without: the story of make run in test/e2e
 // starts it. It needs the addresses that a local run exports.
-func TestTheWayThroughALocalRun(t *testing.T) {
+func TestBrowserWalkThroughLocalRun(t *testing.T) {
 	base, mails := os.Getenv("CARDEA_FRONTEND_URL"), os.Getenv("CARDEA_INBOX_URL")
 	if base == "" || mails == "" {
 		t.Skip("CARDEA_FRONTEND_URL and CARDEA_INBOX_URL name no local run: test/e2e tells this story")

@@ -125,9 +125,9 @@ func (v *person) signsUp(email string) {
 	v.at("Your account", "account")
 }
 
-// The way of a person from nothing to an organization with a second member, by the keyboard alone, at every size and in both colour schemes,
+// A user gets from sign-up to an organization with a second member, only by keyboard, at every size and in both colour schemes,
 // and without scripts.
-func TestPeopleFindTheirWay(t *testing.T) {
+func TestUsersSignUpAndSignInByKeyboard(t *testing.T) {
 	for _, l := range []look{{360, false}, {1280, true}} {
 		for _, scripts := range []bool{true, false} {
 			name := l.String()
@@ -232,7 +232,7 @@ func (v *person) shows(text string) bool {
 }
 
 // A form that was open while the session ended elsewhere keeps its input over the new sign-in.
-func TestASessionThatEndsWhileAFormIsOpenLosesNothing(t *testing.T) {
+func TestFormInputSurvivesTheEndOfTheSession(t *testing.T) {
 	w := frontendtest.New(t, nil)
 	v := arrives(t, w, look{width: 1280}, true)
 	v.signsUp("ada@example.com")
@@ -254,7 +254,7 @@ func TestASessionThatEndsWhileAFormIsOpenLosesNothing(t *testing.T) {
 	v.sees("The organization was created")
 }
 
-func TestAPageThatIsNotThereSaysSo(t *testing.T) {
+func TestUnknownPageIs404(t *testing.T) {
 	w := frontendtest.New(t, nil)
 	v := arrives(t, w, look{width: 360, dark: true}, true)
 	v.expects("404")

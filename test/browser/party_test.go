@@ -38,8 +38,8 @@ type party struct {
 // asked is what a request's answer is held to.
 type asked struct{ verifier, nonce string }
 
-// told are the claims of an ID token and of the userinfo endpoint that the party shows.
-type told struct {
+// shownClaims are the claims of an ID token and of the userinfo endpoint that the party shows.
+type shownClaims struct {
 	Subject      string `json:"sub"`
 	Email        string `json:"email"`
 	Organization string `json:"org_slug"`
@@ -115,7 +115,7 @@ func (p *party) answered(w http.ResponseWriter, r *http.Request) {
 }
 
 // redeem gets tokens for a code, and asks with them who it is.
-func (p *party) redeem(ctx context.Context, one asked, code string) (who told, err error) {
+func (p *party) redeem(ctx context.Context, one asked, code string) (who shownClaims, err error) {
 	if code == "" {
 		return who, nil
 	}
@@ -149,7 +149,7 @@ func (p *party) times() int {
 }
 
 // who returns the claims of the nth sign-in's tokens.
-func (p *party) who(nth int) (out told) {
+func (p *party) who(nth int) (out shownClaims) {
 	p.t.Helper()
 	info, err := p.provider.UserInfo(context.Background(), oauth2.StaticTokenSource(p.tokens[nth-1]))
 	if err == nil {

@@ -53,7 +53,7 @@ func TestChaos(t *testing.T) {
 	suffered(t, l, blows, length)
 	lost, took := l.missing(t.Context(), convergesWithin)
 	accounts, _ := j.count("person")
-	t.Logf("%d writes acknowledged (%d accounts), %d unknown, refused %v; %d reads; in force %s after the last process was back",
+	t.Logf("%d writes acknowledged (%d accounts), %d unknown, refused %v; %d reads; active %s after the last process was back",
 		j.acknowledged, accounts, j.unknown, j.refusals, l.answered.Load(), took.Round(100*time.Millisecond))
 	for _, fault := range append(j.faults, lost...) {
 		t.Error(fault)

@@ -51,7 +51,7 @@ func (l *load) start(ctx context.Context) {
 }
 
 // outcome writes down how a write that wants to bring an object into a state ended, and reports whether it was acknowledged. A server that
-// could not do it says so with 503; whether a part was done is not known then, as with no answer at all.
+// could not do it responds with 503. Whether it did a part is unknown then, as without a response.
 func (l *load) outcome(object, state string, answer testkit.Answer, err error) bool {
 	switch {
 	case err != nil:
@@ -144,7 +144,8 @@ func (l *load) keys() func(n int) {
 	}
 }
 
-// reads asks one server all the time. One that runs, and loaded its configuration once, answers whatever else is unavailable.
+// reads sends reads to one server continuously. A running server that loaded its configuration once responds, whatever
+// else is unavailable.
 func (l *load) reads(i int) func(n int) {
 	return func(int) {
 		server, since := l.steadySince(i)

@@ -79,7 +79,7 @@ func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 			_, slug := split(object)
 			found, known := limitOf(testkit.Do("GET", server.Backend+schemesPath+"/"+slug, l.key, ""))
 			if !known {
-				lost = append(lost, fmt.Sprintf("server-%d does not tell of %s", i, object))
+				lost = append(lost, fmt.Sprintf("server-%d does not report %s", i, object))
 				continue
 			}
 			lost = appendFault(lost, l.compare(object, found, fmt.Sprintf("on server-%d", i)))
@@ -102,7 +102,7 @@ func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 		delete(live, slug)
 	}
 	for slug := range live {
-		lost = append(lost, "nobody made scheme "+slug)
+		lost = append(lost, "no request created scheme "+slug)
 	}
 	return lost
 }
@@ -132,7 +132,7 @@ func (l *load) lostPeople() (lost []string) {
 			_, email := split(object)
 			answer, err := testkit.Do("GET", server.Backend+"/users?search="+url.QueryEscape(email), l.key, "")
 			if err != nil || answer.Status != 200 {
-				lost = append(lost, fmt.Sprintf("server-%d does not tell of %s: %d %v", i, object, answer.Status, err))
+				lost = append(lost, fmt.Sprintf("server-%d does not report %s: %d %v", i, object, answer.Status, err))
 				continue
 			}
 			found := absent

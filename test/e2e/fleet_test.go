@@ -69,7 +69,7 @@ type journal struct {
 	// reads and writes are how many were answered as they should be; faults are the answers of all others.
 	reads, writes int
 	faults        []string
-	// schemes and users are what was acknowledged, by their slugs and addresses.
+	// schemes and people are the acknowledged schemes and users, by their slugs and addresses.
 	schemes, people []string
 }
 

@@ -131,7 +131,7 @@ func (c *party) work(stop <-chan struct{}) {
 			return
 		}
 		if told := c.ask(turn+1, "/introspect", url.Values{"token": {access}}); told["active"] != true {
-			c.faults = append(c.faults, fmt.Sprintf("a fresh token is told to be %v", told))
+			c.faults = append(c.faults, fmt.Sprintf("a fresh token is reported as %v", told))
 		}
 		c.keep(c.ask(turn, "/token", url.Values{"grant_type": {"client_credentials"}}))
 	}
@@ -185,7 +185,7 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 	})
 	AfterAll(func() { processes.KillAll() })
 
-	It("gives every token while the Kubernetes API is unavailable", func(ctx context.Context) {
+	It("issues every token while the Kubernetes API is unavailable", func(ctx context.Context) {
 		away := 5 * time.Second
 		if told := os.Getenv("CARDEA_TEST_OUTAGE"); told != "" {
 			var err error
@@ -205,7 +205,7 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 		AddReportEntry("while the API was away", fmt.Sprintf("%d requests in %s, none failed", done.Load()-before, time.Since(begun).Round(time.Second)))
 	})
 
-	It("fails nobody after a retry when one of two is killed", func() {
+	It("fails no request after a retry when one of two is killed", func() {
 		before := done.Load()
 		under(func() {
 			Eventually(done.Load).WithPolling(time.Millisecond).Should(BeNumerically(">", before+60))
@@ -222,10 +222,10 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 		for _, c := range parties {
 			retried += c.retried
 		}
-		Expect(retried).To(BeNumerically(">", 0), "nobody met the dead server")
+		Expect(retried).To(BeNumerically(">", 0), "no request reached the dead server")
 	})
 
-	It("tells no secret, and ends in time with exit status 0", func(ctx context.Context) {
+	It("logs no secret, and ends in time with exit status 0", func(ctx context.Context) {
 		var seen []string
 		for _, c := range parties {
 			seen = append(seen, append(c.seen, c.secret)...)

@@ -82,7 +82,7 @@ spec:
 // backAt is where the clients of these stories are answered.
 const backAt = "http://127.0.0.1:8000/callback"
 
-var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func() {
+var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func() {
 	var (
 		front             *encrypted
 		own, target       *testkit.Cluster
@@ -151,7 +151,7 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		return asVera(ctx, target, configure, args...)
 	}
 
-	It("sign a person in to a cluster by an ID token: kubectl may what the person's groups may", func(ctx context.Context) {
+	It("sign a user in to a cluster by an ID token: kubectl has the rights of the user's groups", func(ctx context.Context) {
 		identity := vera.idToken(front, issuer, client(ctx, "kubectl", "{.status.clientID}"))
 		Eventually(func() (string, error) {
 			return as(ctx, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
@@ -173,7 +173,7 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		}
 	})
 
-	It("sign a person in to a cluster that has the documented AuthenticationConfiguration", func(ctx context.Context) {
+	It("sign a user in to a cluster that has the documented AuthenticationConfiguration", func(ctx context.Context) {
 		folder := GinkgoT().TempDir()
 		authority, err := os.ReadFile(front.authority)
 		Expect(err).NotTo(HaveOccurred())
@@ -227,7 +227,7 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		Expect(script(ctx, "oauth4webapi.js", "web")).To(Equal(map[string]any{"sub": veraID, "device": veraID}))
 	})
 
-	It("are agents that nobody declared: by the address of their metadata, and by registration", func(ctx context.Context) {
+	It("are undeclared agents: by the address of their metadata, and by registration", func(ctx context.Context) {
 		address := front.document("/agent.json", map[string]any{
 			"client_name": "Agent", "redirect_uris": []string{backAt}, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code", "refresh_token"},
 		})
@@ -237,12 +237,12 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		Expect(registered).To(And(HaveKeyWithValue("sub", veraID), HaveKeyWithValue("again", veraID), HaveKeyWithValue("client", MatchRegexp(`^\d+$`))))
 	})
 
-	It("are oauth2-proxy, before an application that knows nothing of it", func(ctx context.Context) {
+	It("are oauth2-proxy, before an unmodified application", func(ctx context.Context) {
 		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
 		vera.signsInAt(owners, behind.signIn(ctx, ""))
 	})
 
-	It("are oauth2-proxy beside nginx, which asks it", func(ctx context.Context) {
+	It("are oauth2-proxy, which nginx asks", func(ctx context.Context) {
 		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
 		vera.signsInAt(owners, behind.behindNginx(ctx))
 	})

@@ -89,8 +89,8 @@ func (o *observed) firing(alert string) func() (int, error) {
 	return o.query(`ALERTS{alertstate="firing",alertname="` + alert + `"}`)
 }
 
-// judged returns when the alerts were last evaluated.
-func (o *observed) judged() (time.Time, error) {
+// evaluated returns when the alerts were last evaluated.
+func (o *observed) evaluated() (time.Time, error) {
 	response, err := http.Get(o.url + "/api/v1/rules")
 	if err != nil {
 		return time.Time{}, err
@@ -185,15 +185,15 @@ var _ = Describe("Prometheus", Ordered, func() {
 		}
 	})
 
-	It("hears no alert of an install that nothing is wrong with", func() {
+	It("fires no alert for a healthy install", func() {
 		begin := time.Now()
-		Eventually(prometheus.judged).Should(BeTemporally(">", begin))
+		Eventually(prometheus.evaluated).Should(BeTemporally(">", begin))
 		for _, alert := range []string{"CardeaAbsent", "CardeaDown", "CardeaNoLeader", "CardeaStale", "CardeaErrors", "CardeaDecisionsUnavailable", "CardeaLimitsNotShared", "CardeaMessagesFail"} {
 			Expect(prometheus.firing(alert)()).To(BeZero(), alert)
 		}
 	})
 
-	It("hears of a server that is gone, an operator that is gone, and of everything", func() {
+	It("fires for a stopped server, a stopped operator, and a stopped install", func() {
 		other.Kill()
 		Eventually(prometheus.firing("CardeaDown")).Should(Equal(1))
 		Expect(prometheus.firing("CardeaNoLeader")()).To(BeZero())

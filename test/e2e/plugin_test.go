@@ -335,7 +335,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 		Expect(reported(admin(ctx, "why", "rls/doomed", "-n", namespace, "-o", "json").Out)).To(And(HaveLen(1), HaveKey("InUse")))
 	})
 
-	It("follows references to the cause, and what it says fixes it", func(ctx context.Context) {
+	It("follows references to the cause, and its advice fixes it", func(ctx context.Context) {
 		found := admin(ctx, "why", "akey/mailer-key", "-n", namespace)
 		Expect(found.Code).To(Equal(1), found.Problems)
 		fix := fmt.Sprintf("kubectl label secret mail -n %s iam.cardea.dev/deployment=mailing", namespace)
@@ -349,7 +349,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 			And(HaveField("Code", 0), HaveField("Out", "APIKey/mailer-key  in force\nIt is in force.\n")))
 	})
 
-	It("says what is wrong with the question itself", func(ctx context.Context) {
+	It("reports an invalid question", func(ctx context.Context) {
 		for _, tc := range []struct {
 			args []string
 			code int

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// A manifest that the kind's own rules refuse fails the sync, in our words; what was active stays so, and a revert heals.
+// A manifest that the kind's own rules refuse fails the sync, with Cardea's message; the active content stays active, and a revert resolves the failure.
 func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	n.start()
 	http := startTraffic(t, n)
@@ -70,7 +70,7 @@ func rightsThatComeLate(t *testing.T, n *tenant) {
 	n.expectInSync()
 }
 
-// A suspended resource that was active holds nothing up.
+// A suspended resource that was active blocks no sync.
 func aSuspendedResourceBlocksNothing(t *testing.T, n *tenant) {
 	n.start()
 	n.declare(t, kind, "partner", true, "spec", "suspend")

@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// TestAHostThatVanishesIsGivenUp drops every packet of the primary's host, as when its power fails, and promotes the standby.
-func TestAHostThatVanishesIsGivenUp(t *testing.T) {
+// TestConnectionsToVanishedHostAreAbandoned drops every packet of the primary's host, as when its power fails, and promotes the standby.
+func TestConnectionsToVanishedHostAreAbandoned(t *testing.T) {
 	if os.Getenv("CARDEA_HA") == "" {
 		t.Skip("takes minutes: make ha")
 	}
@@ -39,8 +39,8 @@ func TestAHostThatVanishesIsGivenUp(t *testing.T) {
 	}))
 }
 
-// TestAStandbyThatMissedWritesIsMadeAsDeclared promotes an asynchronous standby that lacks what was acknowledged, without a restart of anything.
-func TestAStandbyThatMissedWritesIsMadeAsDeclared(t *testing.T) {
+// TestStandbyThatMissedWritesConverges promotes an asynchronous standby that lacks what was acknowledged, without a restart of anything.
+func TestStandbyThatMissedWritesConverges(t *testing.T) {
 	w := newWorld(t, nil)
 	revoked := w.addKey("revoked")
 	w.must(testkit.Until(t.Context(), "the standby has the key", func() error {

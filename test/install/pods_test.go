@@ -176,8 +176,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestWaysOut: the folders of policies for what only some installs have open their ports, outwards, for the Pods that go there and no others.
-func TestWaysOut(t *testing.T) {
+// TestOptionalNetworkPolicies: the folders of policies for what only some installs have open their ports, outwards, for the Pods that go there and no others.
+func TestOptionalNetworkPolicies(t *testing.T) {
 	for folder, want := range map[string]struct {
 		ports []int
 		pods  []string

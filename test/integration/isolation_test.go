@@ -62,7 +62,7 @@ var _ = Describe("Tokens of ServiceAccounts", func() {
 		update(ctx, deployment, func(d *v1alpha1.IdentityDeployment) { d.Spec.JWTIssuers[0].PermissionsExpression = ptr.To("claims.") })
 		Eventually(condition(ctx, deployment, v1alpha1.ConditionAccepted)).Should(Equal("False/Invalid"))
 		Expect(lazyConditions{deployment}.String()).To(ContainSubstring("spec.jwtIssuers[0].permissionsExpression: does not compile"))
-		Expect(w.do("GET", "/ai-agents", reader, "").Status).To(Equal(200), "what was accepted stays in force")
+		Expect(w.do("GET", "/ai-agents", reader, "").Status).To(Equal(200), "accepted content stays active")
 	})
 
 	It("wait for the ConfigMap that holds an issuer's keys", func(ctx context.Context) {
@@ -207,7 +207,7 @@ func (w *world) revoked(manager string) (secret string) {
 // clientBody makes a client of an OAuth app.
 const clientBody = `{"client_name":"Reports","redirect_uris":["https://client.example/callback"]}`
 
-// queries are what routes need beside their path.
+// queries are what routes need in addition to their path.
 var queries = map[string]string{
 	"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z", "/analytics/export": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z",
 }

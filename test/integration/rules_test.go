@@ -83,9 +83,9 @@ func expectVerdict(err error, faults []string) {
 	}
 }
 
-// judged returns the body of a table. An entry is an overlay and what the rejection must say; without the latter, the
+// validates returns the body of a table. An entry is an overlay and what the rejection must say; without the latter, the
 // overlay must be accepted.
-func judged(kind string) func(context.Context, string, ...string) {
+func validates(kind string) func(context.Context, string, ...string) {
 	return func(ctx context.Context, overlay string, faults ...string) {
 		err := cluster.Client.Create(ctx, declare(kind, "default", "judged", overlay), client.DryRunAll)
 		expectVerdict(err, faults)

@@ -1,5 +1,5 @@
 // Package isolation runs the attacks that the owner of one deployment can make on the other deployments of an install, one after another,
-// beside the others' normal traffic. A new attack is one function and one line of the table in attacks.go.
+// during the others' normal traffic. A new attack is one function and one line of the table in attacks.go.
 package isolation
 
 import (

@@ -1,4 +1,4 @@
-// Package peers measures the engine beside other limiters for Go that count in process, each as its documentation uses it: the time
+// Package peers compares the engine with other in-process limiters for Go, each as its documentation uses it: the time
 // and the memory that one rule takes, and what a burst gets through beyond its limit. It is a module of its own, so that nothing of
 // them is among ours.
 package peers
@@ -128,7 +128,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory is what a key takes beside its name, a million keys of 100 requests an hour.
+// BenchmarkMemory is what a key takes without its name, a million keys of 100 requests an hour.
 func BenchmarkMemory(b *testing.B) {
 	for _, peer := range peers {
 		b.Run(peer.name, func(b *testing.B) {

@@ -82,7 +82,7 @@ type Tenant struct {
 // Deployment is the name of the tenant's deployment in decisions.
 func (t *Tenant) Deployment() string { return t.Namespace + "/main" }
 
-// TenantOptions are what a tenant declares beside the usual.
+// TenantOptions are what a tenant declares in addition to the defaults.
 type TenantOptions struct {
 	// Host is where its users sign in.
 	Host string
