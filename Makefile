@@ -175,7 +175,7 @@ gateways: ## Build Traefik and Caddy into bin/gateways.
 
 .PHONY: test-oauth-clients
 test-oauth-clients: k8s build oauth-clients ## Run all stories of published OAuth clients.
-	@$(GO_TEST) ./test/e2e -ginkgo.focus 'clients of others' | $(SUMMARIZE)
+	@$(GO_TEST) ./test/e2e -ginkgo.focus 'published clients' | $(SUMMARIZE)
 
 .PHONY: oauth-clients
 oauth-clients: ## Install kubelogin, oauth2-proxy and the npm clients.
