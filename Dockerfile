@@ -1,8 +1,8 @@
-# cardea, static, alone in its image: no shell, no user but 65532, nothing that is written to.
+# An image with only the static binary cardea: no shell, user 65532, read-only.
 #
 #   docker build --build-arg VERSION=v0.1.0 -t cardea:v0.1.0 .
 
-# Of the release that go.mod names, or later.
+# The Go release of go.mod, or later.
 ARG GO_IMAGE=golang:1.26
 
 FROM ${GO_IMAGE} AS build
@@ -13,13 +13,13 @@ COPY . .
 ARG VERSION=dev
 ARG TARGETOS
 ARG TARGETARCH
-# The Makefile's flags are the ones whose result test/install examines.
+# The same flags as in the Makefile, whose result test/install checks.
 RUN GOOS=${TARGETOS} GOARCH=${TARGETARCH} make build VERSION=${VERSION} OUT=/out
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/cardea /cardea
 USER 65532:65532
-# The backend API; the end-user API; the decision API, and Envoy's; metrics and probes.
+# Backend API; end-user API; decision API; Envoy's gRPC; metrics and probes.
 EXPOSE 8080 8081 8082 8083 8090
 ENTRYPOINT ["/cardea"]

@@ -1,4 +1,4 @@
-# Every step of CI is a target here. `make help` lists them.
+# Every CI step is a target here. `make help` lists them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -6,11 +6,11 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-# ----- what may be set on the command line -----
+# ----- settings for the command line -----
 
 # The version that `cardea version` prints.
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# The image that deploy and dist name.
+# The image of deploy and dist.
 IMAGE ?= cardea:latest
 # The image of image and release, without a tag: the version is the tag. PUSH also pushes it to the name given.
 IMAGE_NAME ?= cardea
@@ -25,14 +25,14 @@ CLUSTER ?=
 RUN ?=
 TEST_FLAGS ?=
 TEST_TIMEOUT ?= 20m
-# Packages tested at once; each may start a control plane.
+# Number of packages tested in parallel; each may start a control plane.
 PROCS ?= 2
-# How many inputs each fuzz target gets, seconds of them in test and minutes in fuzz. Not a time: go test takes its end for a failure when a
-# worker is late.
+# Number of inputs of each fuzz target: seconds in test, minutes in fuzz. A duration does not work: go test reports a failure if a worker is
+# late at its end.
 FUZZ_INPUTS ?= 50000x
 FUZZ_MANY ?= 3000000x
-# The parsers: bodies, cookies, tokens, keys, phones, rules, schema fields. What imports more is fuzzed by `make fuzz` alone, for go test
-# builds all that a target imports once more.
+# The parsers: bodies, cookies, tokens, keys, phones, rules, schema fields. Targets with more imports run only in
+# `make fuzz`, because go test builds all imports of a target again.
 FUZZ_PACKAGES = ./apiserver/httpapi/body ./apiserver/users/session ./apiserver/credential/bearer ./apiserver/users/password/foreign ./apiserver/limits/engine ./internal/apikey ./internal/daylog ./internal/phone ./internal/scheme ./internal/schemafield
 # Repetitions of deflake.
 COUNT ?= 10
@@ -41,10 +41,10 @@ SOAK ?=
 BENCH ?= .
 BENCH_PACKAGES ?= ./store/... ./apiserver/... ./internal/...
 BENCH_END_TO_END ?= go test ./test/bench -v -count=1 -run TestBench -timeout 30m
-# kubectl of install, deploy and dist: the one in PATH, else ours.
+# kubectl of install, deploy and dist: the one in PATH, otherwise the one in bin/k8s.
 KUBECTL ?= $(or $(shell command -v kubectl),bin/k8s/kubectl)
 
-# ----- the rest -----
+# ----- other variables -----
 
 GO_FOLDERS := $(wildcard api apiserver client cmd controllers hack internal store test)
 # The listeners of the server, each with an HTTP contract, apiserver/httpapi/openapi/<listener>.yaml, and a client, client/<listener>.
@@ -54,30 +54,30 @@ GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfigurati
 	$(foreach listener,$(LISTENERS),client/$(listener)/zz_generated.go) \
 	config/crd config/schemas config/argocd config/rbac/role.yaml config/rbac/users PROJECT docs/resources.md \
 	$(addprefix config/chart/cardea/,templates/crds templates/rbac templates/network-policies files)
-# These only start processes, so the race detector would watch nothing but the waiting for them. The integration tests run
-# operator and server in their own process, and the message gateway stand-in is one of goroutines.
+# These packages only start processes and wait for them, so the race detector would find nothing. Exceptions: the integration tests run
+# operator and server in their own process, and the message gateway stand-in has goroutines.
 PROCESS_PACKAGES = $(shell go list ./hack/... ./internal/testing/... ./test/... | grep -v -e '/test/integration$$' -e '/internal/testing/messagegateway')
-# The end-to-end benchmark takes its time; `make bench` runs it.
+# The end-to-end benchmark takes long; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
-# What has modules of its own, so that go.mod names only what Cardea itself needs: the tests of the chart need
-# Helm, the release what writes images. test/gitops has one too, for the engines of Flux and Argo CD; its minutes are test-gitops' own.
+# Folders with their own modules, so that go.mod names only Cardea's own dependencies: the chart's tests need Helm, and the release needs
+# libraries that write images. test/gitops has a module too, for the engines of Flux and Argo CD; it takes minutes, so only test-gitops runs it.
 MODULES = test/chart hack/release
-# What takes minutes begins first, so that none of it runs alone at the end.
+# Packages that take minutes start first, so that none of them runs alone at the end.
 LONG_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/frontend/enduser test/integration apiserver/frontend/oauth test/e2e test/browser)
 LONG_FIRST = $(foreach package,$(LONG_PACKAGES),$(filter $(package),$(1))) $(filter-out $(LONG_PACKAGES),$(1))
 RACE_PACKAGES = $(call LONG_FIRST,$(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
 PLAIN_PACKAGES = $(call LONG_FIRST,$(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
-# The race detector needs a C compiler; of the rest only Vale does. It looks at all Go code but SQLite's and that of the C library under it, which
-# were translated from C, take turns by their own locks, and are five times slower under its eyes.
+# The race detector needs a C compiler; otherwise only Vale does. It instruments all Go code except SQLite and its C library. Both were
+# translated from C, use their own locks, and are five times slower with the detector.
 RACE_FLAGS = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
 RACE := $(if $(shell command -v gcc || command -v clang),$(RACE_FLAGS))
-# A third of the time of the tests under race went into collecting garbage. Only the control plane of the integration tests inherits GOGC;
-# what starts Cardea itself runs without it.
+# Without GOGC, a third of the time under race is garbage collection. Only the control plane of the integration tests inherits it;
+# tests that start Cardea as a process run without it.
 RACE_TEST = GOGC=400 $(GO_TEST)
 GO_TEST = KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" \
 	go test -v -count=1 -p $(PROCS) -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TEST_FLAGS)
 
-# Reads `go test -v`: prints a line a package, everything of a package that failed, and at the end what was skipped.
+# Reads `go test -v`. Prints one line for each package, the whole output of a failed package, and the skipped tests at the end.
 define SUMMARY
 /^=== (RUN|CONT|NAME)/ { test = $$3 }
 /^ +[^ ]+_test\.go:[0-9]+: / { said[test] = $$0; sub(/^ +/, "", said[test]) }
@@ -96,7 +96,7 @@ END {
 endef
 export SUMMARY
 SUMMARIZE = awk "$$SUMMARY"
-# Reads the summaries of several runs, and adds their last lines up.
+# Reads the summaries of several runs, and adds up their last lines.
 TOTAL = awk '/^[0-9]+ tests passed, / { passed += $$1; failed += $$4; skipped += $$6; next } { print; fflush() } \
 	END { printf "%d tests passed, %d failed, %d skipped\n", passed, failed, skipped }'
 
@@ -120,7 +120,7 @@ run: build bin/localrun $(if $(CLUSTER),$(filter bin/%,$(KUBECTL)),k8s) ## Run C
 	@exec bin/localrun $(if $(STORE),--store='$(STORE)') $(if $(CLUSTER),--cluster='$(CLUSTER)' --kubectl='$(KUBECTL)')
 
 .PHONY: k8s
-k8s: ## Put the control plane and kubectl into bin/k8s: compiled, or fetched (CARDEA_K8S_MIRROR=https://...) where its sums are known.
+k8s: ## Put the control plane and kubectl into bin/k8s: compiled, or fetched (CARDEA_K8S_MIRROR=https://...) if their sums are known.
 	@hack/build-k8s.sh
 
 .PHONY: bin/localrun
@@ -130,12 +130,12 @@ bin/localrun:
 ##@ Test
 
 .PHONY: test
-test: deps k8s build release-before ## Run every test, with all its set-up.
-	@$(if $(RACE),,echo "No C compiler: the race detector stays off.")
+test: deps k8s build release-before ## Run every test, and set up its dependencies first.
+	@$(if $(RACE),,echo "no C compiler: the race detector is off")
 	@$(MAKE) -s -j2 test-own test-processes | $(TOTAL)
 
-# The two halves of test: those that compute, and those that start processes and mostly wait for them. They share the machine, whose processors
-# the first alone keeps busy and the second alone does not.
+# The two halves of test: tests that compute, and tests that start processes and mostly wait for them. They run concurrently, because only
+# the first half keeps the processors busy.
 .PHONY: test-own test-processes
 test-own:
 	@{ status=0; \
@@ -150,11 +150,11 @@ test-processes:
 		exit $$status; } | $(SUMMARIZE)
 
 .PHONY: release-before
-release-before: ## Build the release before this one into bin/before, if the clone has its history.
+release-before: ## Build the previous release into bin/before, if the clone has its history.
 	@hack/build-before.sh || [ $$? -eq 3 ]
 
 .PHONY: fuzz
-fuzz: ## Fuzz every parser with FUZZ_MANY inputs each.
+fuzz: ## Fuzz every parser, each with FUZZ_MANY inputs.
 	@hack/fuzz.sh $(FUZZ_MANY) ./...
 
 .PHONY: test-unit
@@ -170,7 +170,7 @@ test-engines: ## Run the stories of users over SQLite and PostgreSQL, where test
 	@CARDEA_TEST_ENGINES=all $(GO_TEST) ./apiserver/frontend/... | $(SUMMARIZE)
 
 .PHONY: test-gateways
-test-gateways: k8s build gateways ## Run the stories of gateways, Traefik's among them.
+test-gateways: k8s build gateways ## Run the gateway stories, with Traefik's.
 	@$(GO_TEST) ./test/e2e -ginkgo.focus 'A gateway' | $(SUMMARIZE)
 
 .PHONY: gateways
@@ -178,27 +178,27 @@ gateways: ## Build Traefik and Caddy into bin/gateways.
 	@hack/build-gateways.sh
 
 .PHONY: test-oauth-clients
-test-oauth-clients: k8s build oauth-clients ## Run the stories of published OAuth clients, all of them.
-	@$(GO_TEST) ./test/e2e -ginkgo.focus 'clients of others' | $(SUMMARIZE)
+test-oauth-clients: k8s build oauth-clients ## Run all stories of published OAuth clients.
+	@$(GO_TEST) ./test/e2e -ginkgo.focus 'published clients' | $(SUMMARIZE)
 
 .PHONY: oauth-clients
-oauth-clients: ## Bring kubelogin, oauth2-proxy and the clients of npm.
+oauth-clients: ## Install kubelogin, oauth2-proxy and the npm clients.
 	@hack/build-oauth-clients.sh
 
 .PHONY: test-examples
-test-examples: examples ## Run the programs that pages show, those of npm as well.
+test-examples: examples ## Run the programs of the pages, the npm programs too.
 	@$(GO_TEST) ./test/examples | $(SUMMARIZE)
 
 .PHONY: examples
-examples: ## Bring what the programs of pages use from npm, and the linter of lint-contract.
+examples: ## Install the npm packages of the pages' programs, and the linter of lint-contract.
 	@hack/npm-ci.sh test/examples
 
 .PHONY: test-modules
-test-modules: k8s build ## Run the tests of the chart and of the release, which have modules of their own.
+test-modules: k8s build ## Run the tests of the chart and of the release, which have their own modules.
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)
 
 .PHONY: test-gitops
-test-gitops: k8s build ## Run the stories of GitOps engines, those of Flux and Argo CD, beside writes over HTTP (SOAK=3m: syncs for so long, with figures).
+test-gitops: k8s build ## Run the GitOps stories with the engines of Flux and Argo CD, with concurrent HTTP writes (SOAK=3m: sync for that long, and print figures).
 	@cd test/gitops && CARDEA_GITOPS_SOAK=$(SOAK) $(GO_TEST) $(if $(SOAK),-timeout 0) ./... $(if $(SOAK),,| $(SUMMARIZE))
 
 .PHONY: deflake
@@ -206,37 +206,37 @@ deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).
 	@$(GO_TEST) $(RACE) -failfast -count=$(COUNT) $(TEST_PACKAGES) | $(SUMMARIZE)
 
 .PHONY: bench
-bench: k8s build ## Measure what docs/benchmarks.md states.
+bench: k8s build ## Measure the figures of docs/benchmarks.md.
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m $(BENCH_PACKAGES)
 	$(BENCH_END_TO_END)
 
 .PHONY: chaos
-chaos: deps k8s build ## Kill, freeze and stop everything of an install at random, under load, and look for what was lost (MINUTES=10, SEED=...).
+chaos: deps k8s build ## Kill, freeze and stop an install's processes at random under load, and check that nothing is lost (MINUTES=10, SEED=...).
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_CHAOS_MINUTES=$(or $(MINUTES),10) CARDEA_CHAOS_SEED=$(SEED) CARDEA_CHAOS_JOURNAL=$(CURDIR)/bin/chaos.jsonl \
 	  go test ./test/chaos -v -count=1 -run TestChaos -timeout 0
 
 .PHONY: isolation
-isolation: deps k8s build ## Make every attack that one deployment can make, beside the traffic of others, with Redis and without (EACH=20 seconds).
+isolation: deps k8s build ## Run every attack of one deployment during traffic of others, with Redis and without (EACH=20 seconds).
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_ISOLATION_SECONDS=$(or $(EACH),20) CARDEA_ISOLATION_REPORT=$(CURDIR)/bin/isolation.md \
 	  go test ./test/isolation -v -count=1 -timeout 0
 
 .PHONY: ha
-ha: deps k8s build ## Repeat the failovers: PostgreSQL's killed primary, a standby that missed writes, a host that vanishes (as root, with iproute2); Redis by Sentinel.
+ha: deps k8s build ## Repeat the failovers: PostgreSQL (killed primary, standby that missed writes, vanished host: as root, with iproute2), Redis by Sentinel.
 	CARDEA_HA=1 go test ./apiserver/limits/shared -run Sentinel -v -count=1
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_HA=1 go test ./test/ha -v -count=1 -timeout 0
 
 .PHONY: import-proof
-import-proof: k8s build ## Import a million users and five million sign-ins, killed on the way, and count them over the file alone.
+import-proof: k8s build ## Import a million users and five million sign-ins, with kills meanwhile, and compare the counts with the file.
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_IMPORT_USERS=1000000 go test ./test/e2e -v -count=1 -timeout 2h -ginkgo.focus 'Moving in' -ginkgo.timeout 2h
 
 .PHONY: pictures
-pictures: deps ## Draw the two pictures of docs/tour.md again, from the pages that the browser tests open.
-	CARDEA_CONSOLE_NAME=Lovelace go test ./test/browser -count=1 -run 'TestEveryViewOfTheConsoleIsAccessibleAtEverySize/1280-light|TestPeopleLookAfterTheirAccount/1280-light$$'
+pictures: deps ## Draw the two pictures of docs/tour.md again, from the pages of the browser tests.
+	CARDEA_CONSOLE_NAME=Lovelace go test ./test/browser -count=1 -run 'TestEveryViewOfTheConsoleIsAccessibleAtEverySize/1280-light|TestUsersManageTheirAccount/1280-light$$'
 	cp test/browser/pictures/pages-sign-in-1280-light.png docs/pictures/sign-in.png
 	cp test/browser/pictures/console-overview-1280-light.png docs/pictures/console.png
 
 .PHONY: peers
-peers: k8s build bin/peers/ratelimit ## Measure the limiter beside others: for Go in process, and envoyproxy/ratelimit over gRPC.
+peers: k8s build bin/peers/ratelimit ## Compare the limiter with others: in-process limiters for Go, and envoyproxy/ratelimit over gRPC.
 	cd test/peers && go test -v -run . -bench . -benchmem -timeout 30m
 	go test ./test/bench -v -count=1 -run TestBenchBesideRatelimit -timeout 30m
 
@@ -244,7 +244,7 @@ bin/peers/ratelimit: test/peers/ratelimit/go.mod test/peers/ratelimit/go.sum
 	@cd test/peers/ratelimit && CGO_ENABLED=0 go build -trimpath -o ../../../$@ github.com/envoyproxy/ratelimit/src/service_cmd
 
 .PHONY: deps
-deps: ## Install what the tests need beside Go.
+deps: ## Install the tests' dependencies other than Go.
 	@hack/install-deps.sh
 
 ##@ Check
@@ -259,7 +259,7 @@ vet: ## Run go vet.
 	@for module in $(MODULES); do (cd $$module && go vet ./...) || exit 1; done
 
 .PHONY: lint
-lint: vet bin/tools/staticcheck bin/tools/revive bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, the text of the API and the HTTP contract.
+lint: vet bin/tools/staticcheck bin/tools/revive bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, API comments and the HTTP contract.
 	@unformatted=$$(gofmt -l $(GO_FOLDERS)); [[ -z $$unformatted ]] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
 	@bin/tools/staticcheck ./...
 	@bin/tools/revive -config hack/revive.toml -set_exit_status ./...
@@ -276,13 +276,13 @@ lint-language: bin/tools/vale ## Check the words and sentences of comments and p
 	@git ls-files '*.go' '*.md' | grep -vE 'zz_generated|/applyconfiguration/|^docs/resources.md$$' | xargs -r bin/tools/vale --output=line --minAlertLevel=error
 
 .PHONY: lint-contract
-lint-contract: examples ## Check the HTTP contract by Redocly's recommended rules, none of them loosened (needs npm).
+lint-contract: examples ## Check the HTTP contract with Redocly's recommended-strict rules (needs npm).
 	@cd test/examples && for listener in $(LISTENERS); do \
 		REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true node_modules/.bin/redocly lint --extends=recommended-strict ../../apiserver/httpapi/openapi/$$listener.yaml; \
 	done
 
 .PHONY: verify
-verify: generate manifests chart docs ## Regenerate everything, and fail on any difference from the tree.
+verify: generate manifests chart docs ## Regenerate everything, and fail if the tree differs.
 	@git diff --exit-code -- $(GENERATED)
 	@untracked=$$(git ls-files --others --exclude-standard -- $(GENERATED)); \
 		[[ -z $$untracked ]] || { echo "generated, but not in git:"; echo "$$untracked"; exit 1; }
@@ -290,7 +290,7 @@ verify: generate manifests chart docs ## Regenerate everything, and fail on any 
 ##@ Generate
 
 .PHONY: generate
-generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepcopy, apply configurations, HTTP clients and the types that servers share with them.
+generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go code: deepcopy, apply configurations, HTTP clients and the types that servers share with them.
 	@bin/tools/controller-gen object applyconfiguration paths=./api/...
 	@cd apiserver/httpapi/openapi && for listener in $(LISTENERS); do ../../../bin/tools/oapi-codegen -config ../../../client/$$listener/codegen.yaml $$listener.yaml; done
 	@# Null in an answer is a nil pointer; only optional members of a request need a third state, absent.
@@ -298,14 +298,14 @@ generate: bin/tools/controller-gen bin/tools/oapi-codegen ## Generate Go: deepco
 	@gofmt -w client/backend/zz_generated.go client/enduser/zz_generated.go
 
 .PHONY: manifests
-manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, and what names every kind.
+manifests: bin/tools/controller-gen ## Generate the CRDs, the operator's role, and the files that list every kind.
 	@bin/tools/controller-gen crd:allowDangerousTypes=true paths=./api/... output:crd:artifacts:config=config/crd/bases
 	@bin/tools/controller-gen rbac:roleName=cardea-operator paths=./controllers/... output:rbac:artifacts:config=config/rbac
 	@go run ./hack/gen-config
 	@hack/gen-argocd.sh
 
 .PHONY: chart
-chart: ## Generate what the Helm chart has from config/: kinds, roles, network policies.
+chart: ## Generate the Helm chart's kinds, roles and network policies from config/.
 	@go run ./hack/gen-chart
 
 .PHONY: docs
@@ -336,12 +336,12 @@ image: bin/release ## Write the image of amd64 and arm64 into dist/image, withou
 	@bin/release $(RELEASE_FLAGS) -out dist $(if $(PUSH),-push '$(PUSH)') image
 
 .PHONY: release
-release: bin/release bin/k8s/kubectl ## Write all that a release publishes into dist/release (VERSION=v0.2.0, IMAGE_NAME=registry/cardea).
+release: bin/release bin/k8s/kubectl ## Write all files of a release into dist/release (VERSION=v0.2.0, IMAGE_NAME=registry/cardea).
 	@rm -rf dist/release
 	@bin/release $(RELEASE_FLAGS) -out dist/release -kubectl bin/k8s/kubectl $(if $(PUSH),-push '$(PUSH)') all
 	@cat dist/release/checksums.txt
 
-# Without VERSION on the command line it is what the file VERSION says: a release is never named after a commit.
+# Without VERSION on the command line, the version comes from the file VERSION: a release is never named after a commit.
 RELEASE_FLAGS = -image '$(IMAGE_NAME)' $(if $(filter command environment,$(firstword $(origin VERSION))),-version '$(VERSION)')
 
 .PHONY: bin/release

@@ -88,7 +88,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 		delete(rows, code)
 	}
 	for code := range rows {
-		t.Errorf("docs/errors.md: nobody answers with %s", code)
+		t.Errorf("docs/errors.md: no source file returns %s", code)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestOAuthErrorCodesAreDocumented(t *testing.T) {
 			t.Errorf("the row of %s has another address", row[2])
 		}
 		if code := row[1]; !strings.Contains(text, `"`+code+`"`) && code != "permission_denied" && code != "rate_limited" { // which are decisions'
-			t.Errorf("docs/errors.md: nobody answers with %s", code)
+			t.Errorf("docs/errors.md: no source file returns %s", code)
 		}
 	}
 	coded := regexp.MustCompile(`Code: "([a-z_]+)"|pollAgain\("([a-z_]+)"|= "(authorization_pending)"|"([a-z]+_required|access_denied|invalid_[a-z_]+|unsupported_[a-z_]+|unauthorized_client)"`).FindAllStringSubmatch(text, -1)

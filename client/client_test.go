@@ -69,7 +69,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// signBy gives the deployment a signing key, beside those it has.
+// signBy adds a signing key to the deployment.
 func (w *world) signBy(id string) {
 	key := w.OAuthKey(jose.ES256)
 	der, err := w.Keyring.Open(document.SealedOAuthKey, key.ID, key.Sealed)
@@ -305,7 +305,7 @@ func TestKeysByTheRealListener(t *testing.T) {
 	w.Eventually("the revocation is in force", func() bool { return ask("GET", "/v1/orders", plain).StatusCode == 401 })
 }
 
-// A decision is an answer, whatever it says; what is no decision is an error.
+// A decision is a result, whether it allows or not; a response without a decision is an error.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

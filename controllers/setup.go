@@ -1,4 +1,4 @@
-// Package controllers composes the operator: the one list of kinds, and what they share.
+// Package controllers composes the operator: the list of kinds, and their shared parts.
 package controllers
 
 import (
@@ -36,7 +36,7 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 
-// Options are what the operator needs beside its manager.
+// Options are the operator's dependencies other than its manager.
 type Options struct {
 	// Store is the runtime store.
 	Store store.Store
@@ -59,7 +59,7 @@ type Options struct {
 	Hook func(kind, step string) error
 	// Tracer makes a trace of each reconcile; nil: none.
 	Tracer *tracing.Tracer
-	// Limits bound what the documents of a deployment take; zero: nothing.
+	// Limits bound the number and bytes of a deployment's documents; zero: no bound.
 	Limits engine.Limits
 }
 
@@ -94,7 +94,8 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 		e.WhenGone(w.Release)
 		return w
 	}
-	// Secrets and ConfigMaps go past the manager's client: its read-your-writes would begin to watch, and cache, all there are.
+	// Secrets and ConfigMaps go past the manager's client: its read-your-writes would begin to watch, and cache, all there
+	// are.
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return err

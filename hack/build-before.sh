@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the release before this one into bin/before, from the repository's own history: hack/release-before names release and commit.
-# Exit status 3 says that the history is not here, as in a shallow clone.
+# Builds the previous release into bin/before from the repository's history. hack/release-before names release and commit.
+# Exit status 3: the history is missing, as in a shallow clone.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the gateways that Debian has too old or not at all, Traefik and Caddy, into bin/gateways. Does nothing when both are there in these
+# Builds Traefik and Caddy into bin/gateways, because Debian has no Traefik and too old a Caddy. Does nothing if both exist in these
 # versions. Traefik takes ten minutes.
 set -eu
 
@@ -13,7 +13,7 @@ if ! current caddy $version; then
 	build caddy $version ./cmd/caddy "-X github.com/caddyserver/caddy/v2.CustomVersion=$version"
 fi
 
-# 3.7 asks for modules that not every proxy of modules serves. Whether its forwardAuth behaves as that of 3.6 was not tried.
+# 3.7 needs modules that not every module proxy serves. Its forwardAuth was not compared with 3.6.
 version=v3.6.12
 if ! current traefik $version; then
 	fetch github.com/traefik/traefik/v3 $version h1:6pe4s7aaDTQs+AsF7KP3sM/xnq7zOVvibRQe5tw9eFo= "$work/traefik"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Puts etcd, kube-apiserver, kube-controller-manager and kubectl into bin/k8s, at the versions of hack/k8s/go.mod.
-# Does nothing when they are there and go.mod is unchanged, or when $KUBEBUILDER_ASSETS holds all four.
+# Does nothing if they exist and go.mod is unchanged, or if $KUBEBUILDER_ASSETS has all four.
 # With CARDEA_K8S_MIRROR (a base address; CARDEA_ETCD_MIRROR for etcd, if that is elsewhere) it fetches each binary whose
-# SHA-256 sum is in hack/k8s/sums.txt, and compiles what cannot be fetched. Without it compiles all.
+# SHA-256 sum is in hack/k8s/sums.txt, and compiles the others. Without a mirror, it compiles all.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,7 +44,7 @@ if ! complete "$out"; then
 	echo "Compiling Kubernetes $version and etcd $etcd_version into bin/k8s: about 7 minutes on two cores, once, and less for a part."
 fi
 export CGO_ENABLED=0
-# kubectl and the API server report this version; without it they say v0.0.0-master.
+# The version that kubectl and the API server report; the default is v0.0.0-master.
 ldflags="-s -w -X k8s.io/component-base/version.gitVersion=$version"
 if [ -n "$kubernetes" ]; then
 	# shellcheck disable=SC2086 # a list of packages

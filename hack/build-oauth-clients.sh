@@ -1,6 +1,6 @@
 #!/bin/sh
-# Brings the published clients of OAuth and OpenID Connect that stories are told with: kubelogin and oauth2-proxy into bin/oauth-clients, and
-# those of npm into test/oauthclients. Node with npm has to be there. Does nothing when all are there in these versions.
+# Installs the published OAuth and OpenID Connect clients of the stories: kubelogin and oauth2-proxy into bin/oauth-clients, and the npm
+# clients into test/oauthclients. Needs Node with npm. Does nothing if all exist in these versions.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)

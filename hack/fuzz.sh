@@ -1,12 +1,13 @@
 #!/bin/sh
-# Runs every fuzz target of packages with so many inputs each (go test -fuzztime), one after the other: fuzz.sh 50000x ./internal/...
+# Runs every fuzz target of packages, one after the other, each with the given number of inputs (go test -fuzztime):
+# fuzz.sh 50000x ./internal/...
 set -eu
 
 inputs=${1:?how many inputs each target gets, such as 50000x}
 shift
 cd "$(dirname "$0")/.."
 
-# "package target" a line. A package is tested once a target: go test fuzzes one at a time.
+# One "package target" for each line, because go test fuzzes one target at a time.
 targets=$(go list -f '{{$dir := .Dir}}{{range .TestGoFiles}}{{$dir}}/{{.}} {{$.ImportPath}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$dir}}/{{.}} {{$.ImportPath}}{{"\n"}}{{end}}' "$@" |
 	while read -r file package; do
 		[ -n "$file" ] || continue

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Writes config/argocd/argocd-cm.yaml, in which Argo CD takes health.lua.
+# Writes config/argocd/argocd-cm.yaml, which contains health.lua in Argo CD's form.
 set -eu
 cd "$(dirname "$0")/../config/argocd"
 {
 	cat <<'HEAD'
 # For Argo CD's own ConfigMap:
 # kubectl patch configmap argocd-cm -n argocd --type merge --patch-file config/argocd/argocd-cm.yaml
-# Made of health.lua by `make manifests`.
+# Generated from health.lua by `make manifests`.
 data:
-  # A key for each kind takes no wildcard; this form of it does.
+  # A key for a single kind allows no wildcard; this form does.
   resource.customizations: |
     iam.cardea.dev/*:
       health.lua: |

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Installs what the tests need beside Go and is missing: PostgreSQL's server programs, PgBouncer, Redis, the gateways nginx, HAProxy and Caddy, Prometheus, Chromium with a
-# font, curl, git, make, a C compiler (for the race detector alone) and the certificates of authorities. On Debian and Ubuntu as root it uses apt; elsewhere it says what to install.
+# Installs the missing dependencies of the tests other than Go: PostgreSQL's server programs, PgBouncer, Redis, the gateways nginx,
+# HAProxy and Caddy, Prometheus, Chromium with a font, curl, git, make, a C compiler (for the race detector and Vale) and CA certificates.
+# On Debian and Ubuntu as root it uses apt; elsewhere it prints what to install.
 set -eu
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
-# Debian keeps the server's programs out of PATH.
+# On Debian, the server's programs are not in PATH.
 has_postgres() {
 	has initdb && has postgres && return 0
 	for initdb in /usr/lib/postgresql/*/bin/initdb; do
@@ -27,7 +28,7 @@ has pgbouncer || [ -x /usr/sbin/pgbouncer ] || missing="$missing pgbouncer"
 has promtool || missing="$missing prometheus"
 has chromium || missing="$missing chromium fonts-dejavu-core"
 has gcc || has clang || missing="$missing gcc libc6-dev"
-# /etc/ssl/cert.pem: macOS and others have their own.
+# /etc/ssl/cert.pem is the file on macOS and others.
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
 	missing="$missing ca-certificates"
 [ -n "$missing" ] || exit 0

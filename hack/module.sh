@@ -1,11 +1,11 @@
 #!/bin/sh
-# What the scripts share that build programs of others, each in a copy of its own module: so with the dependencies that its authors pin. Sourced
-# after $out, the folder of the programs, is set. $work is a folder that is gone in the end.
+# Shared by the scripts that build third-party programs. Each is built in a copy of its own module, with the dependencies that its authors
+# pin. Source it after $out, the folder of the programs, is set. $work is a temporary folder that is removed at the end.
 work=$(mktemp -d)
 trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
 export CGO_ENABLED=0 GOWORK=off GOFLAGS='-mod=readonly -buildvcs=false'
 
-# fetch MODULE VERSION SUM FOLDER copies a module into a folder, if its content is the one that SUM names.
+# fetch MODULE VERSION SUM FOLDER copies a module into a folder, if its content has the checksum SUM.
 fetch() {
 	(cd "$work" && go mod download -json "$1@$2") >"$work/module.json"
 	grep -qF "\"Sum\": \"$3\"" "$work/module.json" || {
@@ -16,7 +16,7 @@ fetch() {
 	chmod -R u+w "$4"
 }
 
-# current NAME VERSION reports whether a program is there in a version.
+# current NAME VERSION reports whether a program exists in a version.
 current() {
 	[ -x "$out/$1" ] && [ "$(cat "$out/.$1" 2>/dev/null)" = "$2" ]
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Brings what a folder's package-lock.json names, from npm. Does nothing when it is there already. Node with npm has to be there.
+# Installs the packages of a folder's package-lock.json from npm. Does nothing if they exist already. Needs Node with npm.
 set -eu
 cd "$1"
 command -v npm >/dev/null || {

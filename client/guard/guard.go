@@ -6,7 +6,7 @@
 //     each request. A token's claims may be outdated for as long as it lives: a minute for session tokens.
 //
 // Both refuse what they cannot verify, and pass the caller's identity to the handler by [From]. Neither reads a
-// credential from the query, and neither accepts more than one: the handler could only guess which of two counts.
+// credential from the query, and neither accepts more than one, because it would be undefined which of two counts.
 package guard
 
 import (
@@ -21,7 +21,7 @@ import (
 
 // Identity is the identity of a request's caller. Fields that do not apply are empty.
 type Identity struct {
-	// KeyID is an API key's public id, KeyName and App its name and its app's slug. Metadata is what was given to it.
+	// KeyID is an API key's public id, KeyName and App its name and its app's slug. Metadata is the key's metadata.
 	KeyID, KeyName, App string
 	Metadata            map[string]any
 	// Subject is the subject of a token: a user's id, or a client's own.
@@ -30,11 +30,11 @@ type Identity struct {
 	UserID string
 	// DeploymentID is the deployment's; decisions return it.
 	DeploymentID string
-	// OrganizationID and WorkspaceID are where the person is active, or what the key is bound to.
+	// OrganizationID and WorkspaceID are the user's active ones, or those that the key is bound to.
 	OrganizationID, WorkspaceID string
 	// SessionID is the session of a session token, ClientID the client of an access token.
 	SessionID, ClientID string
-	// Permissions are what the credential may do; * is everything. Scopes are those of an access token.
+	// Permissions are the credential's permissions; * grants all. Scopes are those of an access token.
 	Permissions, Scopes []string
 	// ExpiresAt is when the token ends.
 	ExpiresAt time.Time
@@ -92,7 +92,8 @@ func withoutClaims(header http.Header) http.Header {
 // maxCredential is the longest credential that is looked at, in bytes; Cardea takes no longer one either.
 const maxCredential = 16 << 10
 
-// bearer reads the one credential of a request: `Authorization: Bearer`, and X-API-Key where keys are taken; "" is none that can be taken.
+// bearer reads the one credential of a request: `Authorization: Bearer`, and X-API-Key where keys are taken; "" is none
+// that can be taken.
 func bearer(header http.Header, keys bool) string {
 	authorization, own := header["Authorization"], header["X-Api-Key"]
 	if !keys {
@@ -146,7 +147,7 @@ func (f *Refusal) Send(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(f.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(raw) // the client is gone
+		_, _ = w.Write(raw) // the client disconnected
 	}
 }
 

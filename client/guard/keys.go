@@ -46,7 +46,7 @@ type KeysOptions struct {
 	// Resource finds the path that rules are matched with. Absent: the path as the client sent it, whatever was stripped
 	// since.
 	Resource func(*http.Request) string
-	// HTTPClient asks; nil: one that keeps connections. Redirects are not followed.
+	// HTTPClient sends the requests; nil: a client that keeps connections. Redirects are not followed.
 	HTTPClient *http.Client
 	// Refused answers in place of the guard, such as with a page; nil: Refusal.Send.
 	Refused func(http.ResponseWriter, *http.Request, *Refusal)
@@ -174,8 +174,8 @@ func (k *Keys) decide(r *http.Request, permissions []string) (*Identity, http.He
 	return k.made(r, made)
 }
 
-// errForm is an answer that is none of Cardea's.
-var errForm = errors.New("the answer is no decision: does URL name Cardea's decision listener?")
+// errForm reports a response that is not a decision of Cardea.
+var errForm = errors.New("the response is not a decision: set URL to Cardea's decision listener")
 
 // made reads a decision.
 func (k *Keys) made(r *http.Request, made *decision.AuthzDecision) (*Identity, http.Header, *Refusal) {

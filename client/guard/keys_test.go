@@ -19,7 +19,8 @@ import (
 
 const key = "ck_aaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbcccccc"
 
-// decisions is a decision listener that says what a test wants; how the real one answers is for TestKeysByTheRealListener.
+// decisions is a decision listener that says what a test wants; how the real one answers is for
+// TestKeysByTheRealListener.
 type decisions struct {
 	*httptest.Server
 	status int
@@ -137,7 +138,7 @@ func TestKeysAreLetThroughWithWhoTheyAre(t *testing.T) {
 	}
 }
 
-// The path is the one that the client sent, whatever a router stripped of it.
+// The path is the one that the client sent, even if a router stripped a part.
 func TestResourceIsWhatTheClientSent(t *testing.T) {
 	t.Parallel()
 	d := decide(t, 200, allowed(""))

@@ -137,5 +137,5 @@ func (s *keySet) get(ctx context.Context) (*jose.JSONWebKeySet, error) {
 	return keyset.Parse(raw, maxKeySet)
 }
 
-// errRedirected: the keys are where the issuer says, and nowhere else.
+// errRedirected reports a redirect: keys are fetched only from the issuer's own address.
 var errRedirected = errors.New("is redirected: give the final address")

@@ -16,7 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// ErrNotAccepted is in the chain of every reason a token is not accepted. The reasons are for logs, and hold nothing of the token.
+// ErrNotAccepted is in the chain of every reason a token is not accepted. The reasons are for logs, and hold nothing of
+// the token.
 var ErrNotAccepted = errors.New("guard: the token is not accepted")
 
 // ErrNoKeys is in the chain where no key of the issuer could be had yet, or none for too long.
@@ -30,20 +31,21 @@ type TokensOptions struct {
 	// Issuer is the token's `iss`, to the character. Of session tokens https:// and the deployment's first host; of access tokens the OAuth app's
 	// status.issuer.
 	Issuer string
-	// Audiences are what `aud` has to name one of. Of session tokens cardea:<namespace>:<deployment>; of access tokens the address of your API, among
-	// the OAuth app's resources.
+	// Audiences are what `aud` has to name one of. Of session tokens cardea:<namespace>:<deployment>; of access tokens the
+	// address of your API, among the OAuth app's resources.
 	Audiences []string
 	// KeysURL is where the issuer's keys are; absent: where Cardea has them. https, or http on loopback.
 	KeysURL string
-	// Algorithms are those that a token may be signed with: ES256, RS256, PS256, EdDSA. Absent: ES256, with which Cardea signs both kinds.
+	// Algorithms are those that a token may be signed with: ES256, RS256, PS256, EdDSA. Absent: ES256, with which Cardea
+	// signs both kinds.
 	Algorithms []string
 	// Leeway is how far the clocks may differ, at most a minute. Absent: five seconds; negative: none.
 	Leeway time.Duration
-	// RefreshEvery is how old keys get before they are fetched again, beside the requests. Absent: five minutes.
+	// RefreshEvery is the age at which keys are fetched again in the background. Absent: five minutes.
 	RefreshEvery time.Duration
 	// FetchBetween is the least time between two fetches: tokens with unknown keys' ids cause no more. Absent: 30 seconds.
 	FetchBetween time.Duration
-	// KeepFor is how long the last keys are good while the issuer is away. Absent: 24 hours.
+	// KeepFor is how long the last keys are used while the issuer is unavailable. Absent: 24 hours.
 	KeepFor time.Duration
 	// HTTPClient fetches keys; nil: one with a timeout of five seconds. Redirects are not followed.
 	HTTPClient *http.Client
@@ -65,8 +67,8 @@ type Tokens struct {
 	keys       *keySet
 }
 
-// NewSessionTokens returns a guard of the tokens that POST /session/token gives a signed-in person. No keys are fetched yet: a service may start
-// before Cardea.
+// NewSessionTokens returns a guard of the tokens that POST /session/token gives a signed-in person. No keys are fetched
+// yet: a service may start before Cardea.
 func NewSessionTokens(options TokensOptions) (*Tokens, error) {
 	return newTokens(options, false, "/.well-known/jwks.json")
 }
@@ -107,7 +109,7 @@ func newTokens(options TokensOptions, access bool, keysPath string) (*Tokens, er
 // fetchWithin bounds one fetch of keys.
 const fetchWithin = 5 * time.Second
 
-// complete fills in what is absent.
+// complete sets the defaults of absent members.
 func (o *TokensOptions) complete() error {
 	for name, value := range map[string]time.Duration{"RefreshEvery": o.RefreshEvery, "FetchBetween": o.FetchBetween, "KeepFor": o.KeepFor} {
 		if value < 0 {
@@ -164,8 +166,8 @@ func checkKeysURL(text string) error {
 	return nil
 }
 
-// Require returns middleware that lets a request through if its token verifies and has all of the permissions, or scopes of these names. Without any a
-// good token will do.
+// Require returns middleware that lets a request through if its token verifies and has all of the permissions, or
+// scopes of these names. Without any a good token will do.
 func (t *Tokens) Require(permissions ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -239,8 +241,8 @@ type tokenHeader struct {
 	KeyID     string `json:"kid"`
 }
 
-// header reads a token's header. It is the token's own word: the algorithm is one of ours, the type the one that is expected (RFC 8725 3.11), and a
-// key that comes along is none.
+// header reads a token's header. It is the token's own word: the algorithm is one of ours, the type the one that is
+// expected (RFC 8725 3.11), and a key that comes along is none.
 func (t *Tokens) header(raw string) (tokenHeader, error) {
 	var header tokenHeader
 	if len(raw) > maxCredential || strings.Count(raw, ".") != 2 {
@@ -281,7 +283,7 @@ type claims struct {
 	Scope        string   `json:"scope"`
 }
 
-// check holds claims against what is expected.
+// check validates claims against the expected values.
 func (t *Tokens) check(said *claims) error {
 	now := t.Clock()
 	switch {
@@ -307,7 +309,7 @@ func (t *Tokens) check(said *claims) error {
 	return nil
 }
 
-// identity is who claims are about.
+// identity returns the identity that claims describe.
 func (c *claims) identity(access bool) *Identity {
 	who := &Identity{Subject: c.Subject, SessionID: c.SessionID, ClientID: c.ClientID, ExpiresAt: c.Expiry.Time()}
 	switch {

@@ -73,7 +73,7 @@ func (i *issuer) answers(status int) {
 	i.status = status
 }
 
-// publish makes a key and publishes it, alone or beside the others.
+// publish creates a key and publishes it, alone or with the others.
 func (i *issuer) publish(id string, beside bool) *ecdsa.PrivateKey {
 	i.t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -89,7 +89,7 @@ func (i *issuer) publish(id string, beside bool) *ecdsa.PrivateKey {
 	return private
 }
 
-// claims are those of a session token, with changes; nil takes one away.
+// claims are those of a session token, with changes; nil removes a claim.
 func (i *issuer) claims(change map[string]any) map[string]any {
 	now := i.clock()
 	all := map[string]any{
@@ -384,8 +384,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Keys are fetched again beside the requests; what was withdrawn is accepted no longer then. While the issuer is away those that are held go on,
-// for as long as was said.
+// Keys are fetched again beside the requests; what was withdrawn is accepted no longer then. While the issuer is away
+// those that are held go on, for as long as was said.
 func TestKeysGrowOld(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)

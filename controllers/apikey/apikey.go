@@ -1,7 +1,7 @@
 // Package apikey is the kind APIKey: one API key, delivered in a Secret.
 //
 // The Secret is written before the store knows the key, and the store before the status, so that a crash between any
-// two neither loses a key nor doubles it.
+// two neither loses nor duplicates a key.
 package apikey
 
 import (
@@ -36,7 +36,7 @@ const (
 	schemeField = "spec.rateLimitSchemeRef"
 )
 
-// Options are what the kind needs beside the engine.
+// Options are the kind's dependencies other than the engine.
 type Options struct {
 	// Client reads and writes Secrets past every cache: foreign Secrets are never cached.
 	Client client.Client

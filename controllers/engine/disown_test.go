@@ -51,7 +51,7 @@ func newAdoption(t *testing.T) *adoption {
 
 var adopted = types.NamespacedName{Namespace: "acme", Name: "free"}
 
-// nothingStored is a store that holds nothing.
+// nothingStored is an empty store.
 type nothingStored struct{ store.Documents }
 
 func (nothingStored) Stored(context.Context, store.Identity) (store.Stored, error) {
@@ -71,7 +71,7 @@ func (a *adoption) create(uid types.UID) {
 	}
 }
 
-// reconcileOnce runs the step as a reconcile does that read the resource, and returns what it left of its owners.
+// reconcileOnce runs the step as a reconcile does that read the resource, and returns the remaining owners.
 func (a *adoption) reconcileOnce(ctx context.Context, change func(*v1alpha1.RateLimitScheme)) (owners int, err error) {
 	a.t.Helper()
 	obj := &v1alpha1.RateLimitScheme{}

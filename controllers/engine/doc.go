@@ -11,5 +11,5 @@
 //   - Nothing crosses namespaces: a resource displaces only what has its own namespace, but for what is its own by name alone.
 //   - Steady state writes nothing, to the API server or to the store.
 //   - One status patch a reconcile, at its end, and only if something changed.
-//   - What was last accepted stays in force while an edit is invalid or a reference is missing.
+//   - The last accepted content stays active while an edit is invalid or a reference is missing.
 package engine

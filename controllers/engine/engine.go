@@ -44,7 +44,7 @@ type Options struct {
 	Hook func(kind, step string) error
 	// Tracer makes a trace of each reconcile; nil: none.
 	Tracer *tracing.Tracer
-	// Limits bound what the documents of a deployment take.
+	// Limits bound the number and bytes of a deployment's documents.
 	Limits Limits
 }
 
@@ -89,7 +89,8 @@ func Add[T v1alpha1.Resource](e *Engine, k Kind[T]) {
 	e.wake[k.name()] = make(chan event.GenericEvent)
 }
 
-// WhenGone adds what is called with the namespace of each resource that is gone from the cache. It is called before Start.
+// WhenGone adds a function that is called with the namespace of each resource that was deleted from the cache. Call it
+// before Start.
 func (e *Engine) WhenGone(do func(ctx context.Context, namespace string)) {
 	e.gone = append(e.gone, do)
 }
@@ -117,7 +118,7 @@ func (e *Engine) Start(ctx context.Context, mgr manager.Manager) error {
 	sweeper := newSweeper(e)
 	e.term.onAcquired = func(ctx context.Context, acquired Acquired) {
 		if acquired.Again {
-			e.wakeAll(ctx) // the store may have lost what it held
+			e.wakeAll(ctx) // the store may have lost its content
 		}
 		if !acquired.Rebuilt {
 			sweeper.soon()

@@ -61,7 +61,7 @@ type storeError struct{ cause error }
 func (e *storeError) Error() string { return "runtime store: " + e.cause.Error() }
 func (e *storeError) Unwrap() error { return e.cause }
 
-// StoreError marks an error of the runtime store that a kind met.
+// StoreError marks an error of the runtime store in a kind's step.
 func StoreError(err error) error { return &storeError{err} }
 
 // inUse is the wait of a deletion for the resources that still refer to the deleted one.

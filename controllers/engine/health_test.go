@@ -148,7 +148,7 @@ func TestHealthOfWhatIsNotReportedYet(t *testing.T) {
 			}
 		})
 	}
-	// Flux does not take what never was in force for current: its wait runs into its time.
+	// Flux does not report a resource as current that was never active: its wait times out.
 	t.Run("suspended before it was ever in force", func(t *testing.T) {
 		expectHealth(t, reported(t, whileSuspended(nil, 2, time.Now())), "Suspended", kstatus.InProgressStatus)
 	})

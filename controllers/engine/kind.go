@@ -12,33 +12,35 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Kind is everything that differs between kinds. Its functions are pure but for Permit, Prepare and Cleanup; a nil one does nothing.
+// Kind is everything that differs between kinds. Its functions are pure but for Permit, Prepare and Cleanup; a nil one
+// does nothing.
 type Kind[T v1alpha1.Resource] struct {
 	// Name is the kind's name in the table of kinds.
 	Name string
 	// RefersTo are the kinds References may name.
 	RefersTo []string
-	// Through are the kinds that are referred to by way of another one's references, with that other kind: a Reference's Next
-	// names them.
+	// Through are the kinds that are referred to by way of another one's references, with that other kind: a Reference's
+	// Next names them.
 	Through map[string]string
-	// References lists what the resource points at.
+	// References lists the resource's references.
 	References func(T) []Reference
-	// Reserves lists what the resource must own alone beside its id, from its spec alone.
+	// Reserves lists the resource's reservations other than its id, only from its spec.
 	Reserves func(T) []string
 	// Check returns a TerminalError for what schema and CEL cannot say. Missing referents are absent.
 	Check func(T, ResolvedRefs) error
-	// Permit returns a TerminalError for what the resource may not declare where it is, before it reserves anything.
+	// Permit returns a TerminalError for content that the resource may not declare in its namespace, before it reserves
+	// anything.
 	Permit func(context.Context, T) error
 	// Translate returns the content to serve. It is never nil.
 	Translate func(T, ResolvedRefs, Prepared) Content
 	// Retention says what deletionPolicy Retain keeps of the document.
 	Retention Retention
-	// Prepare makes what the content needs outside the store, such as a Secret. It is called by every reconcile and must do
-	// nothing when all is there.
+	// Prepare makes what the content needs outside the store, such as a Secret. It is called by every reconcile and must
+	// do nothing when all is there.
 	Prepare func(context.Context, Preparation[T]) (Prepared, error)
-	// Cleanup undoes Prepare after the document is gone; a missing piece is success.
+	// Cleanup undoes Prepare after the document is deleted; a missing object is success.
 	Cleanup func(context.Context, T) error
-	// Sources are further reasons for a reconcile, beside the kind itself and what it refers to.
+	// Sources are further watches that start reconciles, other than the kind's own and its references'.
 	Sources []source.TypedSource[reconcile.Request]
 	// Indexes extract further keys to find resources of the kind by.
 	Indexes map[string]func(T) []string
@@ -75,10 +77,10 @@ type Reference struct {
 // ResolvedRefs are the referents that were found, by their field.
 type ResolvedRefs map[string]v1alpha1.Resource
 
-// Preparation is what Prepare may look at.
+// Preparation is the input of Prepare.
 type Preparation[T v1alpha1.Resource] struct {
 	Object T
-	// ID is what the resource is served under.
+	// ID is the resource's id in the API.
 	ID   int64
 	Refs ResolvedRefs
 	// Stored is the payload the store holds for the resource, nil if none.
@@ -89,7 +91,7 @@ type Preparation[T v1alpha1.Resource] struct {
 type Prepared struct {
 	// Value is handed to Translate.
 	Value any
-	// Reserves are needed beside those of the spec.
+	// Reserves are needed in addition to those of the spec.
 	Reserves []string
 	// Conditions are the kind's own, with type, status, reason and message.
 	Conditions []metav1.Condition

@@ -25,7 +25,7 @@ type APIServer struct {
 	ended time.Time
 }
 
-// settleAfter is how long an API server that has just started may still refuse what it will allow.
+// settleAfter is how long an API server that has just started may still refuse requests that it will allow.
 const settleAfter = 10 * time.Second
 
 // NewAPIServer returns an APIServer to be added to a manager, which asks by a probe whether an outage is over.
@@ -70,7 +70,7 @@ func (a *APIServer) failed(ctx context.Context, err error) {
 	}
 }
 
-// NeedLeaderElection lets the probes run beside a leader too: a broken watch is everybody's.
+// NeedLeaderElection lets the probes run without leadership too: a broken watch affects every replica.
 func (a *APIServer) NeedLeaderElection() bool { return false }
 
 // Start probes during outages until ctx ends.

@@ -153,7 +153,7 @@ func TestTheStoresReturnWakesWhatWaits(t *testing.T) {
 	}
 }
 
-// A store that was away when the operator began wakes what waited, too.
+// A store that was unavailable when the operator started also wakes waiting resources.
 func TestAStoreThatComesLateWakesWhatWaits(t *testing.T) {
 	ctx, lines := logged(t)
 	s := &changeable{}

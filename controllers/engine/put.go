@@ -55,7 +55,7 @@ func updatedAt(hash string, stored store.Stored, status *v1alpha1.CommonStatus, 
 	return now.UTC().Truncate(time.Microsecond)
 }
 
-// put writes the document if the store holds anything else.
+// put writes the document if the store has other content.
 func (r *reconciler) put(ctx context.Context, s *state) error {
 	if len(s.prepared.Reserves) > 0 {
 		if err := r.resolveConflicts(ctx, s, s.prepared.Reserves); err != nil {

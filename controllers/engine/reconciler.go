@@ -23,7 +23,7 @@ type step struct {
 	run  func(*reconciler, context.Context, *state) error
 }
 
-// liveSteps bring a declared resource into force; deletionSteps end it. Each reconcile ends with "report".
+// liveSteps activate a declared resource; deletionSteps end it. Each reconcile ends with "report".
 var (
 	liveSteps = []step{
 		{"resolve", (*reconciler).resolve},
@@ -63,7 +63,7 @@ type reconciler struct {
 	keptOwners keptOwners
 }
 
-// state is what one reconcile of one resource found and decided.
+// state is the observations and decisions of one reconcile.
 type state struct {
 	obj  v1alpha1.Resource
 	base v1alpha1.Resource // as read, to patch against
@@ -92,7 +92,7 @@ func (s *state) identity(kind string) store.Identity {
 	return store.Identity{Kind: kind, Namespace: s.obj.GetNamespace(), Name: s.obj.GetName()}
 }
 
-// Reconcile brings one resource into force, or ends it.
+// Reconcile activates one resource, or ends it.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if r.tracer.On() {
 		return r.reconcileTraced(ctx, req)
@@ -152,7 +152,7 @@ func (r *reconciler) runSteps(ctx context.Context, s *state, steps []step) error
 	return nil
 }
 
-// check decides what the API server could not.
+// check validates what the API server could not.
 func (r *reconciler) check(ctx context.Context, s *state) error {
 	if err := r.kind.check(s.obj, s.refs); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (r *reconciler) check(ctx context.Context, s *state) error {
 	return r.kind.permit(ctx, s.obj)
 }
 
-// observe reads what the store holds.
+// observe reads the store's document of the resource.
 func (r *reconciler) observe(ctx context.Context, s *state) error {
 	stored, err := r.documents.Stored(ctx, s.identity(r.kind.name()))
 	if err != nil {
@@ -170,7 +170,7 @@ func (r *reconciler) observe(ctx context.Context, s *state) error {
 	return nil
 }
 
-// addFinalizer comes after the reservations were decided about, so that a resource that owns nothing holds nothing.
+// addFinalizer runs after the reservations were decided, so that a resource without effects has no finalizer.
 func (r *reconciler) addFinalizer(ctx context.Context, s *state) error {
 	if !controllerutil.AddFinalizer(s.obj, v1alpha1.Finalizer) {
 		return nil
@@ -178,8 +178,9 @@ func (r *reconciler) addFinalizer(ctx context.Context, s *state) error {
 	return r.patchMetadata(ctx, s)
 }
 
-// patchMetadata writes changed lists of finalizers and owners. It is locked on the resource version: the lists are owned by many.
-// errVanished says that there is no such resource any more: what the cache showed is over, and nothing of it is put into force.
+// patchMetadata writes changed lists of finalizers and owners. It is locked on the resource version: the lists are
+// owned by many. errVanished reports that the resource is deleted: the cache was stale, and nothing of the resource is
+// activated.
 func (r *reconciler) patchMetadata(ctx context.Context, s *state) error {
 	patch := client.MergeFromWithOptions(s.base, client.MergeFromWithOptimisticLock{})
 	err := r.client.Patch(ctx, s.obj, patch, client.FieldOwner(v1alpha1.FieldManagerOperator))

@@ -95,12 +95,12 @@ func whileSuspended(have []metav1.Condition, generation int64, now time.Time) []
 	return sorted(append(others, merge(have, []metav1.Condition{ready}, generation, now)...))
 }
 
-// recordContent notes in the status what the store holds, so that a lost store can be filled again with the same ids and
-// times, and reservations with the same owners.
+// recordContent notes in the status what the store holds, so that a lost store can be filled again with the same ids
+// and times, and reservations with the same owners.
 func recordContent(status *v1alpha1.CommonStatus, s *state, failed error) {
 	var terminal *TerminalError
 	if errors.As(failed, &terminal) && !s.stored.Found {
-		status.Claims = nil // it lost what it held, or never held it
+		status.Claims = nil // it lost its reservations, or never had them
 	}
 	if failed != nil || s.document.Hash == "" {
 		return
@@ -190,8 +190,8 @@ func withDeleting(have []metav1.Condition, err error, generation int64, now time
 	return sorted(append(others, merge(have, []metav1.Condition{deleting}, generation, now)...))
 }
 
-// merge returns the wanted conditions in the order of their types, keeping the transition time of those whose status did
-// not change. The last of several of one type counts.
+// merge returns the wanted conditions in the order of their types, keeping the transition time of those whose status
+// did not change. The last of several of one type counts.
 func merge(have, wanted []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	byType := map[string]metav1.Condition{}
 	for _, c := range wanted {
@@ -228,7 +228,7 @@ func isStoreError(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// transient reports whether an error is neither the user's nor a wait.
+// transient reports whether an error is neither caused by the user nor a wait.
 func transient(err error) bool {
 	var waiting *WaitingError
 	var terminal *TerminalError

@@ -54,10 +54,10 @@ func newCompetitor(kind, key string, obj v1alpha1.Resource) competitor {
 	}
 }
 
-// recordedOwner is who the store records for a reservation.
+// recordedOwner is the owner that the store records for a reservation.
 type recordedOwner struct {
 	competitor
-	// gone reports that a live look found no such resource.
+	// gone reports that a live read found no such resource.
 	gone bool
 }
 
@@ -174,9 +174,9 @@ func (r *reconciler) resolveConflicts(ctx context.Context, s *state, needed []st
 	return nil
 }
 
-// recorded looks up the recorded owner of a reservation. The API server itself is asked, about the owner's own kind, whether the
-// owner still exists: a cache may lag. An owner of a kind that this operator does not know, written by a newer one, is taken to
-// exist. An owner of another kind that is gone is swept at once, which wakes its competitors.
+// recorded looks up the recorded owner of a reservation. The API server itself is asked, about the owner's own kind,
+// whether the owner still exists: a cache may lag. An owner of a kind that this operator does not know, written by a
+// newer one, is taken to exist. An owner of another kind that is gone is swept at once, which wakes its competitors.
 func (r *reconciler) recorded(ctx context.Context, key string, me competitor, owners map[string]store.Owner) (*recordedOwner, error) {
 	owner, found := owners[key]
 	if !found {

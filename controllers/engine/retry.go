@@ -36,7 +36,7 @@ func newBackoff() workqueue.TypedRateLimiter[reconcile.Request] {
 //   - The reconcile's own deadline passed: likewise. A watch reports an outage of the API server.
 //   - The store or the API server is unavailable: likewise, and as soon as it is back. The outage is logged, not
 //     each resource.
-//   - Anything else is an error, which controller-runtime logs and tries again.
+//   - Any other result is an error, which controller-runtime logs and tries again.
 func (r *reconciler) result(ctx context.Context, req reconcile.Request, err error, retry time.Duration) (reconcile.Result, error) {
 	var waiting *WaitingError
 	var terminal *TerminalError
@@ -67,8 +67,8 @@ func (r *reconciler) result(ctx context.Context, req reconcile.Request, err erro
 	return reconcile.Result{RequeueAfter: resync, Priority: ptr.To(handler.LowPriority)}, nil
 }
 
-// retryAfter returns when a wait that no watch ends is looked at again: sooner while it is young, for what is missing is often
-// just being made. Without such a wait it is what the kind asked for.
+// retryAfter returns when a wait that no watch ends is looked at again: sooner while it is young, for what is missing
+// is often just being made. Without such a wait it is what the kind asked for.
 func (s *state) retryAfter(err error, now time.Time) time.Duration {
 	var waiting *WaitingError
 	if !errors.As(err, &waiting) || waiting.RetryAfter == 0 {

@@ -34,7 +34,7 @@ func (r *reconciler) traced(ctx context.Context, s *state, step string, run func
 	return err
 }
 
-// failure returns err if it is neither the user's to fix nor a wait.
+// failure returns err unless the user can fix it or it is a wait.
 func failure(err error) error {
 	var terminal *TerminalError
 	var waiting *WaitingError

@@ -18,7 +18,7 @@ type TermOptions struct {
 		store.Terms
 		store.Schema
 	}
-	// Install returns the id of this cluster; it may fail while the API server is away.
+	// Install returns the id of this cluster; it may fail while the API server is unavailable.
 	Install func(context.Context) (string, error)
 	// StillLeader asks, past every cache, whether this process holds the lease. An operator that was fenced off and does
 	// not is over.
@@ -28,7 +28,8 @@ type TermOptions struct {
 	Heartbeat time.Duration
 }
 
-// Term wins the right to write on becoming leader, keeps it, and notices when the store was replaced, went away or came back.
+// Term acquires the right to write on becoming leader, keeps it, and detects when the store was replaced, failed or
+// recovered.
 type Term struct {
 	opts TermOptions
 	// onAcquired is called when the store was acquired, onBack when it answers again after an outage.
@@ -59,7 +60,7 @@ const (
 	feedAge = time.Hour
 	// probeEvery is the time between two looks whether the store is back.
 	probeEvery = 500 * time.Millisecond
-	// heartbeatTimeout bounds a sign of life: a store that keeps it waiting is away.
+	// heartbeatTimeout bounds a heartbeat: a store that takes longer is unavailable.
 	heartbeatTimeout = 5 * time.Second
 )
 
@@ -75,8 +76,8 @@ func NewTerm(opts TermOptions) *Term {
 	}
 }
 
-// Current returns the term to write with. It waits for the first try to acquire the store and then answers at once, with an
-// error while the store cannot be had.
+// Current returns the term to write with. It waits for the first try to acquire the store and then answers at once,
+// with an error while the store cannot be had.
 func (t *Term) Current(ctx context.Context) (store.Term, error) {
 	select {
 	case <-t.tried:
@@ -175,7 +176,7 @@ func (t *Term) heartbeat(ctx context.Context, pruned *time.Time) error {
 	return t.opts.Store.Prune(ctx, t.acquired(), feedAge)
 }
 
-// emptied reports that the store answers and has no tables of ours any more.
+// emptied reports whether the store responds but no longer has Cardea's tables.
 func (t *Term) emptied(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()

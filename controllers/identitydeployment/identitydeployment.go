@@ -36,7 +36,7 @@ import (
 
 const defaultSchemeField = "spec.defaultRateLimitSchemeRef"
 
-// Options are what the kind needs beside the engine.
+// Options are the kind's dependencies other than the engine.
 type Options struct {
 	// Client reads and writes Secrets and reads ConfigMaps past every cache.
 	Client client.Client
@@ -89,8 +89,8 @@ func references(d *v1alpha1.IdentityDeployment) []engine.Reference {
 	return engine.SchemeReference(defaultSchemeField, d.Spec.DefaultRateLimitSchemeRef)
 }
 
-// check holds the default scheme to the deployment, keeps to the deployment's own audience of those that Cardea names, and
-// compiles the issuers' expressions.
+// check holds the default scheme to the deployment, keeps to the deployment's own audience of those that Cardea names,
+// and compiles the issuers' expressions.
 func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 	own := reservation.OwnAudience(d.Namespace, d.Name)
 	for i, issuer := range d.Spec.JWTIssuers {
@@ -149,7 +149,8 @@ func needed(d *v1alpha1.IdentityDeployment) []string {
 	return list
 }
 
-// prepare reads what the spec names in ConfigMaps and Secrets, and keeps the deployment's own signing keys where they are used.
+// prepare reads what the spec names in ConfigMaps and Secrets, and keeps the deployment's own signing keys where they
+// are used.
 func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (engine.Prepared, error) {
 	keys := translation.Keys{}
 	var prepared engine.Prepared

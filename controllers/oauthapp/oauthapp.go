@@ -1,4 +1,5 @@
-// Package oauthapp is the kind OAuthApp: an authorization server of a deployment, with an issuer and signing keys of its own.
+// Package oauthapp is the kind OAuthApp: an authorization server of a deployment, with an issuer and signing keys of
+// its own.
 package oauthapp
 
 import (
@@ -33,7 +34,7 @@ import (
 // issuerChangesAfter is how long a change of the issuer is announced before it takes effect.
 const issuerChangesAfter = time.Minute
 
-// Options are what the kind needs beside the engine.
+// Options are the kind's dependencies other than the engine.
 type Options struct {
 	// Client reads and writes Secrets past every cache.
 	Client client.Client

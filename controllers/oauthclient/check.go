@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
-// check says what schema and CEL cannot: what a redirect URI is, and what the app has.
+// check validates what schema and CEL cannot: redirect URIs, and the app's scopes and grants.
 func check(o *v1alpha1.OAuthClient, refs engine.ResolvedRefs) error {
 	public := ptr.Deref(o.Spec.Authentication, v1alpha1.ClientAuthenticationSecretBasic) == v1alpha1.ClientAuthenticationNone
 	for _, list := range []struct {

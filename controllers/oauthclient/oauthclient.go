@@ -1,4 +1,5 @@
-// Package oauthclient is the kind OAuthClient: a program that gets tokens of an OAuthApp, with its credentials in a Secret.
+// Package oauthclient is the kind OAuthClient: a program that gets tokens of an OAuthApp, with its credentials in a
+// Secret.
 package oauthclient
 
 import (
@@ -40,13 +41,14 @@ const (
 	deploymentField = appField + "'s spec.deploymentRef"
 	// secretPrefix begins generated secrets, so that scanners know them.
 	secretPrefix = "cs"
-	// annotationDigest on a generated Secret is the SHA-256 of its current secret: a value edited by hand no longer fits it.
+	// annotationDigest on a generated Secret is the SHA-256 of its current secret: a value edited by hand no longer fits
+	// it.
 	annotationDigest = "iam.cardea.dev/client-secret-sha256"
 	// minSecret is the least length of a secret that is brought, in characters.
 	minSecret = 32
 )
 
-// Options are what the kind needs beside the engine.
+// Options are the kind's dependencies other than the engine.
 type Options struct {
 	// Client reads and writes Secrets and reads ConfigMaps past every cache.
 	Client client.Client

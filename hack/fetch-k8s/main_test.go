@@ -108,7 +108,8 @@ func (p *published) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(content))
 }
 
-// repository is a folder with the script, in which the go command compiles nothing but says that it did.
+// repository returns a folder with the script, in which the go command is a stub: it compiles nothing and records
+// the packages.
 func repository(t *testing.T, sums string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -240,7 +241,7 @@ func TestTheControlPlaneIsFetchedWhereAMirrorHasItAndCompiledElsewhere(t *testin
 					t.Errorf("%s holds %q, want %q", name, holds[name], want)
 				}
 			}
-			// What is there is neither fetched nor compiled again.
+			// A program that is already there is neither fetched nor compiled again.
 			p.asked = nil
 			if said, _, compiled := build(t, root, mirror); said != "" || len(compiled) > 0 || len(p.asked) > 0 {
 				t.Errorf("again: %s %v %v", said, compiled, p.asked)
@@ -249,7 +250,7 @@ func TestTheControlPlaneIsFetchedWhereAMirrorHasItAndCompiledElsewhere(t *testin
 	}
 }
 
-func TestAFileWithoutASumIsNotAskedFor(t *testing.T) {
+func TestFileWithoutASumIsNotFetched(t *testing.T) {
 	t.Parallel()
 	p := newPublished(t)
 	server := httptest.NewServer(p)

@@ -167,7 +167,7 @@ var policyCondition = map[string]string{
 	"postgresql": "not .Values.standalone.enabled", "redis": "include \"cardea.redis\" .", "collector": ".Values.networkPolicies.collector.enabled",
 }
 
-// policy lets values say who is at the other end of a policy's one rule, and at which port the store and Redis are.
+// policy lets the chart's values set the peers of a network policy's only rule, and the ports of the store and Redis.
 func policy(name, text string) (string, error) {
 	text, err := object(name, text)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command gen-config writes the files that name every kind: the roles for people in config/rbac/users, the list of
+// Command gen-config writes the files that name every kind: the roles for users in config/rbac/users, the list of
 // CRDs, their JSON Schemas, and PROJECT.
 package main
 

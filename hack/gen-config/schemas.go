@@ -17,8 +17,9 @@ import (
 // dialect is the draft that editors and kubeconform read alike.
 const dialect = "http://json-schema.org/draft-07/schema#"
 
-// writeSchemas writes the JSON Schema of each kind into config/schemas, from its CRD, where kubeconform looks for it,
-// and all.json, which judges each document by its kind, for editors. The API server's CEL rules are in none of them.
+// writeSchemas writes the JSON Schema of each kind into config/schemas, from its CRD, where kubeconform looks for it.
+// It also writes all.json for editors, which validates each document by its kind. None of them contains the API
+// server's CEL rules.
 func writeSchemas(config string) error {
 	folder := filepath.Join(config, "schemas")
 	if err := os.RemoveAll(folder); err != nil {

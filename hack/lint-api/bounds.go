@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// unboundedIntegers are counted by Kubernetes, not by people: a bound on them would be a guess.
+// unboundedIntegers are counted by Kubernetes, not by users: a bound on them would be a guess.
 var unboundedIntegers = []string{"observedGeneration"}
 
 // jsonNumbers are the fields that bound numbers of JSON and so are such numbers themselves.

@@ -129,7 +129,7 @@ func (l *linter) typeDeclaration(spec *ast.TypeSpec, doc *ast.CommentGroup) {
 	m := parseMarkers(doc)
 	l.rules(spec.Pos(), spec.Name.Name, m)
 	structure, ok := spec.Type.(*ast.StructType)
-	// A List is Kubernetes' own form: nobody writes one, and no schema comes of it, nor of what is said to be for programs.
+	// Lists and types with a marker object:generate are skipped: users do not write them, and no schema comes of them.
 	if !ok || m.has("kubebuilder:object:generate") || m.has("kubebuilder:object:root") && strings.HasSuffix(spec.Name.Name, "List") {
 		return
 	}

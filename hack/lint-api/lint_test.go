@@ -49,8 +49,8 @@ func TestEveryRuleCanFail(t *testing.T) {
 	}
 }
 
-// wants reads the `// want "..."` comments of a file by line. A fault is told at the beginning of its declaration, which
-// is the line of the comment.
+// wants returns the `// want "..."` comments of a file by line. A fault is reported at the first line of its
+// declaration, which is the line of the comment.
 func wants(t *testing.T, path string) map[int]string {
 	t.Helper()
 	file, err := os.Open(path)

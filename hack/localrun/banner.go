@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// locations are what the banner tells beside env's.
+// locations are what the banner shows in addition to the variables of env.
 type locations struct{ dir, kubernetes, metrics string }
 
 func (r *localRun) banner(e env, unready []object) string {

@@ -48,7 +48,8 @@ func (r *localRun) startStandalone(ctx context.Context) error {
 	return r.startAs(ctx, "standalone", append(r.listeners(), "--root-key="+rootKey, "--store=sqlite://"+database, r.browsersReach())...)
 }
 
-// browsersReach tells the operator where browsers reach the samples' localhost: their OAuth issuers are there.
+// browsersReach returns the operator's setting for where browsers reach the samples' localhost, the host of their OAuth
+// issuers.
 func (r *localRun) browsersReach() string {
 	return fmt.Sprintf("--frontend-url=http://localhost:%d", r.ports.Frontend)
 }

@@ -18,7 +18,7 @@ func (r *localRun) startCarrier() (err error) {
 	return nil
 }
 
-// aimAtCarrier tells the sample tenant where the carrier is, if that is elsewhere than its sample says.
+// aimAtCarrier patches the sample tenant's message gateway, if it listens elsewhere than the sample says.
 func (r *localRun) aimAtCarrier(ctx context.Context) error {
 	patch := carrierPatch(r.ports)
 	if patch == "" {

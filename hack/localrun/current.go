@@ -16,7 +16,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// cluster is where a run declares its resources: a control plane of its own, or somebody's cluster.
+// cluster is where a run declares its resources: a control plane of its own, or the cluster of the current kubeconfig
+// context.
 type cluster interface {
 	// AdminKubeconfig is the path of the human's kubeconfig.
 	AdminKubeconfig() string

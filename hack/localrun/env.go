@@ -35,7 +35,7 @@ type env struct {
 	deploymentID string
 	apiKey       string
 	jwt          string // of the sample ServiceAccount, for two days
-	// The people's API, and what it sends them, both without path.
+	// The users' API, and what it sends them, both without path.
 	frontendURL string
 	inboxURL    string
 	decisionURL string // without path
@@ -59,7 +59,7 @@ func (r *localRun) environment(ctx context.Context) (env, error) {
 	return e, r.oauth(ctx, &e)
 }
 
-// oauth reads what the sample clients sign people in with.
+// oauth reads what the sample clients sign users in with.
 func (r *localRun) oauth(ctx context.Context, e *env) error {
 	namespace, _, _ := strings.Cut(r.tenant.deployment, "/")
 	for _, of := range []struct {

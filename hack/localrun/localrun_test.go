@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 )
 
-// What env exports arrives in a shell as it was, whatever it holds.
+// A variable that env exports arrives in a shell unchanged, whatever characters it contains.
 func TestEnvIsSourceable(t *testing.T) {
 	t.Parallel()
 	e := env{
@@ -112,7 +112,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// Only samples hold up the start; the user's own objects are told of.
+// The start waits only for samples; the user's own objects are reported.
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	objects, err := parseObjects([]byte(`{"kind":"List","items":[

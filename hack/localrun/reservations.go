@@ -10,8 +10,9 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
-// reservations keep a user's other runs, in other folders, from the ports of this one: seconds pass between the choice of a port
-// and the moment somebody listens on it. They are locks on files, which the kernel lets go of when this process ends, however it ends.
+// reservations keep the ports of this run from the same user's runs in other folders, because seconds pass between the
+// choice of a port and the moment a process listens on it. They are file locks, which the kernel releases when this
+// process ends for any reason.
 type reservations struct {
 	dir  string
 	held []*os.File
@@ -39,7 +40,7 @@ func (r *reservations) take(port int) bool {
 	return true
 }
 
-// takeSoon reserves a port on which nobody listens. It forgives one that the processes of a killed run are still letting go of.
+// takeSoon reserves a port that is free. It retries while the processes of a killed run still release the port.
 func (r *reservations) takeSoon(port int) bool {
 	for range 20 {
 		if controlplane.PortIsFree(port) && r.take(port) {

@@ -54,7 +54,7 @@ func (o object) ready() bool {
 	return false
 }
 
-// describe tells an object's state in lines.
+// describe returns an object's state in lines.
 func (o object) describe() string {
 	text := fmt.Sprintf("  %s (generation %d, observed %d)\n", o.key(), o.Metadata.Generation, o.Status.ObservedGeneration)
 	for _, c := range o.Status.Conditions {

@@ -26,7 +26,7 @@ import (
 // source is where the project lives, for registries that link there.
 const source = "https://github.com/cardea-iam/cardea"
 
-// user is nobody that a node knows; config/ runs it too.
+// user is a UID and GID that no node has an account for; config/ runs the image with it, too.
 const user = "65532:65532"
 
 // writeImage writes the index of the Linux targets as an OCI image layout into the folder image, pushes it where that is

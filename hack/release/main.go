@@ -179,7 +179,7 @@ func (r *release) all(ctx context.Context) error {
 	return r.writeChecksums()
 }
 
-// writeManifests renders what people install without Helm.
+// writeManifests renders what users install without Helm.
 func (r *release) writeManifests(ctx context.Context) error {
 	for folder, name := range map[string]string{"default": "install.yaml", "default-standalone": "install-standalone.yaml"} {
 		command := exec.CommandContext(ctx, r.kubectl, "kustomize", filepath.Join(r.root, "config", folder))

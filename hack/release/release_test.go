@@ -51,7 +51,7 @@ func newRelease(t *testing.T, version string) *release {
 	return r
 }
 
-// Whoever makes a release again gets the same bytes, and can run what is in it.
+// A second release of the same commit has the same bytes, and its programs run.
 func TestReleaseIsReproducible(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds cardea")
@@ -229,7 +229,8 @@ func testPushed(t *testing.T, reference, want string) {
 	}
 }
 
-// testConfiguration: the image runs as nobody, from the binary, and says where it comes from, as the Dockerfile's does.
+// testConfiguration expects that the image runs the binary as an unprivileged user and has the same source labels as
+// the Dockerfile's.
 func testConfiguration(t *testing.T, r *release, image v1.Image) {
 	file, err := image.ConfigFile()
 	if err != nil {
@@ -288,7 +289,7 @@ func testFiles(t *testing.T, r *release, image v1.Image) {
 	}
 }
 
-func TestWhatIsNoRelease(t *testing.T) {
+func TestInvalidReleaseVersionsAreRefused(t *testing.T) {
 	for _, tc := range []struct {
 		arguments []string
 		want      string

@@ -40,7 +40,7 @@ var ErrForm = errors.New("not an API key of the form <prefix>_<50 letters and di
 // Key is an API key in plain text. Its String and Format never reveal it.
 type Key struct {
 	plain string
-	// foreign: of another form than ours.
+	// foreign: of another form than Cardea's.
 	foreign bool
 }
 
@@ -81,7 +81,7 @@ func Parse(s string) (Key, error) {
 // maxForeign is the longest key of another form, in bytes: a prefix of 255 characters and as much again.
 const maxForeign = 512
 
-// Foreign returns a key of another form than ours, which may have been imported by its hash: 1 to 512 visible ASCII
+// Foreign returns a key of another form than Cardea's, which may have been imported by its hash: 1 to 512 visible ASCII
 // characters. It has neither prefix nor public id, and a typo is not detected before the lookup.
 func Foreign(s string) (Key, error) {
 	if s == "" || len(s) > maxForeign {
@@ -103,7 +103,7 @@ func Read(s string) (Key, error) {
 	return Foreign(s)
 }
 
-// IsForeign reports whether the key is of another form than ours.
+// IsForeign reports whether the key is of another form than Cardea's.
 func (k Key) IsForeign() bool { return k.foreign }
 
 // Plain returns the key itself. It belongs in the target Secret and in the Authorization header, nowhere else.

@@ -64,7 +64,7 @@ func Compile(source string) (*Expression, error) {
 	return &Expression{program: program}, nil
 }
 
-// check refuses what the bound on the cost would see too late.
+// check refuses expressions that the cost bound would detect too late.
 func check(compiled *ast.AST) (err error) {
 	concatenations := 0
 	ast.PostOrderVisit(compiled.Expr(), ast.NewExprVisitor(func(e ast.Expr) {

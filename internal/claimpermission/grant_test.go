@@ -62,7 +62,7 @@ func TestFromClaim(t *testing.T) {
 	}
 }
 
-// TestM6 holds what one tenant's expression may take of a server it shares with others.
+// TestM6 bounds what one tenant's expression may take of a server it shares with others.
 func TestAnExpressionTakesLittleMemory(t *testing.T) {
 	for _, source := range []string{
 		`claims.x.split('').join(claims.y) == '' ? ['a'] : []`,

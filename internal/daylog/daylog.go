@@ -1,12 +1,14 @@
-// Package daylog is the compact form of what analytics counts on one UTC day: when which users signed in, and when accounts,
-// organizations and workspaces were created, to the microsecond and without a word about a person. A user is a number, dense from 0
-// on within a deployment. One Day has one encoding, whatever order its events came in: equal days are equal bytes.
+// Package daylog is the compact form of what analytics counts on one UTC day: when which users signed in, and when
+// accounts, organizations and workspaces were created, to the microsecond and without a word about a person. A user is
+// a number, dense from 0 on within a deployment. One Day has one encoding, whatever order its events came in: equal
+// days are equal bytes.
 //
 // # The encoding
 //
-// A byte with the version (1), then the sign-ins, sign-ups, organizations and workspaces. Each of the four begins with how many events
-// it has and how many bytes follow. An event is the microseconds since the one before it, or since midnight, and of a sign-in the
-// user's number as well. Every number is an unsigned varint. It takes 6 to 8 bytes a sign-in where there are millions of users.
+// A byte with the version (1), then the sign-ins, sign-ups, organizations and workspaces. Each of the four begins with
+// how many events it has and how many bytes follow. An event is the microseconds since the one before it, or since
+// midnight, and of a sign-in the user's number as well. Every number is an unsigned varint. It takes 6 to 8 bytes a
+// sign-in where there are millions of users.
 package daylog
 
 import (
@@ -60,7 +62,7 @@ func (d *Day) Add(more *Day) {
 	d.Workspaces = append(d.Workspaces, more.Workspaces...)
 }
 
-// Users returns who signed in.
+// Users returns the users who signed in.
 func (d *Day) Users() *Users {
 	var users Gathering
 	for _, s := range d.SignIns {
@@ -100,7 +102,8 @@ func appendSection(out []byte, events int, section []byte) []byte {
 	return append(out, section...)
 }
 
-// Decode reads an encoding whole, of which no bytes at all are a day without events. ErrCorrupt: it is none that Encode makes.
+// Decode reads an encoding whole, of which no bytes at all are a day without events. ErrCorrupt: it is none that Encode
+// makes.
 func Decode(encoded []byte) (*Day, error) {
 	var d Day
 	l, err := open(encoded)
@@ -126,8 +129,8 @@ func Decode(encoded []byte) (*Day, error) {
 	return &d, nil
 }
 
-// Between counts the events of an encoded day from a time, included, to another, excluded, and passes the users who signed in to seen,
-// once for each sign-in. It takes no memory for the events.
+// Between counts the events of an encoded day from a time, included, to another, excluded, and passes the users who
+// signed in to seen, once for each sign-in. It takes no memory for the events.
 func Between(encoded []byte, from, to int64, seen func(user uint32)) (Counts, error) {
 	l, err := open(encoded)
 	if err != nil {
@@ -226,8 +229,8 @@ func (l *log) times(of int, each func(at int64)) error {
 	return nil
 }
 
-// number reads a varint at a place and returns where the next one is, the place itself where there is none. It is read a byte at a time
-// here, and not by binary.Uvarint: a summary reads millions.
+// number reads a varint at a place and returns where the next one is, the place itself where there is none. It is read
+// a byte at a time here, and not by binary.Uvarint: a summary reads millions.
 func number(b []byte, at int) (n uint64, next int) {
 	for i, shift := at, 0; i < len(b) && shift < 42; i, shift = i+1, shift+7 {
 		c := b[i]

@@ -154,7 +154,7 @@ func TestEqualSetsAreEqualBytes(t *testing.T) {
 	})
 }
 
-// FuzzDecode: what is read without an error is what Encode makes of it.
+// FuzzDecode: decoded bytes equal the bytes that Encode produces of the result.
 func FuzzDecode(f *testing.F) {
 	day := Day{SignIns: []SignIn{{1, 2}, {1, 3}, {Microseconds - 1, 0}}, SignUps: []int64{5, Microseconds - 1}, Workspaces: []int64{0}}
 	f.Add(day.Encode())

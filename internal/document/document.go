@@ -17,7 +17,7 @@ import (
 // the next one, which servers must be able to read before an operator writes it.
 const version = 1
 
-// Meta is what every document carries beside its content.
+// Meta is the part of every document other than its content.
 type Meta struct {
 	// CreatedAt is the resource's creation time.
 	CreatedAt time.Time `json:"created_at"`
@@ -28,8 +28,8 @@ type Meta struct {
 // B2BKey is the natural key of the one B2BSettings of a deployment.
 const B2BKey = "b2b"
 
-// ScopeKey is the natural key of an OAuthScope in its deployment: of an app, by the name of its resource, a scope. Neither can
-// contain what stands between them.
+// ScopeKey is the natural key of an OAuthScope in its deployment: of an app, by the name of its resource, a scope.
+// Neither can contain what stands between them.
 func ScopeKey(app, scope string) string { return ScopePrefix(app) + scope }
 
 // ScopePrefix begins the natural keys of an app's scopes.
@@ -94,7 +94,7 @@ type KeySelfService struct {
 	Permissions    []string `json:"permissions,omitempty"`
 }
 
-// EffectiveKeyPrefix is what the app's keys begin with.
+// EffectiveKeyPrefix is the prefix of the app's keys.
 func (a APIAuthApp) EffectiveKeyPrefix() string {
 	if a.KeyPrefix == "" {
 		return apikey.DefaultPrefix
@@ -102,7 +102,7 @@ func (a APIAuthApp) EffectiveKeyPrefix() string {
 	return a.KeyPrefix
 }
 
-// APIKey is the content of an APIKey: what is needed to verify the key, never the key.
+// APIKey is the content of an APIKey: the data that verifies the key, never the key.
 type APIKey struct {
 	// App is the name of the APIAuthApp resource.
 	App          string   `json:"app"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The kinds that people grant something to, by their names in package v1alpha1.
+// The kinds that users grant access to, by their names in package v1alpha1.
 const (
 	KindOAuthApp    = "OAuthApp"
 	KindOAuthClient = "OAuthClient"
@@ -21,11 +21,13 @@ type OAuthApp struct {
 	FQDN                           string `json:"fqdn,omitempty"`
 	AllowDynamicClientRegistration bool   `json:"allow_dynamic_client_registration,omitempty"`
 	Active                         bool   `json:"active"`
-	// Issuer is what tokens name as their issuer, without a slash at its end; "" where there is none, and in documents of before.
+	// Issuer is what tokens name as their issuer, without a slash at its end; "" where there is none, and in documents of
+	// before.
 	Issuer string `json:"issuer,omitempty"`
-	// FrontendURL is where people are asked: a URL of the deployment's first frontend host, without a slash at its end; "" without hosts.
+	// FrontendURL is where users are asked for consent: a URL of the deployment's first frontend host, without a slash at
+	// its end; "" without hosts.
 	FrontendURL string `json:"frontend_url,omitempty"`
-	// Resources are the protected resources that tokens may be for, beside the issuer.
+	// Resources are the protected resources that tokens may be for, other than the issuer.
 	Resources []string `json:"resources,omitempty"`
 	// IDTokenSigningAlg is ES256 or RS256; read it through EffectiveIDTokenSigningAlg.
 	IDTokenSigningAlg string `json:"id_token_signing_alg,omitempty"`
@@ -49,7 +51,8 @@ type OAuthScope struct {
 	WorkspacePermission    string `json:"workspace_permission,omitempty"`
 }
 
-// OAuthClient is the content of an OAuthClient, with effective values: what is needed to verify its secret, never the secret.
+// OAuthClient is the content of an OAuthClient, with effective values: the data that verifies its secret, never the
+// secret.
 type OAuthClient struct {
 	// App is the name of the OAuthApp resource.
 	App  string `json:"app"`
@@ -68,7 +71,7 @@ type OAuthClient struct {
 	Scopes *[]string `json:"scopes,omitempty"`
 	// Resources are those it may ask tokens for; nil: all of the app.
 	Resources *[]string `json:"resources,omitempty"`
-	// SkipsConsent reports that people are not asked.
+	// SkipsConsent reports whether users are not asked for consent.
 	SkipsConsent bool `json:"skips_consent,omitempty"`
 	// OpaqueTokens reports that access tokens are no JWTs.
 	OpaqueTokens         bool     `json:"opaque_tokens,omitempty"`

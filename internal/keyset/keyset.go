@@ -19,12 +19,14 @@ const (
 	MaxKeys = 32
 	// minRSABits and maxRSABits bound the modulus of an RSA key.
 	minRSABits, maxRSABits = 2048, 4096
-	// keyBytes is a generous estimate of the memory that one parsed key takes beside its texts: the largest is an RSA key of maxRSABits.
+	// keyBytes is a generous estimate of the memory that one parsed key takes without its texts: the largest is an RSA key
+	// of maxRSABits.
 	keyBytes = 2 << 10
 )
 
-// Parse returns the public signature keys of a key set of at most maxBytes. The whole set is refused if it has more than MaxKeys keys or an RSA
-// signature key outside of 2048 to 4096 bits. Certificates (x5c, x5u, x5t) are dropped: nothing verifies them.
+// Parse returns the public signature keys of a key set of at most maxBytes. The whole set is refused if it has more
+// than MaxKeys keys or an RSA signature key outside of 2048 to 4096 bits. Certificates (x5c, x5u, x5t) are dropped:
+// nothing verifies them.
 func Parse(raw []byte, maxBytes int) (*jose.JSONWebKeySet, error) {
 	if len(raw) > maxBytes {
 		return nil, fmt.Errorf("is longer than %d bytes", maxBytes)

@@ -1,4 +1,4 @@
-// Package permission says what the permissions of a credential grant.
+// Package permission evaluates the permissions of a credential.
 package permission
 
 import "slices"
@@ -29,7 +29,8 @@ func (s Set) Allows(name string) bool {
 	return found
 }
 
-// Within returns the names that both sets grant, sorted. All in one of them leaves the other's names, All in both is All.
+// Within returns the names that both sets grant, sorted. All in one of them leaves the other's names, All in both is
+// All.
 func (s Set) Within(ceiling Set) []string {
 	switch {
 	case s.all && ceiling.all:

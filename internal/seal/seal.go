@@ -72,7 +72,7 @@ func Load(files []string) (*Keyring, error) {
 		if err != nil {
 			return nil, err
 		}
-		clear(root) // what was derived is enough
+		clear(root) // only the derived keys are needed
 		clear(raw)
 		ring.keys = append(ring.keys, key)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Cache maps keys to values within the bounds of a Set. It is safe for concurrent use, and forgets what is not used.
+// Cache maps keys to values within the bounds of a Set. It is safe for concurrent use, and evicts unused entries.
 type Cache[K comparable, V any] struct {
 	mu  sync.Mutex
 	set *Set[K, *cached[K, V]]

@@ -74,7 +74,7 @@ func TestTheNumberOfADeploymentsThingsIsBounded(t *testing.T) {
 	}
 }
 
-// TestBoundsHold: after any puts and deletes the sums are those of what is held, and within the bounds.
+// TestBoundsHold: after any puts and deletes the sums equal the cached entries' sizes, and are within the bounds.
 func TestBoundsHold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

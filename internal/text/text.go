@@ -1,4 +1,4 @@
-// Package text holds the rules for text that people read, the same over HTTP and in YAML: names and descriptions.
+// Package text holds the rules for displayed text, the same over HTTP and in YAML: names and descriptions.
 package text
 
 import (

@@ -97,7 +97,7 @@ var methods = map[string]bool{
 	http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,
 }
 
-// Method is an HTTP method as spans name it: _OTHER for what is none.
+// Method is an HTTP method as spans name it: _OTHER for an unknown method.
 func Method(method string) attribute.KeyValue {
 	if !methods[method] {
 		method = "_OTHER"

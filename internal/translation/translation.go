@@ -71,7 +71,7 @@ func issuers(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage)
 			}
 		}
 		if declared.OwnSessions != nil {
-			issuer.Algorithms = []string{"ES256"} // what the deployment's own keys are
+			issuer.Algorithms = []string{"ES256"} // the algorithm of the deployment's own keys
 		}
 		if issuer.Algorithms == nil {
 			issuer.Algorithms = allAlgorithms
@@ -177,7 +177,7 @@ func APIKey(key *v1alpha1.APIKey, verifiers []document.Verifier) document.APIKey
 	}
 }
 
-// named returns the name to serve: what is declared, in its normal form, else the fallback.
+// named returns the name to serve: the declared name in its normal form, otherwise the fallback.
 func named(declared *v1alpha1.DisplayName, fallback string) string {
 	if declared == nil {
 		return fallback

@@ -43,7 +43,8 @@ const (
 // yearBegins is when the sign-ins begin; the year has a leap day.
 var yearBegins = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// TestBenchAnalytics measures operation 4.2 over a year of sign-ins, beside the engine's own COUNT(DISTINCT) over the same rows.
+// TestBenchAnalytics compares operation 4.2 over a year of sign-ins with the engine's own COUNT(DISTINCT) over the same
+// rows.
 func TestBenchAnalytics(t *testing.T) {
 	events := analyticsEvents
 	if n, err := strconv.Atoi(os.Getenv("CARDEA_BENCH_EVENTS")); err == nil {
@@ -237,7 +238,7 @@ func (y *year) signIn(ctx context.Context) error {
 	})
 }
 
-// sizes tells how much a sign-in takes on the disk.
+// sizes prints how many bytes a sign-in takes on disk.
 func (y *year) sizes(t *testing.T) {
 	t.Helper()
 	db := y.plain(t)
@@ -327,7 +328,8 @@ func (y *year) summaries(t *testing.T, times int, period people.Period, cold boo
 	return took
 }
 
-// busy counts sign-ins while nothing else is done, and while a reader queries the year in a loop and an import is rolled up.
+// busy counts sign-ins on an otherwise idle store, and while a client asks for the year in a loop and an import is
+// rolled up.
 func (y *year) busy(t *testing.T) {
 	t.Helper()
 	alone := y.signInsFor(t, 3*time.Second)

@@ -1,4 +1,4 @@
-// Package bench measures what docs/benchmarks.md states: whole processes on a real control plane, each figure beside the
+// Package bench measures what docs/benchmarks.md states: whole processes on a real control plane, each figure with the
 // bare one it is compared with, in the same run. Nothing here fails for being slow; it fails when the work was not done.
 package bench
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	leave, err := inOneGroup()
 	if err != nil {
-		fmt.Println("PostgreSQL's connections compete one by one for the processors, and figures beside busy loops suffer:", err)
+		fmt.Println("PostgreSQL's connections compete one by one for the processors, and figures with busy loops suffer:", err)
 		leave = func() error { return nil }
 	}
 	code := pgtest.Main(m, pgtest.Durable)
@@ -146,7 +146,7 @@ func await(t *testing.T, patience, pause time.Duration, done func() bool) time.D
 		if time.Since(begin) > patience {
 			t.Fatalf("not done after %s", patience)
 		}
-		time.Sleep(pause) // how finely time is told
+		time.Sleep(pause) // the resolution of the measured time
 	}
 	return time.Since(begin)
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // TestBenchDecisionLatency measures decisions by three rules at half of the most that a server with one processor answers, the clients
-// having the other, beside a bare net/http server that is asked as often: what that takes is the machine's part.
+// having the other, and a bare net/http server at the same rate: its latency is the machine's part.
 func TestBenchDecisionLatency(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)
@@ -117,7 +117,7 @@ func askHTTP(t *testing.T, url, request string, callers int) func(ctx context.Co
 	}
 	return func(_ context.Context, caller int) error {
 		conn := conns[caller]
-		_, _ = conn.WriteString(request) // Flush tells
+		_, _ = conn.WriteString(request) // Flush reports the error
 		if err := conn.Flush(); err != nil {
 			return err
 		}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// hostileConnections is how many strangers send the worst bodies known at once, and hostileLength for how long.
+// hostileConnections is how many unknown clients send the costliest known bodies at once, and hostileLength for how
+// long.
 const (
 	hostileConnections = 64
 	hostileLength      = 5 * time.Second
@@ -34,7 +35,8 @@ func hostileBodies() []string {
 	}
 }
 
-// TestBenchHostileBodies measures what strangers' bodies cost a server: its heap, and how long others wait meanwhile.
+// TestBenchHostileBodies measures the heap that bodies of unknown clients cost a server, and how long other clients
+// wait meanwhile.
 func TestBenchHostileBodies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for seconds")
@@ -85,7 +87,7 @@ func TestBenchHostileBodies(t *testing.T) {
 		}
 	})
 	all.Wait()
-	row("64 connections with the worst bodies: heap in use at most, generator included", "300 MiB", "%d MiB", peak.Load()>>20)
+	row("64 connections with the costliest bodies: heap in use at most, generator included", "300 MiB", "%d MiB", peak.Load()>>20)
 	row("... p99 of GET /session meanwhile", "100 ms", "%s", ms(quantile(took, 0.99)))
 	row("... hostile bodies answered a second", "-", "%.0f", float64(sent.Load())/hostileLength.Seconds())
 }

@@ -51,12 +51,12 @@ func TestBenchInForce(t *testing.T) {
 		}))
 		settle(t, w, "bound")
 	}
-	row("change of a scheme accepted by the API server to in force on two servers, PostgreSQL: p50, p99, most", "p99 1 s", "%s, %s, %s (%d changes)",
+	row("change of a scheme accepted by the API server to active on two servers, PostgreSQL: p50, p99, most", "p99 1 s", "%s, %s, %s (%d changes)",
 		ms(quantile(bound, 0.5)), ms(quantile(bound, 0.99)), ms(quantile(bound, 1)), len(bound))
 
 	var refused []time.Duration
 	for i := range revocations {
-		// Each key has a client of its own: whoever tries a bad key again and again is refused every look-up.
+		// Each key has a client address of its own: a client that tries a bad key again and again is refused every look-up.
 		await(t, 10*time.Second, resolution, func() bool { return decided(t, servers[1], secret, i).status == http.StatusOK })
 		answer, err := testkit.Do("POST", servers[0].Backend+keys+"/"+id+"/revoke", w.key, `{}`)
 		check(t, err)
@@ -73,7 +73,7 @@ func TestBenchInForce(t *testing.T) {
 	row("load average then", "-", "%s", loadAverage())
 }
 
-// give makes a key of run time.
+// give creates a runtime key.
 func (w *world) give(t *testing.T, keys string) (id, secret string) {
 	t.Helper()
 	answer, err := testkit.Do("POST", keys, w.key, `{"name":"Customer","permissions":["orders:read"]}`)

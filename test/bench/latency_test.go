@@ -20,13 +20,13 @@ import (
 const (
 	latencyResources = 1000
 	latencySamples   = 300
-	// resolution of the poll that looks for a change: fine beside what is measured, coarse enough to leave the two
+	// resolution of the poll that looks for a change: fine compared with what is measured, coarse enough to leave the two
 	// processors to those who do the work.
 	resolution = 200 * time.Microsecond
 )
 
 // TestBenchLatency measures, at 1,000 resources and over each store: the time from the API server's answer to a change
-// until the server process answers with it; and the round trip of PATCH 4.8 beside a bare merge patch.
+// until the server process answers with it; and the round trip of PATCH 4.8 and of a bare merge patch.
 func TestBenchLatency(t *testing.T) {
 	t.Run("SQLite, standalone", func(t *testing.T) {
 		w := newWorld(t)
@@ -62,7 +62,7 @@ func measureLatency(t *testing.T, w *world, server *testkit.Cardea, setting stri
 			"%s, %s (%d samples)", ms(quantile(accepted, 0.5)), ms(quantile(accepted, 0.99)), len(accepted))
 	}
 	measureAccepted(setting, 1000)
-	besideBusyLoops(t, func() { measureAccepted(setting+", beside two busy loops", 2000) })
+	besideBusyLoops(t, func() { measureAccepted(setting+", with two busy loops", 2000) })
 
 	round, bare := measurePatch(t, w, probe, slug)
 	row("PATCH 4.8 round trip, p50 and p99; "+setting, "-", "%s, %s (%d samples; bare client-go merge patch: %s, %s)",

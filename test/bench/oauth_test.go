@@ -49,8 +49,9 @@ type oauthWorld struct {
 	mu              sync.Mutex
 }
 
-// TestBenchOAuth compares the requests of an authorization server with the same statements run bare, on an empty store and with many
-// grants (CARDEA_BENCH_GRANTS, a million unless told), and measures what signing takes of a token that needs no statement.
+// TestBenchOAuth compares the requests of an authorization server with the same statements run bare, on an empty store
+// and on one with many grants (CARDEA_BENCH_GRANTS; by default a million). It also measures how much of a token's time
+// signing takes, for a token that needs no statement.
 func TestBenchOAuth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for minutes")
@@ -251,7 +252,7 @@ func (w *oauthWorld) userinfo(t *testing.T, p *person) {
 	}
 }
 
-// fillGrants writes grants of strangers, each with its tokens.
+// fillGrants writes grants of other users, each with its tokens.
 func (w *oauthWorld) fillGrants(t *testing.T, many int) {
 	t.Helper()
 	numbers, hash := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "+fmt.Sprint(many)+")", "randomblob(32)"

@@ -74,7 +74,7 @@ func (r *recording) of(do func()) []statement {
 	return r.statements
 }
 
-// person is somebody who is signed in, with two organizations.
+// person is a signed-in user with two organizations.
 type person struct {
 	cookie        string
 	organizations [2]string
@@ -105,7 +105,7 @@ func TestBenchPeople(t *testing.T) {
 		w.compare(t, engine, "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
 		w.compare(t, engine, "switch-organization", func(t *testing.T, p *person) { w.switchOrganization(t, p) })
 		besideBusyLoops(t, func() {
-			w.compare(t, engine+", beside two busy loops", "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
+			w.compare(t, engine+", with two busy loops", "GET /session", func(t *testing.T, p *person) { w.getSession(t, p) })
 		})
 	}
 }
@@ -155,7 +155,7 @@ func (w *peopleWorld) serve(t *testing.T, st *sqlstore.Store) {
 	w.handler = server.Frontend()
 }
 
-// openBare opens the database beside Cardea, with the same driver and settings.
+// openBare opens the database independently of Cardea, with the same driver and settings.
 func (w *peopleWorld) openBare(t *testing.T, url string) {
 	t.Helper()
 	if path, isSQLite := strings.CutPrefix(url, "sqlite://"); isSQLite {
@@ -241,8 +241,8 @@ func (w *peopleWorld) switchOrganization(t *testing.T, p *person) {
 	}
 }
 
-// compare measures requests and their statements in alternating rounds, and prints the medians; it returns that of the rate. What has to be
-// there before each round is prepared outside of the time.
+// compare measures requests and their statements in alternating rounds, prints the medians, and returns the median of
+// the ratio. The rows that a round needs are prepared outside the measured time.
 func (w *peopleWorld) compare(t *testing.T, engine, what string, request func(*testing.T, *person), prepare ...func()) float64 {
 	t.Helper()
 	ready := func() {

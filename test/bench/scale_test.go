@@ -32,7 +32,7 @@ const (
 	drainWithin    = 5 * time.Minute
 )
 
-// TestBenchScale brings 10,000 schemes into force over PostgreSQL, beside as many bare writes, and restarts the operator
+// TestBenchScale activates 10,000 schemes over PostgreSQL, compares that with as many bare writes, and restarts the operator
 // over them.
 func TestBenchScale(t *testing.T) {
 	w := newWorld(t)
@@ -151,12 +151,12 @@ func (w *world) restart(t *testing.T, url string, st store.Store, setting string
 	check(t, err)
 	now, most := memory(t, operator.PID())
 	row("restart over 10,000: API writes, store writes; "+setting, "0, 0", "%d, %d", w.writesSince(t, log, "cardea-operator"), after.Revision-position.Revision)
-	row("restart over 10,000: from the start of the process until each was looked at; "+setting, "seconds", "%.1f s", took.Seconds())
+	row("restart over 10,000: from the start of the process until each was reconciled; "+setting, "seconds", "%.1f s", took.Seconds())
 	row("resident memory after that; "+setting, "< 200 MiB", "%.0f MiB (at most %.0f MiB)", now, most)
 	return operator
 }
 
-// freshDuringRestart creates a scheme while a new operator looks at the others.
+// freshDuringRestart creates a scheme while a new operator reconciles the others.
 func (w *world) freshDuringRestart(t *testing.T, url string) {
 	t.Helper()
 	operator := w.start(t, testkit.Launch{Role: "operator", Store: url})
@@ -194,7 +194,7 @@ func (w *world) standalone(t *testing.T) {
 	begin = time.Now()
 	standalone = w.start(t, launch)
 	w.drain(t, standalone)
-	row("restart over 10,000: until each was looked at, API writes; SQLite, standalone", "seconds, 0", "%.1f s, %d", time.Since(begin).Seconds(), w.writesSince(t, log, "cardea-standalone"))
+	row("restart over 10,000: until each was reconciled, API writes; SQLite, standalone", "seconds, 0", "%.1f s, %d", time.Since(begin).Seconds(), w.writesSince(t, log, "cardea-standalone"))
 	now, most := memory(t, standalone.PID())
 	row("resident memory after that; operator and server in one process, with the foreign Secrets", "-", "%.0f MiB (at most %.0f MiB)", now, most)
 }

@@ -108,8 +108,8 @@ func (w *world) startBare(t *testing.T, name string, like *subject, env ...strin
 	return s
 }
 
-// compare runs alternating rounds and prints, for the last subject beside each other one, the median of the ratios of
-// neighbours.
+// compare runs alternating rounds and prints, for the last subject and each other one, the median of the ratios of
+// adjacent rounds.
 func compare(t *testing.T, subjects []*subject, what, target, setting string) {
 	const rounds, length = 7, 2 * time.Second
 	const connections = 8

@@ -12,8 +12,9 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/welch"
 )
 
-// TestBenchTiming looks for what the time of an answer tells of what exists: wrong passwords for accounts and for nobody, phones of others
-// and of nobody. Requests alternate, and the order is swapped from one pair to the next.
+// TestBenchTiming looks for differences in response time that reveal whether an account exists: wrong passwords and
+// phone codes, for existing and unknown accounts. Requests alternate, and the order is swapped from one pair to the
+// next.
 func TestBenchTiming(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for a minute")
@@ -30,7 +31,7 @@ func TestBenchTiming(t *testing.T) {
 		return took
 	}
 	eve := w.persons[1]
-	row("OTP-08, a code for another's phone and for nobody's: Welch's t of 2,000 pairs", "|t| < 4.5", "%.1f", pairs(2000,
+	row("a code for another user's phone and for an unknown phone: Welch's t of 2,000 pairs", "|t| < 4.5", "%.1f", pairs(2000,
 		func(int) time.Duration {
 			return post(eve, "/me/phone-numbers/"+phone+"/attempt-verification", `{"code":"123456"}`, http.StatusNotFound)
 		},
@@ -41,7 +42,7 @@ func TestBenchTiming(t *testing.T) {
 		return post(&person{}, "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%q,"password":"wrong wrong wrong wrong"}`, email), http.StatusUnauthorized)
 	}
 	// Ten failures of an account are free.
-	row("SES-13, a wrong password for an account and for nobody: Welch's t of 80 pairs", "|t| < 4.5", "%.1f", pairs(80,
+	row("a wrong password for an account and for an unknown email: Welch's t of 80 pairs", "|t| < 4.5", "%.1f", pairs(80,
 		func(i int) time.Duration { return wrong(fmt.Sprintf("user%d@example.com", i%people8)) },
 		func(i int) time.Duration { return wrong(fmt.Sprintf("nobody%d@example.com", i%people8)) }))
 	codes := verification.NewBinder(w.keyring)
@@ -56,7 +57,7 @@ func TestBenchTiming(t *testing.T) {
 			return time.Since(begin)
 		}
 	}
-	row("OTP-09, a code whose first digit is wrong and one whose last is: Welch's t of 20,000 pairs", "|t| < 4.5", "%.1f", pairs(20_000, guess("055555"), guess("555550")))
+	row("a code whose first digit is wrong and one whose last is: Welch's t of 20,000 pairs", "|t| < 4.5", "%.1f", pairs(20_000, guess("055555"), guess("555550")))
 }
 
 // pairs measures two things in turn and returns Welch's t of the times they take.

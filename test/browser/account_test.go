@@ -10,9 +10,9 @@ import (
 
 const newPassphrase = "a better sentence than before"
 
-// What somebody does to their own account, by the keyboard: another address, a new password, the other browser signed out, a password
-// forgotten, and the account deleted.
-func TestPeopleLookAfterTheirAccount(t *testing.T) {
+// A user changes the address and the password, signs the other browser out, resets a forgotten password and deletes the
+// account, all by keyboard.
+func TestUsersManageTheirAccount(t *testing.T) {
 	for _, tt := range []struct {
 		look    look
 		scripts bool

@@ -13,8 +13,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// What others try with the page that grants access, and what people do with it that nobody means harm by.
-func TestThePageThatGrantsAccessIsThePersonsOwn(t *testing.T) {
+// Attacks on the page that grants access, and unusual but harmless uses of it.
+func TestConsentPageResistsAbuse(t *testing.T) {
 	t.Parallel()
 	w := authorizing(t)
 	reports := w.party("Reports", nil)
@@ -41,7 +41,7 @@ func elsewhere(t *testing.T, body string) string {
 	return server.URL
 }
 
-// opensConsent asks anew, and returns the address of the page that asks the person.
+// opensConsent asks again, and returns the address of the page that asks the person.
 func (v *person) opensConsent(p *party) string {
 	v.t.Helper()
 	v.asks(p, "openid email jobs:run", "prompt", "consent")
@@ -154,7 +154,7 @@ func (v *person) readsGerman() {
 	v.sees("would like access")
 }
 
-// belongsNowhere asks for what is held in an organization, of somebody who is in none.
+// belongsNowhere has a user without an organization follow a request for claims of an organization.
 func (v *person) belongsNowhere(p *party) {
 	v.t.Helper()
 	v.asks(p, "openid orders:read")

@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// oauthWorld is a deployment whose people are asked by applications of others.
+// oauthWorld is a deployment whose users get requests of third-party applications.
 type oauthWorld struct {
 	*frontendtest.World
 	app document.OAuthApp
@@ -74,7 +74,7 @@ func (w *oauthWorld) party(name string, change func(*document.OAuthClient)) *par
 	return newParty(w.T, name, w.app.Issuer, id, secret, w.Clock.Now)
 }
 
-// organize makes somebody the owner of two organizations, and puts them in a third without any role.
+// organize makes a user the owner of two organizations, and a member of a third without any role.
 func (w *oauthWorld) organize(subject string) {
 	w.T.Helper()
 	user, err := ids.Parse(subject)
@@ -153,9 +153,10 @@ func (v *person) joins(email string) {
 	v.keys(kb.Enter)
 }
 
-// What applications of others ask for, and what comes of it, by the keyboard, with scripts and without: from the first sign-up to the last
-// access taken back. Every answer is a redirect to another origin, after a form, which a browser follows where the page's policy lets it.
-func TestPeopleGrantAppsAccess(t *testing.T) {
+// Users grant third-party applications access by keyboard, with and without scripts, from the first sign-up to the last
+// revoked grant. Every response is a redirect to another origin after a form, which a browser follows only if the
+// page's policy allows it.
+func TestUsersGrantAppsAccess(t *testing.T) {
 	t.Parallel()
 	for _, scripts := range []bool{true, false} {
 		t.Run("scripts "+strconv.FormatBool(scripts), func(t *testing.T) {
@@ -281,7 +282,7 @@ func (v *person) takesAccessBack(p *party) {
 	v.sees("The access was removed.")
 }
 
-// signsOutAt lets the party sign somebody out by a link that proves nothing: they are asked.
+// signsOutAt lets the party sign a user out by a link that proves nothing, so the user has to confirm.
 func (v *person) signsOutAt(p *party) {
 	v.t.Helper()
 	var issuer struct {
@@ -336,7 +337,7 @@ func (v *person) connectsADevice(w *oauthWorld) {
 	}
 }
 
-// waitingDevice is what a device is told to wait with.
+// waitingDevice is the response that a device gets for its authorization request.
 type waitingDevice struct {
 	DeviceCode string `json:"device_code"`
 	UserCode   string `json:"user_code"`

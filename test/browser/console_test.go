@@ -81,7 +81,7 @@ func TestTheConsoleSpeaksGerman(t *testing.T) {
 	}
 }
 
-func TestThePeriodsNumbersAreTheAPIs(t *testing.T) {
+func TestConsoleNumbersMatchTheAPI(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	now := time.Now().UTC()
@@ -115,8 +115,8 @@ func TestThePeriodsNumbersAreTheAPIs(t *testing.T) {
 	}
 }
 
-// All of it by the keyboard: who is disabled in the console is signed out within a second.
-func TestADisabledPersonIsSignedOutWithinASecond(t *testing.T) {
+// A user that was disabled in the console is signed out within a second; the administrator uses only the keyboard.
+func TestDisabledUserIsSignedOutWithinASecond(t *testing.T) {
 	w := newConsoleWorld(t)
 	if status := w.ask("PUT", "/users/2/password", `{"password":"a slow train through the hills"}`, nil); status != 204 {
 		t.Fatal(status)
@@ -156,7 +156,7 @@ func TestADisabledPersonIsSignedOutWithinASecond(t *testing.T) {
 	tb.sees("Signed in nowhere.")
 }
 
-func TestAPersonIsDeletedOnlyWhenTheNameWasTyped(t *testing.T) {
+func TestUserIsDeletedOnlyAfterNameWasTyped(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	tb.goTo("people/3", "person3@example.com")
@@ -211,7 +211,7 @@ func TestAKeyIsFoundInTheConsoleByTheIDThatDecisionsShow(t *testing.T) {
 	}
 }
 
-func TestAKeyOfRunTimeIsRevoked(t *testing.T) {
+func TestRuntimeKeyIsRevoked(t *testing.T) {
 	w := newConsoleWorld(t)
 	var made struct{ Secret string }
 	if status := w.ask("POST", "/api-auth/apps/shop/keys", `{"name":"Customer 17","permissions":["orders:read"]}`, &made); status != 200 {
@@ -259,7 +259,7 @@ func TestMarkupInNamesIsShownAsText(t *testing.T) {
 	}
 }
 
-func TestTheKeyIsInMemoryAlone(t *testing.T) {
+func TestConsoleKeyIsOnlyInMemory(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	tb.goTo("people", "person2@example.com")
@@ -278,7 +278,7 @@ func TestTheKeyIsInMemoryAlone(t *testing.T) {
 }
 
 // The key is kept for the tab only where that was chosen, and no longer than that.
-func TestTheKeyIsKeptForTheTabWhereThatIsChosen(t *testing.T) {
+func TestConsoleKeyIsKeptForTheTabOnRequest(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := open(t, look{width: 1280}, "en")
 	tb.run(chromedp.Navigate(w.backend.URL + "/console"))
@@ -363,7 +363,7 @@ func TestOAuthClientsAreDisabledAndGrantsRevoked(t *testing.T) {
 	}
 }
 
-func TestAViewThatTheKeyMayNotSeeNamesThePermission(t *testing.T) {
+func TestViewWithoutPermissionNamesThePermission(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := open(t, look{width: 1280}, "en")
 	tb.expects("403")
@@ -379,7 +379,7 @@ func TestAViewThatTheKeyMayNotSeeNamesThePermission(t *testing.T) {
 	tb.goTo("audit", "user.created")
 }
 
-func TestAViewThatFailsTellsTheRequestAndTriesAgain(t *testing.T) {
+func TestFailedViewShowsRequestIDAndRetries(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	tb.expects("503")
@@ -414,7 +414,7 @@ func TestDecisionsAreLive(t *testing.T) {
 }
 
 // The reference shows every document, and an operation can be tried with a key.
-func TestTheReferenceIsReadAndTried(t *testing.T) {
+func TestReferencePageSendsRequests(t *testing.T) {
 	w := newConsoleWorld(t)
 	for _, l := range []look{{1280, false}, {360, true}} {
 		tb := open(t, l, "en")

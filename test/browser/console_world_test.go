@@ -33,12 +33,12 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// hostile is a name that is markup: shown as text it does nothing. For a picture that people look at CARDEA_CONSOLE_NAME replaces it.
+// hostile is a name that is markup: shown as text it does nothing. CARDEA_CONSOLE_NAME replaces it for the pictures of pages.
 var hostile = cmp.Or(os.Getenv("CARDEA_CONSOLE_NAME"), `"><img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`)
 
 const consoleTenant = "acme/main"
 
-// consoleWorld is a server over real HTTP with a deployment that people live in.
+// consoleWorld is a server over real HTTP with a deployment with users.
 type consoleWorld struct {
 	*servertest.World
 	backend, frontend *httptest.Server
@@ -56,7 +56,7 @@ type conditioned struct{ backend.Kubernetes }
 func (conditioned) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	obj.SetName(key.Name)
 	obj.SetUID(types.UID("uid-" + key.Name))
-	obj.SetGeneration(1 << 20) // ahead of what is in force
+	obj.SetGeneration(1 << 20) // ahead of what is active
 	obj.(v1alpha1.Resource).CommonStatus().Conditions = []metav1.Condition{
 		{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Synced", Message: hostile, LastTransitionTime: metav1.Now()},
 	}
@@ -129,7 +129,7 @@ func (w *consoleWorld) declareConsole() {
 	}
 }
 
-// populate makes people and what they did: thirty of them, over as many days.
+// populate creates thirty users and their activity, over as many days.
 func (w *consoleWorld) populate(tx people.Tx) error {
 	now := w.Clock.Now()
 	for n := int64(1); n <= 30; n++ {
@@ -199,7 +199,7 @@ func (w *consoleWorld) ask(method, path, body string, into any) int {
 	return answer.StatusCode
 }
 
-// visitor is somebody at the end-user listener, with cookies.
+// visitor is an HTTP client of the end-user listener, with cookies.
 type visitor struct {
 	w      *consoleWorld
 	client *http.Client
@@ -211,7 +211,7 @@ func (w *consoleWorld) visitor() *visitor {
 	return &visitor{w: w, client: &http.Client{Jar: jar}}
 }
 
-// send asks the end-user API and returns who is signed in then, "" for nobody.
+// send calls the end-user API and returns the user that is signed in afterwards, or "" if none is.
 func (v *visitor) send(method, path, body string) (status int, user string) {
 	v.w.T.Helper()
 	r, err := http.NewRequest(method, strings.Replace(v.w.frontend.URL, "127.0.0.1", "localhost", 1)+path, strings.NewReader(body))

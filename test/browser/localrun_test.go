@@ -27,14 +27,14 @@ func (i localInbox) InvitationFor(to string, nth int) string {
 	return i.sent(to, nth, frontendtest.InvitationIn)
 }
 
-// sent waits for the nth message to somebody in which find finds something.
+// sent waits for the nth message to a recipient in which find finds something.
 func (i localInbox) sent(to string, nth int, find func(body string) string) string {
 	i.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if found := i.found(to, find); len(found) >= nth {
 			return found[nth-1]
 		}
-		pause := time.NewTimer(50 * time.Millisecond) // nothing tells of a mail
+		pause := time.NewTimer(50 * time.Millisecond) // the inbox has no notification of a new mail
 		<-pause.C
 	}
 	i.t.Fatalf("message %d to %s did not come", nth, to)
@@ -97,7 +97,7 @@ func (v *person) signsInAtATerminal(email string) {
 
 // The way through the pages of a local run as it came up, by the keyboard alone, with scripts and without: the story of make run in test/e2e
 // starts it. It needs the addresses that a local run exports.
-func TestTheWayThroughALocalRun(t *testing.T) {
+func TestBrowserWalkThroughLocalRun(t *testing.T) {
 	base, mails := os.Getenv("CARDEA_FRONTEND_URL"), os.Getenv("CARDEA_INBOX_URL")
 	if base == "" || mails == "" {
 		t.Skip("CARDEA_FRONTEND_URL and CARDEA_INBOX_URL name no local run: test/e2e tells this story")

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
 
-func TestButtonsOfOneRowStandAtOneHeight(t *testing.T) {
+func TestButtonsOfARowHaveTheSameHeight(t *testing.T) {
 	w := frontendtest.New(t, nil)
 	v := arrives(t, w, look{1280, false}, true)
 	v.signsUp("ada@example.com")

@@ -15,7 +15,7 @@ import (
 
 const passphrase = "correct horse battery staple"
 
-// person is somebody in front of a browser, with a keyboard and nothing else.
+// person is a user with a browser and a keyboard, and without a mouse.
 type person struct {
 	*tab
 	// mail is where they read what is sent to them, and base the pages' address.
@@ -29,7 +29,7 @@ type person struct {
 	email string
 }
 
-// inbox is where people read the codes and invitations that are sent to them.
+// inbox is where users read the codes and invitations that are sent to them.
 type inbox interface {
 	// CodeFor waits for the nth code to a recipient, InvitationFor for the nth invitation, and returns its token.
 	CodeFor(to string, nth int) string
@@ -41,13 +41,13 @@ func localhost(server *httptest.Server) string {
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 }
 
-// arrives opens a browser for somebody.
+// arrives opens a browser for a new user.
 func arrives(t testing.TB, w *frontendtest.World, l look, scripts bool) *person {
 	t.Helper()
 	return arrivesAt(t, localhost(w.Server), w, l, scripts)
 }
 
-// arrivesAt is arrives where the pages are somebody else's.
+// arrivesAt is like arrives, for pages at another base URL.
 func arrivesAt(t testing.TB, base string, mail inbox, l look, scripts bool) *person {
 	t.Helper()
 	v := &person{tab: open(t, l, "en"), mail: mail, base: base, scripts: scripts, suffix: l.String()}
@@ -125,9 +125,9 @@ func (v *person) signsUp(email string) {
 	v.at("Your account", "account")
 }
 
-// The way of a person from nothing to an organization with a second member, by the keyboard alone, at every size and in both colour schemes,
+// A user gets from sign-up to an organization with a second member, only by keyboard, at every size and in both colour schemes,
 // and without scripts.
-func TestPeopleFindTheirWay(t *testing.T) {
+func TestUsersSignUpAndSignInByKeyboard(t *testing.T) {
 	for _, l := range []look{{360, false}, {1280, true}} {
 		for _, scripts := range []bool{true, false} {
 			name := l.String()
@@ -197,7 +197,7 @@ func (v *person) followsTheInvitation(email string) {
 	v.at("Join Second", "invitation")
 	v.presses("Create an account")
 	v.until(`document.querySelector("h1")?.innerText.startsWith("Create your Acme account")`)
-	v.until(`document.querySelector("input[name=email]").value === ` + quoted(email)) // it knows whom it is for
+	v.until(`document.querySelector("input[name=email]").value === ` + quoted(email)) // the form is filled with the recipient's address
 	v.types("Password", passphrase)
 	v.keys(kb.Enter)
 	v.until(`document.querySelector("h1")?.innerText === "Check your email"`)
@@ -231,8 +231,8 @@ func (v *person) shows(text string) bool {
 	return eval[bool](v.tab, `document.body.innerText.includes(`+quoted(text)+`)`)
 }
 
-// What somebody typed while their session ended elsewhere waits for them behind the sign-in.
-func TestASessionThatEndsWhileAFormIsOpenLosesNothing(t *testing.T) {
+// A form that was open while the session ended elsewhere keeps its input over the new sign-in.
+func TestFormInputSurvivesTheEndOfTheSession(t *testing.T) {
 	w := frontendtest.New(t, nil)
 	v := arrives(t, w, look{width: 1280}, true)
 	v.signsUp("ada@example.com")
@@ -254,7 +254,7 @@ func TestASessionThatEndsWhileAFormIsOpenLosesNothing(t *testing.T) {
 	v.sees("The organization was created")
 }
 
-func TestAPageThatIsNotThereSaysSo(t *testing.T) {
+func TestUnknownPageIs404(t *testing.T) {
 	w := frontendtest.New(t, nil)
 	v := arrives(t, w, look{width: 360, dark: true}, true)
 	v.expects("404")

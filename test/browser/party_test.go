@@ -17,8 +17,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// party is an application of somebody else's that signs people in with Acme, by a published client library. It is served on an origin of its
-// own, which is of another site than the pages.
+// party is a third-party application that signs users in with Acme by a published client library. It is served at an
+// origin of its own, on another site than the pages.
 type party struct {
 	t      testing.TB
 	name   string
@@ -38,8 +38,8 @@ type party struct {
 // asked is what a request's answer is held to.
 type asked struct{ verifier, nonce string }
 
-// told are the claims of an ID token and of the person's own endpoint that the party shows.
-type told struct {
+// shownClaims are the claims of an ID token and of the userinfo endpoint that the party shows.
+type shownClaims struct {
 	Subject      string `json:"sub"`
 	Email        string `json:"email"`
 	Organization string `json:"org_slug"`
@@ -115,7 +115,7 @@ func (p *party) answered(w http.ResponseWriter, r *http.Request) {
 }
 
 // redeem gets tokens for a code, and asks with them who it is.
-func (p *party) redeem(ctx context.Context, one asked, code string) (who told, err error) {
+func (p *party) redeem(ctx context.Context, one asked, code string) (who shownClaims, err error) {
 	if code == "" {
 		return who, nil
 	}
@@ -141,15 +141,15 @@ func (p *party) redeem(ctx context.Context, one asked, code string) (who told, e
 	return who, info.Claims(&who)
 }
 
-// times is how often somebody was signed in.
+// times returns how often the party signed a user in.
 func (p *party) times() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.tokens)
 }
 
-// who asks who the tokens of the nth sign-in are of.
-func (p *party) who(nth int) (out told) {
+// who returns the claims of the nth sign-in's tokens.
+func (p *party) who(nth int) (out shownClaims) {
 	p.t.Helper()
 	info, err := p.provider.UserInfo(context.Background(), oauth2.StaticTokenSource(p.tokens[nth-1]))
 	if err == nil {

@@ -1,4 +1,4 @@
-// Package browser holds the stories that are told in a real browser, headless Chromium.
+// Package browser tests the pages and the console in a real browser, headless Chromium.
 package browser
 
 import (
@@ -72,7 +72,7 @@ type tab struct {
 	expected []string
 }
 
-// open opens a tab of a browser that nobody used yet.
+// open opens a tab of a new browser profile.
 func open(t testing.TB, l look, languages string) *tab {
 	t.Helper()
 	browser, err := chromium()
@@ -215,7 +215,7 @@ func (tb *tab) until(expression string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// What fails while a page is being left is asked of the next.
+		// A script that fails because its page is being left is repeated on the next page.
 		if is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
 			return
 		}

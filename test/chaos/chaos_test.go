@@ -51,9 +51,9 @@ func TestChaos(t *testing.T) {
 	}
 	l := &load{install: in, journal: j, people: make(chan *testkit.Visitor, 200)}
 	suffered(t, l, blows, length)
-	lost, took := l.verdict(t.Context(), convergesWithin)
+	lost, took := l.missing(t.Context(), convergesWithin)
 	accounts, _ := j.count("person")
-	t.Logf("%d writes acknowledged (%d accounts), %d unknown, refused %v; %d reads; in force %s after the last process was back",
+	t.Logf("%d writes acknowledged (%d accounts), %d unknown, refused %v; %d reads; active %s after the last process was back",
 		j.acknowledged, accounts, j.unknown, j.refusals, l.answered.Load(), took.Round(100*time.Millisecond))
 	for _, fault := range append(j.faults, lost...) {
 		t.Error(fault)
@@ -68,13 +68,13 @@ func TestChaos(t *testing.T) {
 		expectToBeSeen(t, l)
 	}
 	if t.Failed() {
-		t.Logf("verdict: NOT whole. Again: make chaos SEED=%d MINUTES=%v", seed, minutes)
+		t.Logf("result: the install lost data. To repeat the run: make chaos SEED=%d MINUTES=%v", seed, minutes)
 	} else {
-		t.Log("verdict: nothing was lost")
+		t.Log("result: nothing was lost")
 	}
 }
 
-// suffered lets an install take its blows under load, and returns when every process is back and nobody asks any more.
+// suffered strikes an install under load, and returns when every process is back and the load has ended.
 func suffered(t *testing.T, l *load, blows []blow, length time.Duration) {
 	loading, endLoad := context.WithCancel(t.Context())
 	striking, endBlows := context.WithTimeout(t.Context(), length)
@@ -94,12 +94,12 @@ func suffered(t *testing.T, l *load, blows []blow, length time.Duration) {
 	l.group.Wait()
 }
 
-// expectToBeSeen loses one of each kind behind the journal's back, and expects the verdict to say so: it can fail.
+// expectToBeSeen deletes one object of each kind without the journal's knowledge, and expects that missing reports it.
 func expectToBeSeen(t *testing.T, l *load) {
 	t.Helper()
 	take := func(kind string) (name string) {
 		for _, object := range l.objects(kind) {
-			if sure := l.judge(object, absent, ""); sure != "" {
+			if sure := l.compare(object, absent, ""); sure != "" {
 				_, name = split(object)
 				return name
 			}
@@ -124,11 +124,11 @@ func expectToBeSeen(t *testing.T, l *load) {
 	id, secret := keyOf(made)
 	l.acknowledge("key/"+secret, "accepted")
 	send("POST", keysPath+"/"+id+"/revoke", `{"reason": "a test"}`)
-	lost, _ := l.verdict(t.Context(), time.Second)
+	lost, _ := l.missing(t.Context(), time.Second)
 	text := strings.Join(lost, "\n")
 	for _, want := range []string{"scheme/" + scheme, "person/" + email, "a key is"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("nobody misses %s: this verdict cannot fail\n%s", want, text)
+			t.Errorf("%s is not reported as lost: the check cannot fail\n%s", want, text)
 		}
 	}
 }

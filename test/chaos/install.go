@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// host is where the tenant's people sign in.
+// host is where the tenant's users sign in.
 const host = "chaos.localhost"
 
 // install is a whole one: a control plane, PostgreSQL, Redis, two operators and two servers, with a tenant.
@@ -32,7 +32,7 @@ type install struct {
 	steady  [2]time.Time // since when a server is ready and was not struck; zero: it is not
 }
 
-// newInstall starts everything and waits until the tenant is in force.
+// newInstall starts everything and waits until the tenant is active.
 func newInstall(ctx context.Context) (in *install, err error) {
 	in = &install{}
 	defer func() {

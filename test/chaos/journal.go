@@ -58,7 +58,7 @@ func (j *journal) acknowledge(object, state string) {
 	j.write(entry{Object: object, State: state, Outcome: "acknowledged"})
 }
 
-// wonder notes that an object may have come into a state, or may yet: nobody answered.
+// wonder notes that an object may have reached a state, or may yet reach it: the request got no response.
 func (j *journal) wonder(object, state, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -120,8 +120,8 @@ func (j *journal) objects(kind string) (objects []string) {
 	return objects
 }
 
-// judge compares the state in which an object was found with those that it may be in, "" if it is one of them.
-func (j *journal) judge(object, found, where string) string {
+// compare compares an object's state with the states that it may be in. It returns "" if the state is one of them.
+func (j *journal) compare(object, found, where string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if slices.Contains(j.may[object], found) {

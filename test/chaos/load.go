@@ -18,13 +18,13 @@ type load struct {
 	*install
 	*journal
 	group sync.WaitGroup
-	// people are those whose sign-up was acknowledged, for who signs in and out.
+	// people are the users with an acknowledged sign-up, for the sessions.
 	people chan *testkit.Visitor
 	// answered counts the reads.
 	answered atomic.Int64
 }
 
-// repeat does something so often a second until the load ends. What has begun is done to its end.
+// repeat calls do so often a second until the load ends. A call that has begun is finished.
 func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int)) {
 	l.group.Go(func() {
 		pace := rate.NewLimiter(perSecond, 1)
@@ -51,7 +51,7 @@ func (l *load) start(ctx context.Context) {
 }
 
 // outcome writes down how a write that wants to bring an object into a state ended, and reports whether it was acknowledged. A server that
-// could not do it says so with 503; whether a part was done is not known then, as with no answer at all.
+// could not do it responds with 503. Whether it did a part is unknown then, as without a response.
 func (l *load) outcome(object, state string, answer testkit.Answer, err error) bool {
 	switch {
 	case err != nil:
@@ -70,8 +70,8 @@ func (l *load) outcome(object, state string, answer testkit.Answer, err error) b
 	return false
 }
 
-// schemes makes, changes and deletes rate-limit schemes over HTTP, each on any server. An object whose state is not known is left alone
-// from then on: what nobody answered may yet be done.
+// schemes creates, changes and deletes rate-limit schemes over HTTP, each on any server. An object in an unknown state
+// is not touched again, because a request without a response may still take effect.
 func (l *load) schemes(worker string) func(n int) {
 	var living []string
 	made := 0
@@ -131,7 +131,7 @@ func (l *load) keys() func(n int) {
 		}
 		answer, err := testkit.Do("POST", server.Backend+keysPath, l.key, fmt.Sprintf(`{"name": "key %d", "permissions": ["orders:read"]}`, n))
 		if err != nil || answer.Status != http.StatusOK {
-			l.outcome(fmt.Sprintf("lost-key/%d", n), "made", answer, err) // nobody has its secret
+			l.outcome(fmt.Sprintf("lost-key/%d", n), "made", answer, err) // its secret was never received
 			return
 		}
 		id, secret := keyOf(answer)
@@ -144,7 +144,8 @@ func (l *load) keys() func(n int) {
 	}
 }
 
-// reads asks one server all the time. One that runs, and loaded its configuration once, answers whatever else is away.
+// reads sends reads to one server continuously. A running server that loaded its configuration once responds, whatever
+// else is unavailable.
 func (l *load) reads(i int) func(n int) {
 	return func(int) {
 		server, since := l.steadySince(i)

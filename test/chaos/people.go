@@ -21,7 +21,7 @@ func newPerson(n int) *testkit.Visitor {
 // network is an address in a network of its own: what comes from one network is bounded.
 func network(n int) string { return fmt.Sprintf("10.%d.%d.1", n%250, n/250%250) }
 
-// signUps signs people up, each step at any server. Whoever's sign-up was acknowledged is at hand for sessions.
+// signUps signs users up, each step at any server. Users with an acknowledged sign-up are available to sessions.
 func (l *load) signUps(n int) {
 	p := newPerson(n)
 	object := "person/" + p.Email
@@ -55,7 +55,7 @@ func (l *load) began(object string, answer testkit.Answer, err error) {
 	}
 }
 
-// sessions signs people out and in again, and looks at their sessions in between.
+// sessions signs users out and in again, and looks at their sessions in between.
 func (l *load) sessions(ctx context.Context) func(int) {
 	return func(int) {
 		var p *testkit.Visitor
@@ -83,14 +83,14 @@ func (l *load) visits(p *testkit.Visitor) bool {
 		l.outcome(session, "alive", answer, err)
 	default:
 		answer, err := p.Send(server, "GET", "/me", "")
-		if found := sessionOf(answer, err); found == "dead" && l.judge(session, found, "") != "" {
+		if found := sessionOf(answer, err); found == "dead" && l.compare(session, found, "") != "" {
 			l.fault("%s is dead: %d %s", session, answer.Status, answer.Raw)
 		}
 	}
 	return l.settled(session)
 }
 
-// sessionOf is the state of a session in an answer to GET /me, "" where it tells nothing.
+// sessionOf returns the state of a session from a response to GET /me, or "" if the response does not show it.
 func sessionOf(answer testkit.Answer, err error) string {
 	switch {
 	case err == nil && answer.Status == http.StatusOK:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// What is done to a process: kill -9 and a start later, SIGSTOP and SIGCONT later, SIGTERM and a start later.
+// The kinds of fault: kill -9 and a later start, SIGSTOP and a later SIGCONT, SIGTERM and a later start.
 const (
 	kill   = "kill"
 	freeze = "freeze"
@@ -24,7 +24,7 @@ var strikable = []struct {
 	{"postgresql", []string{kill, freeze}}, {"redis", []string{kill, freeze}},
 }
 
-// blow is one fault: what is done to whom, when after the begin, and for how long.
+// blow is one fault: its kind, its target, when it begins after the start of the run, and how long it lasts.
 type blow struct {
 	target, does string
 	at, lasts    time.Duration

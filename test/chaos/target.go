@@ -32,7 +32,7 @@ type target struct {
 	ended   func() bool
 	// start starts it if it does not run, and returns once it is ready.
 	start func(context.Context) error
-	// ready is told when it is struck and when it is back.
+	// ready is called with false when the target is struck, and with true when it is ready again.
 	ready func(bool)
 }
 
@@ -94,7 +94,7 @@ func (in *install) redis() *target {
 	}}
 }
 
-// cardea is an operator or a server. Running is told of each process, under the install's lock.
+// cardea is an operator or a server. It calls running for each new process, under the install's lock.
 func (in *install) cardea(name string, launch testkit.Launch, running func(*testkit.Cardea), ready func(bool)) *target {
 	var now *testkit.Cardea
 	return &target{name: name, ready: ready, process: func() *process.Process { return now.Process }, start: func(ctx context.Context) (err error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// tenant is what the install serves: a deployment with people, and apps whose keys manage it and are made by it.
+// tenant is what the install serves: a deployment with users, and apps whose keys manage it and are made by it.
 const tenant = `
 apiVersion: v1
 kind: Secret
@@ -120,7 +120,7 @@ func (l *load) declared() func(n int) {
 	}
 }
 
-// applied writes down how a write to the Kubernetes API ended. One that it refused for a reason of its own was not done.
+// applied records how a write to the Kubernetes API ended. A write that the API server rejected had no effect.
 func (l *load) applied(scheme *v1alpha1.RateLimitScheme, state string, err error) bool {
 	object := "declared/" + string(scheme.Spec.Slug)
 	switch {

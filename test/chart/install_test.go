@@ -85,8 +85,9 @@ func TestLifeOfARelease(t *testing.T) {
 	t.Run("from the release before", func(t *testing.T) { testPrevious(t, c, chart, before) })
 }
 
-// testPrevious upgrades from the release before, that hack/release-before names: from its chart, or where it has none from its
-// manifests. What it leaves is installed over kinds and resources that an uninstalled release kept.
+// testPrevious upgrades from the release that hack/release-before names: from its chart, or from its manifests if it
+// has no chart. The CRDs and resources that uninstalling that release keeps are there when the new release is
+// installed.
 func testPrevious(t *testing.T, c *cluster, chart *chartv2.Chart, before string) {
 	const withoutKinds = "server.replicas=4,crds.enabled=false" // a release that has them no more keeps them as well
 	config, release := previous(t)

@@ -120,7 +120,7 @@ func binaries() string {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
 		return assets
 	}
-	return filepath.Join(root, "bin", "k8s") // this module has a folder of its own, where nobody builds them
+	return filepath.Join(root, "bin", "k8s") // this module's own folder has no built programs
 }
 
 // helms are the labels and annotations that Helm's charts add. The version of what is installed is among them.
@@ -197,7 +197,7 @@ func TestChartRendersMonitoring(t *testing.T) {
 	}
 }
 
-// differ tells the first difference of two values, with its path, or "".
+// differ returns the first difference of two values with its path, or "".
 func differ(path string, want, got any) string {
 	switch wanted := want.(type) {
 	case map[string]any:

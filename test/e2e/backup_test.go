@@ -93,7 +93,7 @@ var _ = Describe("A backup", Ordered, func() {
 		Expect(stderr).To(ContainSubstring("in use"))
 	})
 
-	It("that is older than what is declared converges to it", func(ctx context.Context) {
+	It("that is older than the declared configuration converges to it", func(ctx context.Context) {
 		Expect(do(cardea, "POST", schemesPath, key, `{"slug":"later","name":"Later","rules":[{"unit":"second","duration":1,"max_requests":5}]}`)).To(haveStatus(200))
 		kubectl(ctx, "delete", "apikey", "people-key", "-n", namespace)
 		apply(ctx, appKey(namespace, "people", "other-key", `"*"`))
@@ -112,7 +112,7 @@ var _ = Describe("A backup", Ordered, func() {
 		expectVera(cardea)
 	})
 
-	It("and the YAML bring a tenant to an empty cluster: people, keys and ids are the same", func(ctx context.Context) {
+	It("and the YAML restore a tenant in an empty cluster with the same users, keys and ids", func(ctx context.Context) {
 		apply(ctx, declared) // the key is another by now
 		expectAllReady(ctx, namespace)
 		key = cluster.APIKey(ctx, namespace, "people-key")

@@ -45,7 +45,7 @@ var _ = Describe("The command line", func() {
 		Expect(out).To(HavePrefix("from_env_"))
 	})
 
-	DescribeTable("refuses what cannot work, in a sentence, without the password",
+	DescribeTable("refuses invalid settings in one sentence, without the password",
 		func(ctx context.Context, env []string, args []string, says string) {
 			out, problems, err := run(ctx, env, args...)
 			Expect(err).To(HaveOccurred())
@@ -58,10 +58,10 @@ var _ = Describe("The command line", func() {
 		Entry("a bad duration in the environment", []string{"CARDEA_RESYNC=often"}, []string{"operator"}, "CARDEA_RESYNC in the environment is not a value of --resync"),
 		Entry("a bad prefix", nil, []string{"key", "new", "--prefix=No"}, "--prefix"),
 		Entry("a URL that cannot be parsed", []string{"CARDEA_STORE=postgres://cardea:hunter2@127.0.0.1:port/db"}, []string{"migrate"}, "cannot be parsed"),
-		Entry("a database that is away", []string{"CARDEA_STORE=postgres://cardea:hunter2@127.0.0.1:1/db?connect_timeout=1"}, []string{"migrate"}, "127.0.0.1"),
+		Entry("a database that is unavailable", []string{"CARDEA_STORE=postgres://cardea:hunter2@127.0.0.1:1/db?connect_timeout=1"}, []string{"migrate"}, "127.0.0.1"),
 	)
 
-	It("keeps SQLite for one process", func(ctx context.Context) {
+	It("allows one process for a SQLite file", func(ctx context.Context) {
 		kubeconfig := GinkgoT().TempDir() + "/kubeconfig"
 		Expect(cluster.ServiceAccountKubeconfig(ctx, testkit.System, "cardea-operator", kubeconfig, time.Hour)).To(Succeed())
 		_, problems, err := run(ctx, []string{"CARDEA_KUBECONFIG=" + kubeconfig}, "operator", "--lease-namespace=cardea-system", "--store=sqlite:///tmp/never.db")

@@ -15,8 +15,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// fleet is the servers that requests go to in turn, as behind a Service: one that is about to end is taken out first, and ends once nobody
-// asks it any more, which is what the preStop of config/server waits for.
+// fleet is the servers that requests go to in turn, as behind a Service. A server that is about to end is taken out
+// first, and ends once it has no request under way, as the preStop hook of config/server provides.
 type fleet struct {
 	mu      sync.Mutex
 	servers []*testkit.Cardea
@@ -54,7 +54,7 @@ func (f *fleet) replace(old, by *testkit.Cardea) {
 	}
 }
 
-// idle reports whether nobody asks a server any more.
+// idle reports whether a server has no request under way.
 func (f *fleet) idle(server *testkit.Cardea) func() bool {
 	return func() bool {
 		f.mu.Lock()
@@ -69,7 +69,7 @@ type journal struct {
 	// reads and writes are how many were answered as they should be; faults are the answers of all others.
 	reads, writes int
 	faults        []string
-	// schemes and people are what was acknowledged, by their slugs and addresses.
+	// schemes and people are the acknowledged schemes and users, by their slugs and addresses.
 	schemes, people []string
 }
 
@@ -108,7 +108,7 @@ func (j *journal) seen() []string {
 	return slices.Clone(j.faults)
 }
 
-// load asks a fleet from all sides until its context ends: a backend that reads and one that declares, people who are signed in, and people
+// load asks a fleet from all sides until its context ends: a backend that reads and one that declares, users who are signed in, and users
 // who sign up.
 type load struct {
 	*fleet
@@ -117,7 +117,7 @@ type load struct {
 	group sync.WaitGroup
 }
 
-// repeat does something so often a second until the load ends. What has begun is done to its end.
+// repeat calls do so often a second until the load ends. A call that has begun is finished.
 func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int)) {
 	l.group.Go(func() {
 		defer GinkgoRecover()
@@ -156,9 +156,9 @@ func (l *load) session(ctx context.Context, person *visitor) {
 	})
 }
 
-// signUps signs people up, each of whose steps another server may answer.
+// signUps signs users up, each of whose steps another server may answer.
 func (l *load) signUps(ctx context.Context, next func() *visitor) {
-	l.repeat(ctx, 1, func(int) { // mail to one network's strangers is limited
+	l.repeat(ctx, 1, func(int) { // mail for unknown clients of one network is limited
 		person := next()
 		l.use(func(server *testkit.Cardea) {
 			tab := person.at(server)

@@ -29,7 +29,7 @@ type gateway struct {
 	// program is looked for in bin/gateways and in PATH.
 	program string
 	args    []string
-	// away is the status that its clients get while the decision server is away: never the application's.
+	// away is the status that its clients get while the decision server is unavailable: never the application's.
 	away []int
 }
 
@@ -252,7 +252,7 @@ var _ = Describe("A gateway", Ordered, func() {
 		Eventually(func() int { answer, _ := visit("GET", url+"/v1/things", key); return answer.StatusCode }).WithTimeout(time.Second).Should(Equal(401))
 	})
 
-	It("refuses everything while the decision server is away", func(ctx context.Context) {
+	It("refuses everything while the decision server is unavailable", func(ctx context.Context) {
 		cardea.Kill()
 		for _, g := range gateways {
 			if _, err := g.path(); err != nil {

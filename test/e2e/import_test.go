@@ -37,7 +37,7 @@ type signedIn struct {
 	user int
 }
 
-// history is a file of people, and what it says.
+// history is a file of users, and what it says.
 type history struct {
 	path    string
 	lines   int
@@ -196,7 +196,7 @@ var _ = Describe("Moving in", Ordered, func() {
 	})
 	AfterAll(func() { processes.KillAll() })
 
-	It("judges a file without sending anything", func(ctx context.Context) {
+	It("validates a file without sending anything", func(ctx context.Context) {
 		out, problems := imports(ctx, "http://127.0.0.1:1", 0, "--dry-run", people.path)
 		Expect(out).To(HaveSuffix(fmt.Sprintf(": %d good, 0 rejected; nothing was sent\n", people.lines)))
 		Expect(problems).To(BeEmpty())
@@ -206,14 +206,14 @@ var _ = Describe("Moving in", Ordered, func() {
 		Expect(problems).To(And(ContainSubstring(bad+":1: /user: "), ContainSubstring(bad+":3: /external_id: ")))
 	})
 
-	It("goes on after the command was killed twice, and imports each line once", func(ctx context.Context) {
+	It("continues after the command was killed twice, and imports each line once", func(ctx context.Context) {
 		for _, when := range []string{"before a batch", "after a batch"} {
 			g := newGate(base)
 			cmd := command(ctx, g.URL, people.path)
 			kill := func() { _ = cmd.Process.Kill() }
 			g.mu.Lock()
 			if when == "before a batch" {
-				g.before[2] = kill // and the batch goes on to the server all the same, or not, as the end of the connection comes
+				g.before[2] = kill // and the batch may or may not still reach the server, depending on when the connection ends
 			} else {
 				g.after[1] = kill
 			}
@@ -253,14 +253,14 @@ var _ = Describe("Moving in", Ordered, func() {
 			Expect(signUpsOfDays).To(Equal(signUps))
 		}
 	}
-	It("counts over twenty periods what the file says", func() {
+	It("counts over twenty periods as the file does", func() {
 		countsWhatTheFileSays()
 		answer, err := testkit.Do("GET", base+"/analytics?from=2024-01-01T00:00:00Z&to=2025-01-01T00:00:00Z", key, "")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(answer).To(haveMember("total_signups", float64(len(people.signUps))))
 	})
 
-	It("tells bad lines by their numbers and members, and imports the others", func(ctx context.Context) {
+	It("reports invalid lines by their numbers and members, and imports the others", func(ctx context.Context) {
 		file := write("bad.jsonl", strings.Join([]string{
 			`{"type":"user","external_id":"good"}`, `{"type":"user","external_id":"b1","password_hash":"plain-secret"}`, `not JSON`, ``,
 			`{"type":"email","external_id":"b2","user":"good","email":"person1@example.com"}`, `{"type":"signin","external_id":"b3","user":"later","signed_in_at":"2024-01-01T00:00:00Z"}`,
@@ -285,7 +285,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		return out.String()
 	}
 
-	It("lets two import one file at once", func(ctx context.Context) {
+	It("lets two commands import one file concurrently", func(ctx context.Context) {
 		file := write("both.jsonl", lines("both"))
 		var both sync.WaitGroup
 		for range 2 {
@@ -319,7 +319,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		Expect(answer).To(haveMember("signups", 40_000.0))
 	})
 
-	It("seals the days that came, goes on after a kill, and counts what it counted before", func(ctx context.Context) {
+	It("rolls up the imported days, continues after a kill, and keeps its counts", func(ctx context.Context) {
 		sealed := func() (string, error) {
 			answer, err := testkit.Do("GET", base+"/analytics/verification", key, "")
 			return string(answer.Raw), err
@@ -339,7 +339,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		Expect(string(out)).To(MatchRegexp(`^[1-9]\d* rolled-up days verified, 0 differ\n$`))
 	})
 
-	It("left an audit, which is exported once, however often it is asked for", func(ctx context.Context) {
+	It("left an audit that each export contains once", func(ctx context.Context) {
 		file := filepath.Join(dir, "audit.jsonl")
 		exports := func(args ...string) string {
 			GinkgoHelper()
@@ -378,7 +378,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		Expect(os.ReadFile(file)).To(BeEquivalentTo(whole))
 	})
 
-	It("imports the export of another system, and tells what it leaves out", func(ctx context.Context) {
+	It("imports the export of another system, and reports omissions", func(ctx context.Context) {
 		testdata := filepath.Join(testkit.Root(), "apiserver", "users", "imports", "exports", "testdata")
 		out, problems := imports(ctx, base, 0, "--from", "keycloak", filepath.Join(testdata, "keycloak.json"))
 		Expect(out).To(HaveSuffix(": 10 imported, 0 present, 0 rejected\n"))

@@ -108,11 +108,11 @@ func expectPeople(ctx context.Context, dir string) {
 // expectPages goes the way through the pages in a real browser.
 func expectPages(ctx context.Context, dir string) {
 	GinkgoHelper()
-	walk := exec.CommandContext(ctx, "/bin/sh", "-c", `. "$0" && exec go test ./test/browser -count=1 -v -run '^TestTheWayThroughALocalRun$'`, filepath.Join(dir, "env"))
+	walk := exec.CommandContext(ctx, "/bin/sh", "-c", `. "$0" && exec go test ./test/browser -count=1 -v -run '^TestBrowserWalkThroughLocalRun$'`, filepath.Join(dir, "env"))
 	walk.Dir = testkit.Root()
 	out, err := walk.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
-	Expect(string(out)).To(ContainSubstring("--- PASS: TestTheWayThroughALocalRun"))
+	Expect(string(out)).To(ContainSubstring("--- PASS: TestBrowserWalkThroughLocalRun"))
 }
 
 // expectTour runs the commands of docs/tour.md, from an end user's sign-up to the tokens of apps, as they are written.

@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// portal is an app whose clients sign people in and get tokens of their own.
+// portal is an app whose clients sign users in and get tokens of their own.
 func portal(namespace string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1
@@ -41,7 +41,7 @@ spec:
 `, namespace)
 }
 
-// party is a client of an app with one person, whose tokens it refreshes, uses and gets anew for as long as it works.
+// party is a client of an app with one person, whose tokens it refreshes, uses and gets again for as long as it works.
 type party struct {
 	host, clientID, secret string
 	person                 *visitor
@@ -54,7 +54,7 @@ type party struct {
 	retried      int
 }
 
-// post posts a form as the client to one server. An error means that nobody knows whether it was served.
+// post posts a form as the client to one server. After an error it is unknown whether the request was served.
 func (c *party) post(server *testkit.Cardea, path string, form url.Values) (int, map[string]any, error) {
 	r, err := http.NewRequest(http.MethodPost, server.Frontend+"/oauth/portal"+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *party) work(stop <-chan struct{}) {
 			return
 		}
 		if told := c.ask(turn+1, "/introspect", url.Values{"token": {access}}); told["active"] != true {
-			c.faults = append(c.faults, fmt.Sprintf("a fresh token is told to be %v", told))
+			c.faults = append(c.faults, fmt.Sprintf("a fresh token is reported as %v", told))
 		}
 		c.keep(c.ask(turn, "/token", url.Values{"grant_type": {"client_credentials"}}))
 	}
@@ -185,7 +185,7 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 	})
 	AfterAll(func() { processes.KillAll() })
 
-	It("gives every token while the Kubernetes API is away", func(ctx context.Context) {
+	It("issues every token while the Kubernetes API is unavailable", func(ctx context.Context) {
 		away := 5 * time.Second
 		if told := os.Getenv("CARDEA_TEST_OUTAGE"); told != "" {
 			var err error
@@ -198,14 +198,14 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 		under(func() {
 			Eventually(func() bool { return time.Since(begun) > away && done.Load() > before+300 }).WithTimeout(away + time.Minute).Should(BeTrue())
 		})
-		parties[0].signIn() // people as well
+		parties[0].signIn() // users as well
 		for _, c := range parties {
 			Expect(c.retried).To(BeZero())
 		}
 		AddReportEntry("while the API was away", fmt.Sprintf("%d requests in %s, none failed", done.Load()-before, time.Since(begun).Round(time.Second)))
 	})
 
-	It("fails nobody after a retry when one of two is killed", func() {
+	It("fails no request after a retry when one of two is killed", func() {
 		before := done.Load()
 		under(func() {
 			Eventually(done.Load).WithPolling(time.Millisecond).Should(BeNumerically(">", before+60))
@@ -222,10 +222,10 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 		for _, c := range parties {
 			retried += c.retried
 		}
-		Expect(retried).To(BeNumerically(">", 0), "nobody met the dead server")
+		Expect(retried).To(BeNumerically(">", 0), "no request reached the dead server")
 	})
 
-	It("tells no secret, and ends in time with exit status 0", func(ctx context.Context) {
+	It("logs no secret, and ends in time with exit status 0", func(ctx context.Context) {
 		var seen []string
 		for _, c := range parties {
 			seen = append(seen, append(c.seen, c.secret)...)

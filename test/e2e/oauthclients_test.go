@@ -23,7 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// clusters is an app by which people use clusters and what else is here: kubectl, a web application, and a server for agents.
+// clusters is an app by which users use clusters and what else is here: kubectl, a web application, and a server for agents.
 func clusters(namespace, agentsURL string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1
@@ -82,7 +82,7 @@ spec:
 // backAt is where the clients of these stories are answered.
 const backAt = "http://127.0.0.1:8000/callback"
 
-var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func() {
+var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func() {
 	var (
 		front             *encrypted
 		own, target       *testkit.Cluster
@@ -151,7 +151,7 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		return asVera(ctx, target, configure, args...)
 	}
 
-	It("sign a person in to a cluster by an ID token: kubectl may what the person's groups may", func(ctx context.Context) {
+	It("sign a user in to a cluster by an ID token: kubectl has the rights of the user's groups", func(ctx context.Context) {
 		identity := vera.idToken(front, issuer, client(ctx, "kubectl", "{.status.clientID}"))
 		Eventually(func() (string, error) {
 			return as(ctx, []string{"--token=" + identity}, "auth", "whoami", "-o", "json")
@@ -173,7 +173,7 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		}
 	})
 
-	It("sign a person in to a cluster that has the documented AuthenticationConfiguration", func(ctx context.Context) {
+	It("sign a user in to a cluster that has the documented AuthenticationConfiguration", func(ctx context.Context) {
 		folder := GinkgoT().TempDir()
 		authority, err := os.ReadFile(front.authority)
 		Expect(err).NotTo(HaveOccurred())
@@ -227,7 +227,7 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		Expect(script(ctx, "oauth4webapi.js", "web")).To(Equal(map[string]any{"sub": veraID, "device": veraID}))
 	})
 
-	It("are agents that nobody declared: by the address of their metadata, and by registration", func(ctx context.Context) {
+	It("are undeclared agents: by the address of their metadata, and by registration", func(ctx context.Context) {
 		address := front.document("/agent.json", map[string]any{
 			"client_name": "Agent", "redirect_uris": []string{backAt}, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code", "refresh_token"},
 		})
@@ -237,12 +237,12 @@ var _ = Describe("clients of others, over TLS", Ordered, ContinueOnFailure, func
 		Expect(registered).To(And(HaveKeyWithValue("sub", veraID), HaveKeyWithValue("again", veraID), HaveKeyWithValue("client", MatchRegexp(`^\d+$`))))
 	})
 
-	It("are oauth2-proxy, before an application that knows nothing of it", func(ctx context.Context) {
+	It("are oauth2-proxy, before an unmodified application", func(ctx context.Context) {
 		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
 		vera.signsInAt(owners, behind.signIn(ctx, ""))
 	})
 
-	It("are oauth2-proxy beside nginx, which asks it", func(ctx context.Context) {
+	It("are oauth2-proxy, which nginx asks", func(ctx context.Context) {
 		behind := newProxied(front, running.Group(), issuer, client(ctx, "web", "{.status.clientID}"), secret(ctx, "web"))
 		vera.signsInAt(owners, behind.behindNginx(ctx))
 	})
@@ -290,8 +290,9 @@ func sendAs(browser *http.Client, request *http.Request) shownPage {
 	return shownPage{resp.StatusCode, resp.Header.Get("Location"), string(raw)}
 }
 
-// accompany runs a client and does what it asks of a person: "visit URL", which is answered with where the browser was led, or an address on
-// this machine, where the client itself listens. It returns what the client told, if it tells anything.
+// accompany runs a client and follows its instructions to the user. For "visit URL" it returns the URL of the last
+// redirect to the client, or visits it if the client listens on this machine. It returns the client's result, if the
+// client prints one.
 func (v *visitor) accompany(front *encrypted, cmd *exec.Cmd) (told map[string]any) {
 	GinkgoHelper()
 	var errors strings.Builder
@@ -333,7 +334,8 @@ func (v *visitor) visit(link string) string {
 	return link
 }
 
-// idToken has the visitor allow a client of the machine to know who they are, and returns what it is told.
+// idToken lets the visitor authorize a command-line client for OpenID Connect, and returns the ID token that the client
+// gets.
 func (v *visitor) idToken(front *encrypted, issuer, clientID string) string {
 	GinkgoHelper()
 	config := oauth2.Config{

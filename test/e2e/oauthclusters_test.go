@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// trusting starts a cluster in a folder whose API server has flags that say whom it trusts.
+// trusting starts a cluster in a folder, with API server flags that name the trusted token issuers.
 func trusting(ctx context.Context, folder string, flags ...string) *testkit.Cluster {
 	GinkgoHelper()
 	plane, err := controlplane.Start(ctx, controlplane.Options{

@@ -19,7 +19,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// proxied is an application that signs nobody in itself, and what stands before it: the programs and the files of docs/oauth/proxy.
+// proxied is an application without a sign-in of its own behind a proxy: the programs and the files of
+// docs/oauth/proxy.
 type proxied struct {
 	front       *encrypted
 	group       *process.Group
@@ -29,7 +30,7 @@ type proxied struct {
 	client, secret string
 }
 
-// newProxied starts an application that tells for whom it is.
+// newProxied starts an application that answers with the user that the proxy passes on.
 func newProxied(front *encrypted, group *process.Group, issuer, client, secret string) *proxied {
 	p := &proxied{front: front, group: group, issuer: issuer, client: client, secret: secret}
 	p.application = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +53,7 @@ func (p *proxied) configure(folder, name string, addresses ...string) string {
 	return path
 }
 
-// signIn starts oauth2-proxy, whose people come by an address, and returns where it listens.
+// signIn starts oauth2-proxy, whose users come by an address, and returns where it listens.
 func (p *proxied) signIn(ctx context.Context, public string, flags ...string) string {
 	GinkgoHelper()
 	own, folder := freeAddress(p.front.port), GinkgoT().TempDir()
@@ -108,7 +109,7 @@ func (v *visitor) signsInAt(groups, address string) {
 	Expect(visitPage(newBrowser(), "http://"+address+page).status).To(Equal(http.StatusFound), "nobody else is let in")
 }
 
-// freeAddress is one of this machine that nobody listens at.
+// freeAddress returns an unused address of this machine.
 func freeAddress(taken ...int) string {
 	GinkgoHelper()
 	port, err := controlplane.FreePort(taken...)

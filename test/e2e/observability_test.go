@@ -22,8 +22,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// observed is a real Prometheus that scrapes processes every two seconds and judges the alerts that config/observability ships, after seconds
-// where they wait for minutes.
+// observed is a real Prometheus that scrapes the processes every two seconds. It evaluates the alerts that
+// config/observability ships, with their minutes of waiting shortened to seconds.
 type observed struct{ url string }
 
 func observe(targets ...*testkit.Cardea) *observed {
@@ -89,8 +89,8 @@ func (o *observed) firing(alert string) func() (int, error) {
 	return o.query(`ALERTS{alertstate="firing",alertname="` + alert + `"}`)
 }
 
-// judged is when the alerts were judged last.
-func (o *observed) judged() (time.Time, error) {
+// evaluated returns when the alerts were last evaluated.
+func (o *observed) evaluated() (time.Time, error) {
 	response, err := http.Get(o.url + "/api/v1/rules")
 	if err != nil {
 		return time.Time{}, err
@@ -157,7 +157,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 		Eventually(get(server, schemesPath, key)).Should(haveStatus(200))
 		prometheus = observe(operator, server, other)
 		Eventually(prometheus.query(`up{job="cardea"} == 1`)).Should(Equal(3))
-		for _, alert := range []string{"CardeaAbsent", "CardeaNoLeader"} { // which nobody was scraped for before
+		for _, alert := range []string{"CardeaAbsent", "CardeaNoLeader"} { // which are about targets that were never scraped
 			Eventually(prometheus.firing(alert)).Should(BeZero())
 		}
 	})
@@ -185,15 +185,15 @@ var _ = Describe("Prometheus", Ordered, func() {
 		}
 	})
 
-	It("hears no alert of an install that nothing is wrong with", func() {
+	It("fires no alert for a healthy install", func() {
 		begin := time.Now()
-		Eventually(prometheus.judged).Should(BeTemporally(">", begin))
+		Eventually(prometheus.evaluated).Should(BeTemporally(">", begin))
 		for _, alert := range []string{"CardeaAbsent", "CardeaDown", "CardeaNoLeader", "CardeaStale", "CardeaErrors", "CardeaDecisionsUnavailable", "CardeaLimitsNotShared", "CardeaMessagesFail"} {
 			Expect(prometheus.firing(alert)()).To(BeZero(), alert)
 		}
 	})
 
-	It("hears of a server that is gone, an operator that is gone, and of everything", func() {
+	It("fires for a stopped server, a stopped operator, and a stopped install", func() {
 		other.Kill()
 		Eventually(prometheus.firing("CardeaDown")).Should(Equal(1))
 		Expect(prometheus.firing("CardeaNoLeader")()).To(BeZero())

@@ -88,7 +88,7 @@ spec:
 `, namespace, base64.StdEncoding.EncodeToString([]byte(messagegateway.DefaultAuthToken)), host, c.SMTPPort(), messagegateway.DefaultAccountSID, c.URL(), more)
 }
 
-// peopleTables are where people's rows are.
+// peopleTables are where users' rows are.
 var peopleTables = []string{
 	"users", "emails", "phones", "credentials", "sessions", "session_tokens", "signins", "attempts", "challenges", "failures", "outbox",
 	"organizations", "workspaces", "organization_memberships", "workspace_memberships", "invitations", "events", "audit",
@@ -154,7 +154,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 	})
 	AfterAll(func() { processes.KillAll() })
 
-	It("signs somebody up, verifies a phone, and switches between two organizations", func(ctx context.Context) {
+	It("signs a user up, verifies a phone, and switches between two organizations", func(ctx context.Context) {
 		vera = newVisitor(host, texts, servers[0])
 		veraID = vera.signUp()
 		vera.verifyPhone("+12025550100")
@@ -185,7 +185,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 		}
 	})
 
-	It("is signed out of one server as soon as of the other", func(ctx context.Context) {
+	It("signs a user out of both servers at the same time", func(ctx context.Context) {
 		copied, cookies := newVisitor(host, texts, servers[1]), vera.cookies()
 		copied.keep(cookies)
 		copied.do("GET", "/me", "")
@@ -251,7 +251,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 		AddReportEntry("under load", fmt.Sprintf("%d acknowledged, of which %d before the kill; %d open at the end", done.Load(), killed, unanswered))
 	})
 
-	It("keeps people when their deployment is deleted, and finds them when it is there again", func(ctx context.Context) {
+	It("keeps users when their deployment is deleted, and serves them when it is created again", func(ctx context.Context) {
 		declared := staging(namespace, host, texts, "")
 		// Messages and sessions of the load come to their ends meanwhile.
 		Eventually(func() int {
@@ -273,7 +273,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 		Expect(active(vera.do("GET", "/session", ""))).To(Equal(organizations[0]), "where she left")
 	})
 
-	It("erases people with a deployment that is to be deleted so", func(ctx context.Context) {
+	It("erases users with a deployment whose deletion policy says so", func(ctx context.Context) {
 		Expect(left(ctx)).To(HaveKey("users"))
 		out, err := cluster.Kubectl(ctx, staging(namespace, host, texts, ""), "delete", "-f", "-", "--timeout=30s")
 		Expect(err).NotTo(HaveOccurred(), out)
@@ -281,7 +281,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 		Eventually(vera.poll("/session")).Should(refuse(404, "DEPLOYMENT_NOT_FOUND"))
 	})
 
-	It("tells no secret, and ends in time with exit status 0", func(ctx context.Context) {
+	It("logs no secret, and ends in time with exit status 0", func(ctx context.Context) {
 		expectNoTraceOf(ctx, append(seen, visitorPassword, messagegateway.DefaultAuthToken, secretPart(key))...)
 		for _, c := range append(servers, operators...) {
 			expectOrderlyEnd(c)
@@ -346,7 +346,7 @@ func (c *customer) ask(method, path, body string) (reply, bool) {
 	return reply{}, false
 }
 
-// unserved reports that a request was certainly not served: nobody listened.
+// unserved reports whether a request was certainly not served, because no process listened.
 func unserved(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // insist asks until there is an answer, which is returned.
@@ -411,7 +411,7 @@ func (c *customer) verify(number string, done *atomic.Int64) {
 	}
 }
 
-// expectTrue compares the verified phones in the database with what the customers were told.
+// expectTrue compares the verified phones in the database with what the server answered the customers.
 func expectTrue(ctx context.Context, db *sql.DB, namespace string, crowd []*customer) {
 	GinkgoHelper()
 	verified := map[string]bool{}
@@ -442,7 +442,7 @@ func expectTrue(ctx context.Context, db *sql.DB, namespace string, crowd []*cust
 }
 
 var _ = Describe("end users of cardea standalone over SQLite", Ordered, func() {
-	It("signs somebody up, verifies a phone, and switches between two organizations", func(ctx context.Context) {
+	It("signs a user up, verifies a phone, and switches between two organizations", func(ctx context.Context) {
 		const host = "standalone.localhost"
 		texts := startCarrier()
 		cardea := start(ctx, testkit.Launch{Role: "standalone", Store: "sqlite://" + processes.Path("people.db"), Flags: serving})

@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// onlookers are ServiceAccounts with the roles that people get in namespace acme, and one without any.
+// onlookers are ServiceAccounts with the roles that users get in namespace acme, and one without any.
 const onlookers = `
 apiVersion: v1
 kind: ServiceAccount
@@ -73,7 +73,7 @@ func identities(ctx context.Context, namespace string) map[string]identity {
 	return found
 }
 
-// ids are identities without generations, which begin anew in another cluster.
+// ids are identities without generations, which begin again in another cluster.
 func ids(of map[string]identity) map[string]string {
 	only := map[string]string{}
 	for name, id := range of {
@@ -125,8 +125,8 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		processes.KillAll()
 	})
 
-	It("tells a viewer that all is in force, and nobody who may not look", func(ctx context.Context) {
-		Expect(acme(ctx, "viewer", "why")).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`^All \d+ resources are in force\.\n$`))))
+	It("reports to a viewer that all is active, and nothing to accounts without rights", func(ctx context.Context) {
+		Expect(acme(ctx, "viewer", "why")).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`^All \d+ resources are active\.\n$`))))
 		Expect(acme(ctx, "nobody", "why")).To(refuses(3, "you may not list identitydeployments in namespace acme", "ask for ClusterRole view"))
 		Expect(acme(ctx, "nobody", "export")).To(refuses(3, "you may not list"))
 		Expect(acme(ctx, "viewer", "key", "reveal", "acme-backend-key")).To(refuses(3, `you may not get Secret "acme-backend-key" in namespace acme: ask for ClusterRole edit there`))
@@ -135,14 +135,14 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		Expect(acme(ctx, "viewer", "key", "revoke", "acme-backend-key", "--yes")).To(refuses(3, "you may not delete"))
 	})
 
-	It("examines the install as far as one may look", func(ctx context.Context) {
+	It("examines the install as far as the caller's rights reach", func(ctx context.Context) {
 		// Operators of other stories, which were killed, left it: this install never elected.
 		kubectl(ctx, "delete", "lease", "cardea-operator", "-n", testkit.System, "--ignore-not-found")
 		// How old a configuration is at most is a matter of load, so the answer is asked for until all is well.
 		Eventually(func() said { return acme(ctx, "admin", "doctor", "--metrics-url", cardea.Metrics) }).Should(And(HaveField("Code", 0), HaveField("Out", And(
 			MatchRegexp(`(?m)^OK    kinds +11 kinds of iam\.cardea\.dev/v1alpha1 are served, with the fields of this version$`),
 			MatchRegexp(`(?m)^OK    clock `), MatchRegexp(`(?m)^OK    your rights `), MatchRegexp(`(?m)^OK    store `), MatchRegexp(`(?m)^OK    root key `),
-			MatchRegexp(`(?m)^OK    server 127\.0\.0\.1:\d+ +ready; its configuration is \d+\.\d s old at most$`), MatchRegexp(`(?m)^OK    resources +all \d+ of namespace acme are in force$`)))))
+			MatchRegexp(`(?m)^OK    server 127\.0\.0\.1:\d+ +ready; its configuration is \d+\.\d s old at most$`), MatchRegexp(`(?m)^OK    resources +all \d+ of namespace acme are active$`)))))
 		Expect(acme(ctx, "viewer", "doctor")).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("WARN  your rights  you may not get secrets, so there is no key reveal"))))
 		Expect(acme(ctx, "nobody", "doctor")).To(And(HaveField("Code", 1), HaveField("Out", ContainSubstring("FAIL  your rights  in namespace acme you may not list identitydeployments"))))
 		free, err := controlplane.FreePort()
@@ -151,7 +151,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 			And(HaveField("Code", 1), HaveField("Out", MatchRegexp(`(?m)^FAIL  server .* it is not ready: `))))
 	})
 
-	It("says so when the API server is out of reach", func(ctx context.Context) {
+	It("reports that the API server is unreachable", func(ctx context.Context) {
 		content, err := os.ReadFile(as["viewer"])
 		Expect(err).NotTo(HaveOccurred())
 		free, err := controlplane.FreePort()
@@ -196,7 +196,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		expectAllReady(ctx, "acme")
 	})
 
-	It("asks the server for people, numbers and decisions, with a key that one may read", func(ctx context.Context) {
+	It("asks the server for users, numbers and decisions, with a key that the caller may read", func(ctx context.Context) {
 		Expect(do(cardea, "POST", "/users", key, `{"email":"ada@acme.example","first_name":"Ada","last_name":"Lovelace"}`)).To(haveStatus(200))
 		Expect(acme(ctx, "editor", "users", "--use-key", "acme-backend-key", "--search", "LOVE").Out).To(
 			And(MatchRegexp(`(?m)^\d+ +Ada Lovelace +ada@acme\.example +active +20`), HaveSuffix("1 of 1 users.\n")))
@@ -232,7 +232,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		Expect(acme(ctx, "viewer", "users", "--use-key", "acme-backend-key")).To(refuses(3, "you may not get Secret"))
 	})
 
-	It("exports a tenant that is the same wherever it is applied", func(ctx context.Context) {
+	It("exports a tenant that is the same in every cluster", func(ctx context.Context) {
 		exported := acme(ctx, "viewer", "export", "acme")
 		Expect(exported.Code).To(Equal(0), exported.Problems)
 		Expect(exported.Out).To(And(

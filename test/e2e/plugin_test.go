@@ -314,7 +314,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 	It("names every cause that docs/operations.md lists, with what to do", func(ctx context.Context) {
 		wanted := documentedReasons()
 		Expect(len(wanted)).To(BeNumerically(">", 15))
-		// Told for a minute: the others are there by now.
+		// The move is reported for a minute; the other resources are there by now.
 		kubectl(ctx, "patch", "identitydeployment/moving", "-n", namespace, "--type=merge", "-p", `{"spec": {"frontendHosts": ["after.example"]}}`)
 		Eventually(func() []string {
 			reasons := reported(admin(ctx, "why", "-n", namespace, "-o", "json").Out)
@@ -335,7 +335,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 		Expect(reported(admin(ctx, "why", "rls/doomed", "-n", namespace, "-o", "json").Out)).To(And(HaveLen(1), HaveKey("InUse")))
 	})
 
-	It("follows references to the cause, and what it says fixes it", func(ctx context.Context) {
+	It("follows references to the cause, and its advice fixes it", func(ctx context.Context) {
 		found := admin(ctx, "why", "akey/mailer-key", "-n", namespace)
 		Expect(found.Code).To(Equal(1), found.Problems)
 		fix := fmt.Sprintf("kubectl label secret mail -n %s iam.cardea.dev/deployment=mailing", namespace)
@@ -346,10 +346,10 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 			Not(ContainSubstring("correct-horse")), Not(ContainSubstring("\x1b"))))
 		kubectl(ctx, strings.Fields(fix)[1:]...)
 		Eventually(func() said { return admin(ctx, "why", "akey/mailer-key", "-n", namespace) }).Should(
-			And(HaveField("Code", 0), HaveField("Out", "APIKey/mailer-key  in force\nIt is in force.\n")))
+			And(HaveField("Code", 0), HaveField("Out", "APIKey/mailer-key  active\nIt is active.\n")))
 	})
 
-	It("says what is wrong with the question itself", func(ctx context.Context) {
+	It("reports an invalid question", func(ctx context.Context) {
 		for _, tc := range []struct {
 			args []string
 			code int

@@ -204,7 +204,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		}
 	})
 
-	It("is followed by another leader within seconds, killed or ended cleanly", func(ctx context.Context) {
+	It("is followed by another leader within seconds after a kill or a clean end", func(ctx context.Context) {
 		Expect(cluster.Client.Create(ctx, testkit.Scheme(namespace, "acme", "followed"))).To(Succeed())
 		expectAllReady(ctx, namespace)
 		inForce := func() (int64, error) { limits, err := db.limits(ctx, namespace); return limits["followed"], err }
@@ -285,7 +285,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		startOperator(ctx)
 	})
 
-	It("fences a leader that slept through its lease, which then ends", func(ctx context.Context) {
+	It("fences a leader that was frozen for longer than its lease, and that then ends", func(ctx context.Context) {
 		sleeper := currentLeader()
 		var done atomic.Int64
 		finished := make(chan error, 1)
@@ -317,7 +317,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		startOperator(ctx)
 	})
 
-	It("serves on while PostgreSQL is away, tells so, and converges after", func(ctx context.Context) {
+	It("keeps serving while PostgreSQL is unavailable, reports it, and converges afterwards", func(ctx context.Context) {
 		leads := currentLeader()
 		Expect(db.Halt()).To(Succeed())
 		scheme := testkit.Scheme(namespace, "acme", name(0))
@@ -386,7 +386,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		startOperator(ctx)
 	})
 
-	It("tells no secret, also when the password is refused", func(ctx context.Context) {
+	It("logs no secret, also when the password is refused", func(ctx context.Context) {
 		wrong := strings.Replace(db.url, password, password+"-wrong", 1)
 		refused, err := processes.Start(ctx, testkit.Launch{Role: "server", Store: wrong})
 		Expect(err).NotTo(HaveOccurred())

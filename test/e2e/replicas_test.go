@@ -122,7 +122,7 @@ func (a *asker) ask(server *testkit.Cardea, body string) {
 var _ = Describe("Three servers on one Redis", Ordered, func() {
 	const limit, window = 300, 3 * time.Second
 
-	It("keep one limit together, go on without Redis, and share again within seconds", func(ctx context.Context) {
+	It("share one limit, continue without Redis, and share again within seconds", func(ctx context.Context) {
 		namespace, err := cluster.Namespace(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		database, shared := startDatabase(ctx), startRedis(ctx)

@@ -44,7 +44,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 	})
 	AfterAll(func() { processes.KillAll() })
 
-	It("brings the samples into force and delivers a key that works", func(ctx context.Context) {
+	It("activates the samples and delivers a key that works", func(ctx context.Context) {
 		expectAllReady(ctx, "acme")
 		key = cluster.APIKey(ctx, "acme", "acme-backend-key")
 		remember(ctx)
@@ -55,7 +55,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 		Expect(kubectl(ctx, "get", "cardea", "-A")).To(ContainSubstring("acme-backend"))
 	})
 
-	It("takes a scheme over HTTP by the contract's names, which kubectl then shows", func(ctx context.Context) {
+	It("accepts a scheme over HTTP by the contract's names, which kubectl then shows", func(ctx context.Context) {
 		answer := do(cardea, "POST", schemesPath, key,
 			`{"slug":"burst","name":"Burst","rules":[{"unit":"second","duration":1,"max_requests":5,"mode":"per_ip"}]}`)
 		Expect(answer.Status).To(Equal(200), string(answer.Raw))
@@ -69,7 +69,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 			To(Equal("Short bursts|For crawlers."))
 	})
 
-	It("leaves what YAML declares to YAML, and the rest to HTTP", func(ctx context.Context) {
+	It("keeps fields that YAML declares, and lets HTTP change the others", func(ctx context.Context) {
 		refused := do(cardea, "PATCH", schemesPath+"/free", key, `{"name":"Gratis"}`)
 		Expect(refused.Status).To(Equal(409), string(refused.Raw))
 		Expect(refused.JSON["errors"]).To(ConsistOf(And(
@@ -157,7 +157,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 		Expect(do(cardea, "GET", schemesPath, key, "")).To(haveStatus(200))
 	})
 
-	It("brings everything back after its file was wiped: the same ids, keys and times", func(ctx context.Context) {
+	It("restores everything after its file was deleted: the same ids, keys and times", func(ctx context.Context) {
 		before := do(cardea, "GET", schemesPath, key, "")
 		partner := cluster.APIKey(ctx, "acme", "globex-tracking-key")
 		expectOrderlyEnd(cardea)
@@ -168,7 +168,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 			Expect(os.Remove(file)).To(Succeed())
 		}
 		cardea = start(ctx, launch)
-		// The answer tells the deployment's id, each slug and each updated_at.
+		// The response contains the deployment's id, each slug and each updated_at.
 		Eventually(func() (string, error) {
 			answer, err := get(cardea, schemesPath, key)()
 			return string(answer.Raw), err
@@ -185,7 +185,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 		launch.FromEnv = false
 	})
 
-	It("serves on while the API server is down, also after a cold start, and goes on when it returns", func(ctx context.Context) {
+	It("keeps serving while the API server is down, also after a cold start, and continues when it returns", func(ctx context.Context) {
 		Expect(cluster.StopAPIServer()).To(Succeed())
 		DeferCleanup(func(ctx context.Context) {
 			_ = cluster.StartAPIServer(ctx) // if the spec failed before it did so itself
@@ -226,7 +226,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 		expectAllReady(ctx, "acme")
 	})
 
-	It("tells no secret in logs, resources or events", func(ctx context.Context) {
+	It("shows no secret in logs, resources or events", func(ctx context.Context) {
 		remember(ctx)
 		before := cluster.APIKey(ctx, "acme", "globex-tracking-key")
 		kubectl(ctx, "annotate", "apikey", "globex-tracking-key", "-n", "acme", "--overwrite", "iam.cardea.dev/rotate-at="+time.Now().Add(-time.Second).UTC().Format(time.RFC3339))

@@ -86,7 +86,7 @@ func kubectl(ctx context.Context, args ...string) string {
 	return out
 }
 
-// apply applies YAML client-side, as most people do.
+// apply applies YAML client-side, as most users do.
 func apply(ctx context.Context, yaml string) {
 	GinkgoHelper()
 	out, err := cluster.Kubectl(ctx, yaml, "apply", "-f", "-")
@@ -164,7 +164,7 @@ func expectOrderlyEnd(c *testkit.Cardea) {
 	Expect(c.ExitError()).To(MatchError(ContainSubstring("(exit status 0)")))
 }
 
-// expectNoTraceOf searches everything that people and machines may read for secrets: the logs of every process so far,
+// expectNoTraceOf searches everything that users and machines may read for secrets: the logs of every process so far,
 // every resource of ours and every event.
 func expectNoTraceOf(ctx context.Context, secrets ...string) {
 	GinkgoHelper()
@@ -191,7 +191,7 @@ func expectNoTraceOf(ctx context.Context, secrets ...string) {
 	}
 }
 
-// secretPart returns the part of a key that proves its possession: the rest of the key may be told.
+// secretPart returns the part of a key that proves its possession. The rest of the key is not secret.
 func secretPart(key string) string {
 	GinkgoHelper()
 	parsed, err := apikey.Parse(key)

@@ -64,7 +64,7 @@ var _ = Describe("traces over OTLP", Ordered, func() {
 	})
 	AfterAll(func() { processes.KillAll() })
 
-	It("tells of each reconcile, step by step", func() {
+	It("trace each reconcile, step by step", func() {
 		var reconciled collector.Span
 		Eventually(func() []collector.Span {
 			return having("reconcile IdentityDeployment", "k8s.namespace.name", namespace)
@@ -91,7 +91,7 @@ var _ = Describe("traces over OTLP", Ordered, func() {
 		Eventually(finalized).Should(ContainElement("PATCH Kubernetes API"))
 	})
 
-	It("tells of a write over HTTP with its transactions, in the trace of the proxy before it", func() {
+	It("trace an HTTP write with its transactions, in the trace of the proxy before it", func() {
 		const trace, parent = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 		answer, err := testkit.Do("POST", cardea.Backend+"/users", key, `{"email":"grace@example.com"}`, [2]string{"traceparent", "00-" + trace + "-" + parent + "-01"})
 		Expect(err).NotTo(HaveOccurred())
@@ -103,7 +103,7 @@ var _ = Describe("traces over OTLP", Ordered, func() {
 		Eventually(func() []string { return within(request) }).Should(ContainElement("store write"))
 	})
 
-	It("tells of a mail, with a link to the request that posted it", func() {
+	It("trace a mail, with a link to the request that enqueued it", func() {
 		ada.signUp()
 		Eventually(func() []collector.Span { return spans.Named("outbox send") }).ShouldNot(BeEmpty())
 		Eventually(func() []collector.Span { return spans.Named("POST /auth/signup") }).ShouldNot(BeEmpty())
@@ -136,7 +136,7 @@ spec: {deploymentRef: {name: nowhere}, slug: waiting}`)
 		Eventually(named).Should(BeTrue())
 	})
 
-	It("sends what is left when it ends, and holds nothing that is secret or personal", func() {
+	It("are flushed at the end, and contain no secrets or personal data", func() {
 		before := len(spans.Named("GET /users"))
 		Expect(do(cardea, "GET", "/users?search=grace", key, "")).To(haveStatus(200))
 		expectOrderlyEnd(cardea)
@@ -146,7 +146,7 @@ spec: {deploymentRef: {name: nowhere}, slug: waiting}`)
 		}
 	})
 
-	It("does not start with what OpenTelemetry would not understand, and names the variable", func(ctx context.Context) {
+	It("refuse an invalid OpenTelemetry setting at the start, and name the variable", func(ctx context.Context) {
 		refused, err := processes.Start(ctx, testkit.Launch{
 			Role: "standalone", Store: "sqlite://" + processes.Path("traces.db"), Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=thrift"},
 		})
@@ -155,7 +155,7 @@ spec: {deploymentRef: {name: nowhere}, slug: waiting}`)
 		Expect(refused.ExitError()).To(MatchError(And(ContainSubstring("OTEL_EXPORTER_OTLP_PROTOCOL"), ContainSubstring("http/protobuf, grpc"))))
 	})
 
-	It("works without its collector, and says so in one line", func(ctx context.Context) {
+	It("may lack their collector, which one line reports", func(ctx context.Context) {
 		alone := start(ctx, testkit.Launch{
 			Role: "standalone", Store: "sqlite://" + processes.Path("traces.db"), Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_BSP_SCHEDULE_DELAY=50", "OTEL_EXPORTER_OTLP_TIMEOUT=100", "OTEL_BSP_EXPORT_TIMEOUT=100"},
 		})

@@ -31,8 +31,9 @@ func buildBefore(ctx context.Context) (string, error) {
 
 var errHistoryMissing = errors.New("no history")
 
-// TestTheReleaseBeforeIsAtHand stands beside the drill, so that a clone without history is told so in the summary of the tests.
-func TestTheReleaseBeforeIsAtHand(t *testing.T) {
+// TestPreviousReleaseIsBuilt is a test of its own, so that the summary says that a clone without history skips the
+// drill.
+func TestPreviousReleaseIsBuilt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the release before")
 	}
@@ -142,21 +143,21 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		}
 	}
 
-	It("migrates beside the release before", func(ctx context.Context) {
+	It("migrates while the previous release runs", func(ctx context.Context) {
 		_, stderr, err := run(ctx, []string{"CARDEA_STORE=" + db.url}, "migrate")
 		Expect(err).NotTo(HaveOccurred(), stderr)
 		pace()
 	})
 	It("replaces one server after another", func(ctx context.Context) { roll(ctx, now) })
 	It("replaces one operator after another", func(ctx context.Context) { rollOperators(ctx, now) })
-	It("takes a kind that the release before does not know", func(ctx context.Context) {
+	It("accepts a kind that the previous release does not know", func(ctx context.Context) {
 		apply(ctx, portal(namespace))
 		expectAllReady(ctx, namespace)
 		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1))
 	})
 	It("restarts one server after another", func(ctx context.Context) { roll(ctx, now) })
-	It("goes back to the operators before", func(ctx context.Context) { rollOperators(ctx, before) })
-	It("goes back to the servers before", func(ctx context.Context) { roll(ctx, before) })
+	It("goes back to the previous operators", func(ctx context.Context) { rollOperators(ctx, before) })
+	It("goes back to the previous servers", func(ctx context.Context) { roll(ctx, before) })
 	It("failed no read and lost no write, and the session lives", func(ctx context.Context) {
 		end()
 		work.group.Wait()

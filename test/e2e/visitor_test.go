@@ -90,7 +90,7 @@ func (r reply) code() string {
 	return r.Errors[0].Code
 }
 
-// send sends a request to the visitor's server. An error means that nobody knows whether it was served.
+// send sends a request to the visitor's server. After an error it is unknown whether the request was served.
 func (v *visitor) send(method, path, body string) (reply, error) {
 	req, err := http.NewRequest(method, "http://"+v.host+path, bytes.NewBufferString(body))
 	if err != nil {
@@ -114,7 +114,7 @@ func (v *visitor) send(method, path, body string) (reply, error) {
 		return reply{}, fmt.Errorf("%s: %w", resp.Status, err)
 	}
 	out := envelope.reply
-	_ = json.Unmarshal(envelope.Data, &out.Data) // a list is asked for by nobody here
+	_ = json.Unmarshal(envelope.Data, &out.Data) // no caller here asks for a list
 	if out.Status != resp.StatusCode {
 		return reply{}, fmt.Errorf("HTTP status %s, envelope %s", resp.Status, raw)
 	}

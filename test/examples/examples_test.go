@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// people makes the customer's key and signs a person in.
+// users makes the customer's key and signs a person in.
 func (w *world) people() {
 	w.T.Helper()
 	manager, err := backend.New(w.backend, client.WithToken(w.manager))
@@ -139,7 +139,7 @@ func (w *world) place(text, own, application string) string {
 	).Replace(text)
 }
 
-// address is one of this machine that nobody listens at.
+// address returns an unused address of this machine.
 func address(t testing.TB) string {
 	t.Helper()
 	port, err := controlplane.FreePort()

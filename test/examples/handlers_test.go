@@ -45,7 +45,7 @@ func (w *world) expectKeys(at, who string) {
 	}
 }
 
-// expectPeople asks a program at /v1/mine, where people with the permission billing:read may.
+// expectPeople asks a program at /v1/mine, where users with the permission billing:read may.
 func (w *world) expectPeople(at string) {
 	w.T.Helper()
 	me, err := w.person.GetMe(w.T.Context())
@@ -65,7 +65,7 @@ func (w *world) expectPeople(at string) {
 	}
 }
 
-// expectHandlers asks a program that protects both paths, and once more while Cardea is away.
+// expectHandlers sends requests to a program that protects both paths, and repeats them while Cardea is stopped.
 func (w *world) expectHandlers(at, who string, spec process.Spec) {
 	w.T.Helper()
 	stop := w.start(at, spec)

@@ -272,7 +272,8 @@ func (a *argo) compare(way string, o, live *unstructured.Unstructured, dryRun *v
 	return []difference{newDifference(way, o, normal, predicted, dryRun.base)}, nil
 }
 
-// orphans are the resources of a namespace that Argo CD's orphan monitoring would list: nobody's, and of no application.
+// orphans returns the resources of a namespace that Argo CD's orphan monitoring would list: without an owner, and not
+// of any application.
 func (a *argo) orphans(namespace string) []string {
 	var names []string
 	for key, r := range a.cache.FindResources(namespace, func(r *cache.Resource) bool { return len(r.OwnerRefs) == 0 && r.Info == "" }) {

@@ -45,7 +45,7 @@ func (f *flux) sync(ctx context.Context, commit []*unstructured.Unstructured) er
 	return err
 }
 
-// apply is sync, and tells what was done to each object.
+// apply is like sync, and returns what was done to each object.
 func (f *flux) apply(ctx context.Context, commit []*unstructured.Unstructured) (*ssa.ChangeSet, error) {
 	objects, err := f.owned(commit)
 	if err != nil {
@@ -54,7 +54,7 @@ func (f *flux) apply(ctx context.Context, commit []*unstructured.Unstructured) (
 	options := ssa.DefaultApplyOptions()
 	options.WaitInterval = 50 * time.Millisecond
 	options.ExclusionSelector = map[string]string{fluxGroup + "/reconcile": "disabled"}
-	// The controller takes over what kubectl set, and so reverts what people edited by hand.
+	// The controller takes over what kubectl set, and so reverts what users edited by hand.
 	options.Cleanup = ssa.ApplyCleanupOptions{
 		Annotations: []string{corev1.LastAppliedConfigAnnotation},
 		FieldManagers: []ssa.FieldManager{

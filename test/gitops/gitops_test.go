@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Each story is told by each engine, in a namespace of its own.
+// Each story runs with each engine, in a namespace of its own.
 func TestGitOps(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(func() {

@@ -20,8 +20,8 @@ type difference struct {
 	paths []string
 	// declared are those of them that Git declares.
 	declared []string
-	// torn reports that the engine predicted from another version of the resource than it compared with: somebody wrote between its two
-	// reads, and what is written there says nothing about a sync.
+	// torn reports whether the engine predicted from another version of the resource than it compared with. Another client
+	// wrote between its two reads, and the difference says nothing about a sync.
 	torn bool
 }
 
@@ -36,12 +36,12 @@ func (d difference) String() string {
 	return text
 }
 
-// excused reports whether the difference is a write of HTTP that fell between the two reads of one comparison: one to fields that Git
-// leaves open. What Git declares is the same in every version, so a difference in that is never excused.
+// excused reports whether the difference is an HTTP write to fields that Git does not declare, between the two reads of
+// one comparison. Declared fields are the same in every version, so a difference in them is never excused.
 func (d difference) excused() bool { return d.torn && len(d.paths) > 0 && len(d.declared) == 0 }
 
-// newDifference tells where a live resource differs from what a sync would make of it; base is the version that was predicted from,
-// "" if the prediction was made from live itself.
+// newDifference returns where a live resource differs from the result of a sync. base is the version that was predicted
+// from, or "" if the prediction was made from live itself.
 func newDifference(way string, desired, live, predicted *unstructured.Unstructured, base string) difference {
 	d := difference{kind: desired.GetKind(), name: desired.GetName(), way: way}
 	if live == nil || predicted == nil {

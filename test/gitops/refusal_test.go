@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// A manifest that the kind's own rules refuse fails the sync, in our words; what was in force stays so, and a revert heals.
+// A manifest that the kind's own rules refuse fails the sync, with Cardea's message; the active content stays active, and a revert resolves the failure.
 func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	n.start()
 	http := startTraffic(t, n)
@@ -35,7 +35,8 @@ func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	http.settle(t)
 }
 
-// A reference to nothing is told with its name, the rest stays in force, and what comes heals it.
+// A condition names a reference to a missing resource, the rest stays active, and creating the resource resolves the
+// condition.
 func aBrokenReferenceIsTold(t *testing.T, n *tenant) {
 	n.start()
 	n.declare(t, v1alpha1.KindAPIAuthApp, "globex", "gone", "spec", "rateLimitSchemeRef", "name")
@@ -69,7 +70,7 @@ func rightsThatComeLate(t *testing.T, n *tenant) {
 	n.expectInSync()
 }
 
-// A suspended resource that was in force holds nothing up.
+// A suspended resource that was active blocks no sync.
 func aSuspendedResourceBlocksNothing(t *testing.T, n *tenant) {
 	n.start()
 	n.declare(t, kind, "partner", true, "spec", "suspend")

@@ -18,8 +18,8 @@ const (
 	soakDuration = "CARDEA_GITOPS_SOAK"
 )
 
-// soak syncs commit after commit beside writes over HTTP to the same resources: every sync succeeds and comes into force, no declared
-// resource is out of sync after it, and nothing is lost that HTTP was told is done.
+// soak syncs commit after commit, with concurrent HTTP writes to the same resources. Every sync succeeds and becomes
+// active, no declared resource is out of sync after it, and no acknowledged HTTP write is lost.
 func soak(t *testing.T, n *tenant) {
 	lasts := time.Duration(0)
 	if text := os.Getenv(soakDuration); text != "" {
@@ -45,7 +45,7 @@ func soak(t *testing.T, n *tenant) {
 	t.Logf("%d syncs, each successful, in %s", syncs, took.Round(time.Second))
 }
 
-// next is the commit after: it changes a field beside the one that HTTP writes, and one of its schemes comes or goes.
+// next is the commit after: it changes a field other than the one that HTTP writes, and one of its schemes comes or goes.
 func (n *tenant) next(t *testing.T, number int) {
 	n.declare(t, kind, "free", fmt.Sprintf("Free %d", number), "spec", "displayName")
 	n.declare(t, v1alpha1.KindAPIAuthApp, "globex", fmt.Sprintf("Globex %d", number), "spec", "displayName")

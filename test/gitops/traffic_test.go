@@ -21,7 +21,8 @@ const pace = 40 * time.Millisecond
 // a 503 that comes sooner is a fault.
 const deadline = 5 * time.Second
 
-// traffic writes over HTTP beside an engine: fields that Git leaves open, fields that it declares, and schemes of its own.
+// traffic writes over HTTP while an engine syncs: fields that Git does not declare, fields that it declares, and its own
+// schemes.
 type traffic struct {
 	n    *tenant
 	stop func()

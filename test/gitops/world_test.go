@@ -1,4 +1,5 @@
-// Package gitops runs the engines of Flux and of Argo CD against a real control plane and a running Cardea, beside writes over HTTP.
+// Package gitops runs the engines of Flux and of Argo CD against a real control plane and a running Cardea, with
+// concurrent HTTP writes.
 package gitops
 
 import (
@@ -67,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// engine is one tool that brings a commit into force.
+// engine is a tool that applies a commit.
 type engine interface {
 	// manager is the field manager it applies as.
 	manager() string
@@ -101,7 +102,7 @@ func (n *tenant) start() {
 	n.settle()
 	n.key = n.cluster.APIKey(n.ctx, n.namespace, "acme-backend-key")
 	n.Expect(n.key).NotTo(BeEmpty(), "the key that was generated")
-	n.Eventually(func() int { return n.http("GET", schemesPath, "").Status }, within).Should(Equal(200), "the key is in force")
+	n.Eventually(func() int { return n.http("GET", schemesPath, "").Status }, within).Should(Equal(200), "the key is active")
 }
 
 func (n *tenant) sync() { n.Expect(n.engine.sync(n.ctx, n.commit)).To(Succeed()) }
@@ -165,7 +166,7 @@ func (n *tenant) id(kind, name string) string {
 	return id
 }
 
-// of is a resource of ours with nothing but a name.
+// of is a resource of ours with only a name.
 func of(kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	gvk := v1alpha1.GroupVersion.WithKind(kind)

@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// TestAHostThatVanishesIsGivenUp drops every packet of the primary's host, as when its power fails, and promotes the standby.
-func TestAHostThatVanishesIsGivenUp(t *testing.T) {
+// TestConnectionsToVanishedHostAreAbandoned drops every packet of the primary's host, as when its power fails, and promotes the standby.
+func TestConnectionsToVanishedHostAreAbandoned(t *testing.T) {
 	if os.Getenv("CARDEA_HA") == "" {
 		t.Skip("takes minutes: make ha")
 	}
@@ -39,8 +39,8 @@ func TestAHostThatVanishesIsGivenUp(t *testing.T) {
 	}))
 }
 
-// TestAStandbyThatMissedWritesIsMadeAsDeclared promotes an asynchronous standby that lacks what was acknowledged, without a restart of anything.
-func TestAStandbyThatMissedWritesIsMadeAsDeclared(t *testing.T) {
+// TestStandbyThatMissedWritesConverges promotes an asynchronous standby that lacks what was acknowledged, without a restart of anything.
+func TestStandbyThatMissedWritesConverges(t *testing.T) {
 	w := newWorld(t, nil)
 	revoked := w.addKey("revoked")
 	w.must(testkit.Until(t.Context(), "the standby has the key", func() error {
@@ -55,12 +55,12 @@ func TestAStandbyThatMissedWritesIsMadeAsDeclared(t *testing.T) {
 	w.must(testkit.Until(t.Context(), "the deleted key is refused", w.everywhere(answers(revoked, schemes, http.StatusUnauthorized))))
 	w.must(w.primary.Kill())
 	w.must(w.standby.Promote(t.Context()))
-	// What was lost shows once the servers follow the promoted standby: then a new scheme is served.
+	// A loss shows only once the servers follow the promoted standby, which is when they serve a new scheme.
 	w.until("from the promotion until a scheme that is made now is served", func() error {
 		w.addScheme("after")
 		return w.everywhere(answers(w.Key, schemes+"/after", http.StatusOK))()
 	})
-	w.until("then until what is declared is in force again", w.everywhere(func(server *testkit.Cardea) error {
+	w.until("then until what is declared is active again", w.everywhere(func(server *testkit.Cardea) error {
 		if err := answers(issued, schemes, http.StatusOK)(server); err != nil {
 			return err
 		}

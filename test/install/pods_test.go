@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// installs are the folders that people install from.
+// installs are the folders that users install from.
 var installs = []string{"default", "default-standalone"}
 
 // workloads returns a Pod as each Deployment and StatefulSet of the installs would make it.
@@ -176,8 +176,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestWaysOut: the folders of policies for what only some installs have open their ports, outwards, for the Pods that go there and no others.
-func TestWaysOut(t *testing.T) {
+// TestOptionalNetworkPolicies: the folders of policies for what only some installs have open their ports, outwards, for the Pods that go there and no others.
+func TestOptionalNetworkPolicies(t *testing.T) {
 	for folder, want := range map[string]struct {
 		ports []int
 		pods  []string

@@ -11,9 +11,9 @@ import (
 
 var cidr = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}\b`)
 
-// No manifest, not even in a comment, suggests a range of private addresses that other Pods are in as trusted: whoever is trusted
-// writes the client's address.
-func TestNoManifestSuggestsToTrustEveryPod(t *testing.T) {
+// No manifest, not even in a comment, suggests to trust a range of private addresses that includes other Pods: a
+// trusted proxy sets the client's address.
+func TestManifestsTrustNoPodRange(t *testing.T) {
 	read := 0
 	err := filepath.WalkDir("../../config", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {

@@ -102,7 +102,7 @@ var _ = Describe("The analytics operation", Ordered, func() {
 	})
 
 	const from, to = "from=2026-11-01T00:00:00Z", "to=2026-11-02T00:00:00Z"
-	DescribeTable("refuses parameters that cannot be, naming all at once:", func(query, at string) {
+	DescribeTable("refuses invalid parameters, naming all at once:", func(query, at string) {
 		answer := w.ask("GET", "/analytics?"+query, key, "")
 		Expect(answer.Status).To(Equal(400), string(answer.Raw))
 		Expect(faultsAt(answer)).To(Equal(at), string(answer.Raw))
@@ -129,7 +129,7 @@ var _ = Describe("The analytics operation", Ordered, func() {
 		Eventually(func() int { return w.do("GET", "/analytics?"+from+"&"+to, plain, "").Status }).Should(Equal(200))
 	})
 
-	It("is 503 while the store is away, and only where the store is needed", func() {
+	It("is 503 while the store is unavailable, and only where the store is needed", func() {
 		w.store.Interrupt(true)
 		DeferCleanup(func() { w.store.Interrupt(false) })
 		answer := w.ask("GET", "/analytics?"+from+"&"+to, key, "")

@@ -141,7 +141,7 @@ var _ = Describe("OAuth apps and scopes", func() {
 		}
 	})
 
-	It("holds permissions against the catalog, whenever that changes", func(ctx context.Context) {
+	It("checks permissions against the catalog, also when it changes", func(ctx context.Context) {
 		scope := testkit.OAuthScope(w.namespace, "portal", "s", "plans")
 		scope.Spec.Category, scope.Spec.WorkspacePermission = ptr.To(v1alpha1.ScopeCategoryWorkspace), ptr.To(v1alpha1.CatalogPermission("plans:read"))
 		role := testkit.Role(w.namespace, "acme", "r", v1alpha1.RoleLevelOrganization, "orders:read", "orders:write")
@@ -208,7 +208,7 @@ var _ = Describe("B2B settings", func() {
 })
 
 var _ = Describe("B2B settings of two deployments", func() {
-	It("never meet, whatever the resources are called", func(ctx context.Context) {
+	It("stay separate, whatever the names of the resources", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		key := w.tenant(ctx, "acme")
 		create(ctx, testkit.Deployment(w.namespace, "sibling"))
@@ -309,7 +309,7 @@ var _ = Describe("AI tools and agents", func() {
 		})
 		Eventually(condition(ctx, tool, v1alpha1.ConditionAccepted)).Should(Equal("False/Invalid"))
 		Expect(lazyConditions{tool}.String()).To(ContainSubstring("spec.requestBodySchema[0].properties[0].fieldType: must be one of STRING"))
-		Expect(w.do("GET", "/ai/tools/"+tool.Status.ID, key, "").Status).To(Equal(200), "what was accepted stays in force")
+		Expect(w.do("GET", "/ai/tools/"+tool.Status.ID, key, "").Status).To(Equal(200), "accepted content stays active")
 	})
 })
 
@@ -322,7 +322,7 @@ func (w *world) deploymentID(ctx context.Context, name string) string {
 }
 
 var _ = Describe("OAuth scopes named like a permission", func() {
-	It("say so while a person holds them alone", func(ctx context.Context) {
+	It("report it while users can grant them", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		w.tenant(ctx, "acme")
 		app := testkit.OAuthApp(w.namespace, "acme", "portal")

@@ -162,7 +162,7 @@ func expectValues(object any, values string) {
 	Expect(compact(known)).To(MatchJSON(values))
 }
 
-// declared creates a resource of deployment acme from YAML and waits until it is in force.
+// declared creates a resource of deployment acme from YAML and waits until it is active.
 func (w *world) declared(ctx context.Context, obj v1alpha1.Resource, overlay string) {
 	GinkgoHelper()
 	gvk, err := cluster.Client.GroupVersionKindFor(obj)

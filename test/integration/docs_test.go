@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// elsewhere are the kinds in docs that no API server of ours knows, and what judges them instead.
+// elsewhere maps the kinds in docs that our API server does not know to the program that validates them.
 var elsewhere = map[string]string{
 	"AuthenticationConfiguration": "a file of kube-apiserver's, with which test/e2e starts one",
 	"ExternalSecret":              "of External Secrets, whose CRDs are not here",

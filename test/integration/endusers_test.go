@@ -51,7 +51,7 @@ var _ = Describe("A deployment's settings of end users", func() {
 		update(ctx, secret(w.namespace, name, key, value), func(s *corev1.Secret) { s.Data = map[string][]byte{key: []byte(value)} })
 	}
 
-	It("take secrets from Secrets, wait for them, follow them, and show them nowhere", func(ctx context.Context) {
+	It("read secrets from Secrets, wait for them, follow their changes, and never show them", func(ctx context.Context) {
 		ring := rootKey(1)
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: ring})
 		opened := func(kind, sealed string) string {
@@ -105,7 +105,7 @@ var _ = Describe("A deployment's settings of end users", func() {
 			for _, leak := range []string{"first-line", "second-line", "longlong"} {
 				Expect(lazyConditions{d}.String()).NotTo(ContainSubstring(leak))
 			}
-			Expect(storedToken()).To(Equal("another-token"), "what was accepted stays in force")
+			Expect(storedToken()).To(Equal("another-token"), "accepted content stays active")
 		}
 		Expect(cluster.Client.Delete(ctx, secret(w.namespace, "carrier", "", ""))).To(Succeed())
 		Eventually(credentials(ctx, d)).Should(Equal("False/SecretNotFound"))
@@ -135,7 +135,7 @@ var _ = Describe("A deployment's settings of end users", func() {
 		}
 	})
 
-	It("need a root key where something is sealed, and only there", func(ctx context.Context) {
+	It("need a root key only if something is sealed", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		d := testkit.Deployment(w.namespace, "acme")
 		d.Spec.FrontendHosts = []v1alpha1.Hostname{v1alpha1.Hostname(w.namespace + ".app.example")}
@@ -164,7 +164,7 @@ var _ = Describe("A deployment's settings of end users", func() {
 		Expect(cluster.Client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "acme-session-signing-key"}, &corev1.Secret{})).To(Succeed())
 	})
 
-	It("say when the operator has no rights on Secrets, and come into force when it has", func(ctx context.Context) {
+	It("report that the operator has no rights on Secrets, and become active when it has", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		w.stopOperator()
 		allBut := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}, Rules: []rbacv1.PolicyRule{

@@ -48,14 +48,14 @@ var _ = Describe("The reconcile engine", func() {
 		deployment = testkit.Deployment(w.namespace, "acme")
 	})
 
-	It("waits for a missing referent and goes on when it appears", func(ctx context.Context) {
+	It("waits for a missing referenced object and continues when it appears", func(ctx context.Context) {
 		scheme := testkit.Scheme(w.namespace, "acme", "free")
 		create(ctx, scheme)
 		Eventually(condition(ctx, scheme, v1alpha1.ConditionReferencesResolved)).Should(Equal("False/NotFound"))
 		Expect(condition(ctx, scheme, v1alpha1.ConditionReady)()).To(Equal("False/NotFound"))
 		Expect(condition(ctx, scheme, v1alpha1.ConditionReconciling)()).To(Equal("True/NotFound"))
 		Expect(condition(ctx, scheme, v1alpha1.ConditionStalled)()).To(BeEmpty())
-		Expect(scheme.Finalizers).To(BeEmpty(), "what owns nothing holds nothing")
+		Expect(scheme.Finalizers).To(BeEmpty(), "a resource without effects has no finalizer")
 		create(ctx, deployment)
 		expectReady(ctx, scheme, deployment)
 		Expect(condition(ctx, scheme, v1alpha1.ConditionReconciling)()).To(BeEmpty())
@@ -63,7 +63,7 @@ var _ = Describe("The reconcile engine", func() {
 		Expect(scheme.Status.ObservedGeneration).To(Equal(scheme.Generation))
 	})
 
-	It("gives a contested slug to the older one, and to the other when that goes", func(ctx context.Context) {
+	It("gives a contested slug to the older resource, and to the other when the older is deleted", func(ctx context.Context) {
 		create(ctx, deployment)
 		first := slugged(w.namespace, "first", "free")
 		create(ctx, first)
@@ -103,10 +103,10 @@ var _ = Describe("The reconcile engine", func() {
 			d.Spec.FrontendHosts = []v1alpha1.Hostname{"www.example.com", "app.example.com"}
 		})
 		Eventually(condition(ctx, deployment, v1alpha1.ConditionAccepted)).Should(Equal("False/Conflict"))
-		Expect(w.held(ctx, "IdentityDeployment", "acme").Reservations).To(ContainElement("host/www.example.com"), "what was accepted stays in force")
+		Expect(w.held(ctx, "IdentityDeployment", "acme").Reservations).To(ContainElement("host/www.example.com"), "accepted content stays active")
 	})
 
-	It("refuses an id that is taken, whoever asks", func(ctx context.Context) {
+	It("refuses an id that is in use, from any resource", func(ctx context.Context) {
 		create(ctx, deployment)
 		expectReady(ctx, deployment)
 		thief := testkit.Deployment(w.namespace, "thief")
@@ -131,7 +131,7 @@ var _ = Describe("The reconcile engine", func() {
 		expectReady(ctx, byHTTP)
 	})
 
-	It("keeps what is in use in force until nobody uses it", func(ctx context.Context) {
+	It("keeps a deleted resource active while another refers to it", func(ctx context.Context) {
 		scheme := testkit.Scheme(w.namespace, "acme", "free")
 		app := testkit.App(w.namespace, "acme", "backend", "*")
 		app.Spec.RateLimitSchemeRef = &v1alpha1.RateLimitSchemeReference{Name: "free"}
@@ -159,7 +159,7 @@ var _ = Describe("The reconcile engine", func() {
 		Expect(lazyConditions{app}.String()).To(ContainSubstring(`belongs to deployment "other"`))
 	})
 
-	It("ends a namespace in whatever order its kinds go", func(ctx context.Context) {
+	It("ends a namespace in any order of its kinds", func(ctx context.Context) {
 		plain := w.tenant(ctx, "acme")
 		scheme := testkit.Scheme(w.namespace, "acme", "free")
 		create(ctx, scheme)
@@ -176,7 +176,7 @@ var _ = Describe("The reconcile engine", func() {
 		Expect(owners).To(BeEmpty())
 	})
 
-	It("hides a deployment's children while it is being deleted, and shows them when it is back", func(ctx context.Context) {
+	It("hides a deployment's children while it is being deleted, and serves them when it is back", func(ctx context.Context) {
 		plain := w.tenant(ctx, "acme")
 		Expect(cluster.Client.Delete(ctx, testkit.Deployment(w.namespace, "acme"))).To(Succeed())
 		w.expectRefused(plain)
@@ -230,7 +230,7 @@ var _ = Describe("The reconcile engine", func() {
 		Expect(w.store.Writes()).To(Equal(writes))
 	})
 
-	It("tells of a store that is away, and goes on by itself when it is back", func(ctx context.Context) {
+	It("reports an unavailable store, and continues by itself when it is back", func(ctx context.Context) {
 		create(ctx, deployment)
 		expectReady(ctx, deployment)
 		w.store.Interrupt(true)
@@ -247,19 +247,19 @@ var _ = Describe("The reconcile engine", func() {
 		expectReady(ctx, scheme)
 	})
 
-	It("has in force within 2 s of the store's return what was declared during a long outage", func(ctx context.Context) {
+	It("activates declarations of a long outage within 2 s of the store's return", func(ctx context.Context) {
 		create(ctx, deployment)
 		expectReady(ctx, deployment)
 		w.store.Interrupt(true)
 		scheme := testkit.Scheme(w.namespace, "acme", "free")
 		before := w.store.Looks()
 		create(ctx, scheme)
-		Eventually(w.store.Looks).Should(BeNumerically(">=", before+11), "as many vain tries as make the next one seconds away")
+		Eventually(w.store.Looks).Should(BeNumerically(">=", before+11), "so many failed attempts that the next one is seconds later")
 		w.store.Interrupt(false)
 		Eventually(func() (bool, error) { return cluster.Ready(ctx, scheme) }).WithTimeout(2 * time.Second).Should(BeTrue())
 	})
 
-	It("puts nothing of a resource into force that was deleted under its hands", func(ctx context.Context) {
+	It("activates nothing of a resource that is deleted during its reconcile", func(ctx context.Context) {
 		var armed atomic.Bool
 		reached, deleted := make(chan struct{}), make(chan struct{})
 		w.stopOperator()
@@ -286,7 +286,7 @@ var _ = Describe("The reconcile engine", func() {
 		Consistently(w.store.Writes).Should(Equal(writes+1), "the next one's put, and nothing of the ghost")
 	})
 
-	It("goes on after the API server was restarted", func(ctx context.Context) {
+	It("continues after the API server was restarted", func(ctx context.Context) {
 		create(ctx, deployment)
 		expectReady(ctx, deployment)
 		Expect(cluster.StopAPIServer()).To(Succeed())
@@ -298,7 +298,7 @@ var _ = Describe("The reconcile engine", func() {
 })
 
 var _ = Describe("The resync", func() {
-	It("is silent when nothing changed, and holds the store against another install", func(ctx context.Context) {
+	It("is silent when nothing changed, and keeps another install off the store", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Resync: time.Second})
 		plain := w.tenant(ctx, "acme")
 		scheme := testkit.Scheme(w.namespace, "acme", "free")
@@ -325,7 +325,7 @@ var _ = Describe("The resync", func() {
 		w.expectAccepted(plain)
 	})
 
-	It("compares what the store holds, not what it once wrote, and mends it", func(ctx context.Context) {
+	It("compares with the store's content, not with what it once wrote, and fixes it", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Resync: time.Second})
 		deployment, scheme := testkit.Deployment(w.namespace, "acme"), testkit.Scheme(w.namespace, "acme", "free")
 		create(ctx, deployment, scheme)
@@ -338,7 +338,7 @@ var _ = Describe("The resync", func() {
 		Expect(after).To(Equal(before), "the same content, id, claims and times")
 	})
 
-	It("is not waited for when an operator takes over: what vanished without its deletion is removed at once", func(ctx context.Context) {
+	It("is not needed when an operator takes over: documents of vanished resources are removed at once", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		deployment, scheme := testkit.Deployment(w.namespace, "acme"), testkit.Scheme(w.namespace, "acme", "free")
 		create(ctx, deployment, scheme)

@@ -16,7 +16,7 @@ import (
 
 const appsPath = "/api-auth/apps"
 
-var _ = Describe("Apps and the keys that they give away", Ordered, func() {
+var _ = Describe("Apps and their runtime keys", Ordered, func() {
 	var w *world
 	var key string
 	BeforeAll(func(ctx context.Context) {
@@ -55,7 +55,7 @@ var _ = Describe("Apps and the keys that they give away", Ordered, func() {
 		Expect(w.ask("GET", appsPath+"/brief", key, "").Status).To(Equal(404))
 	})
 
-	It("give keys that work at once, and that are dead within a second", func() {
+	It("issue keys that work at once, and are revoked within a second", func() {
 		id, secret := secretOf(w.ask("POST", appsPath+"/shop/keys", key, `{"name":"Customer","permissions":["api_keys:read"],"metadata":{"plan":"gold"}}`))
 		Expect(secret).To(HavePrefix("shop_"))
 		Expect(w.ask("GET", appsPath+"/shop/keys", secret, "").Status).To(Equal(200))
@@ -64,7 +64,7 @@ var _ = Describe("Apps and the keys that they give away", Ordered, func() {
 		Eventually(func() int { return w.do("GET", appsPath+"/shop/keys", secret, "").Status }).WithTimeout(time.Second).WithPolling(20 * time.Millisecond).Should(Equal(401))
 	})
 
-	It("end with the app's activity, and come back with it", func(ctx context.Context) {
+	It("are refused while the app is inactive, and accepted again afterwards", func(ctx context.Context) {
 		_, secret := secretOf(w.ask("POST", appsPath+"/shop/keys", key, `{"name":"Customer","permissions":["api_keys:read"]}`))
 		Expect(w.ask("GET", appsPath+"/shop/keys", secret, "").Status).To(Equal(200))
 		Expect(w.ask("PATCH", appsPath+"/shop", key, `{"is_active":false}`).Status).To(Equal(200))
@@ -73,7 +73,7 @@ var _ = Describe("Apps and the keys that they give away", Ordered, func() {
 		Expect(w.ask("GET", appsPath+"/shop/keys", secret, "").Status).To(Equal(200))
 	})
 
-	It("list declared keys with the others, and leave them to their resource", func() {
+	It("list declared keys with the others, and do not change them", func() {
 		answer := w.ask("GET", appsPath, key, "")
 		Expect(answer.Status).To(Equal(200))
 		for _, one := range answer.JSON["apps"].([]any) {

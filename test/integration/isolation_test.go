@@ -62,7 +62,7 @@ var _ = Describe("Tokens of ServiceAccounts", func() {
 		update(ctx, deployment, func(d *v1alpha1.IdentityDeployment) { d.Spec.JWTIssuers[0].PermissionsExpression = ptr.To("claims.") })
 		Eventually(condition(ctx, deployment, v1alpha1.ConditionAccepted)).Should(Equal("False/Invalid"))
 		Expect(lazyConditions{deployment}.String()).To(ContainSubstring("spec.jwtIssuers[0].permissionsExpression: does not compile"))
-		Expect(w.do("GET", "/ai-agents", reader, "").Status).To(Equal(200), "what was accepted stays in force")
+		Expect(w.do("GET", "/ai-agents", reader, "").Status).To(Equal(200), "accepted content stays active")
 	})
 
 	It("wait for the ConfigMap that holds an issuer's keys", func(ctx context.Context) {
@@ -141,7 +141,7 @@ var _ = Describe("The isolation matrix", func() {
 			for name, where := range places {
 				for _, credential := range credentials {
 					if credential.status == 0 && changes && (name == "own" || !strings.Contains(path, "{")) {
-						continue // they change the world they are asked about; the stories of management and people cover them
+						continue // they change the world they are asked about; the stories of management and users cover them
 					}
 					if credential.status == 0 && route.Lines {
 						continue // the file that is imported is the importer's own: nothing of elsewhere is named
@@ -190,7 +190,7 @@ var _ = Describe("The isolation matrix", func() {
 	})
 })
 
-// revoked makes a key of run time with every permission and revokes it.
+// revoked creates a runtime key with every permission and revokes it.
 func (w *world) revoked(manager string) (secret string) {
 	GinkgoHelper()
 	const keys = "/api-auth/apps/acme-app/keys"
@@ -207,7 +207,7 @@ func (w *world) revoked(manager string) (secret string) {
 // clientBody makes a client of an OAuth app.
 const clientBody = `{"client_name":"Reports","redirect_uris":["https://client.example/callback"]}`
 
-// queries are what routes need beside their path.
+// queries are what routes need in addition to their path.
 var queries = map[string]string{
 	"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z", "/analytics/export": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z",
 }

@@ -84,7 +84,7 @@ var _ = Describe("An APIKey", func() {
 		expectGone(ctx, &secret)
 	})
 
-	It("gets a new value when its Secret is deleted or edited by hand; the old one dies", func(ctx context.Context) {
+	It("gets a new value when its Secret is deleted or edited by hand; the old one is refused", func(ctx context.Context) {
 		key := testkit.Key(w.namespace, "backend", "k", "*")
 		create(ctx, key)
 		expectReady(ctx, key)
@@ -142,7 +142,7 @@ var _ = Describe("An APIKey", func() {
 		Eventually(func() string { return cluster.APIKey(ctx, w.namespace, "k") }).ShouldNot(Equal(second))
 	})
 
-	It("adopts a Secret it is given, waits for a missing one, and refuses a value of another form", func(ctx context.Context) {
+	It("adopts an existing Secret, waits for a missing one, and refuses a malformed value", func(ctx context.Context) {
 		key := testkit.Adopting(w.namespace, "backend", "k", "brought")
 		create(ctx, key)
 		Eventually(condition(ctx, key, v1alpha1.ConditionCredentialsReady)).Should(Equal("False/SecretNotFound"))
@@ -165,7 +165,7 @@ var _ = Describe("An APIKey", func() {
 
 		update(ctx, secret, func(s *corev1.Secret) { s.Data[v1alpha1.SecretKeyAPIKey] = []byte("hunter2") })
 		Eventually(condition(ctx, key, v1alpha1.ConditionAccepted)).Should(Equal("False/InvalidKey"))
-		Expect(w.status(minted.Plain())()).To(Equal(200), "what was accepted stays in force")
+		Expect(w.status(minted.Plain())()).To(Equal(200), "accepted content stays active")
 
 		next, err := apikey.Mint(rand.Reader, "mine")
 		Expect(err).NotTo(HaveOccurred())
@@ -181,7 +181,7 @@ var _ = Describe("An APIKey", func() {
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed(), "a brought Secret is never deleted")
 	})
 
-	It("never takes over a Secret of somebody else", func(ctx context.Context) {
+	It("never takes over a foreign Secret", func(ctx context.Context) {
 		theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "k"}, Data: map[string][]byte{"password": []byte("x")}}
 		key := testkit.Key(w.namespace, "backend", "k", "*")
 		create(ctx, theirs, key)
@@ -191,7 +191,7 @@ var _ = Describe("An APIKey", func() {
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
 	})
 
-	It("expires, is bound to addresses, and to what its app may do", func(ctx context.Context) {
+	It("expires, is bound to addresses, and to its app's permissions", func(ctx context.Context) {
 		key := testkit.Key(w.namespace, "backend", "k", "rate_limit_schemes:read")
 		key.Spec.AllowedCIDRs = []v1alpha1.CIDR{"10.0.0.0/8"}
 		create(ctx, key)

@@ -25,7 +25,7 @@ import (
 
 const oneMiB = 1 << 20
 
-// raw sends bytes as they are, for what http.Client would mend, and reads the answer.
+// raw sends bytes unchanged, because http.Client would correct them, and reads the response.
 func (w *world) raw(request string) testkit.Answer {
 	GinkgoHelper()
 	conn, err := net.DialTimeout("tcp", w.server.Listener.Addr().String(), 5*time.Second)
@@ -40,7 +40,7 @@ func (w *world) raw(request string) testkit.Answer {
 	body, err := io.ReadAll(resp.Body)
 	Expect(err).NotTo(HaveOccurred())
 	answer := testkit.Answer{Status: resp.StatusCode, Header: resp.Header, Raw: body}
-	_ = json.Unmarshal(body, &answer.JSON) // nil if it is no JSON, which the caller tells
+	_ = json.Unmarshal(body, &answer.JSON) // nil if it is no JSON, which the caller reports
 	return answer
 }
 
@@ -106,7 +106,7 @@ var _ = Describe("The management API refuses", Ordered, func() {
 		Entry("409 for a slug that is taken", func() string { return key }, put("POST", schemesPath, free("free", ""), 409, "/slug", "is taken by another scheme of the deployment")),
 	)
 
-	It("other methods, naming those there are", func() {
+	It("other methods, naming the supported ones", func() {
 		for path, allowed := range map[string]string{schemesPath: "GET, HEAD, POST", one: "DELETE, GET, HEAD, PATCH"} {
 			for _, method := range []string{"PUT", "OPTIONS", "TRACE", "BREW"} {
 				answer := w.ask(method, path, "", "")
@@ -125,7 +125,7 @@ var _ = Describe("The management API refuses", Ordered, func() {
 		Entry(nil, "application/merge-patch+json", 415), Entry(nil, "application/json; charset=latin1", 415), Entry(nil, "application/json, text/plain", 415), Entry(nil, ";", 415),
 	)
 
-	It("bodies over 1 MiB, told by length or not, and takes one of exactly 1 MiB", func() {
+	It("bodies over 1 MiB, with or without a length, and accepts one of exactly 1 MiB", func() {
 		padded := func(size int) string { return "{}" + strings.Repeat(" ", size-2) }
 		head := []string{"Authorization: Bearer " + key, "Content-Type: application/json"}
 		for size, status := range map[int]int{oneMiB: 200, oneMiB + 1: 413} {
@@ -141,7 +141,7 @@ var _ = Describe("The management API refuses", Ordered, func() {
 		"", " ", "{", "[]", "null", "7", `"x"`, `{"name":"x"}{}`, `{"name":"x",}`, `{name:"x"}`, `{"name":'x'}`, "{\"name\":\"\xff\"}", `{"name":"\ud800"}`, "\xef\xbb\xbf{}",
 		strings.Repeat("[", 100000), strings.Repeat(`{"rules":[`, 50000), `{"name":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + "}", `{"name":1e999999999x}`, "{\"a\x00b\":1}",
 	}
-	It("malformed JSON, whatever is wrong with it", func() {
+	It("malformed JSON, of any kind", func() {
 		for _, body := range malformed {
 			for _, target := range [][2]string{{"POST", schemesPath}, {"PATCH", one}} {
 				answer := w.ask(target[0], target[1], key, body, [2]string{"Content-Type", "application/json"})
@@ -204,7 +204,7 @@ var _ = Describe("The management API refuses", Ordered, func() {
 		Expect(w.ask("GET", schemesPath, key, "").JSON).To(HaveKeyWithValue("total", 1.0))
 	})
 
-	DescribeTable("paging that cannot be:", func(query, at string) {
+	DescribeTable("invalid paging:", func(query, at string) {
 		expectRefusal(key, refusal{method: "GET", path: schemesPath + query, status: 400, at: at})
 	},
 		Entry(nil, "?limit=0", "?limit"), Entry(nil, "?limit=-1", "?limit"), Entry(nil, "?limit=abc", "?limit"), Entry(nil, "?limit=", "?limit"), Entry(nil, "?limit=1.5", "?limit"),
@@ -213,7 +213,7 @@ var _ = Describe("The management API refuses", Ordered, func() {
 		Entry(nil, "?limit=0&offset=-1", "?limit ?offset"), Entry(nil, "?limit=x&offset=y", "?limit ?offset"),
 	)
 
-	It("paths that are spelled otherwise, and redirects none", func() {
+	It("paths that are not in canonical form, without a redirect", func() {
 		for target, status := range map[string]int{
 			schemesPath + "/": 404, schemesPath + "//free": 404, "/" + schemesPath: 404, "/api-auth/x/../rate-limit-schemes": 404, "/api-auth/./rate-limit-schemes": 404,
 			schemesPath + "/free/": 404, schemesPath + "/free/x": 404, "/api-auth": 404, "/": 404, "/docs/": 404, schemesPath + "/..": 404, "/API-AUTH/rate-limit-schemes": 404,
@@ -233,7 +233,7 @@ var _ = Describe("The management API refuses", Ordered, func() {
 		}
 	})
 
-	It("every credential it does not accept in the same words", func(ctx context.Context) {
+	It("every unaccepted credential with the same message", func(ctx context.Context) {
 		expired, revoked := testkit.Key(w.namespace, "acme-app", "expired", "*"), testkit.Key(w.namespace, "acme-app", "revoked", "*")
 		idleApp, idle := testkit.App(w.namespace, "acme", "idle", "*"), testkit.Key(w.namespace, "idle", "idle", "*")
 		create(ctx, expired, revoked, idleApp, idle)
@@ -275,7 +275,7 @@ var _ = Describe("The management API refuses", Ordered, func() {
 		Expect(w.raw(lines("GET "+schemesPath, "Authorization: bearer "+key)).Status).To(Equal(200), "the scheme's case does not matter")
 	})
 
-	It("what belongs to another deployment, as if it did not exist", func(ctx context.Context) {
+	It("objects of another deployment, as if they did not exist", func(ctx context.Context) {
 		sibling := w.tenant(ctx, "sibling")
 		elsewhere := *w
 		var err error

@@ -46,7 +46,7 @@ var _ = Describe("The management API", func() {
 		w.post(key, "free", `,"description":"d"`)
 	})
 
-	It("answers writes from the API server's word while the operator is away", func(ctx context.Context) {
+	It("answers writes from the API server's response while the operator is unavailable", func(ctx context.Context) {
 		w.post(key, "whole", `,"description":"d"`)
 		w.expectPatched(key, "whole", `{"rules":[{"unit":"day","duration":1,"max_requests":1,"mode":"per_ip","endpoints":["/a"],"priority":3}]}`)
 		w.stopOperator()
@@ -62,7 +62,7 @@ var _ = Describe("The management API", func() {
 		Expect(patched.JSON["rules"]).To(ConsistOf(BeEquivalentTo(map[string]any{
 			"unit": "hour", "duration": 2.0, "max_requests": 3.0, "mode": "per_key", "endpoints": []any{"*"}, "priority": 0.0,
 		})))
-		Expect(w.ask("GET", schemesPath+"/whole", key, "").JSON).To(HaveKeyWithValue("description", "d"), "what is in force stays until the operator has passed")
+		Expect(w.ask("GET", schemesPath+"/whole", key, "").JSON).To(HaveKeyWithValue("description", "d"), "the active content stays until the operator has reconciled")
 
 		created := unsynced("POST", schemesPath, free("late", ""))
 		Expect(created.Status).To(Equal(200))
@@ -79,7 +79,7 @@ var _ = Describe("The management API", func() {
 		w.expectPatched(key, "late", `{}`)
 	})
 
-	It("serves reads and refuses writes while the API server is away", Serial, func(ctx context.Context) {
+	It("serves reads and refuses writes while the API server is unavailable", Serial, func(ctx context.Context) {
 		Expect(cluster.StopAPIServer()).To(Succeed())
 		running := false
 		restart := func(ctx context.Context) {
@@ -98,13 +98,13 @@ var _ = Describe("The management API", func() {
 			Expect(answer.JSON["message"]).To(And(ContainSubstring("the change may still be applied"), ContainSubstring("read before retrying")))
 			Expect(string(answer.Raw)).NotTo(Or(ContainSubstring("127.0.0.1"), ContainSubstring("dial")))
 		}
-		Expect(w.ask("POST", schemesPath, key, `{}`).Status).To(Equal(400), "what is wrong is told all the same")
+		Expect(w.ask("POST", schemesPath, key, `{}`).Status).To(Equal(400), "invalid requests are rejected anyway")
 		restart(ctx)
 		Eventually(func() int { return w.do("PATCH", schemesPath+"/free", key, `{"name":"back"}`).Status }).Should(Equal(200))
 		w.expectMember(key, "free", "name", "back")
 	})
 
-	It("refuses to authenticate on a configuration that is too old, or that was never loaded", func(ctx context.Context) {
+	It("refuses to authenticate with a configuration that is too old or was never loaded", func(ctx context.Context) {
 		feed := &gate{Store: w.store}
 		feed.away.Store(true)
 		server, err := testkit.StartServer(cluster.RESTConfig(), feed, testkit.ServerOptions{MaxStaleness: time.Second})
@@ -117,7 +117,7 @@ var _ = Describe("The management API", func() {
 			answer := bounded.ask("GET", schemesPath, key, "")
 			Expect(answer.Status).To(Equal(503), string(answer.Raw))
 			Expect(answer.Header.Get("Retry-After")).NotTo(BeEmpty())
-			Expect(bounded.ask("GET", schemesPath, "", "").Status).To(Equal(503), "who may come in cannot be told")
+			Expect(bounded.ask("GET", schemesPath, "", "").Status).To(Equal(503), "credentials cannot be verified")
 			Expect(bounded.ask("GET", "/nowhere", "", "").Status).To(Equal(404))
 			Expect(bounded.do("GET", "/docs", "", "").Status).To(Equal(200))
 		}

@@ -49,7 +49,7 @@ func (w *world) expectOwned(key, slug, body, field, path, manager string) {
 	)))
 }
 
-// expectPatched sends a PATCH and expects it to be in force.
+// expectPatched sends a PATCH and expects it to be active.
 func (w *world) expectPatched(key, slug, body string) testkit.Answer {
 	GinkgoHelper()
 	answer := w.ask("PATCH", schemesPath+"/"+slug, key, body)
@@ -126,7 +126,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 		Expect(w.ask("DELETE", schemesPath+"/override", loose, "").Status).To(Equal(204))
 	})
 
-	It("keeps every one of many PATCHes at once, each whole", func(ctx context.Context) {
+	It("keeps each of many concurrent PATCHes, each whole", func(ctx context.Context) {
 		w.post(key, "busy", "")
 		const rounds = 5
 		for round := range rounds {
@@ -162,7 +162,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 		))
 	})
 
-	It("is created once, whoever asks at the same time", func(ctx context.Context) {
+	It("is created once by concurrent requests", func(ctx context.Context) {
 		create := func() testkit.Answer { return w.do("POST", schemesPath, key, free("raced", "")) }
 		statuses := map[int]int{}
 		for _, answer := range atOnce(create, create, create, create) {
@@ -172,7 +172,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 		Expect(w.live(ctx, "acme.raced").Spec.Slug).To(BeEquivalentTo("raced"))
 	})
 
-	It("is not created beside one in YAML, and a refused one leaves nothing behind", func(ctx context.Context) {
+	It("is not created if YAML declares the slug, and a refused request leaves nothing behind", func(ctx context.Context) {
 		w.kubectl(ctx, w.declareScheme("taken"), "apply", "-f", "-")
 		w.expectMember(key, "taken", "name", "taken")
 		answer := w.ask("POST", schemesPath, key, free("taken", ""))
@@ -210,7 +210,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 		Expect(w.ask("DELETE", schemesPath+"/wanted", key, "").Status).To(Equal(204))
 	})
 
-	It("names its deployment as owner, which goes without waiting for it", func(ctx context.Context) {
+	It("names its deployment as owner, which is deleted without waiting for it", func(ctx context.Context) {
 		w.post(key, "owned", "")
 		deployment := testkit.Deployment(w.namespace, "acme")
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
@@ -220,7 +220,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 			HaveField("Controller", BeNil()), HaveField("BlockOwnerDeletion", BeNil())))
 	})
 
-	It("has a slug that is free as soon as its deletion was answered", func(ctx context.Context) {
+	It("frees its slug before the response to its deletion", func(ctx context.Context) {
 		for range 10 {
 			w.post(key, "again", "")
 			answer := w.ask("DELETE", schemesPath+"/again", key, "")
@@ -229,7 +229,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 		w.post(key, "again", "")
 	})
 
-	It("is not deleted while somebody uses it", func(ctx context.Context) {
+	It("is not deleted while a resource refers to it", func(ctx context.Context) {
 		w.post(key, "used", "")
 		app := testkit.App(w.namespace, "acme", "user")
 		app.Spec.RateLimitSchemeRef = &v1alpha1.RateLimitSchemeReference{Name: "acme.used"}

@@ -85,7 +85,7 @@ var _ = Describe("An OAuthClient", func() {
 		}
 	}
 
-	It("is generated once into a Secret, works, and is over within a second of its deletion", func(ctx context.Context) {
+	It("is generated once into a Secret, works, and is refused within a second of its deletion", func(ctx context.Context) {
 		c := machine("jobs")
 		c.Spec.SecretTemplate = &v1alpha1.ClientSecretTemplate{Keys: &v1alpha1.ClientSecretKeys{ClientID: ptr.To("oidc.id"), ClientSecret: ptr.To("oidc.secret")}}
 		c.Spec.SecretTemplate.Labels = map[string]v1alpha1.LabelValue{"app.kubernetes.io/part-of": "argocd"}
@@ -113,7 +113,7 @@ var _ = Describe("An OAuthClient", func() {
 		Expect(secretOf(ctx, "jobs-oidc")).To(BeNil())
 	})
 
-	It("gets a new secret when its Secret is deleted or edited by hand; the old one is over", func(ctx context.Context) {
+	It("gets a new secret when its Secret is deleted or edited by hand; the old one is refused", func(ctx context.Context) {
 		c := machine("jobs")
 		create(ctx, c)
 		expectReady(ctx, c)
@@ -134,7 +134,7 @@ var _ = Describe("An OAuthClient", func() {
 		Expect(status(c.Status.ClientID, foreign)()).To(Equal(401))
 	})
 
-	It("rotates with an overlap in which both secrets are taken", func(ctx context.Context) {
+	It("rotates with an overlap in which both secrets are accepted", func(ctx context.Context) {
 		c := machine("jobs")
 		c.Spec.Rotation = &v1alpha1.KeyRotation{EverySeconds: 3600, OverlapSeconds: ptr.To[int32](3)}
 		create(ctx, c)
@@ -150,7 +150,7 @@ var _ = Describe("An OAuthClient", func() {
 		Eventually(status(c.Status.ClientID, first)).Should(Equal(401))
 	})
 
-	It("adopts a secret it is given, waits for a missing one, and refuses one that is short or another's", func(ctx context.Context) {
+	It("adopts an existing secret, waits for a missing one, and refuses a short or foreign one", func(ctx context.Context) {
 		c := machine("jobs")
 		c.Spec.SecretTemplate, c.Spec.ExistingSecretRef = nil, &v1alpha1.ExistingClientSecretReference{Name: "brought"}
 		create(ctx, c)
@@ -175,7 +175,7 @@ var _ = Describe("An OAuthClient", func() {
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed(), "a brought Secret is never deleted")
 	})
 
-	It("never takes over a Secret of somebody else", func(ctx context.Context) {
+	It("never takes over a foreign Secret", func(ctx context.Context) {
 		theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "jobs"}, Data: map[string][]byte{"password": []byte("x")}}
 		c := machine("jobs")
 		create(ctx, theirs, c)
@@ -185,7 +185,7 @@ var _ = Describe("An OAuthClient", func() {
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
 	})
 
-	It("signs by keys of a ConfigMap, waits for them, and follows them", func(ctx context.Context) {
+	It("authenticates with keys of a ConfigMap, waits for them, and follows their changes", func(ctx context.Context) {
 		c := machine("jobs")
 		c.Spec.SecretTemplate, c.Spec.Authentication = nil, ptr.To(v1alpha1.ClientAuthenticationPrivateKeyJWT)
 		c.Spec.JWKSConfigMapRef = &v1alpha1.ConfigMapKeyReference{Name: "keys", Key: "jwks.json"}
@@ -205,7 +205,7 @@ var _ = Describe("An OAuthClient", func() {
 		Expect(by(key, "one")()).To(Equal(401))
 	})
 
-	It("is refused what its app has not, and says so", func(ctx context.Context) {
+	It("reports what it requests and its app lacks", func(ctx context.Context) {
 		c := machine("jobs")
 		c.Spec.Resources = []v1alpha1.ResourceURI{"https://api.example"}
 		create(ctx, c)

@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-var _ = Describe("What operators of a deployment look through", func() {
-	It("is its own resources with their conditions, its audit and its decisions", func(ctx context.Context) {
+var _ = Describe("The views of a deployment's operators", func() {
+	It("list its own resources with their conditions, its audit and its decisions", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		key := w.tenant(ctx, "acme")
 		sibling := w.tenant(ctx, "sibling")

@@ -198,7 +198,7 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 		}
 	})
 
-	It("are merged; disabling ends every session at once, and enabling lets them in again", func() {
+	It("are merged; disabling ends every session at once, and enabling permits sign-ins again", func() {
 		id := w.newUser(key, "merge@people.example")
 		path := "/users/" + id
 		before := w.ok("GET", path, key, "")
@@ -249,7 +249,7 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 		Expect(w.ok("POST", "/users/"+id+"/sessions/revoke-all", key, `{}`)).To(HaveKeyWithValue("revoked", 0.0))
 	})
 
-	It("have their leaked password replaced or taken away, which ends their sessions, and their sessions listed", func() {
+	It("have their password replaced or removed, which ends their sessions, and their sessions listed", func() {
 		id := w.newUser(key, "leaked@people.example")
 		_, cookie := w.signIn(host, "leaked@people.example")
 		sessions := w.ok("GET", "/users/"+id+"/sessions", key, "")["data"].([]any)
@@ -288,7 +288,7 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 			Equal([]string{"user.created", "user.password_set", "user.password_removed"}))
 	})
 
-	It("are deleted with all that is theirs, and the address is free again", func() {
+	It("are deleted with all their data, and the address is free again", func() {
 		id := w.newUser(key, "gone@people.example")
 		_, cookie := w.signIn(host, "gone@people.example")
 		answer := w.ask("DELETE", "/users/"+id, key, "")
@@ -304,7 +304,7 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 		Expect(w.newUser(key, "gone@people.example")).NotTo(Equal(id))
 	})
 
-	It("of another deployment do not exist, and neither do ill-formed ids", func(ctx context.Context) {
+	It("of another deployment and malformed ids are 404", func(ctx context.Context) {
 		siblings := cluster.APIKey(ctx, w.namespace, "sibling-key")
 		theirs := w.newUser(siblings, "ada@people.example")
 		w.newUser(siblings, "only@sibling.example")
@@ -343,7 +343,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 		w.organized(ctx, "sibling")
 	})
 
-	It("are created with an owner and a default workspace, or with nobody", func() {
+	It("are created with an owner and a default workspace, or without members", func() {
 		created := w.ok("POST", "/organizations", key, `{"name":" Müller & Söhne ","description":"Two\nlines","owner_id":"`+owner+`"}`)
 		Expect(created).To(And(HaveKeyWithValue("name", "Müller & Söhne"), HaveKeyWithValue("slug", "muller-sohne"), HaveKeyWithValue("description", "Two\nlines"), HaveKeyWithValue("image_url", ""),
 			HaveKeyWithValue("default_workspace", And(HaveKeyWithValue("name", "Default"), HaveKeyWithValue("slug", "default"), HaveKey("id")))))
@@ -370,7 +370,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 		}
 	})
 
-	It("gain and lose members, in force from the next request on", func(ctx context.Context) {
+	It("gain and lose members, effective from the next request on", func(ctx context.Context) {
 		roles := map[string]string{}
 		for _, level := range []v1alpha1.RoleLevel{v1alpha1.RoleLevelOrganization, v1alpha1.RoleLevelWorkspace} {
 			role := testkit.Role(w.namespace, "acme", strings.ToLower(string(level)), level)
@@ -422,7 +422,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 		w.ok("POST", "/organizations/"+organization+"/members", key, `{"user_id":"`+member+`"}`)
 	})
 
-	It("of another deployment do not exist, and neither do ill-formed ids", func(ctx context.Context) {
+	It("of another deployment and malformed ids are 404", func(ctx context.Context) {
 		siblings := cluster.APIKey(ctx, w.namespace, "sibling-key")
 		theirUser := w.newUser(siblings, "theirs@sibling.example")
 		theirs := w.newOrganization(siblings, "Theirs", theirUser)
@@ -440,7 +440,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 	})
 })
 
-// peopleOperations are the operations on people, with what each needs.
+// peopleOperations are the operations on users, with what each needs.
 var peopleOperations = []struct{ method, path, body, permission string }{
 	{"GET", "/users", "", "users:read"}, {"GET", "/users/{user}", "", "users:read"}, {"PATCH", "/users/{user}", `{"first_name":"Ada"}`, "users:write"},
 	{"PUT", "/users/{user}/password", `{"password":"an entirely different passphrase"}`, "users:write"}, {"DELETE", "/users/{user}/password", "", "users:write"},
@@ -450,7 +450,7 @@ var peopleOperations = []struct{ method, path, body, permission string }{
 	{"DELETE", "/organizations/{organization}/members/{user}", "", "organizations:write"}, {"DELETE", "/users/{user}", "", "users:write"},
 }
 
-var _ = Describe("Every operation on people", func() {
+var _ = Describe("Every operation on users", func() {
 	It("needs its own permission, and the store", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		key := w.tenant(ctx, "acme")
@@ -489,7 +489,7 @@ var _ = Describe("Every operation on people", func() {
 		}
 	})
 
-	It("goes on where management writes are disabled: they touch no resource", func(ctx context.Context) {
+	It("works where management writes are disabled, because it changes no resource", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		key := w.tenant(ctx, "acme")
 		update(ctx, testkit.Deployment(w.namespace, "acme"), func(d *v1alpha1.IdentityDeployment) {
@@ -499,7 +499,7 @@ var _ = Describe("Every operation on people", func() {
 		w.newUser(key, "ada@people.example")
 	})
 
-	It("tells tokens from keys in the audit", func(ctx context.Context) {
+	It("distinguishes tokens from keys in the audit", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		w.tenant(ctx, "acme")
 		deployment := testkit.Deployment(w.namespace, "acme")
@@ -513,7 +513,7 @@ var _ = Describe("Every operation on people", func() {
 		Expect(w.rows(`SELECT actor FROM audit WHERE object = ?`, "user:"+id)).To(Equal([]string{"token:system:serviceaccount:" + w.namespace + ":backend"}))
 	})
 
-	It("lets one of two that create the same user at once win", func(ctx context.Context) {
+	It("lets one of two concurrent creations of the same user succeed", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		key := w.tenant(ctx, "acme")
 		statuses := make(chan int, 8)

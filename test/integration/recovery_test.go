@@ -50,13 +50,13 @@ var _ = Describe("A lost store", func() {
 		Eventually(w.served(key, "free")).Should(Equal(before))
 	})
 
-	It("is refilled while the operator runs, when it is noticed to be another", func(ctx context.Context) {
+	It("is refilled while the operator runs, once the operator detects the replacement", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		key := w.tenant(ctx, "acme")
 		replacement, err := testkit.OpenSQLite(ctx, GinkgoT().TempDir())
 		Expect(err).NotTo(HaveOccurred())
 		old := w.store.Engine()
-		w.store.Interrupt(true) // nobody is inside the old one while it is exchanged
+		w.store.Interrupt(true) // no call uses the old store while it is exchanged
 		w.store.Swap(replacement)
 		w.store.Interrupt(false)
 		Expect(old.Close()).To(Succeed())
@@ -67,7 +67,7 @@ var _ = Describe("A lost store", func() {
 })
 
 var _ = Describe("A cluster rebuilt over a surviving store", func() {
-	It("takes its documents over", func(ctx context.Context) {
+	It("takes over its documents", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
 		key := w.tenant(ctx, "acme")
 		scheme := testkit.Scheme(w.namespace, "acme", "free")

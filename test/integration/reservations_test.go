@@ -70,7 +70,7 @@ var _ = Describe("A reservation that two kinds can need", func() {
 		}
 	}
 
-	DescribeTable("stays with its holder until the holder is deleted", func(ctx context.Context, pair func(context.Context) rivals) {
+	DescribeTable("stays with its owner until the owner is deleted", func(ctx context.Context, pair func(context.Context) rivals) {
 		p := pair(ctx)
 		create(ctx, p.holder)
 		expectReady(ctx, p.holder)
@@ -125,7 +125,7 @@ var _ = Describe("A reservation that two kinds can need", func() {
 		Expect(w.heldIn(ctx, v1alpha1.KindOAuthApp, other, "squatter").Found).To(BeFalse())
 	})
 
-	It("is released when a holder of another kind vanished without the operator", func(ctx context.Context) {
+	It("is released when an owner of another kind vanished without the operator", func(ctx context.Context) {
 		shop := deployment()
 		d := testkit.Deployment(w.namespace, "other")
 		d.Spec.FrontendHosts = []v1alpha1.Hostname{"other.shared.example"}

@@ -10,7 +10,7 @@ import (
 
 const oneValue = "set exactly one of value and valueFrom"
 
-var _ = DescribeTable("The schema of AITool judges", judged(v1alpha1.KindAITool),
+var _ = DescribeTable("The schema of AITool validates", validates(v1alpha1.KindAITool),
 	table(commonEntries(), nameEntries(), descriptionEntries(), referenceEntries("deploymentRef", 63), urlEntries("endpoint"),
 		switchEntries("active", "requiresUserApproval"), headerEntries(), parameterEntries(), []TableEntry{
 			Entry("type API", `type: API`), Entry("type Function", `type: Function`), Entry("type Webhook", `type: Webhook`),
@@ -69,7 +69,7 @@ func parameterEntries() []TableEntry {
 	}
 }
 
-// fieldEntries are the rules of a schema field, at any of the places that hold some. What nests is checked by the operator.
+// fieldEntries are the rules of a schema field, at any path that has such fields. The operator checks nested fields.
 func fieldEntries(list, at string) []TableEntry {
 	field := func(more string) string { return fmt.Sprintf(list, "{name: f, fieldType: ARRAY"+more+"}") }
 	entries := []TableEntry{
@@ -93,8 +93,8 @@ func fieldEntries(list, at string) []TableEntry {
 		Entry(at+": fewer items at most", field(", maxItems: -1"), at+"[0].maxItems", "greater than or equal to 0"),
 		Entry(at+": too many items", field(", maxItems: 2147483648"), at+"[0].maxItems", "less than or equal to 2147483647"),
 		Entry(at+": values of any JSON", field(`, enumValues: ["a", 1, -1.5e3, true, null, [], {"b": [null]}]`)),
-		Entry(at+": values that are no list, which the operator judges", field(`, enumValues: {a: 1}`)),
-		Entry(at+": properties of any form, which the operator judges", field(`, properties: [{name: p, fieldType: OBJECT, properties: [{name: q, enumValues: [null, 1, a]}]}, {}, {other: [1]}]`)),
+		Entry(at+": values that are no list, which the operator validates", field(`, enumValues: {a: 1}`)),
+		Entry(at+": properties of any form, which the operator validates", field(`, properties: [{name: p, fieldType: OBJECT, properties: [{name: q, enumValues: [null, 1, a]}]}, {}, {other: [1]}]`)),
 		Entry(at+": a property that is no object", field(`, properties: [{}, 7]`), at+"[0].properties[1]", "must be of type object"),
 		Entry(at+": 100 properties", field(", "+repeated("properties", "{name: p#, fieldType: STRING}", 100))),
 		Entry(at+": 101 properties", field(", "+repeated("properties", "{name: p#, fieldType: STRING}", 101)), at+"[0].properties", tooMany),
@@ -103,7 +103,7 @@ func fieldEntries(list, at string) []TableEntry {
 	return entries
 }
 
-var _ = DescribeTable("The schema of AIAgent judges", judged(v1alpha1.KindAIAgent),
+var _ = DescribeTable("The schema of AIAgent validates", validates(v1alpha1.KindAIAgent),
 	table(commonEntries(), nameEntries(), descriptionEntries(), referenceEntries("deploymentRef", 63), switchEntries("active"), temperatureEntries(), []TableEntry{
 		Entry("a model", `model: "vendor/model-4.1:latest"`), Entry("a model of 201", "model: "+letters(201), "spec.model", "may not be more than 200"),
 		Entry("an empty model", `model: ""`, "spec.model", "at least 1 chars long"), Entry("a model with a blank", `model: "a b"`, "spec.model", "should match '^[!-~]+$'"),

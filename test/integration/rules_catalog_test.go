@@ -50,7 +50,7 @@ func urlEntries(member string) []TableEntry {
 	}
 }
 
-var _ = DescribeTable("The schema of OAuthApp judges", judged(v1alpha1.KindOAuthApp),
+var _ = DescribeTable("The schema of OAuthApp validates", validates(v1alpha1.KindOAuthApp),
 	table(commonEntries(), nameEntries(), descriptionEntries(), slugEntries(), referenceEntries("deploymentRef", 63), urlEntries("logoURL"),
 		switchEntries("allowDynamicClientRegistration", "active"), []TableEntry{
 			Entry("an fqdn", `fqdn: portal.example.com`), Entry("an empty fqdn", `fqdn: ""`, "spec.fqdn", "at least 1 chars long"),
@@ -64,7 +64,7 @@ const (
 	scopeCharset     = `should match '^[\x21\x23-\x5B\x5D-\x7E]+$'`
 )
 
-var _ = DescribeTable("The schema of OAuthScope judges", judged(v1alpha1.KindOAuthScope),
+var _ = DescribeTable("The schema of OAuthScope validates", validates(v1alpha1.KindOAuthScope),
 	table(commonEntries(), nameEntries(), descriptionEntries(), optionalReferenceEntries("oauthAppRef", 253), switchEntries("archived"), []TableEntry{
 		Entry("oauthAppRef missing", `oauthAppRef: null`, "spec.oauthAppRef: Required value"),
 		Entry("a scope that is a URL", `scope: "https://x/y?z#0"`), Entry("a scope of punctuation", `scope: "!#$%&'()*+,-./:;<=>?@[]^_{|}~"`),
@@ -92,7 +92,7 @@ var _ = DescribeTable("The schema of OAuthScope judges", judged(v1alpha1.KindOAu
 		Entry("a permission too long", "category: workspace\nworkspacePermission: "+letters(101), "spec.workspacePermission", "may not be more than 100"),
 	}))
 
-var _ = DescribeTable("The schema of MembershipRole judges", judged(v1alpha1.KindMembershipRole),
+var _ = DescribeTable("The schema of MembershipRole validates", validates(v1alpha1.KindMembershipRole),
 	table(commonEntries(), nameEntries(), referenceEntries("deploymentRef", 63),
 		catalogEntries(func(elements string) string { return "permissions: [" + elements + "]" }, "spec.permissions", 128), []TableEntry{
 			Entry("level Organization", `level: Organization`), Entry("level Workspace", `level: Workspace`),
@@ -100,7 +100,7 @@ var _ = DescribeTable("The schema of MembershipRole judges", judged(v1alpha1.Kin
 			Entry("another level", `level: workspace`, "spec.level", `supported values: "Organization", "Workspace"`),
 		}))
 
-var _ = DescribeTable("The schema of B2BSettings judges", judged(v1alpha1.KindB2BSettings),
+var _ = DescribeTable("The schema of B2BSettings validates", validates(v1alpha1.KindB2BSettings),
 	table(commonEntries(), referenceEntries("deploymentRef", 63), switchEntries("enabled", "allowWorkspaceCreation", "requireOrgForSignup"),
 		optionalReferenceEntries("autoAssignOrgRoleRef", 253), optionalReferenceEntries("autoAssignWorkspaceRoleRef", 253), []TableEntry{
 			Entry("no workspace", `defaultWorkspaceLimit: 0`), Entry("the most workspaces", `defaultWorkspaceLimit: 2147483647`),
@@ -115,7 +115,7 @@ const (
 	otherSlug       = "slug is immutable: create another resource with the new slug"
 )
 
-var _ = DescribeTable("A change of the catalog's kinds is judged:", judgedChange,
+var _ = DescribeTable("A change of the catalog's kinds is validated:", judgedChange,
 	Entry("deploymentRef of an OAuth app", v1alpha1.KindOAuthApp, `{}`, `{"deploymentRef":{"name":"other"}}`, "spec.deploymentRef", otherDeployment),
 	Entry("slug of an OAuth app", v1alpha1.KindOAuthApp, `{}`, `{"slug":"other"}`, "spec.slug", otherSlug),
 	Entry("the rest of an OAuth app", v1alpha1.KindOAuthApp, `{}`, `{"displayName":"x","description":"","logoURL":"https://x","fqdn":"x","active":false,"allowDynamicClientRegistration":true}`),

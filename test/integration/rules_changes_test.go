@@ -30,7 +30,7 @@ func place(ctx context.Context, kind, name, overlay string) *unstructured.Unstru
 	return obj
 }
 
-// tryMerge returns the API server's verdict on a merge patch of spec.
+// tryMerge returns the API server's decision on a merge patch of spec.
 func tryMerge(ctx context.Context, obj client.Object, spec string) error {
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":`+spec+`}`))
 	return cluster.Client.Patch(ctx, obj.DeepCopyObject().(client.Object), patch, client.DryRunAll)
@@ -41,7 +41,7 @@ func judgedChange(ctx context.Context, kind, overlay, patch string, faults ...st
 	expectVerdict(tryMerge(ctx, place(ctx, kind, "changed", overlay), patch), faults)
 }
 
-var _ = DescribeTable("A change of spec is judged:", judgedChange,
+var _ = DescribeTable("A change of spec is validated:", judgedChange,
 	Entry("deploymentRef of a scheme", v1alpha1.KindRateLimitScheme, `{}`, `{"deploymentRef":{"name":"other"}}`, "spec.deploymentRef", "deploymentRef is immutable: create another resource for the other deployment"),
 	Entry("slug of a scheme", v1alpha1.KindRateLimitScheme, `{}`, `{"slug":"other"}`, "spec.slug", "slug is immutable: create another resource with the new slug"),
 	Entry("the rest of a scheme", v1alpha1.KindRateLimitScheme, `{}`, `{"displayName":"x","description":"y","suspend":true,"deletionPolicy":"Retain","rules":[{"unit":"day","duration":30,"maxRequests":1}]}`),
@@ -77,7 +77,7 @@ var _ = Describe("spec.id", func() {
 		})
 	}
 
-	It("of a deployment without spec is judged all the same", func(ctx context.Context) {
+	It("of a deployment without spec is validated, too", func(ctx context.Context) {
 		obj := declare(v1alpha1.KindIdentityDeployment, "default", "specless", `{}`)
 		unstructured.RemoveNestedField(obj.Object, "spec")
 		create(ctx, obj)
@@ -88,7 +88,7 @@ var _ = Describe("spec.id", func() {
 })
 
 var _ = Describe("A resource", func() {
-	It("of any kind begins with status.observedGeneration -1, whatever status it is sent with", func(ctx context.Context) {
+	It("of any kind begins with status.observedGeneration -1, whatever status the request has", func(ctx context.Context) {
 		for _, kind := range kinds {
 			obj := declare(kind, "default", "fresh", `{}`)
 			Expect(unstructured.SetNestedField(obj.Object, "77", "status", "id")).To(Succeed())
@@ -107,7 +107,7 @@ var _ = Describe("A resource", func() {
 		expectVerdict(cluster.Client.Create(ctx, obj, client.DryRunAll), []string{"the name of an IdentityDeployment has at most 63 characters: choose a shorter one"})
 	})
 
-	It("must have a spec, but for a deployment", func(ctx context.Context) {
+	It("must have a spec, unless it is a deployment", func(ctx context.Context) {
 		for _, kind := range kinds {
 			obj := declare(kind, "default", "specless", `{}`)
 			unstructured.RemoveNestedField(obj.Object, "spec")
@@ -126,7 +126,7 @@ func manifest(kind, namespace, name, spec string) string {
 		strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ") + "\n"
 }
 
-var _ = DescribeTable("kubectl apply tells", func(ctx context.Context, kind, spec string, faults ...string) {
+var _ = DescribeTable("kubectl apply reports", func(ctx context.Context, kind, spec string, faults ...string) {
 	for _, side := range []string{"--server-side=false", "--server-side=true"} {
 		out, err := cluster.Kubectl(ctx, manifest(kind, "default", "applied", spec), "apply", side, "--dry-run=server", "-f", "-")
 		if len(faults) == 0 {

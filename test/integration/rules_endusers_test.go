@@ -15,7 +15,7 @@ func staging(overlay string) string { return "mode: Staging\n" + overlay }
 // origin writes allowedOrigins of one element.
 func origin(text string) string { return fmt.Sprintf("allowedOrigins: [%q]", text) }
 
-var _ = DescribeTable("The schema of a deployment's allowedOrigins judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
+var _ = DescribeTable("The schema of a deployment's allowedOrigins validates", validates(v1alpha1.KindIdentityDeployment), func() []TableEntry {
 	const at, ownPort, highPort = "spec.allowedOrigins[0]", "browsers leave the scheme's own port out of an origin: write it without", "a port is at most 65535: correct it"
 	return []TableEntry{
 		Entry("none", `allowedOrigins: []`), Entry("a host", origin("https://app.example.com")), Entry("a port", origin("https://app.example.com:8443")),
@@ -44,7 +44,7 @@ var _ = DescribeTable("The schema of a deployment's allowedOrigins judges", judg
 	}
 }())
 
-var _ = DescribeTable("The schema of a deployment's session judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
+var _ = DescribeTable("The schema of a deployment's session validates", validates(v1alpha1.KindIdentityDeployment), func() []TableEntry {
 	const presetAlone = "preset stands for both idleTimeoutSeconds and lifetimeSeconds: remove it or them"
 	const idleOver = "idleTimeoutSeconds (absent: 86400) must not be more than lifetimeSeconds (absent: 604800): shorten the one or lengthen the other"
 	return []TableEntry{
@@ -64,13 +64,13 @@ var _ = DescribeTable("The schema of a deployment's session judges", judged(v1al
 	}
 }())
 
-var _ = DescribeTable("The schema of a deployment's analytics judges", judged(v1alpha1.KindIdentityDeployment),
+var _ = DescribeTable("The schema of a deployment's analytics validates", validates(v1alpha1.KindIdentityDeployment),
 	Entry("nothing", `analytics: {}`), Entry("the least", `analytics: {addressRetentionDays: 1}`), Entry("the most", `analytics: {addressRetentionDays: 3650}`),
 	Entry("no day", `analytics: {addressRetentionDays: 0}`, "spec.analytics.addressRetentionDays", "1"),
 	Entry("a day too many", `analytics: {addressRetentionDays: 3651}`, "spec.analytics.addressRetentionDays", "3650"),
 )
 
-var _ = DescribeTable("The schema of a deployment's pages judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
+var _ = DescribeTable("The schema of a deployment's pages validates", validates(v1alpha1.KindIdentityDeployment), func() []TableEntry {
 	const unreadable = "white text is not readable on this color, the contrast is below 4.5: choose a darker color"
 	entries := []TableEntry{
 		Entry("nothing", `pages: {}`), Entry("none", `pages: {enabled: false}`), Entry("pages elsewhere", `pages: {enabled: false, url: "https://acme.example/me"}`),
@@ -100,7 +100,7 @@ var _ = DescribeTable("The schema of a deployment's pages judges", judged(v1alph
 	return entries
 }())
 
-var _ = DescribeTable("The schema of a deployment's signIn judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
+var _ = DescribeTable("The schema of a deployment's signIn validates", validates(v1alpha1.KindIdentityDeployment), func() []TableEntry {
 	const nobody = "with both password and emailCode disabled, no user could sign in: enable one of them"
 	return []TableEntry{
 		Entry("nothing", `signIn: {}`), Entry("empty parts", `signIn: {password: {}, emailCode: {}}`),
@@ -124,7 +124,7 @@ func from(address string) string {
 	return fmt.Sprintf("email: {smtp: {host: mail}, from: %q}", address)
 }
 
-var _ = DescribeTable("The schema of a deployment's email judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
+var _ = DescribeTable("The schema of a deployment's email validates", validates(v1alpha1.KindIdentityDeployment), func() []TableEntry {
 	const oneWay, together = "set exactly one of smtp and log", "username and passwordSecretRef go together: give both or neither"
 	const stagingOnly = "only a deployment with mode Staging may write mail to the log: set mode to Staging or use smtp"
 	const ref = "passwordSecretRef: {name: mail, key: password}"
@@ -176,7 +176,7 @@ func texts(members string) string { return staging("sms: {provider: Log, " + mem
 
 const overHTTP = "only a deployment with mode Staging may send over http: set mode to Staging or use https"
 
-var _ = DescribeTable("The schema of a deployment's sms judges", judged(v1alpha1.KindIdentityDeployment), func() []TableEntry {
+var _ = DescribeTable("The schema of a deployment's sms validates", validates(v1alpha1.KindIdentityDeployment), func() []TableEntry {
 	const twilioGoes, webhookGoes = "twilio is required with provider Twilio, and not allowed with another: add it, or remove it", "webhook is required with provider Webhook, and not allowed with another: add it, or remove it"
 	const stagingOnly = "only a deployment with mode Staging may write messages to the log: set mode to Staging or use another provider"
 	const account = "{accountSID: " + accountSID + `, authTokenSecretRef: {name: a, key: b}, from: "+15005550006"}`

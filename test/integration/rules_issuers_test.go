@@ -23,7 +23,7 @@ func remote(more ...string) string {
 	return issuer(append([]string{"name: idp", "issuer: https://idp.example", "jwksURL: https://idp.example/keys", "permissionsClaim: scope"}, more...)...)
 }
 
-var _ = DescribeTable("The schema of a deployment's JWT issuers judges", judged(v1alpha1.KindIdentityDeployment),
+var _ = DescribeTable("The schema of a deployment's JWT issuers validates", validates(v1alpha1.KindIdentityDeployment),
 	table(sourceEntries(), []TableEntry{
 		Entry("no issuer", `jwtIssuers: []`),
 		Entry("a claim", remote()),
@@ -96,10 +96,10 @@ func catalogOf(level string) func(string) string {
 	return func(elements string) string { return "permissionCatalog: {" + level + ": [" + elements + "]}" }
 }
 
-var _ = DescribeTable("The schema of a deployment's organization catalog judges", judged(v1alpha1.KindIdentityDeployment),
+var _ = DescribeTable("The schema of a deployment's organization catalog validates", validates(v1alpha1.KindIdentityDeployment),
 	catalogEntries(catalogOf("organization"), "spec.permissionCatalog.organization", 500))
 
-var _ = DescribeTable("The schema of a deployment's workspace catalog judges", judged(v1alpha1.KindIdentityDeployment),
+var _ = DescribeTable("The schema of a deployment's workspace catalog validates", validates(v1alpha1.KindIdentityDeployment),
 	catalogEntries(catalogOf("workspace"), "spec.permissionCatalog.workspace", 500), []TableEntry{
 		Entry("an empty catalog", `permissionCatalog: {}`),
 		Entry("the same name on both levels", `permissionCatalog: {organization: [a], workspace: [a]}`),

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-var _ = DescribeTable("The schema of IdentityDeployment judges", judged(v1alpha1.KindIdentityDeployment),
+var _ = DescribeTable("The schema of IdentityDeployment validates", validates(v1alpha1.KindIdentityDeployment),
 	table(commonEntries(), nameEntries(), optionalReferenceEntries("defaultRateLimitSchemeRef", 253), []TableEntry{
 		Entry("mode Production", `mode: Production`), Entry("mode Staging", `mode: Staging`),
 		Entry("another mode", `mode: Test`, "spec.mode", `supported values: "Production", "Staging"`),
@@ -37,7 +37,7 @@ var _ = DescribeTable("The schema of IdentityDeployment judges", judged(v1alpha1
 		Entry("other writes", `management: {writes: ReadOnly}`, "spec.management.writes", `supported values: "Enabled", "Disabled"`),
 	}))
 
-var _ = DescribeTable("The schema of APIAuthApp judges", judged(v1alpha1.KindAPIAuthApp),
+var _ = DescribeTable("The schema of APIAuthApp validates", validates(v1alpha1.KindAPIAuthApp),
 	table(commonEntries(), nameEntries(), descriptionEntries(), slugEntries(), permissionEntries(),
 		referenceEntries("deploymentRef", 63), optionalReferenceEntries("rateLimitSchemeRef", 253), []TableEntry{
 			Entry("a prefix", `keyPrefix: acme_live_2`), Entry("a prefix of 20", "keyPrefix: "+letters(20)),
@@ -68,7 +68,7 @@ func permissionEntries() []TableEntry {
 
 const oneOfTwo = "set exactly one of secretTemplate (the operator generates the key) and existingSecretRef (you provide it)"
 
-var _ = DescribeTable("The schema of APIKey judges", judged(v1alpha1.KindAPIKey),
+var _ = DescribeTable("The schema of APIKey validates", validates(v1alpha1.KindAPIKey),
 	table(commonEntries(), nameEntries(), permissionEntries(), referenceEntries("appRef", 253), optionalReferenceEntries("rateLimitSchemeRef", 253), []TableEntry{
 		Entry("neither a template nor a Secret", `secretTemplate: null`, oneOfTwo),
 		Entry("both", `existingSecretRef: {name: s}`, oneOfTwo),
@@ -139,7 +139,7 @@ func rangeEntries() []TableEntry {
 	}
 }
 
-var _ = DescribeTable("The schema of RateLimitScheme judges", judged(v1alpha1.KindRateLimitScheme),
+var _ = DescribeTable("The schema of RateLimitScheme validates", validates(v1alpha1.KindRateLimitScheme),
 	table(commonEntries(), nameEntries(), descriptionEntries(), slugEntries(), referenceEntries("deploymentRef", 63), ruleEntries(), windowEntries()))
 
 func ruleEntries() []TableEntry {

@@ -14,7 +14,7 @@ const (
 	needsRedirect = "AuthorizationCode (the default grant type) needs redirectURIs"
 )
 
-var _ = DescribeTable("The schema of OAuthClient judges", judged(v1alpha1.KindOAuthClient),
+var _ = DescribeTable("The schema of OAuthClient validates", validates(v1alpha1.KindOAuthClient),
 	table(commonEntries(), nameEntries(), referenceEntries("oauthAppRef", 253), optionalReferenceEntries("rateLimitSchemeRef", 253), switchEntries("active", "requirePAR"),
 		urlEntries("logoURL"), urlEntries("clientURI"), urlEntries("policyURI"), urlEntries("tosURI"), []TableEntry{
 			Entry("a secret that is brought", "secretTemplate: null\nexistingSecretRef: {name: s, key: tls.key_-A}"),
@@ -52,7 +52,7 @@ var _ = DescribeTable("The schema of OAuthClient judges", judged(v1alpha1.KindOA
 			Entry("resources", `resources: ["https://api.example"]`),
 		}))
 
-var _ = DescribeTable("A change of an OAuthClient is judged:", judgedChange,
+var _ = DescribeTable("A change of an OAuthClient is validated:", judgedChange,
 	Entry("another app", v1alpha1.KindOAuthClient, `{}`, `{"oauthAppRef":{"name":"other"}}`, "spec.oauthAppRef", "oauthAppRef is immutable: create another OAuthClient for the other app"),
 	Entry("a client made public", v1alpha1.KindOAuthClient, `{}`, `{"authentication":"None","secretTemplate":null}`),
 	Entry("the rest", v1alpha1.KindOAuthClient, `{}`, `{"active":false,"redirectURIs":["https://b.example"],"grantTypes":["AuthorizationCode","RefreshToken"]}`))

@@ -24,7 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-const largestCRD = 200 << 10 // bytes; an apply of a CRD near etcd's and kubectl's limits fails in ways nobody understands
+const largestCRD = 200 << 10 // bytes; an apply of a CRD near etcd's and kubectl's limits fails with misleading errors
 
 // definitions reads the generated CRDs by kind.
 func definitions() map[string]*apiextensionsv1.JSONSchemaProps {
@@ -122,7 +122,8 @@ var _ = Describe("YAML and HTTP agree", func() {
 		}
 	})
 
-	// HTTP trims before it judges, YAML is judged as it stands: what differs by outer blanks alone is not compared.
+	// HTTP trims before it validates, and YAML is validated as it is, so values that differ only by outer blanks are not
+	// compared.
 	It("on names and descriptions", func(ctx context.Context) {
 		for _, sent := range []string{
 			"a", "Free plan", "名前", "👩\u200d👩\u200d👧", "a\u200cb", "a\u00a0b", "a\u3000b", "e\u0301", "\u0301", "\u200d", "$ <b>&amp;\"'`\\",

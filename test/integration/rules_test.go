@@ -48,8 +48,8 @@ deploymentRef: {name: acme}
 type: API`,
 }
 
-// declare returns a resource as YAML tells it: the minimal spec of the kind, each member of overlay put over it, null
-// removing it.
+// declare returns a resource from YAML: the minimal spec of the kind, with each member of overlay put over it. A null
+// member is removed.
 func declare(kind, namespace, name, overlay string) *unstructured.Unstructured {
 	GinkgoHelper()
 	spec, over := map[string]any{}, map[string]any{}
@@ -83,8 +83,9 @@ func expectVerdict(err error, faults []string) {
 	}
 }
 
-// judged returns the body of a table: entries are an overlay and what a refusal must say, nothing for acceptance.
-func judged(kind string) func(context.Context, string, ...string) {
+// validates returns the body of a table. An entry is an overlay and what the rejection must say; without the latter, the
+// overlay must be accepted.
+func validates(kind string) func(context.Context, string, ...string) {
 	return func(ctx context.Context, overlay string, faults ...string) {
 		err := cluster.Client.Create(ctx, declare(kind, "default", "judged", overlay), client.DryRunAll)
 		expectVerdict(err, faults)

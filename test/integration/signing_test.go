@@ -163,7 +163,7 @@ var _ = Describe("A deployment's session signing key", func() {
 		expectGone(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}})
 	})
 
-	It("is not taken from a Secret that somebody else made", func(ctx context.Context) {
+	It("is not read from a foreign Secret", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		theirs := secret(w.namespace, name, "current.pem", "theirs")
 		create(ctx, theirs)

@@ -1,4 +1,4 @@
-// Package integration tells user stories against a real control plane, with operator and server in this process over a
+// Package integration runs user stories against a real control plane, with operator and server in this process over a
 // real store.
 package integration
 
@@ -55,7 +55,7 @@ type world struct {
 	keyring   *seal.Keyring // the operator's, for servers started after it
 }
 
-// newWorld starts a world that ends with the spec. What lives in the namespace is deleted while the operator runs.
+// newWorld starts a world that ends with the spec. The namespace's resources are deleted while the operator still runs.
 func newWorld(ctx context.Context, opts testkit.OperatorOptions) *world {
 	GinkgoHelper()
 	w := &world{dir: GinkgoT().TempDir()}

@@ -48,7 +48,7 @@ var _ = Describe("Between tenants", func() {
 		expectReady(ctx, testkit.Deployment(w.namespace, "acme"))
 	})
 
-	It("what HTTP created is not superseded from another namespace", func(ctx context.Context) {
+	It("a resource that HTTP created is not superseded from another namespace", func(ctx context.Context) {
 		victim := testkit.Settings(w.namespace, "acme", "acme")
 		victim.Spec.RequireOrgForSignup = ptr.To(true)
 		createByHTTP(ctx, victim)
@@ -89,7 +89,7 @@ var _ = Describe("Between tenants", func() {
 		expectReady(ctx, evil)
 	})
 
-	It("what vanished in another namespace is released by the sweep, and the one that waits comes into force", func(ctx context.Context) {
+	It("the sweep releases the reservations of a resource that vanished in another namespace, and the waiting resource becomes active", func(ctx context.Context) {
 		gone := testkit.Deployment(w.namespace, "gone")
 		gone.Spec.FrontendHosts = []v1alpha1.Hostname{"shared.example.com"}
 		create(ctx, gone)
@@ -108,7 +108,7 @@ var _ = Describe("Between tenants", func() {
 		Expect(w.held(ctx, v1alpha1.KindIdentityDeployment, "gone").Found).To(BeFalse())
 	})
 
-	It("a derived id belongs to the resource it derives from, whoever declared it before", func(ctx context.Context) {
+	It("a derived id belongs to the resource it derives from, even if another resource declared it before", func(ctx context.Context) {
 		mallory := w.neighbour(ctx, "mallory")
 		squatter := testkit.Deployment(mallory, "squatter")
 		squatter.Spec.ID = ptr.To(ids.Format(ids.Derive(v1alpha1.KindIdentityDeployment, w.namespace, "prod")))
@@ -122,7 +122,7 @@ var _ = Describe("Between tenants", func() {
 		Expect(w.heldIn(ctx, v1alpha1.KindIdentityDeployment, mallory, "squatter").Found).To(BeFalse())
 	})
 
-	It("a conflict over a host names nobody of another namespace", func(ctx context.Context) {
+	It("a conflict over a host names no resource of another namespace", func(ctx context.Context) {
 		host := v1alpha1.Hostname(w.namespace + ".app.example")
 		update(ctx, testkit.Deployment(w.namespace, "acme"), func(d *v1alpha1.IdentityDeployment) { d.Spec.FrontendHosts = []v1alpha1.Hostname{host} })
 		expectReady(ctx, testkit.Deployment(w.namespace, "acme"))
@@ -135,7 +135,7 @@ var _ = Describe("Between tenants", func() {
 		Expect(strings.ReplaceAll(lazyConditions{rival}.String(), string(host), "")).NotTo(ContainSubstring(w.namespace))
 	})
 
-	It("a deployment under a former tenant's name is told of that tenant's people", func(ctx context.Context) {
+	It("a deployment under a former tenant's name reports that tenant's users", func(ctx context.Context) {
 		deployment := testkit.Deployment(w.namespace, "acme")
 		Expect(condition(ctx, deployment, v1alpha1.ConditionFormerPeople)()).To(BeEmpty())
 		old, err := ids.New(time.Now().AddDate(-1, 0, 0), strings.NewReader("abc"))
@@ -154,7 +154,7 @@ var _ = Describe("Between tenants", func() {
 		Consistently(func() string {
 			Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(again), again)).To(Succeed())
 			return again.ResourceVersion
-		}).Should(Equal(version), "it is told once")
+		}).Should(Equal(version), "it is reported once")
 		update(ctx, again, func(d *v1alpha1.IdentityDeployment) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationFormerPeopleAccepted: "true"}
 		})
@@ -163,7 +163,7 @@ var _ = Describe("Between tenants", func() {
 })
 
 var _ = Describe("Where hosts are granted", func() {
-	It("a namespace declares those alone that its annotation lists", func(ctx context.Context) {
+	It("a namespace declares only the hosts that its annotation lists", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{RequireHostGrants: true})
 		plain := testkit.Deployment(w.namespace, "plain")
 		acme := testkit.Deployment(w.namespace, "acme")
@@ -173,7 +173,7 @@ var _ = Describe("Where hosts are granted", func() {
 		Eventually(condition(ctx, acme, v1alpha1.ConditionAccepted)).Should(Equal("False/HostNotGranted"))
 		Expect(lazyConditions{acme}.String()).To(ContainSubstring(v1alpha1.AnnotationAllowedHosts))
 		Expect(w.held(ctx, v1alpha1.KindIdentityDeployment, "acme").Found).To(BeFalse())
-		Expect(acme.Finalizers).To(BeEmpty(), "what owns nothing holds nothing")
+		Expect(acme.Finalizers).To(BeEmpty(), "a resource without effects has no finalizer")
 
 		grant := func(list string) {
 			update(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}, func(n *corev1.Namespace) {
@@ -188,7 +188,7 @@ var _ = Describe("Where hosts are granted", func() {
 })
 
 var _ = Describe("A bound on the resources of a deployment", func() {
-	It("refuses what goes beyond it, keeps what is in force, and concerns no other deployment", func(ctx context.Context) {
+	It("refuses resources beyond it, keeps active ones, and affects no other deployment", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1), Limits: engine.Limits{Documents: 6}})
 		key := w.tenant(ctx, "acme") // the deployment, an app and a key
 		other := testkit.Deployment(w.namespace, "other")

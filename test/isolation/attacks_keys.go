@@ -42,7 +42,7 @@ func (a *attack) manyCounters() error {
 		return err
 	}
 	app := `{"app_slug": "wide", "name": "wide", "permissions": ["*"], "rate_limit_scheme_slug": "wide"}`
-	// What one server answered may not be in force at the other yet.
+	// A change that one server acknowledged may not be active at the other server yet.
 	err := testkit.Until(a.ctx, "the app of the scheme is not made", func() error {
 		return repeated(testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps", a.Key, app))
 	})

@@ -57,7 +57,7 @@ func (a *attack) presentAssertion(client string, n int) {
 	}
 }
 
-// inlineKeySets registers clients with as many small keys as a registration can hold, and sends people to them.
+// inlineKeySets registers clients with as many small keys as a registration can hold, and sends users to them.
 func (a *attack) inlineKeySets() error {
 	clients := []string{"none"}
 	for n, size := range []int{60 << 10, 30 << 10, 8 << 10, 1 << 10} {

@@ -12,7 +12,7 @@ import (
 // shortly is how long each attack lasts in the short version.
 const shortly = 2 * time.Second
 
-// TestAttacksOfOneDeployment makes every attack in turn beside the normal traffic of two other deployments. CARDEA_ISOLATION_SECONDS is
+// TestAttacksOfOneDeployment makes every attack in turn during the normal traffic of two other deployments. CARDEA_ISOLATION_SECONDS is
 // how long each lasts; absent, it is the short version, which says nothing about latency. The report goes to CARDEA_ISOLATION_REPORT.
 func TestAttacksOfOneDeployment(t *testing.T) {
 	length, long := shortly, false

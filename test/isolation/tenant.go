@@ -14,7 +14,7 @@ const kubernetesIssuer = `  jwtIssuers:
     permissionsExpression: "['*']"
 `
 
-// peoplePerTenant is how many people of a tenant sign in and out.
+// peoplePerTenant is how many users of a tenant sign in and out.
 const peoplePerTenant = 5
 
 // tenant is an owner of a deployment with people.
@@ -24,7 +24,7 @@ type tenant struct {
 	people []*testkit.Visitor
 }
 
-// declareTenants declares the attacker and two others, and signs their people up.
+// declareTenants declares the attacker and two others, and signs their users up.
 func (in *install) declareTenants(ctx context.Context) error {
 	options := []testkit.TenantOptions{
 		{Host: "attacker.localhost", Spec: kubernetesIssuer + in.site.issuer(), OpenRegistration: true, Manifests: in.site.configMap},

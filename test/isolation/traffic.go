@@ -55,7 +55,7 @@ func (tr *traffic) repeat(ctx context.Context, kind string, perSecond rate.Limit
 	})
 }
 
-// start begins everything that a tenant's people, applications and gateways do.
+// start begins everything that a tenant's users, applications and gateways do.
 func (tr *traffic) start(ctx context.Context, t *tenant) error {
 	account, err := t.ServiceAccountToken(ctx)
 	if err != nil {

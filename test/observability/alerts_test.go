@@ -167,7 +167,7 @@ func TestEachAlertFiresUnderItsFaultAlone(t *testing.T) {
 		t.Parallel()
 		promtool(t, spec, healthy, "")
 	})
-	t.Run("healthy, standalone", func(t *testing.T) { // which is alone, and elects nobody
+	t.Run("healthy, standalone", func(t *testing.T) { // a single process without leader election
 		t.Parallel()
 		promtool(t, spec, append(under([]series{{`leader_election_master_status{job="cardea",instance="a"}`, ""}, {`leader_election_master_status{job="cardea",instance="b"}`, ""}}),
 			series{`controller_runtime_reconcile_total{job="cardea",instance="a",controller="apikey",result="success"}`, "0+1x120"},

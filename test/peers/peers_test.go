@@ -1,4 +1,4 @@
-// Package peers measures the engine beside other limiters for Go that count in process, each as its documentation uses it: the time
+// Package peers compares the engine with other in-process limiters for Go, each as its documentation uses it: the time
 // and the memory that one rule takes, and what a burst gets through beyond its limit. It is a module of its own, so that nothing of
 // them is among ours.
 package peers
@@ -128,7 +128,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory is what a key takes beside its name, a million keys of 100 requests an hour.
+// BenchmarkMemory is what a key takes without its name, a million keys of 100 requests an hour.
 func BenchmarkMemory(b *testing.B) {
 	for _, peer := range peers {
 		b.Run(peer.name, func(b *testing.B) {
@@ -152,8 +152,9 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestBurstAtAnEdge: one request as a second begins, 200 just before it ends, 200 just after, then one a millisecond, of a limit of
-// 100 a second. An exact log of what was admitted tells the most in one window; ours never exceeds the limit.
+// TestBurstAtAnEdge sends one request as a second begins, 200 just before it ends, 200 just after, then one each
+// millisecond, with a limit of 100 a second. An exact log of the admitted requests gives the most in one window; Cardea
+// never exceeds the limit.
 func TestBurstAtAnEdge(t *testing.T) {
 	const limit, window = 100, time.Second
 	for _, peer := range peers {

@@ -89,7 +89,7 @@ func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (st
 	return string(out), err
 }
 
-// Namespace creates a namespace of a name nobody else uses.
+// Namespace creates a namespace with a unique name.
 func (c *Cluster) Namespace(ctx context.Context) (string, error) {
 	name := fmt.Sprintf("test-%d", c.serial.Add(1))
 	return name, c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})

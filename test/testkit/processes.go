@@ -158,7 +158,7 @@ func (p *Processes) Start(ctx context.Context, launch Launch) (*Cardea, error) {
 	return c, err
 }
 
-// kubeconfig writes a role's kubeconfig once, so that a role can be started while the API server is away.
+// kubeconfig writes a role's kubeconfig once, so that a role can be started while the API server is unavailable.
 func (p *Processes) kubeconfig(ctx context.Context, role string) (string, error) {
 	file := p.Path(role + ".kubeconfig")
 	if _, err := os.Stat(file); err == nil {

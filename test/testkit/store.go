@@ -56,10 +56,10 @@ func (s *Interruptible) reach() (store.Store, error) {
 	return s.Engine(), nil
 }
 
-// Close implements store.Store, for an engine that is away too.
+// Close implements store.Store, for an engine that is unavailable too.
 func (s *Interruptible) Close() error { return s.Engine().Close() }
 
-// Signals implements store.Feed: an engine that is away signals nothing, but who listens stays.
+// Signals implements store.Feed: an engine that is unavailable sends no signals, and its listeners stay.
 func (s *Interruptible) Signals(ctx context.Context) <-chan struct{} { return s.Engine().Signals(ctx) }
 
 // KeySignals implements people.Store, as Signals does.

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tenantManifest declares a deployment "main" with people, keys and an OAuth app: %[1]s is the namespace, %[2]s the host, %[3]d the port of the mail
+// tenantManifest declares a deployment "main" with users, keys and an OAuth app: %[1]s is the namespace, %[2]s the host, %[3]d the port of the mail
 // server, %[4]s further members of the deployment's spec, %[5]t whether clients may register themselves.
 const tenantManifest = `
 apiVersion: iam.cardea.dev/v1alpha1
@@ -82,9 +82,9 @@ type Tenant struct {
 // Deployment is the name of the tenant's deployment in decisions.
 func (t *Tenant) Deployment() string { return t.Namespace + "/main" }
 
-// TenantOptions are what a tenant declares beside the usual.
+// TenantOptions are what a tenant declares in addition to the defaults.
 type TenantOptions struct {
-	// Host is where its people sign in.
+	// Host is where its users sign in.
 	Host string
 	// Spec is further members of the deployment's spec, indented by two.
 	Spec string

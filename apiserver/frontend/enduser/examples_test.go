@@ -202,7 +202,7 @@ var scenes = map[string]func(s *scene, n int){
 	},
 	"endUserReadAuthorization":   func(s *scene, _ int) { s.asks() },
 	"endUserDecideAuthorization": func(s *scene, _ int) { s.asks() },
-	"endUserClaimUserCode":          func(s *scene, _ int) { s.device() },
+	"endUserClaimUserCode":       func(s *scene, _ int) { s.device() },
 }
 
 // numberOf returns a phone number for an operation.

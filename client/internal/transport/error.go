@@ -13,9 +13,10 @@ import (
 type Error struct {
 	// Status is the HTTP status.
 	Status int
-	// Code is the first fault's upper-case code on the end-user listener, such as INVALID_CODE; "" elsewhere, where the status says as much.
+	// Code is the first fault's upper-case code on the end-user listener, such as INVALID_CODE; "" elsewhere, where the
+	// status says as much.
 	Code string
-	// Message says in a sentence what was wrong, why, and how to fix it.
+	// Message is a sentence that says what is wrong, why, and how to fix it.
 	Message string
 	// Faults are all that was wrong: every faulty member of a body at once.
 	Faults []Fault
@@ -32,7 +33,8 @@ type Fault struct {
 	Message string
 	// Code is an upper-case code on the end-user listener, "" elsewhere.
 	Code string
-	// Field is a JSON pointer into the body, ?name for a parameter of the query or :name for one of the path; "": it is about the whole.
+	// Field is a JSON pointer into the body, ?name for a parameter of the query or :name for one of the path; "": it is
+	// about the whole.
 	Field string
 	// Manager and ResourcePath of a 409 name the field manager that owns a field of the resource, and the field.
 	Manager, ResourcePath string

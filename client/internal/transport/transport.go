@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// DefaultMaxBody bounds an answer's body, in bytes, where nothing else is said.
+// DefaultMaxBody bounds an answer's body, in bytes, by default.
 const DefaultMaxBody = 32 << 20
 
 // DefaultTimeout bounds a whole request where no http.Client is given.
@@ -96,7 +96,8 @@ type Call struct {
 // Segment is the value of a parameter in a path.
 type Segment struct{ Name, Value string }
 
-// Do sends a call and decodes its answer into answer, which is nil where none is expected. An answer that refuses is an *Error.
+// Do sends a call and decodes its answer into answer, which is nil where none is expected. An answer that refuses is an
+// *Error.
 func (t *Transport) Do(ctx context.Context, call Call, answer any) error {
 	request, err := t.request(ctx, call)
 	if err != nil {

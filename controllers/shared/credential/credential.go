@@ -1,5 +1,6 @@
-// Package credential keeps the credential of a resource in a Secret: generated there and rotated with an overlap, or brought in one that its
-// owner wrote. It is in its Secret before the store knows its digest, so that a crash between the two neither loses nor doubles it.
+// Package credential keeps the credential of a resource in a Secret: generated there and rotated with an overlap, or
+// brought in one that its owner wrote. It is in its Secret before the store knows its digest, so that a crash between
+// the two neither loses nor doubles it.
 package credential
 
 import (
@@ -33,13 +34,14 @@ type Keeper struct {
 // Wanted is the credential that a resource declares.
 type Wanted struct {
 	Owner ownedsecret.Owner
-	// Noun is what the credential is called in messages, such as "key".
+	// Noun is the credential's name in messages, such as "key".
 	Noun string
 	// Name is that of the Secret, and Labels and Annotations what it shall have beside ours.
 	Name        string
 	Labels      map[string]v1alpha1.LabelValue
 	Annotations map[string]v1alpha1.AnnotationValue
-	// Current and Previous are the keys of the Secret's data that hold the credential and the one before; ID, "" for none, its public id.
+	// Current and Previous are the keys of the Secret's data that hold the credential and the one before; ID, "" for none,
+	// its public id.
 	Current, Previous, ID string
 	// Fixed is further data, the same whatever the credential.
 	Fixed map[string]string
@@ -71,8 +73,8 @@ type Delivered struct {
 // Issue is the event of a new credential; no reason: there is none.
 type Issue struct{ Reason, Note string }
 
-// Adopt returns the value that was brought under a key of a Secret, read by read. It waits for a missing one and never invents it; mint says
-// how one makes it.
+// Adopt returns the value that was brought under a key of a Secret, read by read. It waits for a missing one and never
+// invents it; mint says how one makes it.
 func (k Keeper) Adopt(ctx context.Context, namespace, name, key, mint string, read func(string) (apikey.Key, error)) (Delivered, error) {
 	secret, err := k.Secrets.Read(ctx, namespace, name)
 	if err != nil {
@@ -90,7 +92,7 @@ func (k Keeper) Adopt(ctx context.Context, namespace, name, key, mint string, re
 	return Delivered{Current: current}, nil
 }
 
-// Generate makes sure that the Secret exists, is ours, holds a credential, and is rotated when due.
+// Generate ensures that the Secret exists, belongs to the resource, has a credential, and is rotated when due.
 func (k Keeper) Generate(ctx context.Context, w Wanted) (Delivered, Issue, error) {
 	var done Issue
 	secret, err := k.Secrets.Ensure(ctx, w.Owner, w.Name, func(secret *corev1.Secret, fresh bool) (err error) {

@@ -11,11 +11,11 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// defaultOverlap is how long a previous credential is accepted when nothing else is declared.
+// defaultOverlap is how long a previous credential is accepted by default.
 const defaultOverlap = 24 * time.Hour
 
-// rotationDue reports whether a credential is to be rotated now: the interval has passed, or the annotation rotate-at is past, later than
-// the issue, and not answered yet. A garbled annotation asks for nothing.
+// rotationDue reports whether a credential is to be rotated now: the interval has passed, or the annotation rotate-at
+// is past, later than the issue, and not answered yet. A garbled annotation asks for nothing.
 func (w Wanted) rotationDue(d Delivered, now time.Time) bool {
 	if next := w.NextRotation(d); next != nil && !now.Before(*next) {
 		return true
@@ -33,8 +33,8 @@ func (w Wanted) NextRotation(d Delivered) *time.Time {
 	return &next
 }
 
-// requestedRotation returns when the annotation asks for a rotation that has not been made. One value is answered once, whatever
-// the clocks say.
+// requestedRotation returns when the annotation asks for a rotation that has not been made. One value is answered once,
+// whatever the clocks say.
 func (w Wanted) requestedRotation(d Delivered) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, w.RotateAt)
 	return at, err == nil && at.After(d.IssuedAt) && w.RotateAt != d.RotatedFor

@@ -165,7 +165,7 @@ func TestNextWake(t *testing.T) {
 	}
 }
 
-// TestARenamedDataKeyKeepsTheCredential: what was handed out stays good when the template calls it otherwise.
+// TestARenamedDataKeyKeepsTheCredential: an issued credential stays valid when the template renames its data key.
 func TestARenamedDataKeyKeepsTheCredential(t *testing.T) {
 	w, m := rotating(0, 0), keeper(func() time.Time { return issued })
 	w.Fixed = map[string]string{"client-id": "7"}

@@ -1,4 +1,4 @@
-// Package hostpolicy keeps to the hosts that cluster admins grant to namespaces, where an install asks for it.
+// Package hostpolicy enforces the hosts that cluster admins grant to namespaces, if an install requires grants.
 package hostpolicy
 
 import (
@@ -40,7 +40,7 @@ func (g *Grants) Permit(ctx context.Context, in, field string, hosts ...v1alpha1
 	}
 	namespace := namespaceMetadata()
 	if err := g.Cache.Get(ctx, client.ObjectKey{Name: in}, namespace); err != nil {
-		return client.IgnoreNotFound(err) // a namespace that is gone takes its resources along
+		return client.IgnoreNotFound(err) // the resources of a deleted namespace are deleted with it
 	}
 	granted := namespace.Annotations[v1alpha1.AnnotationAllowedHosts]
 	for _, host := range hosts {
@@ -53,8 +53,8 @@ func (g *Grants) Permit(ctx context.Context, in, field string, hosts ...v1alpha1
 	return nil
 }
 
-// grants reports whether a list of hosts, separated by commas or blanks, has a host. `*.acme.example` grants every name under
-// acme.example, at any depth, but not acme.example itself.
+// grants reports whether a list of hosts, separated by commas or blanks, has a host. `*.acme.example` grants every name
+// under acme.example, at any depth, but not acme.example itself.
 func grants(list, host string) bool {
 	host = strings.ToLower(host)
 	for _, granted := range strings.FieldsFunc(strings.ToLower(list), func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {
@@ -66,7 +66,7 @@ func grants(list, host string) bool {
 	return false
 }
 
-// Sources are the changes of grants: each is a reason to look at the namespace's resources of a kind.
+// Sources watch the grants: each change reconciles the namespace's resources of a kind.
 func (g *Grants) Sources(newList func() v1alpha1.ResourceList) []source.TypedSource[reconcile.Request] {
 	if g == nil {
 		return nil

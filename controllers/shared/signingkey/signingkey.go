@@ -1,5 +1,5 @@
-// Package signingkey keeps the keys by which a resource signs tokens, in a Secret: generated once, replaced with an overlap, sealed for the
-// store. Like an API key, a key is in its Secret before the store knows it.
+// Package signingkey keeps the keys by which a resource signs tokens, in a Secret: generated once, replaced with an
+// overlap, sealed for the store. Like an API key, a key is in its Secret before the store knows it.
 package signingkey
 
 import (
@@ -38,7 +38,8 @@ const (
 	rsaBits = 2048
 )
 
-// Slot is where a Secret has its current and its previous key of an algorithm. Names in Secrets stay as they are for ever.
+// Slot is where a Secret has its current and its previous key of an algorithm. Names in Secrets stay as they are for
+// ever.
 type Slot struct {
 	Algorithm         jose.SignatureAlgorithm
 	Current, Previous string
@@ -73,8 +74,8 @@ type Wanted struct {
 	RotateAt string
 }
 
-// Keep makes sure that the Secret holds current keys, and returns its keys sealed, those that sign first, with the time to the next change.
-// It needs a root key.
+// Keep makes sure that the Secret holds current keys, and returns its keys sealed, those that sign first, with the time
+// to the next change. It needs a root key.
 func (k Keeper) Keep(ctx context.Context, w Wanted) ([]document.SigningKey, time.Duration, error) {
 	now := k.Clock()
 	secret, err := k.Secrets.Ensure(ctx, w.Owner, w.Name, func(secret *corev1.Secret, fresh bool) error {
@@ -101,13 +102,14 @@ func NoRootKey(what string) error {
 		"%s needs a signing key, which is stored sealed: start the operator with --root-key", what)
 }
 
-// renew replaces keys that are due or were edited, and drops previous ones that are over. It reports whether it changed anything.
+// renew replaces keys that are due or were edited, and drops previous ones that are over. It reports whether it changed
+// anything.
 func (k Keeper) renew(secret *corev1.Secret, w Wanted, now time.Time) (bool, error) {
 	issued, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt])
 	edited := err != nil
 	for _, slot := range w.Slots {
 		if _, err := parse(secret.Data[slot.Current], slot.Algorithm); err != nil || edited {
-			delete(secret.Data, slot.Current) // edited by hand: what it was is not kept
+			delete(secret.Data, slot.Current) // edited by hand: the edited value is not kept
 			edited = true
 		}
 	}
@@ -236,7 +238,7 @@ func (k Keeper) sealed(text []byte, algorithm jose.SignatureAlgorithm, kind stri
 	return document.SigningKey{ID: public.KeyID, Public: raw, Sealed: k.Keyring.Seal(kind, public.KeyID, der), ExpiresAt: expiresAt}, nil
 }
 
-// PublicSet is the key set that verifies what the keys sign.
+// PublicSet is the key set that verifies the keys' signatures.
 func PublicSet(keys []document.SigningKey) (json.RawMessage, error) {
 	set := struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -1,4 +1,4 @@
-// Command sign-in is a web application that signs people in with Cardea: docs/sign-in.md tells how to run it.
+// Command sign-in is a web application that signs users in with Cardea. docs/sign-in.md shows how to run it.
 package main
 
 import (
@@ -19,7 +19,8 @@ import (
 // signIn is one that was begun: what its answer has to match.
 type signIn struct{ nonce, verifier string }
 
-// application keeps who is signed in under a cookie of its own. A real one keeps that in its session store.
+// application keeps the signed-in user's name under a cookie of its own. A production application keeps it in its
+// session store.
 type application struct {
 	oauth    oauth2.Config
 	verifier *oidc.IDTokenVerifier
@@ -46,7 +47,7 @@ func main() {
 	log.Fatal(http.ListenAndServe(address, nil))
 }
 
-// home greets who is signed in, and leads everybody else to Cardea.
+// home greets a signed-in user and redirects every other visitor to Cardea.
 func (a *application) home(w http.ResponseWriter, r *http.Request) {
 	if cookie, err := r.Cookie("app-session"); err == nil {
 		if name, found := a.people.Load(cookie.Value); found {
@@ -56,7 +57,7 @@ func (a *application) home(w http.ResponseWriter, r *http.Request) {
 	}
 	state, begun := rand.Text(), signIn{nonce: rand.Text(), verifier: oauth2.GenerateVerifier()}
 	a.begun.Store(state, begun)
-	// The state is bound to the browser, so that nobody signs another in as themselves.
+	// The state is bound to the browser, so an attacker cannot sign the visitor in to the attacker's account.
 	http.SetCookie(w, &http.Cookie{Name: "app-state", Value: state, Path: "/callback", MaxAge: 600, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	http.Redirect(w, r, a.oauth.AuthCodeURL(state, oidc.Nonce(begun.nonce), oauth2.S256ChallengeOption(begun.verifier)), http.StatusFound)
 }
@@ -85,7 +86,7 @@ func (a *application) callback(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusFound)
 }
 
-// redeem turns a code into the name of who is behind it.
+// redeem exchanges a code for the name of the user that it was issued to.
 func (a *application) redeem(r *http.Request, begun signIn) (string, error) {
 	token, err := a.oauth.Exchange(r.Context(), r.FormValue("code"), oauth2.VerifierOption(begun.verifier))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package collector is a stand-in for a collector of OpenTelemetry: it takes spans over OTLP by gRPC and by HTTP, as the standard's own
-// protobuf, and keeps them for tests to look at.
+// Package collector is a stand-in for a collector of OpenTelemetry: it takes spans over OTLP by gRPC and by HTTP, as
+// the standard's own protobuf, and keeps them for tests.
 package collector
 
 import (
@@ -36,7 +36,8 @@ type Span struct {
 	Resource map[string]string
 }
 
-// Trace and ID are the span's ids as logs and headers write them, and Parent that of the span around, "" for the first of its trace.
+// Trace and ID are the span's ids as logs and headers write them, and Parent that of the span around, "" for the first
+// of its trace.
 func (s Span) Trace() string { return hex.EncodeToString(s.TraceId) }
 
 // ID returns the id of the span in hexadecimal.

@@ -148,10 +148,10 @@ func (c *ControlPlane) Stop() error {
 	)
 }
 
-// APIServer is its process, for who kills or freezes it; nil while it is stopped.
+// APIServer is its process, for tests that kill or freeze it; nil while it is stopped.
 func (c *ControlPlane) APIServer() *process.Process { return c.apiServer }
 
-// Etcd is its process, for who kills or freezes it.
+// Etcd is its process, for tests that kill or freeze it.
 func (c *ControlPlane) Etcd() *process.Process { return c.etcd }
 
 // ReviveAPIServer starts the API server again if it was killed, on the same port and data, and returns when it is

@@ -160,7 +160,7 @@ func runsAsServiceAccount(t *testing.T, c *ControlPlane) {
 	}
 }
 
-// A killed parent takes every child with it, and the next start over the folder finds what was acknowledged.
+// A killed parent ends every child, and the next start over the folder finds every acknowledged write.
 func TestKilledParent(t *testing.T) {
 	dir := t.TempDir()
 	holder := exec.Command(os.Args[0])

@@ -23,7 +23,7 @@ const (
 	FaultHangUp = "hang_up"
 	// FaultSlowBody takes and delivers the text, and answers the half of the body, the rest after Delay.
 	FaultSlowBody = "slow_body"
-	// FaultGarbage answers 201 with what is no message.
+	// FaultGarbage responds 201 with a body that is not a message.
 	FaultGarbage = "garbage"
 	// FaultFailed answers 201 with a message of status failed and Code.
 	FaultFailed = "failed"
@@ -71,7 +71,7 @@ func (f *Fault) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// complete fills in what is absent.
+// complete sets the defaults of absent members.
 func (f *Fault) complete() error {
 	f.Count = max(f.Count, 1)
 	f.RetryAfter = cmp.Or(f.RetryAfter, "1")

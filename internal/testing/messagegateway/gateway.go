@@ -1,5 +1,6 @@
-// Package messagegateway is a local stand-in for what brings texts and mails: Twilio's REST contract for messages, and a mail
-// server, both on loopback, with one inbox. Nothing leaves it. Tests start it in process, people as a command.
+// Package messagegateway is a local stand-in for what brings texts and mails: Twilio's REST contract for messages, and
+// a mail server, both on loopback, with one inbox. Nothing leaves it. Tests start it in process, and developers as a
+// command.
 package messagegateway
 
 import (
@@ -28,7 +29,7 @@ type Options struct {
 	HTTPPort, SMTPPort int
 	// AccountSID and AuthToken are the account of the REST interface; empty: the default ones.
 	AccountSID, AuthToken string
-	// Numbers are those the account owns, beside the magic +15005550006; empty: it owns every one.
+	// Numbers are those that the account owns, in addition to the magic +15005550006; empty: it owns every number.
 	Numbers []string
 	// SMTPUsername and SMTPPassword make the mail server ask for them; empty: it does not.
 	SMTPUsername, SMTPPassword string

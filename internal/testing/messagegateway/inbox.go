@@ -19,7 +19,7 @@ const (
 // kept is how many messages the inbox holds: older ones are forgotten.
 const kept = 10_000
 
-// Message is one that was accepted.
+// Message is an accepted message.
 type Message struct {
 	ID string `json:"id"`
 	// Channel is sms or mail.

@@ -149,7 +149,7 @@ func plainText(contentType, encoding string, body io.Reader) (string, error) {
 	return string(text), err
 }
 
-// guardedSession is a session of a server that wants to know who sends.
+// guardedSession is a session of a server that requires authentication.
 type guardedSession struct {
 	*session
 	known bool

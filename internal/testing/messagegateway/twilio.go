@@ -206,7 +206,7 @@ func optional(text string) *string {
 	return &text
 }
 
-// sender is what a text comes from: a number, else the service that would choose one.
+// sender is the sender of a text: a number, or the service that would choose one.
 func sender(form url.Values) string {
 	if from := form.Get("From"); from != "" {
 		return from

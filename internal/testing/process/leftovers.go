@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// leftoverEnd bounds the wait for a killed leftover to be gone.
+// leftoverEnd bounds the wait for the end of a killed leftover.
 const leftoverEnd = 5 * time.Second
 
 func (g *Group) pidDir() string { return filepath.Join(g.dir, "pids") }

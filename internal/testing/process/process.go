@@ -55,7 +55,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	return fmt.Errorf("%s did not end within %s and was killed", p.Name, grace)
 }
 
-// Kill ends the child at once, as `kill -9` does, and returns once it is gone.
+// Kill ends the child at once, as `kill -9` does, and returns once it has ended.
 func (p *Process) Kill() {
 	p.stopping.Store(true)
 	p.signal(os.Kill)

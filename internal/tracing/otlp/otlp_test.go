@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// lines is a log to look at.
+// lines is a log that tests read.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -51,7 +51,7 @@ func collect(t *testing.T) *collector.Collector {
 	return c
 }
 
-// setenv sets the variables, and no other of OpenTelemetry's. So these tests cannot run beside each other.
+// setenv sets the variables, and no other of OpenTelemetry's. So these tests cannot run in parallel.
 func setenv(t *testing.T, variables map[string]string) {
 	t.Helper()
 	for _, variable := range os.Environ() {

@@ -18,7 +18,7 @@ const (
 	tracesOnly = "OTEL_EXPORTER_OTLP_TRACES_"
 )
 
-// settings are what the environment says.
+// settings are the settings from the environment.
 type settings struct {
 	on, grpc bool
 	endpoint *url.URL // nil: the protocol's default
@@ -27,7 +27,7 @@ type settings struct {
 	secrets     []string // the values of headers
 }
 
-// environment reads variables and remembers what is wrong with them.
+// environment reads variables and collects their errors.
 type environment struct {
 	lookup func(string) (string, bool)
 	faults []error

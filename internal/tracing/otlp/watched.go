@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// lineEvery is the least time between two lines in the log about a collector that is away.
+	// lineEvery is the least time between two lines in the log about an unavailable collector.
 	lineEvery = time.Minute
 	// longestReason bounds what a line repeats of a collector's own words, in bytes.
 	longestReason = 300

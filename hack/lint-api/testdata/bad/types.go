@@ -82,7 +82,7 @@ type Spec struct {
 	// ratio is a float.
 	// +required
 	Ratio float64 `json:"ratio"` // want "a float64 loses digits on the way"
-	// port is somebody else's.
+	// port is a port of another type.
 	// +required
 	Port intstr.IntOrString `json:"port"` // want "nothing is known of the bounds of intstr.IntOrString"
 	// ruled has a rule without a message.

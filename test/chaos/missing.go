@@ -14,11 +14,12 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// convergesWithin bounds how long everything may take to be in force once all processes are back.
+// convergesWithin bounds how long every resource may take to become active once all processes are back.
 const convergesWithin = time.Minute
 
-// verdict compares the install with the journal, until nothing declared differs or time is up; what differs then was lost.
-func (l *load) verdict(ctx context.Context, within time.Duration) (lost []string, took time.Duration) {
+// missing compares the install with the journal until no declared resource differs or the time is up. It returns the
+// differences that are left, which are losses.
+func (l *load) missing(ctx context.Context, within time.Duration) (lost []string, took time.Duration) {
 	begin := time.Now()
 	again := time.NewTicker(500 * time.Millisecond)
 	defer again.Stop()
@@ -78,10 +79,10 @@ func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 			_, slug := split(object)
 			found, known := limitOf(testkit.Do("GET", server.Backend+schemesPath+"/"+slug, l.key, ""))
 			if !known {
-				lost = append(lost, fmt.Sprintf("server-%d does not tell of %s", i, object))
+				lost = append(lost, fmt.Sprintf("server-%d does not report %s", i, object))
 				continue
 			}
-			lost = appendFault(lost, l.judge(object, found, fmt.Sprintf("on server-%d", i)))
+			lost = appendFault(lost, l.compare(object, found, fmt.Sprintf("on server-%d", i)))
 		}
 	}
 	var list v1alpha1.RateLimitSchemeList
@@ -97,11 +98,11 @@ func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 	}
 	for _, object := range append(l.objects("scheme"), l.objects("declared")...) {
 		_, slug := split(object)
-		lost = appendFault(lost, l.judge(object, live[slug], "in the Kubernetes API"))
+		lost = appendFault(lost, l.compare(object, live[slug], "in the Kubernetes API"))
 		delete(live, slug)
 	}
 	for slug := range live {
-		lost = append(lost, "nobody made scheme "+slug)
+		lost = append(lost, "no request created scheme "+slug)
 	}
 	return lost
 }
@@ -116,7 +117,7 @@ func (l *load) lostKeys() (lost []string) {
 				lost = append(lost, fmt.Sprintf("server-%d does not decide about key %d, which may be one of %q", i, n, l.may[object]))
 				continue
 			}
-			if fault := l.judge(object, found, ""); fault != "" {
+			if fault := l.compare(object, found, ""); fault != "" {
 				lost = append(lost, fmt.Sprintf("server-%d: a key is %q, which it may not be", i, found)) // the secret itself stays unsaid
 			}
 		}
@@ -131,14 +132,14 @@ func (l *load) lostPeople() (lost []string) {
 			_, email := split(object)
 			answer, err := testkit.Do("GET", server.Backend+"/users?search="+url.QueryEscape(email), l.key, "")
 			if err != nil || answer.Status != 200 {
-				lost = append(lost, fmt.Sprintf("server-%d does not tell of %s: %d %v", i, object, answer.Status, err))
+				lost = append(lost, fmt.Sprintf("server-%d does not report %s: %d %v", i, object, answer.Status, err))
 				continue
 			}
 			found := absent
 			if list, _ := answer.JSON["data"].([]any); len(list) > 0 {
 				found = strings.Repeat("there", len(list)) // twice is no state
 			}
-			lost = appendFault(lost, l.judge(object, found, fmt.Sprintf("on server-%d", i)))
+			lost = appendFault(lost, l.compare(object, found, fmt.Sprintf("on server-%d", i)))
 		}
 	}
 	for range len(l.people) {
@@ -146,13 +147,13 @@ func (l *load) lostPeople() (lost []string) {
 		l.people <- p
 		for i, server := range l.servers {
 			answer, err := p.Send(server, "GET", "/me", "")
-			lost = appendFault(lost, l.judge("session/"+p.Email, sessionOf(answer, err), fmt.Sprintf("on server-%d", i)))
+			lost = appendFault(lost, l.compare("session/"+p.Email, sessionOf(answer, err), fmt.Sprintf("on server-%d", i)))
 		}
 	}
 	return lost
 }
 
-// miscounted compares the analytics with the people: each sign-up is counted once.
+// miscounted compares the analytics with the users: each sign-up is counted once.
 func (l *load) miscounted() (lost []string) {
 	least, most := l.count("person")
 	for i, server := range l.servers {

@@ -21,7 +21,7 @@ func newTestLoad(t *testing.T) (*load, string) {
 	return &load{journal: j}, path
 }
 
-func TestAnAnswerSaysInWhichStatesAnObjectMayBe(t *testing.T) {
+func TestResponsesNarrowTheStatesOfAnObject(t *testing.T) {
 	ok, none := testkit.Answer{Status: 200}, testkit.Answer{}
 	away, broken, refused := testkit.Answer{Status: 503}, testkit.Answer{Status: 500}, testkit.Answer{Status: 409}
 	lost := errors.New("connection reset")
@@ -54,12 +54,12 @@ func TestAnAnswerSaysInWhichStatesAnObjectMayBe(t *testing.T) {
 				l.outcome("scheme/x", w.state, w.answer, w.err)
 			}
 			for _, state := range tc.may {
-				if fault := l.judge("scheme/x", state, "here"); fault != "" {
+				if fault := l.compare("scheme/x", state, "here"); fault != "" {
 					t.Error(fault)
 				}
 			}
 			for _, state := range tc.mayNot {
-				if l.judge("scheme/x", state, "here") == "" {
+				if l.compare("scheme/x", state, "here") == "" {
 					t.Errorf("%q passes", state)
 				}
 			}
@@ -87,7 +87,7 @@ func TestObjectsAreCountedByTheirStates(t *testing.T) {
 	}
 }
 
-func TestAScheduleIsItsSeeds(t *testing.T) {
+func TestScheduleDependsOnlyOnItsSeed(t *testing.T) {
 	const length = 30 * time.Minute
 	blows, again, other := schedule(7, length), schedule(7, length), schedule(8, length)
 	same := func(a, b []blow) bool {
@@ -114,7 +114,7 @@ func TestAScheduleIsItsSeeds(t *testing.T) {
 	for _, target := range strikable {
 		for _, does := range target.does {
 			if !struck[does+" "+target.name] {
-				t.Errorf("in half an hour nobody does %s to %s", does, target.name)
+				t.Errorf("in half an hour no blow is %s of %s", does, target.name)
 			}
 		}
 		for i, b := range of(target.name, blows) {
