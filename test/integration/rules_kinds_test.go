@@ -88,7 +88,7 @@ var _ = DescribeTable("The schema of APIKey validates", validates(v1alpha1.KindA
 		Entry("a label's value of 64", "secretTemplate: {labels: {a: "+letters(64)+"}}", "spec.secretTemplate.labels.a", "may not be more than 63"),
 		Entry("a label's value with a blank", `secretTemplate: {labels: {a: "b c"}}`, "spec.secretTemplate.labels.a", "should match"),
 		Entry("a label's name with a blank", `secretTemplate: {labels: {"a b": c}}`, "spec.secretTemplate.labels", "each name must be a valid label name, such as team or example.com/team"),
-		Entry("a label's name of 64", "secretTemplate: {labels: {"+letters(64)+": c}}", "each name must be one that Kubernetes takes"),
+		Entry("a label's name of 64", "secretTemplate: {labels: {"+letters(64)+": c}}", "each name must be a valid label name"),
 		Entry("33 labels", "secretTemplate: {"+mapped("labels", 33)+"}", "spec.secretTemplate.labels", "32"),
 		Entry("32 labels", "secretTemplate: {"+mapped("labels", 32)+"}"),
 		Entry("an annotation of 4096", "secretTemplate: {annotations: {a: "+letters(4096)+"}}"),
