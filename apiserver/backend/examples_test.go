@@ -130,7 +130,7 @@ func indented(t *testing.T, value any) string {
 }
 
 // Every operation refuses who shows no credential as the document shows, and what is nowhere as it says.
-func TestTheDocumentsRefusalsAreTrue(t *testing.T) {
+func TestDocumentedRefusalsAreTrue(t *testing.T) {
 	contract, err := openapi.Load()
 	if err != nil {
 		t.Fatal(err)

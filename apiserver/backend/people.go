@@ -93,7 +93,7 @@ func peopleError(err error) error {
 		busy.RetryAfter = 2 * time.Second
 		return busy
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
+		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, check first whether it did")
 	}
 	for _, wording := range peopleWordings {
 		if errors.Is(err, wording.refused) {

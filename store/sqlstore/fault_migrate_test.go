@@ -48,7 +48,7 @@ func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, fail
 	}
 	s, failures = open(), map[int64]int{}
 	for nth, done := int64(1), int64(0); ; nth++ {
-		// What goose asks before the first step is failed once; before the others it asks the same.
+		// goose runs the same queries before each step. They fail only before the first step.
 		if done == 0 {
 			f.arm(nth, errInjected)
 		} else {

@@ -59,7 +59,7 @@ func peopleSchema(t *testing.T) map[string]string {
 	return tables
 }
 
-func TestEveryTableOfPeopleIsKeyedByDeployment(t *testing.T) {
+func TestEveryUserTableIsKeyedByDeployment(t *testing.T) {
 	t.Parallel()
 	tables := peopleSchema(t)
 	if len(tables) != len(users.Tables) {

@@ -58,8 +58,8 @@ func all[T any](e *env, read func(tx people.Tx) (T, error)) (rows T) {
 	return rows
 }
 
-// tells changes home by a write that reports whether it did.
-func (e *env) tells(want bool, write func(tx people.Tx) (bool, error)) {
+// reports runs a write on home that reports whether it changed a row.
+func (e *env) reports(want bool, write func(tx people.Tx) (bool, error)) {
 	e.t.Helper()
 	var did bool
 	e.change(home, func(tx people.Tx) (err error) {

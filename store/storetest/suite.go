@@ -141,7 +141,7 @@ func owner(name, uid string) store.Owner {
 	return store.Owner{Identity: store.Identity{Kind: "Role", Namespace: "apps", Name: name}, UID: uid}
 }
 
-// putOf is a put of a document nobody wrote yet; the content follows from the arguments.
+// putOf returns a put of a new document; its content follows from the arguments.
 func putOf(name, uid string, generation int64, reservations ...string) store.Put {
 	content := fmt.Sprintf("%s/%s/%d", name, uid, generation)
 	return store.Put{

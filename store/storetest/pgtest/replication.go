@@ -53,7 +53,7 @@ func (h *Host) Return(ctx context.Context) error {
 	return ip(ctx, "-n", h.name, "route", "delete", "blackhole", h.ours+"/32")
 }
 
-// Close removes the host. What runs there has to have ended.
+// Close removes the host. Processes that run there must have ended.
 func (h *Host) Close() error {
 	return errors.Join(ip(context.Background(), "link", "delete", h.link), ip(context.Background(), "netns", "delete", h.name))
 }
