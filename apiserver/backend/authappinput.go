@@ -35,7 +35,7 @@ func newAuthApp(c *call) (*v1alpha1.APIAuthApp, error) {
 	if o.Require("name") {
 		spec.DisplayName = typed[v1alpha1.DisplayName](input.Name(o, "name"))
 	}
-	if !o.IsNull("description") { // on create, null is as absent
+	if !o.IsNull("description") { // on create, null means absent
 		spec.Description = typed[v1alpha1.Description](input.Description(o, "description"))
 	}
 	spec.KeyPrefix = readKeyPrefix(o)
@@ -50,7 +50,7 @@ func newAuthApp(c *call) (*v1alpha1.APIAuthApp, error) {
 	return &v1alpha1.APIAuthApp{ObjectMeta: created(c), Spec: spec}, nil
 }
 
-// authAppUpdate is a PATCH: what was sent, and of what null or nothing may be whether it was.
+// authAppUpdate is a PATCH: the members that were sent, and for nullable or optional ones whether they were sent.
 type authAppUpdate struct {
 	name             *v1alpha1.DisplayName
 	description      *v1alpha1.Description
@@ -83,7 +83,7 @@ func readAuthAppUpdate(c *call) (*authAppUpdate, error) {
 	return sent, o.Err()
 }
 
-// changes returns what must be written for a live resource to have the sent values.
+// changes returns the writes after which a live resource has the sent values.
 func (s *authAppUpdate) changes(obj *v1alpha1.APIAuthApp) []change {
 	now := translation.APIAuthApp(obj)
 	var changes []change

@@ -288,7 +288,7 @@ const isProven = `,"verified_at":"2024-01-01T00:00:00Z"`
 
 // An address belongs to the user who verified it, whichever account it was imported into before: in one batch, or in
 // another.
-func TestUnverifiedAddressYieldsToImportedOwner(t *testing.T) {
+func TestVerifiedAddressReplacesUnverifiedOnes(t *testing.T) {
 	t.Parallel()
 	users := line(`"user","external_id":"thief"`) + line(`"user","external_id":"owner"`) + line(`"user","external_id":"late"`)
 	taken := emailLine("t1", "thief", "owner@example.com", "") + emailLine("t2", "thief", "thief@example.com", "")
@@ -346,7 +346,7 @@ func TestDeletedUserIsNotImportedAgain(t *testing.T) {
 	}
 }
 
-func TestImportRefusesReservedSlugs(t *testing.T) {
+func TestImportedSlugsAvoidPageNames(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, nil, nil, fixed(t, "B2BSettings", "b2b", "uid-14", 14, document.B2BKey, time.Now(), document.B2BSettings{Enabled: true}))
 	got := s.imports(t, "file", 0, `{"type":"organization","external_id":"o1","name":"New"}

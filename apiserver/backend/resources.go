@@ -151,7 +151,7 @@ func (a *API) readLive(ctx context.Context, deployment string, entries []*snapsh
 	case apierrors.IsForbidden(err):
 		return live, "The Kubernetes API forbids this server to read resources, so that conditions are missing: grant it get on every kind, as config/rbac/server_role.yaml does."
 	default:
-		return live, "The Kubernetes API is out of reach, so that conditions are missing: what is listed is in force all the same."
+		return live, "The Kubernetes API is out of reach, so conditions are missing: the listed resources are in effect anyway."
 	}
 }
 

@@ -455,7 +455,7 @@ func TestDamagedCounterIsNoOutage(t *testing.T) {
 	}
 }
 
-func TestOnlyServerErrorsAreAnOutage(t *testing.T) {
+func TestOnlyUnservingRedisIsAnOutage(t *testing.T) {
 	redis := newServer(t)
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", redis.port)}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {
