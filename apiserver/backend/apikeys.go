@@ -25,7 +25,8 @@ func (c *call) keyApp() (*snapshot.Entry, *snapshot.App, error) {
 	return entry, snapshot.ContentOf[snapshot.App](entry), nil
 }
 
-// keyInPath returns the id in the path, which may be a public id, and the key's entry if a resource of the app declares it.
+// keyInPath returns the id in the path, which may be a public id, and the key's entry if a resource of the app declares
+// it.
 func (c *call) keyInPath(app *snapshot.Entry) (id string, declared *snapshot.Entry) {
 	id = c.r.PathValue("id")
 	if e, found := c.declaredKey(id); found && snapshot.ContentOf[document.APIKey](e).App == app.Name {

@@ -129,7 +129,8 @@ func readKeyPrefix(o *body.Object) *v1alpha1.KeyPrefix {
 	return ptr.To(v1alpha1.KeyPrefix(prefix))
 }
 
-// readSchemeRef reads the member rate_limit_scheme_slug as a reference to the scheme's resource, nil for null; false: it was not sent.
+// readSchemeRef reads the member rate_limit_scheme_slug as a reference to the scheme's resource, nil for null; false:
+// it was not sent.
 func (c *call) readSchemeRef(o *body.Object) (*v1alpha1.RateLimitSchemeReference, bool) {
 	slug, sent := c.readScheme(o)
 	entry, found := (*snapshot.Entry)(nil), false

@@ -19,7 +19,7 @@ import (
 
 // getB2BSettings serves the deployment's settings, or the documented defaults if it declares none.
 func getB2BSettings(c *call) (reply, error) {
-	content := document.AbsentB2BSettings()
+	content := document.DefaultB2BSettings()
 	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.tenant(), document.B2BKey); found {
 		content = *snapshot.ContentOf[document.B2BSettings](entry)
 	}

@@ -24,11 +24,13 @@ type declared[T any, P resource[T]] struct {
 	audit string
 	// noun is the name of a resource of the kind in messages, and title the name of one that does not exist.
 	noun, title string
-	// member is the JSON pointer of the slug in the body of a creation, and segment the parameter of the path that holds it.
+	// member is the JSON pointer of the slug in the body of a creation, and segment the parameter of the path that holds
+	// it.
 	member, segment string
 	// slug returns the slug of a resource, deployment the name of its deployment.
 	slug, deployment func(P) string
-	// name returns the plain name of the resource that a creation makes for a slug; nil: the deployment's, a dot and the slug.
+	// name returns the plain name of the resource that a creation makes for a slug; nil: the deployment's, a dot and the
+	// slug.
 	name func(c *call, slug string) string
 	// unused says how to end the references of other resources.
 	unused string

@@ -17,8 +17,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// Every operation is asked as the document's examples show, and answers as they show: the bodies and the required parameters of the
-// example, in the world that the examples are of.
+// Every operation is asked as the document's examples show, and answers as they show: the bodies and the required
+// parameters of the example, in the world that the examples are of.
 func TestDocumentExamplesMatchResponses(t *testing.T) {
 	contract, err := openapi.Load()
 	if err != nil {

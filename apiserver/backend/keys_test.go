@@ -18,7 +18,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// keyWorld serves two apps: shop, whose keys are the customers', and tools, whose keys may manage; and roles of both levels.
+// keyWorld serves two apps: shop, whose keys are the customers', and tools, whose keys may manage; and roles of both
+// levels.
 func keyWorld(t *testing.T, more ...store.Document) served {
 	t.Helper()
 	at := time.Unix(1700000000, 0)

@@ -27,8 +27,8 @@ const (
 	documentID    = "https://agent.example/client.json"
 )
 
-// oauthWorld serves the OAuth app portal with a declared client, one that registered itself, one by its metadata, and an app without any;
-// another deployment has an app and a client as well. limited may read clients alone.
+// oauthWorld serves the OAuth app portal with a declared client, one that registered itself, one by its metadata, and
+// an app without any; another deployment has an app and a client as well. limited may read clients alone.
 func oauthWorld(t *testing.T, kubernetes Kubernetes) (s served, limited string) {
 	t.Helper()
 	at, reader, elsewhere := time.Unix(1700000000, 0), mint(t), time.Unix(1700000000, 0)

@@ -22,7 +22,8 @@ const (
 // rfc3339 is the syntax of the standard; time.Parse also takes commas, single digits and any offset.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// parsePeriod reads the parameters from and to, and returns every fault in them. Parts finer than a microsecond are cut off.
+// parsePeriod reads the parameters from and to, and returns every fault in them. Parts finer than a microsecond are cut
+// off.
 func parsePeriod(query url.Values) (people.Period, []apierror.Fault) {
 	from, faults := parseTime(query, "from")
 	to, more := parseTime(query, "to")

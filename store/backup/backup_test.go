@@ -284,8 +284,8 @@ func TestRestoreRefusesBeforeWriting(t *testing.T) {
 	}
 }
 
-// TestUnsignedBackupNeedsAcceptUnsigned: such as one of an older release, or of an install without root keys. A wrong MAC
-// is never accepted.
+// TestUnsignedBackupNeedsAcceptUnsigned: a backup of an older release or of an install without root keys has no MAC. A
+// wrong MAC is never accepted.
 func TestUnsignedBackupNeedsAcceptUnsigned(t *testing.T) {
 	t.Parallel()
 	from := engines["sqlite"](t)
@@ -323,7 +323,8 @@ func TestUnsignedBackupNeedsAcceptUnsigned(t *testing.T) {
 	}
 }
 
-// A password is in no error and on no command line, and pg_dump goes where Cardea went, however the URL says so.
+// The password is in no error and on no command line, and pg_dump connects to the same host as Cardea, whatever the
+// form of the URL.
 func TestPostgresToolsGetPasswordByEnvironment(t *testing.T) {
 	server := pgtest.ForTest(t)
 	if err := open(t, server).Migrate(t.Context()); err != nil {

@@ -30,7 +30,8 @@ func (f *faults) arm(nth int64, err error) {
 	f.left.Store(nth)
 }
 
-// armTransaction makes the nth call fail that is made from the beginning of the next transaction on; 1 is that beginning.
+// armTransaction makes the nth call fail that is made from the beginning of the next transaction on; 1 is that
+// beginning.
 func (f *faults) armTransaction(nth int64, err error) {
 	f.arm(nth, err)
 	f.begun.Store(false)

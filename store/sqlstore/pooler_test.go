@@ -34,8 +34,8 @@ func reads(t *testing.T, s *Store) error {
 	return failed
 }
 
-// A pooler in transaction mode gives each transaction another connection. A store that prepares statements says what is the matter; one
-// whose URL says so works, and hears of commits by polling.
+// A pooler in transaction mode gives each transaction another connection. A store that prepares statements says what is
+// the matter; one whose URL says so works, and hears of commits by polling.
 func TestPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)

@@ -72,8 +72,8 @@ func TestEveryUserTableIsKeyedByDeployment(t *testing.T) {
 	}
 }
 
-// TestEveryStatementNamesTheDeployment reads the statements in the source: each names the deployment at least as often as it
-// reaches a table of people.
+// TestEveryStatementNamesTheDeployment reads the statements in the source: each names the deployment at least as often
+// as it reaches a table of people.
 func TestEveryStatementNamesTheDeployment(t *testing.T) {
 	t.Parallel()
 	tables := peopleSchema(t)

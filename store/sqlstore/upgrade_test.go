@@ -135,7 +135,8 @@ func TestPurgeSkipsRowsUsedConcurrently(t *testing.T) {
 	}
 }
 
-// A migration beside a server that holds one of its tables and then wants another: the server gets it, and the migration comes to its end.
+// A migration beside a server that holds one of its tables and then wants another: the server gets it, and the
+// migration comes to its end.
 func TestMigrationsYieldToTableUsers(t *testing.T) {
 	t.Parallel()
 	s := migratedTo(t, pgtest.ForTest(t), 8)

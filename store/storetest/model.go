@@ -30,8 +30,8 @@ var modelStories = []story{
 	}},
 }
 
-// model is the contract in its plainest words: documents by name, each with its reservations. It plays in a namespace of
-// its own, so that runs share a store.
+// model is the contract in its plainest words: documents by name, each with its reservations. It plays in a namespace
+// of its own, so that runs share a store.
 type model struct {
 	space     string
 	documents map[string]modelled

@@ -80,8 +80,8 @@ func hashOf(n int64) []byte {
 	return sum[:]
 }
 
-// The rows of a story: all of one number differ in everything that has to be unique from those of another, and a later one
-// is of a higher number.
+// The rows of a story: all of one number differ in everything that has to be unique from those of another, and a later
+// one is of a higher number.
 
 func user(n int64) (people.User, people.Email) {
 	created := after(time.Duration(n) * time.Second)

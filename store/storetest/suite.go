@@ -27,7 +27,8 @@ func WithSecond(second func(t *testing.T, first store.Store) store.Store) Option
 	return func(s *suite) { s.second = second }
 }
 
-// WithTables gives the suite a way to open a new store that has its tables already, for the stories that are not about how it gets them.
+// WithTables gives the suite a way to open a new store that has its tables already, for the stories that are not about
+// how it gets them.
 func WithTables(open func(t *testing.T) store.Store) Option {
 	return func(s *suite) { s.tables = open }
 }

@@ -14,17 +14,20 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// api calls the end-user API in process, as the browser that it works for: with its address, its cookie, and its origin.
+// api calls the end-user API in process, as the browser that it works for: with its address, its cookie, and its
+// origin.
 type api struct {
 	*enduserapi.Client
 	handler http.Handler
 	r       *http.Request
 	id      string
-	// user is the id of the account that requests assert to be active, "" for none. It follows what the requests themselves change.
+	// user is the id of the account that requests assert to be active, "" for none. It follows what the requests
+	// themselves change.
 	user string
 	// cookie is the session's, as the browser will have it after the requests so far.
 	cookie string
-	// set are the cookies that the API set, by name, domain and path: the last one counts. keys are in the order of their first setting.
+	// set are the cookies that the API set, by name, domain and path: the last one counts. keys are in the order of their
+	// first setting.
 	set  map[string]string
 	keys []string
 	// session is the state after the last request.
@@ -140,8 +143,8 @@ func (a *api) passCookies(header http.Header) {
 	}
 }
 
-// refusal returns the refusal of an operation, nil for a success or another error. An argument that no path can have is an object that does
-// not exist.
+// refusal returns the refusal of an operation, nil for a success or another error. An argument that no path can have is
+// an object that does not exist.
 func refusal(err error) *client.Error {
 	var refused *client.Error
 	switch {

@@ -82,8 +82,8 @@ func TestAppScheme(t *testing.T) {
 	}
 }
 
-// TestFloodFromManyAddresses: tens of thousands of addresses of one key stay within the memory's bound, and none of them gets
-// a request more.
+// TestFloodFromManyAddresses: tens of thousands of addresses of one key stay within the memory's bound, and none of
+// them gets a request more.
 func TestFloodFromManyAddresses(t *testing.T) {
 	const most = 8 << 20
 	e := NewEngine(most)

@@ -287,8 +287,8 @@ func TestClockGoesBackwards(t *testing.T) {
 	}
 }
 
-// TestEvictionLosesFewCounts: at saturation and near it, rules beyond 32 requests admit at least 98 % of what an exact log
-// admits, those up to 32 all of it.
+// TestEvictionLosesFewCounts: at saturation and near it, rules beyond 32 requests admit at least 98 % of what an exact
+// log admits, those up to 32 all of it.
 func TestEvictionLosesFewCounts(t *testing.T) {
 	const length = int64(60e6)
 	for _, limit := range []int64{5, 32, 33, 100, 1000, 70000} {

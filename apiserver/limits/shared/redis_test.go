@@ -308,8 +308,8 @@ func TestDenialConsumesNothing(t *testing.T) {
 	}
 }
 
-// TestRedisUnavailable: however Redis goes and comes back, no decision fails or waits for more than a call, the replicas
-// together stay near the limit, and share again within seconds.
+// TestRedisUnavailable: however Redis goes and comes back, no decision fails or waits for more than a call, the
+// replicas together stay near the limit, and share again within seconds.
 func TestRedisUnavailable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		away, back func(*server)
