@@ -106,7 +106,7 @@ type Server struct {
 	frontend   http.Handler
 	dispatcher *outbox.Dispatcher
 	keys       *keycache.Cache
-	sealer     *rollup.Worker
+	rollUps    *rollup.Worker
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
@@ -139,14 +139,14 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	sealer := rollup.New(rollup.Options{
-		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("sealing"), Registry: opts.Registry,
+	rollUp := rollup.New(rollup.Options{
+		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("roll-up"), Registry: opts.Registry,
 	})
 	liveReads := backend.NewLiveReads(opts.Clock)
 	management, err := backend.New(backend.Options{
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
-		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: sealer.Imported,
+		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
 	})
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, sealer: sealer, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages)), connections: connections,
 	}, nil
 }

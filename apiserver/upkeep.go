@@ -27,7 +27,7 @@ func (s *Server) rollUp(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-s.follower.Loaded():
-		return s.sealer.Run(ctx)
+		return s.rollUps.Run(ctx)
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// Paging of the agents' first spelling.
+// Paging by page and per_page.
 const (
 	defaultPerPage = 20
 	maxPerPage     = 100
 )
 
-// getTool serves a tool in the view of the contract's own path.
+// getTool serves a tool in the view of its own path.
 func getTool(c *call) (reply, error) {
 	tool, err := findTool(c)
 	if err != nil {
@@ -36,7 +36,7 @@ func getToolMerged(c *call) (reply, error) {
 	return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, snapshot.ContentOf[snapshot.Tool](tool).Merged)), nil
 }
 
-// findTool finds the tool of a path. An id that is none is a 400: the contract says what form it has.
+// findTool finds the tool of a path. A malformed id is a 400, because the contract documents its form.
 func findTool(c *call) (*snapshot.Entry, error) {
 	id, err := ids.Parse(c.r.PathValue("tool_id"))
 	if err != nil {
@@ -82,7 +82,7 @@ func listAgents(c *call) (reply, error) {
 	l.integer(`,"per_page":`, size)
 	l.integer(`,"total_pages":`, (int64(total)+size-1)/size)
 	*l.out = append(*l.out, `,"data":[`...)
-	if number-1 <= int64(total)/size { // beyond the end the page is empty, and the product might not fit
+	if number-1 <= int64(total)/size { // after the last page the page is empty, and the product could overflow
 		l.offset = int((number - 1) * size)
 		addAgents(c, active, "", &l)
 	}
@@ -99,7 +99,7 @@ func listAgentsByOffset(c *call) (reply, error) {
 		return reply{}, err
 	}
 	search = strings.ToLower(text.Normal(search))
-	// A search counts what it finds; else the number is known.
+	// A search counts its matches; without one the total is known.
 	l := listing{limit: limit, offset: offset, whole: search != ""}
 	l.begin(`{"data":[`)
 	addAgents(c, active, search, &l)
@@ -159,7 +159,7 @@ func countAgents(c *call, active *bool) int {
 	return all - c.snapshot.CountActiveAgents(c.tenant())
 }
 
-// addAgents adds the agents that fit to a listing.
+// addAgents adds agents to a page until it is full.
 func addAgents(c *call, active *bool, search string, l *listing) {
 	c.snapshot.List(v1alpha1.KindAIAgent, c.tenant(), func(e *snapshot.Entry) bool {
 		agent := snapshot.ContentOf[snapshot.Agent](e)

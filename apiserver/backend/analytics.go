@@ -37,10 +37,10 @@ func summarize(c *call, period, before people.Period, recent int) (people.Summar
 	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
 	defer cancel()
 	summary, err := c.api.People.Summarize(ctx, c.tenant(), period, before, recent)
-	return summary, storeAway(err)
+	return summary, storeUnavailable(err)
 }
 
-func storeAway(err error) error {
+func storeUnavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return apierror.Unavailable(err, "the store cannot be asked at the moment: try again")
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// verifyFor is how long a verification goes on to the next day; a day takes what it takes.
+// verifyFor is how long a verification starts further days. One day may take longer.
 const verifyFor = 5 * time.Second
 
-// exportAnalytics serves the numbers of days.
+// exportAnalytics serves the counts of each day of a period.
 func exportAnalytics(c *call) (reply, error) {
 	q := c.query()
 	period, faults := parseDays(q.Values())
@@ -40,12 +40,12 @@ func exportAnalytics(c *call) (reply, error) {
 	return object(view), nil
 }
 
-// daysCSV writes days by RFC 4180. Nothing in it is anybody's text, so that no cell can be a formula.
+// daysCSV writes days by RFC 4180. No cell contains user input, so that no cell can be a formula.
 func daysCSV(days []people.Day) []byte {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	w.UseCRLF = true
-	_ = w.Write([]string{"day", "signins", "signups", "organizations_created", "workspaces_created"}) // a buffer takes everything
+	_ = w.Write([]string{"day", "signins", "signups", "organizations_created", "workspaces_created"}) // a buffer never fails
 	for _, d := range days {
 		row := []string{d.Start.Format(time.DateOnly)}
 		for _, n := range []int64{d.SignInUsers, d.SignUps, d.Organizations, d.Workspaces} {
@@ -57,7 +57,7 @@ func daysCSV(days []people.Day) []byte {
 	return out.Bytes()
 }
 
-// verifyAnalytics compares sealed days with their events.
+// verifyAnalytics compares rolled-up days with their events.
 func verifyAnalytics(c *call) (reply, error) {
 	q := c.query()
 	limit := min(q.Integer("limit", 1, defaultLimit), maxLimit)
@@ -72,14 +72,14 @@ func verifyAnalytics(c *call) (reply, error) {
 		return reply{}, err
 	}
 	view := backendapi.AnalyticsVerification{Data: []backendapi.AnalyticsVerifiedDay{}}
-	for began := time.Now(); ; { // how long it took, whatever the clock of the API says
+	for began := time.Now(); ; { // elapsed time, independent of the API's clock
 		if int64(len(view.Data)) == limit || time.Since(began) > verifyFor {
 			view.Next = optional(from.Format(time.DateOnly))
 			return object(view), nil
 		}
 		checks, err := verifyDay(c, from)
 		if err != nil {
-			return reply{}, storeAway(err)
+			return reply{}, storeUnavailable(err)
 		}
 		if len(checks) == 0 {
 			return object(view), nil

@@ -51,7 +51,7 @@ func (s served) rollUp(t *testing.T) {
 	}
 }
 
-func TestDaysAreExported(t *testing.T) {
+func TestExportAnalytics(t *testing.T) {
 	t.Parallel()
 	const period = "?from=2026-05-10T23:00:00-01:00&to=2026-05-12T00:00:00.000001Z" // 11 and 12 May
 	const wide = "?from=2026-05-10T12:00:00Z&to=2026-05-12T12:00:00Z"
@@ -69,7 +69,7 @@ func TestDaysAreExported(t *testing.T) {
 	}
 }
 
-func TestAnExportThatCannotBeIsRefused(t *testing.T) {
+func TestExportAnalyticsRefusesInvalidPeriods(t *testing.T) {
 	t.Parallel()
 	s := exported(t)
 	for query, field := range map[string]string{

@@ -11,27 +11,27 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// operation serves one documented operation: it answers, or says why not.
+// operation serves one documented operation: it returns a reply or an error.
 type operation func(*call) (reply, error)
 
 // reply is a successful answer. The zero value is 204 without a body.
 type reply struct {
-	// parts are JSON as it is sent, one after the other.
+	// parts are JSON in the form in which it is sent, one after the other.
 	parts [2][]byte
-	// value is sent as JSON, if there are no parts.
+	// value is sent as JSON if there are no parts.
 	value any
-	// contentType is that of parts that are no JSON, "" for those that are.
+	// contentType is the type of parts that are not JSON, "" for JSON.
 	contentType string
-	// synced is the header Cardea-Synced, "" of what writes no configuration.
+	// synced is the header Cardea-Synced, "" for an operation that writes no configuration.
 	synced string
-	// pooled is given back when the answer is sent.
+	// pooled is returned to its pool after the response is sent.
 	pooled *[]byte
 }
 
-// object answers with a value as JSON.
+// object replies with a value as JSON.
 func object(value any) reply { return reply{value: value} }
 
-// raw answers with JSON that is written already, in one or two parts.
+// raw replies with JSON that is already encoded, in one or two parts.
 func raw(first []byte, rest ...[]byte) reply {
 	answer := reply{parts: [2][]byte{first}}
 	if len(rest) > 0 {
@@ -40,14 +40,14 @@ func raw(first []byte, rest ...[]byte) reply {
 	return answer
 }
 
-// inForce adds whether servers already answer with what was written.
+// inForce sets whether servers already apply the written configuration.
 func (a reply) inForce(synced bool) reply {
 	a.synced = strconv.FormatBool(synced)
 	return a
 }
 
-// unchunked is how long an answer, in bytes, may be for net/http to count it itself; a longer one of unsaid length goes out in
-// chunks.
+// unchunked is the largest response, in bytes, for which net/http sets Content-Length itself. A longer one without a
+// length is sent in chunks.
 const unchunked = 2048
 
 var contentTypeJSON = []string{"application/json"}
@@ -79,7 +79,7 @@ func (c *call) send(answer reply) {
 	}
 	for _, part := range answer.parts {
 		if part != nil {
-			_, _ = c.Write(part) // the client is gone
+			_, _ = c.Write(part) // the client has disconnected
 		}
 	}
 	if answer.pooled != nil && cap(*answer.pooled) <= maxPooled {
@@ -87,7 +87,7 @@ func (c *call) send(answer reply) {
 	}
 }
 
-// refuse answers with an error and logs what is the server's own fault.
+// refuse responds with an error, and logs it if the server caused it.
 func (c *call) Refuse(err error) {
 	refused, id := apierror.Of(err), c.ID[0]
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {

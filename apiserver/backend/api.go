@@ -1,5 +1,5 @@
-// Package backend serves the backend API: one listener, every request through the same order of checks, writes of configuration
-// landing on the custom resources, those of people in the store.
+// Package backend serves the backend API: one listener with the same order of checks for every request. It writes
+// configuration to the custom resources, and users' rows to the store.
 package backend
 
 import (
@@ -21,32 +21,32 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Options are what an API needs.
+// Options are the dependencies and settings of an API.
 type Options struct {
 	Snapshots *snapshot.Follower
-	// Kubernetes is the client writes go through.
+	// Kubernetes is the client for writes.
 	Kubernetes Kubernetes
-	// LiveReads admits reads of resources for their conditions; nil: its own.
+	// LiveReads limits reads of resources for their conditions; nil: this API's own limit.
 	LiveReads *LiveReads
 	// Authenticator authenticates the caller of a request.
 	Authenticator *credential.Authenticator
 	// Limiter limits the requests of API keys by their schemes.
 	Limiter *limits.Limiter
-	// MaxStaleness turns authenticated requests into 503 when the snapshot was not known to be current for longer; 0: never.
+	// MaxStaleness is the age of the snapshot beyond which authenticated requests get a 503; 0: no bound.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
 	Log          logr.Logger
 	Metrics      *httpapi.Metrics
-	// People is where users and organizations live, with what analytics counts and the audit of every write.
+	// People is the store of users, organizations, analytics and the audit of every write.
 	People people.Store
 	// Hasher hashes the passwords of users that backends create.
 	Hasher *password.Hasher
-	// Random makes ids and salts.
+	// Random is the source of ids and salts.
 	Random io.Reader
-	// OnImported, where set, is called with the deployment of each import that was completed.
+	// OnImported, if set, is called with the deployment of each completed import.
 	OnImported func(deployment string)
 
-	// patience is how long a write waits to be in force here; 0: syncPatience.
+	// patience is how long a write waits until this server applies it; 0: syncPatience.
 	patience time.Duration
 }
 
@@ -55,9 +55,9 @@ type API struct {
 	Options
 	writer   *writer
 	bindings *limits.Bindings
-	// builtIn are the permissions that the operations ask for, sorted.
+	// builtIn are the permissions that the operations require, sorted.
 	builtIn []string
-	// started is when this server began to count what rules decide.
+	// started is when this server began to count decisions of rules.
 	started time.Time
 }
 
@@ -94,7 +94,7 @@ func New(opts Options) (http.Handler, error) {
 	return pipeline, pipeline.handlePages(document)
 }
 
-// operations are what serves each documented operation. The document says what each needs of a request.
+// operations maps each documented operation to its implementation. The document says what each requires of a request.
 func (a *API) operations() map[string]operation {
 	return map[string]operation{
 		"GET /analytics":              getAnalytics,

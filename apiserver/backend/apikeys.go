@@ -25,7 +25,8 @@ func (c *call) keyApp() (*snapshot.Entry, *snapshot.App, error) {
 	return entry, snapshot.ContentOf[snapshot.App](entry), nil
 }
 
-// keyInPath returns the id in the path, which may be a public id, and the key's entry if a resource of the app declares it.
+// keyInPath returns the id in the path, which may be a public id, and the key's entry if a resource of the app declares
+// it.
 func (c *call) keyInPath(app *snapshot.Entry) (id string, declared *snapshot.Entry) {
 	id = c.r.PathValue("id")
 	if e, found := c.declaredKey(id); found && snapshot.ContentOf[document.APIKey](e).App == app.Name {
@@ -114,7 +115,7 @@ func getKey(c *call) (reply, error) {
 	return object(served), err
 }
 
-// createKey makes a key and answers with it, this once.
+// createKey creates a key and returns its secret, which no later response contains.
 func createKey(c *call) (reply, error) {
 	_, app, err := c.keyApp()
 	if err != nil {
@@ -147,7 +148,7 @@ func createKey(c *call) (reply, error) {
 	return object(withSecret(served, secret)), nil
 }
 
-// updateKey changes what may be changed of a key.
+// updateKey changes the mutable members of a key.
 func updateKey(c *call) (reply, error) {
 	entry, app, err := c.keyApp()
 	if err != nil {
@@ -178,7 +179,7 @@ func updateKey(c *call) (reply, error) {
 	})
 }
 
-// revokeKey ends a key for good.
+// revokeKey revokes a key for good.
 func revokeKey(c *call) (reply, error) {
 	entry, app, err := c.keyApp()
 	if err != nil {
@@ -203,7 +204,7 @@ func revokeKey(c *call) (reply, error) {
 	})
 }
 
-// changeKey runs do with the path's key, locked against concurrent changes, and answers with the key as do left it.
+// changeKey runs do with the path's key, locked against concurrent changes, and replies with the changed key.
 func (p *peopleRequest) changeKey(entry *snapshot.Entry, app *snapshot.App, do func(*account.Unit, people.APIKey) (people.APIKey, error)) (reply, error) {
 	id, declared := p.c.keyInPath(entry)
 	if declared != nil {
@@ -224,7 +225,7 @@ func (p *peopleRequest) changeKey(entry *snapshot.Entry, app *snapshot.App, do f
 	return object(served), err
 }
 
-// rotateKey replaces a key by one that may do the same.
+// rotateKey replaces a key by a new one with the same permissions.
 func rotateKey(c *call) (reply, error) {
 	entry, app, err := c.keyApp()
 	if err != nil {
@@ -238,7 +239,7 @@ func rotateKey(c *call) (reply, error) {
 	var secret apikey.Key
 	answer, err := p.changeKey(entry, app, func(u *account.Unit, k people.APIKey) (people.APIKey, error) {
 		if err := c.mayGrant(k.Permissions, app.Ceiling); err != nil && k.Owner == 0 {
-			return k, err // a key that acts for a person manages nothing
+			return k, err // a user's key manages nothing
 		}
 		next, minted, err := account.RotateKey(u, k, app.EffectiveKeyPrefix(), overlap)
 		if err != nil {

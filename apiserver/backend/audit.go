@@ -9,10 +9,10 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// auditWithin bounds the audit of a configuration write, which is done by then.
+// auditWithin bounds the audit of a configuration write, which has been applied already.
 const auditWithin = 2 * time.Second
 
-// actor is who a request acts for, as the audit names them.
+// actor is the actor of a request in audit records.
 func (c *call) actor() string {
 	if c.principal.KeyID != "" {
 		return keyActor(c.principal.KeyID)
@@ -20,10 +20,10 @@ func (c *call) actor() string {
 	return "token:" + c.principal.Subject
 }
 
-// keyActor is the key with a public id, as the audit names it.
+// keyActor is the actor of a key with a public id in audit records.
 func keyActor(id string) string { return "key:" + id }
 
-// address is the client's, "" if it is not known.
+// address is the client's address, "" if unknown.
 func (c *call) address() string {
 	if client := c.api.Authenticator.Proxies.ClientAddress(c.r); client.IsValid() {
 		return client.String()
@@ -31,8 +31,8 @@ func (c *call) address() string {
 	return ""
 }
 
-// auditWrite records a change of configuration. The resource is changed already, so a store that is away must not make the request
-// fail: the log has the record then.
+// auditWrite records a change of configuration. The resource has been changed already, so an unavailable store must not
+// fail the request: the record then goes to the log.
 func (c *call) auditWrite(action, object string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), auditWithin)
 	defer cancel()

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// auditReadWithin bounds the search for records: a filter that fits few of many looks through all of its period.
+	// auditReadWithin bounds the search for records: a filter that matches few of many records reads its whole period.
 	auditReadWithin = 10 * time.Second
-	// auditSettled is the age of a record from which no older one is added: transactions that began before it have ended, and the clocks
-	// of other servers differ by less.
+	// auditSettled is the age of a record from which no older record is added: transactions that began before it have
+	// ended, and the clocks of other servers differ by less.
 	auditSettled = time.Minute
 )
 
-// listAudit serves a page of the deployment's audit. The oldest first, records younger than auditSettled are left out, so that a client that
-// goes on from its last record misses none.
+// listAudit serves a page of the deployment's audit. With the oldest first it omits records younger than auditSettled,
+// so that a client that continues after its last record misses none.
 func listAudit(c *call) (reply, error) {
 	q := c.query()
 	limit := q.Limit(defaultLimit, maxLimit)
@@ -69,8 +69,8 @@ func listAudit(c *call) (reply, error) {
 	return object(list), err
 }
 
-// keyNames returns the actors and objects that records name a key by, from its public id or its id. A deleted key has only the name that was
-// asked for.
+// keyNames returns the actors and objects by which records name a key, from its public id or its id. For a deleted key
+// it returns only the name in the request.
 func (c *call) keyNames(u *account.Unit, id string) (actors, objects []string, err error) {
 	actors, objects = []string{keyActor(id)}, []string{"api_key:" + id}
 	if e, found := c.declaredKey(id); found {

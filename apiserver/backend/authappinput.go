@@ -35,7 +35,7 @@ func newAuthApp(c *call) (*v1alpha1.APIAuthApp, error) {
 	if o.Require("name") {
 		spec.DisplayName = typed[v1alpha1.DisplayName](input.Name(o, "name"))
 	}
-	if !o.IsNull("description") { // on create, null is as absent
+	if !o.IsNull("description") { // on create, null means absent
 		spec.Description = typed[v1alpha1.Description](input.Description(o, "description"))
 	}
 	spec.KeyPrefix = readKeyPrefix(o)
@@ -50,7 +50,7 @@ func newAuthApp(c *call) (*v1alpha1.APIAuthApp, error) {
 	return &v1alpha1.APIAuthApp{ObjectMeta: created(c), Spec: spec}, nil
 }
 
-// authAppUpdate is a PATCH: what was sent, and of what null or nothing may be whether it was.
+// authAppUpdate is a PATCH: the members that were sent, and for nullable or optional ones whether they were sent.
 type authAppUpdate struct {
 	name             *v1alpha1.DisplayName
 	description      *v1alpha1.Description
@@ -83,7 +83,7 @@ func readAuthAppUpdate(c *call) (*authAppUpdate, error) {
 	return sent, o.Err()
 }
 
-// changes returns what must be written for a live resource to have the sent values.
+// changes returns the writes after which a live resource has the sent values.
 func (s *authAppUpdate) changes(obj *v1alpha1.APIAuthApp) []change {
 	now := translation.APIAuthApp(obj)
 	var changes []change
@@ -129,7 +129,8 @@ func readKeyPrefix(o *body.Object) *v1alpha1.KeyPrefix {
 	return ptr.To(v1alpha1.KeyPrefix(prefix))
 }
 
-// readSchemeRef reads the member rate_limit_scheme_slug as a reference to the scheme's resource, nil for null; false: it was not sent.
+// readSchemeRef reads the member rate_limit_scheme_slug as a reference to the scheme's resource, nil for null; false:
+// it was not sent.
 func (c *call) readSchemeRef(o *body.Object) (*v1alpha1.RateLimitSchemeReference, bool) {
 	slug, sent := c.readScheme(o)
 	entry, found := (*snapshot.Entry)(nil), false

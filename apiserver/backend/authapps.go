@@ -78,7 +78,7 @@ var authApps = declared[v1alpha1.APIAuthApp, *v1alpha1.APIAuthApp]{
 	view:       viewAuthApp,
 }
 
-// createAuthApp creates an APIAuthApp resource and answers when servers have it.
+// createAuthApp creates an APIAuthApp resource and replies when servers apply it.
 func createAuthApp(c *call) (reply, error) {
 	obj, err := newAuthApp(c)
 	if err != nil {
@@ -90,7 +90,7 @@ func createAuthApp(c *call) (reply, error) {
 	return authApps.create(c, obj)
 }
 
-// updateAuthApp merges a request into an APIAuthApp resource and answers when servers have it.
+// updateAuthApp merges a request into an APIAuthApp resource and replies when servers apply it.
 func updateAuthApp(c *call) (reply, error) {
 	sent, err := readAuthAppUpdate(c)
 	if err != nil {
@@ -108,7 +108,8 @@ func updateAuthApp(c *call) (reply, error) {
 // deleteAuthApp deletes an APIAuthApp resource that has no keys left and that no other resource uses or declares.
 func deleteAuthApp(c *call) (reply, error) { return authApps.delete(c, c.r.PathValue("slug")) }
 
-// withoutKeys refuses the deletion of an app with active runtime keys: they would be valid again with the next app of the slug.
+// withoutKeys refuses the deletion of an app with active runtime keys: they would become valid again with the next app
+// of the slug.
 func withoutKeys(c *call, obj *v1alpha1.APIAuthApp) error {
 	p := c.people()
 	return p.view(func(u *account.Unit) error {
@@ -120,7 +121,7 @@ func withoutKeys(c *call, obj *v1alpha1.APIAuthApp) error {
 	})
 }
 
-// viewAuthApp answers with an app.
+// viewAuthApp replies with an app.
 func viewAuthApp(c *call, obj *v1alpha1.APIAuthApp, entry *snapshot.Entry) (reply, error) {
 	if entry != nil {
 		return object(c.authApp(entry.Namespace, entry.Meta, &snapshot.ContentOf[snapshot.App](entry).APIAuthApp)), nil

@@ -17,9 +17,9 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// getB2BSettings serves the deployment's settings; those of a deployment that declares none are the documented ones.
+// getB2BSettings serves the deployment's settings, or the documented defaults if it declares none.
 func getB2BSettings(c *call) (reply, error) {
-	content := document.AbsentB2BSettings()
+	content := document.DefaultB2BSettings()
 	if entry, found := c.snapshot.BySlug(v1alpha1.KindB2BSettings, c.tenant(), document.B2BKey); found {
 		content = *snapshot.ContentOf[document.B2BSettings](entry)
 	}
@@ -57,14 +57,14 @@ var (
 	errSettingsExist = errors.New("the settings exist")
 )
 
-// mergeSettings merges what was sent into the live resource of the caller's deployment. Errors: errNoSettings.
+// mergeSettings merges the request into the live resource of the caller's deployment. Errors: errNoSettings.
 func mergeSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
 	of := settings.target(c, document.B2BKey)
 	of.object, of.missing = (*v1alpha1.B2BSettings).GetName, errNoSettings
 	return settings.change(c, of, "updated", func(live *v1alpha1.B2BSettings) ([]change, error) { return sent.changes(live), nil })
 }
 
-// createSettings creates the deployment's B2BSettings with what was sent; if nothing was, nothing is created.
+// createSettings creates the deployment's B2BSettings from the request. An empty request creates nothing.
 func createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool, error) {
 	obj := &v1alpha1.B2BSettings{
 		ObjectMeta: created(c), Spec: v1alpha1.B2BSettingsSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: c.principal.Deployment.Name}},
@@ -83,7 +83,7 @@ func createSettings(c *call, sent *settingsUpdate) (*v1alpha1.B2BSettings, bool,
 	return obj, synced, nil
 }
 
-// viewSettings answers with settings.
+// viewSettings replies with settings.
 func viewSettings(c *call, obj *v1alpha1.B2BSettings, entry *snapshot.Entry) (reply, error) {
 	content := translation.B2BSettings(obj)
 	if entry != nil {
@@ -92,7 +92,8 @@ func viewSettings(c *call, obj *v1alpha1.B2BSettings, entry *snapshot.Entry) (re
 	return object(b2bSettings(c.snapshot, c.principal.Deployment, content)), nil
 }
 
-// settingsUpdate is a PATCH of the settings: what was sent. Roles are given as references, a sent null as an empty one.
+// settingsUpdate is a PATCH of the settings: the members that were sent. Roles are references; a sent null is an empty
+// one.
 type settingsUpdate struct {
 	enabled, allowWorkspaceCreation, requireOrgForSignup *bool
 	defaultWorkspaceLimit                                *int32
@@ -143,7 +144,7 @@ func readRole(o *body.Object, c *call, name string, level v1alpha1.RoleLevel) *v
 	return &v1alpha1.MembershipRoleReference{Name: entry.Name}
 }
 
-// changes returns what must be written for live settings to have the sent values.
+// changes returns the writes after which live settings have the sent values.
 func (u *settingsUpdate) changes(obj *v1alpha1.B2BSettings) []change {
 	now := translation.B2BSettings(obj)
 	var changes []change
@@ -164,7 +165,7 @@ func (u *settingsUpdate) changes(obj *v1alpha1.B2BSettings) []change {
 	return changes
 }
 
-// roleValue is what to write for a sent role: nil deletes the reference.
+// roleValue is the value to write for a sent role: nil deletes the reference.
 func roleValue(ref *v1alpha1.MembershipRoleReference) any {
 	if ref == nil || ref.Name == "" {
 		return nil
@@ -172,7 +173,7 @@ func roleValue(ref *v1alpha1.MembershipRoleReference) any {
 	return ref
 }
 
-// apply sets what was sent in a new resource.
+// apply sets the sent members in a new resource.
 func (u *settingsUpdate) apply(spec *v1alpha1.B2BSettingsSpec) {
 	spec.Enabled, spec.AllowWorkspaceCreation, spec.RequireOrgForSignup = u.enabled, u.allowWorkspaceCreation, u.requireOrgForSignup
 	spec.DefaultWorkspaceLimit = u.defaultWorkspaceLimit
@@ -184,7 +185,7 @@ func (u *settingsUpdate) apply(spec *v1alpha1.B2BSettingsSpec) {
 	}
 }
 
-// b2bSettings is the served form: roles by id, null where there is none that is served.
+// b2bSettings is the served form: roles by id, null if no role is served.
 func b2bSettings(s *snapshot.Snapshot, deployment *snapshot.Entry, content document.B2BSettings) backendapi.B2BSettings {
 	role := func(name string) *string {
 		entry, found := s.Get(store.Identity{Kind: v1alpha1.KindMembershipRole, Namespace: deployment.Namespace, Name: name})

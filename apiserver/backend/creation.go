@@ -23,13 +23,13 @@ import (
 const (
 	// nameCandidates is how many names a created resource may get.
 	nameCandidates = 3
-	// gonePoll is the time between two looks at a resource that is being deleted.
+	// gonePoll is the time between two reads of a resource that is being deleted.
 	gonePoll = 50 * time.Millisecond
 )
 
-// candidates returns the keys under which a resource that is created for a deployment is put and looked for: the plain name, and
-// where another resource has that, names with five digits made of it. Every server derives the same ones, so what one created every
-// other finds, also before it is served.
+// candidates returns the names under which a deployment's new resource is created and searched: first the plain name.
+// If another resource has that, they are names with five digits derived from it. Every server derives the same names,
+// so each finds what another created, even before it is served.
 func candidates(c *call, plain string) []client.ObjectKey {
 	keys := make([]client.ObjectKey, nameCandidates)
 	for i := range keys {
@@ -42,8 +42,8 @@ func candidates(c *call, plain string) []client.ObjectKey {
 	return keys
 }
 
-// created is the metadata of a resource that a request creates. Its owner reference shows users, and garbage
-// collection, where the resource belongs; it does not block the deletion of the deployment.
+// created is the metadata of a resource that a request creates. Its owner reference shows users and garbage collection
+// to which deployment it belongs. It does not block the deletion of the deployment.
 func created(c *call) metav1.ObjectMeta {
 	deployment := c.principal.Deployment
 	return metav1.ObjectMeta{
@@ -61,14 +61,14 @@ type creation[P any] struct {
 	obj  P
 	// keys are the names it may get.
 	keys []client.ObjectKey
-	// taken decides what a live resource with the name means: an error ends the creation, nil tries the next name.
+	// taken decides the meaning of a live resource with the name: an error ends the creation, nil tries the next name.
 	taken func(existing P) error
 	// written is called when the Kubernetes API has acknowledged the creation.
 	written func(P)
 }
 
-// create creates a resource and waits until this server has it. It deletes again a resource that the operator does
-// not accept.
+// create creates a resource and waits until this server has it. It deletes the resource again if the operator does not
+// accept it.
 func create[T any, P resource[T]](ctx context.Context, a *API, n creation[P]) (synced bool, err error) {
 	if err := place[T](ctx, a.writer, n); err != nil {
 		return false, err
@@ -83,8 +83,8 @@ func create[T any, P resource[T]](ctx context.Context, a *API, n creation[P]) (s
 	return synced, err
 }
 
-// freeSlug refuses a slug that a resource of a kind has here. It waits for one that is being deleted, or is deleted
-// already.
+// freeSlug refuses a slug that a resource of a kind has on this server. It waits for a resource that is being deleted,
+// or has just been deleted.
 func freeSlug[T any, P resource[T]](a *API, c *call, kind, slug string, taken func(slug string) error) error {
 	entry, found := c.snapshot.BySlug(kind, c.tenant(), slug)
 	if !found {
@@ -100,7 +100,7 @@ func freeSlug[T any, P resource[T]](a *API, c *call, kind, slug string, taken fu
 	return taken(slug)
 }
 
-// place creates the resource under the first name that is free.
+// place creates the resource under the first free name.
 func place[T any, P resource[T]](ctx context.Context, w *writer, n creation[P]) error {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
@@ -115,7 +115,7 @@ func place[T any, P resource[T]](ctx context.Context, w *writer, n creation[P]) 
 			existing := P(new(T))
 			err = w.kubernetes.Get(ctx, key, existing)
 			if apierrors.IsNotFound(err) {
-				continue // deleted meanwhile
+				continue // deleted concurrently
 			}
 			if err != nil {
 				return err
@@ -147,7 +147,7 @@ func leaves[T any, P resource[T]](ctx context.Context, w *writer, leaving P) boo
 
 // withdraw deletes a resource that was created and then refused.
 func (a *API) withdraw(ctx context.Context, obj v1alpha1.Resource) {
-	// Also after the client has disconnected: no other process knows that this object must not stay.
+	// Also after the client has disconnected: no other process knows that this object must be removed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
 	if err := a.writer.kubernetes.Delete(ctx, obj, client.Preconditions{UID: ptr.To(obj.GetUID())}); err != nil && !apierrors.IsNotFound(err) {

@@ -4,7 +4,7 @@ import (
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 )
 
-// summarizeDecisions serves what the rules of the deployment's rate-limit schemes decided, as this server counted.
+// summarizeDecisions serves this server's counts of decisions by the rules of the deployment's rate-limit schemes.
 func summarizeDecisions(c *call) (reply, error) {
 	summary := backendapi.DecisionSummary{CountedBy: backendapi.ThisServer, Since: c.api.started, Schemes: []backendapi.SchemeDecisions{}}
 	for _, scheme := range c.api.Limiter.Decided(c.snapshot, c.tenant()) {

@@ -16,34 +16,37 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// declared describes a kind whose resources requests create, change and delete: the one place that decides which resource a slug names, and
-// what is refused, audited and answered.
+// declared describes a kind whose resources requests create, change and delete. It is the only place that decides which
+// resource a slug names, and what is refused, audited and returned.
 type declared[T any, P resource[T]] struct {
 	kind string
 	// audit begins the names of actions and objects in audit records, such as rate_limit_scheme.
 	audit string
-	// noun is what messages call a resource of the kind, and title what they call one that does not exist.
+	// noun is the name of a resource of the kind in messages, and title the name of one that does not exist.
 	noun, title string
-	// member is the JSON pointer of the slug in the body of a creation, and segment the parameter of the path that holds it.
+	// member is the JSON pointer of the slug in the body of a creation, and segment the parameter of the path that holds
+	// it.
 	member, segment string
 	// slug returns the slug of a resource, deployment the name of its deployment.
 	slug, deployment func(P) string
-	// name returns the plain name of the resource that a creation makes for a slug; nil: the deployment's, a dot and the slug.
+	// name returns the plain name of the resource that a creation makes for a slug; nil: the deployment's, a dot and the
+	// slug.
 	name func(c *call, slug string) string
-	// unused says how to end the use of a resource that others refer to.
+	// unused says how to end the references of other resources.
 	unused string
 	// permit refuses a deletion for further reasons; nil: there are none.
 	permit func(c *call, live P) error
-	// view answers with a resource: as servers have it if entry is not nil, else as the Kubernetes API acknowledged it.
+	// view replies with a resource: as servers have it if entry is not nil, otherwise as the Kubernetes API acknowledged
+	// it.
 	view func(c *call, obj P, entry *snapshot.Entry) (reply, error)
 }
 
-// target is the resource that a request is about.
+// target is the resource of a request.
 type target[P any] struct {
-	// keys are where it may be, the likeliest first; is reports whether a live resource is the one.
+	// keys are its possible names, the most likely first. is reports whether a live resource is the target.
 	keys []client.ObjectKey
 	is   func(live P) bool
-	// object names it in audit records, after the kind's name there.
+	// object names it in audit records, after the name of the kind.
 	object func(P) string
 	// missing is the error if there is none.
 	missing error
@@ -64,8 +67,8 @@ func (d declared[T, P]) is(c *call, live P, slug string) bool {
 	return d.deployment(live) == c.principal.Deployment.Name && d.slug(live) == slug
 }
 
-// keys returns the names under which the resource of a slug may exist: the one in the snapshot, then those that a creation gives it. It
-// returns none for a text that cannot be a slug, because it would make no valid name.
+// keys returns the names under which the resource of a slug may exist: the name in the snapshot, then the names that a
+// creation assigns. It returns none for a text that cannot be a slug, because it would make no valid name.
 func (d declared[T, P]) keys(c *call, slug string) []client.ObjectKey {
 	var keys []client.ObjectKey
 	if entry, found := c.snapshot.BySlug(d.kind, c.tenant(), slug); found {
@@ -77,7 +80,7 @@ func (d declared[T, P]) keys(c *call, slug string) []client.ObjectKey {
 	return keys
 }
 
-// candidates returns the names that a creation may give the resource of a slug.
+// candidates returns the names that a creation may assign to the resource of a slug.
 func (d declared[T, P]) candidates(c *call, slug string) []client.ObjectKey {
 	name := c.principal.Deployment.Name + "." + slug
 	if d.name != nil {
@@ -86,7 +89,7 @@ func (d declared[T, P]) candidates(c *call, slug string) []client.ObjectKey {
 	return candidates(c, name)
 }
 
-// create creates a resource and answers when servers have it.
+// create creates a resource and replies when servers apply it.
 func (d declared[T, P]) create(c *call, obj P) (reply, error) {
 	slug := d.slug(obj)
 	if err := freeSlug[T, P](c.api, c, d.kind, slug, d.taken); err != nil {
@@ -99,7 +102,7 @@ func (d declared[T, P]) create(c *call, obj P) (reply, error) {
 	return d.answer(c, obj, synced)
 }
 
-// insert creates a resource, and reports whether servers have it. taken is the error if its slug has one already.
+// insert creates a resource, and reports whether servers apply it. taken is the error if another resource has the slug.
 func (d declared[T, P]) insert(c *call, obj P, taken error, object func(P) string) (synced bool, err error) {
 	slug := d.slug(obj)
 	return create[T](c.r.Context(), c.api, creation[P]{
@@ -114,7 +117,7 @@ func (d declared[T, P]) insert(c *call, obj P, taken error, object func(P) strin
 	})
 }
 
-// update makes the changes that the live resource of a slug still needs, and answers when servers have them.
+// update makes the outstanding changes to the live resource of a slug, and replies when servers apply them.
 func (d declared[T, P]) update(c *call, slug string, plan func(live P) ([]change, error)) (reply, error) {
 	obj, synced, err := d.change(c, d.target(c, slug), "updated", plan)
 	if err != nil {
@@ -123,7 +126,8 @@ func (d declared[T, P]) update(c *call, slug string, plan func(live P) ([]change
 	return d.answer(c, obj, synced)
 }
 
-// change makes the changes that a live resource still needs, and records the action. It returns the resource, and whether servers have it.
+// change makes the outstanding changes to a live resource, and records the action. It returns the resource, and whether
+// servers apply it.
 func (d declared[T, P]) change(c *call, of target[P], action string, plan func(live P) ([]change, error)) (P, bool, error) {
 	obj, synced, err := update[T](c.r.Context(), c.api.writer, edit[P]{
 		kind: d.kind, keys: of.keys, override: c.overrides(),
@@ -157,7 +161,7 @@ func (d declared[T, P]) delete(c *call, slug string) (reply, error) {
 	return reply{}.inForce(synced), nil
 }
 
-// deletable refuses the deletion of what others use, and of what another manager declares.
+// deletable refuses the deletion of a resource that others use, or that another manager declares.
 func (d declared[T, P]) deletable(c *call, live P) error {
 	if referrers := c.snapshot.Referrers(d.identity(live)); len(referrers) > 0 {
 		names := make([]string, 0, len(referrers))
@@ -178,7 +182,7 @@ func (d declared[T, P]) deletable(c *call, live P) error {
 	return refuseForeign(live)
 }
 
-// answer answers with a resource, and says whether servers have it.
+// answer replies with a resource, and says whether servers apply it.
 func (d declared[T, P]) answer(c *call, obj P, synced bool) (reply, error) {
 	c.snapshot = c.api.Snapshots.Current()
 	var served *snapshot.Entry
@@ -189,8 +193,8 @@ func (d declared[T, P]) answer(c *call, obj P, synced bool) (reply, error) {
 	return answered.inForce(synced), err
 }
 
-// metaOf returns when a resource that servers do not have yet was created, and when its content last changed: as its status says if that
-// is about this content, else now.
+// metaOf returns when a resource that servers do not have yet was created, and when its content last changed: the time
+// in its status if that is about this content, otherwise now.
 func metaOf(c *call, kind string, obj v1alpha1.Resource, content any) document.Meta {
 	meta := document.Meta{CreatedAt: obj.GetCreationTimestamp().Time, UpdatedAt: c.api.Clock()}
 	status := obj.CommonStatus()

@@ -18,16 +18,16 @@ import (
 // deletion is a resource to be deleted.
 type deletion[P any] struct {
 	kind string
-	// keys are where the resource may be, the likeliest first.
+	// keys are the possible names of the resource, the most likely first.
 	keys []client.ObjectKey
-	// permit says why a live resource must not be deleted. errElsewhere means that it is not the one that is meant.
+	// permit returns why a live resource must not be deleted. errElsewhere means that it is not the intended resource.
 	permit func(live P) error
 	// written is called when the Kubernetes API has acknowledged the deletion.
 	written func(P)
 }
 
-// remove deletes a live resource and waits until it is gone here. A deletion that turns out to wait for what refers to it is a 409.
-// errElsewhere: there is no such resource.
+// remove deletes a live resource and waits until it is gone from this server. If the deletion waits for resources that
+// refer to it, remove returns a 409. errElsewhere: there is no such resource.
 func remove[T any, P resource[T]](ctx context.Context, w *writer, d deletion[P]) (synced bool, err error) {
 	for _, key := range d.keys {
 		var obj P
@@ -45,8 +45,8 @@ func remove[T any, P resource[T]](ctx context.Context, w *writer, d deletion[P])
 	return false, errElsewhere
 }
 
-// removeAt deletes the resource under a key. The deletion is locked on the version that was permitted, so a
-// declaration in between is not lost. After another write in between, such as the operator's status, removeAt checks
+// removeAt deletes the resource under a key. The deletion is conditional on the version that was permitted, so a
+// concurrent declaration is not lost. After another concurrent write, such as the operator's status, removeAt checks
 // the resource again.
 func removeAt[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, d deletion[P]) (P, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)

@@ -17,8 +17,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// Every operation is asked as the document's examples show, and answers as they show: the bodies and the required parameters of the
-// example, in the world that the examples are of.
+// Every operation is asked as the document's examples show, and answers as they show: the bodies and the required
+// parameters of the example, in the world that the examples are of.
 func TestDocumentExamplesMatchResponses(t *testing.T) {
 	contract, err := openapi.Load()
 	if err != nil {
@@ -130,7 +130,7 @@ func indented(t *testing.T, value any) string {
 }
 
 // Every operation refuses who shows no credential as the document shows, and what is nowhere as it says.
-func TestTheDocumentsRefusalsAreTrue(t *testing.T) {
+func TestDocumentedRefusalsAreTrue(t *testing.T) {
 	contract, err := openapi.Load()
 	if err != nil {
 		t.Fatal(err)

@@ -27,8 +27,8 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
 
-// The world that the document's examples speak of: one deployment, with one of everything, at one moment, with ids that every run makes
-// alike. So what an example shows is what the server answers.
+// The world that the document's examples speak of: one deployment, with one of everything, at one moment, with ids that
+// every run makes alike. So what an example shows is what the server answers.
 
 // exampleNow is when the examples are sent.
 var exampleNow = time.Date(2026, time.May, 10, 12, 0, 0, 0, time.UTC)

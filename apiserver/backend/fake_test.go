@@ -160,7 +160,8 @@ func serveChanged(t testing.TB, kubernetes Kubernetes, analytics people.Analytic
 	return world
 }
 
-// serveFeed returns a handler over a configuration and over the store of a URL, with options that the caller may change.
+// serveFeed returns a handler over a configuration and over the store of a URL, with options that the caller may
+// change.
 func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, url string, analytics people.Analytics, change func(*Options)) served {
 	t.Helper()
 	follower := snapshot.NewFollower(feed, time.Hour, time.Now, logr.Discard())

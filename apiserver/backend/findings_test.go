@@ -116,7 +116,7 @@ func newBody(slug string) string {
 	return `{"slug":"` + slug + `","name":"N","rules":[{"unit":"day","duration":1,"max_requests":1}]}`
 }
 
-func TestTheAnnotationsOwnerIsNamed(t *testing.T) {
+func TestConflictNamesOwnerOfAnnotation(t *testing.T) {
 	const annotation = `{"f:metadata":{"f:annotations":{"f:kubectl.kubernetes.io/last-applied-configuration":{}}}}`
 	obj := managed(applied(`{"spec":{"displayName":"x"}}`),
 		entry("cardea-http", "", `{"f:spec":{"f:displayName":{}}}`), entry("argocd-controller", "", annotation))
@@ -129,7 +129,7 @@ func TestTheAnnotationsOwnerIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhatHTTPCreatesNamesItsDeployment(t *testing.T) {
+func TestCreatedResourceNamesItsDeployment(t *testing.T) {
 	k := newCluster()
 	backend := serve(t, k)
 	if answer := backend.send("POST", schemesPath, newBody("new")); answer.Code != 200 {
@@ -156,7 +156,7 @@ func TestWhatHTTPCreatesNamesItsDeployment(t *testing.T) {
 	}
 }
 
-func TestWhatWasCreatedUnderAnotherNameIsFound(t *testing.T) {
+func TestResourceCreatedUnderOtherNameIsFound(t *testing.T) {
 	k := newCluster()
 	k.put("acme.new", "squatter", nil)
 	if answer := serve(t, k).send("POST", schemesPath, newBody("new")); answer.Code != 200 {
@@ -174,7 +174,7 @@ func TestWhatWasCreatedUnderAnotherNameIsFound(t *testing.T) {
 	}
 }
 
-func TestASlugIsFreeOnceItsSchemeIsBeingDeleted(t *testing.T) {
+func TestSlugIsFreeAfterSchemeDeletion(t *testing.T) {
 	leaving := func(m *metav1.ObjectMeta) {
 		now := metav1.Now()
 		m.DeletionTimestamp, m.Finalizers = &now, []string{"iam.cardea.dev/finalizer"}
@@ -205,7 +205,7 @@ func TestASlugIsFreeOnceItsSchemeIsBeingDeleted(t *testing.T) {
 	})
 }
 
-func TestAStartingKubernetesAPIIsAskedAgain(t *testing.T) {
+func TestForbiddenWriteIsRetried(t *testing.T) {
 	k := newCluster()
 	k.put("free", "free", nil)
 	k.forbid = 3

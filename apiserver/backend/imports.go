@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// unfinishedImports is how many files of a deployment may be begun and not completed.
+	// unfinishedImports bounds the imports of a deployment that are started and not completed.
 	unfinishedImports = 100
 	// emptyFile is the SHA-256 of a file without content.
 	emptyFile = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -28,7 +28,7 @@ const (
 
 var fileForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// importFile reads the file's digest in the path. Another text is answered as a file that was never begun.
+// importFile reads the file's digest in the path. Any other text gets the response of a file without an import.
 func (c *call) importFile() (string, error) {
 	file := c.r.PathValue("file")
 	if !fileForm.MatchString(file) {
@@ -42,7 +42,7 @@ func noSuchImport() error {
 		Pointer: ":file", Message: "is the SHA-256 of no file that is imported here: send its first batch"}}}
 }
 
-// getImport answers how far the import of a file has come.
+// getImport serves the progress of the import of a file.
 func getImport(c *call) (reply, error) {
 	file, err := c.importFile()
 	if err != nil {
@@ -60,7 +60,7 @@ func getImport(c *call) (reply, error) {
 	return object(served), err
 }
 
-// importBatch imports the next lines of a file: the rows and how far it came in one transaction.
+// importBatch imports the next lines of a file: rows and progress in one transaction.
 func importBatch(c *call) (reply, error) {
 	q := c.query()
 	offset, complete := q.Integer("offset", 0, -1), ptr.Deref(q.Flag("complete"), false)
@@ -100,8 +100,8 @@ func importBatch(c *call) (reply, error) {
 	}
 }
 
-// mayImport refuses a batch with a line that the credential may not import, whole: were the line rejected, the file would have to be
-// changed to be imported by another credential.
+// mayImport refuses a whole batch if the credential may not import one of its lines. If only the line were rejected,
+// another credential could import it only from a changed file.
 func (c *call) mayImport(lines []imports.Line) error {
 	for i := range lines {
 		if lines[i].Kind == "" {
@@ -114,8 +114,7 @@ func (c *call) mayImport(lines []imports.Line) error {
 	return nil
 }
 
-// importTries bounds how often a batch is evaluated again because a concurrent request wrote what it was about to
-// write.
+// importTries bounds how often a batch is evaluated again because a concurrent request wrote one of its rows.
 const importTries = 8
 
 // importRun is a batch that is imported.
@@ -124,12 +123,12 @@ type importRun struct {
 	lines         []imports.Line
 	offset, bytes int64
 	complete      bool
-	// completed is set where this batch is the file's last one and rows were imported.
+	// completed is set if this batch is the file's last one and rows were imported.
 	completed bool
 	served    backendapi.ImportedBatch
 }
 
-// once imports the batch in one transaction, with how far the file came.
+// once imports the batch and the progress in one transaction.
 func (r *importRun) once(file string) error {
 	return r.change(func(u *account.Unit) error {
 		if err := r.mayBegin(u, file); err != nil {
@@ -155,7 +154,8 @@ func (r *importRun) once(file string) error {
 	})
 }
 
-// mayBegin returns nil if the import of the file has begun or may begin, so that what a credential leaves behind is bounded.
+// mayBegin returns nil if the import of the file has begun or may begin. It bounds the unfinished imports that a
+// credential leaves behind.
 func (r *importRun) mayBegin(u *account.Unit, file string) error {
 	if _, begun, err := u.Imports().Import(file); begun || err != nil {
 		return err
@@ -171,13 +171,13 @@ func (r *importRun) mayBegin(u *account.Unit, file string) error {
 	return err
 }
 
-// batch imports the lines and writes down how far the file came.
+// batch imports the lines and records the progress.
 func (r *importRun) batch(u *account.Unit, state *people.Import) (imports.Result, error) {
 	if r.offset != state.Done {
 		return imports.Result{}, &apierror.Error{Status: http.StatusConflict, Faults: []apierror.Fault{{
 			Pointer: "?offset", Message: fmt.Sprintf("is not where the file goes on: the import came to %d", state.Done)}}}
 	}
-	result, err := imports.Import(u, r.lines, r.c.judgeImportedKey)
+	result, err := imports.Import(u, r.lines, r.c.checkImportedKey)
 	if err != nil {
 		return result, err
 	}
@@ -208,9 +208,9 @@ func rejections(refused []*imports.Line) []backendapi.ImportRejection {
 	return told
 }
 
-// judgeImportedKey validates what of a key depends on the deployment's configuration, and what the credential may
-// grant.
-func (c *call) judgeImportedKey(k *imports.APIKey, bound bool) error {
+// checkImportedKey validates the members of a key that depend on the deployment's configuration, and the permissions
+// that the credential may grant.
+func (c *call) checkImportedKey(k *imports.APIKey, bound bool) error {
 	var faults []apierror.Fault
 	entry, found := c.snapshot.BySlug(v1alpha1.KindAPIAuthApp, c.tenant(), k.App)
 	if !found {
@@ -234,7 +234,7 @@ func (c *call) judgeImportedKey(k *imports.APIKey, bound bool) error {
 		return apierror.Invalid(faults...)
 	}
 	if bound {
-		return nil // a key that acts for a person manages nothing
+		return nil // a user's key manages nothing
 	}
 	return c.mayGrant(k.Permissions, app.Ceiling)
 }

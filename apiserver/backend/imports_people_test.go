@@ -63,7 +63,7 @@ func (s served) rowOf(t *testing.T, kind, externalID string) int64 {
 	return found[externalID]
 }
 
-func TestPeopleComeAsTheFileSays(t *testing.T) {
+func TestImportUsers(t *testing.T) {
 	t.Parallel()
 	s := keyWorld(t)
 	if got := s.imports(t, "file", 0, movedNow(), "&complete=true"); got.Imported != 22 || got.Rejected != 0 {
@@ -93,7 +93,7 @@ func TestPeopleComeAsTheFileSays(t *testing.T) {
 	}
 }
 
-func TestOrganizationsComeAsTheFileSays(t *testing.T) {
+func TestImportOrganizations(t *testing.T) {
 	t.Parallel()
 	s := keyWorld(t)
 	s.imports(t, "file", 0, movedNow(), "&complete=true")
@@ -137,7 +137,7 @@ func TestOrganizationsComeAsTheFileSays(t *testing.T) {
 	}
 }
 
-func TestWhatIsImportedIsCountedAtItsTime(t *testing.T) {
+func TestImportedEventsCountAtTheirTime(t *testing.T) {
 	t.Parallel()
 	s := keyWorld(t)
 	s.imports(t, "file", 0, movedNow(), "&complete=true")
@@ -161,7 +161,7 @@ func TestWhatIsImportedIsCountedAtItsTime(t *testing.T) {
 	}
 }
 
-func TestTheSameLinesOnceMoreChangeNothing(t *testing.T) {
+func TestRepeatedImportChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := keyWorld(t)
 	file := movedNow()
@@ -182,7 +182,7 @@ func TestTheSameLinesOnceMoreChangeNothing(t *testing.T) {
 
 func line(members string) string { return `{"type":` + members + "}\n" }
 
-func TestAFaultyLineAboutPeopleIsRejectedAlone(t *testing.T) {
+func TestInvalidUserLineIsRejectedAlone(t *testing.T) {
 	t.Parallel()
 	s := keyWorld(t)
 	s.imports(t, "before", 0, movedNow(), "")
@@ -288,7 +288,7 @@ const isProven = `,"verified_at":"2024-01-01T00:00:00Z"`
 
 // An address belongs to the user who verified it, whichever account it was imported into before: in one batch, or in
 // another.
-func TestAnAddressThatNobodyProvedGivesWayToItsOwner(t *testing.T) {
+func TestVerifiedAddressReplacesUnverifiedOnes(t *testing.T) {
 	t.Parallel()
 	users := line(`"user","external_id":"thief"`) + line(`"user","external_id":"owner"`) + line(`"user","external_id":"late"`)
 	taken := emailLine("t1", "thief", "owner@example.com", "") + emailLine("t2", "thief", "thief@example.com", "")
@@ -312,7 +312,7 @@ func TestAnAddressThatNobodyProvedGivesWayToItsOwner(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatNobodyProvedIsNotPrimaryBesideAProvenOne(t *testing.T) {
+func TestUnverifiedAddressIsNotPrimaryNextToVerified(t *testing.T) {
 	t.Parallel()
 	first, second := emailLine("a", "u", "a@example.com", ""), emailLine("b", "u", "b@example.com", isProven)
 	asked := emailLine("c", "u", "c@example.com", `,"primary":true`)
@@ -331,7 +331,7 @@ func TestAnAddressThatNobodyProvedIsNotPrimaryBesideAProvenOne(t *testing.T) {
 	}
 }
 
-func TestADeletedUserIsNotImportedAgainNorReferredTo(t *testing.T) {
+func TestDeletedUserIsNotImportedAgain(t *testing.T) {
 	t.Parallel()
 	s := keyWorld(t)
 	s.imports(t, "file", 0, movedNow(), "")
@@ -346,7 +346,7 @@ func TestADeletedUserIsNotImportedAgainNorReferredTo(t *testing.T) {
 	}
 }
 
-func TestAPagesNameIsNoOrganizationsSlug(t *testing.T) {
+func TestImportedSlugsAvoidPageNames(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, nil, nil, fixed(t, "B2BSettings", "b2b", "uid-14", 14, document.B2BKey, time.Now(), document.B2BSettings{Enabled: true}))
 	got := s.imports(t, "file", 0, `{"type":"organization","external_id":"o1","name":"New"}
@@ -375,7 +375,7 @@ func TestOrganizationsNeedB2B(t *testing.T) {
 	}
 }
 
-func TestMembersWithoutARoleGetTheAssignedOne(t *testing.T) {
+func TestImportedMembersGetDefaultRole(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, nil, nil,
 		fixed(t, "B2BSettings", "b2b", "uid-14", 14, document.B2BKey, time.Now(), document.B2BSettings{Enabled: true, OrgRole: "clerk"}),
@@ -390,7 +390,7 @@ func TestMembersWithoutARoleGetTheAssignedOne(t *testing.T) {
 	}
 }
 
-func TestWhoImportsNeedsThePermissionOfEveryType(t *testing.T) {
+func TestImportNeedsPermissionOfEveryType(t *testing.T) {
 	t.Parallel()
 	s := keyWorld(t)
 	following(t, s)

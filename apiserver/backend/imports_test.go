@@ -45,7 +45,7 @@ func (s served) imports(t *testing.T, file string, offset int, lines, more strin
 	return out
 }
 
-func TestKeysFromElsewhereWorkByTheirHash(t *testing.T) {
+func TestImportedKeysAuthenticateByHash(t *testing.T) {
 	s := keyWorld(t)
 	const old, cardeaLike = "sk_live_51H.abc/def+ghi==", "ck_looks_like_one_of_ours"
 	lines := keyLine("k1", old, `,"prefix":"sk_live_","suffix":"ghi==","metadata":{"plan":"gold"},"created_at":"2020-01-01T00:00:00Z","expires_at":null,"user":null`) +
@@ -74,7 +74,7 @@ func TestKeysFromElsewhereWorkByTheirHash(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAnImportIsReportedOnce(t *testing.T) {
+func TestImportCompletionIsReportedOnce(t *testing.T) {
 	var ended []string
 	at := time.Unix(1700000000, 0)
 	admin := mint(t)
@@ -102,7 +102,7 @@ func TestTheEndOfAnImportIsReportedOnce(t *testing.T) {
 	}
 }
 
-func TestAnImportGoesOnWhereItCameTo(t *testing.T) {
+func TestImportContinuesWhereItStopped(t *testing.T) {
 	s := keyWorld(t)
 	at := "/imports/" + hashOf("file")
 	s.says(t, "GET", at, "", 404, ":file")
@@ -124,7 +124,7 @@ func TestAnImportGoesOnWhereItCameTo(t *testing.T) {
 	}
 }
 
-func TestAFaultyLineIsRejectedAlone(t *testing.T) {
+func TestInvalidLineIsRejectedAlone(t *testing.T) {
 	s := keyWorld(t)
 	const secret = "not-to-be-told"
 	faulty := []struct{ line, field string }{
@@ -176,7 +176,7 @@ func TestAFaultyLineIsRejectedAlone(t *testing.T) {
 	}
 }
 
-func TestNobodyImportsARightThatTheyLack(t *testing.T) {
+func TestImportCannotGrantMissingPermission(t *testing.T) {
 	s := keyWorld(t)
 	following(t, s)
 	_, weak := s.creates(t, "tools", `{"name":"weak","permissions":["api_keys:write"]}`)
@@ -190,7 +190,7 @@ func TestNobodyImportsARightThatTheyLack(t *testing.T) {
 	}
 }
 
-func TestManyKeysComeInOneBatch(t *testing.T) {
+func TestImportManyKeysInOneBatch(t *testing.T) {
 	s := keyWorld(t)
 	var lines strings.Builder
 	n := 0
@@ -202,7 +202,7 @@ func TestManyKeysComeInOneBatch(t *testing.T) {
 	}
 }
 
-func TestABatchOfTooManyLinesIsRefusedWhole(t *testing.T) {
+func TestImportRefusesTooManyLines(t *testing.T) {
 	s := keyWorld(t)
 	at := "/imports/" + hashOf("file")
 	s.says(t, "POST", at+"/batches?offset=0", strings.Repeat("{}\n", 10_001), 413, "10001 lines", "at most 10000")
@@ -212,7 +212,7 @@ func TestABatchOfTooManyLinesIsRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFirstBatchLeavesNoImport(t *testing.T) {
+func TestEmptyFirstBatchCreatesNoImport(t *testing.T) {
 	s := keyWorld(t)
 	at := "/imports/" + hashOf("file")
 	for _, more := range []string{"", "&complete=true"} {
@@ -229,7 +229,7 @@ func TestAnEmptyFirstBatchLeavesNoImport(t *testing.T) {
 	}
 }
 
-func TestUnfinishedImportsOfADeploymentAreBounded(t *testing.T) {
+func TestUnfinishedImportsAreBounded(t *testing.T) {
 	s := keyWorld(t)
 	for n := range unfinishedImports {
 		s.imports(t, fmt.Sprint(n), 0, "\n", "")
@@ -243,7 +243,7 @@ func TestUnfinishedImportsOfADeploymentAreBounded(t *testing.T) {
 	s.imports(t, "more", 0, "\n", "")
 }
 
-func TestFewFaultsOfALineAreTold(t *testing.T) {
+func TestFaultsPerLineAreBounded(t *testing.T) {
 	s := keyWorld(t)
 	var members strings.Builder
 	for i := range 200 {

@@ -33,7 +33,7 @@ func (p *peopleRequest) readNewKey(o *body.Object, app *snapshot.App, k *people.
 	}
 }
 
-// keyUpdate is a PATCH: what was sent, and of what null may be whether it was.
+// keyUpdate is a PATCH: the members that were sent, and for nullable ones whether they were sent.
 type keyUpdate struct {
 	name                                                     *string
 	permissions                                              []string
@@ -52,7 +52,7 @@ func (p *peopleRequest) readKeyUpdate(o *body.Object, app *snapshot.App) (sent k
 	return sent
 }
 
-// apply changes a key, and reports whether it did.
+// apply changes a key, and reports whether it changed anything.
 func (s *keyUpdate) apply(k *people.APIKey) bool {
 	before := *k
 	if s.name != nil {
@@ -111,7 +111,7 @@ func nullableID(o *body.Object, member string) int64 {
 	return input.ID(o, member)
 }
 
-// unboundKey is the answer to a creation whose key cannot be bound to what it names.
+// unboundKey is the error if a new key cannot be bound to its owner, organization or workspace.
 func unboundKey(err error) error {
 	for refused, fault := range map[error]apierror.Fault{
 		account.ErrUserUnknown:      {Pointer: "/owner_user_id", Message: "is the id of no user of the deployment: list them to see which there are"},

@@ -11,7 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// readKeyPermissions reads the permissions of a key: what its app lacks is a fault. `*` stands for all of the app's.
+// readKeyPermissions reads the permissions of a key. A permission that the app does not have is a fault. `*` stands for
+// all of the app's permissions.
 func readKeyPermissions(o *body.Object, ceiling permission.Set, app string) ([]string, bool) {
 	names, sent := input.Permissions(o, "permissions")
 	for i, name := range names {
@@ -22,15 +23,16 @@ func readKeyPermissions(o *body.Object, ceiling permission.Set, app string) ([]s
 	return names, sent
 }
 
-// readResources reads a member of published clients: Cardea knows no resources beside permissions.
+// readResources reads a member of published clients: Cardea has no resources besides permissions.
 func readResources(o *body.Object) {
 	if names, sent := o.Strings("resources"); sent && len(names) > 0 {
 		o.Fault("resources", "must be empty: limit what keys may do by permissions")
 	}
 }
 
-// mayGrant refuses to give away, or to have the secret of, what this API itself asks for where the credential does not have it: else the
-// right to make keys would be every right. ceiling bounds what is granted.
+// mayGrant refuses to grant a permission of this API that the credential does not have, and to reveal the secret of a
+// key that has one. Otherwise the permission to create keys would imply every permission. ceiling bounds the granted
+// permissions.
 func (c *call) mayGrant(granted []string, ceiling permission.Set) error {
 	set := permission.NewSet(granted)
 	for _, name := range c.api.builtIn {
@@ -42,9 +44,9 @@ func (c *call) mayGrant(granted []string, ceiling permission.Set) error {
 	return nil
 }
 
-// mayExtend decides whether a credential may change a key. A change that extends what the key may do, for how long or how often (a later or
-// removed expiry, another scheme) needs what creating the key as it will be needs; any other change needs the permissions that it adds.
-// A key that acts for a user manages nothing, so extending it grants nothing here.
+// mayExtend decides whether a credential may change a key. If a change extends the key (a later or removed expiry, or
+// another scheme), the credential needs the permissions to create the changed key. Any other change needs only the
+// permissions that it adds. A user's key manages nothing, so extending it grants nothing here.
 func (c *call) mayExtend(before, after people.APIKey, ceiling permission.Set) error {
 	later := !before.ExpiresAt.IsZero() && (after.ExpiresAt.IsZero() || after.ExpiresAt.After(before.ExpiresAt))
 	if (later || after.Scheme != before.Scheme) && after.Owner == 0 {
@@ -53,7 +55,7 @@ func (c *call) mayExtend(before, after people.APIKey, ceiling permission.Set) er
 	return c.mayGrant(added(after.Permissions, before.Permissions), ceiling)
 }
 
-// added are the names that are not in a list yet.
+// added returns the names that are not in a list yet.
 func added(names, before []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(before, name) })
 }

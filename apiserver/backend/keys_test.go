@@ -18,7 +18,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// keyWorld serves two apps: shop, whose keys are the customers', and tools, whose keys may manage; and roles of both levels.
+// keyWorld serves two apps: shop, whose keys are the customers', and tools, whose keys may manage; and roles of both
+// levels.
 func keyWorld(t *testing.T, more ...store.Document) served {
 	t.Helper()
 	at := time.Unix(1700000000, 0)
@@ -90,7 +91,7 @@ func (s served) key1(t *testing.T, path string) (key keyJSON) {
 
 const shopKeys = "/api-auth/apps/shop/keys"
 
-func TestAKeyIsMadeReadChangedRotatedAndRevoked(t *testing.T) {
+func TestKeyLifecycle(t *testing.T) {
 	s := keyWorld(t)
 	key, secret := s.creates(t, "shop", `{"name":" Customer ","permissions":["orders:read","orders:read"],"metadata":{"plan":"gold", "n": 1.50},"expires_at":"2999-01-02T03:04:05.678+01:00"}`)
 	if key.Name != "Customer" || len(key.Permissions) != 1 || string(key.Metadata) != `{"plan":"gold","n":1.50}` || !key.IsActive || key.Source != "runtime" ||
@@ -129,7 +130,7 @@ func TestAKeyIsMadeReadChangedRotatedAndRevoked(t *testing.T) {
 	s.says(t, "PATCH", at, `{"name":"x"}`, 409)
 }
 
-func TestKeysAreFoundByTheIDThatDecisionsShow(t *testing.T) {
+func TestKeysAreFoundByDecisionKeyID(t *testing.T) {
 	declared := mint(t)
 	s := keyWorld(t,
 		fixed(t, "APIKey", "rotated", "uid-25", 25, "", time.Unix(1700000000, 0), document.APIKey{
@@ -168,7 +169,7 @@ func TestKeysAreFoundByTheIDThatDecisionsShow(t *testing.T) {
 }
 
 // A decision names an imported key, which has no public id, by its id.
-func TestAnImportedKeyHasItsIDAsKeyID(t *testing.T) {
+func TestImportedKeyUsesRowIDAsKeyID(t *testing.T) {
 	s := keyWorld(t)
 	err := s.rows.Change(context.Background(), "ns/acme", func(tx people.Tx) error {
 		return tx.APIKeys().InsertAPIKey(people.APIKey{ID: 77, Digest: [32]byte{7}, App: "shop", Name: "Imported", CreatedAt: time.Unix(1700000000, 0), UpdatedAt: time.Unix(1700000000, 0)})
@@ -179,7 +180,7 @@ func TestAnImportedKeyHasItsIDAsKeyID(t *testing.T) {
 	s.says(t, "GET", shopKeys+"/77", "", 200, `"key_id":"77"`)
 }
 
-func TestFaultsOfKeys(t *testing.T) {
+func TestKeyValidation(t *testing.T) {
 	s := keyWorld(t)
 	key, _ := s.creates(t, "shop", `{"name":"one"}`)
 	other, _ := s.creates(t, "tools", `{"name":"other"}`)
@@ -224,7 +225,7 @@ func TestFaultsOfKeys(t *testing.T) {
 	}
 }
 
-func TestKeysAreListedPageAfterPageDeclaredOnesFirst(t *testing.T) {
+func TestListKeysPagesDeclaredFirst(t *testing.T) {
 	s := keyWorld(t)
 	var want []string
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -270,7 +271,7 @@ func TestKeysAreListedPageAfterPageDeclaredOnesFirst(t *testing.T) {
 	}
 }
 
-func TestABoundKeyIsBoundedByItsOwnersRoleAndDiesWithTheMembership(t *testing.T) {
+func TestBoundKeyFollowsOwnersRoleAndMembership(t *testing.T) {
 	s := keyWorld(t)
 	user, stranger, organization := s.makes(t, "/users", `{"email":"grace@example.com"}`), s.makes(t, "/users", `{"email":"eve@example.com"}`), s.makes(t, "/organizations", `{"name":"Navy"}`)
 	s.says(t, "POST", shopKeys, `{"name":"x","owner_user_id":"`+user+`","organization_id":"`+organization+`"}`, 400, "no member")
@@ -310,7 +311,7 @@ func following(t *testing.T, s served) (*keycache.Cache, func(secret string) int
 	}
 }
 
-func TestTheBackendTakesKeysOfTheStoreAndRefusesDeadOnesAlike(t *testing.T) {
+func TestBackendAcceptsStoredKeysAndRefusesDeadOnesAlike(t *testing.T) {
 	s := keyWorld(t)
 	_, status := following(t, s)
 	user := s.makes(t, "/users", `{"email":"grace@example.com"}`)
@@ -360,7 +361,7 @@ func TestTheBackendTakesKeysOfTheStoreAndRefusesDeadOnesAlike(t *testing.T) {
 	}
 }
 
-func TestNobodyGivesAwayARightThatTheyLack(t *testing.T) {
+func TestKeyCannotGrantMissingPermission(t *testing.T) {
 	s := keyWorld(t)
 	following(t, s)
 	strong, _ := s.creates(t, "tools", `{"name":"strong","permissions":["users:write"]}`)
@@ -385,7 +386,7 @@ func TestNobodyGivesAwayARightThatTheyLack(t *testing.T) {
 }
 
 // An expired key stays ended, and a key is extended only with the permissions that it has.
-func TestAKeyIsExtendedOnlyByACredentialThatMayCreateIt(t *testing.T) {
+func TestExtendingKeyNeedsPermissionToCreateIt(t *testing.T) {
 	s := keyWorld(t)
 	following(t, s)
 	now := time.Now()
@@ -413,7 +414,7 @@ func TestAKeyIsExtendedOnlyByACredentialThatMayCreateIt(t *testing.T) {
 	s.says(t, "PATCH", tools+strong.ID, `{"expires_at":null}`, 200)
 }
 
-func TestAnotherTenantsKeysDoNotExist(t *testing.T) {
+func TestKeysOfOtherTenantsAreNotFound(t *testing.T) {
 	s := keyWorld(t)
 	foreign := people.APIKey{ID: 77, PublicID: "foreign", App: "shop", Name: "foreign", CreatedAt: time.Now(), UpdatedAt: time.Now()}
 	if err := s.rows.Change(t.Context(), "ns/other", func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(foreign) }); err != nil {

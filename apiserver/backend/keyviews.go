@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// keyView is the served form of a key of the store.
+// keyView is the served form of a key from the store.
 func (p *peopleRequest) keyView(u *account.Unit, k people.APIKey) (backendapi.ApiKey, error) {
 	organization, workspace, err := account.KeyRoles(u, k)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *call) declaredView(e *snapshot.Entry, app *snapshot.App) backendapi.Api
 	return served
 }
 
-// declaredOf are those of a kind that resources declare for an app, the newest first.
+// declaredOf returns the entries of a kind that resources declare for an app, the newest first.
 func (c *call) declaredOf(app *snapshot.Entry, kind string) []*snapshot.Entry {
 	declared := slices.DeleteFunc(c.snapshot.Referrers(app.Identity), func(e *snapshot.Entry) bool { return e.Kind != kind })
 	slices.SortFunc(declared, func(a, b *snapshot.Entry) int {
@@ -66,7 +66,8 @@ func (c *call) declaredOf(app *snapshot.Entry, kind string) []*snapshot.Entry {
 	return declared
 }
 
-// declaredKey returns the tenant's key that a resource declares under a public id, of which a rotated key has two, or under its own id.
+// declaredKey returns the tenant's key that a resource declares, by a public id (a rotated key has two) or by its own
+// id.
 func (c *call) declaredKey(id string) (*snapshot.Entry, bool) {
 	if key, found := c.snapshot.APIKey(id); found && key.Entry.Deployment == c.tenant() {
 		return key.Entry, true
@@ -78,12 +79,12 @@ func (c *call) declaredKey(id string) (*snapshot.Entry, bool) {
 	return c.snapshot.ByID(v1alpha1.KindAPIKey, c.tenant(), number)
 }
 
-// withSecret is a key that was just made.
+// withSecret is the served form of a new key with its secret.
 func withSecret(key backendapi.ApiKey, secret apikey.Key) backendapi.ApiKeyWithSecret {
 	return backendapi.ApiKeyWithSecret{Key: key, Secret: secret.Plain()}
 }
 
-// keyCursor is where a list of keys goes on: after a declared key, or after one of the store, 0: at the beginning.
+// keyCursor is where a list of keys continues: after a declared key, or after a key of the store, 0: at the beginning.
 type keyCursor struct {
 	declared bool
 	id       int64

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 )
 
-// Kubernetes is what writes need of the Kubernetes API. Reads are live: a server caches no resources.
+// Kubernetes is the part of the Kubernetes API that writes need. Reads are live: a server caches no resources.
 type Kubernetes interface {
 	Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error
 	Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error
@@ -24,11 +24,11 @@ type Kubernetes interface {
 	Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error
 }
 
-// patient is a Kubernetes API that is asked again while it forbids: right after its start it has not loaded the roles
-// yet. A forbidden request had no effect.
+// patient retries requests that the Kubernetes API forbids: directly after its start it has not loaded the roles yet. A
+// forbidden request had no effect.
 type patient struct{ api Kubernetes }
 
-// forbidden is how long that goes on: 1.5 s in five tries.
+// forbidden is the schedule of retries: 1.5 s in five tries.
 var forbidden = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 5}
 
 func (p patient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -58,15 +58,15 @@ func (p patient) try(ctx context.Context, do func() error) (err error) {
 	return err
 }
 
-// refusal is the operator's word that it will not put a resource into force.
+// refusal is the operator's statement that it does not accept a resource.
 type refusal struct {
 	reason, message string
 }
 
 func (r *refusal) Error() string { return r.reason + ": " + r.message }
 
-// answer turns a refusal into an answer: what another resource has already, and what there is no room for, is a 409, anything else the
-// sender's fault.
+// answer turns a refusal into an error. A conflict with another resource, or a lack of capacity, is a 409; anything
+// else is the client's fault.
 func (r *refusal) answer() *apierror.Error {
 	switch r.reason {
 	case v1alpha1.ReasonConflict, v1alpha1.ReasonSuperseded, v1alpha1.ReasonTooMany:
@@ -75,8 +75,8 @@ func (r *refusal) answer() *apierror.Error {
 	return apierror.New(http.StatusBadRequest, "%s", r.message)
 }
 
-// kubernetesError turns an error of the Kubernetes API into an answer. It returns an error that is an answer already
-// as it is.
+// kubernetesError turns an error of the Kubernetes API into an error of this API. It returns an error of this API
+// unchanged.
 func kubernetesError(err error) error {
 	var refused *refusal
 	switch {

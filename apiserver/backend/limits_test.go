@@ -10,8 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// TestAPIKeysAreLimited: the backend API's own operations pass the scheme of the key, refusals of permission consume nothing, and
-// what is not limited says nothing about limits.
+// TestAPIKeysAreLimited: the backend API's own operations pass the scheme of the key, refusals of permission consume
+// nothing, and what is not limited says nothing about limits.
 func TestAPIKeysAreLimited(t *testing.T) {
 	limited := mint(t)
 	created := time.Unix(1700000000, 0)

@@ -14,14 +14,14 @@ const maxPooled = 1 << 20
 // listing writes a page of objects as JSON, front to back in one buffer.
 type listing struct {
 	limit, offset int
-	// whole counts what follows the page as well.
+	// whole also counts the objects after the page.
 	whole bool
 
 	seen, listed int
 	out          *[]byte
 }
 
-// begin starts the answer with what comes before the objects.
+// begin starts the response with the members before the objects.
 func (l *listing) begin(head string) {
 	l.out = buffers.Get().(*[]byte)
 	*l.out = append((*l.out)[:0], head...)
@@ -51,7 +51,8 @@ func (l *listing) more(total int) {
 	*l.out = strconv.AppendBool(append(*l.out, `],"has_more":`...), l.offset+l.listed < total)
 }
 
-// end answers with the page and what comes after the objects; the buffer goes back when it is sent.
+// end replies with the page and the members after the objects. The buffer returns to its pool after the response is
+// sent.
 func (l *listing) end(tail string) reply {
 	*l.out = append(*l.out, tail...)
 	answer := raw(*l.out)

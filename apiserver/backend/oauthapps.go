@@ -122,7 +122,7 @@ func changeScope(c *call, action string, changes func(live *v1alpha1.OAuthScope)
 	return object(oauthApp(current, app, obj)).inForce(synced), nil
 }
 
-// scopeUpdate is a PATCH of a scope: what was sent.
+// scopeUpdate is a PATCH of a scope: the members that were sent.
 type scopeUpdate struct {
 	displayName *v1alpha1.DisplayName
 	description *v1alpha1.Description
@@ -157,7 +157,7 @@ func (u *scopeUpdate) changes(obj *v1alpha1.OAuthScope) []change {
 	return changes
 }
 
-// oauthApp is the served form of an app with its scopes. A live scope, if given, stands in for what the snapshot says of it.
+// oauthApp is the served form of an app with its scopes. A live scope, if given, replaces that scope of the snapshot.
 func oauthApp(s *snapshot.Snapshot, e *snapshot.Entry, live *v1alpha1.OAuthScope) backendapi.OAuthApp {
 	content := snapshot.ContentOf[document.OAuthApp](e)
 	app := backendapi.OAuthApp{

@@ -12,10 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// memberNames are the members that backends call otherwise than the protocol does.
+// memberNames are the members whose names in the backend API differ from the protocol's.
 var memberNames = map[string]string{"token_endpoint_auth_method": "client_auth_method"}
 
-// clientFields are the members of a client that a backend may say, each with what it stands for.
+// clientFields are the members of a client that a backend may set, each with its metadata.
 var (
 	clientTexts = []struct {
 		member string
@@ -42,13 +42,13 @@ var (
 	}
 )
 
-// clientUpdate is a PATCH: what was sent of the metadata, and whether the client is in use.
+// clientUpdate is a PATCH: the sent metadata, and whether the client is active.
 type clientUpdate struct {
 	changes []func(*consent.Metadata)
 	active  *bool
 }
 
-// readClientMembers reads the members of metadata; null is as nothing said.
+// readClientMembers reads the members of metadata; null is the same as absent.
 func readClientMembers(o *body.Object) (changes []func(*consent.Metadata)) {
 	for _, field := range clientTexts {
 		sent, ok := "", o.IsNull(field.member)
@@ -99,7 +99,7 @@ func readClientUpdate(o *body.Object) clientUpdate {
 	return clientUpdate{changes: readClientMembers(o), active: input.Bool(o, "is_active")}
 }
 
-// memberOf is the member of a backend's body that a fault is about.
+// memberOf returns the member of a backend's body to which a fault belongs.
 func memberOf(fault consent.MetadataFault) string {
 	member := fault.Member
 	if name, other := memberNames[member]; other {
@@ -111,7 +111,7 @@ func memberOf(fault consent.MetadataFault) string {
 	return member
 }
 
-// apply returns what a client is after the update, or why it cannot be.
+// apply returns the updated client, or why the update is invalid.
 func (s *clientUpdate) apply(content document.OAuthClient) (document.OAuthClient, error) {
 	active := content.Active
 	if s.active != nil {
@@ -140,7 +140,7 @@ func (s *clientUpdate) apply(content document.OAuthClient) (document.OAuthClient
 	return content, nil
 }
 
-// readOverlap reads for how long a secret that is replaced is accepted. Absent: not at all.
+// readOverlap reads how long a replaced secret stays valid. Absent: it ends at once.
 func readOverlap(o *body.Object) time.Duration {
 	seconds, sent := o.Integer("overlap_seconds")
 	if most := int64(account.MaxKeyOverlap / time.Second); sent && (seconds < 0 || seconds > most) {

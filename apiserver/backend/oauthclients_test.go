@@ -27,8 +27,8 @@ const (
 	documentID    = "https://agent.example/client.json"
 )
 
-// oauthWorld serves the OAuth app portal with a declared client, one that registered itself, one by its metadata, and an app without any;
-// another deployment has an app and a client as well. limited may read clients alone.
+// oauthWorld serves the OAuth app portal with a declared client, one that registered itself, one by its metadata, and
+// an app without any; another deployment has an app and a client as well. limited may read clients alone.
 func oauthWorld(t *testing.T, kubernetes Kubernetes) (s served, limited string) {
 	t.Helper()
 	at, reader, elsewhere := time.Unix(1700000000, 0), mint(t), time.Unix(1700000000, 0)
@@ -98,7 +98,7 @@ func (s served) audited(t *testing.T) (actions []string) {
 	return actions
 }
 
-func TestAClientOfABackendIsMadeChangedRotatedAndDeleted(t *testing.T) {
+func TestBackendClientLifecycle(t *testing.T) {
 	s, _ := oauthWorld(t, failing{}) // rows need no Kubernetes API
 	made := s.makesClient(t, `{"client_name":" Reports ","client_auth_method":"client_secret_post","grant_types":["authorization_code","client_credentials"],"redirect_uris":["https://reports.example/cb"],"logo_uri":null}`)
 	at := portalClients + "/" + made.Id
@@ -142,7 +142,7 @@ func TestAClientOfABackendIsMadeChangedRotatedAndDeleted(t *testing.T) {
 	}
 }
 
-func TestWhatABackendSaysOfAClientIsJudged(t *testing.T) {
+func TestBackendClientValidation(t *testing.T) {
 	s, _ := oauthWorld(t, failing{})
 	keys := `{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`
 	good := s.makesClient(t, `{"redirect_uris":["https://a.example/cb"]}`)
@@ -185,7 +185,7 @@ func TestWhatABackendSaysOfAClientIsJudged(t *testing.T) {
 	}
 }
 
-func TestClientsAreListedPageByPageWithoutSecrets(t *testing.T) {
+func TestListClientsPagesWithoutSecrets(t *testing.T) {
 	s, limited := oauthWorld(t, failing{})
 	made := s.makesClient(t, `{"redirect_uris":["https://a.example/cb"]}`)
 	s.key = limited
@@ -215,7 +215,7 @@ func TestClientsAreListedPageByPageWithoutSecrets(t *testing.T) {
 	}
 }
 
-func TestWhoMayAndWhatIsThere(t *testing.T) {
+func TestOAuthPermissionsAndNotFound(t *testing.T) {
 	s, limited := oauthWorld(t, failing{})
 	reader, nobody := s, s
 	reader.key, nobody.key = limited, s.reader
@@ -306,7 +306,7 @@ func resourcesOf(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(known).WithObjects(objects...).Build()
 }
 
-func TestAScopeIsArchivedWhereItIsDeclared(t *testing.T) {
+func TestArchiveScopeChangesItsResource(t *testing.T) {
 	scope := &v1alpha1.OAuthScope{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "read", UID: "uid-32", Generation: 2}, Spec: v1alpha1.OAuthScopeSpec{OAuthAppRef: v1alpha1.OAuthAppReference{Name: "portal"}, Scope: "read"},
 	}
@@ -341,7 +341,7 @@ func TestAScopeIsArchivedWhereItIsDeclared(t *testing.T) {
 	s.says(t, "POST", "/oauth/apps/portal/scopes/read/unarchive", "", 409, `"manager":"flux"`, `"resource_path":"spec.archived"`)
 }
 
-func TestSigningKeysAreShownAndAskedFor(t *testing.T) {
+func TestListAndRotateSigningKeys(t *testing.T) {
 	app := &v1alpha1.OAuthApp{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "portal", UID: "uid-30"}, Spec: v1alpha1.OAuthAppSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: "acme"}, Slug: "portal"}}
 	k := resourcesOf(t, app)
 	s, _ := oauthWorld(t, k)

@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// listOAuthGrants serves a page of what people granted an app's clients, the newest first.
+// listOAuthGrants serves a page of users' grants to an app's clients, the newest first.
 func listOAuthGrants(c *call) (reply, error) {
 	q := c.query()
 	filter := people.GrantFilter{User: q.ID("user_id")}
@@ -54,7 +54,7 @@ func (c *call) listGrants(q *parameters, filter people.GrantFilter) (reply, erro
 	return object(list), err
 }
 
-// ofPath refuses a client in the path that the app does not have; a path without one is right.
+// ofPath refuses a client in the path that the app does not have. A path without a client passes.
 func (c *call) ofPath(u *account.Unit, app *snapshot.Entry) error {
 	id := c.r.PathValue("oauth_client_id")
 	if _, declared := c.declaredClient(app, id); declared || id == "" {
@@ -70,7 +70,7 @@ func (c *call) ofPath(u *account.Unit, app *snapshot.Entry) error {
 	return err
 }
 
-// revokeOAuthGrant takes back what a person granted, with all tokens that came of it.
+// revokeOAuthGrant deletes a user's grant, with all its tokens.
 func revokeOAuthGrant(c *call) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
@@ -116,7 +116,7 @@ func grantView(g people.Grant, app *snapshot.Entry) backendapi.OAuthGrant {
 	return served
 }
 
-// noSuchGrant is the answer to an id that no grant of the app's clients has.
+// noSuchGrant is the error for an id that no grant of the app's clients has.
 func noSuchGrant() error {
 	return &apierror.Error{Status: 404, Faults: []apierror.Fault{{Pointer: ":grant_id", Message: "is the id of no grant that is in force: list them to see which there are"}}}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// listOAuthSigningKeys serves the public part of the keys that an app signs by, and signed by before.
+// listOAuthSigningKeys serves the public part of an app's present and previous signing keys.
 func listOAuthSigningKeys(c *call) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
@@ -31,7 +31,8 @@ func listOAuthSigningKeys(c *call) (reply, error) {
 	return object(backendapi.OAuthSigningKeyList{Keys: keys}), err
 }
 
-// rotateOAuthSigningKeys asks the operator for new keys, by the annotation that rotates keys, and answers with those in force.
+// rotateOAuthSigningKeys asks the operator for new keys by the rotation annotation, and replies with the keys in
+// effect.
 func rotateOAuthSigningKeys(c *call) (reply, error) {
 	app, err := findOAuthApp(c)
 	if err != nil {
@@ -63,7 +64,7 @@ func rotateOAuthSigningKeys(c *call) (reply, error) {
 	return object(backendapi.OAuthSigningKeysRotated{New: keys[0], Keys: keys}).inForce(synced), nil
 }
 
-// currentKeys are the ids of the keys that an app signs by.
+// currentKeys returns the ids of the keys with which an app signs.
 func currentKeys(app *snapshot.Entry) (current []string) {
 	for _, key := range snapshot.ContentOf[document.OAuthApp](app).SigningKeys {
 		if key.ExpiresAt == nil {
@@ -73,7 +74,7 @@ func currentKeys(app *snapshot.Entry) (current []string) {
 	return current
 }
 
-// signingKeys are the served form of an app's keys that are not over, those that sign first.
+// signingKeys returns the served form of an app's unexpired keys, signing keys first.
 func (c *call) signingKeys(app *snapshot.Entry) ([]backendapi.OAuthSigningKey, error) {
 	served := []backendapi.OAuthSigningKey{}
 	for _, key := range snapshot.ContentOf[document.OAuthApp](app).SigningKeys {
@@ -100,8 +101,8 @@ func (c *call) signingKeys(app *snapshot.Entry) ([]backendapi.OAuthSigningKey, e
 	return served, nil
 }
 
-// askForKeys sets the annotation that asks the operator for new keys. The change is locked on the app that is meant: one that was created again
-// under its name has keys of its own.
+// askForKeys sets the annotation that asks the operator for new keys. The change is conditional on the intended app: an
+// app that was created again under the name has its own keys.
 func askForKeys(ctx context.Context, w *writer, app *snapshot.Entry, at time.Time) (*v1alpha1.OAuthApp, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()

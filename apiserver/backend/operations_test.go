@@ -35,7 +35,7 @@ func asks[T any](t *testing.T, s served, path string) T {
 	return body
 }
 
-func TestTheAuditIsReadPageByPage(t *testing.T) {
+func TestListAuditPages(t *testing.T) {
 	s := exampleWorld(t)
 	for n := range 5 {
 		err := s.rows.Change(context.Background(), exampleTenant, func(tx people.Tx) error {
@@ -95,7 +95,7 @@ func TestTheAuditIsReadPageByPage(t *testing.T) {
 	}
 }
 
-func TestTheAuditIsReadByTheIDOfAKey(t *testing.T) {
+func TestListAuditByKeyID(t *testing.T) {
 	s := keyWorld(t)
 	key, _ := s.creates(t, "shop", `{"name":"Customer"}`)
 	s.creates(t, "shop", `{"name":"Other"}`)
@@ -121,7 +121,7 @@ func TestTheAuditIsReadByTheIDOfAKey(t *testing.T) {
 	}
 }
 
-func TestRecordsOfTheLastMinuteAreNotListedOldestFirst(t *testing.T) {
+func TestOldestFirstOmitsRecordsOfLastMinute(t *testing.T) {
 	var ahead atomic.Int64 // of the server's clock, in nanoseconds
 	began := time.Now()
 	s := serveChanged(t, failing{}, nil, func(o *Options) { o.Clock = func() time.Time { return began.Add(time.Duration(ahead.Load())) } })
@@ -161,7 +161,7 @@ func TestRecordsOfTheLastMinuteAreNotListedOldestFirst(t *testing.T) {
 	}
 }
 
-func TestASearchThroughTheAuditThatTakesTooLongIsGivenUp(t *testing.T) {
+func TestSlowAuditSearchIsEnded(t *testing.T) {
 	s := exampleWorld(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -214,7 +214,7 @@ func (a away) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 	return a.err
 }
 
-func TestResourcesAreListedWithTheirConditions(t *testing.T) {
+func TestListResourcesWithConditions(t *testing.T) {
 	s := exampleWorld(t)
 	all := asks[backendapi.ResourceList](t, s, "/resources")
 	if all.Total != 16 || len(all.Data) != 16 || all.HasMore || all.Note != nil || all.Data[0].Kind != v1alpha1.KindIdentityDeployment {
@@ -244,7 +244,7 @@ func TestResourcesAreListedWithTheirConditions(t *testing.T) {
 	}
 }
 
-func TestResourcesAreListedWithoutTheKubernetesAPI(t *testing.T) {
+func TestListResourcesWithoutKubernetesAPI(t *testing.T) {
 	gone := apierrors.NewNotFound(schemeResource, "x")
 	for name, tc := range map[string]struct {
 		err  error
@@ -275,7 +275,7 @@ func (r *reads) Get(context.Context, client.ObjectKey, client.Object, ...client.
 	return nil
 }
 
-func TestListedResourcesAreReadWithinTheDeploymentsShare(t *testing.T) {
+func TestListResourcesReadsWithinShare(t *testing.T) {
 	kubernetes, admitted := &reads{Kubernetes: failing{}}, NewLiveReads(func() time.Time { return time.Unix(0, 0) })
 	var more []store.Document
 	for n := range 95 {
@@ -312,7 +312,7 @@ func (renewed) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ .
 	return nil
 }
 
-func TestConditionsOfAnotherResourceOfTheNameAreNotTold(t *testing.T) {
+func TestListResourcesOmitsConditionsOfRecreatedResource(t *testing.T) {
 	for _, resource := range asks[backendapi.ResourceList](t, serveWith(t, renewed{failing{}}, nil), "/resources").Data {
 		if resource.Conditions != nil {
 			t.Errorf("%+v", resource)

@@ -110,7 +110,7 @@ func findOrganization(u *account.Unit, text string) (people.Organization, error)
 	return organization, err
 }
 
-// removeOrganizationMember ends a membership, also an owner's: who calls answers for the organization.
+// removeOrganizationMember deletes a membership, also an owner's: the caller is responsible for the organization.
 func removeOrganizationMember(c *call) (reply, error) {
 	p := c.people()
 	user, err := ids.Parse(c.r.PathValue("user_id"))

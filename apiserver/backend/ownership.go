@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 )
 
-// clientSideApply is the manager that kubectl is known by when it applies on the client's side.
+// clientSideApply is the field manager of kubectl's client-side apply.
 const clientSideApply = "kubectl-client-side-apply"
 
 // change is one field of spec that a request sets.
@@ -25,7 +25,7 @@ type change struct {
 	field string
 	// path is the field below spec.
 	path string
-	// value is what to set, nil to delete.
+	// value is the value to set, nil to delete.
 	value any
 }
 
@@ -38,7 +38,7 @@ func refuseOwned(obj metav1.Object, changes []change) error {
 	return &apierror.Error{Status: http.StatusConflict, Faults: items}
 }
 
-// conflicts returns, for each change, who else declares the field.
+// conflicts returns, for each change, the other managers that declare the field.
 func conflicts(obj metav1.Object, changes []change) ([]apierror.Fault, error) {
 	owners, err := specOwners(obj)
 	if err != nil {
@@ -137,7 +137,8 @@ func lastApplied(obj metav1.Object) *fieldpath.Set {
 	return set
 }
 
-// refuseForeign returns a 409 if any manager but ours owns any field of spec: deleting would undo what it declares.
+// refuseForeign returns a 409 if any manager but ours owns a field of spec: the deletion would undo that manager's
+// declaration.
 func refuseForeign(obj metav1.Object) error {
 	owners, err := specOwners(obj)
 	if err != nil || len(owners) == 0 {

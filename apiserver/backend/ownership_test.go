@@ -70,7 +70,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-func TestManagedFieldsThatCannotBeReadAreAnError(t *testing.T) {
+func TestUnreadableManagedFieldsAreAnError(t *testing.T) {
 	if _, err := conflicts(managed(nil, entry("flux", "", `{"f:spec":7}`)), nil); err == nil {
 		t.Error("no error")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/reference"
 )
 
-// documents are the contracts of all listeners, where the backend's serves them.
+// documents are the contracts of all listeners, with the paths at which the backend's listener serves them.
 var documents = []reference.Document{
 	{Name: "Backend", Page: reference.Page, JSON: "/openapi.json"},
 	{
@@ -22,7 +22,7 @@ var documents = []reference.Document{
 	},
 }
 
-// handlePages registers what people open in a browser, and the documents that it shows. None of it needs a credential.
+// handlePages registers the pages for browsers, and the documents that they show. None needs a credential.
 func (p *pipeline) handlePages(backend *openapi.Document) error {
 	endUser, err1 := openapi.LoadEndUser()
 	decisions, err2 := openapi.LoadDecision()
@@ -40,7 +40,7 @@ func (p *pipeline) handlePages(backend *openapi.Document) error {
 	return nil
 }
 
-// handleAssets registers what serves the files below a path.
+// handleAssets registers the handler of the files below a path.
 func (p *pipeline) handleAssets(below string, serve func(http.ResponseWriter, *http.Request) bool) {
 	p.handlePublic("GET "+below+"/{version}/{file}", func(w http.ResponseWriter, r *http.Request) {
 		if !serve(w, r) {

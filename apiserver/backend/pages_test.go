@@ -17,7 +17,7 @@ func (s served) opens(path string) *httptest.ResponseRecorder {
 
 var assetPath = regexp.MustCompile(`(?:src|href)="(/[a-z]+/assets/[^"]+)"`)
 
-func TestPagesAreServedWithAllTheyLoad(t *testing.T) {
+func TestPagesLoadTheirAssets(t *testing.T) {
 	backend := serve(t, failing{})
 	for _, path := range []string{"/", "/docs", "/end-user/docs", "/decision/docs", "/console"} {
 		page := backend.opens(path)
@@ -47,7 +47,7 @@ func TestPagesAreServedWithAllTheyLoad(t *testing.T) {
 }
 
 // The root is a page for browsers alone: what else asks for it gets what it always got.
-func TestTheRootIsNoPathForMachines(t *testing.T) {
+func TestRootIsNotFoundForAPIClients(t *testing.T) {
 	backend := serve(t, failing{})
 	for _, method := range []string{"GET", "POST", "DELETE"} {
 		w := httptest.NewRecorder()

@@ -17,18 +17,18 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// peopleRequest is one request about a deployment's people.
+// peopleRequest is one request about a deployment's users.
 type peopleRequest struct {
 	*account.Request
 	c *call
 }
 
-// people returns what the request's transactions share. Their analytics events do not contain the backend's own
-// address.
+// people returns the values that the request's transactions share. Their analytics events do not contain the backend's
+// own address.
 func (c *call) people() *peopleRequest {
 	return &peopleRequest{c: c, Request: &account.Request{
 		Tenant: account.NewTenant(c.snapshot, c.principal.Deployment), Store: c.api.People, Random: c.api.Random, Actor: c.actor(),
-		Now: c.Received.UTC().Truncate(time.Microsecond), // as exact as the store keeps it
+		Now: c.Received.UTC().Truncate(time.Microsecond), // the precision of the store
 	}}
 }
 
@@ -37,17 +37,17 @@ func (p *peopleRequest) view(do func(*account.Unit) error) error {
 	return peopleError(p.View(p.c.r.Context(), do))
 }
 
-// change runs do in one transaction, perhaps several times.
+// change runs do in one transaction, possibly several times.
 func (p *peopleRequest) change(do func(*account.Unit) error) error {
 	return peopleError(p.Change(p.c.r.Context(), do))
 }
 
-// audit records what the credential did, and from where.
+// audit records the credential's action and address.
 func (p *peopleRequest) audit(u *account.Unit, action, object string, about int64) error {
 	return p.record(u, action, object+":"+ids.Format(about))
 }
 
-// record is audit of an object by its whole name.
+// record is audit with the full name of an object.
 func (p *peopleRequest) record(u *account.Unit, action, object string) error {
 	id, err := u.NewID()
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *peopleRequest) record(u *account.Unit, action, object string) error {
 	return u.Records().RecordAudit(people.Audit{ID: id, At: p.Now, Actor: p.Actor, Action: action, Object: object, Address: p.c.address()})
 }
 
-// peopleWordings are the answers to what the rules over people refuse, in the words of backends.
+// peopleWordings map refusals of the rules about users to errors of the backend API.
 var peopleWordings = []struct {
 	refused error
 	status  int
@@ -82,8 +82,8 @@ var (
 	errNoPassword        = errors.New("the user has no password")
 )
 
-// peopleError turns a refusal of the rules, and an unavailable store, into an answer. It returns an error that is an
-// answer already as it is.
+// peopleError turns a refusal of the rules, and an unavailable store, into an error of this API. It returns an error of
+// this API unchanged.
 func peopleError(err error) error {
 	switch {
 	case err == nil || apierror.Is(err):
@@ -93,7 +93,7 @@ func peopleError(err error) error {
 		busy.RetryAfter = 2 * time.Second
 		return busy
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, look first whether it did")
+		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, check first whether it did")
 	}
 	for _, wording := range peopleWordings {
 		if errors.Is(err, wording.refused) {
@@ -103,7 +103,7 @@ func peopleError(err error) error {
 	return err
 }
 
-// parse reads the body by read, which notes what is wrong with members.
+// parse reads the body with read, which records the faults of members.
 func (p *peopleRequest) parse(read func(*body.Object)) error {
 	o, err := body.Parse(p.c.body)
 	if err != nil {
@@ -114,7 +114,7 @@ func (p *peopleRequest) parse(read func(*body.Object)) error {
 	return o.Err()
 }
 
-// unknownUser is the answer to a body whose member names no user.
+// unknownUser is the error for a body with a member that names no user.
 func unknownUser(field string) error {
 	return apierror.Invalid(apierror.Fault{Pointer: field, Message: "is the id of no user of the deployment: list them to see which there are"})
 }

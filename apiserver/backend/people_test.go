@@ -41,7 +41,7 @@ func (s served) people(method, path, body string) *httptest.ResponseRecorder {
 }
 
 // A user's list of sessions shows none that is no longer usable.
-func TestSessionsThatWereIdleForTooLongAreNotListed(t *testing.T) {
+func TestIdleSessionsAreNotListed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		idle time.Duration
@@ -60,7 +60,7 @@ func TestSessionsThatWereIdleForTooLongAreNotListed(t *testing.T) {
 }
 
 // Body, then object, then state, as everywhere.
-func TestAPasswordIsRefusedForTheFirstReason(t *testing.T) {
+func TestPasswordRefusalReportsFirstReason(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, nil, nil, fixed(t, "IdentityDeployment", "acme", "uid-1", 7, "acme", time.Now(), document.Deployment{
 		ManagementWrites: "Enabled", FieldConflicts: "Reject", SignIn: &document.SignInSettings{EmailCode: true, PasswordMinLength: 15},

@@ -13,16 +13,17 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// maxDays is how long a period may be.
+	// maxDays is the longest period.
 	maxDays = 1100
-	// Times are of the years in which their microseconds since 1970 are positive and their text has four digits.
+	// Times are within the years in which their microseconds since 1970 are positive and their text has four digits.
 	minYear, maxYear = 1970, 9999
 )
 
-// rfc3339 is what the standard lets a time look like; time.Parse takes commas, single digits and any offset as well.
+// rfc3339 is the syntax of the standard; time.Parse also takes commas, single digits and any offset.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// parsePeriod reads the parameters from and to, and returns every fault in them. Parts finer than a microsecond are cut off.
+// parsePeriod reads the parameters from and to, and returns every fault in them. Parts finer than a microsecond are cut
+// off.
 func parsePeriod(query url.Values) (people.Period, []apierror.Fault) {
 	from, faults := parseTime(query, "from")
 	to, more := parseTime(query, "to")
@@ -76,7 +77,7 @@ func parseTime(query url.Values, name string) (time.Time, []apierror.Fault) {
 	return at, nil
 }
 
-// withSign restores the plus of an offset, which arrives as a blank where it was not escaped.
+// withSign restores the plus of an offset, which arrives as a blank if it was not escaped.
 func withSign(text string) string {
 	if at := len(text) - len("+00:00"); at > 0 && text[at] == ' ' {
 		return text[:at] + "+" + text[at+1:]
@@ -84,12 +85,12 @@ func withSign(text string) string {
 	return text
 }
 
-// periodBefore returns the period of the same length directly before. Nothing is counted in what lies before 1970.
+// periodBefore returns the period of the same length directly before. There are no events before 1970.
 func periodBefore(p people.Period) people.Period {
 	return people.Period{From: p.From.Add(-p.To.Sub(p.From)), To: p.From}
 }
 
-// percentChange returns by how many percent a number changed, not rounded; nil where there was nothing before.
+// percentChange returns by how many percent a number changed, not rounded; nil if the earlier number is 0.
 func percentChange(now, before int64) *float64 {
 	if before == 0 {
 		return nil
@@ -98,7 +99,7 @@ func percentChange(now, before int64) *float64 {
 	return &change
 }
 
-// daysOf returns every UTC day a period touches, in order: those that were counted, and the others with zeros.
+// daysOf returns every UTC day that a period touches, in order. Days without events have zeros.
 func daysOf(p people.Period, counted []people.Day) []people.Day {
 	first, last := p.From.UTC().Truncate(day), p.To.UTC().Add(-time.Microsecond).Truncate(day)
 	days := make([]people.Day, 0, last.Sub(first)/day+1)

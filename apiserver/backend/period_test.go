@@ -152,8 +152,8 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestPeriodsAreTiledByDays: of any period that is accepted, the days are those its instants are of, and no others.
-func TestPeriodsAreTiledByDays(t *testing.T) {
+// TestPeriodEqualsSumOfDays: of any period that is accepted, the days are those its instants are of, and no others.
+func TestPeriodEqualsSumOfDays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		from := time.UnixMicro(rapid.Int64Range(0, at(t, "2100-01-01T00:00:00Z").UnixMicro()).Draw(t, "from"))

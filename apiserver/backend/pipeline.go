@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// call is one request: the answer's status as it is written, and what the checks found out.
+// call is one request: its response with the status, and the results of the checks.
 type call struct {
 	httpapi.Exchange
 	api       *API
@@ -31,13 +31,14 @@ type call struct {
 	body      []byte
 
 	context callContext
-	// head is where the beginning of a short answer is written.
+	// head is the buffer for the beginning of a short response.
 	head [48]byte
 }
 
 type callKey struct{}
 
-// callContext is the request's context that knows the call; it is part of the call, because this is the hottest path there is.
+// callContext is the request's context with the call. It is part of the call to save an allocation, because this is the
+// hottest path.
 type callContext struct {
 	context.Context
 	call *call
@@ -61,8 +62,8 @@ func (c *call) overrides() bool {
 	return c.principal.Settings.FieldConflicts == string(v1alpha1.FieldConflictsOverride)
 }
 
-// pipeline routes and checks, in the documented order: 404 route, 405, 401, 415, 413, 403; what follows is the
-// operation's.
+// pipeline routes and checks in the documented order: 404 route, 405, 401, 415, 413, 403. The operation makes all
+// further checks.
 type pipeline struct {
 	api     *API
 	router  *httpapi.Router
@@ -76,7 +77,7 @@ func newPipeline(api *API) (p *pipeline, err error) {
 	return p, err
 }
 
-// handle registers an operation with what the document says that it needs.
+// handle registers an operation with the requirements in the document.
 func (p *pipeline) handle(pattern string, needs openapi.Route, serve operation) {
 	p.handlePublic(pattern, func(_ http.ResponseWriter, r *http.Request) {
 		c := callOf(r)
@@ -93,7 +94,7 @@ func (p *pipeline) handle(pattern string, needs openapi.Route, serve operation) 
 	})
 }
 
-// handlePublic registers what needs no credential.
+// handlePublic registers a handler that needs no credential.
 func (p *pipeline) handlePublic(pattern string, handler http.HandlerFunc) {
 	p.api.Metrics.Expect(pattern)
 	p.router.HandleFunc(pattern, handler)
@@ -104,13 +105,14 @@ func (p *pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{api: p.api}
 	c.Begin(w, r, p.api.Metrics, p.api.Clock)
 	c.context = callContext{Context: r.Context(), call: c}
-	r = r.WithContext(&c.context) // one copy of the request for all that is known of it
+	r = r.WithContext(&c.context) // one copy of the request for all its values
 	c.r = r
 	defer c.End(r, c)
 	p.router.ServeHTTP(c, r)
 }
 
-// unrouted answers 405 where another method would match, else 404. Browsers get a page at the root, which is no path to others.
+// unrouted responds with 405 if another method would match, otherwise 404. At the root, browsers get a page and other
+// clients a 404.
 func (p *pipeline) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	if r.URL.EscapedPath() == "/" && asset.WantsPage(r) {
 		p.console.ServeWelcome(callOf(r), r)
@@ -152,13 +154,13 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 	return c.limit()
 }
 
-// lacking is the answer to a credential without a permission.
+// lacking is the error for a credential without a permission.
 func lacking(permission string) error {
 	return apierror.New(http.StatusForbidden, "the credential lacks the permission %s: grant it to the key and to its app", permission)
 }
 
-// limit counts a request of an API key by the scheme that binds it, and refuses it with 429 where that is used up. Tokens are
-// not limited: what issues them is the platform's own.
+// limit counts a request of an API key by the scheme that binds it, and refuses it with 429 if the limit is exhausted.
+// Tokens are not limited: the platform itself issues them.
 func (c *call) limit() error {
 	if c.principal.KeyID == "" {
 		return nil
@@ -187,7 +189,7 @@ func (c *call) limit() error {
 	return refused
 }
 
-// results are used again: they are long.
+// results are reused, because they are large.
 var results = sync.Pool{New: func() any { return &engine.Result{} }}
 
 func readBody(r *http.Request, lines bool) ([]byte, error) {

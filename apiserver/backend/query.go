@@ -8,7 +8,7 @@ const (
 	maxLimit     = 100
 )
 
-// parameters reads the parameters of a request, those of several operations of the backend API among them.
+// parameters reads the parameters of a request, including those common to several operations of the backend API.
 type parameters struct{ *query.Query }
 
 func (c *call) query() *parameters { return &parameters{query.New(c.r.URL.Query())} }

@@ -58,7 +58,7 @@ var schemes = declared[v1alpha1.RateLimitScheme, *v1alpha1.RateLimitScheme]{
 	view:       viewScheme,
 }
 
-// createScheme creates a RateLimitScheme resource and answers when servers have it.
+// createScheme creates a RateLimitScheme resource and replies when servers apply it.
 func createScheme(c *call) (reply, error) {
 	obj, err := newScheme(c)
 	if err != nil {
@@ -67,7 +67,7 @@ func createScheme(c *call) (reply, error) {
 	return schemes.create(c, obj)
 }
 
-// updateScheme merges a request into a RateLimitScheme resource and answers when servers have it.
+// updateScheme merges a request into a RateLimitScheme resource and replies when servers apply it.
 func updateScheme(c *call) (reply, error) {
 	sent, err := readSchemeUpdate(c.body)
 	if err != nil {
@@ -110,7 +110,7 @@ func newScheme(c *call) (*v1alpha1.RateLimitScheme, error) {
 	return &v1alpha1.RateLimitScheme{ObjectMeta: created(c), Spec: spec}, nil
 }
 
-// typed gives a text that was read the type of the field it goes to.
+// typed converts a text to the type of its field.
 func typed[T ~string](text *string) *T {
 	if text == nil {
 		return nil
@@ -118,11 +118,11 @@ func typed[T ~string](text *string) *T {
 	return ptr.To(T(*text))
 }
 
-// schemeUpdate is a PATCH: what was sent.
+// schemeUpdate is a PATCH: the members that were sent.
 type schemeUpdate struct {
 	name        *v1alpha1.DisplayName
 	description *v1alpha1.Description
-	// clear reports that description was sent as null.
+	// clear reports whether description was sent as null.
 	clear bool
 	rules []scheme.Rule
 }
@@ -144,7 +144,7 @@ func readSchemeUpdate(raw []byte) (*schemeUpdate, error) {
 	return update, o.Err()
 }
 
-// changes returns what must be written for a live resource to have the sent values.
+// changes returns the writes after which a live resource has the sent values.
 func (u *schemeUpdate) changes(obj *v1alpha1.RateLimitScheme) []change {
 	now := translation.RateLimitScheme(obj)
 	var changes []change
@@ -163,7 +163,7 @@ func (u *schemeUpdate) changes(obj *v1alpha1.RateLimitScheme) []change {
 	return changes
 }
 
-// viewScheme answers with a scheme.
+// viewScheme replies with a scheme.
 func viewScheme(c *call, obj *v1alpha1.RateLimitScheme, entry *snapshot.Entry) (reply, error) {
 	if entry != nil {
 		return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, entry.Body)), nil

@@ -7,14 +7,14 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// readRules reads the member rules and notes every fault in it.
+// readRules reads the member rules and records every fault in it.
 func readRules(o *body.Object) []scheme.Rule {
 	objects, ok := o.Objects("rules")
 	rules := make([]scheme.Rule, len(objects))
 	for i, sent := range objects {
 		rules[i] = readRule(sent)
 	}
-	if ok { // otherwise the list is incomplete, and its faults are noted already
+	if ok { // otherwise the list is incomplete, and its faults are already recorded
 		for _, fault := range scheme.ValidateList(rules) {
 			o.Fault("rules"+fault.Pointer, "%s", fault.Message)
 		}

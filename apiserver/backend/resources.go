@@ -19,34 +19,36 @@ import (
 )
 
 const (
-	// liveReadWithin bounds the reading of a page's resources from the Kubernetes API, waiting included. Without them the page is served anyway.
+	// liveReadWithin bounds reading a page's resources from the Kubernetes API, including the wait. If it fails, the page
+	// is served without conditions.
 	liveReadWithin = 3 * time.Second
-	// readsOfOne is how many resources are read at once for a deployment.
+	// readsOfOne is how many resources are read concurrently for a deployment.
 	readsOfOne = 8
 )
 
-// readBounds limit what pages of resources cost the Kubernetes API, where all deployments' reads and writes come from one account.
+// readBounds limit the reads of pages of resources from the Kubernetes API: one account makes the reads and writes of
+// all deployments.
 var readBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: readsOfOne, DeploymentPerMinute: 600}
 
-// LiveReads admits reads of resources from the Kubernetes API, in turns of deployments.
+// LiveReads limits reads of resources from the Kubernetes API, fairly among deployments.
 type LiveReads struct {
 	slots     *egress.Slots
 	exhausted atomic.Uint64
 }
 
-// NewLiveReads returns LiveReads. clock is the time that minutes are counted by.
+// NewLiveReads returns LiveReads. clock counts the minutes of the bounds.
 func NewLiveReads(clock func() time.Time) *LiveReads {
 	return &LiveReads{slots: egress.NewSlots(readBounds, clock)}
 }
 
-// Exhausted returns how many pages lack conditions because their deployment was at its share.
+// Exhausted returns how many pages lack conditions because their deployment had exhausted its share.
 func (l *LiveReads) Exhausted() uint64 { return l.exhausted.Load() }
 
 // errReadShare is returned for a read that was not admitted.
 var errReadShare = errors.New("too many resources were read for the deployment")
 
-// begin waits for a read's turn; the caller calls done when the read has ended. errReadShare: there was none before ctx ended, or the
-// deployment is at its bound of this minute.
+// begin waits for a read's turn; the caller calls done when the read has ended. errReadShare: ctx ended first, or the
+// deployment has exhausted its bound of this minute.
 func (l *LiveReads) begin(ctx context.Context, deployment string) (done func(), err error) {
 	done, err = l.slots.Begin(ctx, egress.Asker{Deployment: deployment})
 	if errors.Is(err, egress.ErrTooManyFetches) || errors.Is(err, context.DeadlineExceeded) {
@@ -55,7 +57,7 @@ func (l *LiveReads) begin(ctx context.Context, deployment string) (done func(), 
 	return done, err
 }
 
-// listResources serves a page of the resources that are in force for the deployment, with their conditions as they are now.
+// listResources serves a page of the resources in effect for the deployment, with their current conditions.
 func listResources(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
@@ -76,7 +78,7 @@ func listResources(c *call) (reply, error) {
 	return object(list), nil
 }
 
-// kinds reads the parameter kind: all of them if it was not sent.
+// kinds reads the parameter kind: all kinds if it is absent.
 func (q *parameters) kinds() []v1alpha1.KindInfo {
 	sent, ok := q.Text("kind")
 	if !ok {
@@ -93,7 +95,8 @@ func (q *parameters) kinds() []v1alpha1.KindInfo {
 	return nil
 }
 
-// resources are a page of the deployment's, kind by kind in the order of the table of kinds, each the newest first.
+// resources returns a page of the deployment's resources: kind by kind in the order of the table of kinds, each the
+// newest first.
 func (c *call) resources(kinds []v1alpha1.KindInfo, limit, offset int) []*snapshot.Entry {
 	var page []*snapshot.Entry
 	for _, kind := range kinds {
@@ -115,8 +118,8 @@ func (c *call) resources(kinds []v1alpha1.KindInfo, limit, offset int) []*snapsh
 	return page
 }
 
-// readLive reads the resources of a deployment's entries from the Kubernetes API, nil where there is none any more, and returns a note that
-// says why others are missing.
+// readLive reads the resources of a deployment's entries from the Kubernetes API, nil for a resource that no longer
+// exists. It returns a note that says why others are missing.
 func (a *API) readLive(ctx context.Context, deployment string, entries []*snapshot.Entry) (live []v1alpha1.Resource, note string) {
 	ctx, cancel := context.WithTimeout(ctx, liveReadWithin)
 	defer cancel()
@@ -151,11 +154,11 @@ func (a *API) readLive(ctx context.Context, deployment string, entries []*snapsh
 	case apierrors.IsForbidden(err):
 		return live, "The Kubernetes API forbids this server to read resources, so that conditions are missing: grant it get on every kind, as config/rbac/server_role.yaml does."
 	default:
-		return live, "The Kubernetes API is out of reach, so that conditions are missing: what is listed is in force all the same."
+		return live, "The Kubernetes API is out of reach, so conditions are missing: the listed resources are in effect anyway."
 	}
 }
 
-// resourceView is the served form of what is in force, with the resource as it is now, nil where that is not known.
+// resourceView is the served form of a resource in effect, with the live resource, nil if unknown.
 func resourceView(entry *snapshot.Entry, live v1alpha1.Resource) backendapi.Resource {
 	info, _ := v1alpha1.InfoOf(entry.Kind)
 	served := backendapi.Resource{

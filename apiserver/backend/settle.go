@@ -13,8 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// settle waits until the snapshot holds a resource's generation. It returns false when that took too long, and a *refusal
-// when the operator does not accept that generation.
+// settle waits until the snapshot holds a resource's generation. It returns false if that takes too long, and a
+// *refusal if the operator does not accept that generation.
 func (w *writer) settle(ctx context.Context, kind string, obj v1alpha1.Resource) (bool, error) {
 	id := store.Identity{Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	uid, generation := string(obj.GetUID()), obj.GetGeneration()
@@ -30,7 +30,7 @@ func (w *writer) settle(ctx context.Context, kind string, obj v1alpha1.Resource)
 	})
 }
 
-// await waits for a condition of the snapshot, looking at the live resource meanwhile.
+// await waits for a condition of the snapshot. Meanwhile it polls the live resource.
 func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*snapshot.Snapshot) bool, refused func(v1alpha1.Resource) error) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.patience, outage.ErrPatience)
 	defer cancel()
@@ -45,7 +45,7 @@ func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*sn
 			return false, nil
 		}
 		live := obj.DeepCopyObject().(v1alpha1.Resource)
-		// A look that fails proves nothing: the write itself was acknowledged.
+		// A failed read proves nothing: the write itself was acknowledged.
 		if w.kubernetes.Get(ctx, client.ObjectKeyFromObject(obj), live) == nil && live.GetUID() == obj.GetUID() {
 			if err := refused(live); err != nil {
 				return false, err

@@ -40,7 +40,7 @@ func listUsers(c *call) (reply, error) {
 	return object(list), err
 }
 
-// userID returns the id in the path. A text that is no id is answered as an unknown user.
+// userID returns the id in the path. Any text that is not an id is treated as an unknown user.
 func (c *call) userID() (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("user_id"))
 	if err != nil {
@@ -75,7 +75,7 @@ func findUser(u *account.Unit, id int64) (people.User, error) {
 	return user, err
 }
 
-// createUser creates an account whose email counts as proven.
+// createUser creates an account with an email that counts as proven.
 func createUser(c *call) (reply, error) {
 	p := c.people()
 	from, err := p.readAccount()
@@ -116,7 +116,7 @@ func (p *peopleRequest) readAccount() (account.NewAccount, error) {
 	return from, err
 }
 
-// updateUser merges a request into a user. A user who is disabled is signed out everywhere in the same transaction.
+// updateUser merges a request into a user. Disabling a user signs the user out everywhere in the same transaction.
 func updateUser(c *call) (reply, error) {
 	p := c.people()
 	var first, last *string
@@ -145,7 +145,7 @@ func updateUser(c *call) (reply, error) {
 	return object(served), err
 }
 
-// saveUser writes a user that changed, and says in the audit how.
+// saveUser writes a changed user, and audits the change.
 func (p *peopleRequest) saveUser(u *account.Unit, user people.User, wasDisabled bool) error {
 	if err := u.Users().UpdateUser(user); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (p *peopleRequest) saveUser(u *account.Unit, user people.User, wasDisabled 
 	return p.audit(u, action, "user", user.ID)
 }
 
-// deleteUser deletes an account with all that is its own.
+// deleteUser deletes an account with everything that belongs to it.
 func deleteUser(c *call) (reply, error) {
 	p := c.people()
 	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
@@ -172,7 +172,7 @@ func deleteUser(c *call) (reply, error) {
 }
 
 // changeUser runs do with the path's user, locked against concurrent changes, and signs the user out everywhere if
-// asked. It returns the user and how many sign-ins that ended.
+// requested. It returns the user and how many sign-ins it ended.
 func (p *peopleRequest) changeUser(signOut bool, do func(u *account.Unit, user people.User, ended int64) error) error {
 	id, err := p.c.userID()
 	if err != nil {

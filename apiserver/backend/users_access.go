@@ -10,9 +10,9 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// How backends change a user's ways in: the password and the sessions.
+// Backends can change a user's password and end the user's sessions.
 
-// readPassword reads a new password for a person, whose own names it must not be.
+// readPassword reads a new password for a user. It must not be one of the user's own names.
 func (p *peopleRequest) readPassword(o *body.Object, own ...string) string {
 	typed, sent := o.String("password")
 	settings := p.Settings.EffectiveSignIn()
@@ -28,7 +28,7 @@ func (p *peopleRequest) readPassword(o *body.Object, own ...string) string {
 	return typed
 }
 
-// hash hashes a password; backends of one deployment share its turns.
+// hash hashes a password; backends of one deployment share its hashing slots.
 func (p *peopleRequest) hash(secret string) (string, error) {
 	client := "backend " + p.Key()
 	hash, err := p.c.api.Hasher.Hash(p.c.r.Context(), password.Client{Deployment: p.Key(), Network: client, WideNetwork: client}, secret)
@@ -81,7 +81,7 @@ func setPassword(c *call) (reply, error) {
 	})
 }
 
-// removePassword takes a user's password away, and signs the user out everywhere: a leaked one opens nothing any more.
+// removePassword removes a user's password, and signs the user out everywhere: a leaked password is useless afterwards.
 func removePassword(c *call) (reply, error) {
 	p := c.people()
 	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {

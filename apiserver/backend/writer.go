@@ -23,7 +23,7 @@ const (
 	writeDeadline = 5 * time.Second
 	// syncPatience is how long a write waits to be in force here before it is answered from the API server's word.
 	syncPatience = 2 * time.Second
-	// statusPoll is the time between two looks at the resource while waiting.
+	// statusPoll is the time between two reads of the resource while waiting.
 	statusPoll = 100 * time.Millisecond
 	// patchAttempts bounds the retries against other writers.
 	patchAttempts = 5
@@ -54,17 +54,18 @@ type edit[P any] struct {
 	keys []client.ObjectKey
 	// override reports that fields which other managers declare are changed as well.
 	override bool
-	// plan returns the changes that a live resource still needs, or why there is nothing to change here. errElsewhere means that
-	// it is not the resource that is meant.
+	// plan returns the outstanding changes to a live resource, or why there is nothing to change here. errElsewhere means
+	// that it is not the intended resource.
 	plan func(live P) ([]change, error)
 	// written is called when the Kubernetes API has acknowledged changes.
 	written func(P)
 }
 
-// errElsewhere: the resource under a key is not the one that is meant.
+// errElsewhere means that the resource under a key is not the intended one.
 var errElsewhere = errors.New("the resource is another one")
 
-// update patches a resource and waits until that is in force here. It returns the resource and whether servers answer with it.
+// update patches a resource and waits until this server applies it. It returns the resource and whether servers apply
+// it.
 // errElsewhere: there is no such resource.
 func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (obj P, synced bool, err error) {
 	var changed bool
@@ -85,12 +86,12 @@ func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (ob
 	synced, err = w.settle(ctx, e.kind, obj)
 	var refused *refusal
 	if errors.As(err, &refused) && !changed {
-		return obj, false, nil // nothing was asked that could be refused
+		return obj, false, nil // the request changes nothing that could be refused
 	}
 	return obj, synced, err
 }
 
-// patch writes the fields that differ to a live resource, in one merge patch locked on the version that was read.
+// patch writes the fields that differ to a live resource, in one merge patch conditional on the version that was read.
 // changed reports whether anything was written.
 func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, e edit[P]) (obj P, changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
@@ -117,7 +118,7 @@ func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.Obje
 		if err != nil {
 			return nil, false, err
 		}
-		// The client decodes into what is there: a field that the answer does not carry must not keep an older value.
+		// The client decodes into the existing object: a field that is absent in the response must not keep an older value.
 		patched := P(new(T))
 		patched.SetNamespace(key.Namespace)
 		patched.SetName(key.Name)

@@ -38,7 +38,7 @@ func (s served) send(method, path, body string) *httptest.ResponseRecorder {
 
 const freePath = "/api-auth/rate-limit-schemes/free"
 
-func TestAPatchThatLosesARaceLooksAgain(t *testing.T) {
+func TestPatchRetriesAfterConflict(t *testing.T) {
 	// The second read no longer has what the first one saw: a decision by the first would drop the change as already
 	// made.
 	k := &fakeKubernetes{live: []string{resourceJSON("1", `,"description":"old"`), resourceJSON("2", "")}, patched: resourceJSON("3", `,"description":"old"`), errs: []error{errLost}}
@@ -59,7 +59,7 @@ func TestAPatchThatLosesARaceLooksAgain(t *testing.T) {
 	}
 }
 
-func TestAnAnswerHoldsNothingOfEarlierAnswers(t *testing.T) {
+func TestResponsesShareNoBuffers(t *testing.T) {
 	k := &fakeKubernetes{live: []string{resourceJSON("1", `,"description":"old","suspend":true`)}, patched: resourceJSON("2", "")}
 	w := &writer{kubernetes: k}
 	obj, changed, err := patch(context.Background(), w, keyOf("free"), edit[*v1alpha1.RateLimitScheme]{plan: func(*v1alpha1.RateLimitScheme) ([]change, error) {
@@ -73,7 +73,7 @@ func TestAnAnswerHoldsNothingOfEarlierAnswers(t *testing.T) {
 	}
 }
 
-func TestAPatchGivesUpAfterFiveLostRaces(t *testing.T) {
+func TestPatchFailsAfterFiveConflicts(t *testing.T) {
 	k := &fakeKubernetes{live: []string{resourceJSON("1", "")}, always: errLost}
 	answer := serve(t, k).send("PATCH", freePath, `{"name":"Other"}`)
 	if answer.Code != 409 || len(k.patches) != patchAttempts || !strings.Contains(answer.Body.String(), "read it and try again") {
@@ -81,7 +81,7 @@ func TestAPatchGivesUpAfterFiveLostRaces(t *testing.T) {
 	}
 }
 
-func TestADeletionThatLosesARaceLooksAgain(t *testing.T) {
+func TestDeletionRetriesAfterConflict(t *testing.T) {
 	k := &fakeKubernetes{live: []string{resourceJSON("1", "")}, errs: []error{errLost, errLost}, always: errRefused}
 	answer := serve(t, k).send("DELETE", freePath, "")
 	if k.deletes != 3 || answer.Code != 400 {
@@ -89,7 +89,7 @@ func TestADeletionThatLosesARaceLooksAgain(t *testing.T) {
 	}
 }
 
-func TestADeletionIsPermittedOnWhatItDeletes(t *testing.T) {
+func TestDeletionIsPermittedOnDeletedVersion(t *testing.T) {
 	declared := strings.Replace(resourceJSON("2", ""), `"metadata":{`, `"metadata":{"managedFields":[{"manager":"flux","fieldsV1":{"f:spec":{"f:rules":{}}}}],`, 1)
 	k := &fakeKubernetes{live: []string{resourceJSON("1", ""), declared}, always: errLost}
 	answer := serve(t, k).send("DELETE", freePath, "")
@@ -135,7 +135,7 @@ func TestKubernetesError(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeASlugIsNeverAskedFor(t *testing.T) {
+func TestInvalidSlugIsNotReadFromKubernetes(t *testing.T) {
 	backend := serve(t, failing{})
 	for _, slug := range []string{"a%2Fb", "%00", "%2e%2e", "A", "a.b", strings.Repeat("a", 64), "%F0%9F%92%A9", "x%3Fy"} {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {

@@ -54,13 +54,13 @@ type SignInSettings struct {
 	EmailCode         bool `json:"email_code"`
 }
 
-// AbsentSession are the settings of a deployment that declares none.
-func AbsentSession() SessionSettings {
+// DefaultSession returns the settings of a deployment that declares none.
+func DefaultSession() SessionSettings {
 	return SessionSettings{IdleTimeoutSeconds: 24 * 60 * 60, LifetimeSeconds: 7 * 24 * 60 * 60, MaxSignIns: 5}
 }
 
-// AbsentSignIn are the settings of a deployment that declares none.
-func AbsentSignIn() SignInSettings {
+// DefaultSignIn returns the settings of a deployment that declares none.
+func DefaultSignIn() SignInSettings {
 	return SignInSettings{Password: true, PasswordMinLength: 15, EmailCode: true}
 }
 
@@ -79,7 +79,7 @@ func (d *Deployment) AddressRetention() time.Duration {
 // EffectiveSession returns the settings of sessions, whichever version of Cardea wrote the document.
 func (d *Deployment) EffectiveSession() SessionSettings {
 	if d.Session == nil {
-		return AbsentSession()
+		return DefaultSession()
 	}
 	return *d.Session
 }
@@ -87,7 +87,7 @@ func (d *Deployment) EffectiveSession() SessionSettings {
 // EffectiveSignIn returns the settings of signing in, whichever version of Cardea wrote the document.
 func (d *Deployment) EffectiveSignIn() SignInSettings {
 	if d.SignIn == nil {
-		return AbsentSignIn()
+		return DefaultSignIn()
 	}
 	return *d.SignIn
 }

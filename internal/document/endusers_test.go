@@ -30,7 +30,7 @@ func TestEffectiveSettings(t *testing.T) {
 			}
 		})
 	}
-	if idle, life := AbsentSession().IdleTimeout(), AbsentSession().Lifetime(); idle != 24*time.Hour || life != 7*24*time.Hour {
+	if idle, life := DefaultSession().IdleTimeout(), DefaultSession().Lifetime(); idle != 24*time.Hour || life != 7*24*time.Hour {
 		t.Errorf("idle %s, lifetime %s", idle, life)
 	}
 }

@@ -28,8 +28,8 @@ func (b B2BSettings) OrganizationsPerUser() int64 {
 	return *b.MaxOrganizationsPerUser
 }
 
-// AbsentB2BSettings are the settings of a deployment that declares none.
-func AbsentB2BSettings() B2BSettings {
+// DefaultB2BSettings returns the settings of a deployment that declares none.
+func DefaultB2BSettings() B2BSettings {
 	return B2BSettings{AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}
 }
 

@@ -17,7 +17,7 @@ const (
 )
 
 func session(declared *v1alpha1.SessionSettings) *document.SessionSettings {
-	content := document.AbsentSession()
+	content := document.DefaultSession()
 	if declared != nil {
 		content.IdleTimeoutSeconds = int64(ptr.Deref(declared.IdleTimeoutSeconds, int32(content.IdleTimeoutSeconds)))
 		content.LifetimeSeconds = int64(ptr.Deref(declared.LifetimeSeconds, int32(content.LifetimeSeconds)))
@@ -42,7 +42,7 @@ func addressRetentionDays(declared *v1alpha1.AnalyticsSettings) int {
 }
 
 func signIn(declared *v1alpha1.SignInSettings) *document.SignInSettings {
-	content := document.AbsentSignIn()
+	content := document.DefaultSignIn()
 	if declared != nil && declared.Password != nil {
 		content.Password = ptr.Deref(declared.Password.Enabled, content.Password)
 		content.PasswordMinLength = int(ptr.Deref(declared.Password.MinLength, int32(content.PasswordMinLength)))

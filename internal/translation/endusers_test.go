@@ -14,7 +14,7 @@ import (
 func TestWhatConcernsEndUsers(t *testing.T) {
 	ref := v1alpha1.SecretKeyReference{Name: "s", Key: "k"}
 	sealed := map[string]string{document.SealedSMTPPassword: "p", document.SealedTwilioToken: "t", document.SealedWebhookSecret: "w"}
-	session, signIn := document.AbsentSession(), document.AbsentSignIn()
+	session, signIn := document.DefaultSession(), document.DefaultSignIn()
 	minutes, noCode := session, signIn
 	minutes.IdleTimeoutSeconds = 600
 	noCode.EmailCode = false

@@ -14,7 +14,7 @@ import (
 
 // B2BSettings translates B2BSettings.
 func B2BSettings(b *v1alpha1.B2BSettings) document.B2BSettings {
-	content := document.AbsentB2BSettings()
+	content := document.DefaultB2BSettings()
 	content.Enabled = ptr.Deref(b.Spec.Enabled, content.Enabled)
 	content.AllowWorkspaceCreation = ptr.Deref(b.Spec.AllowWorkspaceCreation, content.AllowWorkspaceCreation)
 	content.DefaultWorkspaceLimit = int64(ptr.Deref(b.Spec.DefaultWorkspaceLimit, int32(content.DefaultWorkspaceLimit)))

@@ -21,7 +21,7 @@ func TestAbsentFieldsHaveTheirDocumentedMeaning(t *testing.T) {
 		{"deployment", Deployment(&v1alpha1.IdentityDeployment{ObjectMeta: meta}, Keys{}),
 			document.Deployment{
 				DisplayName: "resource", Mode: "Production", FieldConflicts: "Reject", ManagementWrites: "Enabled",
-				Session: ptr.To(document.AbsentSession()), SignIn: ptr.To(document.AbsentSignIn()),
+				Session: ptr.To(document.DefaultSession()), SignIn: ptr.To(document.DefaultSignIn()),
 			}},
 		{"scheme", RateLimitScheme(&v1alpha1.RateLimitScheme{ObjectMeta: meta, Spec: v1alpha1.RateLimitSchemeSpec{Slug: "free"}}),
 			document.RateLimitScheme{Slug: "free", Name: "free", Rules: []scheme.Rule{}}},
@@ -51,7 +51,7 @@ func TestDeclaredFields(t *testing.T) {
 			Management: &v1alpha1.ManagementPolicy{FieldConflicts: ptr.To(v1alpha1.FieldConflictsOverride), Writes: ptr.To(v1alpha1.ManagementWritesDisabled)},
 		}}, Keys{}), document.Deployment{
 			DisplayName: "Name", Mode: "Staging", FrontendHosts: []string{"localhost"}, DefaultScheme: "free", FieldConflicts: "Override", ManagementWrites: "Disabled",
-			Session: ptr.To(document.AbsentSession()), SignIn: ptr.To(document.AbsentSignIn()),
+			Session: ptr.To(document.DefaultSession()), SignIn: ptr.To(document.DefaultSignIn()),
 		}},
 		{"scheme", RateLimitScheme(&v1alpha1.RateLimitScheme{Spec: v1alpha1.RateLimitSchemeSpec{Slug: "free", DisplayName: name, Description: description}}),
 			document.RateLimitScheme{Slug: "free", Name: "Name", Description: ptr.To("two\nlines"), Rules: []scheme.Rule{}}},

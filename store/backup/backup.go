@@ -1,5 +1,6 @@
-// Package backup keeps a store in one file and brings it back: a tar archive of a manifest and of what the engine itself wrote (an SQLite file,
-// or pg_dump's custom format), which `tar -x` and the engine's own programs can read without Cardea.
+// Package backup writes a store into one file and restores it. The file is a tar archive of a manifest and the engine's
+// own file (an SQLite file, or pg_dump's custom format). `tar -x` and the engine's own programs can read it without
+// Cardea.
 package backup
 
 import (
@@ -22,34 +23,35 @@ import (
 )
 
 const (
-	// format is this form of the archive.
+	// format is the version of the archive's format.
 	format = 1
 	// manifestName and contentName are the members of the archive, in this order.
 	manifestName, contentName = "manifest.json", "store"
 	// maxManifest bounds the manifest, in bytes.
 	maxManifest = 64 << 10
-	// keyPurpose derives what a root key is known by in a manifest, and nothing else.
+	// keyPurpose derives only the fingerprint of a root key in a manifest.
 	keyPurpose = "cardea backup root key v1"
-	// macPurpose derives the key of a manifest's MAC, and nothing else.
+	// macPurpose derives only the key of a manifest's MAC.
 	macPurpose = "cardea backup manifest MAC v1"
 )
 
-// Manifest says what a backup is of.
+// Manifest describes a backup.
 type Manifest struct {
 	Format int `json:"format"`
-	// Release is the version of cardea that took it, TakenAt when it began.
+	// Release is the version of cardea that wrote it, TakenAt when it began.
 	Release string    `json:"release"`
 	TakenAt time.Time `json:"taken_at"`
 	// Engine is "sqlite" or "postgres", Schema the version of its tables, StoreID its identity.
 	Engine  string `json:"engine"`
 	Schema  int64  `json:"schema"`
 	StoreID string `json:"store_id"`
-	// RootKeys are fingerprints of the root keys that open what is sealed in it, the one that seals first: no part of a key.
+	// RootKeys are fingerprints of the root keys that open the sealed values, the key that seals first. They contain no
+	// part of a key.
 	RootKeys []string `json:"root_keys,omitempty"`
 	// SHA256 is the digest of the content, in hexadecimal.
 	SHA256 string `json:"sha256"`
-	// MAC is the HMAC-SHA-256 of all the other members under a key of the root key that seals, in hexadecimal. It is empty if the backup was
-	// taken without root keys or by a release that made none.
+	// MAC is the HMAC-SHA-256 of all the other members under a key derived from the root key that seals, in hexadecimal.
+	// It is empty if the backup was taken without root keys, or by a release without MACs.
 	MAC string `json:"mac,omitempty"`
 }
 
@@ -65,15 +67,15 @@ func (m Manifest) mac(key []byte) []byte {
 	return sum.Sum(nil)
 }
 
-// sign sets the MAC under the root key that seals; without root keys there is none.
+// sign sets the MAC under the root key that seals, if there are root keys.
 func (m *Manifest) sign(ring *seal.Keyring) {
 	if keys := ring.Subkeys(macPurpose); len(keys) > 0 {
 		m.MAC = hex.EncodeToString(m.mac(keys[0].Key))
 	}
 }
 
-// checkOrigin returns nil if the MAC is of one of the root keys, or if there is none and acceptUnsigned is true. Otherwise it returns
-// ErrUnsigned or ErrOrigin.
+// checkOrigin returns nil if the MAC is of one of the root keys, or if there is none and acceptUnsigned is true.
+// Otherwise it returns ErrUnsigned or ErrOrigin.
 func (m Manifest) checkOrigin(ring *seal.Keyring, acceptUnsigned bool) error {
 	if m.MAC == "" {
 		if acceptUnsigned {
@@ -90,7 +92,7 @@ func (m Manifest) checkOrigin(ring *seal.Keyring, acceptUnsigned bool) error {
 	return fmt.Errorf("%w: its MAC is of none of the keys in --root-key, or its manifest was changed: restore another backup", ErrOrigin)
 }
 
-// fingerprints are what root keys are known by.
+// fingerprints returns the fingerprints of root keys.
 func fingerprints(ring *seal.Keyring) (of []string) {
 	for _, key := range ring.Subkeys(keyPurpose) {
 		of = append(of, hex.EncodeToString(key.Key[:16]))
@@ -98,8 +100,8 @@ func fingerprints(ring *seal.Keyring) (of []string) {
 	return of
 }
 
-// Take writes a backup of the store at a URL into a new file, which only its owner may read. The store may be in use: the backup is of one
-// moment. The file is there whole or not at all.
+// Take writes a backup of the store at a URL into a new file, which only its owner may read. The store may be in use:
+// the backup is of one moment. The file appears complete or not at all.
 func Take(ctx context.Context, store, file, release string, ring *seal.Keyring) (m Manifest, err error) {
 	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
 		return m, fmt.Errorf("%s is there already: name a file that is not", file)
@@ -124,7 +126,7 @@ func Take(ctx context.Context, store, file, release string, ring *seal.Keyring) 
 	if err := pack(archive, m, content); err != nil {
 		return m, fmt.Errorf("write %s: %w", file, err)
 	}
-	return m, os.Link(archive, file) // unlike a renaming it overwrites nothing
+	return m, os.Link(archive, file) // unlike a rename, it overwrites nothing
 }
 
 func digest(file string) (string, error) {
@@ -179,22 +181,22 @@ func pack(archive string, m Manifest, content string) (err error) {
 
 // Errors of Restore, besides those of the engine. Nothing was written when one is returned.
 var (
-	// ErrNoBackup: the file is none, is damaged, or is of a form that is newer than this binary.
+	// ErrNoBackup: the file is not a backup, is damaged, or has a format newer than this binary.
 	ErrNoBackup = errors.New("no backup that can be restored")
 	// ErrEngine: the backup is of another engine than the store.
 	ErrEngine = errors.New("a backup of another engine")
 	// ErrNewer: the backup has tables that this binary does not know.
 	ErrNewer = errors.New("a backup of a newer schema")
-	// ErrRootKey: what is sealed in the backup could not be opened.
+	// ErrRootKey: the sealed values of the backup cannot be opened.
 	ErrRootKey = errors.New("a backup under another root key")
-	// ErrUnsigned: the backup has no MAC, and so nothing shows that this install took it.
+	// ErrUnsigned: the backup has no MAC, so nothing proves that this install took it.
 	ErrUnsigned = errors.New("a backup without a proof of origin")
 	// ErrOrigin: the MAC of the backup is wrong.
 	ErrOrigin = errors.New("a backup that this install did not take, or that was changed since")
 )
 
-// Restore writes a backup into an empty store; acceptUnsigned also takes one without a MAC. It may return ErrNoBackup, ErrEngine, ErrNewer,
-// ErrRootKey, ErrUnsigned, ErrOrigin and sqlstore.ErrNotEmpty.
+// Restore writes a backup into an empty store; acceptUnsigned also accepts one without a MAC. It may return
+// ErrNoBackup, ErrEngine, ErrNewer, ErrRootKey, ErrUnsigned, ErrOrigin and sqlstore.ErrNotEmpty.
 func Restore(ctx context.Context, store, file string, ring *seal.Keyring, acceptUnsigned bool) (m Manifest, err error) {
 	in, err := os.Open(file)
 	if err != nil {

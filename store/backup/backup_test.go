@@ -99,7 +99,7 @@ func users(t *testing.T, st *sqlstore.Store) map[int64]bool {
 	return ids
 }
 
-func TestABackupUnderLoadRestoresToOneMoment(t *testing.T) {
+func TestBackupUnderLoadRestoresOneMoment(t *testing.T) {
 	t.Parallel()
 	for engine, url := range engines {
 		t.Run(engine, func(t *testing.T) {
@@ -228,7 +228,7 @@ func rewrite(t *testing.T, file string, change func(*backup.Manifest), more stri
 	return written
 }
 
-func TestWhatCannotBeRestoredIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+func TestRestoreRefusesBeforeWriting(t *testing.T) {
 	t.Parallel()
 	from := engines["sqlite"](t)
 	if err := open(t, from).Migrate(t.Context()); err != nil {
@@ -284,9 +284,9 @@ func TestWhatCannotBeRestoredIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-// TestABackupWithoutAMACIsRestoredOnlyWhereThatIsAccepted: such as one of an older release, or of an install without root keys. A wrong MAC
-// is never accepted.
-func TestABackupWithoutAMACIsRestoredOnlyWhereThatIsAccepted(t *testing.T) {
+// TestUnsignedBackupNeedsAcceptUnsigned: a backup of an older release or of an install without root keys has no MAC. A
+// wrong MAC is never accepted.
+func TestUnsignedBackupNeedsAcceptUnsigned(t *testing.T) {
 	t.Parallel()
 	from := engines["sqlite"](t)
 	if err := open(t, from).Migrate(t.Context()); err != nil {
@@ -323,8 +323,9 @@ func TestABackupWithoutAMACIsRestoredOnlyWhereThatIsAccepted(t *testing.T) {
 	}
 }
 
-// A password is in no error and on no command line, and pg_dump goes where Cardea went, however the URL says so.
-func TestPostgresProgramsGetThePasswordByTheirEnvironment(t *testing.T) {
+// The password is in no error and on no command line, and pg_dump connects to the same host as Cardea, whatever the
+// form of the URL.
+func TestPostgresToolsGetPasswordByEnvironment(t *testing.T) {
 	server := pgtest.ForTest(t)
 	if err := open(t, server).Migrate(t.Context()); err != nil {
 		t.Fatal(err)
@@ -364,7 +365,7 @@ func TestPostgresProgramsGetThePasswordByTheirEnvironment(t *testing.T) {
 	}
 }
 
-func TestPostgresAwayTellsNoPassword(t *testing.T) {
+func TestUnavailablePostgresErrorHasNoPassword(t *testing.T) {
 	t.Parallel()
 	_, err := backup.Take(t.Context(), "postgres://cardea:hunter2@127.0.0.1:1/cardea?connect_timeout=1", filepath.Join(t.TempDir(), "b"), "v1", ring(t, 7))
 	if err == nil || strings.Contains(err.Error(), "hunter2") {

@@ -56,7 +56,8 @@ func (k APIKey) Active(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (ends.IsZero() || now.Before(ends))
 }
 
-// KeyID returns the id by which decisions, the audit and logs name a key: its public id, or the row's id of an imported key, which has none.
+// KeyID returns the id by which decisions, the audit and logs name a key: its public id, or the row's id of an imported
+// key, which has none.
 func KeyID(publicID string, row int64) string {
 	if publicID == "" {
 		return ids.Format(row)
@@ -64,7 +65,8 @@ func KeyID(publicID string, row int64) string {
 	return publicID
 }
 
-// FindAPIKey returns the key of a deployment that has a public id, or else a row id. It reports false for text that is neither.
+// FindAPIKey returns the key of a deployment that has a public id, or else a row id. It reports false for text that is
+// neither.
 func FindAPIKey(keys APIKeys, id string) (k APIKey, found bool, err error) {
 	if apikey.IsID(id) {
 		if k, found, err = keys.APIKeyByPublicID(id); found || err != nil {
@@ -122,7 +124,8 @@ type BoundKey struct {
 	OwnsIt bool
 }
 
-// KeyPosition is a reader's place in the feed of changed keys. The tag is random for each revision, as in the feed of configuration.
+// KeyPosition is a reader's place in the feed of changed keys. The tag is random for each revision, as in the feed of
+// configuration.
 type KeyPosition struct {
 	Revision int64
 	Tag      string

@@ -1,6 +1,6 @@
-// Package people states what Cardea needs of its runtime store for people: users, sessions, codes, organizations, and what
-// analytics counts. Only servers write here; applying YAML touches none of it. Every row belongs to one deployment, and a Tx
-// reaches the rows of one deployment only.
+// Package people states what Cardea needs of its runtime store for people: users, sessions, codes, organizations, and
+// what analytics counts. Only servers write here; applying YAML touches none of it. Every row belongs to one
+// deployment, and a Tx reaches the rows of one deployment only.
 package people
 
 import (
@@ -123,7 +123,8 @@ type Users interface {
 	// DeleteUser deletes an account with everything that belongs to it. Analytics keeps counting its events, without
 	// address and user agent.
 	DeleteUser(id int64) error
-	// ListUsers returns users whose name or email contains the search ("" finds all), the newest first, and how many there are.
+	// ListUsers returns users whose name or email contains the search ("" finds all), the newest first, and how many there
+	// are.
 	ListUsers(search string, limit, offset int) ([]User, int64, error)
 	// Credential returns a user's secret of a kind; of a password, its encoded hash.
 	Credential(user int64, kind string) (string, bool, error)

@@ -21,10 +21,10 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/migrations"
 )
 
-// ErrNotEmpty means that what was to be restored would overwrite a store.
+// ErrNotEmpty means that a restore would overwrite a store.
 var ErrNotEmpty = errors.New("the store is not empty")
 
-// Copied is what a copy of a store is of.
+// Copied describes a copy of a store.
 type Copied struct {
 	// Engine is "sqlite" or "postgres".
 	Engine string
@@ -33,7 +33,7 @@ type Copied struct {
 	StoreID string
 }
 
-// Engine returns which engine a URL names: "sqlite", "postgres", or "" for none of the two.
+// Engine returns the engine of a URL: "sqlite", "postgres", or "" for any other.
 func Engine(location string) string {
 	switch scheme, _, _ := strings.Cut(location, ":"); scheme {
 	case "sqlite":
@@ -45,7 +45,8 @@ func Engine(location string) string {
 	}
 }
 
-// Folder is where a copy of the store at a URL is unpacked: beside an SQLite file, "" (the system's folder for such files) else.
+// Folder returns where a copy of the store at a URL is unpacked: next to an SQLite file, otherwise "" (the system's
+// folder for temporary files).
 func Folder(location string) string {
 	if Engine(location) != "sqlite" {
 		return ""
@@ -62,8 +63,9 @@ var errNoEngine = errors.New("the store's URL names neither SQLite nor PostgreSQ
 // Schema returns the version of this binary's tables.
 func Schema() (int64, error) { return migrations.Latest() }
 
-// Copy writes what a store holds at one moment into a new file, in its engine's own form: an SQLite file, or pg_dump's custom format. The store
-// may be in use. pg_dump is PostgreSQL's own, in PATH, and not older than the server.
+// Copy writes the store's content of one moment into a new file, in the engine's own format: an SQLite file, or
+// pg_dump's custom format. The store may be in use. It runs PostgreSQL's pg_dump from PATH, which must not be older
+// than the server.
 func Copy(ctx context.Context, location, file string) (Copied, error) {
 	switch Engine(location) {
 	case "postgres":
@@ -88,14 +90,15 @@ func Copy(ctx context.Context, location, file string) (Copied, error) {
 	return copiedFrom(ctx, taken, "sqlite")
 }
 
-// hostsOf returns the hosts of a URL and their ports as libpq takes them, divided by commas, in the order in which they are tried.
+// hostsOf returns the hosts of a URL and their ports in libpq's form, separated by commas, in the order in which they
+// are tried.
 func hostsOf(config *pgx.ConnConfig) (hosts, ports string) {
 	type place struct {
 		host string
 		port uint16
 	}
 	places := []place{{config.Host, config.Port}}
-	for _, fallback := range config.Fallbacks { // a host is there twice where it is tried with TLS and without
+	for _, fallback := range config.Fallbacks { // a host is listed twice if it is tried with TLS and without
 		if at := (place{fallback.Host, fallback.Port}); !slices.Contains(places, at) {
 			places = append(places, at)
 		}
@@ -142,8 +145,9 @@ func copyPostgres(ctx context.Context, location, file string) (Copied, error) {
 	return after, err
 }
 
-// Restore writes a copy of a store into an empty one: a file that is not there yet, or a database without tables. Nothing is written before
-// that is known, and all or nothing after. pg_restore is PostgreSQL's own, in PATH. Errors: ErrNotEmpty.
+// Restore writes a copy of a store into an empty one: a file that does not exist, or a database without tables. It
+// writes nothing before it has checked that, and then everything or nothing. It runs PostgreSQL's pg_restore from PATH.
+// Errors: ErrNotEmpty.
 func Restore(ctx context.Context, location, file string) error {
 	if Engine(location) == "postgres" {
 		return restorePostgres(ctx, location, file)
@@ -168,7 +172,7 @@ func Restore(ctx context.Context, location, file string) error {
 	return nil
 }
 
-// moveDurably gives a file another name in its file system, and returns when content and name are on the disk.
+// moveDurably renames a file within its file system, and returns when content and name are on the disk.
 func moveDurably(from, to string) error {
 	content, err := os.OpenFile(from, os.O_RDWR, 0)
 	if err != nil {
@@ -204,27 +208,28 @@ func restorePostgres(ctx context.Context, location, file string) error {
 	return runPostgresTool(ctx, location, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", file)
 }
 
-// plainPostgres opens a database without the limits that serving has.
+// plainPostgres opens a database without the limits for serving.
 func plainPostgres(location string) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(location)
 	if err != nil {
-		return nil, errors.New("--store: the PostgreSQL URL cannot be parsed") // the parser's own words may repeat the password
+		return nil, errors.New("--store: the PostgreSQL URL cannot be parsed") // the parser's error may repeat the password
 	}
 	return stdlib.OpenDB(*config), nil
 }
 
-// libpqParameters are what PostgreSQL's programs take from a URL beside where and who; others are pgx's own, or settings of a session.
+// libpqParameters are the parameters of a URL that PostgreSQL's programs accept, besides host, user and database.
+// Others are pgx's own, or session settings.
 var libpqParameters = []string{
 	"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "ssl_min_protocol_version", "ssl_max_protocol_version", "connect_timeout", "target_session_attrs",
 	"channel_binding", "gssencmode", "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count",
 }
 
-// runPostgresTool runs one of PostgreSQL's programs on the very database that pgx means by a URL. The password is in its environment alone:
-// everybody reads command lines.
+// runPostgresTool runs one of PostgreSQL's programs on the same database that pgx uses for a URL. The password is only
+// in its environment, because every local user can read command lines.
 func runPostgresTool(ctx context.Context, location, program string, args ...string) error {
 	config, err := pgx.ParseConfig(location)
 	if err != nil {
-		return errors.New("--store: the PostgreSQL URL cannot be parsed") // the parser's own words may repeat the password
+		return errors.New("--store: the PostgreSQL URL cannot be parsed") // the parser's error may repeat the password
 	}
 	at, err := url.Parse(location)
 	if err != nil {

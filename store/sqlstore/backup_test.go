@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-func TestBackupTriesEveryHostOfTheURL(t *testing.T) {
+func TestBackupTriesEveryHostOfURL(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string][2]string{
 		"postgres://cardea@a:5432,b:5433/cardea?target_session_attrs=read-write&sslmode=prefer": {"a,b", "5432,5433"},

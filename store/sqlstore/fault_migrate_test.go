@@ -11,8 +11,9 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/migrations"
 )
 
-// TestFaultWhileMigrating fails each step of the migration at each of its calls, one attempt after the other on one database: what a fault
-// left is what the next attempt begins with. In the end the tables are those of a migration that nothing disturbed.
+// TestFaultWhileMigrating fails each step of the migration at each of its calls, one attempt after the other on one
+// database: what a fault left is what the next attempt begins with. In the end the tables are those of a migration that
+// nothing disturbed.
 func TestFaultWhileMigrating(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range engines {
@@ -39,7 +40,8 @@ func TestFaultWhileMigrating(t *testing.T) {
 	}
 }
 
-// failEveryStep returns the store that was migrated in the end, and how often an attempt failed after each step that was done.
+// failEveryStep returns the store that was migrated in the end, and how often an attempt failed after each step that
+// was done.
 func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, failures map[int64]int) {
 	t.Helper()
 	f := &faults{}
@@ -48,7 +50,7 @@ func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, fail
 	}
 	s, failures = open(), map[int64]int{}
 	for nth, done := int64(1), int64(0); ; nth++ {
-		// What goose asks before the first step is failed once; before the others it asks the same.
+		// goose runs the same queries before each step. They fail only before the first step.
 		if done == 0 {
 			f.arm(nth, errInjected)
 		} else {

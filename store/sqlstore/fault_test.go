@@ -236,7 +236,7 @@ func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 	}
 }
 
-func TestUndoneTransactionIsTriedAgain(t *testing.T) {
+func TestUndoneTransactionIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"40001", "40P01"} {
 		t.Run(code, func(t *testing.T) {
@@ -272,8 +272,8 @@ func TestRetriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWriterGivesUpWithItsContext: while another writer holds the store row, a write waits no longer than its caller.
-func TestWriterGivesUpWithItsContext(t *testing.T) {
+// TestWriteEndsWithItsContext: while another writer holds the store row, a write waits no longer than its caller.
+func TestWriteEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {

@@ -14,7 +14,7 @@ var errInjected = errors.New("injected fault")
 type faults struct {
 	// left counts down to the call that fails; at zero or below nothing more does.
 	left atomic.Int64
-	// err is what that call returns, and after tells it to do its work first, as a lost connection may.
+	// err is the error of that call. With after set, the call does its work first, as with a lost connection.
 	err   error
 	after bool
 	// commits counts commits alone, and transactions begins to count with the next transaction.
@@ -30,7 +30,8 @@ func (f *faults) arm(nth int64, err error) {
 	f.left.Store(nth)
 }
 
-// armTransaction makes the nth call fail that is made from the beginning of the next transaction on; 1 is that beginning.
+// armTransaction makes the nth call fail that is made from the beginning of the next transaction on; 1 is that
+// beginning.
 func (f *faults) armTransaction(nth int64, err error) {
 	f.arm(nth, err)
 	f.begun.Store(false)

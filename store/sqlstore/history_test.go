@@ -8,7 +8,7 @@ import (
 )
 
 // A store that lost acknowledged writes, as an asynchronous standby that is promoted, fences the term that wrote them.
-func TestAStoreThatLostAcknowledgedWritesFencesTheirTerm(t *testing.T) {
+func TestStoreWithLostWritesFencesTerm(t *testing.T) {
 	t.Parallel()
 	exec := func(t *testing.T, s *Store, statements ...string) {
 		t.Helper()

@@ -9,9 +9,9 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
-// TestLostListenConnectionComesBack ends the LISTEN connection at the server: its return is a signal, and later
+// TestListenConnectionReconnects ends the LISTEN connection at the server: its return is a signal, and later
 // commits are heard again.
-func TestLostListenConnectionComesBack(t *testing.T) {
+func TestListenConnectionReconnects(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	url := pgtest.ForTest(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestOpenRefusesUnknownURLs(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
 		"mysql://me:hunter2@host/db":         `scheme "mysql" is not supported`,
@@ -38,7 +38,7 @@ func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestPasswordsStayOutOfErrorsAndLogs(t *testing.T) {
+func TestPasswordsAreNotInErrorsOrLogs(t *testing.T) {
 	t.Parallel()
 	lines := make(chan string, 64)
 	logger := funcr.New(func(_, args string) {
@@ -131,8 +131,8 @@ func TestSQLiteConnectionsAreDurableAndReadersOnlyRead(t *testing.T) {
 	}
 }
 
-// TestRestoredBackupIsNoticed puts the copy of an earlier file in place and writes other content to it.
-func TestRestoredBackupIsNoticed(t *testing.T) {
+// TestFeedDetectsRestoredBackup puts the copy of an earlier file in place and writes other content to it.
+func TestFeedDetectsRestoredBackup(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "cardea.db")
 	first := migrated(t, "sqlite:"+path, Options{})
@@ -198,7 +198,7 @@ func TestPruneLeavesNoHole(t *testing.T) {
 	}
 }
 
-func TestNewerSchemaIsGoodEnough(t *testing.T) {
+func TestNewerSchemaIsAccepted(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
 		t.Run(engine, func(t *testing.T) {

@@ -10,11 +10,12 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// wholeTable is where a plan of SQLite reads a table, or an index, from its beginning to its end, or looks a list up once a row.
+// wholeTable is where a plan of SQLite reads a table, or an index, from its beginning to its end, or looks a list up
+// once a row.
 var wholeTable = regexp.MustCompile(`SCAN (outbox|challenges|oauth_\w+|[gfecto])\b|CORRELATED LIST`)
 
-// TestDeletionsGoAlongKeys: a deletion that reads a whole table holds up all who write, once a table is large.
-func TestDeletionsGoAlongKeys(t *testing.T) {
+// TestDeletionsUseIndexes: a deletion that reads a whole table holds up all who write, once a table is large.
+func TestDeletionsUseIndexes(t *testing.T) {
 	t.Parallel()
 	type statement struct {
 		text string

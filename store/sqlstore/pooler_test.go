@@ -34,9 +34,9 @@ func reads(t *testing.T, s *Store) error {
 	return failed
 }
 
-// A pooler in transaction mode gives each transaction another connection. A store that prepares statements says what is the matter; one
-// whose URL says so works, and hears of commits by polling.
-func TestAPoolerInTransactionMode(t *testing.T) {
+// A pooler in transaction mode gives each transaction another connection. A store that prepares statements says what is
+// the matter; one whose URL says so works, and hears of commits by polling.
+func TestPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	direct := pgtest.ForTest(t)
@@ -58,7 +58,7 @@ func TestAPoolerInTransactionMode(t *testing.T) {
 		_ = told.Signals(t.Context())
 		putNumbered(t, told, mode, 1)
 	}
-	// Nobody listens through the pooler.
+	// No connection listens through the pooler.
 	migrated(t, direct, Options{})
 	on := openAt(t, direct, Options{}).db.Reads()
 	listening := 0

@@ -16,7 +16,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Each transaction that is part of something traced has a span, with its engine and what it is for, and nothing of what is in it.
+// Each transaction that is part of something traced has a span, with its engine and what it is for, and nothing of what
+// is in it.
 func TestTransactionsHaveSpans(t *testing.T) {
 	t.Parallel()
 	for engine, url := range engines {

@@ -1,5 +1,5 @@
-// Package sqlstore implements package store over SQLite, for one process on one machine, and over PostgreSQL, for any number of processes.
-// The SQL is written once; internal/db holds what differs between the engines.
+// Package sqlstore implements package store over SQLite, for one process on one machine, and over PostgreSQL, for any
+// number of processes. The SQL is written once; internal/db holds what differs between the engines.
 //
 // Every write of configuration first locks the only row of the table store. Writers of all processes therefore take
 // turns, each check holds until the commit, and revisions are in commit order.
@@ -109,7 +109,8 @@ func wakeFeeds(s *Store, what db.Heard) {
 // Migrate brings the tables to this binary's schema, and assigns an identity to a new store; see migrations.Up.
 func (s *Store) Migrate(ctx context.Context) error { return migrations.Up(ctx, s.db) }
 
-// CheckSchema compares the tables with this binary's schema and writes nothing. Errors: store.ErrSchema, store.ErrUnavailable.
+// CheckSchema compares the tables with this binary's schema and writes nothing. Errors: store.ErrSchema,
+// store.ErrUnavailable.
 func (s *Store) CheckSchema(ctx context.Context) error { return migrations.Check(ctx, s.db) }
 
 // Close ends every connection and background task. Waiting writes return store.ErrUnavailable, and so does every later

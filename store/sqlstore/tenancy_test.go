@@ -59,7 +59,7 @@ func peopleSchema(t *testing.T) map[string]string {
 	return tables
 }
 
-func TestEveryTableOfPeopleIsKeyedByDeployment(t *testing.T) {
+func TestEveryUserTableIsKeyedByDeployment(t *testing.T) {
 	t.Parallel()
 	tables := peopleSchema(t)
 	if len(tables) != len(users.Tables) {
@@ -72,8 +72,8 @@ func TestEveryTableOfPeopleIsKeyedByDeployment(t *testing.T) {
 	}
 }
 
-// TestEveryStatementNamesTheDeployment reads the statements in the source: each names the deployment at least as often as it
-// reaches a table of people.
+// TestEveryStatementNamesTheDeployment reads the statements in the source: each names the deployment at least as often
+// as it reaches a table of people.
 func TestEveryStatementNamesTheDeployment(t *testing.T) {
 	t.Parallel()
 	tables := peopleSchema(t)

@@ -33,9 +33,10 @@ func migratedTo(t testing.TB, url string, version int64) *Store {
 	return s
 }
 
-// What the version before wrote counts after the upgrade: the codes it sent, and the clients that accounts signed in from. Without
-// those an owner would be a stranger to the limits on strangers.
-func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
+// TestLimitsContinueAfterUpgrade: the rows of the previous version still count after the upgrade: codes it sent, and
+// clients from which accounts signed in. Without the clients, an account's owner would fall under the limits for
+// unknown clients.
+func TestLimitsContinueAfterUpgrade(t *testing.T) {
 	t.Parallel()
 	for engine, url := range engines {
 		t.Run(engine, func(t *testing.T) {
@@ -89,8 +90,8 @@ func TestLimitsGoOnFromWhatTheVersionBeforeWrote(t *testing.T) {
 	}
 }
 
-// What is used again while the purge waits for it stays.
-func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
+// TestPurgeSkipsRowsUsedConcurrently: a row that is used again while the purge waits for its lock stays.
+func TestPurgeSkipsRowsUsedConcurrently(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, pgtest.ForTest(t), Options{})
 	if err := s.Migrate(t.Context()); err != nil {
@@ -134,8 +135,9 @@ func TestPurgePassesOverWhatIsUsedAgainMeanwhile(t *testing.T) {
 	}
 }
 
-// A migration beside a server that holds one of its tables and then wants another: the server gets it, and the migration comes to its end.
-func TestMigrationsGiveWayToWhoUsesTheTables(t *testing.T) {
+// A migration beside a server that holds one of its tables and then wants another: the server gets it, and the
+// migration comes to its end.
+func TestMigrationsYieldToTableUsers(t *testing.T) {
 	t.Parallel()
 	s := migratedTo(t, pgtest.ForTest(t), 8)
 	tx, err := s.db.Writers.BeginTx(t.Context(), nil)

@@ -130,7 +130,7 @@ func follow(e *env, reader, writer store.Store) {
 	for running := true; running; {
 		select {
 		case <-done:
-			// What was written before this moment is read once more.
+			// Changes written before this moment are read one more time.
 			running = false
 		default:
 		}
@@ -180,8 +180,8 @@ func churn(e *env, writer store.Store, i int) {
 	}
 }
 
-// expectSignals expects a handle to be told of commits through the first one. A signal may come early, so each is
-// answered by a look at the feed, as a reader does.
+// expectSignals expects a handle to receive signals of commits through the first one. A signal may come early, so after
+// each one it reads the feed, as a reader does.
 func expectSignals(e *env, listener store.Store) {
 	signals := listener.Signals(e.ctx)
 	position := e.position()

@@ -30,8 +30,8 @@ var modelStories = []story{
 	}},
 }
 
-// model is the contract in its plainest words: documents by name, each with its reservations. It plays in a namespace of
-// its own, so that runs share a store.
+// model is the contract in its plainest words: documents by name, each with its reservations. It plays in a namespace
+// of its own, so that runs share a store.
 type model struct {
 	space     string
 	documents map[string]modelled
@@ -95,7 +95,7 @@ func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator
 			put.Displace = append(put.Displace, m.owner(other, uids.Draw(rt, "displaced")))
 		}
 	}
-	displaced, want := m.judge(put, recorded)
+	displaced, want := m.decide(put, recorded)
 	revision, err := e.store.Put(e.ctx, e.term, put)
 	m.expect(rt, err, want)
 	if want != nil {
@@ -109,8 +109,8 @@ func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator
 	m.documents[name] = modelled{document, slices.Sorted(slices.Values(put.Reservations))}
 }
 
-// judge says how a put must end, and which documents it displaces.
-func (m *model) judge(put store.Put, recorded store.Document) (displaced []string, want error) {
+// decide returns how a put must end, and which documents it displaces.
+func (m *model) decide(put store.Put, recorded store.Document) (displaced []string, want error) {
 	if recorded.UID != put.SeenUID || (recorded.UID == put.UID && recorded.Generation > put.Generation) {
 		return nil, store.ErrStale
 	}
@@ -156,7 +156,7 @@ func (m *model) compare(e *env, rt *rapid.T) {
 		for _, key := range want.reservations {
 			g.Expect(held.Reservations).To(gomega.ContainElement(key))
 		}
-		// The revision of a retained document is that of its mark, which Retain does not tell.
+		// The revision of a retained document is that of its mark, which Retain does not return.
 		if want.document.Retained {
 			want.document.Revision = held.Document.Revision
 		}

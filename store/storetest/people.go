@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// furnish writes a row of every kind, all with id 1, that tell by a mark whose they are.
+// furnish writes a row of every kind with id 1. The mark in each row shows its deployment.
 func furnish(tx people.Tx, mark string) error {
 	u, address := user(1)
 	u.FirstName, u.Organization, address.Address = mark, 1, mark+"@example.com"

@@ -65,7 +65,7 @@ var accountStories = []story{
 		}
 		e.Expect(ended(10)).To(gomega.BeEmpty())
 		e.insert(func(tx people.Tx) error { return tx.Sessions().DeleteSignIn(1) }, func(tx people.Tx) error { return tx.Sessions().EndSession(2) })
-		e.tellsMany(1, func(tx people.Tx) (int64, error) { return tx.Sessions().EndSessionsOf(1) })
+		e.changesMany(1, func(tx people.Tx) (int64, error) { return tx.Sessions().EndSessionsOf(1) })
 		want := make([]people.EndedSignIn, 0, 3)
 		for n := int64(3); n > 0; n-- {
 			s, g := session(n), signIn(n, n, 1)
@@ -93,7 +93,7 @@ var accountStories = []story{
 		}
 		begin(1, 1, people.AttemptResetPassword)
 		begin(2, 2, people.AttemptResetPassword)
-		begin(3, 1, people.AttemptSignUp) // nobody can complete it: the address is taken
+		begin(3, 1, people.AttemptSignUp) // no user can complete it: the address is taken
 		begin(4, 1, people.AttemptResetPassword)
 		e.insert(func(tx people.Tx) error { return tx.Attempts().ProveAttempt(4, after(time.Minute)) },
 			func(tx people.Tx) error { return tx.Challenges().InsertChallenge(challenge(5, 1)) }, func(tx people.Tx) error { return tx.Attempts().EndAttemptsOf(1) })
@@ -202,8 +202,8 @@ func (e *env) userByEmail(folded string) (people.User, bool) {
 	return one(e, func(tx people.Tx) (people.User, bool, error) { return tx.Users().UserByEmail(folded) })
 }
 
-// tellsMany changes home by a write that tells how many it changed.
-func (e *env) tellsMany(want int64, write func(tx people.Tx) (int64, error)) {
+// changesMany runs a write that returns how many rows of home it changed.
+func (e *env) changesMany(want int64, write func(tx people.Tx) (int64, error)) {
 	e.t.Helper()
 	var n int64
 	e.change(home, func(tx people.Tx) (err error) {

@@ -210,7 +210,7 @@ type history struct {
 	users  map[int64]people.User
 }
 
-// newHistory begins a history with five users, of whom the fifth never was.
+// newHistory begins a history with five users. The fifth is never inserted.
 func newHistory(e *env, rt *rapid.T, deployment string) *history {
 	h := &history{users: map[int64]people.User{}}
 	err := e.store.Change(e.ctx, deployment, func(tx people.Tx) error {

@@ -21,7 +21,7 @@ func apiKey(id int64, mark string) people.APIKey {
 	}
 }
 
-// bare is a key of an app that nobody owns.
+// bare returns a key of an app that has no owner.
 func bare(id int64, mark string) people.APIKey {
 	k := apiKey(id, mark)
 	k.Owner, k.Organization, k.Workspace, k.Scheme, k.Metadata, k.Permissions, k.ExpiresAt = 0, 0, 0, "", nil, nil, time.Time{}
@@ -49,7 +49,7 @@ func (e *env) keyPosition() people.KeyPosition {
 	return position
 }
 
-// changedBy returns the keys that the feed tells of for some writes.
+// changedBy returns the keys that the feed reports after some writes.
 func (e *env) changedBy(writes ...func(tx people.Tx) error) []apikey.Digest {
 	e.t.Helper()
 	before := e.keyPosition()

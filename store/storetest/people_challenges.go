@@ -21,8 +21,8 @@ func liveChallenge(e *env, purpose string, subject int64) (people.Challenge, boo
 	})
 }
 
-// tellers counts how many of callers at once are told that they did.
-func (e *env) tellers(callers int, write func(tx people.Tx) (bool, error)) int {
+// winners counts how many of several concurrent callers get true.
+func (e *env) winners(callers int, write func(tx people.Tx) (bool, error)) int {
 	e.t.Helper()
 	var told atomic.Int64
 	together(callers, func(int) {
@@ -62,8 +62,8 @@ var challengeStories = []story{
 			_, found := liveChallenge(e, purpose, subject)
 			e.Expect(found).To(gomega.BeTrue(), "subject %d", subject)
 		}
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })
+		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })
+		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })
 		e.refuses(people.ErrDuplicate, insertChallenge(again))
 		got, _ = liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(got).To(gomega.Equal(again), "a refused challenge replaces nothing")
@@ -71,31 +71,31 @@ var challengeStories = []story{
 	{name: "tries are counted to the bound and no further, however many count at once", run: func(e *env) {
 		e.begin()
 		e.insert(insertChallenge(challenge(1, 1)))
-		e.Expect(e.tellers(100, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })).To(gomega.Equal(5))
+		e.Expect(e.winners(100, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })).To(gomega.Equal(5))
 		got, _ := liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(got.Tries).To(gomega.Equal(5))
 	}},
 	{name: "a try counts on what lives alone", run: func(e *env) {
 		e.begin()
 		e.insert(insertChallenge(challenge(1, 1)))
-		e.tells(true, func(tx people.Tx) (bool, error) {
+		e.reports(true, func(tx people.Tx) (bool, error) {
 			return tx.Challenges().CountTry(1, 5, challenge(1, 1).ExpiresAt.Add(-time.Microsecond))
 		})
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, challenge(1, 1).ExpiresAt) })
-		e.tells(false, func(tx people.Tx) (bool, error) {
+		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, challenge(1, 1).ExpiresAt) })
+		e.reports(false, func(tx people.Tx) (bool, error) {
 			return tx.Challenges().ConsumeChallenge(1, challenge(1, 1).ExpiresAt)
 		})
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(2, 5, born) })
+		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(2, 5, born) })
 		got, found := liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(found).To(gomega.BeTrue(), "it may have expired")
 		e.Expect(got.Tries).To(gomega.Equal(1))
-		e.tells(true, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })
+		e.reports(true, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })
+		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Challenges().CountTry(1, 5, born) })
 	}},
 	{name: "a challenge is used once, however many use it at once", run: func(e *env) {
 		e.begin()
 		e.insert(insertChallenge(challenge(1, 1)))
-		e.Expect(e.tellers(100, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })).To(gomega.Equal(1))
+		e.Expect(e.winners(100, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(1, born) })).To(gomega.Equal(1))
 		_, found := liveChallenge(e, people.PurposePhone, 1)
 		e.Expect(found).To(gomega.BeFalse())
 	}},

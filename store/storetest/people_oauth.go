@@ -116,8 +116,8 @@ func livesOn(e *env, most int64) (families, codes, tokens []int64) {
 	return families, codes, refreshTokensLeft(e, most)
 }
 
-// oauthStories are of requests and devices that wait, of what is over, and of sign-ins that end; the other files of people_oauth have those of
-// their subjects.
+// oauthStories are of requests and devices that wait, of what is over, and of sign-ins that end; the other files of
+// people_oauth have those of their subjects.
 var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories, endingStories, []story{
 	{name: "an authorization request is kept until it is decided, and of one network only the newest", run: func(e *env) {
 		e.begin()

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// oauthClientStories are of clients of run time.
+// oauthClientStories test runtime clients.
 var oauthClientStories = []story{
 	{name: "a client of run time is found by its name and by what it shares, and takes its grants along", run: func(e *env) {
 		e.begin()

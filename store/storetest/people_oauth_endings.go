@@ -97,7 +97,7 @@ var endingStories = []story{
 		})
 		e.Expect(found).To(gomega.BeFalse())
 
-		same := oauthClient(1) // registers once more
+		same := oauthClient(1) // registers again
 		same.CreatedAt, same.Fingerprint = later(), hashOf(2)
 		e.insert(insertOAuthClient(same))
 		e.Expect(e.purged(born, time.Hour, 4)).To(gomega.BeEquivalentTo(many + many - 2))

@@ -124,8 +124,8 @@ var organizationStories = []story{
 				e.insert(insertSignIn(g))
 			}
 		}
-		e.tells(true, func(tx people.Tx) (bool, error) { return tx.Organizations().DeleteMember(1, 1) })
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Organizations().DeleteMember(1, 1) })
+		e.reports(true, func(tx people.Tx) (bool, error) { return tx.Organizations().DeleteMember(1, 1) })
+		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Organizations().DeleteMember(1, 1) })
 		for user, want := range map[int64][]int64{1: {0, 2}, 2: {1, 2}} {
 			var active, member, inWorkspace []int64
 			for _, g := range all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.Sessions().SignInsOf(user) }) {
@@ -160,9 +160,9 @@ var organizationStories = []story{
 		}
 		got, _ := one(e, byToken)
 		e.Expect(got).To(gomega.Equal(want))
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Organizations().AcceptInvitation(1, want.ExpiresAt) })
+		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Organizations().AcceptInvitation(1, want.ExpiresAt) })
 		now := after(time.Minute)
-		e.Expect(e.tellers(20, func(tx people.Tx) (bool, error) { return tx.Organizations().AcceptInvitation(1, now) })).To(gomega.Equal(1))
+		e.Expect(e.winners(20, func(tx people.Tx) (bool, error) { return tx.Organizations().AcceptInvitation(1, now) })).To(gomega.Equal(1))
 		got, _ = one(e, byToken)
 		want.AcceptedAt = now
 		e.Expect(got).To(gomega.Equal(want))

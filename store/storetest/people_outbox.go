@@ -120,7 +120,7 @@ var outboxStories = []story{
 		e.change("apps/other", insertChallenge(challenge(1, 1)))
 		e.change("apps/other", func(tx people.Tx) error { return tx.Challenges().VoidChallenges(people.PurposePhone, 1) })
 		e.insert(func(tx people.Tx) error { return tx.Challenges().VoidChallenges(people.PurposePhone, 2) }, insertMessage(message(5)))
-		e.tells(true, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(3, born) })
+		e.reports(true, func(tx people.Tx) (bool, error) { return tx.Challenges().ConsumeChallenge(3, born) })
 		void := map[int64]bool{}
 		for _, m := range e.claim(after(time.Minute), 10) {
 			void[m.ID] = m.Void

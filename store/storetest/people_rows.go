@@ -58,8 +58,8 @@ func all[T any](e *env, read func(tx people.Tx) (T, error)) (rows T) {
 	return rows
 }
 
-// tells changes home by a write that reports whether it did.
-func (e *env) tells(want bool, write func(tx people.Tx) (bool, error)) {
+// reports runs a write on home that reports whether it changed a row.
+func (e *env) reports(want bool, write func(tx people.Tx) (bool, error)) {
 	e.t.Helper()
 	var did bool
 	e.change(home, func(tx people.Tx) (err error) {
@@ -80,8 +80,8 @@ func hashOf(n int64) []byte {
 	return sum[:]
 }
 
-// The rows of a story: all of one number differ in everything that has to be unique from those of another, and a later one
-// is of a higher number.
+// The rows of a story: all of one number differ in everything that has to be unique from those of another, and a later
+// one is of a higher number.
 
 func user(n int64) (people.User, people.Email) {
 	created := after(time.Duration(n) * time.Second)

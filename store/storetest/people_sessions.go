@@ -264,6 +264,6 @@ var sessionStories = []story{
 		e.Expect(got.Completed).To(gomega.BeTrue())
 		e.Expect(got.PasswordHash).To(gomega.BeEmpty(), "a completed attempt keeps no password")
 		e.Expect(open(born)).To(gomega.Equal([]people.Attempt{second}))
-		e.tells(false, func(tx people.Tx) (bool, error) { return tx.Attempts().CompleteAttempt(99) })
+		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Attempts().CompleteAttempt(99) })
 	}},
 }

@@ -27,7 +27,8 @@ func WithSecond(second func(t *testing.T, first store.Store) store.Store) Option
 	return func(s *suite) { s.second = second }
 }
 
-// WithTables gives the suite a way to open a new store that has its tables already, for the stories that are not about how it gets them.
+// WithTables gives the suite a way to open a new store that has its tables already, for the stories that are not about
+// how it gets them.
 func WithTables(open func(t *testing.T) store.Store) Option {
 	return func(s *suite) { s.tables = open }
 }
@@ -141,7 +142,7 @@ func owner(name, uid string) store.Owner {
 	return store.Owner{Identity: store.Identity{Kind: "Role", Namespace: "apps", Name: name}, UID: uid}
 }
 
-// putOf is a put of a document nobody wrote yet; the content follows from the arguments.
+// putOf returns a put of a new document; its content follows from the arguments.
 func putOf(name, uid string, generation int64, reservations ...string) store.Put {
 	content := fmt.Sprintf("%s/%s/%d", name, uid, generation)
 	return store.Put{

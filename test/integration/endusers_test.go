@@ -143,8 +143,8 @@ var _ = Describe("A deployment's settings of end users", func() {
 		expectReady(ctx, d)
 		content, _ := w.storedDeployment(ctx)
 		Expect(content.SigningKeys).To(BeEmpty())
-		Expect(content.EffectiveSession()).To(Equal(documents.AbsentSession()))
-		Expect(content.EffectiveSignIn()).To(Equal(documents.AbsentSignIn()))
+		Expect(content.EffectiveSession()).To(Equal(documents.DefaultSession()))
+		Expect(content.EffectiveSignIn()).To(Equal(documents.DefaultSignIn()))
 		Expect(content.Email).To(BeNil())
 		Expect(content.SMS).To(BeNil())
 

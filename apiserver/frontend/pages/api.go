@@ -14,17 +14,19 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// api calls the end-user API in process, as the browser that it works for: with its address, its cookie, and its origin.
+// api calls the end-user API in process on behalf of the browser: with the browser's address, cookie and origin.
 type api struct {
 	*enduserapi.Client
 	handler http.Handler
 	r       *http.Request
 	id      string
-	// user is the id of the account that requests assert to be active, "" for none. It follows what the requests themselves change.
+	// user is the id of the account that requests assert to be active, "" for none. It follows changes by the requests
+	// themselves.
 	user string
-	// cookie is the session's, as the browser will have it after the requests so far.
+	// cookie is the session cookie that the browser will have after the requests so far.
 	cookie string
-	// set are the cookies that the API set, by name, domain and path: the last one counts. keys are in the order of their first setting.
+	// set are the cookies that the API set, by name, domain and path: the last one counts. keys are in the order in which
+	// they were first set.
 	set  map[string]string
 	keys []string
 	// session is the state after the last request.
@@ -43,16 +45,16 @@ func newAPI(handler http.Handler, r *http.Request, id string) *api {
 	return a
 }
 
-// noJar is a cookie jar that holds nothing: the api keeps the browser's cookies.
+// noJar is an empty cookie jar: the api keeps the browser's cookies.
 type noJar struct{}
 
 func (noJar) SetCookies(*url.URL, []*http.Cookie) {}
 func (noJar) Cookies(*url.URL) []*http.Cookie     { return nil }
 
-// codeOtherAccount is the code of a request for another account than the active one.
+// codeOtherAccount is the error code of a request for an account that is not the active one.
 const codeOtherAccount = "ACTIVE_ACCOUNT_CHANGED"
 
-// envelope is what the api reads of every answer.
+// envelope is the part of every response that the api reads.
 type envelope struct {
 	Session enduserapi.SessionSnapshot `json:"session"`
 	Errors  []struct {
@@ -72,7 +74,7 @@ func (a *api) RoundTrip(sent *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: answer.status, Header: answer.header, Body: io.NopCloser(&answer.body), Request: sent}, nil
 }
 
-// asBrowser returns a request with what the browser sent of itself.
+// asBrowser returns a request with the browser's own headers.
 func (a *api) asBrowser(sent *http.Request) *http.Request {
 	r := sent.Clone(sent.Context())
 	r.Host, r.RemoteAddr, r.TLS, r.RequestURI = a.r.Host, a.r.RemoteAddr, a.r.TLS, sent.URL.RequestURI()
@@ -100,11 +102,11 @@ func (a *api) asBrowser(sent *http.Request) *http.Request {
 	return r
 }
 
-// follow notes the session after an answer, and the account that the next requests assert to be active.
+// follow records the session after a response, and the account that the next requests assert to be active.
 func (a *api) follow(status int, e envelope) {
 	if status >= http.StatusBadRequest {
 		if len(e.Errors) > 0 && e.Errors[0].Code == codeOtherAccount {
-			a.user = "" // the next pages are for the account that is active now
+			a.user = "" // the next pages are for the account that is now active
 		}
 		return
 	}
@@ -118,7 +120,7 @@ func (a *api) follow(status int, e envelope) {
 	}
 }
 
-// keep notes the cookies of an answer.
+// keep records the cookies of a response.
 func (a *api) keep(header http.Header) {
 	written := header.Values("Set-Cookie")
 	for i, cookie := range (&http.Response{Header: header}).Cookies() {
@@ -140,8 +142,8 @@ func (a *api) passCookies(header http.Header) {
 	}
 }
 
-// refusal returns the refusal of an operation, nil for a success or another error. An argument that no path can have is an object that does
-// not exist.
+// refusal returns the refusal of an operation, nil for a success or another error. An argument that cannot be in a path
+// counts as an object that does not exist.
 func refusal(err error) *client.Error {
 	var refused *client.Error
 	switch {
@@ -159,10 +161,10 @@ func refusedBy(err error, code string) bool {
 	return refused != nil && refused.Code == code
 }
 
-// at returns the path of a page with an id in it.
+// at returns the path of a page that contains an id.
 func at(format, id string) string { return strings.Replace(format, "{id}", url.PathEscape(id), 1) }
 
-// answer takes an answer of the API.
+// answer records a response of the API.
 type answer struct {
 	status int
 	header http.Header
@@ -175,7 +177,7 @@ func (a *answer) Header() http.Header         { return a.header }
 func (a *answer) WriteHeader(status int)      { a.status = status }
 func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }
 
-// refused returns status and code of an answer that refuses, nil for a success.
+// refused returns the status and code of a response that refuses, nil for a success.
 func (a *answer) refused() *client.Error {
 	if a.status < http.StatusBadRequest {
 		return nil
@@ -188,11 +190,11 @@ func (a *answer) refused() *client.Error {
 	return refused
 }
 
-// copyTo sends the answer on as it is.
+// copyTo forwards the response unchanged.
 func (a *answer) copyTo(w http.ResponseWriter) {
 	for name, values := range a.header {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes()) // the browser is gone
+	_, _ = w.Write(a.body.Bytes()) // the browser has disconnected
 }

@@ -105,8 +105,8 @@ func initial(name string) string {
 	return ""
 }
 
-// assetAt serves an asset. One of another version of the server, or of a brand as it was, is answered as it is now, and not kept:
-// while servers of two versions run, either may be asked for the other's.
+// assetAt serves an asset. One of another version of the server, or of a brand as it was, is answered as it is now, and
+// not kept: while servers of two versions run, either may be asked for the other's.
 func (p *Pages) assetAt(r *http.Request, t *account.Tenant) (http.Handler, bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return nil, false

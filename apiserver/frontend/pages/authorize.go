@@ -85,7 +85,8 @@ func showAuthorize(v *visit) error {
 	return v.render("authorize", v.text.Text("authorize.title", "client", own.Client.Name, "name", v.name()), own)
 }
 
-// showRefused shows that a client which is not verified was refused, with a link back to it: the browser is not redirected there without a click.
+// showRefused shows that a client which is not verified was refused, with a link back to it: the browser is not
+// redirected there without a click.
 func showRefused(v *visit, request, back string) error {
 	asked, err := v.api.ReadAuthorization(v.r.Context(), request)
 	if err != nil {

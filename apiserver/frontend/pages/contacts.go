@@ -12,8 +12,8 @@ type contact struct {
 	page string
 	// member is what the form calls what is typed.
 	member string
-	// insert adds one and returns its id. makePrimary, remove and prepare are about the one with an id: prepare sends a code, and verify
-	// enters it.
+	// insert adds one and returns its id. makePrimary, remove and prepare are about the one with an id: prepare sends a
+	// code, and verify enters it.
 	insert                       func(v *visit, typed string) (id string, err error)
 	makePrimary, remove, prepare func(v *visit, id string) error
 	verify                       func(v *visit, id, code string) error

@@ -87,8 +87,8 @@ func (p *Pages) route(path string, page page) {
 	}
 }
 
-// Handler serves pages and their assets: GET requests of browsers whose Accept names text/html, and forms that browsers post. Deployments
-// whose pages are disabled have none.
+// Handler serves pages and their assets: GET requests of browsers whose Accept names text/html, and forms that browsers
+// post. Deployments whose pages are disabled have none.
 func (p *Pages) Handler(r *http.Request) (http.Handler, bool) {
 	tenant, loaded := p.tenant(r)
 	if tenant != nil && tenant.Settings.EffectivePages().Disabled {

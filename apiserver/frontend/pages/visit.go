@@ -17,31 +17,31 @@ import (
 
 // page is one page.
 type page struct {
-	// get shows it; post takes its forms, nil where it has none.
+	// get shows the page; post takes its forms, nil if it has none.
 	get, post func(*visit) error
-	// signedIn requires somebody to be signed in.
+	// signedIn requires a signed-in user.
 	signedIn bool
-	// bare reports that it has one thing to be done, and no way elsewhere beside it.
+	// bare means that the page has one task and no navigation.
 	bare bool
 }
 
-// visit is one request of a browser, with what is known about it.
+// visit is one request of a browser, with what the server knows about it.
 type visit struct {
 	*Pages
 	httpapi.Exchange
 	r   *http.Request
 	now time.Time
-	// tenant is nil where no deployment has the host.
+	// tenant is nil if no deployment has the host.
 	tenant *account.Tenant
 	text   *texts.Language
 	api    *api
 	state  state
-	// page is what the request is for, and who is signed in.
+	// page is the requested page, and who the signed-in user.
 	page page
 	who  enduserapi.ActiveSession
-	// form is what was sent and refused, or kept over a sign-in; nil: nothing.
+	// form is the form that was sent and refused, or kept during a sign-in; nil: none.
 	form *form
-	// status is that of the answer, when it is a page.
+	// status is the status of the response if it is a page.
 	status int
 }
 
@@ -84,13 +84,14 @@ func (v *visit) serve(r *http.Request, page page) {
 	}
 }
 
-// errAnswered: the answer was given already.
+// errAnswered means that the response has been written already.
 var errAnswered = errors.New("answered")
 
-// prepare finds out who is signed in, and holds a form to its token.
+// prepare reads the session's signed-in user, and checks the token of a form.
 func (v *visit) prepare() error {
 	if len(v.r.CookiesNamed(site.SessionCookie)) > 1 {
-		// One of them was set by somebody else, and nothing tells which: all are taken away, so that the next sign-in works.
+		// Another site set one of them, and the server cannot distinguish them. It deletes all, so that the next sign-in
+		// works.
 		site.ClearPlanted(v.Header(), v.tenant.Settings, v.r)
 		failure(v, http.StatusUnauthorized, "two_cookies")
 		return errAnswered
@@ -124,7 +125,7 @@ func (v *visit) prepare() error {
 	return nil
 }
 
-// readSession finds out who is signed in now.
+// readSession reads the current session.
 func readSession(v *visit) error {
 	session, err := v.api.GetSession(v.r.Context())
 	if err != nil {
@@ -134,7 +135,8 @@ func readSession(v *visit) error {
 	return nil
 }
 
-// ownOrigin refuses what another site's page sent: the cookie comes along with such requests, the person's wish does not.
+// ownOrigin reports whether the request comes from a page of this site. A browser sends the cookie with requests of
+// other sites too, without the user's intent.
 func (v *visit) ownOrigin() bool {
 	origins := v.r.Header.Values("Origin")
 	if len(origins) == 0 {
@@ -144,10 +146,10 @@ func (v *visit) ownOrigin() bool {
 	return len(origins) == 1 && site.OwnOrigin(v.tenant.Settings, v.r, origins[0])
 }
 
-// nothingThere refuses a page of what does not exist, or is not for who asks.
+// nothingThere refuses a page of an object that does not exist or is not visible to the user.
 func nothingThere() error { return &client.Error{Status: http.StatusNotFound, Code: "NOT_FOUND"} }
 
-// user is the id of who is signed in, "" for nobody.
+// user is the id of the signed-in user, "" if there is none.
 func (v *visit) user() string {
 	if v.who.User == nil {
 		return ""
@@ -155,7 +157,7 @@ func (v *visit) user() string {
 	return v.who.User.Id
 }
 
-// refuse answers an error that no form of the page shows.
+// Refuse responds to an error that no form of the page shows.
 func (v *visit) Refuse(err error) {
 	switch refused := refusal(err); {
 	case errors.Is(err, errAnswered):
@@ -170,8 +172,8 @@ func (v *visit) Refuse(err error) {
 	}
 }
 
-// again shows the page once more with what was sent and why it was refused. Where somebody has to sign in first, what was typed is kept
-// for afterwards.
+// again shows the page again with the sent form and the reason of its refusal. If the user must sign in first, the form
+// is kept until after the sign-in.
 func (v *visit) again(sent *form, err error) error {
 	refused := refusal(err)
 	if refused == nil {

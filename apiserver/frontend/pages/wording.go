@@ -43,7 +43,8 @@ func word(v *visit, refused *client.Error) string {
 	return message
 }
 
-// wordFaults notes in a form why it was refused: at the field where the code or the fault names one, else for the whole form.
+// wordFaults notes in a form why it was refused: at the field where the code or the fault names one, else for the whole
+// form.
 func wordFaults(v *visit, sent *form, refused *client.Error) {
 	if refused.Code != "VALIDATION_ERROR" {
 		message := word(v, refused)

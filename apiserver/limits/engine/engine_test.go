@@ -82,9 +82,9 @@ func TestAppScheme(t *testing.T) {
 	}
 }
 
-// TestFloodOfAddresses: tens of thousands of addresses of one key stay within the memory's bound, and none of them gets
-// a request more.
-func TestFloodOfAddresses(t *testing.T) {
+// TestFloodFromManyAddresses: tens of thousands of addresses of one key stay within the memory's bound, and none of
+// them gets a request more.
+func TestFloodFromManyAddresses(t *testing.T) {
 	const most = 8 << 20
 	e := NewEngine(most)
 	s := e.Scheme(1, rules(
@@ -146,8 +146,8 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestNothingAllocated: a decision allocates nothing, whether it allows or denies.
-func TestNothingAllocated(t *testing.T) {
+// TestDecisionsDoNotAllocate: a decision allocates nothing, whether it allows or denies.
+func TestDecisionsDoNotAllocate(t *testing.T) {
 	e := NewEngine(DefaultMaxBytes)
 	s := e.Scheme(1, rules(
 		scheme.Rule{Unit: "second", Duration: 1, MaxRequests: 5, Endpoints: []string{"POST /v1/*"}},

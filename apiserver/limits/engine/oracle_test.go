@@ -251,8 +251,8 @@ func TestOracle(t *testing.T) {
 	})
 }
 
-// TestClockBack: a wall clock that is set back gives no quota, and the rolling windows do not notice.
-func TestClockBack(t *testing.T) {
+// TestClockGoesBackwards: a wall clock that is set back gives no quota, and the rolling windows do not notice.
+func TestClockGoesBackwards(t *testing.T) {
 	e := NewEngine(DefaultMaxBytes)
 	s := e.Scheme(1, []scheme.Rule{{Unit: "calendar_day", Duration: 1, MaxRequests: 3}, {Unit: "second", Duration: 1, MaxRequests: 2}})
 	midnight := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
@@ -287,9 +287,9 @@ func TestClockBack(t *testing.T) {
 	}
 }
 
-// TestLittleIsLost: at saturation and near it, rules beyond 32 requests admit at least 98 % of what an exact log
-// admits, those up to 32 all of it.
-func TestLittleIsLost(t *testing.T) {
+// TestEvictionLosesFewCounts: at saturation and near it, rules beyond 32 requests admit at least 98 % of what an exact
+// log admits, those up to 32 all of it.
+func TestEvictionLosesFewCounts(t *testing.T) {
 	const length = int64(60e6)
 	for _, limit := range []int64{5, 32, 33, 100, 1000, 70000} {
 		for _, demand := range []float64{0.9, 1.1, 1.5, 3} {

@@ -15,10 +15,10 @@ func manyRules(mode string) []scheme.Rule {
 	return all
 }
 
-// TestAddressesOfOneDeploymentTakeNoOtherDeploymentsRoom: a deployment that used up the memory for addresses,
+// TestAddressesDoNotEvictOtherDeployments: a deployment that used up the memory for addresses,
 // maliciously or by being busy, shares counters among its own clients alone: the clients of another deployment keep a
 // quota each.
-func TestAddressesOfOneDeploymentTakeNoOtherDeploymentsRoom(t *testing.T) {
+func TestAddressesDoNotEvictOtherDeployments(t *testing.T) {
 	t.Parallel()
 	for _, of := range []struct {
 		name      string
@@ -62,9 +62,9 @@ func TestAddressesOfOneDeploymentTakeNoOtherDeploymentsRoom(t *testing.T) {
 	}
 }
 
-// TestKeysOfOneDeploymentEvictNoOtherDeploymentsCounters: a quota that is used up stays so, however many keys of
+// TestKeysDoNotEvictOtherDeployments: a quota that is used up stays so, however many keys of
 // another deployment ask; and that deployment's own counters make room.
-func TestKeysOfOneDeploymentEvictNoOtherDeploymentsCounters(t *testing.T) {
+func TestKeysDoNotEvictOtherDeployments(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20
 	e := NewEngine(most)
@@ -91,9 +91,9 @@ func TestKeysOfOneDeploymentEvictNoOtherDeploymentsCounters(t *testing.T) {
 	}
 }
 
-// TestLightAddressesGiveWayBeforeAnySharing: clients that used little of their quota are forgotten before new ones
+// TestLightAddressesAreEvictedBeforeSharing: clients that used little of their quota are forgotten before new ones
 // share a counter.
-func TestLightAddressesGiveWayBeforeAnySharing(t *testing.T) {
+func TestLightAddressesAreEvictedBeforeSharing(t *testing.T) {
 	t.Parallel()
 	e := NewEngine(8 << 20)
 	s := e.SchemeOf("ns/mine", 1, rules(scheme.Rule{Unit: "day", Duration: 1, MaxRequests: 1000, Mode: "per_ip"}))
@@ -116,9 +116,9 @@ func TestLightAddressesGiveWayBeforeAnySharing(t *testing.T) {
 	}
 }
 
-// TestAForgottenSchemeBeginsAnew: what still decides by a scheme that was forgotten and declared again neither waits
+// TestForgottenSchemeStartsAgain: what still decides by a scheme that was forgotten and declared again neither waits
 // nor fails.
-func TestAForgottenSchemeBeginsAnew(t *testing.T) {
+func TestForgottenSchemeStartsAgain(t *testing.T) {
 	t.Parallel()
 	e := NewEngine(1 << 20)
 	limit := rules(scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 1})

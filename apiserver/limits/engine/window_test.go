@@ -24,9 +24,9 @@ func TestMonths(t *testing.T) {
 	}
 }
 
-// TestCellsForgetNoneEarly: after any pause the requests less than a window old are all counted, at every offset in a
+// TestCellsDoNotExpireEarly: after any pause the requests less than a window old are all counted, at every offset in a
 // cell.
-func TestCellsForgetNoneEarly(t *testing.T) {
+func TestCellsDoNotExpireEarly(t *testing.T) {
 	for _, length := range []int64{1000, 7000, 63_000_000, 3600e6} {
 		for _, most := range []int64{1000, 100_000} {
 			w := rolling(length, most)

@@ -256,7 +256,7 @@ func outages(all []*replica) (n uint32) {
 
 // strictly is the most that one window may admit: the limit, where every call was answered in time. On a machine so
 // busy that Redis is not, each such call is decided alone; and where several in a row are not, that is an outage, which
-// has the bound of TestRedisAway.
+// has the bound of TestRedisUnavailable.
 func strictly(t *testing.T, all []*replica, calm uint32, limit int64) int {
 	t.Helper()
 	if n := outages(all) - calm; n > 0 {
@@ -308,9 +308,9 @@ func TestDenialConsumesNothing(t *testing.T) {
 	}
 }
 
-// TestRedisAway: however Redis goes and comes back, no decision fails or waits for more than a call, the replicas
-// together stay near the limit, and share again within seconds.
-func TestRedisAway(t *testing.T) {
+// TestRedisUnavailable: however Redis goes and comes back, no decision fails or waits for more than a call, the
+// replicas together stay near the limit, and share again within seconds.
+func TestRedisUnavailable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		away, back func(*server)
 		// loses reports that the counters are gone.
@@ -412,7 +412,7 @@ func TestRedisCluster(t *testing.T) {
 }
 
 // Whatever one counter holds, Redis is not taken for away, and the counter counts anew.
-func TestADamagedCounterIsNoOutage(t *testing.T) {
+func TestDamagedCounterIsNoOutage(t *testing.T) {
 	redis := newServer(t)
 	all := replicas(t, redis.url(), 1, scheme.Rule{Unit: "minute", Duration: 1, MaxRequests: 5}, scheme.Rule{Unit: "calendar_day", Duration: 1, MaxRequests: 1000})
 	shared(t, all)
@@ -455,7 +455,7 @@ func TestADamagedCounterIsNoOutage(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatSaysThatRedisServesNothingIsAnOutage(t *testing.T) {
+func TestOnlyUnservingRedisIsAnOutage(t *testing.T) {
 	redis := newServer(t)
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", redis.port)}, DisableCache: true, ForceSingleClient: true})
 	if err != nil {

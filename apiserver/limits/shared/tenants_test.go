@@ -13,7 +13,7 @@ import (
 
 // A scheme of which one request charges many counters costs Redis time and memory: each replica has its part of the
 // limits instead.
-func TestASchemeOfWhichOneRequestChargesManyCountersIsNotShared(t *testing.T) {
+func TestSchemeWithManyCountersPerRequestIsNotShared(t *testing.T) {
 	t.Parallel()
 	redis := newServer(t)
 	var rules []scheme.Rule
@@ -56,7 +56,7 @@ func TestASchemeOfWhichOneRequestChargesManyCountersIsNotShared(t *testing.T) {
 	}
 }
 
-func TestFailuresOfOneDeploymentAloneAreNoOutage(t *testing.T) {
+func TestFailuresOfOneDeploymentAreNoOutage(t *testing.T) {
 	t.Parallel()
 	var f failures
 	for range 10 * failuresMost {
@@ -77,7 +77,7 @@ func TestFailuresOfOneDeploymentAloneAreNoOutage(t *testing.T) {
 
 // Calls beyond a deployment's places are not made: its decisions are by this replica's part of the limits, others' are
 // shared.
-func TestCallsOfADeploymentAreBounded(t *testing.T) {
+func TestConcurrentCallsPerDeploymentAreBounded(t *testing.T) {
 	t.Parallel()
 	redis := newServer(t)
 	r := replicas(t, redis.url(), 1, scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 5})

@@ -1,5 +1,5 @@
-// Package delivery sends texts and mails through the providers that deployments declare. No error and no log contains a message's text, a secret or a whole recipient; only the Log sender
-// writes them, which is its purpose.
+// Package delivery sends texts and mails through the providers that deployments declare. No error and no log contains a
+// message's text, a secret or a whole recipient; only the Log sender writes them, which is its purpose.
 package delivery
 
 import (

@@ -35,7 +35,7 @@ func smtpAt(t *testing.T, port int, change ...func(*SMTPOptions)) *smtpSender {
 	return sender.(*smtpSender)
 }
 
-func TestMailAsItArrives(t *testing.T) {
+func TestMailFormat(t *testing.T) {
 	t.Parallel()
 	c := startCarrier(t, messagegateway.Options{})
 	const body = "Grüße,\n\n" + secretCode + "\n.\n.leading dot\n=20 \n"
@@ -118,7 +118,7 @@ func TestMailOverTLSAndWithPassword(t *testing.T) {
 	}
 }
 
-func TestMailThatIsRefused(t *testing.T) {
+func TestRefusedMail(t *testing.T) {
 	t.Parallel()
 	c := startCarrier(t, messagegateway.Options{})
 	sender := smtpAt(t, c.SMTPPort())
@@ -184,7 +184,7 @@ func dialogue(t *testing.T, lines ...string) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-func TestMailServersThatMisbehave(t *testing.T) {
+func TestMisbehavingMailServers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		lines []string

@@ -113,7 +113,7 @@ func TestTwilioAnswers(t *testing.T) {
 	}
 }
 
-func TestTwilioOutOfReach(t *testing.T) {
+func TestTwilioUnavailable(t *testing.T) {
 	t.Parallel()
 	closed := server(t, hangsUp)
 	for name, url := range map[string]string{"nobody listens": strings.Replace(closed, "127.0.0.1:", "127.0.0.2:", 1), "no such name": "https://carrier.invalid", "no TLS": strings.Replace(closed, "http:", "https:", 1)} {
@@ -130,7 +130,7 @@ func TestTwilioOutOfReach(t *testing.T) {
 	}
 }
 
-func TestTwilioByTheCarrier(t *testing.T) {
+func TestTwilioAgainstGatewayStandIn(t *testing.T) {
 	t.Parallel()
 	c := startCarrier(t, messagegateway.Options{})
 	sender := twilioAt(t, c.URL()+"/")
@@ -168,7 +168,7 @@ func TestTwilioByTheCarrier(t *testing.T) {
 	}
 }
 
-func TestTwilioByTheCarriersFaults(t *testing.T) {
+func TestTwilioGatewayStandInFaults(t *testing.T) {
 	t.Parallel()
 	c := startCarrier(t, messagegateway.Options{})
 	sender := twilioAt(t, c.URL())

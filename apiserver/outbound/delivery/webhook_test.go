@@ -66,7 +66,7 @@ func TestWebhookRequest(t *testing.T) {
 }
 
 // A message carries its trace context, and no other data of the tracing.
-func TestWhatIsSentNamesItsSpan(t *testing.T) {
+func TestDeliveryPropagatesTrace(t *testing.T) {
 	t.Parallel()
 	var header http.Header
 	url := server(t, func(_ http.ResponseWriter, r *http.Request) { header = r.Header })

@@ -41,8 +41,8 @@ type Slots struct {
 	running int
 	served  uint64
 	waiting []*turn
-	// parties are the deployments (with Network "") and their networks that have running, waiting or recently counted
-	// fetches.
+	// parties are the deployments (with Network "") and their networks that have running or waiting
+	// fetches, or fetches counted in this minute.
 	parties map[Asker]*party
 	minute  time.Time
 }

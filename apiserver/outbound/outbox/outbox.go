@@ -97,13 +97,13 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for {
 		claimed, err := d.claim(ctx)
 		if err != nil && ctx.Err() == nil {
-			d.Log.V(1).Info("The outbox cannot be read; looking again", "reason", err.Error())
+			d.Log.V(1).Info("The outbox cannot be read; trying again", "reason", err.Error())
 		}
 		for _, m := range claimed {
 			room := d.slots.enter(m)
 			sending.Go(func() {
 				if !room {
-					d.record(ctx, m, again(m, d.Clock(), fullWait, "the deployment has too many messages under way"))
+					d.record(ctx, m, again(m, d.Clock(), fullWait, "the deployment has too many sends in progress"))
 					return
 				}
 				d.handle(ctx, m)
@@ -167,7 +167,7 @@ func (d *Dispatcher) record(ctx context.Context, m people.Message, settlement pe
 	kept, err := d.Store.AckMessage(settling, m, settlement)
 	switch {
 	case err != nil:
-		log.Error(err, "A message was not settled; it may be sent once more", "id", ids.Format(m.ID), "deployment", m.Deployment)
+		log.Error(err, "The outcome of a message was not recorded; it may be sent again", "id", ids.Format(m.ID), "deployment", m.Deployment)
 	case kept && settlement.State != people.MessagePending:
 		d.ended.WithLabelValues(m.Deployment, m.Channel, settlement.State).Inc()
 		log = log.WithValues("id", ids.Format(m.ID), "deployment", m.Deployment, "channel", m.Channel)
@@ -176,7 +176,7 @@ func (d *Dispatcher) record(ctx context.Context, m people.Message, settlement pe
 			log.Info("A message was refused for good", "to", delivery.Mask(m.Recipient), "reason", settlement.Reason)
 		case people.MessageExpired:
 			// The recipient is irrelevant here: a provider's refusal of one recipient ends as failed.
-			log.Info("A message was given up: its end came before a provider took it", "tries", m.Tries, "reason", settlement.Reason)
+			log.Info("A message was abandoned: it expired before a provider accepted it", "tries", m.Tries, "reason", settlement.Reason)
 		}
 	}
 }

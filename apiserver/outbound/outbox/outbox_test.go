@@ -400,14 +400,14 @@ func TestUnsentMessageIsLogged(t *testing.T) {
 			m := w.text(home, number)
 			w.Clock.Advance(life - margin - firstRetry/4)
 			return m
-		}, people.MessageExpired, []string{"given up", "500", `"channel"="sms"`, `"tries"=1`}},
+		}, people.MessageExpired, []string{"abandoned", "500", `"channel"="sms"`, `"tries"=1`}},
 		"a mail that lay for too long": {func() people.Message {
 			m := w.message(other, "somebody@acme.example")
 			m.Channel = people.ChannelMail
 			w.post(m)
 			w.Clock.Advance(life)
 			return m
-		}, people.MessageExpired, []string{"given up", "not sent in time", `"channel"="mail"`}},
+		}, people.MessageExpired, []string{"abandoned", "not sent in time", `"channel"="mail"`}},
 	} {
 		lines = nil
 		m := tc.post()

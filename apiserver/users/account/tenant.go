@@ -26,7 +26,7 @@ type Tenant struct {
 
 // NewTenant returns the tenant of a deployment's entry.
 func NewTenant(s *snapshot.Snapshot, deployment *snapshot.Entry) *Tenant {
-	t := &Tenant{snapshot: s, Entry: deployment, Settings: deployment.Content.(*document.Deployment), B2B: document.AbsentB2BSettings()}
+	t := &Tenant{snapshot: s, Entry: deployment, Settings: deployment.Content.(*document.Deployment), B2B: document.DefaultB2BSettings()}
 	if entry, found := s.BySlug(v1alpha1.KindB2BSettings, deployment.Deployment, document.B2BKey); found {
 		t.B2B = *entry.Content.(*document.B2BSettings)
 	}

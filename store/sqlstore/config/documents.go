@@ -26,7 +26,8 @@ func scanDocument(row *sql.Rows, more ...any) (store.Document, error) {
 	return d, err
 }
 
-// Documents are the config documents of a store, its terms and its feed. Their methods may be called from any number of goroutines.
+// Documents are the config documents of a store, its terms and its feed. Their methods may be called from any number of
+// goroutines.
 type Documents struct {
 	db *db.DB
 	// notifier wakes the readers of the feed.

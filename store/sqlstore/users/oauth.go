@@ -279,8 +279,8 @@ func (tx txOAuth) SessionOfSignIn(id int64) (people.Session, bool, error) {
 	return s, found, err
 }
 
-// recordLogouts records which clients must be notified of the end of the sign-ins that a condition on g selects. It runs
-// before they are deleted.
+// recordLogouts records which clients must be notified of the end of the sign-ins that a condition on g selects. It
+// runs before they are deleted.
 func recordLogouts(tx *peopleTx, which string, of int64) error {
 	return tx.Exec(`INSERT INTO oauth_logouts (deployment, app_id, client, user_id, session_id)
 		SELECT DISTINCT f.deployment, f.app_id, f.client, f.user_id, f.session_id

@@ -25,8 +25,8 @@ var shared struct {
 // Durable makes the shared server wait for the disk, as one in production does: a setting for Main, for what measures.
 const Durable = "fsync=on"
 
-// Shared returns the test binary's server, which Main stops. Unless it is Durable, what it committed outlives every process but not the machine,
-// which no test stops: to make and drop a database takes a third of the time so.
+// Shared returns the test binary's server, which Main stops. Unless it is Durable, what it committed outlives every
+// process but not the machine, which no test stops: to make and drop a database takes a third of the time so.
 func Shared() (*Server, error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -51,8 +51,8 @@ func ForTest(t testing.TB) string {
 	return server.URL(name)
 }
 
-// Copy returns the URL of a new database that is dropped when the test ends: a copy of one that fill filled, once for the test binary. To
-// make every table anew takes many times as long. fill closes what it opens.
+// Copy returns the URL of a new database that is dropped when the test ends: a copy of one that fill filled, once for
+// the test binary. To make every table anew takes many times as long. fill closes what it opens.
 func Copy(t testing.TB, fill func(ctx context.Context, url string) error) string {
 	t.Helper()
 	server, err := Shared()
@@ -85,8 +85,9 @@ func dropAfter(t testing.TB, server *Server, name string) {
 	})
 }
 
-// Main runs the tests of a binary and stops the server they shared: func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }. Settings are the
-// server's, as those of Start; benchmarks (go test -bench) have a Durable one.
+// Main runs the tests of a binary and stops the server they shared: func TestMain(m *testing.M) {
+// os.Exit(pgtest.Main(m)) }. Settings are the server's, as those of Start; benchmarks (go test -bench) have a Durable
+// one.
 func Main(m *testing.M, settings ...string) int {
 	flag.Parse()
 	if benchmarks := flag.Lookup("test.bench"); benchmarks != nil && benchmarks.Value.String() != "" {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Pooled starts a PgBouncer in transaction mode before the database of a URL, with two connections, until the test ends, and returns the URL
-// through it.
+// Pooled starts a PgBouncer in transaction mode before the database of a URL, with two connections, until the test
+// ends, and returns the URL through it.
 func Pooled(t testing.TB, to string) string {
 	t.Helper()
 	through, err := startPooler(t, to)

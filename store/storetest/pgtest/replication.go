@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Host is a network namespace with an address of its own, so that what runs there can vanish without a word, as a machine does that loses its
-// power: packets to it are dropped, and none comes back. It needs root and iproute2.
+// Host is a network namespace with an address of its own, so that what runs there can vanish without a word, as a
+// machine does that loses its power: packets to it are dropped, and none comes back. It needs root and iproute2.
 type Host struct{ name, link, own, ours string }
 
 // NewHost makes the nth host of this process, from 0 to 250.
@@ -53,7 +53,7 @@ func (h *Host) Return(ctx context.Context) error {
 	return ip(ctx, "-n", h.name, "route", "delete", "blackhole", h.ours+"/32")
 }
 
-// Close removes the host. What runs there has to have ended.
+// Close removes the host. Processes that run there must have ended.
 func (h *Host) Close() error {
 	return errors.Join(ip(context.Background(), "link", "delete", h.link), ip(context.Background(), "netns", "delete", h.name))
 }
@@ -92,8 +92,8 @@ func acceptOthers(folder string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Standby copies the server and starts a standby of it at a host; nil is this machine's loopback. It replicates under the name "standby",
-// asynchronously unless the server's synchronous_standby_names says otherwise.
+// Standby copies the server and starts a standby of it at a host; nil is this machine's loopback. It replicates under
+// the name "standby", asynchronously unless the server's synchronous_standby_names says otherwise.
 func (s *Server) Standby(ctx context.Context, at *Host) (*Server, error) {
 	return start(ctx, at, s.settings, func(ctx context.Context, binaries, folder string, credential *syscall.Credential) error {
 		host, port, err := net.SplitHostPort(s.Address())

@@ -39,7 +39,7 @@ const (
 	// startTimeout bounds the wait for a new server to answer, stopTimeout that for its orderly end.
 	startTimeout = 30 * time.Second
 	stopTimeout  = 10 * time.Second
-	// maxStarts is how often another port is tried: between finding and using a port, somebody may take it.
+	// maxStarts is how often another port is tried: another process may take a port between finding and using it.
 	maxStarts = 3
 )
 
@@ -150,7 +150,7 @@ func (s *Server) launch(ctx context.Context, binaries string, credential *syscal
 	}
 	command := s.host.command(filepath.Join(binaries, "postgres"), credential, args...)
 	command.Dir = s.folder
-	// An immediate end when we die: nobody needs this data again.
+	// The server ends immediately when this process dies: its data is not needed again.
 	command.SysProcAttr.Pdeathsig = syscall.SIGQUIT
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -290,7 +290,7 @@ func (s *Server) CreateDatabase(ctx context.Context) (string, error) {
 	return name, s.Do(ctx, "postgres", "CREATE DATABASE "+name)
 }
 
-// CopyDatabase makes a copy of a database that nobody is connected to, and returns its name.
+// CopyDatabase copies a database that has no connections, and returns the name of the copy.
 func (s *Server) CopyDatabase(ctx context.Context, original string) (string, error) {
 	name := fmt.Sprintf("test_%d", s.databases.Add(1))
 	return name, s.Do(ctx, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+original)
@@ -304,7 +304,7 @@ func (s *Server) DropDatabase(ctx context.Context, name string) error {
 // Stop ends the server and removes its data.
 func (s *Server) Stop() error { return errors.Join(s.end(), os.RemoveAll(s.folder)) }
 
-// end asks the process to end without waiting for its clients, and then tells it to.
+// end asks the process to end without waiting for its clients. If it does not end in time, end forces it.
 func (s *Server) end() error {
 	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
 		if err := s.process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -21,8 +21,9 @@ var filled struct {
 	err     error
 }
 
-// Copy returns the URL of a new database in a folder of the test: a copy of one that fill filled, once for the test binary. To make every table
-// anew takes many times as long, and most of a test's time under the race detector. fill closes what it opens.
+// Copy returns the URL of a new database in a folder of the test: a copy of one that fill filled, once for the test
+// binary. To make every table anew takes many times as long, and most of a test's time under the race detector. fill
+// closes what it opens.
 func Copy(t testing.TB, fill func(ctx context.Context, url string) error) string {
 	t.Helper()
 	filled.once.Do(func() { filled.content, filled.err = contentOf(fill) })

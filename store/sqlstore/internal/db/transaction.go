@@ -128,7 +128,8 @@ type StoreRow struct {
 	Position store.Position
 }
 
-// ReadStoreRow reads the store row, and locks it if forUpdate is the dialect's. Errors: store.ErrSchema if there is none.
+// ReadStoreRow reads the store row, and locks it if forUpdate is the dialect's. Errors: store.ErrSchema if there is
+// none.
 func ReadStoreRow(ctx context.Context, on Session, forUpdate string) (StoreRow, error) {
 	var row StoreRow
 	found, err := on.Row(ctx, []any{

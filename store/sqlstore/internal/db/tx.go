@@ -53,8 +53,8 @@ func (tx *Tx) Exec(query string, args ...any) error {
 	return err
 }
 
-// Affected runs a statement and returns how many rows it changed. In this and every other statement ":deployment" stands for the
-// deployment.
+// Affected runs a statement and returns how many rows it changed. In this and every other statement ":deployment"
+// stands for the deployment.
 func (tx *Tx) Affected(query string, args ...any) (int64, error) {
 	if err := tx.Writable(); err != nil {
 		return 0, err
