@@ -273,7 +273,7 @@ lint: vet bin/tools/staticcheck bin/tools/revive bin/tools/depguard bin/tools/va
 
 .PHONY: lint-language
 lint-language: bin/tools/vale ## Check the words and sentences of comments and pages (.vale/Cardea).
-	@git ls-files '*.go' '*.md' | grep -vE 'zz_generated|/applyconfiguration/|^docs/resources.md$$' | xargs -r bin/tools/vale --output=line --minAlertLevel=error
+	@git ls-files '*.go' '*.md' | grep -vE 'zz_generated|/applyconfiguration/|/swaggerui/|^docs/resources.md$$' | xargs -r bin/tools/vale --output=line --minAlertLevel=error
 
 .PHONY: lint-contract
 lint-contract: examples ## Check the HTTP contract with Redocly's recommended-strict rules (needs npm).
