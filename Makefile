@@ -259,7 +259,7 @@ vet: ## Run go vet.
 	@for module in $(MODULES); do (cd $$module && go vet ./...) || exit 1; done
 
 .PHONY: lint
-lint: vet bin/tools/staticcheck bin/tools/revive bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, API comments and the HTTP contract.
+lint: vet lint-language bin/tools/staticcheck bin/tools/revive bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, API comments and the HTTP contract.
 	@unformatted=$$(gofmt -l $(GO_FOLDERS)); [[ -z $$unformatted ]] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
 	@bin/tools/staticcheck ./...
 	@bin/tools/revive -config hack/revive.toml -set_exit_status ./...

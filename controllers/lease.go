@@ -21,8 +21,8 @@ const (
 	retryPeriod   = time.Second
 )
 
-// ErrLeaseLost is Run's answer where another operator has the lease, or this one could not renew it. It starts again as the one
-// that stands by.
+// ErrLeaseLost is Run's answer where another operator has the lease, or this one could not renew it. It starts again as
+// the one that stands by.
 var ErrLeaseLost = errors.New("the leader's lease was lost")
 
 // renewedLock notes when the lease was renewed last.

@@ -84,9 +84,9 @@ func NewManager(ctx context.Context, config *rest.Config, lock *resourcelock.Lea
 	return &Operator{Manager: mgr, lease: lease}, nil
 }
 
-// Run runs an operator until ctx ends, or until it is no leader any more: then ErrLeaseLost. A manager that is stopped while its
-// caches still wait for the API server never returns: then it is left behind at once, for no reconcile can be under way before
-// the caches are filled.
+// Run runs an operator until ctx ends, or until it is no leader any more: then ErrLeaseLost. A manager that is stopped
+// while its caches still wait for the API server never returns: then it is left behind at once, for no reconcile can be
+// under way before the caches are filled.
 func Run(ctx context.Context, operator *Operator) error {
 	filled := make(chan struct{})
 	go func() {

@@ -13,7 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// FuzzPipeline sends any method, target, credential and body: no answer is a 5xx or a redirect, every refusal is our JSON.
+// FuzzPipeline sends any method, target, credential and body: no answer is a 5xx or a redirect, every refusal is our
+// JSON.
 func FuzzPipeline(f *testing.F) {
 	for _, seed := range []struct{ method, target, credential, contentType, body string }{
 		{"GET", "/api-auth/rate-limit-schemes?limit=1&offset=0", "key", "", ""},

@@ -1,5 +1,5 @@
-// Package frontend is the end-user listener: it routes each request to the authorization server of an app, to a hosted page, or to the
-// end-user API.
+// Package frontend is the end-user listener: it routes each request to the authorization server of an app, to a hosted
+// page, or to the end-user API.
 package frontend
 
 import "net/http"

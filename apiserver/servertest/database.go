@@ -26,8 +26,8 @@ func OnEngines(t *testing.T, story func(t *testing.T, url string)) {
 	}
 }
 
-// OnOneEngine runs a story on SQLite, and on each engine if CARDEA_TEST_ENGINES is all (make test-engines). It is for rules over users: the
-// conformance suite of the store proves that both engines keep its contract.
+// OnOneEngine runs a story on SQLite, and on each engine if CARDEA_TEST_ENGINES is all (make test-engines). It is for
+// rules over users: the conformance suite of the store proves that both engines keep its contract.
 func OnOneEngine(t *testing.T, story func(t *testing.T, url string)) {
 	t.Helper()
 	if os.Getenv("CARDEA_TEST_ENGINES") == "all" {

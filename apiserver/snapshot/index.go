@@ -30,7 +30,8 @@ func (x *indexes) all() []interface {
 	}
 }
 
-// index is a tree, which never changes, or the changes to it between begin and commit. The zero value is an empty tree after begin.
+// index is a tree, which never changes, or the changes to it between begin and commit. The zero value is an empty tree
+// after begin.
 type index[T any] struct {
 	tree *iradix.Tree[T]
 	txn  *iradix.Txn[T]

@@ -15,8 +15,8 @@ func peer(r *http.Request) netip.Addr {
 	return netip.Addr{}
 }
 
-// Behind returns how to find the client's address behind proxies: the rightmost hop of X-Forwarded-For that is none of them. From anybody else the
-// header is ignored, for a client can write it.
+// Behind returns how to find the client's address behind proxies: the rightmost hop of X-Forwarded-For that is none of
+// them. From anybody else the header is ignored, for a client can write it.
 func Behind(proxies ...netip.Prefix) func(*http.Request) netip.Addr {
 	trusted := func(address netip.Addr) bool {
 		return slices.ContainsFunc(proxies, func(of netip.Prefix) bool { return of.Contains(address) })

@@ -28,8 +28,8 @@ const maxLifetime = 24 * time.Hour
 
 // TokensOptions are what a guard of tokens needs. Issuer and Audiences are required.
 type TokensOptions struct {
-	// Issuer is the token's `iss`, to the character. Of session tokens https:// and the deployment's first host; of access tokens the OAuth app's
-	// status.issuer.
+	// Issuer is the token's `iss`, to the character. Of session tokens https:// and the deployment's first host; of access
+	// tokens the OAuth app's status.issuer.
 	Issuer string
 	// Audiences are what `aud` has to name one of. Of session tokens cardea:<namespace>:<deployment>; of access tokens the
 	// address of your API, among the OAuth app's resources.

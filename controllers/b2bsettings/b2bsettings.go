@@ -46,8 +46,8 @@ func references(b *v1alpha1.B2BSettings) []engine.Reference {
 	return refs
 }
 
-// check holds each role to its level and to the deployment. The organization's role comes first, always: a message that changed
-// from time to time would be a change of status each time.
+// check holds each role to its level and to the deployment. The organization's role comes first, always: a message that
+// changed from time to time would be a change of status each time.
 func check(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs) error {
 	for _, role := range []struct {
 		field string

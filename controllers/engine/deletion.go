@@ -13,8 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// unused waits until nothing that lives refers to the resource any more. A referrer that is itself being deleted does not
-// count, so that a namespace ends in whatever order its kinds are deleted.
+// unused waits until nothing that lives refers to the resource any more. A referrer that is itself being deleted does
+// not count, so that a namespace ends in whatever order its kinds are deleted.
 func (r *reconciler) unused(ctx context.Context, s *state) error {
 	referrers, err := r.referrers(ctx, s.identity(r.kind.name()))
 	if err != nil {

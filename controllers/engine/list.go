@@ -10,8 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// list returns the cached resources of a kind. It reads without waiting for writes in flight: a reconcile that must see them
-// is woken by their events.
+// list returns the cached resources of a kind. It reads without waiting for writes in flight: a reconcile that must see
+// them is woken by their events.
 func (e *Engine) list(ctx context.Context, k kind, opts ...client.ListOption) ([]v1alpha1.Resource, error) {
 	list := k.newList()
 	opts = append(opts, disableReadYourWrites{})

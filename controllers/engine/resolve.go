@@ -71,8 +71,8 @@ func (r *reconciler) resolveOne(ctx context.Context, s *state, ref Reference) er
 	return nil
 }
 
-// referentLeaves decides about a reference to something that is being deleted: one that is already in force stays in force,
-// a new one is refused.
+// referentLeaves decides about a reference to something that is being deleted: one that is already in force stays in
+// force, a new one is refused.
 func (s *state) referentLeaves(ref Reference) error {
 	if s.obj.CommonStatus().ObservedGeneration == s.obj.GetGeneration() && s.obj.CommonStatus().ContentHash != "" {
 		return nil

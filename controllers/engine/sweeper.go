@@ -21,9 +21,11 @@ import (
 //   - when the API server is back, for deletions may have been missed;
 //   - once a resync.
 //
-// A cluster that was rebuilt over the store gets one resync to apply its resources again, before what the old one left is removed.
+// A cluster that was rebuilt over the store gets one resync to apply its resources again, before what the old one left
+// is removed.
 //
-// Resources that say Ready while the store holds no document of theirs are reconciled at each of these times and once a minute.
+// Resources that say Ready while the store holds no document of theirs are reconciled at each of these times and once a
+// minute.
 type sweeper struct {
 	engine *Engine
 	now    chan struct{}

@@ -11,8 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// Limits bound what the documents of one deployment take: every server holds all documents of all deployments. The deployments of a
-// namespace together have NamespaceDeployments times as much. A zero bound is none.
+// Limits bound what the documents of one deployment take: every server holds all documents of all deployments. The
+// deployments of a namespace together have NamespaceDeployments times as much. A zero bound is none.
 type Limits struct {
 	// Documents is their number, Bytes the sum of their payloads.
 	Documents, Bytes int64
@@ -30,8 +30,8 @@ const (
 	tooManyRetry = time.Minute
 )
 
-// usages remembers how much the documents of each namespace take. Reconciles beside each other may exceed a bound by what
-// they write at once.
+// usages remembers how much the documents of each namespace take. Reconciles beside each other may exceed a bound by
+// what they write at once.
 type usages struct {
 	mu         sync.Mutex
 	namespaces map[string]namespaceUsage
@@ -42,8 +42,8 @@ type namespaceUsage struct {
 	byDeployment map[string]store.Usage
 }
 
-// grow returns a TerminalError if the document that is to be written does not fit what its deployment, or its namespace, may take. A document that
-// becomes no larger always fits.
+// grow returns a TerminalError if the document that is to be written does not fit what its deployment, or its
+// namespace, may take. A document that becomes no larger always fits.
 func (r *reconciler) grow(ctx context.Context, s *state) error {
 	more := growth(s.stored, s.document)
 	if more.Documents <= 0 && more.Bytes <= 0 {

@@ -68,8 +68,8 @@ func declared() predicate.Predicate {
 	}
 }
 
-// competitorsOf wakes the other resources, of every kind, that need a reservation which an event of a resource of one kind may
-// have freed, or given a better owner.
+// competitorsOf wakes the other resources, of every kind, that need a reservation which an event of a resource of one
+// kind may have freed, or given a better owner.
 func (e *Engine) competitorsOf(k kind) handler.EventHandler {
 	wake := func(ctx context.Context, q queue, self client.Object, keys []string) {
 		for _, key := range keys {
@@ -116,8 +116,8 @@ func (e *Engine) wakeCompetitors(ctx context.Context, keys []string) {
 	}
 }
 
-// eachCompetitor calls f for every cached resource, of every kind, that needs a reservation or lists it in its status, until f
-// returns false or the cache stops.
+// eachCompetitor calls f for every cached resource, of every kind, that needs a reservation or lists it in its status,
+// until f returns false or the cache stops.
 func (e *Engine) eachCompetitor(ctx context.Context, key string, f func(kind, v1alpha1.Resource) bool) {
 	for _, k := range e.ordered {
 		found, err := e.list(ctx, k, client.MatchingFields{indexReservations: key})
@@ -132,7 +132,8 @@ func (e *Engine) eachCompetitor(ctx context.Context, key string, f func(kind, v1
 	}
 }
 
-// relatedTo wakes resources of a kind when a resource of the other kind changed that they refer to, or that refers to them.
+// relatedTo wakes resources of a kind when a resource of the other kind changed that they refer to, or that refers to
+// them.
 func (e *Engine) relatedTo(k, other kind) handler.EventHandler {
 	referrers := func(ctx context.Context, q queue, referent client.Object, contentOnly bool) {
 		for _, obj := range e.referrersIn(ctx, k, other.name(), referent) {
@@ -160,8 +161,8 @@ func (e *Engine) relatedTo(k, other kind) handler.EventHandler {
 	return eachChange(referrers, referents)
 }
 
-// relatedThrough wakes resources of a kind when a resource of the other kind changed that is referred to by what they refer to,
-// of the middle kind.
+// relatedThrough wakes resources of a kind when a resource of the other kind changed that is referred to by what they
+// refer to, of the middle kind.
 func (e *Engine) relatedThrough(k, middle, other kind) handler.EventHandler {
 	referrers := func(ctx context.Context, q queue, referent client.Object, _ bool) {
 		for _, between := range e.referrersIn(ctx, middle, other.name(), referent) {

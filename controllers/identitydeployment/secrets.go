@@ -101,8 +101,8 @@ func notShared(secret *corev1.Secret, deployment string) (fault string) {
 	return ""
 }
 
-// oneLine returns a value without the newline that editors and `echo` put at its end, or what is wrong with it. The fault never
-// repeats the value.
+// oneLine returns a value without the newline that editors and `echo` put at its end, or what is wrong with it. The
+// fault never repeats the value.
 func oneLine(raw []byte) (value []byte, fault string) {
 	value = bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte("\n")), []byte("\r"))
 	switch {

@@ -74,7 +74,8 @@ func check(o *v1alpha1.OAuthScope, refs engine.ResolvedRefs) error {
 	return nil
 }
 
-// prepare warns of a scope that a person holds alone and that has the name of a permission: decisions compare both as one list.
+// prepare warns of a scope that a person holds alone and that has the name of a permission: decisions compare both as
+// one list.
 func prepare(_ context.Context, p engine.Preparation[*v1alpha1.OAuthScope]) (prepared engine.Prepared, err error) {
 	deployment, found := p.Refs[deploymentField].(*v1alpha1.IdentityDeployment)
 	if !found || deployment.Spec.PermissionCatalog == nil || p.Object.Spec.OrganizationPermission != nil || p.Object.Spec.WorkspacePermission != nil {

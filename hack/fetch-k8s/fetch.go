@@ -22,7 +22,8 @@ import (
 // maxBytes is the most that a file has: more is no binary of ours.
 const maxBytes = 512 << 20
 
-// parseSums reads lines of a SHA-256 sum in hex and a path. Empty lines and those that begin with # are nothing. A path may have several sums.
+// parseSums reads lines of a SHA-256 sum in hex and a path. Empty lines and those that begin with # are nothing. A path
+// may have several sums.
 func parseSums(text string) (map[string][]string, error) {
 	sums := map[string][]string{}
 	for i, line := range strings.Split(text, "\n") {
@@ -48,13 +49,15 @@ type mirrorOf struct {
 	sums map[string][]string
 }
 
-// pathsOf returns where a binary can be for this machine: alone, as Kubernetes is published, or in an archive, as etcd is.
+// pathsOf returns where a binary can be for this machine: alone, as Kubernetes is published, or in an archive, as etcd
+// is.
 func pathsOf(name, version string) []string {
 	release := fmt.Sprintf("%s-%s-%s-%s", name, version, runtime.GOOS, runtime.GOARCH)
 	return []string{path.Join(version, "bin", runtime.GOOS, runtime.GOARCH, name), path.Join(version, release+".tar.gz")}
 }
 
-// fetch puts a binary into a folder. A file without a sum is not asked for; one with another sum, and one that breaks off, is deleted.
+// fetch puts a binary into a folder. A file without a sum is not asked for; one with another sum, and one that breaks
+// off, is deleted.
 func (m mirrorOf) fetch(ctx context.Context, name, version, dir string) error {
 	err := fmt.Errorf("no sum of %s %s for %s/%s is known", name, version, runtime.GOOS, runtime.GOARCH)
 	for _, at := range pathsOf(name, version) {

@@ -1,6 +1,6 @@
 // Command gen-chart writes the parts of the Helm chart that say the same as config/: the CRDs, the roles and their
-// bindings, the network policies, and what lies in config/observability. Workloads, Services and what only the chart has
-// are templates written by hand; test/chart compares the whole with config/.
+// bindings, the network policies, and what lies in config/observability. Workloads, Services and what only the chart
+// has are templates written by hand; test/chart compares the whole with config/.
 package main
 
 import (
@@ -195,7 +195,8 @@ func policy(name, text string) (string, error) {
 	return text, nil
 }
 
-// peers puts a value in the place of a rule's peers. Where the rule names none, an empty value is everybody; where it names some, those.
+// peers puts a value in the place of a rule's peers. Where the rule names none, an empty value is everybody; where it
+// names some, those.
 func peers(text, peer, value string) (string, error) {
 	const open, ports = "  - ports:\n", "    ports:\n"
 	given := "  - " + peer + ": {{ toJson . }}\n"

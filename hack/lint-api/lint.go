@@ -39,7 +39,8 @@ type declared struct {
 	markers markers
 }
 
-// lint returns the faults of the package in a folder, in order of file and line. Tests and generated files are left out.
+// lint returns the faults of the package in a folder, in order of file and line. Tests and generated files are left
+// out.
 func lint(folder string) ([]fault, error) {
 	l := &linter{files: token.NewFileSet(), types: map[string]declared{}}
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))

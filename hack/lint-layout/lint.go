@@ -23,8 +23,8 @@ const (
 	maxMethods = 40
 	// maxDepth is how many folders below apiserver a package may be.
 	maxDepth = 3
-	// maxComment is how long a line of a comment may be, and maxText a line of a page, in characters. Tables, code and single words, such as
-	// links, may be longer.
+	// maxComment is how long a line of a comment may be, and maxText a line of a page, in characters. Tables, code and
+	// single words, such as links, may be longer.
 	maxComment, maxText = 120, 140
 	// page lists the packages, in the section that begins with heading.
 	page, heading = "docs/architecture.md", "\n## Packages\n"
@@ -70,7 +70,8 @@ func lint(root string) ([]string, error) {
 	return faults, nil
 }
 
-// read returns the Go files of every package that is not generated, by folder; folders with a module of their own only by their test files.
+// read returns the Go files of every package that is not generated, by folder; folders with a module of their own only
+// by their test files.
 func read(root string) (map[string][]source, error) {
 	packages := map[string][]source{}
 	err := filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
@@ -220,7 +221,8 @@ func methodsOf(name string, interfaces map[string]*ast.InterfaceType) (count int
 	return count
 }
 
-// numbered is the name of a test that begins with an id, such as TestM1Turns. Protocols' own names, such as B2B, are none.
+// numbered is the name of a test that begins with an id, such as TestM1Turns. Protocols' own names, such as B2B, are
+// none.
 var numbered = regexp.MustCompile(`^Test([A-Z]{1,6})\d+[A-Z]`)
 
 // ofTests checks that the names of tests describe behavior and hold no ids of reports or checklists.

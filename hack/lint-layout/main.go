@@ -1,6 +1,7 @@
-// Command lint-layout checks the layout of the repository: docs/architecture.md lists every package, each with a doc comment; no package of
-// apiserver is more than three levels deep; no file has 400 lines or more, no function more than 60, no type more than 40 methods, and no name of a test an id. It prints one line per fault and fails if
-// there is one.
+// Command lint-layout checks the layout of the repository: docs/architecture.md lists every package, each with a doc
+// comment; no package of apiserver is more than three levels deep; no file has 400 lines or more, no function more than
+// 60, no type more than 40 methods, and no name of a test an id. It prints one line per fault and fails if there is
+// one.
 //
 // Usage: lint-layout [root]; without a root, the working directory.
 package main

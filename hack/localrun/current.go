@@ -33,7 +33,8 @@ type current struct {
 	config        *clientcmdapi.Config // of the one context, without references to files
 }
 
-// openCurrent takes the current context as it is now into file: what the user switches to later concerns the run no more.
+// openCurrent takes the current context as it is now into file: what the user switches to later concerns the run no
+// more.
 func openCurrent(kubectl, file string) (*current, error) {
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
 	if err != nil {
@@ -65,8 +66,8 @@ func (c *current) URL() string {
 	return c.config.Clusters[c.config.Contexts[c.config.CurrentContext].Cluster].Server
 }
 
-// ServiceAccountKubeconfig reaches the cluster the way the user does, and is a ServiceAccount there. A cluster may make the
-// token's life shorter than asked; the next start makes another.
+// ServiceAccountKubeconfig reaches the cluster the way the user does, and is a ServiceAccount there. A cluster may make
+// the token's life shorter than asked; the next start makes another.
 func (c *current) ServiceAccountKubeconfig(ctx context.Context, namespace, name, file string, lifetime time.Duration) error {
 	rest, err := clientcmd.NewDefaultClientConfig(*c.config, nil).ClientConfig()
 	if err != nil {

@@ -1,6 +1,7 @@
-// Command localrun is `make run`: a Kubernetes control plane on loopback, or the cluster of a kubeconfig, Cardea over it as its own ServiceAccount, a
-// stand-in for carriers of texts and mails, and the samples, applied as users apply them. It is run from the repository's root. When everything serves it
-// writes .dev/env and prints a banner; Ctrl-C or SIGTERM ends it all. Data stays in the folder.
+// Command localrun is `make run`: a Kubernetes control plane on loopback, or the cluster of a kubeconfig, Cardea over
+// it as its own ServiceAccount, a stand-in for carriers of texts and mails, and the samples, applied as users apply
+// them. It is run from the repository's root. When everything serves it writes .dev/env and prints a banner; Ctrl-C or
+// SIGTERM ends it all. Data stays in the folder.
 package main
 
 import (

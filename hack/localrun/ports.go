@@ -29,7 +29,8 @@ var preferred = ports{
 	CarrierHTTP: 8084, CarrierSMTP: 8085,
 }
 
-// choosePorts takes the ports remembered in file, another one for each that cannot be had now, and remembers the result.
+// choosePorts takes the ports remembered in file, another one for each that cannot be had now, and remembers the
+// result.
 func choosePorts(file string, take func(int) bool) (ports, error) {
 	p := preferred
 	// A file that cannot be read is as good as none: ports are no data.

@@ -1,4 +1,5 @@
-// Command messagegateway runs the stand-in for SMS providers and mail servers until Ctrl-C or SIGTERM. /_inbox lists the messages received.
+// Command messagegateway runs the stand-in for SMS providers and mail servers until Ctrl-C or SIGTERM. /_inbox lists
+// the messages received.
 package main
 
 import (

@@ -63,7 +63,8 @@ func (r *release) writeBill(program, binary, to string) error {
 	return file.Close()
 }
 
-// serial is a UUID of version 8, which RFC 9562 leaves to us, made of the binary's digest: the same binary has the same bill.
+// serial is a UUID of version 8, which RFC 9562 leaves to us, made of the binary's digest: the same binary has the same
+// bill.
 func serial(digest string) string {
 	bytes, _ := hex.DecodeString(digest[:32]) // of digestOf
 	bytes[6] = bytes[6]&0x0f | 0x80

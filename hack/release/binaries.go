@@ -35,7 +35,8 @@ func (r *release) writeBinaries(ctx context.Context, t target) error {
 	return nil
 }
 
-// build is what `make build` does: without cgo, paths and the state of the checkout, so that the same source is the same binary.
+// build is what `make build` does: without cgo, paths and the state of the checkout, so that the same source is the
+// same binary.
 func (r *release) build(ctx context.Context, program string, t target, file string) error {
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", file, "./cmd/"+program)
 	command.Dir = r.root

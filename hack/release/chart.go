@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// writeChart packs the chart as `helm package` does, with the release's version and image, and with nothing of the day or
-// the machine in it.
+// writeChart packs the chart as `helm package` does, with the release's version and image, and with nothing of the day
+// or the machine in it.
 func (r *release) writeChart() (err error) {
 	chart := filepath.Join(r.root, "config", "chart", "cardea")
 	file, err := os.Create(filepath.Join(r.out, "cardea-"+strings.TrimPrefix(r.version, "v")+".tgz"))

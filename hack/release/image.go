@@ -29,8 +29,8 @@ const source = "https://github.com/cardea-iam/cardea"
 // user is a UID and GID that no node has an account for; config/ runs the image with it, too.
 const user = "65532:65532"
 
-// writeImage writes the index of the Linux targets as an OCI image layout into the folder image, pushes it where that is
-// asked for, and returns its digest.
+// writeImage writes the index of the Linux targets as an OCI image layout into the folder image, pushes it where that
+// is asked for, and returns its digest.
 func (r *release) writeImage(ctx context.Context) (string, error) {
 	certificates, err := layer(r.created, "etc/ssl/certs/ca-certificates.crt", 0o644, authorities())
 	if err != nil {

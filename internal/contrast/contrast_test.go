@@ -46,8 +46,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Every colour has a shade towards white that can be read on a dark surface, and one towards black on a light one; a colour that can
-// be read already stays.
+// Every colour has a shade towards white that can be read on a dark surface, and one towards black on a light one; a
+// colour that can be read already stays.
 func TestToward(t *testing.T) {
 	dark, black := Colour{24, 26, 32}, Colour{}
 	for r := 0; r < 256; r += 17 {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Derive returns the id of a resource that declares none: the first 8 bytes of SHA-256(kind NUL namespace NUL name), top
-// bit cleared, 0 becoming 1. The rule is frozen: clusters rebuilt from Git rely on it.
+// Derive returns the id of a resource that declares none: the first 8 bytes of SHA-256(kind NUL namespace NUL name),
+// top bit cleared, 0 becoming 1. The rule is frozen: clusters rebuilt from Git rely on it.
 func Derive(kind, namespace, name string) int64 {
 	sum := sha256.Sum256([]byte(kind + "\x00" + namespace + "\x00" + name))
 	id := int64(binary.BigEndian.Uint64(sum[:8]) & math.MaxInt64)
@@ -40,8 +40,8 @@ func Format(id int64) string { return strconv.FormatInt(id, 10) }
 // epoch is where runtime ids begin to count: 2020-01-01 UTC.
 var epoch = time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// New returns the id of a runtime row: 42 bits of milliseconds since 2020 and 21 random bits, so that ids ascend with time.
-// Two of one millisecond collide once in two million; the store refuses the second, and the caller tries again.
+// New returns the id of a runtime row: 42 bits of milliseconds since 2020 and 21 random bits, so that ids ascend with
+// time. Two of one millisecond collide once in two million; the store refuses the second, and the caller tries again.
 func New(now time.Time, random io.Reader) (int64, error) {
 	var bits [3]byte
 	if _, err := io.ReadFull(random, bits[:]); err != nil {

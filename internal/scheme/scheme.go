@@ -156,10 +156,10 @@ func (r Rule) Validate() []Fault {
 	return faults
 }
 
-// A path is printable ASCII in segments without `*`, `?` and `#`: requests are matched by their canonical, still encoded
-// path, so nothing else could ever match.
+// A path is printable ASCII in segments without `*`, `?` and `#`: requests are matched by their canonical, still
+// encoded path, so nothing else could ever match.
 var endpointForm = regexp.MustCompile(`^((GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|TRACE|CONNECT) )?(\*|/([!-"$-)+-.0->@-~]+/)*([!-"$-)+-.0->@-~]+|\*)?)$`)
 
-// ValidEndpoint reports whether s is an endpoint pattern: `*`, an exact path, or a prefix ending in `/*`, each optionally
-// after a method and one blank.
+// ValidEndpoint reports whether s is an endpoint pattern: `*`, an exact path, or a prefix ending in `/*`, each
+// optionally after a method and one blank.
 func ValidEndpoint(s string) bool { return len(s) <= MaxEndpointLength && endpointForm.MatchString(s) }

@@ -1,5 +1,5 @@
-// Package shares holds things in a bounded number of bytes, of which every deployment has an equal share. A deployment that
-// exceeds its share loses its own things first.
+// Package shares holds things in a bounded number of bytes, of which every deployment has an equal share. A deployment
+// that exceeds its share loses its own things first.
 package shares
 
 import "sync/atomic"
@@ -36,9 +36,11 @@ const passesMost = 64
 
 // Bounds limit a Set.
 type Bounds struct {
-	// Bytes is the most that the whole set holds. A deployment has an equal share of it; what others do not use, it may use.
+	// Bytes is the most that the whole set holds. A deployment has an equal share of it; what others do not use, it may
+	// use.
 	Bytes int64
-	// DeploymentBytes and DeploymentCount are the most that one deployment holds even while others use nothing; 0: no bound of its own.
+	// DeploymentBytes and DeploymentCount are the most that one deployment holds even while others use nothing; 0: no
+	// bound of its own.
 	DeploymentBytes int64
 	DeploymentCount int
 }
@@ -79,8 +81,8 @@ func (s *Set[K, V]) Get(key K) (V, bool) {
 	return thing, found
 }
 
-// Put holds a deployment's thing of a size in bytes in place of what the key had. A thing is not held that exceeds the bound of a deployment,
-// or half of the set where a deployment has no bound of its own.
+// Put holds a deployment's thing of a size in bytes in place of what the key had. A thing is not held that exceeds the
+// bound of a deployment, or half of the set where a deployment has no bound of its own.
 func (s *Set[K, V]) Put(key K, thing V, deployment string, size int64) {
 	s.Delete(key)
 	if size > s.bounds.largest() {

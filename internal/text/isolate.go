@@ -6,15 +6,16 @@ import (
 	"golang.org/x/text/unicode/bidi"
 )
 
-// firstStrongIsolate and popIsolate begin and end an isolate whose direction is that of its first strong character (UAX 9).
+// firstStrongIsolate and popIsolate begin and end an isolate whose direction is that of its first strong character (UAX
+// 9).
 const (
 	firstStrongIsolate = '\u2068'
 	popIsolate         = '\u2069'
 )
 
-// Isolate returns a name as pages and mails show it among words: in a first strong isolate (UAX 9) if it has characters that are
-// written from right to left, so that it cannot reorder the words around it. Any other name, and one whose parts are isolated, is
-// returned as it is. Names that users choose hold no isolates of their own: Name refuses them.
+// Isolate returns a name as pages and mails show it among words: in a first strong isolate (UAX 9) if it has characters
+// that are written from right to left, so that it cannot reorder the words around it. Any other name, and one whose
+// parts are isolated, is returned as it is. Names that users choose hold no isolates of their own: Name refuses them.
 func Isolate(name string) string {
 	if !Reorders(name) {
 		return name
@@ -22,7 +23,8 @@ func Isolate(name string) string {
 	return string(firstStrongIsolate) + name + string(popIsolate)
 }
 
-// Reorders reports whether s has characters written from right to left outside isolates, or isolates that are not closed.
+// Reorders reports whether s has characters written from right to left outside isolates, or isolates that are not
+// closed.
 func Reorders(s string) bool {
 	depth := 0
 	for _, r := range s {
@@ -47,5 +49,6 @@ func rightToLeft(r rune) bool {
 	return class == bidi.R || class == bidi.AL || class == bidi.AN
 }
 
-// Person returns the name of a person as pages show it: both names or the one that is there, isolated as one; "" for neither.
+// Person returns the name of a person as pages show it: both names or the one that is there, isolated as one; "" for
+// neither.
 func Person(first, last string) string { return Isolate(strings.TrimSpace(first + " " + last)) }

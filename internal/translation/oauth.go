@@ -12,11 +12,12 @@ import (
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
-// LocalFrontend is the URL, scheme and port, under which browsers reach hosts that are this machine, such as "http://localhost:8081". The
-// zero value: "https" without port, as everywhere else.
+// LocalFrontend is the URL, scheme and port, under which browsers reach hosts that are this machine, such as
+// "http://localhost:8081". The zero value: "https" without port, as everywhere else.
 type LocalFrontend struct{ Scheme, Port string }
 
-// URL is where a deployment's first frontend host is reached, without a slash at its end; "" without hosts. It depends on configuration alone.
+// URL is where a deployment's first frontend host is reached, without a slash at its end; "" without hosts. It depends
+// on configuration alone.
 func (l LocalFrontend) URL(d *v1alpha1.IdentityDeployment) string {
 	if len(d.Spec.FrontendHosts) == 0 {
 		return ""

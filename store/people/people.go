@@ -58,19 +58,14 @@ type Messages interface {
 
 // Upkeep deletes rows that are no longer needed.
 type Upkeep interface {
-	// Purge deletes up to limit rows of each kind:
-	//   - sessions, attempts and counters past their end, likewise authorization requests, devices and token families;
-	//     codes an hour later;
-	//   - runtime clients that no backend created and that were never used for UnusedClientFor since they were created, or not used
-	//     for IdleClientFor;
-	//   - grants of deleted clients and apps, with everything that depends on them, and grants older than GrantKeptFor
-	//     with no tokens;
-	//   - challenges, sends, failures, ended messages and expired invitations older than 25 hours;
-	//   - remembered clients of an account that it did not sign in from for 90 days;
-	//   - audit records older than the retention, and imports completed before it; unfinished imports UnfinishedImportFor
-	//     after they began;
-	//   - entries of the feed of changed API keys older than an hour, except the newest ones, which are not counted.
-	// It returns how many rows it deleted.
+	// Purge deletes up to limit rows of each kind: - sessions, attempts and counters past their end, likewise
+	// authorization requests, devices and token families; codes an hour later; - runtime clients that no backend created
+	// and that were never used for UnusedClientFor since they were created, or not used for IdleClientFor; - grants of
+	// deleted clients and apps, with everything that depends on them, and grants older than GrantKeptFor with no tokens; -
+	// challenges, sends, failures, ended messages and expired invitations older than 25 hours; - remembered clients of an
+	// account that it did not sign in from for 90 days; - audit records older than the retention, and imports completed
+	// before it; unfinished imports UnfinishedImportFor after they began; - entries of the feed of changed API keys older
+	// than an hour, except the newest ones, which are not counted. It returns how many rows it deleted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
 }
 

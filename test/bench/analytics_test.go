@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// analyticsEvents is how many sign-ins a year has, of a tenth as many users; CARDEA_BENCH_EVENTS replaces it. A hundred million take
-	// an hour on an engine, which CARDEA_BENCH_ENGINE names, and 7 GB on SQLite, 35 GB on PostgreSQL. CARDEA_BENCH_DAYS records the first so
-	// many days of the year alone, and asks for what lies in them.
+	// analyticsEvents is how many sign-ins a year has, of a tenth as many users; CARDEA_BENCH_EVENTS replaces it. A
+	// hundred million take an hour on an engine, which CARDEA_BENCH_ENGINE names, and 7 GB on SQLite, 35 GB on PostgreSQL.
+	// CARDEA_BENCH_DAYS records the first so many days of the year alone, and asks for what lies in them.
 	analyticsEvents = 1_000_000
 	// recordedAtOnce is how many events a transaction records: what a batch of an import has.
 	recordedAtOnce = 8_000
@@ -86,7 +86,8 @@ type year struct {
 	next              atomic.Int64
 }
 
-// sizedServer is a PostgreSQL with the memory its manual advises for a database of this size on this machine: tests' own has next to none.
+// sizedServer is a PostgreSQL with the memory its manual advises for a database of this size on this machine: tests'
+// own has next to none.
 func sizedServer(t *testing.T) *pgtest.Server {
 	t.Helper()
 	server, err := pgtest.Start(t.Context(), "shared_buffers=4GB", "max_wal_size=4GB")
@@ -156,8 +157,8 @@ func (s timedRollUp) RollUpDay(ctx context.Context, w people.WaitingEvents, sinc
 	return n, err
 }
 
-// fill makes the users and records the year in the order of time, as an import does, while a server's roll-up runs concurrently; then it rolls up
-// what is left, without the pauses of a server.
+// fill makes the users and records the year in the order of time, as an import does, while a server's roll-up runs
+// concurrently; then it rolls up what is left, without the pauses of a server.
 func (y *year) fill(t *testing.T) {
 	t.Helper()
 	var beside sync.WaitGroup

@@ -1,5 +1,6 @@
 // Package bench measures what docs/benchmarks.md states: whole processes on a real control plane, each figure with the
-// bare one it is compared with, in the same run. Nothing here fails for being slow; it fails when the work was not done.
+// bare one it is compared with, in the same run. Nothing here fails for being slow; it fails when the work was not
+// done.
 package bench
 
 import (

@@ -19,7 +19,8 @@ func spin() {
 	}
 }
 
-// besideBusyLoops runs do while two other processes want all the time of two processors, as other work on a machine does.
+// besideBusyLoops runs do while two other processes want all the time of two processors, as other work on a machine
+// does.
 func besideBusyLoops(t *testing.T, do func()) {
 	t.Helper()
 	for range 2 {

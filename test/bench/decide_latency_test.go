@@ -21,8 +21,9 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// TestBenchDecisionLatency measures decisions by three rules at half of the most that a server with one processor answers, the clients
-// having the other, and a bare net/http server at the same rate: its latency is the machine's part.
+// TestBenchDecisionLatency measures decisions by three rules at half of the most that a server with one processor
+// answers, the clients having the other, and a bare net/http server at the same rate: its latency is the machine's
+// part.
 func TestBenchDecisionLatency(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)
@@ -65,8 +66,9 @@ func TestBenchDecisionLatency(t *testing.T) {
 	row("load average then", "-", "%s", loadAverage())
 }
 
-// pace lets callers ask for a time, at a rate a second altogether whatever the answers take, or in closed loops where the rate is 0.
-// It returns how long each answer took: from when the request was due, if its caller was late with the one before.
+// pace lets callers ask for a time, at a rate a second altogether whatever the answers take, or in closed loops where
+// the rate is 0. It returns how long each answer took: from when the request was due, if its caller was late with the
+// one before.
 func pace(t *testing.T, callers int, length time.Duration, rate float64, ask func(ctx context.Context, caller int) error) []time.Duration {
 	t.Helper()
 	took, faults := make([][]time.Duration, callers), make(chan error, callers)
@@ -125,7 +127,8 @@ func askHTTP(t *testing.T, url, request string, callers int) func(ctx context.Co
 	}
 }
 
-// readAnswer reads one answer with the least that can be, so that the clients are not what is measured, and expects 200.
+// readAnswer reads one answer with the least that can be, so that the clients are not what is measured, and expects
+// 200.
 func readAnswer(from *bufio.Reader) error {
 	length := 0
 	for first := true; ; first = false {

@@ -12,12 +12,12 @@ import (
 // controlGroups is where version 1 of the kernel's control groups keeps the groups of the scheduler.
 const controlGroups = "/sys/fs/cgroup/cpu"
 
-// inOneGroup puts this process and all it will start into one group of the kernel's scheduler, as a service or a container is,
-// and returns what ends that.
+// inOneGroup puts this process and all it will start into one group of the kernel's scheduler, as a service or a
+// container is, and returns what ends that.
 //
-// Where a process has no such group, the kernel may make each session one (sched_autogroup_enabled). PostgreSQL begins a session
-// for every connection, and beside a busy loop each of these is left waiting for seconds while it could run: figures of PostgreSQL
-// would be the kernel's, not ours.
+// Where a process has no such group, the kernel may make each session one (sched_autogroup_enabled). PostgreSQL begins
+// a session for every connection, and beside a busy loop each of these is left waiting for seconds while it could run:
+// figures of PostgreSQL would be the kernel's, not ours.
 func inOneGroup() (leave func() error, err error) {
 	if strings.TrimSpace(read("/proc/sys/kernel/sched_autogroup_enabled")) != "1" || schedulerGroup() != "/" {
 		return func() error { return nil }, nil
@@ -32,7 +32,8 @@ func inOneGroup() (leave func() error, err error) {
 	return func() error { return errors.Join(enter(controlGroups), os.Remove(group)) }, nil
 }
 
-// schedulerGroup returns the control group that counts for the scheduler: that of the controller cpu, else the one of version 2.
+// schedulerGroup returns the control group that counts for the scheduler: that of the controller cpu, else the one of
+// version 2.
 func schedulerGroup() string {
 	group := ""
 	for line := range strings.Lines(read("/proc/self/cgroup")) {

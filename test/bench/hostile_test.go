@@ -19,8 +19,8 @@ const (
 	hostileLength      = 5 * time.Second
 )
 
-// hostileBodies are those that once cost the most: many small objects, unknown members, deep nesting with long names. Each is as long
-// as a body of the backend may be; the end-user listener refuses most of it by its length.
+// hostileBodies are those that once cost the most: many small objects, unknown members, deep nesting with long names.
+// Each is as long as a body of the backend may be; the end-user listener refuses most of it by its length.
 func hostileBodies() []string {
 	const size = 1 << 20
 	fill := func(head, unit, tail string) string {

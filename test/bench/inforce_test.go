@@ -20,8 +20,9 @@ const (
 	revocations   = 200
 )
 
-// TestBenchInForce measures, with an operator and two servers over PostgreSQL, how long after the API server's answer the change of a
-// scheme binds decisions on both, and how long after the answer to a revocation the other server refuses the key.
+// TestBenchInForce measures, with an operator and two servers over PostgreSQL, how long after the API server's answer
+// the change of a scheme binds decisions on both, and how long after the answer to a revocation the other server
+// refuses the key.
 func TestBenchInForce(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)

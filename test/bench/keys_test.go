@@ -19,11 +19,12 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
-// keysMade are how many rows there are when first uses are measured; CARDEA_BENCH_KEYS replaces the larger one: ten million take six
-// minutes to make.
+// keysMade are how many rows there are when first uses are measured; CARDEA_BENCH_KEYS replaces the larger one: ten
+// million take six minutes to make.
 var keysMade = []int{1_000_000, 2_000_000}
 
-// TestBenchKeys measures the first use of a key that an application gave away, on PostgreSQL, among a million rows and among more.
+// TestBenchKeys measures the first use of a key that an application gave away, on PostgreSQL, among a million rows and
+// among more.
 func TestBenchKeys(t *testing.T) {
 	ctx := t.Context()
 	url := pgtest.ForTest(t)

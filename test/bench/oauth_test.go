@@ -279,7 +279,8 @@ func (w *oauthWorld) fillGrants(t *testing.T, many int) {
 	}
 }
 
-// measureMachine measures tokens of a client's own, which need no statement, on one processor: how much of their time the signature takes.
+// measureMachine measures tokens of a client's own, which need no statement, on one processor: how much of their time
+// the signature takes.
 func (w *oauthWorld) measureMachine(t *testing.T) {
 	t.Helper()
 	const each = 3000

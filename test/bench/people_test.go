@@ -94,8 +94,8 @@ type peopleWorld struct {
 	persons   []*person
 }
 
-// TestBenchPeople compares requests that check a session with the same statements run bare on the same engine by the same
-// driver: GET /session, which reads, and switch-organization, which writes.
+// TestBenchPeople compares requests that check a session with the same statements run bare on the same engine by the
+// same driver: GET /session, which reads, and switch-organization, which writes.
 func TestBenchPeople(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for minutes")

@@ -114,8 +114,8 @@ func (f *filler) agent(ctx context.Context, i int) error {
 	return f.put(ctx, v1alpha1.KindAIAgent, fmt.Sprintf("agent-%05d", i), "", int64(3_000_000+i), agent)
 }
 
-// TestBenchReads compares the two large reads with a bare handler of the same bytes, and a request with a token with one
-// with an API key.
+// TestBenchReads compares the two large reads with a bare handler of the same bytes, and a request with a token with
+// one with an API key.
 func TestBenchReads(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)

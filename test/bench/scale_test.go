@@ -32,8 +32,8 @@ const (
 	drainWithin    = 5 * time.Minute
 )
 
-// TestBenchScale activates 10,000 schemes over PostgreSQL, compares that with as many bare writes, and restarts the operator
-// over them.
+// TestBenchScale activates 10,000 schemes over PostgreSQL, compares that with as many bare writes, and restarts the
+// operator over them.
 func TestBenchScale(t *testing.T) {
 	w := newWorld(t)
 	bareBefore := w.bareWrites(t, "bare-before")
@@ -135,7 +135,8 @@ func (w *world) countReady(t *testing.T) int {
 	return count
 }
 
-// restart starts an operator over everything, waits until it has looked at all of it, and states what it wrote and holds.
+// restart starts an operator over everything, waits until it has looked at all of it, and states what it wrote and
+// holds.
 func (w *world) restart(t *testing.T, url string, st store.Store, setting string) *testkit.Cardea {
 	t.Helper()
 	log := w.auditEnd(t)
@@ -253,8 +254,8 @@ func (w *world) auditEnd(t *testing.T) int64 {
 	return info.Size()
 }
 
-// writesSince counts what a ServiceAccount of Cardea's wrote in Kubernetes since a place in the audit log, its Lease and
-// events aside.
+// writesSince counts what a ServiceAccount of Cardea's wrote in Kubernetes since a place in the audit log, its Lease
+// and events aside.
 func (w *world) writesSince(t *testing.T, since int64, account string) int {
 	t.Helper()
 	file, err := os.Open(w.AuditLog())

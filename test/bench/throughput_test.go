@@ -47,8 +47,8 @@ func serveBare(address string) {
 	os.Exit(1)
 }
 
-// TestBenchThroughput compares GET of one scheme, authentication included, with a bare handler of the same bytes: each a
-// process of its own with one processor, the generator on the other, in alternating rounds.
+// TestBenchThroughput compares GET of one scheme, authentication included, with a bare handler of the same bytes: each
+// a process of its own with one processor, the generator on the other, in alternating rounds.
 func TestBenchThroughput(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)
@@ -160,8 +160,8 @@ func (s *subject) ready(t *testing.T) {
 	await(t, time.Minute, 10*time.Millisecond, func() bool { _, err := s.measure(1, 0); return err == nil })
 }
 
-// besideBare returns a subject after two bare servers of the same bytes, one with the time limits of our listener; all are
-// ready.
+// besideBare returns a subject after two bare servers of the same bytes, one with the time limits of our listener; all
+// are ready.
 func (w *world) besideBare(t *testing.T, cardea *subject) []*subject {
 	t.Helper()
 	cardea.name = "cardea"
@@ -169,9 +169,9 @@ func (w *world) besideBare(t *testing.T, cardea *subject) []*subject {
 	return []*subject{w.startBare(t, "bare net/http", cardea), w.startBare(t, "bare net/http with our time limits", cardea, bareTimeouts+"=1"), cardea}
 }
 
-// measure loads the server over keep-alive connections for a time, at least one request on each, and returns the answers
-// a second. The generator is as lean as can be, so that it is not what is measured: a request is one write, and an
-// answer is read by its length. Every answer must be 200 with the whole body.
+// measure loads the server over keep-alive connections for a time, at least one request on each, and returns the
+// answers a second. The generator is as lean as can be, so that it is not what is measured: a request is one write, and
+// an answer is read by its length. Every answer must be 200 with the whole body.
 func (s *subject) measure(connections int, length time.Duration) (float64, error) {
 	var answers atomic.Int64
 	faults := make(chan error, connections)

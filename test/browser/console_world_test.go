@@ -33,7 +33,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// hostile is a name that is markup: shown as text it does nothing. CARDEA_CONSOLE_NAME replaces it for the pictures of pages.
+// hostile is a name that is markup: shown as text it does nothing. CARDEA_CONSOLE_NAME replaces it for the pictures of
+// pages.
 var hostile = cmp.Or(os.Getenv("CARDEA_CONSOLE_NAME"), `"><img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`)
 
 const consoleTenant = "acme/main"

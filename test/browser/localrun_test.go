@@ -95,8 +95,8 @@ func (v *person) signsInAtATerminal(email string) {
 	v.isBack(terminal, email, "")
 }
 
-// The way through the pages of a local run as it came up, by the keyboard alone, with scripts and without: the story of make run in test/e2e
-// starts it. It needs the addresses that a local run exports.
+// The way through the pages of a local run as it came up, by the keyboard alone, with scripts and without: the story of
+// make run in test/e2e starts it. It needs the addresses that a local run exports.
 func TestBrowserWalkThroughLocalRun(t *testing.T) {
 	base, mails := os.Getenv("CARDEA_FRONTEND_URL"), os.Getenv("CARDEA_INBOX_URL")
 	if base == "" || mails == "" {

@@ -125,8 +125,8 @@ func (v *person) signsUp(email string) {
 	v.at("Your account", "account")
 }
 
-// A user gets from sign-up to an organization with a second member, only by keyboard, at every size and in both colour schemes,
-// and without scripts.
+// A user gets from sign-up to an organization with a second member, only by keyboard, at every size and in both colour
+// schemes, and without scripts.
 func TestUsersSignUpAndSignInByKeyboard(t *testing.T) {
 	for _, l := range []look{{360, false}, {1280, true}} {
 		for _, scripts := range []bool{true, false} {

@@ -207,7 +207,8 @@ func (tb *tab) do(statements string) {
 	eval[bool](tb, statements+"; true")
 }
 
-// until waits until an expression is true in the page. It asks again and again from outside: in a page without scripts nothing waits.
+// until waits until an expression is true in the page. It asks again and again from outside: in a page without scripts
+// nothing waits.
 func (tb *tab) until(expression string) {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)

@@ -15,8 +15,9 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// TestChaos kills, freezes and stops everything of an install at random for CARDEA_CHAOS_MINUTES, under load, and then looks for what was
-// lost. The same CARDEA_CHAOS_SEED draws the same blows. The journal is CARDEA_CHAOS_JOURNAL, by default a file of the test's folder.
+// TestChaos kills, freezes and stops everything of an install at random for CARDEA_CHAOS_MINUTES, under load, and then
+// looks for what was lost. The same CARDEA_CHAOS_SEED draws the same blows. The journal is CARDEA_CHAOS_JOURNAL, by
+// default a file of the test's folder.
 func TestChaos(t *testing.T) {
 	minutes, err := strconv.ParseFloat(os.Getenv("CARDEA_CHAOS_MINUTES"), 64)
 	if err != nil || minutes <= 0 {

@@ -1,4 +1,5 @@
-// Package chaos kills, freezes and stops the processes of an install at random, under load, and checks that no acknowledged write is lost.
+// Package chaos kills, freezes and stops the processes of an install at random, under load, and checks that no
+// acknowledged write is lost.
 package chaos
 
 import (

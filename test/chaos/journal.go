@@ -13,7 +13,8 @@ import (
 // absent is the state of what does not exist.
 const absent = ""
 
-// journal is what the load was answered, in a file of JSON Lines and, of each object, in memory: the states that it may be in.
+// journal is what the load was answered, in a file of JSON Lines and, of each object, in memory: the states that it may
+// be in.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File

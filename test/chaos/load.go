@@ -50,8 +50,9 @@ func (l *load) start(ctx context.Context) {
 	}
 }
 
-// outcome writes down how a write that wants to bring an object into a state ended, and reports whether it was acknowledged. A server that
-// could not do it responds with 503. Whether it did a part is unknown then, as without a response.
+// outcome writes down how a write that wants to bring an object into a state ended, and reports whether it was
+// acknowledged. A server that could not do it responds with 503. Whether it did a part is unknown then, as without a
+// response.
 func (l *load) outcome(object, state string, answer testkit.Answer, err error) bool {
 	switch {
 	case err != nil:

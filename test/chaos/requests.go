@@ -42,7 +42,8 @@ func keyOf(answer testkit.Answer) (id, secret string) {
 	return id, secret
 }
 
-// accepted asks a server, from an address that asks about no other, whether it accepts a key: who tries many that are none is put off.
+// accepted asks a server, from an address that asks about no other, whether it accepts a key: who tries many that are
+// none is put off.
 func accepted(server *testkit.Cardea, key, from string) (state string, known bool) {
 	answer, err := testkit.Do("POST", server.Decision+"/v1/authz/check", "", fmt.Sprintf(`{"principal": {"type": "api_key", "value": %q}, "method": "GET", "resource": "/"}`, key), [2]string{"X-Forwarded-For", from})
 	allowed, known := answer.JSON["allowed"].(bool) // with 200, or 401 where the key is none

@@ -12,8 +12,8 @@ const (
 	stop   = "stop"
 )
 
-// strikable are the processes of an install, with what may be done to each. PostgreSQL's own backends outlive a frozen postmaster, so all of
-// them are frozen.
+// strikable are the processes of an install, with what may be done to each. PostgreSQL's own backends outlive a frozen
+// postmaster, so all of them are frozen.
 var strikable = []struct {
 	name string
 	does []string
@@ -30,7 +30,8 @@ type blow struct {
 	at, lasts    time.Duration
 }
 
-// schedule draws blows for a length of time, the same ones for a seed. Several may last at once; now and then all begin together.
+// schedule draws blows for a length of time, the same ones for a seed. Several may last at once; now and then all begin
+// together.
 func schedule(seed uint64, length time.Duration) (blows []blow) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	between := func(least, most time.Duration) time.Duration {

@@ -143,7 +143,8 @@ func (t *target) strike(does string) error {
 	return nil
 }
 
-// recover thaws the target and starts it if it does not run, as a kubelet does; again and again, for it may need others that are struck.
+// recover thaws the target and starts it if it does not run, as a kubelet does; again and again, for it may need others
+// that are struck.
 func (t *target) recover(ctx context.Context) error {
 	if !t.ended() {
 		for _, pid := range t.pids() {
@@ -167,8 +168,9 @@ func (t *target) recover(ctx context.Context) error {
 	}
 }
 
-// suffer takes the blows that are for this target, and has it back after each. In between it starts one again that ended by itself, as a
-// leader does that slept for longer than its lease. It ends with ctx, and then with the target back.
+// suffer takes the blows that are for this target, and has it back after each. In between it starts one again that
+// ended by itself, as a leader does that slept for longer than its lease. It ends with ctx, and then with the target
+// back.
 func (t *target) suffer(ctx context.Context, begin time.Time, blows []blow, j *journal) error {
 	for {
 		var due <-chan time.Time // none where no blow is left

@@ -86,7 +86,8 @@ func expand(path string) []string {
 	return paths
 }
 
-// leaves collects defaults by path: of what is no object, of empty objects, and of those whose members are Kubernetes' own.
+// leaves collects defaults by path: of what is no object, of empty objects, and of those whose members are Kubernetes'
+// own.
 func leaves(path string, value any, into map[string]string) {
 	name := path[strings.LastIndex(path, ".")+1:]
 	if fields, ok := value.(map[string]any); ok && len(fields) > 0 && name != "resources" && name != "labels" {

@@ -1,5 +1,5 @@
-// Package chart proves what config/chart promises: that it renders what config/ holds, refuses values that mean nothing,
-// and is installed, upgraded and uninstalled on a real API server by Helm's own code.
+// Package chart proves what config/chart promises: that it renders what config/ holds, refuses values that mean
+// nothing, and is installed, upgraded and uninstalled on a real API server by Helm's own code.
 package chart
 
 import (
@@ -141,8 +141,8 @@ func withoutHelm(object *unstructured.Unstructured) map[string]any {
 	return plain.Object
 }
 
-// The chart and the manifests say the same, object by object. The one exception is the namespace, which Helm needs before it
-// has read the chart.
+// The chart and the manifests say the same, object by object. The one exception is the namespace, which Helm needs
+// before it has read the chart.
 func TestChartRendersWhatKustomizeDoes(t *testing.T) {
 	t.Parallel()
 	for folder, v := range map[string]values{

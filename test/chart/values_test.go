@@ -211,7 +211,8 @@ func TestValuesTakeEffect(t *testing.T) {
 	}
 }
 
-// Only the end-user API and the backend API are published; the decision listeners stay reachable by their name in the cluster.
+// Only the end-user API and the backend API are published; the decision listeners stay reachable by their name in the
+// cluster.
 func TestPublishedServiceLeavesDecisionListenersInside(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"NodePort", "LoadBalancer"} {

@@ -108,8 +108,8 @@ func (j *journal) seen() []string {
 	return slices.Clone(j.faults)
 }
 
-// load asks a fleet from all sides until its context ends: a backend that reads and one that declares, users who are signed in, and users
-// who sign up.
+// load asks a fleet from all sides until its context ends: a backend that reads and one that declares, users who are
+// signed in, and users who sign up.
 type load struct {
 	*fleet
 	*journal

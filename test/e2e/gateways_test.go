@@ -71,8 +71,8 @@ func (g gateway) path() (string, error) {
 	return exec.LookPath(g.program)
 }
 
-// launch starts a gateway in front of an application, and returns its URL. Of the files in docs only the three addresses and the deployment
-// change.
+// launch starts a gateway in front of an application, and returns its URL. Of the files in docs only the three
+// addresses and the deployment change.
 func (g gateway) launch(ctx context.Context, decision, application, deployment string) string {
 	GinkgoHelper()
 	program, err := g.path()

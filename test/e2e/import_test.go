@@ -237,7 +237,8 @@ var _ = Describe("Moving in", Ordered, func() {
 			to := from.Add(time.Duration(1 + random.Int64N(int64(400*24*time.Hour)))).Truncate(time.Microsecond).Add(time.Microsecond)
 			signIns, signUps := people.count(from, to)
 			query := url.Values{"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)}}
-			// A server that is busy with millions that wait to be sealed says so, and is asked again, as its Retry-After asks for.
+			// A server that is busy with millions that wait to be sealed says so, and is asked again, as its Retry-After asks
+			// for.
 			var answer testkit.Answer
 			Eventually(func(g Gomega) {
 				var err error

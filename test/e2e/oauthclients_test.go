@@ -23,7 +23,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// clusters is an app by which users use clusters and what else is here: kubectl, a web application, and a server for agents.
+// clusters is an app by which users use clusters and what else is here: kubectl, a web application, and a server for
+// agents.
 func clusters(namespace, agentsURL string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1

@@ -25,7 +25,8 @@ func trusting(ctx context.Context, folder string, flags ...string) *testkit.Clus
 	return &testkit.Cluster{ControlPlane: plane, Dir: folder}
 }
 
-// authenticationConfiguration is the one of docs/oauth/kubectl.md, for an issuer and a client, with the authority of the issuer's certificate.
+// authenticationConfiguration is the one of docs/oauth/kubectl.md, for an issuer and a client, with the authority of
+// the issuer's certificate.
 func authenticationConfiguration(issuer, client, authority string) string {
 	GinkgoHelper()
 	page, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "oauth", "kubectl.md"))

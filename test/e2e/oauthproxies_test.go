@@ -91,7 +91,8 @@ func (p *proxied) behindNginx(ctx context.Context) string {
 	return own
 }
 
-// signsInAt has the visitor open a page of an application, allow it to know them, and see the page that was asked for, with the groups.
+// signsInAt has the visitor open a page of an application, allow it to know them, and see the page that was asked for,
+// with the groups.
 func (v *visitor) signsInAt(groups, address string) {
 	GinkgoHelper()
 	const page = "/reports?year=2026&month=11"

@@ -34,8 +34,8 @@ func startCarrier() *messagegateway.Gateway {
 	return c
 }
 
-// staging is a deployment on a host of its own that sends through a carrier, with an API key for its backend. more is added to the
-// deployment's spec.
+// staging is a deployment on a host of its own that sends through a carrier, with an API key for its backend. more is
+// added to the deployment's spec.
 func staging(namespace, host string, c *messagegateway.Gateway, more string) string {
 	return fmt.Sprintf(`
 apiVersion: v1

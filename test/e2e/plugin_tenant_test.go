@@ -45,8 +45,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
 subjects: [{kind: ServiceAccount, name: viewer, namespace: acme}]
 `
 
-// identity are what must be the same wherever a tenant is applied, and what an application must not touch: id and generation of every
-// resource, by kind and name.
+// identity are what must be the same wherever a tenant is applied, and what an application must not touch: id and
+// generation of every resource, by kind and name.
 type identity struct {
 	ID         string
 	Generation int64

@@ -224,9 +224,8 @@ metadata: {name: user}
 spec: {appRef: {name: user}, secretTemplate: {}}
 `
 
-// notMade are the causes of docs/operations.md that this story cannot make: the store of a standalone answers, it has a root key, and there are few
-// resources.
-// The tests of cmd/kubectl-cardea/cause cover them from conditions.
+// notMade are the causes of docs/operations.md that this story cannot make: the store of a standalone answers, it has a
+// root key, and there are few resources. The tests of cmd/kubectl-cardea/cause cover them from conditions.
 var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople", "TooMany"}
 
 // documentedReasons are those of the table of conditions, but the one that says that all is well.

@@ -32,8 +32,8 @@ import (
 const password = "canary-dsn-password"
 
 const (
-	// afterKill and afterEnd are how long another operator needs at most to bring into force what is declared once a leader was
-	// killed, or ended cleanly: a lease of 7 s, which it first sees 2.2 s late, and a try every 1 to 2.2 s.
+	// afterKill and afterEnd are how long another operator needs at most to bring into force what is declared once a
+	// leader was killed, or ended cleanly: a lease of 7 s, which it first sees 2.2 s late, and a try every 1 to 2.2 s.
 	afterKill = 12 * time.Second
 	afterEnd  = 4 * time.Second
 	// takeover is the same with hundreds of resources on a loaded machine.

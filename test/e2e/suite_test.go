@@ -1,5 +1,5 @@
-// Package e2e drives the built cardea as its users do: with kubectl and HTTP, against a real control plane, each process
-// under the token of its own ServiceAccount.
+// Package e2e drives the built cardea as its users do: with kubectl and HTTP, against a real control plane, each
+// process under the token of its own ServiceAccount.
 package e2e
 
 import (

@@ -42,7 +42,8 @@ const refused = await firstKeys(CARDEA_BASE_URL, "ck_0").catch((error) => error.
 console.log(keys.map((key) => key.name).join(), refused, await mayRead(CARDEA_DECISION_URL, CUSTOMER), await mayRead(CARDEA_DECISION_URL, "ck_0"));
 `
 
-// Types are made of the documents that the server serves, the page's program is right by them, and one that misspells a member is not.
+// Types are made of the documents that the server serves, the page's program is right by them, and one that misspells a
+// member is not.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	program(t, "npx", "install nodejs 20 or newer, and npm")

@@ -131,7 +131,8 @@ func block(t *testing.T, page, language string, nth int) string {
 	return found[nth][1]
 }
 
-// place is a program's text with the addresses and names of the world in place of those that the page says are the reader's.
+// place is a program's text with the addresses and names of the world in place of those that the page says are the
+// reader's.
 func (w *world) place(text, own, application string) string {
 	return strings.NewReplacer(
 		"127.0.0.1:8000", own, "127.0.0.1:9000", application, `listen(9000, "127.0.0.1")`, "listen("+application[len("127.0.0.1:"):]+`, "127.0.0.1")`,

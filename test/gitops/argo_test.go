@@ -147,7 +147,8 @@ func (a *argo) sync(ctx context.Context, commit []*unstructured.Unstructured) er
 	return nil
 }
 
-// caughtUp waits until the engine's cache holds the objects that are in the cluster, so that it knows what there is to prune.
+// caughtUp waits until the engine's cache holds the objects that are in the cluster, so that it knows what there is to
+// prune.
 func (a *argo) caughtUp(ctx context.Context, objects []*unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -67,8 +67,8 @@ func TestGitOps(t *testing.T) {
 	w.expectNoErrorsOfReconciles(t)
 }
 
-// A whole tenant, applied in any order, becomes healthy. From the end of the first sync on, every look finds all that Git declares in
-// sync while HTTP writes, and the syncs after write nothing.
+// A whole tenant, applied in any order, becomes healthy. From the end of the first sync on, every look finds all that
+// Git declares in sync while HTTP writes, and the syncs after write nothing.
 func aTenantIsHealthyAndSilent(t *testing.T, n *tenant) {
 	n.commit = samples(t, n.namespace)
 	rand.Shuffle(len(n.commit), func(i, j int) { n.commit[i], n.commit[j] = n.commit[j], n.commit[i] })
@@ -118,8 +118,8 @@ func whatBothSetIsOutOfSync(t *testing.T, n *tenant) {
 	n.Expect(n.spec("free", "displayName")).To(Equal("Free"))
 }
 
-// written is, for each object of the commit, what a write of Git or of the operator would change. Of what the traffic writes it
-// is what the engine declares.
+// written is, for each object of the commit, what a write of Git or of the operator would change. Of what the traffic
+// writes it is what the engine declares.
 func (n *tenant) written() map[string]string {
 	all := map[string]string{}
 	for _, o := range n.commit {

@@ -97,7 +97,8 @@ func declares(object *unstructured.Unstructured, path []string) bool {
 	return found || err != nil
 }
 
-// outOfSync looks once, and returns what the engine calls OutOfSync with a commit, and how many differences were only between two reads.
+// outOfSync looks once, and returns what the engine calls OutOfSync with a commit, and how many differences were only
+// between two reads.
 func (n *tenant) outOfSync(commit []*unstructured.Unstructured) (faults []string, excused int, err error) {
 	differences, err := n.engine.drift(n.ctx, commit)
 	for _, d := range differences {
@@ -176,8 +177,8 @@ func (l *lookout) seen() (compared int, faults []string) {
 	return l.compared, slices.Clone(l.faults)
 }
 
-// reaches waits until so many looks were taken, as long as they go on, and ends early with the first that is not clean. How fast an engine
-// compares is its own.
+// reaches waits until so many looks were taken, as long as they go on, and ends early with the first that is not clean.
+// How fast an engine compares is its own.
 func (l *lookout) reaches(looks int) {
 	for taken := 0; taken < looks*len(l.commit); {
 		l.n.Eventually(func() (int, error) {

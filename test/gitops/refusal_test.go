@@ -10,7 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// A manifest that the kind's own rules refuse fails the sync, with Cardea's message; the active content stays active, and a revert resolves the failure.
+// A manifest that the kind's own rules refuse fails the sync, with Cardea's message; the active content stays active,
+// and a revert resolves the failure.
 func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	n.start()
 	http := startTraffic(t, n)
@@ -52,8 +53,9 @@ func aBrokenReferenceIsTold(t *testing.T, n *tenant) {
 	n.expectInSync()
 }
 
-// The operator's rights on Secrets come after what needs them: the keys are there soon after, though nothing announces rights. The bound
-// is below the wait between two looks at a namespace that has lacked them for long, 15 s, which is too long for one that is just being made.
+// The operator's rights on Secrets come after what needs them: the keys are there soon after, though nothing announces
+// rights. The bound is below the wait between two looks at a namespace that has lacked them for long, 15 s, which is
+// too long for one that is just being made.
 func rightsThatComeLate(t *testing.T, n *tenant) {
 	const soon = 10 * time.Second
 	rights := n.git("RoleBinding", "cardea-operator-secrets")

@@ -45,7 +45,8 @@ func soak(t *testing.T, n *tenant) {
 	t.Logf("%d syncs, each successful, in %s", syncs, took.Round(time.Second))
 }
 
-// next is the commit after: it changes a field other than the one that HTTP writes, and one of its schemes comes or goes.
+// next is the commit after: it changes a field other than the one that HTTP writes, and one of its schemes comes or
+// goes.
 func (n *tenant) next(t *testing.T, number int) {
 	n.declare(t, kind, "free", fmt.Sprintf("Free %d", number), "spec", "displayName")
 	n.declare(t, v1alpha1.KindAPIAuthApp, "globex", fmt.Sprintf("Globex %d", number), "spec", "displayName")

@@ -17,12 +17,12 @@ import (
 // pace is how often traffic writes; the key's own rate limit allows ten times that.
 const pace = 40 * time.Millisecond
 
-// deadline is how long Cardea lets the Kubernetes API take over a write before it answers 503. Only a starved machine needs that long:
-// a 503 that comes sooner is a fault.
+// deadline is how long Cardea lets the Kubernetes API take over a write before it answers 503. Only a starved machine
+// needs that long: a 503 that comes sooner is a fault.
 const deadline = 5 * time.Second
 
-// traffic writes over HTTP while an engine syncs: fields that Git does not declare, fields that it declares, and its own
-// schemes.
+// traffic writes over HTTP while an engine syncs: fields that Git does not declare, fields that it declares, and its
+// own schemes.
 type traffic struct {
 	n    *tenant
 	stop func()
@@ -37,7 +37,8 @@ type traffic struct {
 	maybe string
 	// made and deleted are slugs of schemes.
 	made, deleted []string
-	// late counts the writes that the Kubernetes API did not answer within the deadline, which says that this machine is slow.
+	// late counts the writes that the Kubernetes API did not answer within the deadline, which says that this machine is
+	// slow.
 	late     int
 	problems []string
 }

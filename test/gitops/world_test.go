@@ -198,8 +198,8 @@ func (w *world) log() string {
 	return string(content)
 }
 
-// expectNoErrorsOfReconciles expects the operator to have logged, and no reconcile to have ended in an error: conflicts, missing rights
-// and what is being deleted are none.
+// expectNoErrorsOfReconciles expects the operator to have logged, and no reconcile to have ended in an error:
+// conflicts, missing rights and what is being deleted are none.
 func (w *world) expectNoErrorsOfReconciles(t *testing.T) {
 	t.Helper()
 	log := w.log()

@@ -1,5 +1,5 @@
-// Package ha repeats what operators of PostgreSQL and Redis go through, with real servers of both: failovers that lose nothing, one that loses
-// acknowledged writes, and a host that goes without a word. `make ha` runs it.
+// Package ha repeats what operators of PostgreSQL and Redis go through, with real servers of both: failovers that lose
+// nothing, one that loses acknowledged writes, and a host that goes without a word. `make ha` runs it.
 package ha
 
 import (
@@ -110,7 +110,8 @@ func (w *world) everywhere(attempt func(*testkit.Cardea) error) func() error {
 
 var asked atomic.Int64
 
-// answers is an attempt at GET of a path of the backend API that succeeds with a status. Each comes from an address of its own.
+// answers is an attempt at GET of a path of the backend API that succeeds with a status. Each comes from an address of
+// its own.
 func answers(key, path string, status int) func(*testkit.Cardea) error {
 	return func(server *testkit.Cardea) error {
 		n := asked.Add(1)

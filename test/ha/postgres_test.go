@@ -12,7 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// TestConnectionsToVanishedHostAreAbandoned drops every packet of the primary's host, as when its power fails, and promotes the standby.
+// TestConnectionsToVanishedHostAreAbandoned drops every packet of the primary's host, as when its power fails, and
+// promotes the standby.
 func TestConnectionsToVanishedHostAreAbandoned(t *testing.T) {
 	if os.Getenv("CARDEA_HA") == "" {
 		t.Skip("takes minutes: make ha")
@@ -39,7 +40,8 @@ func TestConnectionsToVanishedHostAreAbandoned(t *testing.T) {
 	}))
 }
 
-// TestStandbyThatMissedWritesConverges promotes an asynchronous standby that lacks what was acknowledged, without a restart of anything.
+// TestStandbyThatMissedWritesConverges promotes an asynchronous standby that lacks what was acknowledged, without a
+// restart of anything.
 func TestStandbyThatMissedWritesConverges(t *testing.T) {
 	w := newWorld(t, nil)
 	revoked := w.addKey("revoked")

@@ -1,5 +1,5 @@
-// Package install proves what config/ promises: that a cluster takes the manifests, admits the Pods under the restricted
-// Pod Security standard, and gives each ServiceAccount what it needs and nothing more.
+// Package install proves what config/ promises: that a cluster takes the manifests, admits the Pods under the
+// restricted Pod Security standard, and gives each ServiceAccount what it needs and nothing more.
 package install
 
 import (
@@ -125,7 +125,8 @@ func kubectl(t *testing.T, binary, home string, arguments ...string) string {
 	return output.String()
 }
 
-// eventually waits until try succeeds: what was just written reaches the API server's authorizer and admission by watches.
+// eventually waits until try succeeds: what was just written reaches the API server's authorizer and admission by
+// watches.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

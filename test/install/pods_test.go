@@ -176,7 +176,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestOptionalNetworkPolicies: the folders of policies for what only some installs have open their ports, outwards, for the Pods that go there and no others.
+// TestOptionalNetworkPolicies: the folders of policies for what only some installs have open their ports, outwards, for
+// the Pods that go there and no others.
 func TestOptionalNetworkPolicies(t *testing.T) {
 	for folder, want := range map[string]struct {
 		ports []int

@@ -21,7 +21,8 @@ import (
 )
 
 // contract is sections 2.1 to 2.7 and 2.11 of the interface, letter by letter: each object's members and their forms.
-// "or none" marks the numbers that are left out when they are not set (decisions.md 1); every other member is always there.
+// "or none" marks the numbers that are left out when they are not set (decisions.md 1); every other member is always
+// there.
 var contract = map[string]map[string]string{
 	// 2.1
 	"OAuth app": {
@@ -101,7 +102,8 @@ var scalars = map[string]string{
 	"date": `"\d{4}-\d\d-\d\d"`, "i64": `"[1-9][0-9]{0,18}"`, "date-time": `"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`, "api, function or webhook": `"(api|function|webhook)"`, "any": `.*`,
 }
 
-// expectForm holds a value against a form of the contract, and all it holds against theirs: these members and no others.
+// expectForm holds a value against a form of the contract, and all it holds against theirs: these members and no
+// others.
 func expectForm(at, form string, raw json.RawMessage) {
 	GinkgoHelper()
 	form = strings.TrimSuffix(form, " or none")

@@ -82,7 +82,8 @@ var _ = Describe("Tokens of ServiceAccounts", func() {
 	})
 })
 
-// Every route is asked about objects of five places with eight credentials; what comes back must be what isolation demands.
+// Every route is asked about objects of five places with eight credentials; what comes back must be what isolation
+// demands.
 var _ = Describe("The isolation matrix", func() {
 	It("holds for every route, object and credential", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})

@@ -21,7 +21,8 @@ var _ = Describe("Tenants that come and go", Serial, func() {
 	It("leave no watch, goroutine or memory behind", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		const tenants = 300
-		// tenant makes a deployment with an app, a key and a tool in a namespace of its own, waits until they are active, and deletes them.
+		// tenant makes a deployment with an app, a key and a tool in a namespace of its own, waits until they are active, and
+		// deletes them.
 		tenant := func(ctx context.Context) error {
 			namespace, err := cluster.Namespace(ctx)
 			if err != nil {

@@ -71,7 +71,8 @@ func (w *world) rows(query string, arguments ...any) []string {
 	return all
 }
 
-// visit asks the end-user listener under a host, with a session cookie, and returns the status, the body and the cookie to go on with.
+// visit asks the end-user listener under a host, with a session cookie, and returns the status, the body and the cookie
+// to go on with.
 func (w *world) visit(method, host, path, cookie, body string) (int, map[string]any, string) {
 	GinkgoHelper()
 	var reader io.Reader

@@ -76,8 +76,8 @@ var _ = Describe("A cluster rebuilt over a surviving store", func() {
 		Eventually(w.served(key, "free")).Should(HavePrefix("200 "))
 		w.stopOperator()
 
-		// The cluster is lost: every resource vanishes without its deletion, and is applied again with another UID. A backup of
-		// Secrets brings them back; here nothing takes the Secret along, because nothing owns it.
+		// The cluster is lost: every resource vanishes without its deletion, and is applied again with another UID. A backup
+		// of Secrets brings them back; here nothing takes the Secret along, because nothing owns it.
 		update(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "acme-key"}}, func(s *corev1.Secret) { s.OwnerReferences = nil })
 		lost := []client.Object{
 			testkit.Deployment(w.namespace, "acme"), testkit.App(w.namespace, "acme", "acme-app", "*"), testkit.Key(w.namespace, "acme-app", "acme-key", "*"), scheme,

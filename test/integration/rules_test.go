@@ -83,8 +83,8 @@ func expectVerdict(err error, faults []string) {
 	}
 }
 
-// validates returns the body of a table. An entry is an overlay and what the rejection must say; without the latter, the
-// overlay must be accepted.
+// validates returns the body of a table. An entry is an overlay and what the rejection must say; without the latter,
+// the overlay must be accepted.
 func validates(kind string) func(context.Context, string, ...string) {
 	return func(ctx context.Context, overlay string, faults ...string) {
 		err := cluster.Client.Create(ctx, declare(kind, "default", "judged", overlay), client.DryRunAll)

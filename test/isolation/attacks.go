@@ -18,8 +18,8 @@ type attack struct {
 	breach error
 }
 
-// attacks are all that there are, by what is attacked. Each returns after the context ended; an error says that it could not be made, or
-// that something was given which must be refused.
+// attacks are all that there are, by what is attacked. Each returns after the context ended; an error says that it
+// could not be made, or that something was given which must be refused.
 var attacks = []struct {
 	name string
 	make func(*attack) error
@@ -48,8 +48,8 @@ var attacks = []struct {
 // workers is how many requests of an attack are under way at once at most.
 const workers = 32
 
-// flood repeats an action at a rate until the attack ends, and returns the first error. Requests that fail are no errors: they are what
-// an attacker has to expect.
+// flood repeats an action at a rate until the attack ends, and returns the first error. Requests that fail are no
+// errors: they are what an attacker has to expect.
 func (a *attack) flood(perSecond rate.Limit, action func(n int)) {
 	var all sync.WaitGroup
 	turns := make(chan int)

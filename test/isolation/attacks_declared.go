@@ -13,7 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// namesOfOthers declares hosts, issuers and a reservation that others have: %[1]s is the attacker's namespace, %[2]d a number, %[3]s another's host.
+// namesOfOthers declares hosts, issuers and a reservation that others have: %[1]s is the attacker's namespace, %[2]d a
+// number, %[3]s another's host.
 const namesOfOthers = `---
 apiVersion: iam.cardea.dev/v1alpha1
 kind: OAuthApp

@@ -130,7 +130,8 @@ func (a *attack) writingUser() error {
 	return nil
 }
 
-// silentMailServers declares four deployments whose mail servers accept connections and never say a word, and has mails sent by each.
+// silentMailServers declares four deployments whose mail servers accept connections and never say a word, and has mails
+// sent by each.
 func (a *attack) silentMailServers() error {
 	manifests := ""
 	for i := range 4 {

@@ -1,5 +1,6 @@
-// Package isolation runs the attacks that the owner of one deployment can make on the other deployments of an install, one after another,
-// during the others' normal traffic. A new attack is one function and one line of the table in attacks.go.
+// Package isolation runs the attacks that the owner of one deployment can make on the other deployments of an install,
+// one after another, during the others' normal traffic. A new attack is one function and one line of the table in
+// attacks.go.
 package isolation
 
 import (
@@ -26,7 +27,8 @@ type install struct {
 	others   []*tenant
 }
 
-// newInstall starts everything, with a Redis that the servers share or without, and waits until every deployment is active.
+// newInstall starts everything, with a Redis that the servers share or without, and waits until every deployment is
+// active.
 func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 	in = &install{}
 	defer func() {

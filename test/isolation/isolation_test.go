@@ -12,8 +12,9 @@ import (
 // shortly is how long each attack lasts in the short version.
 const shortly = 2 * time.Second
 
-// TestAttacksOfOneDeployment makes every attack in turn during the normal traffic of two other deployments. CARDEA_ISOLATION_SECONDS is
-// how long each lasts; absent, it is the short version, which says nothing about latency. The report goes to CARDEA_ISOLATION_REPORT.
+// TestAttacksOfOneDeployment makes every attack in turn during the normal traffic of two other deployments.
+// CARDEA_ISOLATION_SECONDS is how long each lasts; absent, it is the short version, which says nothing about latency.
+// The report goes to CARDEA_ISOLATION_REPORT.
 func TestAttacksOfOneDeployment(t *testing.T) {
 	length, long := shortly, false
 	if text := os.Getenv("CARDEA_ISOLATION_SECONDS"); text != "" {
@@ -120,8 +121,8 @@ func rowsOf(t *testing.T, in *install) int64 {
 	return count
 }
 
-// check fails the test where an attack reached the others. How long their requests took is reported and fails nothing: attackers, servers and
-// stores share one machine here.
+// check fails the test where an attack reached the others. How long their requests took is reported and fails nothing:
+// attackers, servers and stores share one machine here.
 func (o *outcome) check(t *testing.T) {
 	t.Helper()
 	for _, fault := range o.faults[:min(len(o.faults), 5)] {

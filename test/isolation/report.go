@@ -11,7 +11,8 @@ import (
 const (
 	// maxResident is the most memory a server may hold, in MiB: the limit that the manifests give it.
 	maxResident = 512
-	// maxRatio is the target for how many times as long as without the attack the slowest hundredth of the others' requests take.
+	// maxRatio is the target for how many times as long as without the attack the slowest hundredth of the others'
+	// requests take.
 	maxRatio = 2
 	// fewest is how many requests of a kind a quantile needs.
 	fewest = 100
@@ -24,7 +25,8 @@ type outcome struct {
 	// requests of the others, and the faults among them.
 	requests int
 	faults   []string
-	// slower is the largest ratio of a kind's p99 to that without an attack; kind is which. Kinds with fewer than 100 requests have none.
+	// slower is the largest ratio of a kind's p99 to that without an attack; kind is which. Kinds with fewer than 100
+	// requests have none.
 	slower   float64
 	kind     string
 	resident int

@@ -18,8 +18,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// site is what the attacker runs outside of Cardea: an HTTPS site that serves hostile documents, a mail server that accepts connections and
-// never says a word, and a token issuer.
+// site is what the attacker runs outside of Cardea: an HTTPS site that serves hostile documents, a mail server that
+// accepts connections and never says a word, and a token issuer.
 type site struct {
 	server      *httptest.Server
 	certificate string

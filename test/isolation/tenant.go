@@ -52,5 +52,6 @@ func (in *install) declareTenants(ctx context.Context) error {
 	return nil
 }
 
-// address returns an IPv4 address in a /24 of its own: of one network, much is bounded. Blocks are those of different users of addresses.
+// address returns an IPv4 address in a /24 of its own: of one network, much is bounded. Blocks are those of different
+// users of addresses.
 func address(block byte, n int) string { return fmt.Sprintf("%d.%d.%d.7", 20+block, n/250%250, n%250) }

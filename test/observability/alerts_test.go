@@ -1,6 +1,6 @@
-// Package observability tests what config/observability ships: each alert fires under its fault, and is silent without, by Prometheus' own
-// program; each has its lines in docs/operations.md; and names no metric that is not documented there. That the dashboard's queries return series of
-// real processes is a story of test/e2e.
+// Package observability tests what config/observability ships: each alert fires under its fault, and is silent without,
+// by Prometheus' own program; each has its lines in docs/operations.md; and names no metric that is not documented
+// there. That the dashboard's queries return series of real processes is a story of test/e2e.
 package observability
 
 import (
@@ -87,7 +87,8 @@ var healthy = []series{
 	{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "500+10x120"},
 }
 
-// faults are what each alert is for: series in the place of the healthy ones of the same name and labels, "" for one that is not there at all.
+// faults are what each alert is for: series in the place of the healthy ones of the same name and labels, "" for one
+// that is not there at all.
 var faults = map[string][]series{
 	"CardeaAbsent":               {{`up{job="cardea",instance="a"}`, ""}},
 	"CardeaDown":                 {{`up{job="cardea",instance="b"}`, "1x30 0x90"}},
@@ -125,7 +126,8 @@ func under(fault []series) (all []series) {
 	return all
 }
 
-// promtool evaluates the rules over series for two hours, and compares which alerts fire then with the one that should ("" for none).
+// promtool evaluates the rules over series for two hours, and compares which alerts fire then with the one that should
+// ("" for none).
 func promtool(t *testing.T, rules json.RawMessage, input []series, firing string) {
 	t.Helper()
 	program, err := exec.LookPath("promtool")

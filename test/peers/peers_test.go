@@ -1,6 +1,6 @@
 // Package peers compares the engine with other in-process limiters for Go, each as its documentation uses it: the time
-// and the memory that one rule takes, and what a burst gets through beyond its limit. It is a module of its own, so that nothing of
-// them is among ours.
+// and the memory that one rule takes, and what a burst gets through beyond its limit. It is a module of its own, so
+// that nothing of them is among ours.
 package peers
 
 import (

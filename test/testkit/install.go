@@ -42,8 +42,8 @@ func NewInstall(ctx context.Context) (in *Install, err error) {
 	return in, err
 }
 
-// Start starts operators and servers as launch says, one after another, each when the one before is ready. Its Role is set here, and its
-// Flags are the servers' alone.
+// Start starts operators and servers as launch says, one after another, each when the one before is ready. Its Role is
+// set here, and its Flags are the servers' alone.
 func (in *Install) Start(ctx context.Context, launch Launch, operators, servers int) error {
 	for i := range operators + servers {
 		next := launch

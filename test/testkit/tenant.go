@@ -20,8 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tenantManifest declares a deployment "main" with users, keys and an OAuth app: %[1]s is the namespace, %[2]s the host, %[3]d the port of the mail
-// server, %[4]s further members of the deployment's spec, %[5]t whether clients may register themselves.
+// tenantManifest declares a deployment "main" with users, keys and an OAuth app: %[1]s is the namespace, %[2]s the
+// host, %[3]d the port of the mail server, %[4]s further members of the deployment's spec, %[5]t whether clients may
+// register themselves.
 const tenantManifest = `
 apiVersion: iam.cardea.dev/v1alpha1
 kind: IdentityDeployment

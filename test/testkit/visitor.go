@@ -26,8 +26,8 @@ const (
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
-// Visitor is an end user at a browser with a cookie jar, behind an address of its own. Its methods return errors, so that goroutines may
-// use it; one goroutine at a time does.
+// Visitor is an end user at a browser with a cookie jar, behind an address of its own. Its methods return errors, so
+// that goroutines may use it; one goroutine at a time does.
 type Visitor struct {
 	Host, Email, Address string
 	jar                  http.CookieJar

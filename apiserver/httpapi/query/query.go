@@ -1,4 +1,5 @@
-// Package query reads the parameters of a request's query, by one rule for each type of value, and collects their faults.
+// Package query reads the parameters of a request's query, by one rule for each type of value, and collects their
+// faults.
 package query
 
 import (

@@ -1,5 +1,5 @@
-// Package messages writes the mails and texts that users receive, in plain text. The names in them are made harmless: they hold neither a
-// link nor more than four digits, so that the only code, or token, in a message is Cardea's.
+// Package messages writes the mails and texts that users receive, in plain text. The names in them are made harmless:
+// they hold neither a link nor more than four digits, so that the only code, or token, in a message is Cardea's.
 package messages
 
 import (

@@ -50,7 +50,8 @@ type Transport struct {
 	http *http.Client
 }
 
-// New returns a Transport to the server of a base URL, such as https://api.example.com or http://cardea.cardea-system:8080/below.
+// New returns a Transport to the server of a base URL, such as https://api.example.com or
+// http://cardea.cardea-system:8080/below.
 func New(base string, c Config) (*Transport, error) {
 	parsed, err := url.Parse(base)
 	switch {

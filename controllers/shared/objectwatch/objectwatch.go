@@ -29,8 +29,9 @@ var (
 	ConfigMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
 )
 
-// Watch watches Secrets or ConfigMaps, namespace by namespace, while a resource of the kind lives there: rights on them are bound
-// per namespace, so no watch can span the cluster. It asks for metadata only, and keeps no more of it than names and versions.
+// Watch watches Secrets or ConfigMaps, namespace by namespace, while a resource of the kind lives there: rights on them
+// are bound per namespace, so no watch can span the cluster. It asks for metadata only, and keeps no more of it than
+// names and versions.
 type Watch struct {
 	objects  metadata.Interface
 	resource schema.GroupVersionResource
@@ -88,8 +89,8 @@ func (w *Watch) Ensure(namespace string) {
 	go informer.RunWithContext(ctx)
 }
 
-// Release ends the watch of a namespace in which no resource of the kind lives any more. A resource that comes later is in the cache before
-// its reconcile calls Ensure, so that no watch that is needed ends.
+// Release ends the watch of a namespace in which no resource of the kind lives any more. A resource that comes later is
+// in the cache before its reconcile calls Ensure, so that no watch that is needed ends.
 func (w *Watch) Release(ctx context.Context, namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

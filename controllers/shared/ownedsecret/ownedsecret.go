@@ -23,8 +23,8 @@ type Owner struct {
 	// Object is the resource, Kind its kind.
 	Object metav1.Object
 	Kind   string
-	// Marker is the annotation that names the resource on its Secrets. It goes by name, not UID: in a cluster restored from a
-	// backup the Secret outlives the UID.
+	// Marker is the annotation that names the resource on its Secrets. It goes by name, not UID: in a cluster restored
+	// from a backup the Secret outlives the UID.
 	Marker string
 	// Taken says what to do where the Secret exists and has another owner.
 	Taken string
@@ -61,9 +61,9 @@ func (m Manager) Read(ctx context.Context, namespace, name string) (*corev1.Secr
 	return secret, nil
 }
 
-// Ensure makes sure that the owner has a Secret as change leaves it, and returns it. Change gets a new Secret, or what the present
-// one holds, with maps that are never nil; it says nothing of what marks the Secret. A new Secret is only ever created: if another
-// writer was first, the next reconcile reads what that one wrote.
+// Ensure makes sure that the owner has a Secret as change leaves it, and returns it. Change gets a new Secret, or what
+// the present one holds, with maps that are never nil; it says nothing of what marks the Secret. A new Secret is only
+// ever created: if another writer was first, the next reconcile reads what that one wrote.
 func (m Manager) Ensure(ctx context.Context, o Owner, name string, change func(secret *corev1.Secret, fresh bool) error) (*corev1.Secret, error) {
 	namespace := o.Object.GetNamespace()
 	have, err := m.Read(ctx, namespace, name)
@@ -118,8 +118,8 @@ func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 	return nil
 }
 
-// refused sorts the API server's refusals: rights that an administrator can grant; a namespace that is ending, which ends the
-// resource too; anything else.
+// refused sorts the API server's refusals: rights that an administrator can grant; a namespace that is ending, which
+// ends the resource too; anything else.
 func refused(err error, verb, namespace, name string) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

@@ -10,8 +10,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Of returns what the script says of an object as unstructured JSON: its status (Healthy, Progressing, Degraded, Suspended)
-// and its message. An error is the script's own, or that it returns no table.
+// Of returns what the script says of an object as unstructured JSON: its status (Healthy, Progressing, Degraded,
+// Suspended) and its message. An error is the script's own, or that it returns no table.
 func Of(object map[string]any) (status, message string, err error) {
 	_, file, _, _ := runtime.Caller(0)
 	script, err := os.ReadFile(filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "argocd", "health.lua"))
