@@ -67,7 +67,7 @@ func TestKubernetesVersionIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	built := regexp.MustCompile(`k8s\.io/kubernetes v(\d+\.\d+)`).FindStringSubmatch(string(module))
-	tested := regexp.MustCompile(`\| Kubernetes \|[^|]*\| (\d+\.\d+) alone`).FindStringSubmatch(string(page))
+	tested := regexp.MustCompile(`\| Kubernetes \|[^|]*\| only (\d+\.\d+)`).FindStringSubmatch(string(page))
 	if len(built) == 0 || len(tested) == 0 || built[1] != tested[1] {
 		t.Errorf("built %v, documented %v", built, tested)
 	}
