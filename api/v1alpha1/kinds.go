@@ -23,18 +23,26 @@ const (
 // Kinds is the only table of the kinds of this package. A kind comes before the kinds that refer to it. Scheme, mapper,
 // operator, rights and test lists are derived from it; tests compare hand-written lists with it.
 var Kinds = []KindInfo{
-	{KindIdentityDeployment, "identitydeployments", empty[IdentityDeployment], emptyList[IdentityDeploymentList]},
-	{KindRateLimitScheme, "ratelimitschemes", empty[RateLimitScheme], emptyList[RateLimitSchemeList]},
-	{KindAPIAuthApp, "apiauthapps", empty[APIAuthApp], emptyList[APIAuthAppList]},
-	{KindAPIKey, "apikeys", empty[APIKey], emptyList[APIKeyList]},
-	{KindMembershipRole, "membershiproles", empty[MembershipRole], emptyList[MembershipRoleList]},
-	{KindB2BSettings, "b2bsettings", empty[B2BSettings], emptyList[B2BSettingsList]},
-	{KindOAuthApp, "oauthapps", empty[OAuthApp], emptyList[OAuthAppList]},
-	{KindOAuthScope, "oauthscopes", empty[OAuthScope], emptyList[OAuthScopeList]},
-	{KindOAuthClient, "oauthclients", empty[OAuthClient], emptyList[OAuthClientList]},
-	{KindAITool, "aitools", empty[AITool], emptyList[AIToolList]},
-	{KindAIAgent, "aiagents", empty[AIAgent], emptyList[AIAgentList]},
+	{KindIdentityDeployment, "identitydeployments", mayGet, empty[IdentityDeployment], emptyList[IdentityDeploymentList]},
+	{KindRateLimitScheme, "ratelimitschemes", mayChange, empty[RateLimitScheme], emptyList[RateLimitSchemeList]},
+	{KindAPIAuthApp, "apiauthapps", mayChange, empty[APIAuthApp], emptyList[APIAuthAppList]},
+	{KindAPIKey, "apikeys", mayGet, empty[APIKey], emptyList[APIKeyList]},
+	{KindMembershipRole, "membershiproles", mayGet, empty[MembershipRole], emptyList[MembershipRoleList]},
+	{KindB2BSettings, "b2bsettings", mayChange, empty[B2BSettings], emptyList[B2BSettingsList]},
+	{KindOAuthApp, "oauthapps", mayPatch, empty[OAuthApp], emptyList[OAuthAppList]},
+	{KindOAuthScope, "oauthscopes", mayPatch, empty[OAuthScope], emptyList[OAuthScopeList]},
+	{KindOAuthClient, "oauthclients", mayGet, empty[OAuthClient], emptyList[OAuthClientList]},
+	{KindAITool, "aitools", mayGet, empty[AITool], emptyList[AIToolList]},
+	{KindAIAgent, "aiagents", mayGet, empty[AIAgent], emptyList[AIAgentList]},
 }
+
+// The rights of the HTTP server: it reads the conditions of every kind, patches a kind whose objects only manifests
+// create, and changes a kind that its interface creates and deletes.
+var (
+	mayGet    = []string{"get"}
+	mayPatch  = []string{"get", "patch"}
+	mayChange = []string{"get", "create", "patch", "delete"}
+)
 
 // KindInfo describes a kind.
 // +kubebuilder:object:generate=false
@@ -43,6 +51,8 @@ type KindInfo struct {
 	Kind string
 	// Resource is the plural of its resource, as in its CRD.
 	Resource string
+	// ServerVerbs are the verbs that the HTTP server may use on the resource in the Kubernetes API.
+	ServerVerbs []string
 	// New and NewList return empty objects.
 	New     func() Resource
 	NewList func() ResourceList

@@ -19,10 +19,14 @@ type GrantType string
 
 // The grant types.
 const (
+	// GrantTypeAuthorizationCode exchanges a code that a user's browser brought (RFC 6749 4.1).
 	GrantTypeAuthorizationCode GrantType = "AuthorizationCode"
-	GrantTypeRefreshToken      GrantType = "RefreshToken"
+	// GrantTypeRefreshToken exchanges a refresh token (RFC 6749 6).
+	GrantTypeRefreshToken GrantType = "RefreshToken"
+	// GrantTypeClientCredentials issues tokens that name the client itself (RFC 6749 4.4).
 	GrantTypeClientCredentials GrantType = "ClientCredentials"
-	GrantTypeDeviceCode        GrantType = "DeviceCode"
+	// GrantTypeDeviceCode exchanges the code of a device, after a user has approved it (RFC 8628).
+	GrantTypeDeviceCode GrantType = "DeviceCode"
 )
 
 // ClientAuthentication is how a client authenticates.

@@ -1250,7 +1250,7 @@ type OAuthClientCreate struct {
 	// ClientUri A page about it, https.
 	ClientUri nullable.Nullable[string] `json:"client_uri,omitempty"`
 
-	// GrantTypes Among authorization_code, refresh_token, client_credentials and urn:ietf:params:oauth:grant-type:device_code. Absent at creation: authorization_code.
+	// GrantTypes Values of grant_types_supported in the discovery metadata of the OAuth app. Absent at creation: authorization_code.
 	GrantTypes nullable.Nullable[[]string] `json:"grant_types,omitempty"`
 
 	// IdTokenSignedResponseAlg ES256 or RS256. Absent at creation: RS256.
@@ -1322,7 +1322,7 @@ type OAuthClientUpdate struct {
 	// ClientUri A page about it, https.
 	ClientUri nullable.Nullable[string] `json:"client_uri,omitempty"`
 
-	// GrantTypes Among authorization_code, refresh_token, client_credentials and urn:ietf:params:oauth:grant-type:device_code. Absent at creation: authorization_code.
+	// GrantTypes Values of grant_types_supported in the discovery metadata of the OAuth app. Absent at creation: authorization_code.
 	GrantTypes nullable.Nullable[[]string] `json:"grant_types,omitempty"`
 
 	// IdTokenSignedResponseAlg ES256 or RS256. Absent at creation: RS256.

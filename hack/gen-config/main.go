@@ -1,5 +1,5 @@
-// Command gen-config writes the files that name every kind: the roles for users in config/rbac/users, the list of
-// CRDs, their JSON Schemas, and PROJECT.
+// Command gen-config writes the files that name every kind: the roles for users in config/rbac/users, the server's role,
+// the list of CRDs, their JSON Schemas, and PROJECT.
 package main
 
 import (
@@ -19,7 +19,7 @@ func main() {
 	}
 }
 
-// run writes into the repository at root. Roles for what is no kind any more are removed.
+// run writes into the repository at root. It removes the roles of kinds that no longer exist.
 func run(root string) error {
 	config := filepath.Join(root, "config")
 	users := filepath.Join(config, "rbac", "users")
@@ -35,6 +35,9 @@ func run(root string) error {
 		}
 	}
 	if err := write(filepath.Join(users, "kustomization.yaml"), userList, v1alpha1.Kinds); err != nil {
+		return err
+	}
+	if err := write(filepath.Join(config, "rbac", "server_role.yaml"), serverRole, v1alpha1.Kinds); err != nil {
 		return err
 	}
 	if err := write(filepath.Join(config, "crd", "kustomization.yaml"), crdList, v1alpha1.Kinds); err != nil {

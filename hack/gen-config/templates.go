@@ -35,6 +35,25 @@ rules:
   verbs: [create, update, patch, delete, deletecollection]
 `
 
+	serverRole = generated + `# The server's rights in the Kubernetes API: it writes the kinds that the HTTP interface can change, reads the conditions of active
+# resources, and reviews the tokens of ServiceAccounts. It reads configuration from the store, so it neither lists nor watches.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: cardea-server
+  labels:
+    app.kubernetes.io/name: cardea
+rules:
+{{- range .}}
+- apiGroups: [iam.cardea.dev]
+  resources: [{{.Resource}}]
+  verbs: [{{range $i, $verb := .ServerVerbs}}{{if $i}}, {{end}}{{$verb}}{{end}}]
+{{- end}}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+`
+
 	userList = generated + `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources:

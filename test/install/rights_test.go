@@ -89,28 +89,21 @@ func testRights(t *testing.T, c *cluster) {
 			right{"patch", kind + ".iam.cardea.dev/status", "", ""})
 		notOperator = append(notOperator, right{"update,deletecollection", kind + ".iam.cardea.dev", "", ""})
 	}
-	server := []right{
-		{"get,create,patch,delete", "ratelimitschemes.iam.cardea.dev", "acme", ""},
-		{"get,create,patch,delete", "b2bsettings.iam.cardea.dev", "acme", ""},
-		{"get,create,patch,delete", "apiauthapps.iam.cardea.dev", "acme", ""},
-		{"get,patch", "oauthscopes.iam.cardea.dev", "acme", ""},
-		{"get,patch", "oauthapps.iam.cardea.dev", "acme", ""},
-		{"get", "oauthclients.iam.cardea.dev", "acme", ""},
-		{"get", "identitydeployments.iam.cardea.dev", "acme", ""},
-		{"get", "apikeys.iam.cardea.dev", "acme", ""},
-		{"create", "tokenreviews.authentication.k8s.io", "", ""},
-	}
+	server := []right{{"create", "tokenreviews.authentication.k8s.io", "", ""}}
 	notServer := []right{
-		{"list,watch,update,deletecollection", "ratelimitschemes.iam.cardea.dev", "acme", ""},
-		{"create,delete,list", "oauthscopes.iam.cardea.dev", "acme", ""},
-		{"create,delete,list,watch,update", "oauthapps.iam.cardea.dev", "acme", ""},
-		{"create,patch,delete,list", "oauthclients.iam.cardea.dev", "acme", ""},
-		{"get,patch,update", "ratelimitschemes.iam.cardea.dev/status", "acme", ""},
-		{"list,watch,create,patch,delete", "identitydeployments.iam.cardea.dev", "acme", ""},
-		{"list,watch,update,deletecollection", "apiauthapps.iam.cardea.dev", "acme", ""},
-		{"list,watch,create,patch,delete", "apikeys.iam.cardea.dev", "acme", ""},
 		{"get,list,watch,create,update,patch,delete,deletecollection", "secrets", "acme", ""},
 		{"get,list,watch,create,update,patch,delete,deletecollection", "secrets", system, ""},
+	}
+	for _, info := range v1alpha1.Kinds {
+		resource := info.Resource + ".iam.cardea.dev"
+		others := []string{"list", "watch", "update", "deletecollection"} // never, whatever the table says
+		for _, verb := range []string{"create", "patch", "delete"} {
+			if !slices.Contains(info.ServerVerbs, verb) {
+				others = append(others, verb)
+			}
+		}
+		server = append(server, right{strings.Join(info.ServerVerbs, ","), resource, "acme", ""})
+		notServer = append(notServer, right{strings.Join(others, ","), resource, "acme", ""}, right{"get,patch,update", resource + "/status", "acme", ""})
 	}
 	lease := []right{
 		{"get,update,patch", "leases.coordination.k8s.io", system, "cardea-operator"},
@@ -139,7 +132,7 @@ func testRights(t *testing.T, c *cluster) {
 		can, cannot []right
 	}{
 		{"operator", serviceAccount("cardea-operator"), slices.Concat(operator, lease),
-			slices.Concat(notOperator, notLease, of(right{"create,delete", "", "acme", ""}), server[len(server)-1:])},
+			slices.Concat(notOperator, notLease, of(right{"create,delete", "", "acme", ""}), server[:1])},
 		{"server", serviceAccount("cardea-server"), server, slices.Concat(notServer, lease)},
 		{"standalone", serviceAccount("cardea-standalone"), slices.Concat(operator, server), slices.Concat(notOperator, lease)},
 		{"viewer", authorizationv1.SubjectAccessReviewSpec{User: "viewer"}, of(view), slices.Concat(of(edit), of(status))},

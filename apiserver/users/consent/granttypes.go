@@ -25,6 +25,7 @@ type GrantType struct {
 	Name     string
 	Declared v1alpha1.GrantType
 	// ByUser reports whether a user grants it: it needs a frontend host, and clients that register themselves may use it.
+	// A client uses other grant types for itself, so only a client that authenticates may have them.
 	ByUser bool
 }
 

@@ -176,8 +176,10 @@ func (v *validation) grants() {
 		}
 	}
 	slices.Sort(v.out.GrantTypes)
-	if v.uses(v1alpha1.GrantTypeClientCredentials) && v.AuthMethod == "none" {
-		v.fault(memberGrantTypes, "cannot have client_credentials without client authentication: any caller could get the client's tokens")
+	for _, grant := range GrantTypes {
+		if !grant.ByUser && v.uses(grant.Declared) && v.AuthMethod == "none" {
+			v.fault(memberGrantTypes, "cannot have %s without client authentication: any caller could get the client's tokens", grant.Name)
+		}
 	}
 	if slices.ContainsFunc(v.ResponseTypes, func(kind string) bool { return kind != "code" }) {
 		v.fault("response_types", "must be code")

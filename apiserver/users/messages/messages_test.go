@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -106,24 +107,19 @@ func TestMailsContainOneCodeAndNoLink(t *testing.T) {
 		code := rapid.StringMatching(`[0-9]{6}`).Draw(t, "code")
 		app, organization, inviter := names().Draw(t, "app"), names().Draw(t, "organization"), names().Draw(t, "inviter")
 		const token = "inv_abcDEFghiJKL"
-		for name, mail := range map[string]delivery.Content{
-			"sign-up": SignUpMail(app, code), "sign-in": SignInMail(app, code), "registered": AlreadyRegisteredMail(app),
-			"invitation": InvitationMail(app, organization, inviter, token, ""), "failed": FailedSignInsMail(app),
-			"reset": ResetPasswordMail(app, code), "confirmation": ReauthenticationMail(app, code), "verification": VerifyEmailMail(app, code),
-			"deleted": OrganizationDeletedMail(app, organization),
-		} {
+		for name, mail := range everyMail(t, app, organization, inviter, code, token) {
 			if strings.ContainsAny(mail.Subject, "\r\n\x00\u0085\u2028\u2029") || mail.Subject == "" || len([]rune(mail.Subject)) > 250 {
 				t.Fatalf("%s: subject %q", name, mail.Subject)
 			}
 			want := []string{}
 			switch name {
-			case "sign-up", "sign-in", "reset", "confirmation", "verification":
+			case "SignUpMail", "SignInMail", "ResetPasswordMail", "ReauthenticationMail", "VerifyEmailMail":
 				want = []string{code}
 			}
 			if got := sixDigits.FindAllString(mail.Body, -1); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Fatalf("%s holds the codes %q: %q", name, got, mail.Body)
 			}
-			if got := strings.Count("\n"+mail.Body, "\n"+token+"\n"); got != 1 && name == "invitation" {
+			if got := strings.Count("\n"+mail.Body, "\n"+token+"\n"); got != 1 && name == "InvitationMail" {
 				t.Fatalf("the token stands on %d lines: %q", got, mail.Body)
 			}
 			for _, text := range []string{mail.Subject, strings.NewReplacer(":\n", "\n").Replace(mail.Body)} {
@@ -179,24 +175,41 @@ func TestAccountChangeMail(t *testing.T) {
 	}
 }
 
-// mailsOf returns every mail of this package with the same name in all places where one is shown, by the functions that
-// write them.
-func mailsOf(name string) map[string]delivery.Content {
-	const code = "123456"
-	return map[string]delivery.Content{
-		"SignUpMail": SignUpMail(name, code), "SignInMail": SignInMail(name, code), "AlreadyRegisteredMail": AlreadyRegisteredMail(name),
-		"InvitationMail": InvitationMail(name, name, name, "token", ""), "FailedSignInsMail": FailedSignInsMail(name),
-		"ResetPasswordMail": ResetPasswordMail(name, code), "ReauthenticationMail": ReauthenticationMail(name, code),
-		"VerifyEmailMail": VerifyEmailMail(name, code), "AccountChangeMail": AccountChangeMail(name, Quoted(name, "x"), time.Time{}, ""),
-		"OrganizationDeletedMail": OrganizationDeletedMail(name, name),
+// everyMail returns every mail of this package, by the function that writes it. It fails the test if one is missing.
+func everyMail(t interface{ Fatalf(string, ...any) }, app, organization, inviter, code, token string) map[string]delivery.Content {
+	mails := map[string]delivery.Content{
+		"SignUpMail": SignUpMail(app, code), "SignInMail": SignInMail(app, code), "AlreadyRegisteredMail": AlreadyRegisteredMail(app),
+		"InvitationMail": InvitationMail(app, organization, inviter, token, ""), "FailedSignInsMail": FailedSignInsMail(app),
+		"ResetPasswordMail": ResetPasswordMail(app, code), "ReauthenticationMail": ReauthenticationMail(app, code),
+		"VerifyEmailMail": VerifyEmailMail(app, code), "AccountChangeMail": AccountChangeMail(app, Quoted(organization, "x"), time.Time{}, ""),
+		"OrganizationDeletedMail": OrganizationDeletedMail(app, organization),
 	}
+	for _, function := range mailFunctions() {
+		if _, written := mails[function]; !written {
+			t.Fatalf("%s is not in everyMail", function)
+		}
+	}
+	return mails
 }
+
+// mailFunctions are the names of the functions of mail.go that write a mail.
+var mailFunctions = sync.OnceValue(func() (names []string) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "mail.go", nil, 0)
+	if err != nil {
+		panic(err)
+	}
+	for _, d := range parsed.Decls {
+		if f, is := d.(*ast.FuncDecl); is && f.Name.IsExported() && strings.HasSuffix(f.Name.Name, "Mail") {
+			names = append(names, f.Name.Name)
+		}
+	}
+	return names
+})
 
 func TestRightToLeftNamesDoNotReorderMail(t *testing.T) {
 	t.Parallel()
 	const name = "שירות 24"
-	mails := mailsOf(name)
-	for function, mail := range mails {
+	for function, mail := range everyMail(t, name, name, name, "123456", "token") {
 		if text.Reorders(mail.Subject) || text.Reorders(mail.Body) {
 			t.Errorf("%s shows a name that can reorder the words around it: %q", function, mail)
 		}
@@ -206,16 +219,5 @@ func TestRightToLeftNamesDoNotReorderMail(t *testing.T) {
 	}
 	if got, want := Quoted(name, "x"), "“\u2068"+name+"\u2069”"; got != want {
 		t.Errorf("Quoted returns %q, want %q", got, want)
-	}
-	parsed, err := parser.ParseFile(token.NewFileSet(), "mail.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range parsed.Decls {
-		if f, is := d.(*ast.FuncDecl); is && f.Name.IsExported() && strings.HasSuffix(f.Name.Name, "Mail") {
-			if _, checked := mails[f.Name.Name]; !checked {
-				t.Errorf("%s is not checked here", f.Name.Name)
-			}
-		}
 	}
 }

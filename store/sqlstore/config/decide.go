@@ -10,6 +10,7 @@ import (
 // Verb is what an op does.
 type Verb string
 
+// The verbs of an op.
 const (
 	VerbPut    Verb = "put"
 	VerbDelete Verb = "delete"

@@ -130,7 +130,7 @@ func initialize(ctx context.Context, d *db.DB) error {
 	return db.Unavailable(ctx, tx.Commit())
 }
 
-// CheckSchema compares the tables with this binary. Unlike goose's own queries, it writes nothing.
+// Check compares the tables with this binary. Unlike goose's own queries, it writes nothing.
 func Check(ctx context.Context, d *db.DB) error {
 	err := checkSchema(ctx, d)
 	if err != nil && !errors.Is(err, store.ErrSchema) {

@@ -12,7 +12,8 @@ import (
 const (
 	// dayOf is the UTC day of an event, counted since 1970. Stored times are not negative, so both engines divide them
 	// alike.
-	dayOf      = `at / 86400000000`
+	dayOf = `at / 86400000000`
+	// MicrosADay is the microseconds of a day.
 	MicrosADay = 86400000000
 )
 

@@ -67,6 +67,7 @@ const (
 	totalSignUps  = "signups"
 )
 
+// DayRows reads the sealed days of the deployment from day from to before day to, counted since 1970, in order.
 func DayRows(tx *db.Tx, from, to int64) ([]dayRow, error) {
 	return db.List(tx, func(row *sql.Rows, d *dayRow) error {
 		return row.Scan(&d.day, &d.version, &d.signIns, &d.users, &d.signUps, &d.organizations, &d.workspaces, &d.usersSum, &d.logSum)
@@ -129,6 +130,7 @@ func putDayRow(tx *db.Tx, d dayRow, whole *daylog.Day, users *daylog.Users) erro
 		d.day, d.version, len(whole.SignIns), int64(users.GetCardinality()), counts.SignUps, counts.Organizations, counts.Workspaces, sum(set), sum(log), set, log)
 }
 
+// PutMonthRow writes the users of a sealed month, and replaces those of an earlier version.
 func PutMonthRow(tx *db.Tx, m MonthRow, users *daylog.Users) error {
 	set, err := daylog.EncodeUsers(users)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
+// ChallengeColumns are the columns that readChallenge reads, in its order.
 const ChallengeColumns = `id, purpose, channel, subject_id, session_id, user_id, recipient, region, address, sent, salt, mac, key_id, tries, created_at, expires_at`
 
 func readChallenge(row *sql.Rows, c *people.Challenge) error {

@@ -15,7 +15,7 @@ import (
 // in which they count.
 const forgetAfter = 25 * time.Hour
 
-// peopleTables are all tables of users' rows, with the columns that identify a row besides the deployment.
+// Tables are all tables of users' rows, with the columns that identify a row besides the deployment.
 var Tables = []struct{ Name, Key string }{
 	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"ended_signins", "user_id, id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
 	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},

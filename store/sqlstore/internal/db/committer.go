@@ -157,4 +157,5 @@ func (c *Committer[O, R]) refuseAll() {
 	c.waiting = nil
 }
 
+// WaitStopped waits until the committer has answered every caller and ended.
 func (c *Committer[O, R]) WaitStopped() { <-c.stopped }

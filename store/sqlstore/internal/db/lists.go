@@ -57,6 +57,7 @@ func (c column) sql() string {
 // field builds a column from rows.
 type field[T any] func(rows []T) column
 
+// Numbers is a BIGINT column.
 func Numbers[T any](name string, of func(*T) int64) field[T] {
 	return func(rows []T) column {
 		c := column{name: name, numbers: make([]int64, len(rows))}
@@ -67,6 +68,7 @@ func Numbers[T any](name string, of func(*T) int64) field[T] {
 	}
 }
 
+// Texts is a TEXT column.
 func Texts[T any](name string, of func(*T) string) field[T] {
 	return func(rows []T) column {
 		c := column{name: name, texts: make([]string, len(rows))}
