@@ -24,8 +24,8 @@ import (
 )
 
 // Any client can send a text that looks like a ServiceAccount's token, and management writes need the Kubernetes API
-// too. So it is asked about few tokens: those that the cluster signed, if its keys can be read, and in turns of the
-// deployments.
+// too. Reviews are therefore bounded, with a share for each deployment. If the cluster's keys can be read, only tokens
+// that the cluster signed are reviewed.
 const (
 	// reviewAge is how long a review is cached, including a refusal.
 	reviewAge = 10 * time.Second
@@ -145,8 +145,8 @@ func (r *Reviews) ask(ctx context.Context, deployment, token, audience string) (
 	return asked.Status.User.Username, nil
 }
 
-// plausible reports whether a token could be one of the Kubernetes API: it has a key id, a signature of its algorithm's
-// length, and an issuer that the server's own token has or had.
+// plausible reports whether the Kubernetes API could have issued a token: it has a key id, a signature of its
+// algorithm's length, and an issuer that the server's own token has or had.
 func (r *Reviews) plausible(token *bearer.Token) bool {
 	if token.KeyID == "" {
 		return false

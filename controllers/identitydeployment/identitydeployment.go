@@ -38,13 +38,13 @@ const defaultSchemeField = "spec.defaultRateLimitSchemeRef"
 
 // Options are the kind's dependencies other than the engine.
 type Options struct {
-	// Client reads and writes Secrets and reads ConfigMaps past every cache.
+	// Client reads and writes Secrets and reads ConfigMaps, without a cache.
 	Client client.Client
-	// ConfigMaps and Secrets report when one of a namespace changed.
+	// ConfigMaps and Secrets report changes of ConfigMaps and Secrets in watched namespaces.
 	ConfigMaps, Secrets *objectwatch.Watch
 	// Keyring seals signing keys and the values of Secrets; it may be empty.
 	Keyring *seal.Keyring
-	// People looks for and erases the rows of people.
+	// People finds the users of a former deployment, and erases users' rows.
 	People People
 	// Grants say which hosts a namespace may declare.
 	Grants *hostpolicy.Grants
@@ -89,8 +89,8 @@ func references(d *v1alpha1.IdentityDeployment) []engine.Reference {
 	return engine.SchemeReference(defaultSchemeField, d.Spec.DefaultRateLimitSchemeRef)
 }
 
-// check holds the default scheme to the deployment, keeps to the deployment's own audience of those that Cardea names,
-// and compiles the issuers' expressions.
+// check refuses a default scheme of another deployment, audiences with Cardea's prefix other than the deployment's own,
+// expressions that do not compile, and accent colors that are too light.
 func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 	own := reservation.OwnAudience(d.Namespace, d.Name)
 	for i, issuer := range d.Spec.JWTIssuers {
@@ -115,7 +115,7 @@ func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 }
 
 // checkPages refuses an accent color on which white text cannot be read. Admission validates it too, but by an
-// approximation that accepts some colors that are slightly too light: CEL has no powers.
+// approximation that accepts some colors that are slightly too light: CEL has no power function.
 func checkPages(pages *v1alpha1.PagesSettings) error {
 	if pages == nil || pages.AccentColor == nil {
 		return nil
@@ -125,14 +125,14 @@ func checkPages(pages *v1alpha1.PagesSettings) error {
 		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.pages.accentColor: %v", err)
 	}
 	if ratio := contrast.Ratio(colour, contrast.White); ratio < contrast.Minimum {
-		// Cut, not rounded: 4.496 is no 4.5.
+		// Truncated, not rounded: 4.496 must not be reported as 4.50.
 		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.pages.accentColor: the contrast of white text on %s is %.2f, and must be at least %.1f: choose a darker color",
 			colour, math.Floor(ratio*100)/100, contrast.Minimum)
 	}
 	return nil
 }
 
-// needed are the hosts, and the tokens by issuer and audience, that belong to one deployment of the install.
+// needed returns the reservations of a deployment: its hosts, and its pairs of issuer and audience.
 func needed(d *v1alpha1.IdentityDeployment) []string {
 	var list []string
 	for _, host := range d.Spec.FrontendHosts {
@@ -140,7 +140,7 @@ func needed(d *v1alpha1.IdentityDeployment) []string {
 	}
 	for _, issuer := range d.Spec.JWTIssuers {
 		if issuer.OAuthApp != nil {
-			continue // the issuer is the app's alone
+			continue // an app's issuer belongs to the app, and needs no reservation here
 		}
 		for _, audience := range translation.Audiences(d, issuer) {
 			list = append(list, reservation.JWT(translation.Issuer(d, issuer), audience))
@@ -149,8 +149,8 @@ func needed(d *v1alpha1.IdentityDeployment) []string {
 	return list
 }
 
-// prepare reads what the spec names in ConfigMaps and Secrets, and keeps the deployment's own signing keys where they
-// are used.
+// prepare reads the ConfigMaps and Secrets that the spec names. If the deployment signs session tokens, it also
+// generates and rotates its signing keys.
 func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (engine.Prepared, error) {
 	keys := translation.Keys{}
 	var prepared engine.Prepared
@@ -161,7 +161,7 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 	if keys.Sealed, err = sealSecrets(ctx, opts, d); err != nil {
 		return prepared, err
 	}
-	// End users alone do not make a root key necessary: without one their sessions have no tokens.
+	// A deployment that only serves end users does not need a root key: without one, its sessions have no JWTs.
 	if acceptsOwnSessions(d) || len(d.Spec.FrontendHosts) > 0 && !opts.Keyring.Empty() {
 		if opts.Keyring.Empty() {
 			return prepared, signingkey.NoRootKey("ownSessions")
@@ -230,7 +230,7 @@ func readKeySets(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployme
 		if err != nil {
 			return nil, engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwtIssuers[%d]: ConfigMap %q, key %q: %v", i, ref.Name, ref.Key, err)
 		}
-		// Written again from what was understood: private keys that were put there by mistake go no further.
+		// The set is encoded again from its parsed public keys, so that private keys in it are not copied to the store.
 		if sets[issuer.Name], err = json.Marshal(set); err != nil {
 			return nil, err
 		}

@@ -33,7 +33,8 @@ func (c *call) allowedOrigin(origin string) bool {
 	return c.request != nil && slices.Contains(c.request.Settings.AllowedOrigins, origin)
 }
 
-// allowOrigin lets pages of declared origins read the response with the cookie: exact origins, never a wildcard.
+// allowOrigin lets pages of declared origins read responses to requests with the cookie. It names the exact origin,
+// never a wildcard.
 func (c *call) allowOrigin(header http.Header) {
 	header.Add("Vary", "Origin")
 	if origin := c.r.Header.Get("Origin"); origin != "" && c.allowedOrigin(origin) {

@@ -12,7 +12,7 @@ import (
 // methodReauthentication is the method of an attempt to authenticate again, as responses name it.
 const methodReauthentication = "reauthentication"
 
-// requireFresh refuses changes of sign-in methods if the last authentication is too long ago (ASVS 7.5.1).
+// requireFresh refuses an operation if the last authentication is too long ago (ASVS 7.5.1).
 func (u *unit) requireFresh() error {
 	if !account.Fresh(u.Unit, u.signedIn()) {
 		return errNotFresh

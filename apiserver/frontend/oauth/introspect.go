@@ -116,7 +116,7 @@ func presentedToken(c *call) (string, error) {
 	return form.Get("token"), nil
 }
 
-// introspectRefresh introspects a refresh token: for a client one of its own, for an API key any of the app.
+// introspectRefresh introspects a refresh token. A client sees only its own tokens, an API key all tokens of the app.
 func introspectRefresh(c *call, raw string) (out introspection, err error) {
 	hash, formed := session.Hash(raw)
 	if !formed {
@@ -175,7 +175,7 @@ func owns(c *call, audience []string) bool {
 }
 
 // revoke ends the token family of one of the client's tokens (RFC 7009). For an unknown token or one of another client,
-// the response is the same. A client's own token cannot be revoked; it ends with its lifetime.
+// the response is the same. An access token of client_credentials cannot be revoked; it ends with its lifetime.
 func revoke(c *call) error {
 	c.allowOrigin()
 	raw, err := presentedToken(c)

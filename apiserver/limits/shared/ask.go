@@ -22,7 +22,7 @@ type group struct {
 	counters []int
 }
 
-// groups groups the counters that are not taken. A request has one scheme, or in addition its app's.
+// groups groups the wanted counters by scheme. A request has one scheme, and may have a second one, its app's.
 func groups(r *engine.Request, counters []engine.Counter, wanted func(i int) bool) (all []group) {
 	for _, ofApp := range []bool{false, true} {
 		g := group{}
@@ -43,8 +43,9 @@ func groups(r *engine.Request, counters []engine.Counter, wanted func(i int) boo
 	return all
 }
 
-// ask asks for the counters that are not taken. It reports whether every counter gave one; if not, all are given back,
-// and the decision knows how long to wait. An error means that Redis did not answer: all are given back.
+// ask requests a token of every shared counter of which none is taken yet. It reports whether every counter granted
+// one. If not, it returns all tokens, and d.waits has how long the refusing counters refuse. It also returns them after
+// an error, which means that Redis did not answer or that no call was possible.
 func (c *Counters) ask(ctx context.Context, r *engine.Request, d *decision) (bool, error) {
 	for _, g := range groups(r, d.counters, func(i int) bool { return !d.taken[i] && !d.own[i] }) {
 		granted, err := c.call(ctx, deploymentOf(r), g, d, true)
@@ -83,8 +84,8 @@ func (c *Counters) refill(counters []engine.Counter, r *engine.Request) {
 // unavailable.
 var errBusy = errors.New("too many calls of this deployment wait for Redis")
 
-// call asks Redis once, for a deployment. Where spend says so, one request of every counter is the caller's at once,
-// and marked as taken.
+// call asks Redis once, for a deployment. With spend, it takes one of the granted tokens of every counter for the
+// caller and marks it as taken.
 func (c *Counters) call(ctx context.Context, deployment string, g group, d *decision, spend bool) (bool, error) {
 	client := c.client.Load()
 	if client == nil {
@@ -112,7 +113,7 @@ func (c *Counters) call(ctx context.Context, deployment string, g group, d *deci
 	raw, err := c.grant.Exec(bounded, *client, keys, args).ToArray()
 	answers, granted, err := readAnswer(raw, err, len(g.counters))
 	if err != nil {
-		if ctx.Err() != nil { // the client left: that says nothing about Redis
+		if ctx.Err() != nil { // the client disconnected, so Redis did not fail
 			err = nil
 		}
 		c.calls.WithLabelValues("failed").Inc()
@@ -145,7 +146,7 @@ func (c *Counters) call(ctx context.Context, deployment string, g group, d *deci
 // answer is the result of grant.lua for one counter.
 type answer struct{ granted, remaining, wait, cell, lease int64 }
 
-// refusal is how long the counter refuses, 0 if it is not the refusing one.
+// refusal returns how long the counter refuses requests, in microseconds, or 0 if it does not refuse.
 func (a *answer) refusal(of *engine.Counter) int64 {
 	if a.remaining > 0 {
 		return 0
@@ -236,10 +237,12 @@ func (held *lease) arguments(args []string, of *engine.Counter, now engine.Insta
 		number(held.pending), strconv.FormatUint(held.batch, 10), number(r.own+held.tokens(now.Steady)), known, number(window/1000+markSpare.Milliseconds()))
 }
 
-// markSpare is how much longer than the window a mark lives: a replica never takes one for lost that merely ended.
+// markSpare is how much longer than the window a mark lives, so that a replica does not mistake an expired mark for
+// lost data.
 const markSpare = time.Hour
 
-// ask chooses how many to want: twice as many where the last lease was spent in time, half where half of it came back.
+// ask chooses how many tokens to request next: twice as many if none of the last lease expired, half as many if more
+// than half of it did.
 func (held *lease) ask(back, term int64) {
 	switch {
 	case term < int64(shortestLease/time.Microsecond):
@@ -253,10 +256,12 @@ func (held *lease) ask(back, term int64) {
 	}
 }
 
-// shortestLease is the shortest time that a lease is worth having: rules of less than 2.5 s are asked about each time.
+// shortestLease is the shortest useful duration of a lease. For windows of less than 2.5 s, which have shorter leases,
+// every request asks Redis.
 const shortestLease = 50 * time.Millisecond
 
-// finish takes an answer in, nil where there was none. It reports whether a request of the counter is the caller's.
+// finish stores an answer in the lease; a nil answer means that the call failed. It reports whether one token is taken
+// for the caller.
 func (l *leases) finish(of *engine.Counter, a *answer, granted, spend bool, sent int64, flight chan struct{}) bool {
 	key := keyOf(of)
 	s := l.shard(&key)

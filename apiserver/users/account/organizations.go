@@ -32,8 +32,8 @@ func (t *Tenant) RequirePermission(m people.Member, permission string) error {
 	return nil
 }
 
-// RequireMember returns a user's membership, locked in a Change. ErrNotMember: the organization does not exist in the
-// deployment, or the user is not a member.
+// RequireMember returns a user's membership; in a Change, it locks the row. ErrNotMember: the organization does not
+// exist in the deployment, or the user is not a member.
 func RequireMember(u *Unit, organization, user int64) (people.Member, error) {
 	member, found, err := u.Organizations().Member(organization, user)
 	if err == nil && !found {
@@ -57,9 +57,9 @@ func CreateOrganization(u *Unit, user int64, name, description string) (Created,
 	return createOrganization(u, user, name, description, func() (string, error) { return freeSlug(name, "organization", u.Organizations().SlugTaken, u.NewID) })
 }
 
-// CreateOwnOrganization is CreateOrganization by the user. The slug always has a number: the response must not show
-// whether another customer's organization has the name, and users must not be able to choose a group name that an
-// application trusts.
+// CreateOwnOrganization is CreateOrganization at the request of the user. The slug always has a number: the response
+// must not show whether another customer's organization has the name, and users must not be able to choose a group name
+// that an application trusts.
 func CreateOwnOrganization(u *Unit, user int64, name, description string) (Created, error) {
 	return createOrganization(u, user, name, description, func() (string, error) { return numberedSlug(name, "organization", u.NewID) })
 }
@@ -106,8 +106,8 @@ func createOrganization(u *Unit, user int64, name, description string, newSlug f
 	return created, u.Organizations().SetDefaultWorkspace(o.ID, w.Workspace.ID)
 }
 
-// mayOwnAnother checks the limit on owned organizations and locks the user. The named lock makes concurrent creations
-// count each other; it is taken before the user's lock, as everywhere.
+// mayOwnAnother checks the limit on owned organizations and locks the user. With the named lock, concurrent creations
+// are counted one after the other. It is taken before the user's lock, as in other transactions.
 func mayOwnAnother(u *Unit, user int64) error {
 	if err := u.Limits().Lock(object("owner", user)); err != nil {
 		return err
@@ -128,7 +128,7 @@ func mayOwnAnother(u *Unit, user int64) error {
 // CreateWorkspace creates a workspace in an organization. The user is its owner. A LimitError: the organization has as
 // many workspaces as the B2B settings allow. ErrNotMember: the organization does not exist.
 func CreateWorkspace(u *Unit, organization, user int64, name string) (people.WorkspaceMember, error) {
-	// The lock makes concurrent creations count each other.
+	// With the lock, concurrent creations are counted one after the other.
 	o, found, err := u.Organizations().LockOrganization(organization)
 	if err != nil {
 		return people.WorkspaceMember{}, err
@@ -179,7 +179,7 @@ func addWorkspace(u *Unit, organization, user int64, name string, taken []string
 // Join makes a user a member of an organization and of its default workspace. With role 0, the member gets the role
 // that the B2B settings assign. ErrAlreadyMember: the user is a member already.
 func Join(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
-	// The lock orders this and a concurrent deletion.
+	// The lock prevents a concurrent deletion of the organization.
 	if _, found, err := u.Organizations().LockOrganization(organization.ID); err != nil || !found {
 		return people.Member{}, firstOf(err, ErrNotMember)
 	}

@@ -33,8 +33,8 @@ var most = [levels]int{maxPerDeployment, maxPerNetwork, maxPerClient}
 
 // Hasher hashes at most GOMAXPROCS passwords at the same time: more would slow all of them down and take more memory.
 // Waiting hashes get their turns round-robin by deployment, within a deployment by wide network, and within that by
-// client. A client with many addresses of one network therefore only delays itself, and attempts on one deployment's
-// accounts do not delay users of other deployments.
+// client. A client with many addresses of one wide network therefore delays only that network, and attempts on one
+// deployment's accounts do not delay users of other deployments.
 type Hasher struct {
 	cost Cost
 	// wait is how long a hash waits for its turn.
@@ -58,7 +58,8 @@ type Hasher struct {
 // party is a deployment, a wide network within a deployment, or a client within that.
 type party struct {
 	active int
-	// ring lists the parties below with waiting hashes, the next to be served first. waiting are the turns of a client.
+	// ring lists the parties of the next level that have waiting hashes, the next to be served first. waiting are the
+	// queued turns, of a client only.
 	ring    []*party
 	waiting []*Turn
 }
@@ -149,8 +150,8 @@ func (h *Hasher) grant() {
 	}
 }
 
-// next removes the next turn from a ring of parties, each of which has one waiting. The turn's party moves to the end
-// of the ring.
+// next removes the next turn from a ring of parties, each of which has a waiting turn. The turn's party moves to the
+// end of the ring.
 func next(ring *[]*party) (turn *Turn) {
 	p := (*ring)[0]
 	*ring = (*ring)[1:]
@@ -195,7 +196,7 @@ func without[T comparable](list []T, one T) []T {
 	return slices.DeleteFunc(list, func(other T) bool { return other == one })
 }
 
-// forget ends the count of a hash.
+// forget subtracts a hash from the counts of its parties, and removes parties without hashes.
 func (h *Hasher) forget(path [levels]string) {
 	for _, name := range path {
 		p := h.parties[name]
