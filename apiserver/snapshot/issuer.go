@@ -18,7 +18,8 @@ type Issuer struct {
 	Settings   *document.Deployment
 	// App is the issuing OAuth app, nil for other issuers.
 	App *Entry
-	// Client is the app's client whose token is verified, nil if App is nil.
+	// Client is the OAuth client to which the verified token was issued, nil if App is nil. The caller of OAuthIssuer sets
+	// it.
 	Client *Entry
 	// Keys is the key set from the configuration, nil if keys are fetched.
 	Keys *jose.JSONWebKeySet
@@ -29,7 +30,8 @@ type Issuer struct {
 func newIssuer(e *Entry, settings *document.Deployment, declared *document.JWTIssuer) (issuer *Issuer, err error) {
 	issuer = &Issuer{JWTIssuer: declared, Deployment: e, Settings: settings}
 	if len(declared.JWKS) > 0 {
-		// A set that an older operator accepted and that exceeds today's bounds verifies nothing; the deployment is served.
+		// An older operator may have accepted a set that exceeds the current limits. Such a set is replaced by an empty one,
+		// which verifies no token, so that the rest of the deployment is still served.
 		if issuer.Keys, err = keyset.Parse(declared.JWKS, keyset.MaxBytes); err != nil {
 			issuer.Keys = &jose.JSONWebKeySet{}
 		}
@@ -53,8 +55,9 @@ func (i *Issuer) Permissions(claims map[string]any) []string {
 	return names
 }
 
-// OAuthIssuer returns an OAuth app as the issuer of its tokens, by the entry of its deployment that names it, with its
-// keys at a time. It returns false if no entry has one of the audiences, or the app is not active.
+// OAuthIssuer returns the issuer of an OAuth app's tokens. Its settings are from the jwtIssuers entry of the app's
+// deployment that names the app and has one of the audiences. Its keys are those that have not expired at now. It
+// returns false if there is no such entry, if the app is not active, or if the entry's expression does not compile.
 func (s *Snapshot) OAuthIssuer(app *Entry, audiences []string, now time.Time) (*Issuer, bool) {
 	deployment, found := s.Deployment(app.Deployment)
 	content := ContentOf[document.OAuthApp](app)

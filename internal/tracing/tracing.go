@@ -17,7 +17,7 @@ import (
 // scope is the instrumentation scope of the spans.
 const scope = "github.com/cardea-iam/cardea"
 
-// The attributes that are not of OpenTelemetry's own conventions.
+// The attributes of spans. Those that begin with "cardea." are Cardea's own; the others are OpenTelemetry's.
 const (
 	// Listener is which of the server's listeners took a request.
 	Listener = attribute.Key("cardea.listener")
@@ -35,13 +35,13 @@ const (
 	Kind      = attribute.Key("cardea.resource.kind")
 	Namespace = attribute.Key("k8s.namespace.name")
 	Name      = attribute.Key("cardea.resource.name")
-	// Channel, State and Tries are of a message of the outbox.
+	// Channel, State and Tries are attributes of a message in the outbox.
 	Channel = attribute.Key("cardea.message.channel")
 	State   = attribute.Key("cardea.message.state")
 	Tries   = attribute.Key("cardea.message.tries")
 )
 
-// RPC is of calls over gRPC.
+// RPC is the attribute of spans of gRPC calls.
 var RPC = attribute.String("rpc.system.name", "grpc")
 
 // Tracer makes spans; a nil one makes none.
@@ -53,8 +53,8 @@ func New(provider trace.TracerProvider) *Tracer { return &Tracer{provider.Tracer
 // On reports whether there may be spans.
 func (t *Tracer) On() bool { return t != nil }
 
-// Begin begins a span that may be the first of a trace: what comes from outside, or by itself. It belongs to the span
-// in ctx, if there is one. The caller ends it.
+// Begin begins a span that may be the root of a trace, such as that of a request or of a reconcile. It is a child of
+// the span in ctx, if there is one. The caller ends it.
 func (t *Tracer) Begin(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if t == nil {
 		return ctx, none
@@ -62,8 +62,8 @@ func (t *Tracer) Begin(ctx context.Context, name string, options ...trace.SpanSt
 	return t.tracer.Start(ctx, name, options...)
 }
 
-// Child begins a span within the one in ctx where that is recorded, else none. So what runs by the clock, such as the
-// polls of the feed, makes no traces. The caller ends it.
+// Child begins a child of the span in ctx if that span is recorded. Otherwise it returns a span that records nothing,
+// so that periodic work, such as polling the feed, creates no traces. The caller ends the span.
 func (t *Tracer) Child(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	if t == nil || !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, none
@@ -74,7 +74,8 @@ func (t *Tracer) Child(ctx context.Context, name string, options ...trace.SpanSt
 // none is a span that records nothing.
 var none = trace.SpanFromContext(context.Background())
 
-// Fail ends a span, as a failed one where err is set. The error's text may name what a span must not.
+// Fail ends a span, and marks it as failed if err is not nil. It does not record the text of the error, which may
+// contain data that a span must not have.
 func Fail(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, "")
@@ -91,7 +92,7 @@ func Logger(ctx context.Context, log logr.Logger) logr.Logger {
 	return log.WithValues("trace_id", in.TraceID().String(), "span_id", in.SpanID().String())
 }
 
-// methods are those that a span may name: any other is the client's own text.
+// methods are the HTTP methods that a span may contain. Any other method is text that the client chose.
 var methods = map[string]bool{
 	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true, http.MethodDelete: true,
 	http.MethodConnect: true, http.MethodOptions: true, http.MethodTrace: true,

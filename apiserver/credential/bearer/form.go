@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Form is the form of a bearer credential, by its text alone. Nothing is verified.
+// Form is the form of a bearer credential, derived only from its text. Nothing is verified.
 type Form int
 
 const (
 	// APIKey is the form of every text that is not a token. Package apikey decides whether it is well formed.
 	APIKey Form = iota
-	// SessionToken is a JSON web token that is not an access token: of a session here, or of a declared issuer.
+	// SessionToken is a JSON web token that is not an access token. It is from a Cardea session or from a declared issuer.
 	SessionToken
 	// AccessToken is a JSON web token with the type at+jwt (RFC 9068 2.1).
 	AccessToken
@@ -63,7 +63,7 @@ func opaqueIssuer(raw string) (string, error) {
 	return string(issuer), err
 }
 
-// StatedIssuer returns the issuer that a token states before its verification, "" if it states none.
+// StatedIssuer returns the issuer that an unverified token names, "" if it names none.
 func StatedIssuer(raw string) string {
 	switch strings.Count(raw, ".") {
 	case dotsOfJWT:

@@ -82,7 +82,7 @@ func signUp(c *call) (reply, error) {
 			}
 			begun.Invitation = invitation.ID
 		}
-		e, err := account.AddressForCode(u.Unit, q.email) // an address that can sign in to no account is free
+		e, err := account.AddressForCode(u.Unit, q.email) // zero if no account can be signed in to with the address
 		if err != nil {
 			return reply{}, err
 		}
@@ -92,8 +92,8 @@ func signUp(c *call) (reply, error) {
 	return out, err
 }
 
-// hashFor hashes the password of a sign-up. It first checks for refusals, to save the hash; the transaction checks
-// again.
+// hashFor hashes the password of a sign-up. It calls precheck first, so that a request that would be refused does not
+// cost a hash. The transaction checks again.
 func hashFor(c *call, q signUpRequest) (string, error) {
 	if err := precheck(c, q); err != nil {
 		return "", err
@@ -129,8 +129,8 @@ func precheck(c *call, q signUpRequest) error {
 	})
 }
 
-// completeSignUp creates the account with its new or inviting organization, and signs it in. It uses the current B2B
-// settings.
+// completeSignUp creates the account, creates its organization or accepts its invitation, and signs the user in. It
+// uses the current B2B settings.
 func (u *unit) completeSignUp(a people.Attempt) error {
 	if err := u.RequireOrganization(a.OrganizationName != "" || a.Invitation != 0); err != nil {
 		return err
@@ -158,8 +158,8 @@ func (u *unit) completeSignUp(a people.Attempt) error {
 	return u.signIn(user.ID, a.Method)
 }
 
-// joinByInvitation accepts the invitation of a sign-up. If the invitation ended meanwhile, it only fails where an
-// organization is required, because the address is verified.
+// joinByInvitation accepts the invitation of a sign-up. If the invitation is no longer valid, the sign-up continues
+// without it, because the address is verified. It fails only if the deployment requires an organization.
 func (u *unit) joinByInvitation(a people.Attempt, user int64) error {
 	invitation, found, err := u.Organizations().Invitation(a.Invitation)
 	if err != nil {

@@ -94,7 +94,7 @@ func TestPushedRequestIgnoresTheQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.web("reports", func(d *document.OAuthClient) { d.RequirePAR = true })
-	other, p := w.web("stranger", nil), w.signUp("ada@example.com")
+	other, p := w.web("unrelated", nil), w.signUp("ada@example.com")
 	if to := p.authorize(c.request("jobs:read")); to.Query().Get("error") != "invalid_request" {
 		t.Errorf("by the browser: %s", to)
 	}

@@ -425,7 +425,7 @@ var attacks = map[string]func(s *scene){
 func TestKnownAttacks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := scene{world: w, web: w.web("reports", nil), unrelated: w.web("stranger", nil), victim: w.signUp("ada@example.com"), attacker: w.signUp("eve@example.com")}
+	s := scene{world: w, web: w.web("reports", nil), unrelated: w.web("unrelated", nil), victim: w.signUp("ada@example.com"), attacker: w.signUp("eve@example.com")}
 	for what, attack := range attacks { // one after another, in any order
 		t.Run(what, func(t *testing.T) {
 			s.t = t

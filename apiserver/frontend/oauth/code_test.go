@@ -84,7 +84,7 @@ func TestPublishedClientLibrarySignsIn(t *testing.T) {
 
 func TestCodeIsBoundToClientURIAndVerifierAndRedeemedOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		c, other, p := w.web("reports", nil), w.web("stranger", nil), w.signUp("ada@example.com")
+		c, other, p := w.web("reports", nil), w.web("unrelated", nil), w.signUp("ada@example.com")
 		code := p.allow(c.request("jobs:read")).Get("code")
 		with := func(name, value string) url.Values {
 			form := redeem(code)

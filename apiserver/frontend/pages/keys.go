@@ -13,14 +13,14 @@ import (
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
-// keys make the tokens of forms and seal the pages' cookie. The first makes and seals, all are accepted: root keys
-// rotate.
+// keys authenticate the tokens of forms and encrypt the pages' cookie. New tokens and cookies use the first key. Those
+// of every key are accepted, so that the root key can be rotated.
 type keys struct {
 	forms   [][]byte
 	cookies []cipher.AEAD
 }
 
-// errNotOurs: the value was not made here, or not for this.
+// errNotOurs reports a cookie that none of the keys encrypted, or that was encrypted for another deployment.
 var errNotOurs = errors.New("not made here")
 
 func newKeys(ring *seal.Keyring, random io.Reader) (*keys, error) {
@@ -55,7 +55,7 @@ func (k *keys) token(deployment, nonce, user string) string {
 	return base64.RawURLEncoding.EncodeToString(mac(k.forms[0], deployment, nonce, user))
 }
 
-// accepts reports whether a token is what token makes, by any key.
+// accepts reports whether a form's token is valid under any of the keys. It refuses an empty nonce.
 func (k *keys) accepts(token, deployment, nonce, user string) bool {
 	sent, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || nonce == "" {
@@ -69,19 +69,19 @@ func (k *keys) accepts(token, deployment, nonce, user string) bool {
 	return false
 }
 
-// mac binds parts, none of which contains NUL.
+// mac returns the HMAC-SHA-256 of the parts. No part may contain NUL, which separates them.
 func mac(key []byte, parts ...string) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(strings.Join(parts, "\x00")))
 	return h.Sum(nil)
 }
 
-// seal encrypts what the cookie of a deployment's pages says.
+// seal encrypts the content of the cookie of a deployment's pages.
 func (k *keys) seal(deployment string, text []byte) string {
 	return base64.RawURLEncoding.EncodeToString(k.cookies[0].Seal(nil, nil, text, []byte(deployment)))
 }
 
-// open decrypts it, or returns errNotOurs.
+// open decrypts the content of a cookie that seal encrypted, or returns errNotOurs.
 func (k *keys) open(deployment, sealed string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/client"
 )
 
-// The bounds, in seconds, up to which waits are shown in seconds and in minutes.
+// Waits of up to tellSeconds seconds are shown in seconds, of up to tellMinutes seconds in minutes, others in hours.
 const (
 	tellSeconds = 120
 	tellMinutes = 2 * 60 * 60
@@ -28,7 +28,8 @@ func wait(v *visit, seconds int) string {
 // seconds returns the whole seconds of a wait.
 func seconds(wait time.Duration) int { return int(wait / time.Second) }
 
-// word words a refusal by its code, in the catalogue's words where it has any, else in the API's.
+// word returns the message of a refusal: the text in the catalog for its code, or the API's message if the catalog has
+// none. It appends the number of attempts left and the wait, if there are any.
 func word(v *visit, refused *client.Error) string {
 	message := refused.Message
 	if key := "error." + refused.Code; v.text.Has(key) {
@@ -43,8 +44,8 @@ func word(v *visit, refused *client.Error) string {
 	return message
 }
 
-// wordFaults notes in a form why it was refused: at the field where the code or the fault names one, else for the whole
-// form.
+// wordFaults adds the reasons of a refusal to a form. A reason is added to the field that the error code or the fault
+// names, or to the whole form if it names none.
 func wordFaults(v *visit, sent *form, refused *client.Error) {
 	if refused.Code != "VALIDATION_ERROR" {
 		message := word(v, refused)
@@ -66,7 +67,7 @@ func wordFaults(v *visit, sent *form, refused *client.Error) {
 		switch known := v.text.Has("invalid." + member); {
 		case known && sent.fault(member) == "":
 			sent.fail(member, v.text.Text("invalid."+member, "min", minLength(v)))
-		case known: // one sentence a field is enough
+		case known: // the field already has a message
 		case sent.Message == "":
 			sent.Message = e.Message
 		}
@@ -78,7 +79,7 @@ func minLength(v *visit) string {
 	return strconv.Itoa(v.tenant.Settings.EffectiveSignIn().PasswordMinLength)
 }
 
-// fieldsOf are the fields that a code is about: the first that the form has.
+// fieldsOf are the form fields of each error code. The message is shown at the first one that the form has.
 var fieldsOf = map[string][]string{
 	"WEAK_PASSWORD":            {"password", "new_password"},
 	"INVALID_CURRENT_PASSWORD": {"current_password"},
@@ -98,6 +99,6 @@ var fieldsOf = map[string][]string{
 	"ALREADY_MEMBER":           {"email"},
 }
 
-// fieldOf are the fields of members of the API that are called otherwise in forms: what is chosen is kept over a
-// sign-in, ids are not.
+// fieldOf maps members of API requests to form fields with other names. The field names do not end in "_id", because
+// the pages do not keep the values of such fields when the user has to sign in again.
 var fieldOf = map[string]string{"role_id": "role", "user_id": "user"}

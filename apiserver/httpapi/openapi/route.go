@@ -6,17 +6,18 @@ import "github.com/getkin/kin-openapi/openapi3"
 type Session int
 
 const (
-	// NoSession is for operations that read no cookie: they answer every browser alike.
+	// NoSession is for operations that do not read the session cookie. Their response is the same for every browser.
 	NoSession Session = iota
 	// AnySession is for operations that take a request with or without an active sign-in.
 	AnySession
 	// SignedIn is for operations that need an active sign-in.
 	SignedIn
-	// Fresh is for operations whose active sign-in must have proved itself within the deployment's bound.
+	// Fresh is for operations that need an active sign-in whose user authenticated recently, within the deployment's
+	// limit.
 	Fresh
 )
 
-// NoDailyLimit is the daily limit of an operation that declares none: something else bounds the rows that it leaves.
+// NoDailyLimit is the daily limit of an operation that declares "none". Other limits bound the rows that it leaves.
 const NoDailyLimit = -1
 
 // Route is what an operation needs of a request, as the document declares it.
@@ -27,8 +28,8 @@ type Route struct {
 	Session Session
 	// Write reports that the operation changes resources or rows (x-cardea-write).
 	Write bool
-	// DailyLimit is how many requests of one signed-in user may succeed in a day (x-cardea-daily-limit): NoDailyLimit
-	// where the document says none, 0 where it says nothing.
+	// DailyLimit is how many requests of one signed-in user may succeed in a day (x-cardea-daily-limit): NoDailyLimit if
+	// the document says "none", 0 if the document declares no limit.
 	DailyLimit int
 	// HasBody reports that the operation reads a body.
 	HasBody bool
@@ -74,9 +75,9 @@ func permissions(op *openapi3.Operation) []string {
 	return nil
 }
 
-// session returns the session that an operation needs: its `security` is empty, allows none, or requires one. An
-// operation without `security` has the document's, which requires one. Any x-cardea-session requires a fresh proof, so
-// a misspelled value never needs less.
+// session returns the session that an operation needs. An empty `security` list means NoSession, a list with several
+// alternatives AnySession, and a list with one SignedIn. An operation without `security` inherits the document's, which
+// requires a session. Any value of x-cardea-session means Fresh, so that a misspelled value does not weaken the check.
 func session(op *openapi3.Operation) Session {
 	switch {
 	case op.Extensions["x-cardea-session"] != nil:

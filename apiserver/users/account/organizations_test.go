@@ -35,7 +35,7 @@ func TestRoles(t *testing.T) {
 	}{
 		"the owner of an organization":              {organization, true, 0, "owner: organization:invite billing:read", false, true},
 		"the owner of a workspace":                  {workspace, true, 0, "owner: documents:read", false, true},
-		"an owner who has a role besides":           {organization, true, roleID("bare"), "owner: organization:invite billing:read", true, true},
+		"an owner with another role":                {organization, true, roleID("bare"), "owner: organization:invite billing:read", true, true},
 		"a role with a permission":                  {organization, false, roleID("member"), "member: billing:read", true, false},
 		"a role that lets invite":                   {organization, false, roleID("inviter"), "inviter: organization:invite", true, true},
 		"a role without permissions":                {organization, false, roleID("bare"), "bare: ", true, false},

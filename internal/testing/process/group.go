@@ -1,6 +1,6 @@
-// Package process runs the child processes of the local run and of tests. A child of a Group dies with us, however
-// we die; its output goes to a log file; and its pid is recorded, so that the next run over the same folder can end
-// what a killed run left behind.
+// Package process runs the child processes of the local run and of tests. On Linux, the kernel kills the children of a
+// Group when this process ends for any reason. The output of a child goes to a log file. The pid of a child is
+// recorded, so that the next run in the same folder can kill children of a killed run.
 package process
 
 import (
@@ -28,8 +28,8 @@ type Group struct {
 	logged  map[string]bool // names whose log this group has begun
 }
 
-// NewGroup opens the group of dir, creating the folder if need be, and ends what an earlier, killed run left behind
-// there. Logs go to dir/logs. It fails when another living run holds dir.
+// NewGroup opens the group of dir, creating the folder if necessary, and kills children that an earlier, killed run
+// left running there. Logs go to dir/logs. NewGroup fails if another run is using dir.
 func NewGroup(dir string) (*Group, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -57,8 +57,8 @@ func NewGroup(dir string) (*Group, error) {
 	return g, nil
 }
 
-// lockFolder takes the folder's lock. The kernel frees it when we die, and children do not inherit it: who gets the
-// lock knows that whatever still runs in the folder has no parent any more.
+// lockFolder takes the folder's lock. The kernel releases it when this process ends, and children do not inherit it.
+// After the lock is taken, any child that still runs in the folder is therefore a child of a run that has ended.
 func lockFolder(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -74,9 +74,9 @@ func lockFolder(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// launch starts every child from one OS thread: the kernel sends the parent-death signal when the thread that forked
-// ends, not the process, and the runtime ends idle threads as it likes. The thread is never unlocked, so it lives
-// exactly as long as this loop.
+// launch starts every child from one OS thread. The kernel sends the parent-death signal when the thread that started
+// the child ends, not when the process ends, and the Go runtime can end other threads at any time. The thread is never
+// unlocked, so it lives exactly as long as this loop.
 func (g *Group) launch() {
 	runtime.LockOSThread()
 	for start := range g.starts {
@@ -84,8 +84,8 @@ func (g *Group) launch() {
 	}
 }
 
-// Close ends the group. Every child must have been stopped; one that was not is killed with the launching thread.
-// Closing twice does nothing.
+// Close ends the group. Stop every child first. On Linux, a child that still runs is killed, because the launching
+// thread ends. Closing twice does nothing.
 func (g *Group) Close() (err error) {
 	g.closing.Do(func() {
 		close(g.starts)
@@ -97,7 +97,7 @@ func (g *Group) Close() (err error) {
 // LogDir is the folder of the logs.
 func (g *Group) LogDir() string { return g.logDir }
 
-// Deaths delivers each child that ended without having been asked to.
+// Deaths delivers each child that ended unexpectedly. A child is not delivered if the channel is full.
 func (g *Group) Deaths() <-chan *Process { return g.deaths }
 
 // Spec says what to run. Env nil means the environment of this process.
@@ -107,11 +107,11 @@ type Spec struct {
 	Args []string
 	Env  []string
 	Dir  string // working directory; "": this process'
-	// Ends says that the child ends by itself: its end is no death. See Run.
+	// Ends says that the child is expected to end by itself, so that Deaths does not deliver it. See Run.
 	Ends bool
 }
 
-// Start runs a child. Its output is appended to its log; the group's first start of a name empties the log first.
+// Start runs a child. Its output is appended to its log; the first start of each name in this group truncates the log.
 func (g *Group) Start(spec Spec) (*Process, error) {
 	logFile, err := g.openLog(spec.Name)
 	if err != nil {
@@ -138,7 +138,8 @@ func (g *Group) Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// Run runs a child to its end. It fails with the child's ExitError when that fails, and kills it when ctx is done.
+// Run runs a child to its end. It returns the child's ExitError if the child fails. If ctx ends first, it kills the
+// child and returns an error.
 func (g *Group) Run(ctx context.Context, spec Spec) error {
 	spec.Ends = true
 	p, err := g.Start(spec)

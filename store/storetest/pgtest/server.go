@@ -36,10 +36,12 @@ type Server struct {
 }
 
 const (
-	// startTimeout bounds the wait for a new server to answer, stopTimeout that for its orderly end.
+	// startTimeout bounds the wait until a new server accepts connections. stopTimeout bounds the wait for the server to
+	// end after each signal.
 	startTimeout = 30 * time.Second
 	stopTimeout  = 10 * time.Second
-	// maxStarts is how often another port is tried: another process may take a port between finding and using it.
+	// maxStarts is how many ports are tried at most: another process may take a port after freePort found it and before
+	// the server uses it.
 	maxStarts = 3
 )
 
@@ -49,7 +51,7 @@ func Start(ctx context.Context, settings ...string) (*Server, error) {
 	return StartAt(ctx, nil, settings...)
 }
 
-// StartAt is Start at a host of its own; nil is this machine's loopback.
+// StartAt is Start on the given host. A nil host is this machine's loopback address.
 func StartAt(ctx context.Context, host *Host, settings ...string) (*Server, error) {
 	return start(ctx, host, settings, initialize)
 }
@@ -106,7 +108,8 @@ func findBinaries() (string, error) {
 	return filepath.Dir(newest), nil
 }
 
-// giveAway hands the folder to a user PostgreSQL accepts, since it refuses root; without root it runs as we do.
+// giveAway changes the owner of the folder to a user without root rights, because PostgreSQL refuses to run as root. It
+// returns the credential of that user, or nil if this process does not run as root.
 func giveAway(folder string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -160,14 +163,15 @@ func (s *Server) launch(ctx context.Context, binaries string, credential *syscal
 	started := make(chan error)
 	exited := make(chan struct{})
 	go func() {
-		// The kernel sends Pdeathsig when the thread that started the process ends, so this one must not.
+		// The kernel sends Pdeathsig when the thread that started the process ends, so this goroutine keeps its thread until
+		// the server ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(exited)
 		err := errors.Join(command.Start(), log.Close())
 		started <- err
 		if err == nil {
-			// How it ended is in its log.
+			// The server's log says how it ended.
 			_ = command.Wait()
 		}
 	}()
@@ -181,7 +185,7 @@ func (s *Server) launch(ctx context.Context, binaries string, credential *syscal
 	return nil
 }
 
-// Halt ends the server and keeps its data, as a database that goes away for a while. Start it again with Resume.
+// Halt stops the server and keeps its data, to simulate an outage. Start it again with Resume.
 func (s *Server) Halt() error { return s.end() }
 
 // Kill ends the server as kill -9 does, and keeps its data. Its children end with it. Start it again with Resume.
@@ -206,8 +210,8 @@ func (s *Server) Resume(ctx context.Context) error {
 	return s.launch(ctx, binaries, credential)
 }
 
-// freePort returns a port below the range from which systems give local ports to outgoing connections: the port of a
-// halted server must still be free when it starts again.
+// freePort returns a free port below the range of ephemeral ports. The system does not assign such a port to an
+// outgoing connection, so the port of a halted server is still free when the server starts again.
 func freePort() (int, error) {
 	const lowest, count = 20000, 12000
 	for range 100 {
@@ -304,7 +308,7 @@ func (s *Server) DropDatabase(ctx context.Context, name string) error {
 // Stop ends the server and removes its data.
 func (s *Server) Stop() error { return errors.Join(s.end(), os.RemoveAll(s.folder)) }
 
-// end asks the process to end without waiting for its clients. If it does not end in time, end forces it.
+// end asks the server to disconnect its clients and to shut down. If it does not end in time, end kills it.
 func (s *Server) end() error {
 	for _, signal := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
 		if err := s.process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {

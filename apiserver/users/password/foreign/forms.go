@@ -4,7 +4,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/pbkdf2"
-	"crypto/sha1" //nolint:gosec // a form of others
+	"crypto/sha1" //nolint:gosec // other systems use it
 	"crypto/sha256"
 	"crypto/sha512"
 	"hash"
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/scrypt"
 )
 
-// The bounds of the forms.
+// The limits of the parameters of imported hashes.
 const (
 	maxArgonMemory, maxArgonPasses, maxArgonLanes = 131072, 10, 16
 	minBcrypt, maxBcrypt                          = 4, 14
@@ -47,7 +47,7 @@ func parseArgon2id(parts []string) (*Hash, error) {
 	}}, nil
 }
 
-// parseBcrypt parses $2a$, $2b$ and $2y$: the cost in two digits, then salt and hash in 53 letters of bcrypt's
+// parseBcrypt parses $2a$, $2b$ and $2y$: the cost in two digits, then salt and hash in 53 characters of bcrypt's
 // alphabet.
 func parseBcrypt(encoded string) (*Hash, error) {
 	if len(encoded) != bcryptLength || encoded[6] != '$' || strings.Trim(encoded[7:], bcryptAlphabet) != "" {
@@ -74,8 +74,8 @@ func scryptCosts(text string, maxLanes int) (logN, r, p int, ok bool) {
 	return n[0], n[1], n[2], true
 }
 
-// ScryptOverhead is the most memory, in bytes, that scrypt takes besides its table: a block for each lane, and two to
-// work in.
+// ScryptOverhead is the maximum memory, in bytes, that scrypt uses in addition to its table: one block for each lane,
+// and two working blocks.
 const ScryptOverhead = 128 * maxR * (maxScryptLanes + 2)
 
 func scryptMemory(logN, r, p int) int64 { return 128 * int64(r) * (1<<logN + int64(p) + 2) }
