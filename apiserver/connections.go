@@ -27,18 +27,18 @@ const (
 	envoyCalls       = 1024
 	// envoyStreams bounds the calls of one connection.
 	envoyStreams = 256
-	// envoyMessage is the longest request of Envoy that is read, in bytes: headers, and a body, which is not needed. It
-	// also bounds a call's headers and its receive window.
+	// envoyMessage is the maximum size of a message from Envoy, in bytes. The message has the headers of the request to
+	// decide about, and possibly its body, which is not used. It also bounds a call's own headers and its receive window.
 	envoyMessage = 64 << 10
-	// envoyWithin is when a call ends whose message is incomplete.
+	// envoyWithin is the maximum duration of a call. It ends calls whose message stays incomplete.
 	envoyWithin = 5 * time.Second
-	// envoyWorkers is how many goroutines serve Envoy's requests one after another, so that their stacks are already
-	// large. If all are busy, a call gets its own goroutine.
+	// envoyWorkers is the number of goroutines that are reused for Envoy's calls, so that their stacks stay large. If all
+	// are busy, a call gets its own goroutine.
 	envoyWorkers = 64
 )
 
-// places is a bounded number of places for peers. One peer, an IPv4 address or an IPv6 /64, can have at most half of
-// them.
+// places bounds how many connections or calls are open at once. One peer, an IPv4 address or an IPv6 /64, can take at
+// most half of the places.
 type places struct {
 	most int
 

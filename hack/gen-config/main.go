@@ -1,5 +1,5 @@
-// Command gen-config writes the files that name every kind: the roles for users in config/rbac/users, the server's role,
-// the list of CRDs, their JSON Schemas, and PROJECT.
+// Command gen-config writes the files that name every kind: the roles for users in config/rbac/users, the server's
+// role, the list of CRDs, their JSON Schemas, and PROJECT.
 package main
 
 import (

@@ -8,9 +8,9 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// tokenStories are of what lives on grants: families of tokens, codes and refresh tokens.
+// tokenStories test the rows that depend on grants: token families, authorization codes and refresh tokens.
 var tokenStories = []story{
-	{name: "a family is read as it was written, and what changes is what it is used for", run: func(e *env) {
+	{name: "a token family is read as it was written, and an update changes only its scopes, last use and expiry", run: func(e *env) {
 		e.begin()
 		want := tokenFamily(1, 1)
 		e.insert(insertFamily(want))
@@ -26,7 +26,7 @@ var tokenStories = []story{
 			return err
 		})
 	}},
-	{name: "of a grant's families the one that was used longest ago gives way, with its tokens", run: func(e *env) {
+	{name: "beyond the bound of a grant, the least recently used token family is deleted with its tokens", run: func(e *env) {
 		e.begin()
 		for n := range int64(4) {
 			f := tokenFamily(n+1, 1)
@@ -35,7 +35,7 @@ var tokenStories = []story{
 		}
 		e.insert(insertFamily(tokenFamily(5, 2)))
 		families, _, _ := livesOn(e, 6)
-		e.Expect(families).To(gomega.Equal([]int64{1, 2, 3, 5}), "the fourth gave way to itself")
+		e.Expect(families).To(gomega.Equal([]int64{1, 2, 3, 5}), "the fourth was the least recently used, so its own insertion deleted it")
 		latest := tokenFamily(6, 1)
 		latest.UsedAt = after(time.Hour)
 		e.insert(func(tx people.Tx) error { return tx.OAuth().InsertTokenFamily(latest, 3) })
@@ -44,7 +44,7 @@ var tokenStories = []story{
 		e.Expect(codes).To(gomega.Equal([]int64{1, 2, 4}))
 		e.Expect(tokens).To(gomega.Equal([]int64{1, 2, 4}))
 	}},
-	{name: "a code is redeemed once, and not after its time", run: func(e *env) {
+	{name: "a code is redeemed only once, and not after it expires", run: func(e *env) {
 		e.begin()
 		want := authorizationCode(1, 1)
 		e.insert(insertCode(want))
@@ -64,7 +64,7 @@ var tokenStories = []story{
 		})
 		e.Expect(got).To(gomega.Equal(want))
 	}},
-	{name: "a refresh token's first use is written down, and lets the one before die", run: func(e *env) {
+	{name: "the first use of a refresh token is recorded, and sets when its parent dies", run: func(e *env) {
 		e.begin()
 		parent, child := refreshToken(1, 1), refreshToken(2, 1)
 		child.Parent = parent.Hash
@@ -74,14 +74,14 @@ var tokenStories = []story{
 			e.insert(func(tx people.Tx) error { return tx.OAuth().UseRefreshToken(child, at, dies) })
 		}
 		use(after(time.Second), after(11*time.Second))
-		use(after(time.Minute), after(2*time.Minute)) // neither comes later
+		use(after(time.Minute), after(2*time.Minute)) // a second use changes neither time
 		got, _ := one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.OAuth().RefreshToken(hashOf(1)) })
 		e.Expect(got.DiesAt).To(gomega.Equal(after(11 * time.Second)))
 		got, _ = one(e, func(tx people.Tx) (people.RefreshToken, bool, error) { return tx.OAuth().RefreshToken(hashOf(2)) })
 		child.UsedAt, child.ParentDiesAt = after(time.Second), after(11*time.Second)
 		e.Expect(got).To(gomega.Equal(child))
 	}},
-	{name: "of a family's refresh tokens the newest are kept, and the presented one", run: func(e *env) {
+	{name: "the newest refresh tokens of a family and the presented one are kept", run: func(e *env) {
 		e.begin()
 		for n := int64(1); n <= 8; n++ {
 			t := refreshToken(n, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// purged purges in batches until nothing is over, and returns how much was.
+// purged calls Purge in batches until nothing is left to delete, and returns the number of deleted rows.
 func (e *env) purged(now time.Time, auditRetention time.Duration, limit int) (sum int64) {
 	e.t.Helper()
 	for {
@@ -23,7 +23,7 @@ func (e *env) purged(now time.Time, auditRetention time.Duration, limit int) (su
 }
 
 var upkeepStories = []story{
-	{name: "a deployment is erased in batches, whole, and no other", run: func(e *env) {
+	{name: "all rows of a deployment are erased in batches, and no rows of other deployments", run: func(e *env) {
 		e.begin()
 		e.change("apps/other", func(tx people.Tx) error { return furnish(tx, "other") })
 		other := e.pictureOf("apps/other")
@@ -48,7 +48,7 @@ var upkeepStories = []story{
 		e.ok(err)
 		e.Expect(n).To(gomega.BeEquivalentTo(33), "one row of every table, two of emails")
 	}},
-	{name: "sessions past their expiry are purged in batches with all that is theirs, in every deployment", run: func(e *env) {
+	{name: "expired sessions are purged in batches with everything that depends on them, in every deployment", run: func(e *env) {
 		e.begin()
 		const expired = 25
 		for n := range int64(expired) {
@@ -68,7 +68,7 @@ var upkeepStories = []story{
 		e.ok(err)
 		e.Expect(erased).To(gomega.BeEquivalentTo(expired/2), "only what their users are told of them is left")
 	}},
-	{name: "what bounds sending and guessing is purged after 25 hours, attempts at their expiry, invitations a day later, audit after its retention", run: func(e *env) {
+	{name: "rows that bound sending and guessing are purged after 25 hours, attempts when they expire, invitations a day after they expire, audit records after the retention", run: func(e *env) {
 		e.begin()
 		e.change(home, func(tx people.Tx) error { return furnish(tx, "kept") })
 		e.insert(func(tx people.Tx) error {
@@ -101,9 +101,9 @@ var upkeepStories = []story{
 		e.Expect(e.claim(after(time.Hour), 10)).To(gomega.HaveLen(1))
 		erased, err := e.store.Erase(e.ctx, e.term, home, 100)
 		e.ok(err)
-		e.Expect(erased).To(gomega.BeEquivalentTo(33-17+1), "all but what was purged, the ending that was forgotten among it, and the pending message")
+		e.Expect(erased).To(gomega.BeEquivalentTo(33-17+1), "all rows except the purged ones and the record of the deleted client, plus the pending message")
 	}},
-	{name: "completed imports are purged with the audit of their time, and their lines stay imported", run: func(e *env) {
+	{name: "completed imports are purged after the audit retention, and the ids that they imported stay recorded", run: func(e *env) {
 		e.begin()
 		for n, completed := range []time.Time{after(time.Hour), after(3 * time.Hour), {}} {
 			e.insert(func(tx people.Tx) error {

@@ -18,8 +18,8 @@ import (
 // would exclude cookies of sibling hosts, is not possible, so two cookies of this name are refused instead.
 const SessionCookie = "__session"
 
-// ActiveUserHeader asserts in a request to the end-user API which account is active, so that a form for one account
-// does nothing for another to which a different tab switched.
+// ActiveUserHeader states which account a request to the end-user API is meant for. If another tab has switched to a
+// different account since, the request is refused, so a form never changes the wrong account.
 const ActiveUserHeader = "X-Active-User"
 
 // Host returns the host of a request in lower case, without port and trailing dot.
@@ -61,8 +61,8 @@ func Base(d *document.Deployment, r *http.Request) string {
 	return "http://" + first
 }
 
-// OwnOrigin reports whether an origin is one of the deployment's hosts, on the port the request came to or the scheme's
-// own.
+// OwnOrigin reports whether an origin is one of the deployment's hosts, on the port of the request or the default port
+// of the scheme.
 func OwnOrigin(d *document.Deployment, r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(d.FrontendHosts, u.Hostname()) {
@@ -83,8 +83,8 @@ func localhost(host string) bool { return host == "localhost" || strings.HasSuff
 const maxPlantedPath = 128
 
 // ClearPlanted deletes the session cookies that a browser may have sent: the host's own, and those that a page of a
-// sibling host planted for a parent domain or a path above the request's. The browser stores cookies by domain and
-// path, and sends neither.
+// sibling host planted for a parent domain or a path above the request's. A browser deletes a cookie only by its exact
+// domain and path, which requests do not contain, so all candidates are tried.
 func ClearPlanted(header http.Header, d *document.Deployment, r *http.Request) {
 	host := Host(r)
 	domains := []string{""}

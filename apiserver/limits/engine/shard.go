@@ -8,12 +8,12 @@ import (
 // A block holds the counters of one scheme, mode and subject. Its words:
 //
 //	0  the scheme's id
-//	1  the subject: key or app, 0 for neither
-//	2  the subject: address, 0 for none
+//	1  the subject's key or app, 0 for neither
+//	2  the subject's address, 0 for none
 //	3  the layout's number, and the mode in the lowest byte
 //	4  the steady moment at which the block was used last
 //	5  the steady moment from which every counter in it is empty
-//	6… the counters, where the layout says
+//	6… the counters, at the offsets that the layout defines
 const (
 	wordScheme = iota
 	wordOf
@@ -24,8 +24,8 @@ const (
 	blockHeader
 )
 
-// otherAddresses is the address of the block that addresses without one of their own share. No client has it: an IPv6
-// network of ones is not assigned.
+// otherAddresses is the address of the block that all addresses without a block of their own share. It is no client's
+// address, because the IPv6 network whose bits are all 1 is not assigned.
 const otherAddresses = ^uint64(0)
 
 // blockKey identifies a block.
@@ -34,9 +34,9 @@ type blockKey struct {
 	mode                Mode
 }
 
-// hash spreads keys over shards and slots, for every seed: each field gets a multiplication, and so does the result.
-// Without the last one, consecutive addresses follow the seed's own bits, and about one seed of 100 put several times a
-// shard's part of them there.
+// hash spreads keys over shards and slots, for every seed. It mixes in the fields by multiplication, and multiplies the
+// result once more. Without the last multiplication, about one seed in 100 put several times a fair part of consecutive
+// addresses into one shard.
 func (k *blockKey) hash(seed uint64) uint64 {
 	h := mix(k.scheme^seed, k.of^0x9e3779b97f4a7c15)
 	h = mix(h^k.address, uint64(k.mode)^0xd6e8feb86659fd93^seed)
@@ -52,7 +52,7 @@ func mix(a, b uint64) uint64 {
 type shard struct {
 	sync.Mutex
 	arenas []arena
-	// tables are those of the deployments with blocks here. An empty one goes with the next sweep.
+	// tables are those of the deployments with blocks here. The sweep removes an empty table when it reaches it.
 	tables []*table
 	// active counts the tables with blocks, and addressed those with blocks of addresses.
 	active, addressed int
@@ -72,7 +72,8 @@ type shard struct {
 type table struct {
 	slots []uint64
 	shift uint8
-	// listed reports that the table is among its shard's tables, and shared that addresses shared a block since.
+	// listed reports that the table is in its shard's list of tables. shared reports that addresses have shared a block
+	// since it was added.
 	listed, shared bool
 	// blocks counts the blocks, and sweepAt is the slot that the sweep goes on with.
 	blocks, sweepAt int32
@@ -100,8 +101,8 @@ type arena struct {
 const (
 	chunkBits   = 4
 	chunkBlocks = 1 << chunkBits
-	// A reference has the arena in its upper 8 bits, and one of 16 million places of it in the lower ones: more than any
-	// bound of memory lets a shard hold.
+	// A reference has the index of the arena in its upper 8 bits, and the place in the arena in its lower 24 bits. That is
+	// more places than the memory bound of a shard allows.
 	placeBits = 24
 )
 
@@ -123,7 +124,7 @@ func (s *shard) block(reference uint32) []uint64 {
 	return a.chunks[place>>chunkBits][from : from+a.words : from+a.words]
 }
 
-// tableOf returns the owner's table in this shard, which is the one at a position.
+// tableOf returns the owner's table for this shard, whose index is at. It adds the table to the shard's list.
 func (s *shard) tableOf(of *owner, at int32) *table {
 	t := &of.tables[at]
 	if !t.listed {
@@ -180,7 +181,7 @@ func (s *shard) insert(t *table, key *blockKey, hash uint64, words int, layout u
 	return b
 }
 
-// account adds a block to what the shard and the table hold, or with by = -1 takes it away.
+// account adds a block to the byte counts of the shard and the table (by = 1), or subtracts it (by = -1).
 func (s *shard) account(t *table, b []uint64, by int) {
 	size := int64(by * len(b) * 8)
 	if t.blocks += int32(by); t.blocks == 0 || t.blocks == int32(by) {
@@ -253,7 +254,7 @@ func (s *shard) remove(t *table, at int) {
 	mask := len(t.slots) - 1
 	for next := (at + 1) & mask; t.slots[next] != 0; next = (next + 1) & mask {
 		home := int(t.slots[next] >> 32 >> t.shift)
-		if (next-home)&mask >= (next-at)&mask { // it may stand at the gap
+		if (next-home)&mask >= (next-at)&mask { // its probes start at the gap or before: move it there
 			t.slots[at] = t.slots[next]
 			at = next
 		}

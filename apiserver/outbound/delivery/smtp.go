@@ -26,18 +26,18 @@ const (
 	StartTLS Security = "StartTLS"
 	// ImplicitTLS begins with TLS. Usual on port 465.
 	ImplicitTLS Security = "TLS"
-	// NoTLS is for mail servers inside the network. Credentials are not sent over it, but to the same machine.
+	// NoTLS is for mail servers inside the network. Credentials are sent without TLS only to localhost.
 	NoTLS Security = "None"
 )
 
-// SMTPOptions are a mail server.
+// SMTPOptions describe a mail server and the sender of its mail.
 type SMTPOptions struct {
 	Host     string
 	Port     int
 	Security Security
 	// Username and Password are both set or both empty; empty: no authentication.
 	Username, Password string
-	// From is the sender's address, FromName the display name before it, or empty.
+	// From is the sender's address. FromName is its display name, or empty.
 	From, FromName string
 }
 
@@ -85,7 +85,7 @@ func (s *smtpSender) Send(ctx context.Context, m Message) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, Misconfigured("smtp_options", "the mail server's options do not go together")
 	}
-	// An error after the server took the mail is no error: a second copy would be one.
+	// If the server accepted the mail, a later error is ignored, because a retry would send a second copy.
 	if err := client.DialAndSendWithContext(ctx, mail); err != nil && !mail.IsDelivered() {
 		return Receipt{}, smtpFault(err, line)
 	}
@@ -123,16 +123,16 @@ func (s *smtpSender) compose(m Message) (*mail.Msg, error) {
 	msg.FromMailAddress(&netmail.Address{Name: s.opts.FromName, Address: s.opts.From})
 	msg.ToMailAddress(&netmail.Address{Address: m.To})
 	msg.Subject(m.Subject)
-	// The library's own would name this machine.
+	// The library's default message ID contains the host name of this machine.
 	msg.SetMessageIDWithValue(rand.Text() + "@" + s.domain)
 	msg.SetDateWithValue(s.transport.clock())
-	// RFC 3834: no out-of-office reply answers it.
+	// RFC 3834: this header prevents automatic replies, such as out-of-office messages.
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(mail.TypeTextPlain, m.Body)
 	return msg, nil
 }
 
-// smtpFault classifies by the server's reply, whose text is left out: it may name the recipient.
+// smtpFault classifies an error by the server's reply code. It omits the reply's text, which may contain the recipient.
 func smtpFault(err error, line *line) error {
 	code := 0
 	var sending *mail.SendError
@@ -154,20 +154,20 @@ func smtpFault(err error, line *line) error {
 	case code != 0:
 		return Transient("the mail server answered " + text)
 	case line.ctx.Err() != nil:
-		// The connection was closed under the client's hands: its error says no more than that.
+		// The end of the context closed the connection, so the client's error says only that the connection is closed.
 		return interrupted(line.ctx.Err())
 	case sending == nil && line.connected() && !broken(err):
-		// Any other error is the client's own, before anything was sent.
+		// The mail client itself stopped before it sent the mail: the server lacks what the options require.
 		return Misconfigured("smtp_negotiation", "the mail server offers no TLS or no authentication of the kind declared")
 	}
 	return interrupted(err)
 }
 
-// authentication reports whether a reply of RFC 4954 asks for other credentials.
+// authentication reports whether a reply code means that authentication is missing, failed or too weak (RFC 4954).
 func authentication(code int) bool { return code == 530 || code == 534 || code == 535 || code == 538 }
 
-// broken reports whether an error is one of the connection, or of a peer that does not speak SMTP, and not the
-// client's own decision.
+// broken reports whether the cause of an error is the connection, or a peer that does not speak SMTP, rather than a
+// decision of the mail client.
 func broken(err error) bool {
 	var network net.Error
 	var protocol textproto.ProtocolError

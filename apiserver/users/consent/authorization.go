@@ -25,17 +25,18 @@ import (
 const (
 	// RequestLifetime is how long a user has to decide.
 	RequestLifetime = 10 * time.Minute
-	// MaxRequests bounds the pending requests of one client address (an IPv4 address or IPv6 /64). At each of these three
-	// bounds, the oldest request of the same network is deleted first.
+	// MaxRequests bounds the pending requests of one client address (an IPv4 address or IPv6 /64). Beyond this bound or
+	// MaxOfNetwork, the oldest request of the same address or network is deleted.
 	MaxRequests = 200
 	// MaxOfNetwork bounds the pending requests of one network (IPv4 /24, IPv6 /48).
 	MaxOfNetwork = 1000
-	// MaxOfApp bounds the pending requests of one app.
+	// MaxOfApp bounds the pending requests of one app. Beyond it, the oldest request of the network with the most requests
+	// is deleted.
 	MaxOfApp = 20_000
-	// MaxPushed bounds the pending requests that one client pushed.
+	// MaxPushed bounds the pending requests that one client pushed; for a public client, those from one client address.
 	MaxPushed = 1000
-	// MaxFamilies bounds the authorizations of one user and client in one place that exist at the same time, such as one
-	// per device.
+	// MaxFamilies bounds the token families of one grant: the authorizations of one user and client in one place, such as
+	// one per device.
 	MaxFamilies = 100
 	// MaxGrants bounds the remembered grants of a user, over all clients and places. The least recently used grant is
 	// evicted.
@@ -146,7 +147,7 @@ type Parameters struct {
 	Nonce     string `json:"nonce,omitempty"`
 	// Prompts are none, login, consent and select_account.
 	Prompts []string `json:"prompts,omitempty"`
-	// MaxAge is the highest age of the user's last authentication, in seconds; nil means that of the session.
+	// MaxAge is the maximum age of the user's last authentication, in seconds; nil means that any age is accepted.
 	MaxAge    *int64 `json:"max_age,omitempty"`
 	LoginHint string `json:"login_hint,omitempty"`
 	// Hinted is the id of the only user allowed to respond, 0 for any user.

@@ -18,7 +18,7 @@ import (
 const (
 	// maxRedirectURIs is how many redirect URIs a runtime client may have.
 	maxRedirectURIs = 16
-	// The token lifetimes of runtime clients, in seconds: those of declared clients without settings.
+	// The token lifetimes of runtime clients, in seconds. They equal the defaults of declared clients.
 	registeredAccessSeconds, registeredRefreshSeconds, registeredIdleSeconds = 600, 30 * 24 * 3600, 7 * 24 * 3600
 	// secretPrefix is the prefix of all client secrets.
 	secretPrefix = "cs"
@@ -61,7 +61,7 @@ type Metadata struct {
 	UserinfoSigningAlg   string          `json:"userinfo_signed_response_alg,omitempty"`
 	BackchannelLogoutURI string          `json:"backchannel_logout_uri,omitempty"`
 
-	// Trusted reports that a backend registers the client: it may get tokens of its own.
+	// Trusted reports that a backend registers the client. Only such a client may use grant types without a user.
 	Trusted bool `json:"-"`
 }
 
@@ -101,7 +101,7 @@ func (m Metadata) Validate() (document.OAuthClient, []MetadataFault) {
 }
 
 // ValidateSelf is Validate for a client that registers itself. Private-use URI schemes must be reversed domain names
-// (RFC 8252 7.1), because another program on the machine may claim any other scheme.
+// (RFC 8252 7.1), so that the schemes of different apps do not collide.
 func (m Metadata) ValidateSelf() (document.OAuthClient, []MetadataFault) {
 	out, faults := m.Validate()
 	for member, uris := range map[string][]string{MemberRedirectURIs: m.RedirectURIs, MemberPostLogoutURIs: m.PostLogoutURIs} {
@@ -276,7 +276,7 @@ func webAddress(address string) bool {
 	return err == nil && form == redirecturi.HTTPS
 }
 
-// MetadataOf returns the metadata of a client, registered or declared, as parsed.
+// MetadataOf returns the metadata that describe a client, registered or declared.
 func MetadataOf(content document.OAuthClient) Metadata {
 	out := Metadata{
 		RedirectURIs: content.RedirectURIs, PostLogoutURIs: content.PostLogoutURIs, Name: content.Name, ClientURI: content.ClientURI, LogoURI: content.LogoURL,

@@ -30,11 +30,11 @@ func (c *Gateway) handler() http.Handler {
 	return mux
 }
 
-// api serves /2010-04-01/. It checks the account before it returns any other error.
+// api serves /2010-04-01/. A pending fault takes precedence; without one, the account is checked before anything else.
 func (c *Gateway) api(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
 	if r.Method == http.MethodPost {
-		_ = r.ParseForm() // what cannot be read is missing
+		_ = r.ParseForm() // a parameter that cannot be parsed counts as missing
 		if fault, found := c.faults.next(r.PostForm.Get("To")); found {
 			c.happen(fault, w, r, c.answer)
 			return
@@ -77,7 +77,7 @@ func (c *Gateway) messagesPath() string {
 	return "/" + apiVersion + "/Accounts/" + c.opts.AccountSID + "/Messages.json"
 }
 
-// maxBody is the length of a text, in characters.
+// maxBody is the maximum length of a text, in characters.
 const maxBody = 1600
 
 var (
@@ -86,7 +86,7 @@ var (
 	serviceID = regexp.MustCompile(`^MG[0-9a-fA-F]{32}$`)
 )
 
-// Twilio's magic numbers for tests: what happens to texts to and from them.
+// Twilio's magic numbers for tests, with the error that a text to or from each number gets.
 var (
 	magicTo = map[string]refusal{
 		"+15005550001": {21211, "Invalid 'To' Phone Number: +1500555XXXX"},
@@ -220,7 +220,7 @@ func newSID() string {
 	return "SM" + hex.EncodeToString(raw[:])
 }
 
-// segments counts the texts that a body is sent as (3GPP TS 23.038).
+// segments returns the number of segments that a body is split into (3GPP TS 23.038).
 func segments(body string) int {
 	const basic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 	const extension = "\f^{}\\[~]|€"
