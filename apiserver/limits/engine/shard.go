@@ -35,7 +35,7 @@ type blockKey struct {
 }
 
 // hash spreads keys over shards and slots, for every seed. It mixes in the fields by multiplication, and multiplies the
-// result once more. Without the last multiplication, about one seed in 100 put several times a fair part of consecutive
+// result again. Without the last multiplication, about one seed in 100 put several times a fair part of consecutive
 // addresses into one shard.
 func (k *blockKey) hash(seed uint64) uint64 {
 	h := mix(k.scheme^seed, k.of^0x9e3779b97f4a7c15)
