@@ -142,8 +142,8 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		Eventually(func() said { return acme(ctx, "admin", "doctor", "--metrics-url", cardea.Metrics) }).Should(And(HaveField("Code", 0), HaveField("Out", And(
 			MatchRegexp(`(?m)^OK    kinds +11 kinds of iam\.cardea\.dev/v1alpha1 are served, with the fields of this version$`),
 			MatchRegexp(`(?m)^OK    clock `), MatchRegexp(`(?m)^OK    your rights `), MatchRegexp(`(?m)^OK    store `), MatchRegexp(`(?m)^OK    root key `),
-			MatchRegexp(`(?m)^OK    server 127\.0\.0\.1:\d+ +ready; its configuration is \d+\.\d s old at most$`), MatchRegexp(`(?m)^OK    resources +all \d+ of namespace acme are active$`)))))
-		Expect(acme(ctx, "viewer", "doctor")).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("WARN  your rights  you may not get secrets, so there is no key reveal"))))
+			MatchRegexp(`(?m)^OK    server 127\.0\.0\.1:\d+ +ready; its configuration is at most \d+\.\d s old$`), MatchRegexp(`(?m)^OK    resources +all \d+ of namespace acme are active$`)))))
+		Expect(acme(ctx, "viewer", "doctor")).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("WARN  your rights  you may not get secrets, so you cannot use key reveal"))))
 		Expect(acme(ctx, "nobody", "doctor")).To(And(HaveField("Code", 1), HaveField("Out", ContainSubstring("FAIL  your rights  in namespace acme you may not list identitydeployments"))))
 		free, err := controlplane.FreePort()
 		Expect(err).NotTo(HaveOccurred())
@@ -159,7 +159,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		away := processes.Path("away.kubeconfig")
 		Expect(os.WriteFile(away, []byte(strings.Replace(string(content), cluster.URL(), fmt.Sprintf("https://127.0.0.1:%d", free), 1)), 0o600)).To(Succeed())
 		for _, args := range [][]string{{"why"}, {"export"}, {"doctor"}, {"key", "reveal", "x"}} {
-			Expect(plugin(ctx, away, nil, args...)).To(refuses(3, "is out of reach", "--context is the right one"))
+			Expect(plugin(ctx, away, nil, args...)).To(refuses(3, "is unreachable", "check whether it runs, and --context"))
 		}
 	})
 
@@ -177,14 +177,14 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		for _, accepted := range []string{old, fresh} {
 			Eventually(get(cardea, schemesPath, accepted)).Should(haveStatus(200))
 		}
-		Expect(acme(ctx, "editor", "key", "rotate", "globex-tracking-key")).To(refuses(2, "the key before is accepted until 20", "add --yes"))
+		Expect(acme(ctx, "editor", "key", "rotate", "globex-tracking-key")).To(refuses(2, "the previous key is accepted until 20", "add --yes"))
 		Expect(get(cardea, schemesPath, old)()).To(haveStatus(200))
 		Expect(acme(ctx, "editor", "key", "rotate", "globex-tracking-key", "--yes")).To(HaveField("Code", 0))
 		Eventually(get(cardea, schemesPath, old)).Should(haveStatus(401))
 		old, fresh = fresh, strings.TrimSpace(acme(ctx, "editor", "key", "reveal", "globex-tracking-key").Out)
 		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-web", "--yes")).To(HaveField("Code", 0))
-		Expect(acme(ctx, "editor", "key", "revoke", "oclient/tools-web", "--yes")).To(refuses(2, "revoke takes APIKeys only", "kubectl delete oauthclient tools-web -n acme"))
-		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-terminal")).To(refuses(1, "has no secret, so there is none to rotate"))
+		Expect(acme(ctx, "editor", "key", "revoke", "oclient/tools-web", "--yes")).To(refuses(2, "revoke accepts only APIKeys", "kubectl delete oauthclient tools-web -n acme"))
+		Expect(acme(ctx, "editor", "key", "rotate", "oclient/tools-terminal")).To(refuses(1, "has no secret to rotate"))
 
 		Expect(acme(ctx, "editor", "key", "revoke", "globex-tracking-key")).To(refuses(2, "add --yes"))
 		Eventually(get(cardea, schemesPath, fresh)).Should(haveStatus(200))
@@ -220,10 +220,10 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 			code int
 			says string
 		}{
-			{[]string{"users", "--api-key-file", file}, 3, "refuses the credential this: "},
-			{[]string{"users"}, 2, "set CARDEA_API_KEY, or give --api-key-file or --use-key APIKEY"},
-			{[]string{"users", "--use-key", "acme-backend-key", "--server", "http://127.0.0.1:1"}, 3, "is out of reach"},
-			{[]string{"decide", "globex-tracking-key", "GET", "/", "--api-key-file", file}, 3, "refuses the credential this: "},
+			{[]string{"users", "--api-key-file", file}, 3, "refuses this for the credential: "},
+			{[]string{"users"}, 2, "set CARDEA_API_KEY, --api-key-file or --use-key APIKEY"},
+			{[]string{"users", "--use-key", "acme-backend-key", "--server", "http://127.0.0.1:1"}, 3, "is unreachable"},
+			{[]string{"decide", "globex-tracking-key", "GET", "/", "--api-key-file", file}, 3, "refuses this for the credential: "},
 		} {
 			answer := acme(ctx, "editor", tc.args...)
 			Expect(answer).To(refuses(tc.code, tc.says))

@@ -355,7 +355,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 			says string
 		}{
 			{[]string{"why", "apikey/none", "-n", namespace}, 1, `there is no APIKey "none" in namespace ` + namespace},
-			{[]string{"why", "pod/x"}, 2, "is no kind of Cardea's"},
+			{[]string{"why", "pod/x"}, 2, "is not a kind of Cardea"},
 			{[]string{"why", "apikey"}, 2, "write KIND/NAME"},
 			{[]string{"why", "--colour"}, 2, "unknown flag"},
 			{[]string{"wyh"}, 2, `unknown command "wyh"`},

@@ -255,7 +255,14 @@ func report(t *testing.T, err error) {
 	}
 }
 
-// Neither install gives more than its roles say; what the server has is few enough to be listed in full.
+// serverWrites are the kinds that the server may change in the Kubernetes API, with the verbs. The list is written by
+// hand, so that a wider right in the table of kinds needs a second decision here.
+var serverWrites = map[string][]string{
+	"ratelimitschemes": {"create", "patch", "delete"}, "b2bsettings": {"create", "patch", "delete"}, "apiauthapps": {"create", "patch", "delete"},
+	"oauthapps": {"patch"}, "oauthscopes": {"patch"},
+}
+
+// No role contains a wildcard or a right to extend rights, and the server has exactly the listed rights.
 func TestRoles(t *testing.T) {
 	for _, folder := range append([]string{"local", "samples"}, installs...) {
 		for _, object := range render(t, folder) {
@@ -272,24 +279,17 @@ func TestRoles(t *testing.T) {
 				}
 			}
 			if role.Name == "cardea-server" {
-				want := []rbacv1.PolicyRule{
-					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"ratelimitschemes", "b2bsettings", "apiauthapps"}, Verbs: []string{"get", "create", "patch", "delete"}},
-					{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"oauthapps", "oauthscopes"}, Verbs: []string{"get", "patch"}},
-					{
-						APIGroups: []string{"iam.cardea.dev"}, Resources: []string{"identitydeployments", "apikeys", "membershiproles", "oauthclients", "aitools", "aiagents"},
-						Verbs: []string{"get"},
-					},
-					{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+				var want []rbacv1.PolicyRule
+				for _, kind := range kinds {
+					verbs := []string{"get"}
+					if may, writes := serverWrites[kind]; writes {
+						verbs = append(verbs, may...)
+					}
+					want = append(want, rbacv1.PolicyRule{APIGroups: []string{"iam.cardea.dev"}, Resources: []string{kind}, Verbs: verbs})
 				}
+				want = append(want, rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}})
 				if fmt.Sprint(role.Rules) != fmt.Sprint(want) {
 					t.Errorf("%s: the server may %v, want %v", folder, role.Rules, want)
-				}
-				for _, kind := range kinds {
-					if !slices.ContainsFunc(role.Rules, func(rule rbacv1.PolicyRule) bool {
-						return slices.Contains(rule.Resources, kind) && slices.Contains(rule.Verbs, "get")
-					}) {
-						t.Errorf("%s: the server may not read the conditions of %s", folder, kind)
-					}
 				}
 			}
 		}
