@@ -111,7 +111,7 @@ func (t *Tokens) evaluate(ctx context.Context, issuer *snapshot.Issuer, payload 
 	}
 	done, err := t.turns.take(ctx, issuer.Deployment.Deployment)
 	if err != nil {
-		return nil, apierror.Unavailable(err, "other tokens of the deployment are being judged: try again")
+		return nil, apierror.Unavailable(err, "other tokens of the deployment are being evaluated: try again")
 	}
 	defer done()
 	return issuer.Permissions(payload), nil

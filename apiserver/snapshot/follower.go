@@ -66,7 +66,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	feed.Follow(ctx, feed.Reader{
 		Signals: f.feed.Signals(ctx), Poll: f.poll, Read: f.update,
 		Failed: func(err error) {
-			f.log.Error(err, "The store does not answer; serving goes on with what is held", "revision", revision())
+			f.log.Error(err, "The store does not answer; the server continues with its configuration in memory", "revision", revision())
 		},
 		Recovered: func() { f.log.Info("The store answers again", "revision", revision()) },
 	})

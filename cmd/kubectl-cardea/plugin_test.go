@@ -203,15 +203,15 @@ func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 }
 
 func TestARefusedKeyMayBeOneOfAnotherAddress(t *testing.T) {
-	for _, judged := range []bool{false, true} {
+	for _, checked := range []bool{false, true} {
 		var b strings.Builder
 		v := evaluate(explanation{Allowed: true}, nil)
-		v.AddressChecked = judged
+		v.AddressChecked = checked
 		if err := v.write(&b, terminal.Style{}); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(b.String(), "or the address is outside of its ranges") != judged {
-			t.Errorf("address judged %v: %s", judged, b.String())
+		if strings.Contains(b.String(), "or the address is outside of its ranges") != checked {
+			t.Errorf("address checked %v: %s", checked, b.String())
 		}
 	}
 }

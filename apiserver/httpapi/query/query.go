@@ -87,10 +87,10 @@ func (q *Query) Flag(name string) *bool {
 	return &value
 }
 
-// OneOf returns a parameter that is one of several values, absent if it was not sent.
+// OneOf returns a parameter that is one of several values, absent if it was not sent or is empty.
 func (q *Query) OneOf(name, absent string, values ...string) string {
-	sent, ok := q.Text(name)
-	if !ok {
+	sent, _ := q.Text(name)
+	if sent == "" {
 		return absent
 	}
 	if !slices.Contains(values, sent) {

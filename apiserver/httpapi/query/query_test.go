@@ -81,3 +81,19 @@ func TestAllFaultsOfParametersAreReturnedAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestOneOf(t *testing.T) {
+	for raw, want := range map[string]struct{ value, faults string }{
+		"":                       {"json", ""},
+		"format=":                {"json", ""},
+		"format=csv":             {"csv", ""},
+		"format=xml":             {"xml", "?format must be json or csv"},
+		"format=csv&format=json": {"json", "?format was sent more than once"},
+	} {
+		q := parseQuery(t, raw)
+		value := q.OneOf("format", "json", "json", "csv")
+		if got := faultsOf(t, q.Err()); value != want.value || !strings.HasPrefix(got, want.faults) || (got == "") != (want.faults == "") {
+			t.Errorf("%q: %q, faults %q; want %q, %q", raw, value, got, want.value, want.faults)
+		}
+	}
+}
