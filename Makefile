@@ -272,8 +272,8 @@ lint: vet lint-language bin/tools/staticcheck bin/tools/revive bin/tools/depguar
 	done
 
 .PHONY: lint-language
-lint-language: bin/tools/vale ## Check the words and sentences of comments and pages (.vale/Cardea).
-	@git ls-files '*.go' '*.md' | grep -vE 'zz_generated|/applyconfiguration/|/swaggerui/|^docs/resources.md$$' | xargs -r bin/tools/vale --output=line --minAlertLevel=error
+lint-language: bin/tools/vale ## Check the words of comments, pages and, in the generated clients, of the HTTP contract (.vale/Cardea).
+	@git ls-files '*.go' '*.md' | grep -vE '^api/.*zz_generated|/applyconfiguration/|/swaggerui/|^docs/resources.md$$' | xargs -r bin/tools/vale --output=line --minAlertLevel=error
 
 .PHONY: lint-contract
 lint-contract: examples ## Check the HTTP contract with Redocly's recommended-strict rules (needs npm).

@@ -1,11 +1,12 @@
-// Package client is how Go programs call Cardea. Each listener has a client of its own, generated from the document
-// that the server serves:
+// Package client is the Go client of Cardea. Each API has its own package, generated from the OpenAPI document that the
+// server serves:
 //
 //   - [github.com/cardea-iam/cardea/client/backend]: the backend API, with an API key or a token
-//   - [github.com/cardea-iam/cardea/client/decision]: decisions about requests of others
-//   - [github.com/cardea-iam/cardea/client/enduser]: what browsers of end users call, with their session
+//   - [github.com/cardea-iam/cardea/client/decision]: decisions about the requests that an application receives
+//   - [github.com/cardea-iam/cardea/client/enduser]: the API that end users' browsers call, with a session
 //
-// [github.com/cardea-iam/cardea/client/guard] protects handlers of net/http. This package has what all of them share.
+// [github.com/cardea-iam/cardea/client/guard] protects handlers of net/http. This package has the errors and options
+// that all of them share.
 package client
 
 import (
@@ -16,23 +17,22 @@ import (
 	"github.com/cardea-iam/cardea/client/internal/transport"
 )
 
-// Error is an answer that refuses; get it by errors.As.
+// Error is a response that refuses a request. Use errors.As to get it from an error.
 type Error = transport.Error
 
-// Fault is one of the things that were wrong with a request.
+// Fault is one fault of a request.
 type Fault = transport.Fault
 
-// ErrUnreachable is in the chain of an error if no complete response came; the request may still have taken effect.
+// ErrUnreachable is in the chain of an error if no complete response arrived. The request may have taken effect anyway.
 var ErrUnreachable = transport.ErrUnreachable
 
-// ErrArgument is in the chain of an error where nothing was sent, because a value in the path was empty, or one or two
-// dots.
+// ErrArgument is in the chain of an error if no request was sent, because a value in the path was empty, "." or "..".
 var ErrArgument = transport.ErrArgument
 
-// Option changes how a client asks.
+// Option configures a client.
 type Option = func(*transport.Config)
 
-// DefaultMaxBody bounds an answer's body, in bytes, unless WithMaxBody sets another bound.
+// DefaultMaxBody bounds the body of a response, in bytes, unless WithMaxBody sets another bound.
 const DefaultMaxBody = transport.DefaultMaxBody
 
 // WithToken sends an API key, or a token that the deployment accepts, with each request.
@@ -40,41 +40,41 @@ func WithToken(token string) Option {
 	return WithTokenSource(func(context.Context) (string, error) { return token, nil })
 }
 
-// WithTokenSource asks for the credential of each request: source is to remember a token for as long as it lives. It is
-// called by many goroutines at once; its error fails the request.
+// WithTokenSource calls source for the credential of each request, so source should cache a token until the token
+// expires. Many goroutines may call source at once. If source returns an error, the request fails.
 func WithTokenSource(source func(context.Context) (string, error)) Option {
 	return func(c *transport.Config) { c.Token = source }
 }
 
-// WithHTTPClient sends requests by another client than one with a timeout of 30 seconds. It is copied, and the copy
-// follows no redirect.
+// WithHTTPClient sends requests with a copy of sender that follows no redirect. The default is a client with a timeout
+// of 30 seconds.
 func WithHTTPClient(sender *http.Client) Option {
 	return func(c *transport.Config) { c.HTTP = sender }
 }
 
-// WithMaxBody bounds an answer's body, in bytes: a longer one is an error.
+// WithMaxBody bounds the body of a response, in bytes. A longer body is an error.
 func WithMaxBody(bytes int64) Option {
 	return func(c *transport.Config) { c.MaxBody = bytes }
 }
 
-// WithUserAgent names the program to the server.
+// WithUserAgent sets the User-Agent header, which identifies the program to the server.
 func WithUserAgent(name string) Option {
 	return func(c *transport.Config) { c.UserAgent = name }
 }
 
-// WithAnswer shows each answer to look before its body is read: for headers such as Cardea-Synced, and for traces. look
-// must leave the body alone.
+// WithAnswer calls look with each response before its body is read: for headers such as Cardea-Synced, and for traces.
+// look must not read or close the body.
 func WithAnswer(look func(*http.Response)) Option {
 	return func(c *transport.Config) { c.OnAnswer = look }
 }
 
-// IsStatus reports whether an error is an answer with an HTTP status, such as http.StatusNotFound.
+// IsStatus reports whether an error is a response with an HTTP status, such as http.StatusNotFound.
 func IsStatus(err error, status int) bool {
 	refused := (*Error)(nil)
 	return errors.As(err, &refused) && refused.Status == status
 }
 
-// IsCode reports whether an error is an answer with a code of the end-user listener, such as INVALID_CODE.
+// IsCode reports whether an error is a response with a code of the end-user API, such as INVALID_CODE.
 func IsCode(err error, code string) bool {
 	refused := (*Error)(nil)
 	return errors.As(err, &refused) && refused.Code == code

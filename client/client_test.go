@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	w.backend, w.decision = serve(w.Backend), serve(w.Decision)
 	at, err := url.Parse(w.Server.URL)
 	w.Must(err)
-	w.frontend = "http://localhost:" + at.Port() // the host says which deployment is meant
+	w.frontend = "http://localhost:" + at.Port() // the host selects the deployment
 	w.Eventually("the key is known", func() bool {
 		made, err := w.newBackend().ListApiAuthApps(t.Context(), backend.ListApiAuthAppsParams{})
 		return err == nil && len(made.Apps) == 2
@@ -111,7 +111,7 @@ func (w *world) customer() (id, plain string) {
 	return made.Key.Id, made.Secret
 }
 
-// A backend creates, reads, changes and revokes, and all errors have one type.
+// A backend creates, reads, changes and lists keys, and all refusals have the same type.
 func TestBackend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -172,8 +172,8 @@ func (w *world) signUp(email string) *enduser.Client {
 	return c
 }
 
-// A program signs a person in and keeps their session; their token passes a guard, until it has expired, and by the
-// keys that are published.
+// A program signs a user in and keeps the session. A guard accepts the user's tokens, which it verifies with the
+// published keys, until they expire.
 func TestEndUserAndSessionTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -219,7 +219,7 @@ func TestEndUserAndSessionTokens(t *testing.T) {
 	}
 }
 
-// A client's access token passes a guard of its resource, and of no other.
+// A guard accepts a client's access token only for the token's resource.
 func TestAccessTokensOfAnOAuthApp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,8 +10,8 @@ import (
 // Client calls the backend API. Many goroutines may use it at once.
 type Client struct{ transport *transport.Transport }
 
-// New returns a client of the server at a base URL, such as https://api.example.com, with the credential among its
-// options. An answer that refuses is a [client.Error].
+// New returns a client of the server at a base URL, such as https://api.example.com, with the credential among the
+// options. A response that refuses a request is returned as a [client.Error].
 func New(base string, options ...client.Option) (*Client, error) {
 	config := transport.Config{}
 	for _, option := range options {

@@ -314,13 +314,13 @@ func (e ListAuditParamsOrder) Valid() bool {
 
 // AIAgent An AI agent.
 type AIAgent struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Description What it does.
+	// Description The description.
 	Description string `json:"description"`
 
 	// Model The language model.
@@ -329,25 +329,25 @@ type AIAgent struct {
 	// SystemPrompt The system prompt of the model.
 	SystemPrompt string `json:"system_prompt"`
 
-	// Temperature How freely it answers; left out if not said.
+	// Temperature The temperature of the model. Absent if it is not set.
 	Temperature *float64 `json:"temperature,omitempty"`
 
-	// MaxTokens The bound of its answer; left out if not said.
+	// MaxTokens The maximum number of tokens of a response. Absent if it is not set.
 	MaxTokens *int64 `json:"max_tokens,omitempty"`
 
-	// Tools Ids of its tools, in declared order.
+	// Tools The ids of its tools, in the declared order.
 	Tools []string `json:"tools"`
 
-	// KnowledgeBases Ids of its knowledge bases.
+	// KnowledgeBases The ids of its knowledge bases.
 	KnowledgeBases []string `json:"knowledge_bases"`
 
-	// IsActive Whether it is in use.
+	// IsActive Whether the app is active.
 	IsActive bool `json:"is_active"`
 
-	// CreatedAt When the resource was created.
+	// CreatedAt The time of the resource's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When the served content last changed.
+	// UpdatedAt The time when the served content last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -356,31 +356,31 @@ type AIAgentList struct {
 	// Data The page.
 	Data []AIAgent `json:"data"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// Limit The page size applied.
+	// Limit The page size that was applied.
 	Limit int64 `json:"limit"`
 
-	// Offset How many were skipped.
+	// Offset The number of entries that were skipped.
 	Offset int64 `json:"offset"`
 
-	// Total How many there are in all.
+	// Total The total number.
 	Total int64 `json:"total"`
 }
 
 // AIAgentPage A page of agents.
 type AIAgentPage struct {
-	// Total How many there are in all.
+	// Total The total number.
 	Total int64 `json:"total"`
 
-	// Page This page.
+	// Page The page number.
 	Page int64 `json:"page"`
 
-	// PerPage The page size applied.
+	// PerPage The page size that was applied.
 	PerPage int64 `json:"per_page"`
 
-	// TotalPages How many pages there are.
+	// TotalPages The number of pages.
 	TotalPages int64 `json:"total_pages"`
 
 	// Data The page.
@@ -389,32 +389,32 @@ type AIAgentPage struct {
 
 // AITool An AI tool.
 type AITool struct {
-	// Id Its id, an i64 formatted as string.
+	// Id The id, an i64 formatted as a string.
 	Id string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Description What it does.
+	// Description The description.
 	Description string `json:"description"`
 
-	// Type How it is called.
+	// Type The type of the call.
 	Type AIToolType `json:"type"`
 
-	// Config How it is called.
+	// Config The type of the call.
 	Config ToolConfig `json:"config"`
 
-	// IsActive Whether it is in use.
+	// IsActive Whether the app is active.
 	IsActive bool `json:"is_active"`
 
-	// CreatedAt When the resource was created.
+	// CreatedAt The time of the resource's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When the served content last changed.
+	// UpdatedAt The time when the served content last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// AIToolType How it is called.
+// AIToolType The type of the call.
 type AIToolType string
 
 // AIToolList A page of tools.
@@ -422,85 +422,85 @@ type AIToolList struct {
 	// Data The page.
 	Data []AITool `json:"data"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// Limit The page size applied.
+	// Limit The page size that was applied.
 	Limit int64 `json:"limit"`
 
-	// Offset How many were skipped.
+	// Offset The number of entries that were skipped.
 	Offset int64 `json:"offset"`
 
-	// Total How many there are in all.
+	// Total The total number.
 	Total int64 `json:"total"`
 }
 
 // AIToolMerged An AI tool with the members of both views.
 type AIToolMerged struct {
-	// DeploymentId Id of the deployment.
+	// DeploymentId The id of the deployment.
 	DeploymentId string `json:"deployment_id"`
 
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// CreatedAt When the resource was created.
+	// CreatedAt The time of the resource's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When the served content last changed.
+	// UpdatedAt The time when the served content last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Description What it does.
+	// Description The description.
 	Description string `json:"description"`
 
 	// ToolType api, function or webhook.
 	ToolType string `json:"tool_type"`
 
-	// RequiresUserApproval Whether the user is asked before each call.
+	// RequiresUserApproval Whether the user must approve each call.
 	RequiresUserApproval bool `json:"requires_user_approval"`
 
-	// Configuration How it is called.
+	// Configuration The type of the call.
 	Configuration ToolConfiguration `json:"configuration"`
 
-	// Type As tool_type.
+	// Type The same value as tool_type.
 	Type string `json:"type"`
 
-	// Config How it is called, in short.
+	// Config The call, in short.
 	Config ToolConfig `json:"config"`
 
-	// IsActive Whether it is in use.
+	// IsActive Whether the app is active.
 	IsActive bool `json:"is_active"`
 }
 
 // AgentTool A tool in an agent's list.
 type AgentTool struct {
-	// DeploymentId Id of the deployment.
+	// DeploymentId The id of the deployment.
 	DeploymentId string `json:"deployment_id"`
 
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// CreatedAt When the resource was created.
+	// CreatedAt The time of the resource's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When the served content last changed.
+	// UpdatedAt The time when the served content last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Description What it does.
+	// Description The description.
 	Description string `json:"description"`
 
 	// ToolType api, function or webhook.
 	ToolType string `json:"tool_type"`
 
-	// RequiresUserApproval Whether the user is asked before each call.
+	// RequiresUserApproval Whether the user must approve each call.
 	RequiresUserApproval bool `json:"requires_user_approval"`
 
-	// Configuration How it is called.
+	// Configuration The type of the call.
 	Configuration ToolConfiguration `json:"configuration"`
 }
 
@@ -509,82 +509,82 @@ type AgentToolList struct {
 	// Data The tools.
 	Data []AgentTool `json:"data"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// Limit The page size applied, null if none was asked.
+	// Limit The page size that was applied, or null if the request had none.
 	Limit *int64 `json:"limit"`
 
-	// Offset How many were skipped, null if nothing was asked.
+	// Offset The number of entries that were skipped, or null if the request had no page.
 	Offset *int64 `json:"offset"`
 }
 
-// AnalyticsDay A day in numbers.
+// AnalyticsDay The numbers of a day.
 type AnalyticsDay struct {
 	// Day The calendar day, UTC.
 	Day string `json:"day"`
 
-	// Signins How many users signed in on it.
+	// Signins The number of users who signed in on the day.
 	Signins int64 `json:"signins"`
 
-	// Signups How many accounts were created on it.
+	// Signups The number of accounts created on the day.
 	Signups int64 `json:"signups"`
 }
 
-// AnalyticsExport Days in numbers.
+// AnalyticsExport The numbers of days.
 type AnalyticsExport struct {
-	// Data Every day that was touched, the oldest first.
+	// Data Every day that the period touches, oldest first.
 	Data []AnalyticsExportDay `json:"data"`
 }
 
-// AnalyticsExportDay A whole day in numbers.
+// AnalyticsExportDay The numbers of a whole day.
 type AnalyticsExportDay struct {
 	// Day The calendar day, UTC.
 	Day string `json:"day"`
 
-	// Signins How many users signed in on it.
+	// Signins The number of users who signed in on the day.
 	Signins int64 `json:"signins"`
 
-	// Signups How many accounts were created on it.
+	// Signups The number of accounts created on the day.
 	Signups int64 `json:"signups"`
 
-	// OrganizationsCreated How many organizations were created on it.
+	// OrganizationsCreated The number of organizations created on the day.
 	OrganizationsCreated int64 `json:"organizations_created"`
 
-	// WorkspacesCreated How many workspaces were created on it.
+	// WorkspacesCreated The number of workspaces created on the day.
 	WorkspacesCreated int64 `json:"workspaces_created"`
 }
 
-// AnalyticsSummary A period in numbers.
+// AnalyticsSummary The numbers of a period.
 type AnalyticsSummary struct {
-	// UniqueSignins How many users signed in.
+	// UniqueSignins The number of users who signed in.
 	UniqueSignins int64 `json:"unique_signins"`
 
-	// Signups How many accounts were created.
+	// Signups The number of created accounts.
 	Signups int64 `json:"signups"`
 
-	// OrganizationsCreated How many organizations were created.
+	// OrganizationsCreated The number of created organizations.
 	OrganizationsCreated int64 `json:"organizations_created"`
 
-	// WorkspacesCreated How many workspaces were created.
+	// WorkspacesCreated The number of created workspaces.
 	WorkspacesCreated int64 `json:"workspaces_created"`
 
-	// TotalSignups How many accounts were ever created.
+	// TotalSignups The number of accounts ever created.
 	TotalSignups int64 `json:"total_signups"`
 
-	// UniqueSigninsChange Change from the period before in percent, not rounded; null if that had none.
+	// UniqueSigninsChange The change from the previous period in percent, not rounded. Null if the previous period had none.
 	UniqueSigninsChange *float64 `json:"unique_signins_change"`
 
-	// SignupsChange Change from the period before in percent, not rounded; null if that had none.
+	// SignupsChange The change from the previous period in percent, not rounded. Null if the previous period had none.
 	SignupsChange *float64 `json:"signups_change"`
 
-	// OrganizationsCreatedChange Change from the period before in percent, not rounded; null if that had none.
+	// OrganizationsCreatedChange The change from the previous period in percent, not rounded. Null if the previous period had none.
 	OrganizationsCreatedChange *float64 `json:"organizations_created_change"`
 
-	// WorkspacesCreatedChange Change from the period before in percent, not rounded; null if that had none.
+	// WorkspacesCreatedChange The change from the previous period in percent, not rounded. Null if the previous period had none.
 	WorkspacesCreatedChange *float64 `json:"workspaces_created_change"`
 
-	// DailyMetrics Every UTC day the period touches, in order; of a first and last day, the part in the period.
+	// DailyMetrics Every UTC day that the period touches, in order. The first and the last day count only within the period.
 	DailyMetrics []AnalyticsDay `json:"daily_metrics"`
 
 	// RecentSignups The 10 newest of the deployment, in the period or not, newest first, without those of deleted users.
@@ -594,84 +594,84 @@ type AnalyticsSummary struct {
 	RecentSignins []RecentSignIn `json:"recent_signins"`
 }
 
-// AnalyticsVerification What a verification found.
+// AnalyticsVerification The result of a verification.
 type AnalyticsVerification struct {
-	// Data The days, the oldest first.
+	// Data The days, oldest first.
 	Data []AnalyticsVerifiedDay `json:"data"`
 
-	// Next Where to go on, null: there are no more.
+	// Next The day to continue with. Null: there are no more.
 	Next *string `json:"next"`
 }
 
-// AnalyticsVerifiedDay A sealed day beside its events.
+// AnalyticsVerifiedDay A rolled-up day, compared with its events.
 type AnalyticsVerifiedDay struct {
 	// Day The calendar day, UTC.
 	Day string `json:"day"`
 
-	// Events How many sealed events it was compared with, 0 where they are kept no more: then it was compared with its own log.
+	// Events The number of rolled-up events that the day was compared with. 0 if they are no longer kept: the day was then compared with its own log.
 	Events int64 `json:"events"`
 
-	// Fault How it differs, null: it does not.
+	// Fault The difference, or null.
 	Fault *string `json:"fault"`
 }
 
-// ApiAuthApp A family of API keys.
+// ApiAuthApp A group of API keys with common settings.
 type ApiAuthApp struct {
-	// DeploymentId Id of the deployment.
+	// DeploymentId The id of the deployment.
 	DeploymentId string `json:"deployment_id"`
 
-	// AppSlug Unique identifier of the app in the deployment.
+	// AppSlug The unique identifier of the app in the deployment.
 	AppSlug string `json:"app_slug"`
 
-	// Name Display name.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// KeyPrefix What its keys begin with.
+	// KeyPrefix The prefix of its keys.
 	KeyPrefix string `json:"key_prefix"`
 
-	// Description What it is for, null if not said.
+	// Description The description, or null.
 	Description *string `json:"description"`
 
 	// IsActive Whether its keys are accepted.
 	IsActive bool `json:"is_active"`
 
-	// Permissions The most any key of it may have.
+	// Permissions The permissions that its keys can have.
 	Permissions []string `json:"permissions"`
 
 	// Resources Always empty.
 	Resources []string `json:"resources"`
 
-	// RateLimits The rules of its scheme.
+	// RateLimits The rules of its rate-limit scheme.
 	RateLimits []RateLimitRule `json:"rate_limits"`
 
-	// RateLimitSchemeSlug The scheme of its keys that have none of their own, null: the deployment's default.
+	// RateLimitSchemeSlug The scheme of its keys that have no scheme of their own. Null: the deployment's default.
 	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug"`
 
-	// CreatedAt When the resource was created.
+	// CreatedAt The time of the resource's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When the served content last changed.
+	// UpdatedAt The time when the served content last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // ApiAuthAppCreate The app to create.
 type ApiAuthAppCreate struct {
-	// AppSlug Unique identifier in the deployment; immutable.
+	// AppSlug The unique identifier in the deployment. It cannot change.
 	AppSlug string `json:"app_slug"`
 
-	// Description What it is for; null is as absent.
+	// Description The description. Null: absent.
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
-	// KeyPrefix What its keys begin with. Absent, ck.
+	// KeyPrefix The prefix of its keys. Absent: ck.
 	KeyPrefix *string `json:"key_prefix,omitempty"`
 
-	// Name Display name, on one line.
+	// Name The display name, on one line.
 	Name string `json:"name"`
 
-	// Permissions The most any key of it may have. Absent at creation: none.
+	// Permissions The permissions that its keys can have. Absent at creation: none.
 	Permissions *[]string `json:"permissions,omitempty"`
 
-	// RateLimitSchemeSlug The scheme of its keys that have none of their own; null is as absent.
+	// RateLimitSchemeSlug The scheme of its keys that have no scheme of their own. Null: absent.
 	RateLimitSchemeSlug nullable.Nullable[string] `json:"rate_limit_scheme_slug,omitempty"`
 
 	// Resources Must be empty.
@@ -684,456 +684,456 @@ type ApiAuthAppList struct {
 	Apps []ApiAuthApp `json:"apps"`
 }
 
-// ApiAuthAppUpdate What to change.
+// ApiAuthAppUpdate The changes.
 type ApiAuthAppUpdate struct {
-	// Description New description, null to clear it.
+	// Description The new description. Null clears it.
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
 	// IsActive Whether its keys are accepted.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// KeyPrefix What new keys begin with.
+	// KeyPrefix The prefix of new keys.
 	KeyPrefix *string `json:"key_prefix,omitempty"`
 
-	// Name New display name.
+	// Name The new display name.
 	Name *string `json:"name,omitempty"`
 
-	// Permissions The most any key of it may have. Absent at creation: none.
+	// Permissions The permissions that its keys can have. Absent at creation: none.
 	Permissions *[]string `json:"permissions,omitempty"`
 
-	// RateLimitSchemeSlug Another scheme, null for the deployment's default.
+	// RateLimitSchemeSlug The new scheme. Null: the deployment's default.
 	RateLimitSchemeSlug nullable.Nullable[string] `json:"rate_limit_scheme_slug,omitempty"`
 
 	// Resources Must be empty.
 	Resources *[]string `json:"resources,omitempty"`
 }
 
-// ApiKey A key, without what it is verified by.
+// ApiKey An API key, without its secret and digest.
 type ApiKey struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// KeyId The public id, by which decisions, the audit, logs and `X-Cardea-Key-Id` name the key: 12 characters, or the id of an imported key; null: a declared key that was never issued.
+	// KeyId The public id, which identifies the key in decisions, the audit, logs and `X-Cardea-Key-Id`: 12 characters, or the id of an imported key. Null: a declared key that is not issued yet.
 	KeyId *string `json:"key_id"`
 
-	// DeploymentId Id of the deployment.
+	// DeploymentId The id of the deployment.
 	DeploymentId string `json:"deployment_id"`
 
-	// AppSlug The app it belongs to.
+	// AppSlug The app that the key belongs to.
 	AppSlug string `json:"app_slug"`
 
-	// Name Its name for people.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// KeyPrefix What the key begins with.
+	// KeyPrefix The first characters of the key.
 	KeyPrefix string `json:"key_prefix"`
 
-	// KeySuffix What the key ends with.
+	// KeySuffix The last characters of the key.
 	KeySuffix string `json:"key_suffix"`
 
-	// Permissions Its own permissions, within those of its app.
+	// Permissions The permissions of the key, within those of its app.
 	Permissions []string `json:"permissions"`
 
-	// OrgRolePermissions What the owner's role in the organization grants now; empty for a key that no organization bounds.
+	// OrgRolePermissions The permissions that the owner's role in the organization grants now. Empty for a key that is not bound to an organization.
 	OrgRolePermissions []string `json:"org_role_permissions"`
 
-	// WorkspaceRolePermissions What the owner's role in the workspace grants now; empty for a key that no workspace bounds.
+	// WorkspaceRolePermissions The permissions that the owner's role in the workspace grants now. Empty for a key that is not bound to a workspace.
 	WorkspaceRolePermissions []string `json:"workspace_role_permissions"`
 
-	// Metadata What the application keeps with it.
+	// Metadata Metadata of the application.
 	Metadata json.RawMessage `json:"metadata"`
 
-	// OwnerUserId The user it acts for, null: none.
+	// OwnerUserId The user that the key acts for, or null.
 	OwnerUserId *string `json:"owner_user_id"`
 
-	// OrganizationId The organization whose membership bounds it, null: none.
+	// OrganizationId The organization that the key is bound to by membership, or null.
 	OrganizationId *string `json:"organization_id"`
 
-	// WorkspaceId The workspace whose membership bounds it, null: none.
+	// WorkspaceId The workspace that the key is bound to by membership, or null.
 	WorkspaceId *string `json:"workspace_id"`
 
-	// RateLimitSchemeSlug Its own scheme, null: the app's.
+	// RateLimitSchemeSlug The scheme of the key. Null: the app's scheme.
 	RateLimitSchemeSlug *string `json:"rate_limit_scheme_slug"`
 
-	// ExpiresAt When it ends, null: never.
+	// ExpiresAt The time when it expires, or null if it does not expire.
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// LastUsedAt When it was used last, to about a minute; null: never, or a declared key, of which it is not kept.
+	// LastUsedAt The time of its last use, accurate to about a minute. Null: never used, or a declared key, for which it is not recorded.
 	LastUsedAt *time.Time `json:"last_used_at"`
 
 	// IsActive Whether it is neither revoked nor expired.
 	IsActive bool `json:"is_active"`
 
-	// CreatedAt When it was made.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When it last changed.
+	// UpdatedAt The time of its last change.
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// RevokedAt When it was revoked, null: it was not.
+	// RevokedAt The time when it was revoked, or null.
 	RevokedAt *time.Time `json:"revoked_at"`
 
-	// RevokedReason Why, null if not said.
+	// RevokedReason The reason of the revocation, or null.
 	RevokedReason *string `json:"revoked_reason"`
 
-	// RotatedFrom Id of the key it replaced, null: none.
+	// RotatedFrom The id of the key that it replaced, or null.
 	RotatedFrom *string `json:"rotated_from"`
 
-	// Source declared: by an APIKey resource, and changed there only.
+	// Source declared: an APIKey resource declares the key, and it can change only there. runtime: it was created over HTTP.
 	Source ApiKeySource `json:"source"`
 
-	// Resource The name of that resource, null of a runtime key.
+	// Resource The name of the APIKey resource. Null for a runtime key.
 	Resource *string `json:"resource"`
 }
 
-// ApiKeySource declared: by an APIKey resource, and changed there only.
+// ApiKeySource declared: an APIKey resource declares the key, and it can change only there. runtime: it was created over HTTP.
 type ApiKeySource string
 
 // ApiKeyCreate The key to create.
 type ApiKeyCreate struct {
-	// ExpiresAt When it ends, in the future. Absent or null: never.
+	// ExpiresAt The time when it expires, in the future. Absent or null: it does not expire.
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
 
-	// Metadata What the application keeps with it, at most 4096 bytes of JSON.
+	// Metadata Metadata of the application, at most 4096 bytes of JSON.
 	Metadata nullable.Nullable[map[string]interface{}] `json:"metadata,omitempty"`
 
-	// Name Its name for people, on one line.
+	// Name The display name, on one line.
 	Name string `json:"name"`
 
-	// OrganizationId The organization whose membership bounds it.
+	// OrganizationId The organization that the key is bound to by membership.
 	OrganizationId nullable.Nullable[string] `json:"organization_id,omitempty"`
 
-	// OwnerUserId The user it acts for.
+	// OwnerUserId The user that the key acts for.
 	OwnerUserId nullable.Nullable[string] `json:"owner_user_id,omitempty"`
 
-	// Permissions Its permissions, within those of its app; `*` for all of these. Absent at creation: none.
+	// Permissions The permissions of the key, within those of its app; `*` stands for all of these. Absent at creation: none.
 	Permissions *[]string `json:"permissions,omitempty"`
 
-	// RateLimitSchemeSlug Its own scheme. Absent or null: the app's.
+	// RateLimitSchemeSlug The scheme of the key. Absent or null: the app's scheme.
 	RateLimitSchemeSlug nullable.Nullable[string] `json:"rate_limit_scheme_slug,omitempty"`
 
-	// WorkspaceId The workspace whose membership bounds it.
+	// WorkspaceId The workspace that the key is bound to by membership.
 	WorkspaceId nullable.Nullable[string] `json:"workspace_id,omitempty"`
 }
 
 // ApiKeyList A page of keys.
 type ApiKeyList struct {
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
 	// Keys The page.
 	Keys []ApiKey `json:"keys"`
 
-	// NextCursor What to send as cursor for the next page, null at the end.
+	// NextCursor The cursor for the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
-// ApiKeyRevoke Why.
+// ApiKeyRevoke The reason.
 type ApiKeyRevoke struct {
-	// Reason Why it is revoked.
+	// Reason The reason of the revocation.
 	Reason nullable.Nullable[string] `json:"reason,omitempty"`
 }
 
-// ApiKeyRotate How to end the old key.
+// ApiKeyRotate When the old key ends.
 type ApiKeyRotate struct {
-	// OverlapSeconds For how long the old key is accepted beside the new one. Absent, 0.
+	// OverlapSeconds The number of seconds for which the old key is still accepted. Absent: 0.
 	OverlapSeconds *int64 `json:"overlap_seconds,omitempty"`
 }
 
-// ApiKeyUpdate What to change.
+// ApiKeyUpdate The changes.
 type ApiKeyUpdate struct {
-	// ExpiresAt When it ends, in the future; null: never.
+	// ExpiresAt The time when it expires, in the future. Null: it does not expire.
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
 
-	// Metadata New metadata as a whole, null for none.
+	// Metadata The new metadata as a whole. Null: none.
 	Metadata nullable.Nullable[map[string]interface{}] `json:"metadata,omitempty"`
 
-	// Name New name.
+	// Name The new display name.
 	Name *string `json:"name,omitempty"`
 
-	// Permissions Its permissions, within those of its app; `*` for all of these. Absent at creation: none.
+	// Permissions The permissions of the key, within those of its app; `*` stands for all of these. Absent at creation: none.
 	Permissions *[]string `json:"permissions,omitempty"`
 
-	// RateLimitSchemeSlug Another scheme, null for the app's.
+	// RateLimitSchemeSlug The new scheme. Null: the app's scheme.
 	RateLimitSchemeSlug nullable.Nullable[string] `json:"rate_limit_scheme_slug,omitempty"`
 }
 
-// ApiKeyWithSecret A key with the key itself.
+// ApiKeyWithSecret An API key, with the key itself.
 type ApiKeyWithSecret struct {
 	// Key The key.
 	Key ApiKey `json:"key"`
 
-	// Secret The key itself, the value of `Authorization: Bearer`. It is seen here only.
+	// Secret The key itself, for `Authorization: Bearer`. No other response contains it.
 	Secret string `json:"secret"`
 }
 
 // AuditList A page of audit records.
 type AuditList struct {
-	// Data The page, the newest first.
+	// Data The page, newest first.
 	Data []AuditRecord `json:"data"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// NextCursor Where the next page begins, null: this is the last one.
+	// NextCursor The cursor of the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
-// AuditRecord Something that was done.
+// AuditRecord An audited action.
 type AuditRecord struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// At When it was done.
+	// At The time of the action.
 	At time.Time `json:"at"`
 
-	// Actor Who did it: user:<id>, key:<public id>, token:<subject>, anonymous or system.
+	// Actor The actor: user:<id>, key:<public id>, token:<subject>, anonymous or system.
 	Actor string `json:"actor"`
 
-	// Action What was done, such as user.disabled.
+	// Action The action, such as user.disabled.
 	Action string `json:"action"`
 
-	// Object To what it was done, such as user:<id>.
+	// Object The object of the action, such as user:<id>.
 	Object string `json:"object"`
 
-	// SessionId The session it was done in, null for none.
+	// SessionId The session of the action, or null.
 	SessionId *string `json:"session_id"`
 
-	// IpAddress The client's address, or empty.
+	// IpAddress The address of the client, or empty.
 	IpAddress string `json:"ip_address"`
 }
 
 // B2BSettings Organization and workspace settings.
 type B2BSettings struct {
-	// Enabled Whether organizations are on.
+	// Enabled Whether organizations are enabled.
 	Enabled bool `json:"enabled"`
 
 	// AllowWorkspaceCreation Whether end users may create workspaces.
 	AllowWorkspaceCreation bool `json:"allow_workspace_creation"`
 
-	// DefaultWorkspaceLimit How many workspaces an organization may have.
+	// DefaultWorkspaceLimit The maximum number of workspaces of an organization.
 	DefaultWorkspaceLimit int64 `json:"default_workspace_limit"`
 
-	// RequireOrgForSignup Whether a sign-up needs an organization.
+	// RequireOrgForSignup Whether a sign-up requires an organization.
 	RequireOrgForSignup bool `json:"require_org_for_signup"`
 
-	// AutoAssignOrgRole Id of the organization role given to those who join without one, or null.
+	// AutoAssignOrgRole The id of the organization role of members who join without a role, or null.
 	AutoAssignOrgRole *string `json:"auto_assign_org_role"`
 
-	// AutoAssignWorkspaceRole Id of the workspace role given to those who join without one, or null.
+	// AutoAssignWorkspaceRole The id of the workspace role of members who join without a role, or null.
 	AutoAssignWorkspaceRole *string `json:"auto_assign_workspace_role"`
 }
 
-// B2BSettingsUpdate What to change.
+// B2BSettingsUpdate The changes.
 type B2BSettingsUpdate struct {
 	// AllowWorkspaceCreation Whether end users may create workspaces.
 	AllowWorkspaceCreation *bool `json:"allow_workspace_creation,omitempty"`
 
-	// AutoAssignOrgRole Id of a role of level Organization, or null.
+	// AutoAssignOrgRole The id of a role of level Organization, or null.
 	AutoAssignOrgRole nullable.Nullable[string] `json:"auto_assign_org_role,omitempty"`
 
-	// AutoAssignWorkspaceRole Id of a role of level Workspace, or null.
+	// AutoAssignWorkspaceRole The id of a role of level Workspace, or null.
 	AutoAssignWorkspaceRole nullable.Nullable[string] `json:"auto_assign_workspace_role,omitempty"`
 
-	// DefaultWorkspaceLimit How many workspaces an organization may have.
+	// DefaultWorkspaceLimit The maximum number of workspaces of an organization.
 	DefaultWorkspaceLimit *int64 `json:"default_workspace_limit,omitempty"`
 
-	// Enabled Whether organizations are on.
+	// Enabled Whether organizations are enabled.
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// RequireOrgForSignup Whether a sign-up needs an organization.
+	// RequireOrgForSignup Whether a sign-up requires an organization.
 	RequireOrgForSignup *bool `json:"require_org_for_signup,omitempty"`
 }
 
 // CreatedOrganization A created organization.
 type CreatedOrganization struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
 	// Slug Unique in the deployment, made from the name.
 	Slug string `json:"slug"`
 
-	// Description What it is for, or empty.
+	// Description The description, or empty.
 	Description string `json:"description"`
 
-	// ImageUrl Where its picture is, or empty.
+	// ImageUrl The URL of its picture, or empty.
 	ImageUrl string `json:"image_url"`
 
-	// CreatedAt When it was created.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 
 	// DefaultWorkspace The workspace that members start in, or null.
 	DefaultWorkspace *Workspace `json:"default_workspace"`
 }
 
-// DecisionSummary What limits decided.
+// DecisionSummary The decisions of rate limits.
 type DecisionSummary struct {
-	// CountedBy Who counted: the server that answers, alone.
+	// CountedBy The server that counted: the one that answers.
 	CountedBy DecisionSummaryCountedBy `json:"counted_by"`
 
-	// Since When it began to count.
+	// Since The time when it began to count.
 	Since time.Time `json:"since"`
 
 	// Schemes The deployment's schemes.
 	Schemes []SchemeDecisions `json:"schemes"`
 }
 
-// DecisionSummaryCountedBy Who counted: the server that answers, alone.
+// DecisionSummaryCountedBy The server that counted: the one that answers.
 type DecisionSummaryCountedBy string
 
-// Error Every error.
+// Error Every error response.
 type Error struct {
-	// Errors Every fault found.
+	// Errors All errors.
 	Errors []ErrorItem `json:"errors"`
 
-	// Message One sentence: what, why, how to fix.
+	// Message One sentence: the error, where it is, and how to fix it.
 	Message string `json:"message"`
 
-	// RequestId Also in the header X-Request-Id.
+	// RequestId The id of the request, as in the header X-Request-Id.
 	RequestId string `json:"request_id"`
 }
 
-// ErrorItem One fault.
+// ErrorItem One error.
 type ErrorItem struct {
 	// Code The HTTP status.
 	Code int `json:"code"`
 
-	// Field A JSON pointer into the body, ?name for a query parameter, :name for a path one.
+	// Field A JSON pointer into the body, ?name for a query parameter, or :name for a path parameter.
 	Field *string `json:"field,omitempty"`
 
 	// Manager The field manager that owns the field.
 	Manager *string `json:"manager,omitempty"`
 
-	// Message The fault and how to fix it.
+	// Message The error, and how to fix it.
 	Message string `json:"message"`
 
-	// ResourcePath The field on the resource, such as spec.displayName.
+	// ResourcePath The field of the resource, such as spec.displayName.
 	ResourcePath *string `json:"resource_path,omitempty"`
 }
 
-// Import How far the import of a file came.
+// Import The progress of an import.
 type Import struct {
-	// Offset How many bytes of the file were sent and are done.
+	// Offset The number of bytes of the file that are processed.
 	Offset int64 `json:"offset"`
 
-	// Imported Lines that became rows.
+	// Imported The number of lines that became rows.
 	Imported int64 `json:"imported"`
 
-	// Present Lines that were there already.
+	// Present The number of lines that were already imported.
 	Present int64 `json:"present"`
 
-	// Rejected Lines that were refused.
+	// Rejected The number of lines that were rejected.
 	Rejected int64 `json:"rejected"`
 
-	// CompletedAt When the file was done, null: not yet.
+	// CompletedAt The time when the file was completed, or null.
 	CompletedAt *time.Time `json:"completed_at"`
 }
 
 // ImportLines JSON Lines in UTF-8.
 type ImportLines = string
 
-// ImportRejection A fault of a line.
+// ImportRejection An error in a line.
 type ImportRejection struct {
-	// Line Which line of the batch, from 1.
+	// Line The number of the line in the batch, from 1.
 	Line int64 `json:"line"`
 
-	// Field A JSON pointer into the line, null: the line as a whole.
+	// Field A JSON pointer into the line. Null: the whole line.
 	Field *string `json:"field"`
 
-	// Message The fault and how to fix it.
+	// Message The error, and how to fix it.
 	Message string `json:"message"`
 }
 
-// ImportedBatch How far the import of a file came, with the lines of the batch that were rejected.
+// ImportedBatch The progress of an import, with the rejected lines of the batch.
 type ImportedBatch struct {
-	// Offset How many bytes of the file were sent and are done.
+	// Offset The number of bytes of the file that are processed.
 	Offset int64 `json:"offset"`
 
-	// Imported Lines that became rows.
+	// Imported The number of lines that became rows.
 	Imported int64 `json:"imported"`
 
-	// Present Lines that were there already.
+	// Present The number of lines that were already imported.
 	Present int64 `json:"present"`
 
-	// Rejected Lines that were refused.
+	// Rejected The number of lines that were rejected.
 	Rejected int64 `json:"rejected"`
 
-	// CompletedAt When the file was done, null: not yet.
+	// CompletedAt The time when the file was completed, or null.
 	CompletedAt *time.Time `json:"completed_at"`
 
-	// Rejections Why lines of the batch were rejected, in order; without their values, and of each line the first few reasons.
+	// Rejections Why lines of the batch were rejected, in order, without their values. Each line has only its first few errors.
 	Rejections []ImportRejection `json:"rejections"`
 }
 
 // ListedOrganization An organization and its size.
 type ListedOrganization struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
 	// Slug Unique in the deployment.
 	Slug string `json:"slug"`
 
-	// Description What it is for, or empty.
+	// Description The description, or empty.
 	Description string `json:"description"`
 
-	// ImageUrl Where its picture is, or empty.
+	// ImageUrl The URL of its picture, or empty.
 	ImageUrl string `json:"image_url"`
 
-	// Members How many members it has.
+	// Members The number of members.
 	Members int64 `json:"members"`
 
-	// CreatedAt When it was created.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 }
 
 // MemberCreate The member to add.
 type MemberCreate struct {
-	// RoleId Id of a role of level Organization.
+	// RoleId The id of a role of level Organization.
 	RoleId *string `json:"role_id,omitempty"`
 
-	// UserId Id of the user.
+	// UserId The id of the user.
 	UserId string `json:"user_id"`
 }
 
-// MemberRole What a member may do.
+// MemberRole A role of a member.
 type MemberRole struct {
-	// Id The role's id, null for the owner, whose role is built in.
+	// Id The id of the role. Null for the owner role, which is built in.
 	Id *string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Permissions Its permissions.
+	// Permissions The permissions of the role.
 	Permissions []string `json:"permissions"`
 }
 
 // OAuthApp An OAuth app with its scopes.
 type OAuthApp struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Slug Its slug in the deployment.
+	// Slug The slug of the app in the deployment.
 	Slug string `json:"slug"`
 
-	// Name Its name for people.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// Description What it is for.
+	// Description The description.
 	Description string `json:"description"`
 
-	// LogoUrl Where its logo is.
+	// LogoUrl The URL of its logo.
 	LogoUrl string `json:"logo_url"`
 
-	// Fqdn The host name it is reached by.
+	// Fqdn The host name of the app.
 	Fqdn string `json:"fqdn"`
 
-	// SupportedScopes Its scopes, in order, archived ones included.
+	// SupportedScopes The scopes, in order, including archived scopes.
 	SupportedScopes []string `json:"supported_scopes"`
 
 	// ScopeDefinitions The same scopes in full.
@@ -1142,13 +1142,13 @@ type OAuthApp struct {
 	// AllowDynamicClientRegistration Whether clients may register themselves.
 	AllowDynamicClientRegistration bool `json:"allow_dynamic_client_registration"`
 
-	// IsActive Whether it is in use.
+	// IsActive Whether the app is active.
 	IsActive bool `json:"is_active"`
 
-	// CreatedAt When the resource was created.
+	// CreatedAt The time of the resource's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When the app or a scope of it last changed.
+	// UpdatedAt The time when the app or one of its scopes last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -1158,96 +1158,96 @@ type OAuthAppList struct {
 	Apps []OAuthApp `json:"apps"`
 }
 
-// OAuthClient A client of an OAuth app, without what its secret is verified by.
+// OAuthClient A client of an OAuth app, without its secret.
 type OAuthClient struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// OauthAppId Id of the app.
+	// OauthAppId The id of the app.
 	OauthAppId string `json:"oauth_app_id"`
 
-	// ClientId What it is called in the protocol, which is its id: a number, or the address of its metadata.
+	// ClientId The client_id of the protocol: a number, or the URL of the client's metadata.
 	ClientId string `json:"client_id"`
 
-	// ClientAuthMethod How it proves itself; none: a public client.
+	// ClientAuthMethod The client authentication method. none: a public client.
 	ClientAuthMethod OAuthClientClientAuthMethod `json:"client_auth_method"`
 
-	// GrantTypes The ways it gets tokens.
+	// GrantTypes The grant types that the client may use.
 	GrantTypes []string `json:"grant_types"`
 
-	// RedirectUris Where browsers may be sent after an authorization.
+	// RedirectUris The redirect URIs of authorizations.
 	RedirectUris []string `json:"redirect_uris"`
 
-	// PostLogoutRedirectUris Where browsers may be sent after a sign-out.
+	// PostLogoutRedirectUris The redirect URIs of sign-outs.
 	PostLogoutRedirectUris []string `json:"post_logout_redirect_uris"`
 
-	// ClientName Its name for people, who see it when they are asked.
+	// ClientName The display name, which consent pages show.
 	ClientName string `json:"client_name"`
 
-	// ClientUri A page about it, null: none.
+	// ClientUri The URL of its home page, or null.
 	ClientUri *string `json:"client_uri"`
 
-	// LogoUri Its logo, null: none.
+	// LogoUri The URL of its logo, or null.
 	LogoUri *string `json:"logo_uri"`
 
-	// PolicyUri Its privacy policy, null: none.
+	// PolicyUri The URL of its privacy policy, or null.
 	PolicyUri *string `json:"policy_uri"`
 
-	// TosUri Its terms of service, null: none.
+	// TosUri The URL of its terms of service, or null.
 	TosUri *string `json:"tos_uri"`
 
-	// JwksUri Where the keys are by which it signs, null: nowhere.
+	// JwksUri The URL of the key set that verifies its signatures, or null.
 	JwksUri *string `json:"jwks_uri"`
 
-	// Jwks The public keys by which it signs, null: none are said.
+	// Jwks The key set that verifies its signatures, or null.
 	Jwks *json.RawMessage `json:"jwks"`
 
-	// IdTokenSignedResponseAlg What signs its ID tokens, ES256 or RS256.
+	// IdTokenSignedResponseAlg The signature algorithm of its ID tokens, ES256 or RS256.
 	IdTokenSignedResponseAlg string `json:"id_token_signed_response_alg"`
 
-	// UserinfoSignedResponseAlg What signs the answers of userinfo, null: they are JSON.
+	// UserinfoSignedResponseAlg The signature algorithm of its userinfo responses. Null: they are JSON.
 	UserinfoSignedResponseAlg *string `json:"userinfo_signed_response_alg"`
 
-	// BackchannelLogoutUri The address that is notified when a session ends, null for none.
+	// BackchannelLogoutUri The URL that is notified when a session ends, or null.
 	BackchannelLogoutUri *string `json:"backchannel_logout_uri"`
 
-	// IsActive Whether it is in use.
+	// IsActive Whether the app is active.
 	IsActive bool `json:"is_active"`
 
-	// Source declared: by an OAuthClient resource, and changed there only; backend: made here; registered: by itself; metadata_document: fetched from the address that it is called.
+	// Source declared: by an OAuthClient resource, and it can change only there. backend: created over HTTP. registered: by the client itself. metadata_document: fetched from the URL that is its id.
 	Source OAuthClientSource `json:"source"`
 
-	// Resource The name of the resource that declares it, null of others.
+	// Resource The name of the OAuthClient resource, or null.
 	Resource *string `json:"resource"`
 
-	// CreatedAt When it was made.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When it last changed.
+	// UpdatedAt The time of its last change.
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// ClientSecret Its secret, in the answer that gives it one and nowhere else.
+	// ClientSecret The secret. Only the response that creates it contains it.
 	ClientSecret *string `json:"client_secret,omitempty"`
 }
 
-// OAuthClientClientAuthMethod How it proves itself; none: a public client.
+// OAuthClientClientAuthMethod The client authentication method. none: a public client.
 type OAuthClientClientAuthMethod string
 
-// OAuthClientSource declared: by an OAuthClient resource, and changed there only; backend: made here; registered: by itself; metadata_document: fetched from the address that it is called.
+// OAuthClientSource declared: by an OAuthClient resource, and it can change only there. backend: created over HTTP. registered: by the client itself. metadata_document: fetched from the URL that is its id.
 type OAuthClientSource string
 
 // OAuthClientCreate The client to create.
 type OAuthClientCreate struct {
-	// BackchannelLogoutUri The https address that is notified when a session ends.
+	// BackchannelLogoutUri The https URL that is notified when a session ends.
 	BackchannelLogoutUri nullable.Nullable[string] `json:"backchannel_logout_uri,omitempty"`
 
 	// ClientAuthMethod none, client_secret_basic, client_secret_post or private_key_jwt. Absent at creation: client_secret_basic.
 	ClientAuthMethod nullable.Nullable[string] `json:"client_auth_method,omitempty"`
 
-	// ClientName Its name for people, on one line. Absent at creation: the host of its first redirect URI.
+	// ClientName The display name, on one line. Absent at creation: the host of the first redirect URI.
 	ClientName nullable.Nullable[string] `json:"client_name,omitempty"`
 
-	// ClientUri A page about it, https.
+	// ClientUri The https URL of its home page.
 	ClientUri nullable.Nullable[string] `json:"client_uri,omitempty"`
 
 	// GrantTypes Values of grant_types_supported in the discovery metadata of the OAuth app. Absent at creation: authorization_code.
@@ -1256,28 +1256,28 @@ type OAuthClientCreate struct {
 	// IdTokenSignedResponseAlg ES256 or RS256. Absent at creation: RS256.
 	IdTokenSignedResponseAlg nullable.Nullable[string] `json:"id_token_signed_response_alg,omitempty"`
 
-	// Jwks Its public keys, with private_key_jwt in place of jwks_uri.
+	// Jwks Its key set, for private_key_jwt, instead of jwks_uri.
 	Jwks nullable.Nullable[map[string]interface{}] `json:"jwks,omitempty"`
 
-	// JwksUri Where its keys are, https, with private_key_jwt.
+	// JwksUri The https URL of its key set, for private_key_jwt.
 	JwksUri nullable.Nullable[string] `json:"jwks_uri,omitempty"`
 
-	// LogoUri Its logo, https.
+	// LogoUri The https URL of its logo.
 	LogoUri nullable.Nullable[string] `json:"logo_uri,omitempty"`
 
-	// PolicyUri Its privacy policy, https.
+	// PolicyUri The https URL of its privacy policy.
 	PolicyUri nullable.Nullable[string] `json:"policy_uri,omitempty"`
 
-	// PostLogoutRedirectUris Where browsers may be sent after a sign-out.
+	// PostLogoutRedirectUris The redirect URIs of sign-outs.
 	PostLogoutRedirectUris nullable.Nullable[[]string] `json:"post_logout_redirect_uris,omitempty"`
 
-	// RedirectUris https, or http of 127.0.0.1, [::1] and localhost, or a scheme of a public client's own.
+	// RedirectUris https, or http at 127.0.0.1, [::1] and localhost, or, for a public client, a URI scheme of its own.
 	RedirectUris nullable.Nullable[[]string] `json:"redirect_uris,omitempty"`
 
-	// TosUri Its terms of service, https.
+	// TosUri The https URL of its terms of service.
 	TosUri nullable.Nullable[string] `json:"tos_uri,omitempty"`
 
-	// UserinfoSignedResponseAlg ES256 or RS256. Absent at creation: the answers are JSON.
+	// UserinfoSignedResponseAlg ES256 or RS256. Absent at creation: userinfo responses are JSON.
 	UserinfoSignedResponseAlg nullable.Nullable[string] `json:"userinfo_signed_response_alg,omitempty"`
 }
 
@@ -1286,16 +1286,16 @@ type OAuthClientList struct {
 	// Clients The page.
 	Clients []OAuthClient `json:"clients"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// NextCursor What to send as cursor for the next page, null at the end.
+	// NextCursor The cursor for the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
-// OAuthClientRotate How to end the secret before.
+// OAuthClientRotate When the previous secret ends.
 type OAuthClientRotate struct {
-	// OverlapSeconds For how long the secret before is accepted as well. Absent, 0.
+	// OverlapSeconds The number of seconds for which the previous secret is still accepted. Absent: 0.
 	OverlapSeconds *int64 `json:"overlap_seconds,omitempty"`
 }
 
@@ -1304,22 +1304,22 @@ type OAuthClientSecret struct {
 	// ClientId The client.
 	ClientId string `json:"client_id"`
 
-	// ClientSecret Its secret. It is seen here only.
+	// ClientSecret The secret. No other response contains it.
 	ClientSecret string `json:"client_secret"`
 }
 
-// OAuthClientUpdate What to change.
+// OAuthClientUpdate The changes.
 type OAuthClientUpdate struct {
-	// BackchannelLogoutUri The https address that is notified when a session ends.
+	// BackchannelLogoutUri The https URL that is notified when a session ends.
 	BackchannelLogoutUri nullable.Nullable[string] `json:"backchannel_logout_uri,omitempty"`
 
 	// ClientAuthMethod none, client_secret_basic, client_secret_post or private_key_jwt. Absent at creation: client_secret_basic.
 	ClientAuthMethod nullable.Nullable[string] `json:"client_auth_method,omitempty"`
 
-	// ClientName Its name for people, on one line. Absent at creation: the host of its first redirect URI.
+	// ClientName The display name, on one line. Absent at creation: the host of the first redirect URI.
 	ClientName nullable.Nullable[string] `json:"client_name,omitempty"`
 
-	// ClientUri A page about it, https.
+	// ClientUri The https URL of its home page.
 	ClientUri nullable.Nullable[string] `json:"client_uri,omitempty"`
 
 	// GrantTypes Values of grant_types_supported in the discovery metadata of the OAuth app. Absent at creation: authorization_code.
@@ -1328,83 +1328,83 @@ type OAuthClientUpdate struct {
 	// IdTokenSignedResponseAlg ES256 or RS256. Absent at creation: RS256.
 	IdTokenSignedResponseAlg nullable.Nullable[string] `json:"id_token_signed_response_alg,omitempty"`
 
-	// IsActive Whether it is in use.
+	// IsActive Whether the app is active.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Jwks Its public keys, with private_key_jwt in place of jwks_uri.
+	// Jwks Its key set, for private_key_jwt, instead of jwks_uri.
 	Jwks nullable.Nullable[map[string]interface{}] `json:"jwks,omitempty"`
 
-	// JwksUri Where its keys are, https, with private_key_jwt.
+	// JwksUri The https URL of its key set, for private_key_jwt.
 	JwksUri nullable.Nullable[string] `json:"jwks_uri,omitempty"`
 
-	// LogoUri Its logo, https.
+	// LogoUri The https URL of its logo.
 	LogoUri nullable.Nullable[string] `json:"logo_uri,omitempty"`
 
-	// PolicyUri Its privacy policy, https.
+	// PolicyUri The https URL of its privacy policy.
 	PolicyUri nullable.Nullable[string] `json:"policy_uri,omitempty"`
 
-	// PostLogoutRedirectUris Where browsers may be sent after a sign-out.
+	// PostLogoutRedirectUris The redirect URIs of sign-outs.
 	PostLogoutRedirectUris nullable.Nullable[[]string] `json:"post_logout_redirect_uris,omitempty"`
 
-	// RedirectUris https, or http of 127.0.0.1, [::1] and localhost, or a scheme of a public client's own.
+	// RedirectUris https, or http at 127.0.0.1, [::1] and localhost, or, for a public client, a URI scheme of its own.
 	RedirectUris nullable.Nullable[[]string] `json:"redirect_uris,omitempty"`
 
-	// TosUri Its terms of service, https.
+	// TosUri The https URL of its terms of service.
 	TosUri nullable.Nullable[string] `json:"tos_uri,omitempty"`
 
-	// UserinfoSignedResponseAlg ES256 or RS256. Absent at creation: the answers are JSON.
+	// UserinfoSignedResponseAlg ES256 or RS256. Absent at creation: userinfo responses are JSON.
 	UserinfoSignedResponseAlg nullable.Nullable[string] `json:"userinfo_signed_response_alg,omitempty"`
 }
 
-// OAuthGrant What a person granted a client.
+// OAuthGrant A grant of a user to a client.
 type OAuthGrant struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// ApiAuthAppSlug The OAuth app's slug, under the name that published clients read.
+	// ApiAuthAppSlug The slug of the OAuth app, under the member name that published clients read.
 	ApiAuthAppSlug string `json:"api_auth_app_slug"`
 
 	// OauthClientId The client's id.
 	OauthClientId string `json:"oauth_client_id"`
 
-	// Resource The first of resources, empty: none was asked for.
+	// Resource The first of `resources`, or empty.
 	Resource string `json:"resource"`
 
-	// Resources The resources that it is for.
+	// Resources The resources that the grant covers.
 	Resources []string `json:"resources"`
 
-	// Scopes What was granted.
+	// Scopes The granted scopes.
 	Scopes []string `json:"scopes"`
 
-	// Status active, in lists; revoked, in the answer that ends it.
+	// Status active in lists; revoked in the response of a revocation.
 	Status OAuthGrantStatus `json:"status"`
 
-	// GrantedByUserId The user whose it is.
+	// GrantedByUserId The user who granted it.
 	GrantedByUserId string `json:"granted_by_user_id"`
 
-	// OrganizationId The organization it was granted in, null: none.
+	// OrganizationId The organization of the grant, or null.
 	OrganizationId *string `json:"organization_id"`
 
-	// WorkspaceId The workspace it was granted in, null: none.
+	// WorkspaceId The workspace of the grant, or null.
 	WorkspaceId *string `json:"workspace_id"`
 
-	// GrantedAt When it was last granted.
+	// GrantedAt The time of the last grant.
 	GrantedAt time.Time `json:"granted_at"`
 
-	// ExpiresAt null: a grant stands until it is taken back.
+	// ExpiresAt Always null: a grant is valid until it is revoked.
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// RevokedAt When it was taken back, null: it was not.
+	// RevokedAt The time when it was revoked, or null.
 	RevokedAt *time.Time `json:"revoked_at"`
 
-	// CreatedAt When it was first granted.
+	// CreatedAt The time of the first grant.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When it last changed.
+	// UpdatedAt The time of its last change.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// OAuthGrantStatus active, in lists; revoked, in the answer that ends it.
+// OAuthGrantStatus active in lists; revoked in the response of a revocation.
 type OAuthGrantStatus string
 
 // OAuthGrantList A page of grants.
@@ -1412,10 +1412,10 @@ type OAuthGrantList struct {
 	// Grants The page.
 	Grants []OAuthGrant `json:"grants"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// NextCursor What to send as cursor for the next page, null at the end.
+	// NextCursor The cursor for the next page. Null on the last page.
 	NextCursor *string `json:"next_cursor"`
 }
 
@@ -1424,59 +1424,59 @@ type OAuthScopeDefinition struct {
 	// Scope The scope.
 	Scope string `json:"scope"`
 
-	// DisplayName Its name for people.
+	// DisplayName The display name.
 	DisplayName string `json:"display_name"`
 
-	// Description What it allows.
+	// Description The description.
 	Description string `json:"description"`
 
-	// Archived Whether it is no longer offered.
+	// Archived Whether the scope is archived, so that it can no longer be granted.
 	Archived bool `json:"archived"`
 
-	// Category Whose data it is about.
+	// Category Whose data the scope covers.
 	Category OAuthScopeDefinitionCategory `json:"category"`
 
-	// OrganizationPermission What granting it needs in the organization, or empty.
+	// OrganizationPermission The permission in the organization that granting the scope requires, or empty.
 	OrganizationPermission string `json:"organization_permission"`
 
-	// WorkspacePermission What granting it needs in the workspace, or empty.
+	// WorkspacePermission The permission in the workspace that granting the scope requires, or empty.
 	WorkspacePermission string `json:"workspace_permission"`
 }
 
-// OAuthScopeDefinitionCategory Whose data it is about.
+// OAuthScopeDefinitionCategory Whose data the scope covers.
 type OAuthScopeDefinitionCategory string
 
-// OAuthScopeUpdate What to change.
+// OAuthScopeUpdate The changes.
 type OAuthScopeUpdate struct {
-	// Description New description; empty clears it.
+	// Description The new description. Empty clears it.
 	Description *string `json:"description,omitempty"`
 
-	// DisplayName New display name, on one line.
+	// DisplayName The new display name, on one line.
 	DisplayName *string `json:"display_name,omitempty"`
 }
 
-// OAuthSigningKey The public part of a key that an app signs by.
+// OAuthSigningKey The public part of a signing key of an app.
 type OAuthSigningKey struct {
-	// Kid Its id, as tokens name it.
+	// Kid The key id, as in the header of tokens.
 	Kid string `json:"kid"`
 
 	// Algorithm ES256 or RS256.
 	Algorithm string `json:"algorithm"`
 
-	// Status active: it signs; retired: what it signed is accepted.
+	// Status active: the key signs. retired: tokens that it signed are still accepted.
 	Status OAuthSigningKeyStatus `json:"status"`
 
-	// PublicKeyPem The public key, in PEM.
+	// PublicKeyPem The public key in PEM.
 	PublicKeyPem string `json:"public_key_pem"`
 
-	// CreatedAt When it was made, null: that is not known.
+	// CreatedAt The time of its creation, or null if it is not known.
 	CreatedAt *time.Time `json:"created_at"`
 
-	// ExpiresAt When a retired key ends, null of an active one.
+	// ExpiresAt The time when a retired key is removed. Null for an active key.
 	ExpiresAt *time.Time `json:"expires_at"`
 }
 
-// OAuthSigningKeyStatus active: it signs; retired: what it signed is accepted.
+// OAuthSigningKeyStatus active: the key signs. retired: tokens that it signed are still accepted.
 type OAuthSigningKeyStatus string
 
 // OAuthSigningKeyList The keys of an app.
@@ -1487,7 +1487,7 @@ type OAuthSigningKeyList struct {
 
 // OAuthSigningKeysRotated The keys of an app after a rotation.
 type OAuthSigningKeysRotated struct {
-	// New The key that signs by ES256.
+	// New The key that signs with ES256.
 	New OAuthSigningKey `json:"new"`
 
 	// Keys All keys, active ones first.
@@ -1496,28 +1496,28 @@ type OAuthSigningKeysRotated struct {
 
 // Organization An organization.
 type Organization struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
 	// Slug Unique in the deployment.
 	Slug string `json:"slug"`
 
-	// ImageUrl Where its picture is, or empty.
+	// ImageUrl The URL of its picture, or empty.
 	ImageUrl string `json:"image_url"`
 }
 
 // OrganizationCreate The organization to create.
 type OrganizationCreate struct {
-	// Description What it is for.
+	// Description The description.
 	Description *string `json:"description,omitempty"`
 
-	// Name Its name, on one line.
+	// Name The name, on one line.
 	Name string `json:"name"`
 
-	// OwnerId Id of the user who owns it; absent for no owner.
+	// OwnerId The id of the user who owns it. Absent: no owner.
 	OwnerId *string `json:"owner_id,omitempty"`
 }
 
@@ -1526,58 +1526,58 @@ type OrganizationList struct {
 	// Data The page.
 	Data []ListedOrganization `json:"data"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// Limit The page size applied.
+	// Limit The page size that was applied.
 	Limit int64 `json:"limit"`
 
-	// Offset How many were skipped.
+	// Offset The number of entries that were skipped.
 	Offset int64 `json:"offset"`
 
-	// Total How many there are in all.
+	// Total The total number.
 	Total int64 `json:"total"`
 }
 
 // OrganizationMembership A membership in an organization.
 type OrganizationMembership struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
 	// Organization The organization.
 	Organization Organization `json:"organization"`
 
-	// Role The role, null for none.
+	// Role The role, or null.
 	Role *MemberRole `json:"role"`
 
-	// CreatedAt When it began.
+	// CreatedAt The time when it began.
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// PasswordUpdate A new password.
+// PasswordUpdate The new password.
 type PasswordUpdate struct {
-	// Password The password: at least as long as the deployment asks, at most 128 characters, and none of the most used ones.
+	// Password The password: at least as long as the deployment requires, at most 128 characters, and not one of the most used passwords.
 	Password string `json:"password"`
 }
 
 // PhoneNumber A phone number of a user.
 type PhoneNumber struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// PhoneNumber The number in E.164 form.
+	// PhoneNumber The number in E.164 format.
 	PhoneNumber string `json:"phone_number"`
 
-	// Verified Whether the user proved to hold it.
+	// Verified Whether the user verified the number.
 	Verified bool `json:"verified"`
 
-	// Primary Whether it is the primary one.
+	// Primary Whether it is the primary number.
 	Primary bool `json:"primary"`
 
-	// CreatedAt When it was added.
+	// CreatedAt The time when it was added.
 	CreatedAt time.Time `json:"created_at"`
 
-	// VerifiedAt When it was verified, or null.
+	// VerifiedAt The time when it was verified, or null.
 	VerifiedAt *time.Time `json:"verified_at"`
 }
 
@@ -1587,16 +1587,16 @@ type RateLimitDuration = int64
 // RateLimitEndpoints `*`, an exact path (`/v1/things`) or a prefix (`/v1/*`), each optionally after a method (`POST /v1/*`).
 type RateLimitEndpoints = []string
 
-// RateLimitMaxRequests How many requests the window admits.
+// RateLimitMaxRequests The number of requests that the window admits.
 type RateLimitMaxRequests = int64
 
-// RateLimitMode Whose requests are counted together; IPv6 counts per /64.
+// RateLimitMode Which requests are counted together. IPv6 addresses count per /64.
 type RateLimitMode string
 
-// RateLimitPriority Order of evaluation and reporting, lower first.
+// RateLimitPriority The order of evaluation and reporting, lower first.
 type RateLimitPriority = int64
 
-// RateLimitRule So many requests in a window of time, with effective values.
+// RateLimitRule A limit of requests in a time window, with effective values.
 type RateLimitRule struct {
 	// Duration 1 to 60000 milliseconds, 1800 seconds, 1440 minutes, 720 hours, 30 days; exactly 1 for month and calendar units.
 	Duration RateLimitDuration `json:"duration"`
@@ -1604,20 +1604,20 @@ type RateLimitRule struct {
 	// Endpoints `*`, an exact path (`/v1/things`) or a prefix (`/v1/*`), each optionally after a method (`POST /v1/*`).
 	Endpoints RateLimitEndpoints `json:"endpoints"`
 
-	// MaxRequests How many requests the window admits.
+	// MaxRequests The number of requests that the window admits.
 	MaxRequests RateLimitMaxRequests `json:"max_requests"`
 
-	// Mode Whose requests are counted together; IPv6 counts per /64.
+	// Mode Which requests are counted together. IPv6 addresses count per /64.
 	Mode RateLimitMode `json:"mode"`
 
-	// Priority Order of evaluation and reporting, lower first.
+	// Priority The order of evaluation and reporting, lower first.
 	Priority RateLimitPriority `json:"priority"`
 
-	// Unit Unit of a duration. month is a rolling 30 days; calendar_day and calendar_month are reset at midnight UTC, the latter on the first of the month.
+	// Unit The unit of a duration. month is a rolling 30 days. calendar_day and calendar_month begin at midnight UTC, the latter on the first of the month.
 	Unit RateLimitUnit `json:"unit"`
 }
 
-// RateLimitRuleInput A rule as sent. Absent, mode is per_key, endpoints are all (`["*"]`), priority is 0.
+// RateLimitRuleInput A rule as the client sent it. Absent: mode per_key, endpoints all (`["*"]`), priority 0.
 type RateLimitRuleInput struct {
 	// Duration 1 to 60000 milliseconds, 1800 seconds, 1440 minutes, 720 hours, 30 days; exactly 1 for month and calendar units.
 	Duration RateLimitDuration `json:"duration"`
@@ -1625,55 +1625,55 @@ type RateLimitRuleInput struct {
 	// Endpoints `*`, an exact path (`/v1/things`) or a prefix (`/v1/*`), each optionally after a method (`POST /v1/*`).
 	Endpoints *RateLimitEndpoints `json:"endpoints,omitempty"`
 
-	// MaxRequests How many requests the window admits.
+	// MaxRequests The number of requests that the window admits.
 	MaxRequests RateLimitMaxRequests `json:"max_requests"`
 
-	// Mode Whose requests are counted together; IPv6 counts per /64.
+	// Mode Which requests are counted together. IPv6 addresses count per /64.
 	Mode *RateLimitMode `json:"mode,omitempty"`
 
-	// Priority Order of evaluation and reporting, lower first.
+	// Priority The order of evaluation and reporting, lower first.
 	Priority *RateLimitPriority `json:"priority,omitempty"`
 
-	// Unit Unit of a duration. month is a rolling 30 days; calendar_day and calendar_month are reset at midnight UTC, the latter on the first of the month.
+	// Unit The unit of a duration. month is a rolling 30 days. calendar_day and calendar_month begin at midnight UTC, the latter on the first of the month.
 	Unit RateLimitUnit `json:"unit"`
 }
 
 // RateLimitScheme A reusable rate-limit scheme, with effective values.
 type RateLimitScheme struct {
-	// DeploymentId Id of the deployment.
+	// DeploymentId The id of the deployment.
 	DeploymentId string `json:"deployment_id"`
 
-	// Slug Unique identifier of the scheme in the deployment.
+	// Slug The unique identifier of the scheme in the deployment.
 	Slug string `json:"slug"`
 
-	// Name Display name.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// Description What it is for, null if not said.
+	// Description The description, or null.
 	Description *string `json:"description"`
 
-	// Rules The limits; every rule that matches must allow.
+	// Rules The limits. Every rule that matches a request must allow it.
 	Rules []RateLimitRule `json:"rules"`
 
-	// CreatedAt When the resource was created.
+	// CreatedAt The time of the resource's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When the served content last changed.
+	// UpdatedAt The time when the served content last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // RateLimitSchemeCreate The scheme to create.
 type RateLimitSchemeCreate struct {
-	// Description What it is for; null is as absent.
+	// Description The description. Null: absent.
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
-	// Name Display name, on one line.
+	// Name The display name, on one line.
 	Name string `json:"name"`
 
 	// Rules The limits, at most 512 endpoints in all.
 	Rules []RateLimitRuleInput `json:"rules"`
 
-	// Slug Unique identifier in the deployment; immutable.
+	// Slug The unique identifier in the deployment. It cannot change.
 	Slug string `json:"slug"`
 }
 
@@ -1682,55 +1682,55 @@ type RateLimitSchemeList struct {
 	// Data The page.
 	Data []RateLimitScheme `json:"data"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// Limit The page size applied.
+	// Limit The page size that was applied.
 	Limit int64 `json:"limit"`
 
-	// Offset How many were skipped.
+	// Offset The number of entries that were skipped.
 	Offset int64 `json:"offset"`
 
 	// Schemes The same as data.
 	Schemes []RateLimitScheme `json:"schemes"`
 
-	// Total How many there are in all.
+	// Total The total number.
 	Total int64 `json:"total"`
 }
 
-// RateLimitSchemeUpdate What to change.
+// RateLimitSchemeUpdate The changes.
 type RateLimitSchemeUpdate struct {
-	// Description New description, null to clear it.
+	// Description The new description. Null clears it.
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
-	// Name New display name.
+	// Name The new display name.
 	Name *string `json:"name,omitempty"`
 
 	// Rules The new rules as a whole.
 	Rules *[]RateLimitRuleInput `json:"rules,omitempty"`
 }
 
-// RateLimitUnit Unit of a duration. month is a rolling 30 days; calendar_day and calendar_month are reset at midnight UTC, the latter on the first of the month.
+// RateLimitUnit The unit of a duration. month is a rolling 30 days. calendar_day and calendar_month begin at midnight UTC, the latter on the first of the month.
 type RateLimitUnit string
 
 // RecentSignIn A sign-in.
 type RecentSignIn struct {
-	// UserId Id of the user.
+	// UserId The id of the user.
 	UserId string `json:"user_id"`
 
 	// UserEmail The user's present primary address, or empty.
 	UserEmail string `json:"user_email"`
 
-	// SignedInAt When the flow was completed.
+	// SignedInAt The time when the flow was completed.
 	SignedInAt time.Time `json:"signed_in_at"`
 
 	// Method password, email_otp, phone_otp or sso:<provider>.
 	Method string `json:"method"`
 
-	// IpAddress The client's address.
+	// IpAddress The address of the client.
 	IpAddress string `json:"ip_address"`
 
-	// UserAgent What the client called itself.
+	// UserAgent The User-Agent of the client.
 	UserAgent string `json:"user_agent"`
 
 	// Email The same as user_email.
@@ -1745,7 +1745,7 @@ type RecentSignIn struct {
 
 // RecentSignUp The creation of an account.
 type RecentSignUp struct {
-	// UserId Id of the user.
+	// UserId The id of the user.
 	UserId string `json:"user_id"`
 
 	// Email The user's present primary address, or empty.
@@ -1757,7 +1757,7 @@ type RecentSignUp struct {
 	// LastName The user's last name, or empty.
 	LastName string `json:"last_name"`
 
-	// SignedUpAt When the account was created.
+	// SignedUpAt The time of the account's creation.
 	SignedUpAt time.Time `json:"signed_up_at"`
 
 	// Method password, email_otp, phone_otp, sso:<provider> or import.
@@ -1770,60 +1770,60 @@ type RecentSignUp struct {
 	Date time.Time `json:"date"`
 }
 
-// Resource A custom resource that is in force.
+// Resource An active custom resource.
 type Resource struct {
-	// ApiVersion Its group and version, as in its YAML.
+	// ApiVersion The group and version, as in its YAML.
 	ApiVersion string `json:"api_version"`
 
-	// Kind Its kind.
+	// Kind The kind.
 	Kind string `json:"kind"`
 
-	// Plural What kubectl calls its kind.
+	// Plural The name of the kind for kubectl.
 	Plural string `json:"plural"`
 
-	// Namespace Its namespace.
+	// Namespace The namespace.
 	Namespace string `json:"namespace"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Id The id it is served under.
+	// Id The id under which the API serves it.
 	Id string `json:"id"`
 
-	// Generation The generation of its spec that is in force.
+	// Generation The generation of its spec that is active.
 	Generation int64 `json:"generation"`
 
-	// CreatedAt When it was created.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When its served content last changed.
+	// UpdatedAt The time when its served content last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// LiveGeneration The generation of its spec now, null where that is not known: above generation, the newest spec is not in force.
+	// LiveGeneration The present generation of its spec, or null if it is not known. If it is greater than generation, the newest spec is not active.
 	LiveGeneration *int64 `json:"live_generation"`
 
-	// Conditions How far it has come, null where that is not known.
+	// Conditions The conditions of the resource, or null if they are not known.
 	Conditions *[]ResourceCondition `json:"conditions"`
 }
 
 // ResourceCondition A condition of a resource.
 type ResourceCondition struct {
-	// Type Ready, Accepted, ReferencesResolved, Synced, Reconciling, Stalled, Deleting or one of its kind.
+	// Type Ready, Accepted, ReferencesResolved, Synced, Reconciling, Stalled, Deleting or a type of its kind.
 	Type string `json:"type"`
 
 	// Status True, False or Unknown.
 	Status string `json:"status"`
 
-	// Reason Why, in a word.
+	// Reason The reason, in one word.
 	Reason string `json:"reason"`
 
-	// Message Why, in a sentence.
+	// Message The reason, as a sentence.
 	Message string `json:"message"`
 
-	// ObservedGeneration The generation it speaks of.
+	// ObservedGeneration The generation that the condition describes.
 	ObservedGeneration int64 `json:"observed_generation"`
 
-	// LastTransitionTime When the status last changed.
+	// LastTransitionTime The time when the status last changed.
 	LastTransitionTime time.Time `json:"last_transition_time"`
 }
 
@@ -1832,61 +1832,61 @@ type ResourceList struct {
 	// Data The page.
 	Data []Resource `json:"data"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// Limit The page size applied.
+	// Limit The page size that was applied.
 	Limit int64 `json:"limit"`
 
-	// Offset How many were skipped.
+	// Offset The number of entries that were skipped.
 	Offset int64 `json:"offset"`
 
-	// Total How many there are in all.
+	// Total The total number.
 	Total int64 `json:"total"`
 
-	// Revision The revision of the configuration that the server holds.
+	// Revision The revision of the configuration that the server has.
 	Revision int64 `json:"revision"`
 
-	// Note Why conditions are missing, null: none are.
+	// Note Why conditions are missing, or null.
 	Note *string `json:"note"`
 }
 
-// RevokedSessions What a revocation ended.
+// RevokedSessions The result of a revocation.
 type RevokedSessions struct {
-	// Revoked How many sign-ins ended.
+	// Revoked The number of sign-ins that ended.
 	Revoked int64 `json:"revoked"`
 }
 
-// RuleDecisions What a rule decided.
+// RuleDecisions The decisions of a rule.
 type RuleDecisions struct {
 	// Rule The limit, such as 100/1min.
 	Rule string `json:"rule"`
 
-	// Mode Whose requests it counts together.
+	// Mode Which requests the rule counts together.
 	Mode string `json:"mode"`
 
-	// Endpoints What it covers.
+	// Endpoints The endpoints that the rule covers.
 	Endpoints []string `json:"endpoints"`
 
-	// Allowed How many requests it matched that were allowed.
+	// Allowed The number of allowed requests that the rule matched.
 	Allowed int64 `json:"allowed"`
 
-	// Denied How many requests it denied.
+	// Denied The number of requests that the rule denied.
 	Denied int64 `json:"denied"`
 }
 
-// SchemaField A field of a request; fields nest.
+// SchemaField A field of a request. Fields can be nested.
 type SchemaField = schemafield.Field
 
-// SchemeDecisions What a rate-limit scheme decided.
+// SchemeDecisions The decisions of a rate-limit scheme.
 type SchemeDecisions struct {
 	// Slug The scheme's slug.
 	Slug string `json:"slug"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Rules Its rules in the order of their priority. Those alike in all but max_requests and priority are one.
+	// Rules The rules of the scheme, in the order of their priority. Rules that differ only in max_requests and priority are one.
 	Rules []RuleDecisions `json:"rules"`
 }
 
@@ -1895,14 +1895,14 @@ type ToolAuthorization struct {
 	// AuthorizeAsUser Whether the user's own authorization is sent.
 	AuthorizeAsUser bool `json:"authorize_as_user"`
 
-	// JwtTemplateId The template of the token sent, or empty.
+	// JwtTemplateId The template of the token that is sent, or empty.
 	JwtTemplateId string `json:"jwt_template_id"`
 
-	// CustomHeaders Further headers.
+	// CustomHeaders Additional headers.
 	CustomHeaders []SchemaField `json:"custom_headers"`
 }
 
-// ToolConfig How a tool is called.
+// ToolConfig The call of a tool.
 type ToolConfig struct {
 	// Endpoint The URL.
 	Endpoint string `json:"endpoint"`
@@ -1910,16 +1910,16 @@ type ToolConfig struct {
 	// Method The HTTP method.
 	Method string `json:"method"`
 
-	// Headers Header values by name; one from a Secret is ********.
+	// Headers Header values by name. A value from a Secret is ********.
 	Headers map[string]string `json:"headers"`
 
-	// Parameters What the call takes.
+	// Parameters The parameters of the call.
 	Parameters []ToolParameter `json:"parameters"`
 }
 
-// ToolConfiguration How a tool is called, in full.
+// ToolConfiguration The call of a tool, in full.
 type ToolConfiguration struct {
-	// Type As tool_type.
+	// Type The same value as tool_type.
 	Type string `json:"type"`
 
 	// Endpoint The URL.
@@ -1928,7 +1928,7 @@ type ToolConfiguration struct {
 	// Method The HTTP method.
 	Method string `json:"method"`
 
-	// Authorization How it is authorized.
+	// Authorization The authorization of the call.
 	Authorization ToolAuthorization `json:"authorization"`
 
 	// RequestBodySchema The body of the call.
@@ -1937,25 +1937,25 @@ type ToolConfiguration struct {
 	// UrlParamsSchema The parameters in the URL.
 	UrlParamsSchema []SchemaField `json:"url_params_schema"`
 
-	// TimeoutSeconds The bound of the call.
+	// TimeoutSeconds The timeout of the call, in seconds.
 	TimeoutSeconds int64 `json:"timeout_seconds"`
 }
 
 // ToolParameter A parameter of a tool.
 type ToolParameter struct {
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Type Its type.
+	// Type The type.
 	Type string `json:"type"`
 
-	// Required Whether it must be given.
+	// Required Whether the parameter is required.
 	Required bool `json:"required"`
 }
 
 // User A user, with phone numbers and memberships.
 type User struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
 	// Email The primary address, as typed.
@@ -1970,25 +1970,25 @@ type User struct {
 	// PrimaryPhoneNumber The primary phone number, or null.
 	PrimaryPhoneNumber *string `json:"primary_phone_number"`
 
-	// PhoneNumbers The phone numbers, the oldest first.
+	// PhoneNumbers The phone numbers, oldest first.
 	PhoneNumbers []PhoneNumber `json:"phone_numbers"`
 
-	// OrganizationMemberships The memberships, the oldest first.
+	// OrganizationMemberships The memberships, oldest first.
 	OrganizationMemberships []OrganizationMembership `json:"organization_memberships"`
 
-	// Disabled Whether the user is kept out.
+	// Disabled Whether the user is disabled and cannot sign in.
 	Disabled bool `json:"disabled"`
 
-	// CreatedAt When the account was created.
+	// CreatedAt The time of the account's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When names or disabled last changed.
+	// UpdatedAt The time when the names or `disabled` last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // UserCreate The user to create.
 type UserCreate struct {
-	// Email The address, which counts as proven.
+	// Email The address, which counts as verified.
 	Email string `json:"email"`
 
 	// FirstName The first name.
@@ -1997,7 +1997,7 @@ type UserCreate struct {
 	// LastName The last name.
 	LastName *string `json:"last_name,omitempty"`
 
-	// Password The password to sign in with, where the deployment enables passwords.
+	// Password The password. Omit it if the deployment does not enable passwords.
 	Password *string `json:"password,omitempty"`
 }
 
@@ -2006,55 +2006,55 @@ type UserList struct {
 	// Data The page.
 	Data []UserSummary `json:"data"`
 
-	// HasMore Whether more follow.
+	// HasMore Whether there are more.
 	HasMore bool `json:"has_more"`
 
-	// Limit The page size applied.
+	// Limit The page size that was applied.
 	Limit int64 `json:"limit"`
 
-	// Offset How many were skipped.
+	// Offset The number of entries that were skipped.
 	Offset int64 `json:"offset"`
 
-	// Total How many there are in all.
+	// Total The total number.
 	Total int64 `json:"total"`
 }
 
-// UserSession A session that a user is signed in to.
+// UserSession A session in which a user is signed in.
 type UserSession struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// SigninId The id of the user's sign-in in it.
+	// SigninId The id of the user's sign-in in the session.
 	SigninId string `json:"signin_id"`
 
-	// Method How the user signed in.
+	// Method The method of the sign-in.
 	Method string `json:"method"`
 
-	// CreatedAt When the user signed in.
+	// CreatedAt The time of the sign-in.
 	CreatedAt time.Time `json:"created_at"`
 
-	// LastActiveAt When the session was used last, exact to about a minute.
+	// LastActiveAt The time of the session's last use, accurate to about a minute.
 	LastActiveAt time.Time `json:"last_active_at"`
 
-	// ExpiresAt When it ends at the latest.
+	// ExpiresAt The time when the session ends at the latest.
 	ExpiresAt time.Time `json:"expires_at"`
 
 	// IpAddress The client's IPv4 address or IPv6 /64 when the session began.
 	IpAddress string `json:"ip_address"`
 
-	// UserAgent The browser's name for itself then.
+	// UserAgent The User-Agent of the browser at that time.
 	UserAgent string `json:"user_agent"`
 }
 
-// UserSessionList The sessions a user is signed in to.
+// UserSessionList The sessions in which a user is signed in.
 type UserSessionList struct {
-	// Data The sessions, the newest first.
+	// Data The sessions, newest first.
 	Data []UserSession `json:"data"`
 }
 
 // UserSummary A user.
 type UserSummary struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
 	// Email The primary address, as typed.
@@ -2069,34 +2069,34 @@ type UserSummary struct {
 	// PrimaryPhoneNumber The primary phone number, or null.
 	PrimaryPhoneNumber *string `json:"primary_phone_number"`
 
-	// Disabled Whether the user is kept out.
+	// Disabled Whether the user is disabled and cannot sign in.
 	Disabled bool `json:"disabled"`
 
-	// CreatedAt When the account was created.
+	// CreatedAt The time of the account's creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When names or disabled last changed.
+	// UpdatedAt The time when the names or `disabled` last changed.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// UserUpdate What to change.
+// UserUpdate The changes.
 type UserUpdate struct {
-	// Disabled Whether to keep the user out. Disabling ends all sessions of the user.
+	// Disabled Whether the user is disabled. Disabling ends all sessions of the user.
 	Disabled *bool `json:"disabled,omitempty"`
 
-	// FirstName New first name; empty clears it.
+	// FirstName The new first name. Empty clears it.
 	FirstName *string `json:"first_name,omitempty"`
 
-	// LastName New last name; empty clears it.
+	// LastName The new last name. Empty clears it.
 	LastName *string `json:"last_name,omitempty"`
 }
 
 // Workspace A workspace.
 type Workspace struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
 	// Slug Unique in the organization.
@@ -2109,48 +2109,48 @@ type Limit = int64
 // Offset defines model for Offset.
 type Offset = int64
 
-// BadBody Every error.
+// BadBody Every error response.
 type BadBody = Error
 
-// BadRequest Every error.
+// BadRequest Every error response.
 type BadRequest = Error
 
-// Declared Every error.
+// Declared Every error response.
 type Declared = Error
 
-// DeclaredClient Every error.
+// DeclaredClient Every error response.
 type DeclaredClient = Error
 
-// ElsewhereInFile Every error.
+// ElsewhereInFile Every error response.
 type ElsewhereInFile = Error
 
-// InUse Every error.
+// InUse Every error response.
 type InUse = Error
 
-// NoSigningKeys Every error.
+// NoSigningKeys Every error response.
 type NoSigningKeys = Error
 
-// NotFound Every error.
+// NotFound Every error response.
 type NotFound = Error
 
-// Owned Every error.
+// Owned Every error response.
 type Owned = Error
 
-// Taken Every error.
+// Taken Every error response.
 type Taken = Error
 
-// Unauthorized Every error.
+// Unauthorized Every error response.
 type Unauthorized = Error
 
 // ListAIAgentsParams defines parameters for ListAIAgents.
 type ListAIAgentsParams struct {
-	// Page At least 1. Absent, 1.
+	// Page The page number, at least 1. Absent: 1.
 	Page *int64 `form:"page,omitempty" json:"page,omitempty"`
 
-	// PerPage At least 1; over 100 is 100. Absent, 20.
+	// PerPage The page size, at least 1; a value over 100 becomes 100. Absent: 20.
 	PerPage *int64 `form:"per_page,omitempty" json:"per_page,omitempty"`
 
-	// IsActive true or false: only the active or inactive ones.
+	// IsActive true: only active ones. false: only inactive ones.
 	IsActive *ListAIAgentsParamsIsActive `form:"is_active,omitempty" json:"is_active,omitempty"`
 }
 
@@ -2159,25 +2159,25 @@ type ListAIAgentsParamsIsActive string
 
 // ListAIToolsParams defines parameters for ListAITools.
 type ListAIToolsParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many to skip, at least 0. Absent, 0.
+	// Offset The number of entries to skip, at least 0. Absent: 0.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
 // ListAIAgentsNestedParams defines parameters for ListAIAgentsNested.
 type ListAIAgentsNestedParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many to skip, at least 0. Absent, 0.
+	// Offset The number of entries to skip, at least 0. Absent: 0.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// IsActive true or false: only the active or inactive ones.
+	// IsActive true: only active ones. false: only inactive ones.
 	IsActive *ListAIAgentsNestedParamsIsActive `form:"is_active,omitempty" json:"is_active,omitempty"`
 
-	// Search Words to find in name and description, in any case.
+	// Search Text to find in name and description. Case does not matter.
 	Search *string `form:"search,omitempty" json:"search,omitempty"`
 }
 
@@ -2186,19 +2186,19 @@ type ListAIAgentsNestedParamsIsActive string
 
 // ListAgentToolsParams defines parameters for ListAgentTools.
 type ListAgentToolsParams struct {
-	// Limit 1 to 100, over: 100. Absent, all; with offset alone, 50.
+	// Limit The page size, 1 to 100; a larger value becomes 100. Absent: all tools, or 50 if `offset` is set.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many to skip, at least 0.
+	// Offset The number of entries to skip, at least 0.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
 // ListAIToolsNestedParams defines parameters for ListAIToolsNested.
 type ListAIToolsNestedParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many to skip, at least 0. Absent, 0.
+	// Offset The number of entries to skip, at least 0. Absent: 0.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
@@ -2207,7 +2207,7 @@ type GetAnalyticsParams struct {
 	// From The start of the period, RFC 3339 with its offset, 1970 or later.
 	From string `form:"from" json:"from"`
 
-	// To The end of the period, later than from by at most 1,100 days.
+	// To The end of the period, at most 1,100 days after `from`.
 	To string `form:"to" json:"to"`
 }
 
@@ -2216,10 +2216,10 @@ type ExportAnalyticsParams struct {
 	// From A time on the first day, RFC 3339 with its offset, 1970 or later.
 	From string `form:"from" json:"from"`
 
-	// To The end of the period, later than from. At most 1,100 days may be touched.
+	// To The end of the period, after `from`. The period can touch at most 1,100 days.
 	To string `form:"to" json:"to"`
 
-	// Format `json`, or `csv` with a line of names first. Absent, json.
+	// Format `json`, or `csv` with a header line. Absent: json.
 	Format *ExportAnalyticsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
 }
 
@@ -2228,74 +2228,74 @@ type ExportAnalyticsParamsFormat string
 
 // VerifyAnalyticsParams defines parameters for VerifyAnalytics.
 type VerifyAnalyticsParams struct {
-	// From The first day to look at, such as 2026-05-10. Absent, the first there is.
+	// From The first day to verify, such as 2026-05-10. Absent: the first day with events.
 	From *string `form:"from,omitempty" json:"from,omitempty"`
 
-	// Limit How many days at most, 1 to 100; more are cut to 100. Absent, 50.
+	// Limit The maximum number of days, 1 to 100; a larger value becomes 100. Absent: 50.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // ListApiAuthAppsParams defines parameters for ListApiAuthApps.
 type ListApiAuthAppsParams struct {
-	// IncludeInactive true lists inactive apps as well. Absent, false.
+	// IncludeInactive true: include inactive apps. Absent: false.
 	IncludeInactive *bool `form:"include_inactive,omitempty" json:"include_inactive,omitempty"`
 }
 
 // ListApiKeysParams defines parameters for ListApiKeys.
 type ListApiKeysParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor Where to go on: next_cursor of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// OwnerUserId Only keys of this user.
 	OwnerUserId *string `form:"owner_user_id,omitempty" json:"owner_user_id,omitempty"`
 
-	// OrganizationId Only keys that are bound to this organization, or a workspace of it.
+	// OrganizationId Only keys that are bound to this organization or to one of its workspaces.
 	OrganizationId *string `form:"organization_id,omitempty" json:"organization_id,omitempty"`
 
-	// IncludeInactive true lists revoked and expired keys as well. Absent, false.
+	// IncludeInactive true: include revoked and expired keys. Absent: false.
 	IncludeInactive *bool `form:"include_inactive,omitempty" json:"include_inactive,omitempty"`
 }
 
 // ListRateLimitSchemesParams defines parameters for ListRateLimitSchemes.
 type ListRateLimitSchemesParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many to skip, at least 0. Absent, 0.
+	// Offset The number of entries to skip, at least 0. Absent: 0.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor Where to go on: next_cursor of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Order `asc`: the oldest first, as for an export, without records of the last minute by the server's clock, because older ones may still be
-	// added; absent: the newest first. A cursor goes on in the order that it came from.
+	// Order `asc`: oldest first, as for an export, without records of the last minute by the server's clock, because earlier
+	// ones may still be added. Absent: newest first. A cursor continues in the order that it was returned in.
 	Order *ListAuditParamsOrder `form:"order,omitempty" json:"order,omitempty"`
 
-	// Actor Only what this actor did, as records name it.
+	// Actor Only records of this actor, in the form that records use.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action Only this action.
+	// Action Only records of this action.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
 
-	// Object Only what was done to this object, as records name it.
+	// Object Only records about this object, in the form that records use.
 	Object *string `form:"object,omitempty" json:"object,omitempty"`
 
-	// KeyId Only what this API key did and what was done to it: its public id, as decisions and gateways name it, or its id.
+	// KeyId Only records of this API key as actor or object: its public id, as decisions and gateways show it, or its id.
 	KeyId *string `form:"key_id,omitempty" json:"key_id,omitempty"`
 
-	// Since Only what was done at this time or later, RFC 3339 with its offset.
+	// Since Only records of this time or later, RFC 3339 with its offset.
 	Since *string `form:"since,omitempty" json:"since,omitempty"`
 
-	// Until Only what was done before this time, RFC 3339 with its offset.
+	// Until Only records before this time, RFC 3339 with its offset.
 	Until *string `form:"until,omitempty" json:"until,omitempty"`
 }
 
@@ -2304,82 +2304,82 @@ type ListAuditParamsOrder string
 
 // ImportBatchParams defines parameters for ImportBatch.
 type ImportBatchParams struct {
-	// Offset Where the batch begins, in the bytes that were sent of the file: as far as the import came.
+	// Offset The offset of the batch in the file, in bytes. It must be the present progress of the import.
 	Offset int64 `form:"offset" json:"offset"`
 
-	// Complete true: the batch ends the file. Absent, false.
+	// Complete true: the batch is the last one of the file. Absent: false.
 	Complete *bool `form:"complete,omitempty" json:"complete,omitempty"`
 }
 
 // ListOAuthClientsParams defines parameters for ListOAuthClients.
 type ListOAuthClientsParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor Where to go on: next_cursor of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListGrantsOfOAuthClientParams defines parameters for ListGrantsOfOAuthClient.
 type ListGrantsOfOAuthClientParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor Where to go on: next_cursor of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// UserId Only what this user granted.
+	// UserId Only grants of this user.
 	UserId *string `form:"user_id,omitempty" json:"user_id,omitempty"`
 }
 
 // ListOAuthGrantsParams defines parameters for ListOAuthGrants.
 type ListOAuthGrantsParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor Where to go on: next_cursor of the page before.
+	// Cursor The `next_cursor` of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// UserId Only what this user granted.
+	// UserId Only grants of this user.
 	UserId *string `form:"user_id,omitempty" json:"user_id,omitempty"`
 
-	// ClientId Only what this client was granted.
+	// ClientId Only grants to this client.
 	ClientId *string `form:"client_id,omitempty" json:"client_id,omitempty"`
 }
 
 // ListOrganizationsParams defines parameters for ListOrganizations.
 type ListOrganizationsParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many to skip, at least 0. Absent, 0.
+	// Offset The number of entries to skip, at least 0. Absent: 0.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Search Text that the name or the slug contains, in any case.
+	// Search Text in the name or the slug. Case does not matter.
 	Search *string `form:"search,omitempty" json:"search,omitempty"`
 }
 
 // ListResourcesParams defines parameters for ListResources.
 type ListResourcesParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many to skip, at least 0. Absent, 0.
+	// Offset The number of entries to skip, at least 0. Absent: 0.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Kind Only this kind, such as RateLimitScheme.
+	// Kind Only resources of this kind, such as RateLimitScheme.
 	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
-	// Limit The size of the page, at least 1; over 100 is 100. Absent, 50.
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Offset How many to skip, at least 0. Absent, 0.
+	// Offset The number of entries to skip, at least 0. Absent: 0.
 	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
 
-	// Search Text that the name or the email contains, in any case.
+	// Search Text in the name or the email. Case does not matter.
 	Search *string `form:"search,omitempty" json:"search,omitempty"`
 }
 
@@ -2445,7 +2445,7 @@ type SetUserPasswordJSONRequestBody = PasswordUpdate
 
 // ListAIAgents asks GET /ai-agents: list AI agents by page.
 //
-// Newest first, then by id descending; beyond the end the page is empty.
+// Newest first, then by id descending. A page after the last is empty.
 func (c *Client) ListAIAgents(ctx context.Context, params ListAIAgentsParams) (*AIAgentPage, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai-agents",
@@ -2460,7 +2460,7 @@ func (c *Client) ListAIAgents(ctx context.Context, params ListAIAgentsParams) (*
 
 // ListAITools asks GET /ai-tools: list AI tools.
 //
-// The deployment's tools, newest first, then by id descending.
+// Returns the deployment's tools, newest first, then by id descending.
 func (c *Client) ListAITools(ctx context.Context, params ListAIToolsParams) (*AIToolList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai-tools",
@@ -2475,7 +2475,7 @@ func (c *Client) ListAITools(ctx context.Context, params ListAIToolsParams) (*AI
 
 // GetAITool asks GET /ai-tools/{tool_id}: get an AI tool.
 //
-// One tool by its id. A header whose value comes from a Secret is answered as `********`.
+// Returns one tool by its id. A header value that comes from a Secret is returned as `********`.
 func (c *Client) GetAITool(ctx context.Context, toolId string) (*AITool, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai-tools/{tool_id}",
@@ -2490,7 +2490,7 @@ func (c *Client) GetAITool(ctx context.Context, toolId string) (*AITool, error) 
 
 // ListAIAgentsNested asks GET /ai/agents: list AI agents.
 //
-// The deployment's agents by limit and offset, newest first, with a search in name and description.
+// Returns the deployment's agents by limit and offset, newest first, with a search in name and description.
 func (c *Client) ListAIAgentsNested(ctx context.Context, params ListAIAgentsNestedParams) (*AIAgentList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai/agents",
@@ -2505,7 +2505,7 @@ func (c *Client) ListAIAgentsNested(ctx context.Context, params ListAIAgentsNest
 
 // ListAgentTools asks GET /ai/agents/{agent_id}/tools: list an agent's tools.
 //
-// In declared order; tools that do not exist are left out.
+// Returned in the declared order. Tools that do not exist are omitted.
 func (c *Client) ListAgentTools(ctx context.Context, agentId string, params ListAgentToolsParams) (*AgentToolList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/tools",
@@ -2536,7 +2536,8 @@ func (c *Client) ListAIToolsNested(ctx context.Context, params ListAIToolsNested
 
 // GetAIToolNested asks GET /ai/tools/{tool_id}: get an AI tool in both views.
 //
-// One tool by its id, with the members of both views. A header whose value comes from a Secret is answered as `********`.
+// Returns one tool by its id, with the members of both views. A header value that comes from a Secret is returned as
+// `********`.
 func (c *Client) GetAIToolNested(ctx context.Context, toolId string) (*AIToolMerged, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai/tools/{tool_id}",
@@ -2551,10 +2552,11 @@ func (c *Client) GetAIToolNested(ctx context.Context, toolId string) (*AIToolMer
 
 // GetAnalytics asks GET /analytics: summarize a period.
 //
-// Sign-ins and sign-ups of the deployment's end users from `from`, included, to `to`, excluded, beside the period of the
-// same length directly before. A sign-in is a completed flow that added an account to a session; refreshes, switches and
-// tokens of machines are none. A sign-up is an account's creation, and completing one is a sign-in as well. All numbers are
-// exact and of one moment; deleted users stay counted. Times count in whole microseconds; finer parts are cut off.
+// Counts the sign-ins and sign-ups of the deployment's end users from `from` (inclusive) to `to` (exclusive), and compares
+// them with the period of the same length directly before. A sign-in is a completed flow that added an account to a
+// session; refreshes, switches and machine tokens do not count. A sign-up is the creation of an account; completing it
+// also counts as a sign-in. All numbers are exact and from one moment. Deleted users remain counted. Times are compared in
+// whole microseconds; finer parts are cut off.
 func (c *Client) GetAnalytics(ctx context.Context, params GetAnalyticsParams) (*AnalyticsSummary, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/analytics",
@@ -2569,8 +2571,8 @@ func (c *Client) GetAnalytics(ctx context.Context, params GetAnalyticsParams) (*
 
 // ExportAnalytics asks GET /analytics/export: export days.
 //
-// The numbers of whole UTC days, for a warehouse: every day that the period touches, with zeros where nothing happened. Each day
-// is counted as the summary of that day is, exactly, and all of them at one moment; today counts so far.
+// Returns the numbers of every UTC day that the period touches, for a data warehouse, with zeros for days without events.
+// Each day has exactly the numbers of its summary, and all days are from one moment. Today is counted up to now.
 func (c *Client) ExportAnalytics(ctx context.Context, params ExportAnalyticsParams) (*AnalyticsExport, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/analytics/export",
@@ -2583,10 +2585,11 @@ func (c *Client) ExportAnalytics(ctx context.Context, params ExportAnalyticsPara
 	return &answer, nil
 }
 
-// VerifyAnalytics asks GET /analytics/verification: verify sealed days.
+// VerifyAnalytics asks GET /analytics/verification: verify rolled-up days.
 //
-// Counts sealed days anew from their events and compares, byte for byte, what the summaries are made from. Days that are not
-// sealed are counted from their events anyway. An answer takes some seconds and may end before the limit: go on from `next`.
+// Counts rolled-up days again from their events, and compares the result byte for byte with the data that summaries use.
+// Days that are not rolled up yet are always counted from their events. A request takes some seconds, and can end before
+// the limit: continue with `next`.
 func (c *Client) VerifyAnalytics(ctx context.Context, params VerifyAnalyticsParams) (*AnalyticsVerification, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/analytics/verification",
@@ -2601,7 +2604,7 @@ func (c *Client) VerifyAnalytics(ctx context.Context, params VerifyAnalyticsPara
 
 // ListApiAuthApps asks GET /api-auth/apps: list apps.
 //
-// The deployment's active apps, newest first, then by id descending.
+// Returns the deployment's active apps, newest first, then by id descending.
 func (c *Client) ListApiAuthApps(ctx context.Context, params ListApiAuthAppsParams) (*ApiAuthAppList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/api-auth/apps",
@@ -2616,8 +2619,8 @@ func (c *Client) ListApiAuthApps(ctx context.Context, params ListApiAuthAppsPara
 
 // CreateApiAuthApp asks POST /api-auth/apps: create an app.
 //
-// Creates an APIAuthApp resource in the deployment's namespace. A slug in use is 409. Of the permissions that this API itself asks
-// for, an app may be given only what the credential has: 403.
+// Creates an APIAuthApp resource in the deployment's namespace. A slug that is in use gets 409. Of the permissions that
+// this API requires, the request can give the app only those that its own credential has; others get 403.
 func (c *Client) CreateApiAuthApp(ctx context.Context, body ApiAuthAppCreate) (*ApiAuthApp, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/api-auth/apps",
@@ -2632,7 +2635,8 @@ func (c *Client) CreateApiAuthApp(ctx context.Context, body ApiAuthAppCreate) (*
 
 // DeleteApiAuthApp asks DELETE /api-auth/apps/{slug}: delete an app.
 //
-// 409 while an APIKey resource or a key that is active belongs to it, or while another manager owns a field of it.
+// Fails with 409 while an APIKey resource or an active key belongs to the app, or while another manager owns a field of
+// it.
 func (c *Client) DeleteApiAuthApp(ctx context.Context, slug string) error {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/api-auth/apps/{slug}",
@@ -2643,7 +2647,7 @@ func (c *Client) DeleteApiAuthApp(ctx context.Context, slug string) error {
 
 // GetApiAuthApp asks GET /api-auth/apps/{slug}: get an app.
 //
-// One app, active or not.
+// Returns one app, active or not.
 func (c *Client) GetApiAuthApp(ctx context.Context, slug string) (*ApiAuthApp, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/api-auth/apps/{slug}",
@@ -2658,9 +2662,9 @@ func (c *Client) GetApiAuthApp(ctx context.Context, slug string) (*ApiAuthApp, e
 
 // UpdateApiAuthApp asks PATCH /api-auth/apps/{slug}: update an app.
 //
-// A JSON merge: an absent member is unchanged, `description` and `rate_limit_scheme_slug` null clear, `permissions` are replaced as a
-// whole. While an app is not active, each of its keys is answered like an unknown one. A new `key_prefix` touches new keys only. What is
-// said of permissions at creation binds those that are added.
+// A JSON merge patch: absent members do not change, null clears `description` and `rate_limit_scheme_slug`, and
+// `permissions` are replaced as a whole. While an app is inactive, its keys get the same response as unknown keys. A new
+// `key_prefix` applies only to new keys. Added permissions have the same restriction as at creation.
 func (c *Client) UpdateApiAuthApp(ctx context.Context, slug string, body ApiAuthAppUpdate) (*ApiAuthApp, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/api-auth/apps/{slug}",
@@ -2676,8 +2680,8 @@ func (c *Client) UpdateApiAuthApp(ctx context.Context, slug string, body ApiAuth
 
 // ListApiKeys asks GET /api-auth/apps/{slug}/keys: list keys.
 //
-// The app's active keys: those that APIKey resources declare first (`source` is `declared`), then those that were created here, each the
-// newest first.
+// Returns the app's active keys: first the keys that APIKey resources declare (`source` is `declared`), then the keys that
+// were created over HTTP, each newest first.
 func (c *Client) ListApiKeys(ctx context.Context, slug string, params ListApiKeysParams) (*ApiKeyList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/api-auth/apps/{slug}/keys",
@@ -2693,10 +2697,11 @@ func (c *Client) ListApiKeys(ctx context.Context, slug string, params ListApiKey
 
 // CreateApiKey asks POST /api-auth/apps/{slug}/keys: create a key.
 //
-// The answer is the only place where the key itself is seen. Its permissions are among those of its app, `*` stands for all of these; of
-// the permissions that this API itself asks for it may be given only what the credential has: 403. A key with `organization_id` or
-// `workspace_id` needs `owner_user_id`, a member there: it may do what that member's role grants as well, at the time, and it dies with
-// the membership. A key with an owner acts for that person, and manages nothing.
+// Only this response contains the key itself. The permissions must be among those of the app; `*` stands for all of these.
+// Of the permissions that this API requires, the request can give the key only those that its own credential has; others
+// get 403. A key with `organization_id` or `workspace_id` needs the `owner_user_id` of a member there. Such a key also
+// has the permissions that the member's role grants at the time of a request, and it ends with the membership. A key with
+// an owner acts for that user and cannot manage the deployment.
 func (c *Client) CreateApiKey(ctx context.Context, slug string, body ApiKeyCreate) (*ApiKeyWithSecret, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/api-auth/apps/{slug}/keys",
@@ -2712,7 +2717,7 @@ func (c *Client) CreateApiKey(ctx context.Context, slug string, body ApiKeyCreat
 
 // GetApiKey asks GET /api-auth/apps/{slug}/keys/{id}: get a key.
 //
-// One key, active or not.
+// Returns one key, active or not.
 func (c *Client) GetApiKey(ctx context.Context, slug string, id string) (*ApiKey, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/api-auth/apps/{slug}/keys/{id}",
@@ -2727,8 +2732,9 @@ func (c *Client) GetApiKey(ctx context.Context, slug string, id string) (*ApiKey
 
 // UpdateApiKey asks PATCH /api-auth/apps/{slug}/keys/{id}: update a key.
 //
-// A JSON merge: an absent member is unchanged, `metadata`, `expires_at` and `rate_limit_scheme_slug` null clear, `permissions` and
-// `metadata` are replaced as a whole. It is in force on every server within a second. A revoked key, and one that a resource declares: 409.
+// A JSON merge patch: absent members do not change, null clears `metadata`, `expires_at` and `rate_limit_scheme_slug`, and
+// `permissions` and `metadata` are replaced as a whole. The change takes effect on every server within a second. A revoked
+// key, and a key that a resource declares, get 409.
 func (c *Client) UpdateApiKey(ctx context.Context, slug string, id string, body ApiKeyUpdate) (*ApiKey, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/api-auth/apps/{slug}/keys/{id}",
@@ -2744,7 +2750,8 @@ func (c *Client) UpdateApiKey(ctx context.Context, slug string, id string, body 
 
 // RevokeApiKey asks POST /api-auth/apps/{slug}/keys/{id}/revoke: revoke a key.
 //
-// Ends a key for good, on every server within a second. Again: 200, and nothing changes. A key that a resource declares: 409.
+// Ends a key permanently, on every server within a second. Revoking it again returns 200 and changes nothing. A key that a
+// resource declares gets 409.
 func (c *Client) RevokeApiKey(ctx context.Context, slug string, id string, body ApiKeyRevoke) (*ApiKey, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/api-auth/apps/{slug}/keys/{id}/revoke",
@@ -2760,8 +2767,8 @@ func (c *Client) RevokeApiKey(ctx context.Context, slug string, id string, body 
 
 // RotateApiKey asks POST /api-auth/apps/{slug}/keys/{id}/rotate: rotate a key.
 //
-// Makes a key that may do the same, with an id and a secret of its own, and ends the old one: at once, or after `overlap_seconds`. A key
-// that is not active, was rotated before, or is declared by a resource: 409.
+// Creates a key with the same permissions and settings, a new id and a new secret. The old key ends immediately, or after
+// `overlap_seconds`. A key that is not active, was rotated before, or is declared by a resource gets 409.
 func (c *Client) RotateApiKey(ctx context.Context, slug string, id string, body ApiKeyRotate) (*ApiKeyWithSecret, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/api-auth/apps/{slug}/keys/{id}/rotate",
@@ -2777,7 +2784,7 @@ func (c *Client) RotateApiKey(ctx context.Context, slug string, id string, body 
 
 // ListRateLimitSchemes asks GET /api-auth/rate-limit-schemes: list rate-limit schemes.
 //
-// The deployment's schemes, newest first, then by id descending.
+// Returns the deployment's schemes, newest first, then by id descending.
 func (c *Client) ListRateLimitSchemes(ctx context.Context, params ListRateLimitSchemesParams) (*RateLimitSchemeList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/api-auth/rate-limit-schemes",
@@ -2792,7 +2799,7 @@ func (c *Client) ListRateLimitSchemes(ctx context.Context, params ListRateLimitS
 
 // CreateRateLimitScheme asks POST /api-auth/rate-limit-schemes: create a rate-limit scheme.
 //
-// Creates a RateLimitScheme resource in the deployment's namespace. A slug in use is 409.
+// Creates a RateLimitScheme resource in the deployment's namespace. A slug that is in use gets 409.
 func (c *Client) CreateRateLimitScheme(ctx context.Context, body RateLimitSchemeCreate) (*RateLimitScheme, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/api-auth/rate-limit-schemes",
@@ -2807,7 +2814,8 @@ func (c *Client) CreateRateLimitScheme(ctx context.Context, body RateLimitScheme
 
 // DeleteRateLimitScheme asks DELETE /api-auth/rate-limit-schemes/{slug}: delete a rate-limit scheme.
 //
-// 409 while an app, a key or the deployment's default uses it, or while another manager owns a field of it.
+// Fails with 409 while an app, a key or the deployment's default uses the scheme, or while another manager owns a field of
+// it.
 func (c *Client) DeleteRateLimitScheme(ctx context.Context, slug string) error {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/api-auth/rate-limit-schemes/{slug}",
@@ -2818,7 +2826,7 @@ func (c *Client) DeleteRateLimitScheme(ctx context.Context, slug string) error {
 
 // GetRateLimitScheme asks GET /api-auth/rate-limit-schemes/{slug}: get a rate-limit scheme.
 //
-// One scheme with its effective rules, as it is in force.
+// Returns one scheme with its effective rules, as servers apply it.
 func (c *Client) GetRateLimitScheme(ctx context.Context, slug string) (*RateLimitScheme, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/api-auth/rate-limit-schemes/{slug}",
@@ -2833,8 +2841,8 @@ func (c *Client) GetRateLimitScheme(ctx context.Context, slug string) (*RateLimi
 
 // UpdateRateLimitScheme asks PATCH /api-auth/rate-limit-schemes/{slug}: update a rate-limit scheme.
 //
-// A JSON merge: an absent member is unchanged, `description` null clears it, `rules` are replaced as a whole, `{}`
-// changes nothing. Members whose value is already equal are not written.
+// A JSON merge patch: absent members do not change, null clears `description`, `rules` are replaced as a whole, and `{}`
+// changes nothing. Members that already have the value are not written.
 func (c *Client) UpdateRateLimitScheme(ctx context.Context, slug string, body RateLimitSchemeUpdate) (*RateLimitScheme, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/api-auth/rate-limit-schemes/{slug}",
@@ -2850,9 +2858,9 @@ func (c *Client) UpdateRateLimitScheme(ctx context.Context, slug string, body Ra
 
 // ListAudit asks GET /audit: list audit records.
 //
-// What changed and who changed it: people's accounts, organizations, keys, and configuration over HTTP. Filters compare
-// whole values. Records are kept for 400 days, or for the retention of the server. A filter that fits few of many records looks through all of its period: where that takes
-// longer than 10 seconds the answer is 503, and a shorter period helps.
+// Returns changes and their actors: accounts, organizations, keys, and configuration over HTTP. Filters compare whole
+// values. Records are kept for 400 days, or for the retention that the server sets. A filter that matches few of many
+// records reads its whole period; if that takes longer than 10 seconds, the response is 503: use a shorter period.
 func (c *Client) ListAudit(ctx context.Context, params ListAuditParams) (*AuditList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/audit",
@@ -2865,11 +2873,11 @@ func (c *Client) ListAudit(ctx context.Context, params ListAuditParams) (*AuditL
 	return &answer, nil
 }
 
-// SummarizeDecisions asks GET /decisions/summary: summarize what limits decided.
+// SummarizeDecisions asks GET /decisions/summary: summarize the decisions of rate limits.
 //
-// What every rule of the deployment's rate-limit schemes allowed and denied, over all keys and addresses. The server that answers tells
-// what it counted itself since it started; of several servers each tells its own, and the metric
-// `cardea_ratelimit_rule_decisions_total` has those of all.
+// Returns how many requests each rule of the deployment's rate-limit schemes allowed and denied, over all keys and
+// addresses. The numbers are those of the server that answers, since it started. For all servers, use the metric
+// `cardea_ratelimit_rule_decisions_total`.
 func (c *Client) SummarizeDecisions(ctx context.Context) (*DecisionSummary, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/decisions/summary",
@@ -2881,9 +2889,9 @@ func (c *Client) SummarizeDecisions(ctx context.Context) (*DecisionSummary, erro
 	return &answer, nil
 }
 
-// UpdateDeploymentOAuthScope asks PATCH /deployments/{deployment_id}/oauth/apps/{oauth_app_slug}/scopes/{scope}: update the display of a scope.
+// UpdateDeploymentOAuthScope asks PATCH /deployments/{deployment_id}/oauth/apps/{oauth_app_slug}/scopes/{scope}: update the display name and description of a scope.
 //
-// Changes display_name and description only, also of archived scopes and inactive apps. It answers with the whole app.
+// Changes only display_name and description, also for archived scopes and inactive apps. Returns the whole app.
 func (c *Client) UpdateDeploymentOAuthScope(ctx context.Context, deploymentId string, oauthAppSlug string, scope string, body OAuthScopeUpdate) (*OAuthApp, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/deployments/{deployment_id}/oauth/apps/{oauth_app_slug}/scopes/{scope}",
@@ -2897,9 +2905,9 @@ func (c *Client) UpdateDeploymentOAuthScope(ctx context.Context, deploymentId st
 	return &answer, nil
 }
 
-// GetImport asks GET /imports/{file}: get how far the import of a file came.
+// GetImport asks GET /imports/{file}: get the progress of an import.
 //
-// A file of which nothing was sent yet is 404.
+// A file of which no batch was sent gets 404.
 func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/imports/{file}",
@@ -2914,15 +2922,19 @@ func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 
 // ImportBatch asks POST /imports/{file}/batches: import the next lines of a file.
 //
-// JSON Lines of at most 16 KiB each, whole ones, at most 1 MiB and 10,000 lines; empty lines are skipped. The rows and how far the file came are one
-// transaction: after a failure ask how far it came, and go on from there. An offset that is not that is 409. A faulty line is rejected
-// alone. A line whose `external_id` was imported before is present, and changes nothing. A completed file stays as it is. The first batch
-// of a file may be empty only if the file is (400), and at most 100 files of a deployment are begun and not completed (400). How far a file
-// came is deleted 30 days after its first batch if it was not completed, otherwise with the audit records of its time.
+// The body is JSON Lines: complete lines of at most 16 KiB each, at most 1 MiB and 10,000 lines in total. Empty lines are
+// skipped. The rows and the progress are committed in one transaction: after a failure, read the progress and continue
+// from there. An offset other than the progress gets 409. An invalid line is rejected alone. A line whose `external_id`
+// was imported before counts as present and changes nothing. A completed file does not change. The first batch of a file
+// can be empty only if the file is empty (otherwise 400). A deployment can have at most 100 files that are begun and not
+// completed (otherwise 400). The progress of a file that was not completed is deleted 30 days after its first batch; the
+// progress of a completed file is deleted with the audit records of its time.
 //
-// Each line has `type`, `external_id` and the members of its type; `?` is optional, and null is as good as absent. References are external ids of
-// lines before it, or of earlier imports. `user`, `email`, `phone` and `signin` need `users:write`; `organization`, `workspace` and `membership`
-// `organizations:write`; `api_key` `api_keys:write`: a batch with a line of another type is 403, whole. No messages are sent.
+// Each line has `type`, `external_id` and the members of its type. A member marked `?` is optional, and null means absent.
+// References are external ids of earlier lines or earlier imports. `user`, `email`, `phone` and `signin` need
+// `users:write`; `organization`, `workspace` and `membership` need `organizations:write`; `api_key` needs
+// `api_keys:write`. A batch with a line of a type that the credential does not permit gets 403 as a whole. No messages are
+// sent.
 //
 //   - `user`: first_name?, last_name?, password_hash?, disabled?, created_at?
 //   - `email`: user, email, verified_at?, primary?
@@ -2931,8 +2943,8 @@ func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 //   - `workspace`: organization, name, slug?, default?, created_at?
 //   - `membership`: user, organization or workspace, owner?, role?, created_at?
 //   - `signin`: user, signed_in_at, method?, ip_address?, user_agent?
-//   - `api_key`: app, name, sha256, prefix?, suffix?, permissions?, user?, organization?, workspace? (the last two need user), rate_limit_scheme?,
-//     metadata?, expires_at?, created_at?
+//   - `api_key`: app, name, sha256, prefix?, suffix?, permissions?, user?, organization?, workspace? (the last two need
+//     user), rate_limit_scheme?, metadata?, expires_at?, created_at?
 func (c *Client) ImportBatch(ctx context.Context, file string, params ImportBatchParams, body io.Reader) (*ImportedBatch, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/imports/{file}/batches",
@@ -2949,7 +2961,7 @@ func (c *Client) ImportBatch(ctx context.Context, file string, params ImportBatc
 
 // ListOAuthApps asks GET /oauth/apps: list OAuth apps.
 //
-// All of the deployment, newest first.
+// Returns all OAuth apps of the deployment, newest first.
 func (c *Client) ListOAuthApps(ctx context.Context) (*OAuthAppList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/oauth/apps",
@@ -2963,7 +2975,7 @@ func (c *Client) ListOAuthApps(ctx context.Context) (*OAuthAppList, error) {
 
 // GetOAuthApp asks GET /oauth/apps/{oauth_app_slug}: get an OAuth app.
 //
-// One app with all its scopes, archived ones included.
+// Returns one app with all its scopes, including archived scopes.
 func (c *Client) GetOAuthApp(ctx context.Context, oauthAppSlug string) (*OAuthApp, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/oauth/apps/{oauth_app_slug}",
@@ -2978,8 +2990,9 @@ func (c *Client) GetOAuthApp(ctx context.Context, oauthAppSlug string) (*OAuthAp
 
 // ListOAuthClients asks GET /oauth/apps/{oauth_app_slug}/clients: list clients.
 //
-// The app's clients: those that OAuthClient resources declare first (`source` is `declared`), then those that a backend made, that registered themselves,
-// and whose metadata were fetched from their address, each the newest first. No secret is in the list.
+// Returns the app's clients: first those that OAuthClient resources declare (`source` is `declared`), then those that a
+// backend created, that registered themselves, or that identify themselves by the URL of their metadata, each newest
+// first. The list contains no secret.
 func (c *Client) ListOAuthClients(ctx context.Context, oauthAppSlug string, params ListOAuthClientsParams) (*OAuthClientList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/oauth/apps/{oauth_app_slug}/clients",
@@ -2995,9 +3008,9 @@ func (c *Client) ListOAuthClients(ctx context.Context, oauthAppSlug string, para
 
 // CreateOAuthClient asks POST /oauth/apps/{oauth_app_slug}/clients: create a client.
 //
-// Creates a trusted client: users do not see it as unverified, it may have client_credentials, and it is kept while unused. Its
-// metadata are validated like those of a client that registers itself. It may ask for all of the app's resources and all scopes that are not archived. The
-// answer is the only place where its secret is seen.
+// Creates a trusted client: users do not see it as unverified, it may use client_credentials, and it is kept while it is
+// unused. Its metadata are validated like those of a client that registers itself. It may request all resources of the app
+// and all scopes that are not archived. Only this response contains its secret.
 func (c *Client) CreateOAuthClient(ctx context.Context, oauthAppSlug string, body OAuthClientCreate) (*OAuthClient, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/oauth/apps/{oauth_app_slug}/clients",
@@ -3013,8 +3026,8 @@ func (c *Client) CreateOAuthClient(ctx context.Context, oauthAppSlug string, bod
 
 // DeleteOAuthClient asks DELETE /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}: delete a client.
 //
-// Deletes a client of run time with all that people granted it: its tokens end. One whose metadata are fetched comes back when it asks again; `is_active`
-// false keeps it away. One that a resource declares: 409.
+// Deletes a runtime client with all its grants; its tokens end. A client whose metadata are fetched is created again by
+// its next authorization request; set `is_active` to false to prevent that. A client that a resource declares gets 409.
 func (c *Client) DeleteOAuthClient(ctx context.Context, oauthAppSlug string, oauthClientId string) error {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}",
@@ -3025,9 +3038,10 @@ func (c *Client) DeleteOAuthClient(ctx context.Context, oauthAppSlug string, oau
 
 // UpdateOAuthClient asks PATCH /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}: update a client.
 //
-// A JSON merge: an absent member is unchanged, null is as if the client had never said it, lists are replaced as a whole. A client that begins to prove
-// itself by a secret gets one, which is in this answer alone. Of a client that registered itself, or whose metadata are fetched, `is_active` alone is changed:
-// else 409, as for one that a resource declares. It is in force on every server at once.
+// A JSON merge patch: absent members do not change, null sets a member to its default, and lists are replaced as a whole.
+// A client that changes to authentication by secret gets a secret, which only this response contains. For a client that
+// registered itself, or whose metadata are fetched, only `is_active` can change; other members get 409, as does a client
+// that a resource declares. The change takes effect on every server immediately.
 func (c *Client) UpdateOAuthClient(ctx context.Context, oauthAppSlug string, oauthClientId string, body OAuthClientUpdate) (*OAuthClient, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}",
@@ -3041,9 +3055,9 @@ func (c *Client) UpdateOAuthClient(ctx context.Context, oauthAppSlug string, oau
 	return &answer, nil
 }
 
-// ListGrantsOfOAuthClient asks GET /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/grants: list what a client was granted.
+// ListGrantsOfOAuthClient asks GET /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/grants: list the grants of a client.
 //
-// What people granted the client and did not take back, the newest first.
+// Returns the grants of users to the client that are not revoked, newest first.
 func (c *Client) ListGrantsOfOAuthClient(ctx context.Context, oauthAppSlug string, oauthClientId string, params ListGrantsOfOAuthClientParams) (*OAuthGrantList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/grants",
@@ -3059,7 +3073,7 @@ func (c *Client) ListGrantsOfOAuthClient(ctx context.Context, oauthAppSlug strin
 
 // RevokeGrantOfOAuthClient asks POST /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/grants/{grant_id}/revoke: revoke a grant of a client.
 //
-// Takes back what a person granted the client, with all tokens that came of it, on every server at once.
+// Revokes a grant of a user to the client, with all its tokens, on every server immediately.
 func (c *Client) RevokeGrantOfOAuthClient(ctx context.Context, oauthAppSlug string, oauthClientId string, grantId string) (*OAuthGrant, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/grants/{grant_id}/revoke",
@@ -3074,8 +3088,9 @@ func (c *Client) RevokeGrantOfOAuthClient(ctx context.Context, oauthAppSlug stri
 
 // RotateOAuthClientSecret asks POST /oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/rotate-secret: rotate a client's secret.
 //
-// Gives the client a new secret, which is in this answer alone, and ends the one before: at once, or after `overlap_seconds`. The body may be left out. A
-// client without a secret, one that registered itself, and one that a resource declares: 409.
+// Gives the client a new secret, which only this response contains. The previous secret ends immediately, or after
+// `overlap_seconds`. The body is optional. A client without a secret, a client that registered itself, and a client that a
+// resource declares get 409.
 func (c *Client) RotateOAuthClientSecret(ctx context.Context, oauthAppSlug string, oauthClientId string, body OAuthClientRotate) (*OAuthClientSecret, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/oauth/apps/{oauth_app_slug}/clients/{oauth_client_id}/rotate-secret",
@@ -3089,9 +3104,9 @@ func (c *Client) RotateOAuthClientSecret(ctx context.Context, oauthAppSlug strin
 	return &answer, nil
 }
 
-// ListOAuthGrants asks GET /oauth/apps/{oauth_app_slug}/grants: list what people granted.
+// ListOAuthGrants asks GET /oauth/apps/{oauth_app_slug}/grants: list the grants of an app.
 //
-// What people granted the app's clients and did not take back, the newest first.
+// Returns the grants of users to the app's clients that are not revoked, newest first.
 func (c *Client) ListOAuthGrants(ctx context.Context, oauthAppSlug string, params ListOAuthGrantsParams) (*OAuthGrantList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/oauth/apps/{oauth_app_slug}/grants",
@@ -3107,7 +3122,7 @@ func (c *Client) ListOAuthGrants(ctx context.Context, oauthAppSlug string, param
 
 // RevokeOAuthGrant asks POST /oauth/apps/{oauth_app_slug}/grants/{grant_id}/revoke: revoke a grant.
 //
-// Takes back what a person granted, with all tokens that came of it, on every server at once.
+// Revokes a grant of a user, with all its tokens, on every server immediately.
 func (c *Client) RevokeOAuthGrant(ctx context.Context, oauthAppSlug string, grantId string) (*OAuthGrant, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/oauth/apps/{oauth_app_slug}/grants/{grant_id}/revoke",
@@ -3120,9 +3135,9 @@ func (c *Client) RevokeOAuthGrant(ctx context.Context, oauthAppSlug string, gran
 	return &answer, nil
 }
 
-// UpdateOAuthScope asks PATCH /oauth/apps/{oauth_app_slug}/scopes/{scope}: update the display of a scope.
+// UpdateOAuthScope asks PATCH /oauth/apps/{oauth_app_slug}/scopes/{scope}: update the display name and description of a scope.
 //
-// Changes display_name and description only, also of archived scopes and inactive apps. It answers with the whole app.
+// Changes only display_name and description, also for archived scopes and inactive apps. Returns the whole app.
 func (c *Client) UpdateOAuthScope(ctx context.Context, oauthAppSlug string, scope string, body OAuthScopeUpdate) (*OAuthApp, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/oauth/apps/{oauth_app_slug}/scopes/{scope}",
@@ -3138,8 +3153,8 @@ func (c *Client) UpdateOAuthScope(ctx context.Context, oauthAppSlug string, scop
 
 // ArchiveOAuthScope asks POST /oauth/apps/{oauth_app_slug}/scopes/{scope}/archive: archive a scope.
 //
-// An archived scope can no longer be granted. It leaves what tokens stand for at once, and what was granted at the next refresh, for good. Again: 200, and
-// nothing changes. It answers with the whole app.
+// An archived scope can no longer be granted. Active tokens lose it immediately, and grants lose it permanently at their
+// next refresh. Archiving it again returns 200 and changes nothing. Returns the whole app.
 func (c *Client) ArchiveOAuthScope(ctx context.Context, oauthAppSlug string, scope string) (*OAuthApp, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/oauth/apps/{oauth_app_slug}/scopes/{scope}/archive",
@@ -3154,7 +3169,7 @@ func (c *Client) ArchiveOAuthScope(ctx context.Context, oauthAppSlug string, sco
 
 // UnarchiveOAuthScope asks POST /oauth/apps/{oauth_app_slug}/scopes/{scope}/unarchive: unarchive a scope.
 //
-// People grant the scope again. Again: 200, and nothing changes. It answers with the whole app.
+// The scope can be granted again. Unarchiving it again returns 200 and changes nothing. Returns the whole app.
 func (c *Client) UnarchiveOAuthScope(ctx context.Context, oauthAppSlug string, scope string) (*OAuthApp, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/oauth/apps/{oauth_app_slug}/scopes/{scope}/unarchive",
@@ -3169,7 +3184,7 @@ func (c *Client) UnarchiveOAuthScope(ctx context.Context, oauthAppSlug string, s
 
 // ListOAuthSigningKeys asks GET /oauth/apps/{oauth_app_slug}/signing-keys: list signing keys.
 //
-// The public part of the keys that the app signs by (`active`) and signed by before (`retired`), as its key set has them.
+// Returns the public keys in the app's key set: those that sign now (`active`) and those that signed before (`retired`).
 func (c *Client) ListOAuthSigningKeys(ctx context.Context, oauthAppSlug string) (*OAuthSigningKeyList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/oauth/apps/{oauth_app_slug}/signing-keys",
@@ -3184,8 +3199,9 @@ func (c *Client) ListOAuthSigningKeys(ctx context.Context, oauthAppSlug string) 
 
 // RotateOAuthSigningKeys asks POST /oauth/apps/{oauth_app_slug}/signing-keys/rotate: rotate signing keys.
 //
-// Asks the operator for new keys, by the annotation `iam.cardea.dev/rotate-at` on the OAuthApp. Those before stay in the key set for 24 hours, so that what
-// they signed is accepted until it ends; those before them end at once. `Cardea-Synced: false` means that the keys of before are shown still.
+// Asks the operator for new keys, with the annotation `iam.cardea.dev/rotate-at` on the OAuthApp. The previous keys remain
+// in the key set for 24 hours, so that the tokens that they signed are accepted until they expire; older keys are removed
+// immediately. `Cardea-Synced: false` means that the response still shows the previous keys.
 func (c *Client) RotateOAuthSigningKeys(ctx context.Context, oauthAppSlug string) (*OAuthSigningKeysRotated, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/oauth/apps/{oauth_app_slug}/signing-keys/rotate",
@@ -3200,7 +3216,7 @@ func (c *Client) RotateOAuthSigningKeys(ctx context.Context, oauthAppSlug string
 
 // ListOrganizations asks GET /organizations: list organizations.
 //
-// The deployment's organizations, newest first, then by id descending.
+// Returns the deployment's organizations, newest first, then by id descending.
 func (c *Client) ListOrganizations(ctx context.Context, params ListOrganizationsParams) (*OrganizationList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/organizations",
@@ -3215,8 +3231,8 @@ func (c *Client) ListOrganizations(ctx context.Context, params ListOrganizations
 
 // CreateOrganization asks POST /organizations: create an organization.
 //
-// With an owner or without one. Where the B2B settings let workspaces be created, a default one comes with it. 403
-// while they disable organizations.
+// Creates an organization with or without an owner. If the B2B settings allow workspaces, a default workspace is created
+// too. Fails with 403 if the B2B settings disable organizations.
 func (c *Client) CreateOrganization(ctx context.Context, body OrganizationCreate) (*CreatedOrganization, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations",
@@ -3231,8 +3247,8 @@ func (c *Client) CreateOrganization(ctx context.Context, body OrganizationCreate
 
 // AddOrganizationMember asks POST /organizations/{organization_id}/members: add a member to an organization.
 //
-// The user becomes a member of the default workspace as well. Without a role, the member gets the one that the B2B
-// settings assign. A member already is 409; 403 while the B2B settings disable organizations.
+// The user also becomes a member of the default workspace. A member without a role gets the role that the B2B settings
+// assign. Fails with 409 if the user is already a member, and with 403 if the B2B settings disable organizations.
 func (c *Client) AddOrganizationMember(ctx context.Context, organizationId string, body MemberCreate) (*OrganizationMembership, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations/{organization_id}/members",
@@ -3248,7 +3264,8 @@ func (c *Client) AddOrganizationMember(ctx context.Context, organizationId strin
 
 // RemoveOrganizationMember asks DELETE /organizations/{organization_id}/members/{user_id}: remove a member from an organization.
 //
-// With the memberships in its workspaces, also an owner's. In force from the member's next request on.
+// Also removes the memberships in the organization's workspaces. Owners can be removed too. The change takes effect with
+// the member's next request.
 func (c *Client) RemoveOrganizationMember(ctx context.Context, organizationId string, userId string) error {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/organizations/{organization_id}/members/{user_id}",
@@ -3259,9 +3276,9 @@ func (c *Client) RemoveOrganizationMember(ctx context.Context, organizationId st
 
 // ListResources asks GET /resources: list resources.
 //
-// The custom resources that are in force for the deployment, kind by kind, each kind's newest first. Conditions are read from the
-// Kubernetes API as they are now. Where that is not possible they are null and `note` says why; the rules in effect are returned anyway.
-// A resource that was never accepted is not in force and not listed: `kubectl get` shows it.
+// Returns the deployment's active custom resources, kind by kind, each kind newest first. Conditions are read from the
+// Kubernetes API for this request. If that is not possible, they are null and `note` gives the reason; the resources are
+// returned anyway. A resource that was never accepted is not active and not listed: use `kubectl get`.
 func (c *Client) ListResources(ctx context.Context, params ListResourcesParams) (*ResourceList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/resources",
@@ -3290,7 +3307,7 @@ func (c *Client) GetB2BSettingsShort(ctx context.Context) (*B2BSettings, error) 
 
 // UpdateB2BSettingsShort asks PATCH /settings/b2b: update the B2B settings.
 //
-// A JSON merge; null clears the two roles. Without a B2BSettings resource one is created.
+// A JSON merge patch; null clears the two roles. Creates a B2BSettings resource if there is none.
 func (c *Client) UpdateB2BSettingsShort(ctx context.Context, body B2BSettingsUpdate) (*B2BSettings, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/settings/b2b",
@@ -3305,7 +3322,7 @@ func (c *Client) UpdateB2BSettingsShort(ctx context.Context, body B2BSettingsUpd
 
 // GetB2BSettings asks GET /settings/b2b-settings: get the B2B settings.
 //
-// The deployment's settings; those of a deployment that declares none are the absent ones.
+// Returns the deployment's settings. A deployment that declares none has the default values.
 func (c *Client) GetB2BSettings(ctx context.Context) (*B2BSettings, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/settings/b2b-settings",
@@ -3319,7 +3336,7 @@ func (c *Client) GetB2BSettings(ctx context.Context) (*B2BSettings, error) {
 
 // UpdateB2BSettings asks PATCH /settings/b2b-settings: update the B2B settings.
 //
-// A JSON merge; null clears the two roles. Without a B2BSettings resource one is created.
+// A JSON merge patch; null clears the two roles. Creates a B2BSettings resource if there is none.
 func (c *Client) UpdateB2BSettings(ctx context.Context, body B2BSettingsUpdate) (*B2BSettings, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/settings/b2b-settings",
@@ -3334,7 +3351,7 @@ func (c *Client) UpdateB2BSettings(ctx context.Context, body B2BSettingsUpdate) 
 
 // ListUsers asks GET /users: list users.
 //
-// The deployment's users, newest first, then by id descending.
+// Returns the deployment's users, newest first, then by id descending.
 func (c *Client) ListUsers(ctx context.Context, params ListUsersParams) (*UserList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/users",
@@ -3349,8 +3366,8 @@ func (c *Client) ListUsers(ctx context.Context, params ListUsersParams) (*UserLi
 
 // CreateUser asks POST /users: create a user.
 //
-// The email counts as proven, and the account as a sign-up of method `import`; nothing is sent. A password is validated
-// as at sign-up. An email in use is 409.
+// The email counts as verified, and the account as a sign-up with the method `import`. No message is sent. A password is
+// validated as at sign-up. An email that is in use gets 409.
 func (c *Client) CreateUser(ctx context.Context, body UserCreate) (*User, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/users",
@@ -3365,8 +3382,8 @@ func (c *Client) CreateUser(ctx context.Context, body UserCreate) (*User, error)
 
 // DeleteUser asks DELETE /users/{user_id}: delete a user.
 //
-// Sessions, phone numbers and memberships go with the account, also that of an organization's only owner. What
-// analytics counted stays counted, without address and user agent.
+// Deletes the account with its sessions, phone numbers and memberships, even if the user is the only owner of an
+// organization. Analytics keep the counted events, without address and user agent.
 func (c *Client) DeleteUser(ctx context.Context, userId string) error {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/users/{user_id}",
@@ -3377,7 +3394,7 @@ func (c *Client) DeleteUser(ctx context.Context, userId string) error {
 
 // GetUser asks GET /users/{user_id}: get a user.
 //
-// One user with phone numbers and memberships.
+// Returns one user with phone numbers and memberships.
 func (c *Client) GetUser(ctx context.Context, userId string) (*User, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/users/{user_id}",
@@ -3392,7 +3409,7 @@ func (c *Client) GetUser(ctx context.Context, userId string) (*User, error) {
 
 // UpdateUser asks PATCH /users/{user_id}: update a user.
 //
-// A JSON merge; an empty name clears it. Disabling ends all sessions of the user at once.
+// A JSON merge patch; an empty name clears it. Disabling a user ends all sessions of the user immediately.
 func (c *Client) UpdateUser(ctx context.Context, userId string, body UserUpdate) (*User, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/users/{user_id}",
@@ -3408,8 +3425,8 @@ func (c *Client) UpdateUser(ctx context.Context, userId string, body UserUpdate)
 
 // RemoveUserPassword asks DELETE /users/{user_id}/password: remove a user's password.
 //
-// All sessions of the user end at once. The way in that is left is the emailed code, where the deployment enables
-// it. 404 if there is none.
+// All sessions of the user end immediately. The user can then sign in only with an emailed code, if the deployment enables
+// it. Fails with 404 if the user has no password.
 func (c *Client) RemoveUserPassword(ctx context.Context, userId string) error {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/users/{user_id}/password",
@@ -3420,8 +3437,8 @@ func (c *Client) RemoveUserPassword(ctx context.Context, userId string) error {
 
 // SetUserPassword asks PUT /users/{user_id}/password: set a user's password.
 //
-// In place of the one there was, if any. All sessions of the user end at once. 409 while the deployment enables no
-// passwords.
+// Replaces the password, if there is one. All sessions of the user end immediately. Fails with 409 if the deployment does
+// not enable passwords.
 func (c *Client) SetUserPassword(ctx context.Context, userId string, body PasswordUpdate) error {
 	call := transport.Call{
 		Method: http.MethodPut, Path: "/users/{user_id}/password",
@@ -3433,7 +3450,7 @@ func (c *Client) SetUserPassword(ctx context.Context, userId string, body Passwo
 
 // ListUserSessions asks GET /users/{user_id}/sessions: list a user's sessions.
 //
-// Those the user is signed in to, the newest first.
+// Returns the sessions in which the user is signed in, newest first.
 func (c *Client) ListUserSessions(ctx context.Context, userId string) (*UserSessionList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/users/{user_id}/sessions",
@@ -3446,9 +3463,9 @@ func (c *Client) ListUserSessions(ctx context.Context, userId string) (*UserSess
 	return &answer, nil
 }
 
-// RevokeUserSessions asks POST /users/{user_id}/sessions/revoke-all: sign a user out everywhere.
+// RevokeUserSessions asks POST /users/{user_id}/sessions/revoke-all: sign a user out of all sessions.
 //
-// Other accounts of the same browsers stay signed in. In force from the next request on.
+// Other accounts in the same browsers stay signed in. The change takes effect with the next request.
 func (c *Client) RevokeUserSessions(ctx context.Context, userId string) (*RevokedSessions, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/users/{user_id}/sessions/revoke-all",

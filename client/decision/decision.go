@@ -1,5 +1,5 @@
-// Package decision is the client of Cardea's decision API: may this credential make this request now? Its types are
-// generated from the document that the server serves at /openapi.json of the decision listener.
+// Package decision is the client of Cardea's decision API, which decides whether a credential may make a request now.
+// Its types are generated from the document that the server serves at /openapi.json of the decision listener.
 package decision
 
 import (
@@ -13,9 +13,10 @@ import (
 // Client calls the decision API. Many goroutines may use it at once.
 type Client struct{ transport *transport.Transport }
 
-// New returns a client of the decision listener at a base URL, such as http://cardea-decision.cardea-system:8082. A
-// check needs no credential; ExplainAuthz needs one among the options. A decision is no error, whatever it says: a
-// credential that is not accepted is one with Allowed false and no Identity. Every other refusal is a [client.Error].
+// New returns a client of the decision listener at a base URL, such as http://cardea-decision.cardea-system:8082.
+// CheckAuthz needs no credential; ExplainAuthz needs one among the options. A decision is never an error: if a
+// credential is not accepted, the decision has Allowed false and no Identity. A response that refuses to decide is a
+// [client.Error].
 func New(base string, options ...client.Option) (*Client, error) {
 	config := transport.Config{Accepts: isDecision}
 	for _, option := range options {

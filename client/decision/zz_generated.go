@@ -94,55 +94,55 @@ func (e CheckAuthzParamsStatus) Valid() bool {
 
 // AuthzCheck A request to decide on.
 type AuthzCheck struct {
-	// App The slug of the app whose credentials are accepted: an APIAuthApp's for keys, an OAuthApp's for access tokens. Absent, every app's.
+	// App The slug of the app that the credential must belong to: an APIAuthApp for API keys, an OAuthApp for access tokens. Absent: any app.
 	App *string `json:"app,omitempty"`
 
-	// ClientIp The client's address. Absent, the asker's.
+	// ClientIp The address of the client. Absent: the address of the caller.
 	ClientIp *string `json:"client_ip,omitempty"`
 
-	// Deployment The deployment whose credentials are accepted: its id, or its namespace and name. Required where several deployments are served, unless the path names it.
+	// Deployment The deployment that the credential must belong to: its id, or its namespace and name. Required if the server serves several deployments and the path names none.
 	Deployment *string `json:"deployment,omitempty"`
 
 	// Method The HTTP method in upper case.
 	Method string `json:"method"`
 
-	// Principal Who makes the request.
+	// Principal The credential of the request.
 	Principal struct {
-		// Audience Of an oauth_access_token, the protected resource that the asker is, among those of the OAuth app: the token has to be for it. Absent, it has to be for the deployment.
+		// Audience For an oauth_access_token: the protected resource, of those of the OAuth app, that the caller is; the token must name it in `aud`. Absent: the token must name the deployment.
 		Audience *string `json:"audience,omitempty"`
 
-		// Type What `value` is.
+		// Type The type of `value`.
 		Type AuthzCheckPrincipalType `json:"type"`
 
-		// Value The credential as it was presented.
+		// Value The credential as the client presented it.
 		Value string `json:"value"`
 	} `json:"principal"`
 
-	// RequiredPermissions All that the request needs.
+	// RequiredPermissions The permissions that the request requires, all of them.
 	RequiredPermissions *[]string `json:"required_permissions,omitempty"`
 
-	// Resource The path; a query and a fragment are cut.
+	// Resource The path. A query and a fragment are removed.
 	Resource string `json:"resource"`
 
-	// UserAgent The client's name for itself. It decides nothing.
+	// UserAgent The User-Agent of the client. It does not affect the decision.
 	UserAgent *string `json:"user_agent,omitempty"`
 }
 
-// AuthzCheckPrincipalType What `value` is.
+// AuthzCheckPrincipalType The type of `value`.
 type AuthzCheckPrincipalType string
 
 // AuthzDecision A decision.
 type AuthzDecision struct {
-	// Allowed Whether the request may be made.
+	// Allowed Whether the request is allowed.
 	Allowed bool `json:"allowed"`
 
-	// BlockedRule The first rule that refused, `<max>/<window>`.
+	// BlockedRule The first rule that refused the request, as `<max>/<window>`.
 	BlockedRule *string `json:"blocked_rule"`
 
-	// Headers What to send on to the client.
+	// Headers Headers to send to the client.
 	Headers map[string]string `json:"headers"`
 
-	// Identity Who the credential stands for; null where it is not accepted.
+	// Identity The principal of the credential. Null if the credential is not accepted.
 	Identity *struct {
 		// AppSlug The key's app.
 		AppSlug string `json:"app_slug"`
@@ -156,26 +156,26 @@ type AuthzDecision struct {
 		// KeyName The key's name.
 		KeyName string `json:"key_name"`
 
-		// OrganizationId Where.
+		// OrganizationId The organization of the principal.
 		OrganizationId *string `json:"organization_id,omitempty"`
 
 		// OwnerUserId The user that the key or the session acts for.
 		OwnerUserId *string `json:"owner_user_id,omitempty"`
 
-		// WorkspaceId Where.
+		// WorkspaceId The workspace of the principal.
 		WorkspaceId *string `json:"workspace_id,omitempty"`
 	} `json:"identity"`
 
-	// Message A refusal in a sentence.
+	// Message The refusal as a sentence.
 	Message *string `json:"message,omitempty"`
 
-	// Metadata The key's own, as it was made.
+	// Metadata The metadata of the key.
 	Metadata map[string]interface{} `json:"metadata"`
 
-	// Permissions All that the credential may do now.
+	// Permissions All permissions that the credential has now.
 	Permissions []string `json:"permissions"`
 
-	// RateLimits The rules that matched, by their priority, after the decision.
+	// RateLimits The rules that matched, in the order of their priority, after the decision.
 	RateLimits []struct {
 		// Limit The rule's max_requests.
 		Limit int `json:"limit"`
@@ -183,35 +183,35 @@ type AuthzDecision struct {
 		// Remaining The remaining requests.
 		Remaining int `json:"remaining"`
 
-		// Rule `<max>/<window>`.
+		// Rule The rule, as `<max>/<window>`.
 		Rule string `json:"rule"`
 	} `json:"rate_limits"`
 
-	// Reason Why not.
+	// Reason The reason of a refusal.
 	Reason *AuthzDecisionReason `json:"reason"`
 
 	// RequestId The decision's id.
 	RequestId string `json:"request_id"`
 
-	// RetryAfter Whole seconds until the rules that refused may allow, never early.
+	// RetryAfter The whole seconds after which the rules that refused can allow the request, rounded up.
 	RetryAfter *int `json:"retry_after"`
 }
 
-// AuthzDecisionReason Why not.
+// AuthzDecisionReason The reason of a refusal.
 type AuthzDecisionReason string
 
-// AuthzExplanation How a request of a key would be decided now.
+// AuthzExplanation How a request with a key would be decided now.
 type AuthzExplanation struct {
 	// Allowed Whether the request would be allowed.
 	Allowed bool `json:"allowed"`
 
-	// AppScheme The app's scheme, where the key has one of its own: its rules for the whole app hold too.
+	// AppScheme The app's scheme, if the key has a scheme of its own. The app's rules that count for the whole app also apply.
 	AppScheme *string `json:"app_scheme"`
 
 	// AppSlug The key's app.
 	AppSlug string `json:"app_slug"`
 
-	// IsActive Whether the key is accepted at all.
+	// IsActive Whether the key is accepted.
 	IsActive bool `json:"is_active"`
 
 	// KeyId The key's public id.
@@ -220,76 +220,76 @@ type AuthzExplanation struct {
 	// Method The method.
 	Method string `json:"method"`
 
-	// Permissions All that the key may do now.
+	// Permissions All permissions that the key has now.
 	Permissions []string `json:"permissions"`
 
-	// Resource The canonical path.
+	// Resource The canonical form of the path.
 	Resource string `json:"resource"`
 
-	// RetryAfter Whole seconds until it would be.
+	// RetryAfter The whole seconds after which the request would be allowed.
 	RetryAfter *int `json:"retry_after"`
 
 	// Rules The rules that match.
 	Rules []struct {
-		// Denies Whether it would refuse.
+		// Denies Whether the rule would refuse the request.
 		Denies bool `json:"denies"`
 
-		// Limit Its max_requests.
+		// Limit The rule's max_requests.
 		Limit int `json:"limit"`
 
-		// Mode Whose requests it counts together.
+		// Mode The mode: which requests the rule counts together.
 		Mode string `json:"mode"`
 
 		// Remaining The remaining requests.
 		Remaining int `json:"remaining"`
 
-		// ReturnsAt When used quota comes back next; null, none is used.
+		// ReturnsAt The time when the next used requests become available again. Null: none is used.
 		ReturnsAt *time.Time `json:"returns_at"`
 
-		// Rule `<max>/<window>`.
+		// Rule The rule, as `<max>/<window>`.
 		Rule string `json:"rule"`
 	} `json:"rules"`
 
-	// Scheme The slug of the scheme that binds the key; null, none does.
+	// Scheme The slug of the key's scheme, or null.
 	Scheme *string `json:"scheme"`
 
-	// SchemeFrom What the scheme is attached to.
+	// SchemeFrom The object that the scheme is attached to.
 	SchemeFrom *AuthzExplanationSchemeFrom `json:"scheme_from"`
 }
 
-// AuthzExplanationSchemeFrom What the scheme is attached to.
+// AuthzExplanationSchemeFrom The object that the scheme is attached to.
 type AuthzExplanationSchemeFrom string
 
-// Error What went wrong.
+// Error An error.
 type Error struct {
-	// Errors Every fault.
+	// Errors All errors.
 	Errors []struct {
 		// Code The HTTP status.
 		Code int `json:"code"`
 
-		// Field A JSON pointer into the body, or ?name for a parameter.
+		// Field A JSON pointer into the body, or ?name for a query parameter.
 		Field *string `json:"field,omitempty"`
 
-		// Message The fault.
+		// Message The error.
 		Message string `json:"message"`
 	} `json:"errors"`
 
-	// Message One sentence: what, why, how to fix.
+	// Message One sentence: the error, where it is, and how to fix it.
 	Message string `json:"message"`
 
 	// RequestId The request's id.
 	RequestId string `json:"request_id"`
 }
 
-// BadBody What went wrong.
+// BadBody An error.
 type BadBody = Error
 
-// BadQuery What went wrong.
+// BadQuery An error.
 type BadQuery = Error
 
 // CheckAuthzParams defines parameters for CheckAuthz.
 type CheckAuthzParams struct {
-	// Status `http` answers refusals with 403 and 429 instead of 200.
+	// Status `http`: refusals are answered with 403 and 429 instead of 200.
 	Status *CheckAuthzParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 }
 
@@ -298,7 +298,7 @@ type CheckAuthzParamsStatus string
 
 // ExplainAuthzParams defines parameters for ExplainAuthz.
 type ExplainAuthzParams struct {
-	// KeyId The key's public id, its id, or its resource's id.
+	// KeyId The public id of the key, its id, or the id of its resource.
 	KeyId string `form:"key_id" json:"key_id"`
 
 	// Method The request's method.
@@ -319,9 +319,10 @@ type CheckAuthzJSONRequestBody = AuthzCheck
 
 // CheckAuthz asks POST /v1/authz/check: decide on a request.
 //
-// Authenticates the principal, then checks the permissions, then counts the request by every rate-limit rule that matches, or by
-// none. A refusal consumes nothing. A credential that is not accepted is answered with 401 and the same object. Fails further with
-// 413 over 16 KiB, 415, 429 where too many bad credentials came from the client's address, 503.
+// Authenticates the principal, then checks the permissions, then counts the request with every rate-limit rule that
+// matches it, or with none. A refused request consumes nothing. A credential that is not accepted gets 401 with the same
+// object. Also fails with 413 (more than 16 KiB), 415, 429 (too many invalid credentials from the client's address) and
+// 503.
 func (c *Client) CheckAuthz(ctx context.Context, params CheckAuthzParams, body AuthzCheck) (*AuthzDecision, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/v1/authz/check",
@@ -337,9 +338,9 @@ func (c *Client) CheckAuthz(ctx context.Context, params CheckAuthzParams, body A
 
 // ExplainAuthz asks GET /v1/authz/explain: explain what limits a key.
 //
-// How a request of a key would be decided now: which scheme, which rules match, what is left of each and when it returns. Nothing
-// is consumed. The credential is one of the management API with the permission `decisions:read`. Fails with 403, 404 for a key that is
-// unknown or of another deployment, 503.
+// Returns how a request with a key would be decided now: the scheme, the rules that match, and for each the remaining
+// requests and the time when they return. Nothing is consumed. The caller needs a credential of the backend API with the
+// permission `decisions:read`. Fails with 403, 404 (the key is unknown or of another deployment) and 503.
 func (c *Client) ExplainAuthz(ctx context.Context, params ExplainAuthzParams) (*AuthzExplanation, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/v1/authz/explain",

@@ -1,4 +1,4 @@
-// Package enduser is the client of Cardea's end-user API, for applications that are no browser: its methods and types
+// Package enduser is the client of Cardea's end-user API, for applications that are not browsers: its methods and types
 // are generated from the document that the backend listener serves at /end-user/openapi.json.
 package enduser
 
@@ -10,8 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/client/internal/transport"
 )
 
-// Client calls the end-user API as one browser: it keeps the session's cookie. Its requests are made one after the
-// other, as those of a page are.
+// Client calls the end-user API as one browser: it keeps the session's cookie. Send its requests one after the other,
+// as a page does.
 type Client struct{ transport *transport.Transport }
 
 // New returns a client of a deployment at one of its hosts, such as https://app.example.com, without a signed-in user.
@@ -28,7 +28,7 @@ func New(base string, options ...client.Option) (*Client, error) {
 	return &Client{t}, nil
 }
 
-// withJar gives a client that has no cookie jar one of its own.
+// withJar returns the configuration with a cookie jar: a new one, unless its HTTP client has one.
 func withJar(config transport.Config) transport.Config {
 	if config.HTTP != nil && config.HTTP.Jar != nil {
 		return config
@@ -37,7 +37,7 @@ func withJar(config transport.Config) transport.Config {
 	if config.HTTP != nil {
 		own = *config.HTTP
 	}
-	own.Jar, _ = cookiejar.New(nil) // without options it cannot fail
+	own.Jar, _ = cookiejar.New(nil) // cookiejar.New returns no error
 	config.HTTP = &own
 	return config
 }

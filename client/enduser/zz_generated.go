@@ -863,16 +863,16 @@ func (e EndUserListRolesParamsLevel) Valid() bool {
 
 // AcceptedInvitation An accepted invitation.
 type AcceptedInvitation struct {
-	// Membership The membership it led to.
+	// Membership The new membership.
 	Membership OrganizationMembership `json:"membership"`
 }
 
-// AcceptedInvitationEnvelope An answer with an accepted invitation.
+// AcceptedInvitationEnvelope A response with an accepted invitation.
 type AcceptedInvitationEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message AcceptedInvitationEnvelopeMessage `json:"message"`
 
 	// Data The membership.
@@ -881,19 +881,19 @@ type AcceptedInvitationEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// AcceptedInvitationEnvelopeMessage Empty.
+// AcceptedInvitationEnvelopeMessage Always empty.
 type AcceptedInvitationEnvelopeMessage string
 
-// Account An account that is signed in.
+// Account A signed-in account.
 type Account struct {
-	// SigninId The id of its sign-in.
+	// SigninId The id of the account's sign-in.
 	SigninId string `json:"signin_id"`
 
-	// Active Whether requests are made for it.
+	// Active Whether the account is the active one.
 	Active bool `json:"active"`
 
 	// User The user.
@@ -902,25 +902,25 @@ type Account struct {
 
 // AccountDeletion The confirmation.
 type AccountDeletion struct {
-	// Confirmation The words that confirm it.
+	// Confirmation The words that confirm the deletion.
 	Confirmation AccountDeletionConfirmation `json:"confirmation"`
 
-	// Email The primary address of the account that the page showed; 409 where another one is active.
+	// Email The primary address of the account that the page showed. If another account is active, the request fails with 409.
 	Email *string `json:"email,omitempty"`
 
-	// UserId The id of the account that the page showed; 409 where another one is active.
+	// UserId The id of the account that the page showed. If another account is active, the request fails with 409.
 	UserId *string `json:"user_id,omitempty"`
 }
 
-// AccountDeletionConfirmation The words that confirm it.
+// AccountDeletionConfirmation The words that confirm the deletion.
 type AccountDeletionConfirmation string
 
-// AccountsEnvelope An answer with a list.
+// AccountsEnvelope A response with a list.
 type AccountsEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message AccountsEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -929,44 +929,44 @@ type AccountsEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// AccountsEnvelopeMessage Empty.
+// AccountsEnvelopeMessage Always empty.
 type AccountsEnvelopeMessage string
 
-// ActiveOrganization Where the session is now.
+// ActiveOrganization The active organization and workspace of the session.
 type ActiveOrganization struct {
 	// Organization The active organization.
 	Organization Organization `json:"organization"`
 
-	// Workspace The active workspace of it, or null.
+	// Workspace The active workspace of the organization, or null.
 	Workspace *Workspace `json:"workspace"`
 }
 
-// ActiveOrganizationEnvelope An answer with the active organization.
+// ActiveOrganizationEnvelope A response with the active organization.
 type ActiveOrganizationEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message ActiveOrganizationEnvelopeMessage `json:"message"`
 
-	// Data Where the session is now.
+	// Data The active organization and workspace of the session.
 	Data ActiveOrganization `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// ActiveOrganizationEnvelopeMessage Empty.
+// ActiveOrganizationEnvelopeMessage Always empty.
 type ActiveOrganizationEnvelopeMessage string
 
-// ActiveSession Who is signed in, and where.
+// ActiveSession The users who are signed in, and the active organization and workspace.
 type ActiveSession struct {
 	// User The active user, or null.
 	User *EndUser `json:"user"`
@@ -978,25 +978,25 @@ type ActiveSession struct {
 	Workspace *Workspace `json:"workspace"`
 }
 
-// ActiveSessionEnvelope An answer with the active session.
+// ActiveSessionEnvelope A response with the active session.
 type ActiveSessionEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message ActiveSessionEnvelopeMessage `json:"message"`
 
-	// Data Who is signed in, and where.
+	// Data The users who are signed in, and the active organization and workspace.
 	Data ActiveSession `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// ActiveSessionEnvelopeMessage Empty.
+// ActiveSessionEnvelopeMessage Always empty.
 type ActiveSessionEnvelopeMessage string
 
 // ActiveWorkspace A workspace.
@@ -1005,12 +1005,12 @@ type ActiveWorkspace struct {
 	Workspace Workspace `json:"workspace"`
 }
 
-// ActiveWorkspaceEnvelope An answer with a workspace.
+// ActiveWorkspaceEnvelope A response with a workspace.
 type ActiveWorkspaceEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message ActiveWorkspaceEnvelopeMessage `json:"message"`
 
 	// Data The workspace.
@@ -1019,22 +1019,22 @@ type ActiveWorkspaceEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// ActiveWorkspaceEnvelopeMessage Empty.
+// ActiveWorkspaceEnvelopeMessage Always empty.
 type ActiveWorkspaceEnvelopeMessage string
 
-// AskedScope A scope as people are shown it.
+// AskedScope A scope, as a consent page shows it.
 type AskedScope struct {
-	// Scope Its name.
+	// Scope The name.
 	Scope string `json:"scope"`
 
-	// DisplayName What people are shown; empty of those that every app has.
+	// DisplayName The display name. Empty for scopes that every app has.
 	DisplayName string `json:"display_name"`
 
-	// Description What it means, or empty.
+	// Description The description, or empty.
 	Description string `json:"description"`
 
 	// Category personal, organization, workspace, or empty.
@@ -1043,10 +1043,10 @@ type AskedScope struct {
 
 // AttemptChoice An attempt of this session.
 type AttemptChoice struct {
-	// SigninAttemptId Id of a sign-in attempt.
+	// SigninAttemptId The id of a sign-in attempt. Exactly one of the two ids is required.
 	SigninAttemptId *string `json:"signin_attempt_id,omitempty"`
 
-	// SignupAttemptId Id of a sign-up attempt; exactly one of the two ids.
+	// SignupAttemptId The id of a sign-up attempt. Exactly one of the two ids is required.
 	SignupAttemptId *string `json:"signup_attempt_id,omitempty"`
 }
 
@@ -1055,22 +1055,22 @@ type AttemptCode struct {
 	// Code The six digits of the newest message.
 	Code string `json:"code"`
 
-	// SigninAttemptId Id of a sign-in attempt.
+	// SigninAttemptId The id of a sign-in attempt. Exactly one of the two ids is required.
 	SigninAttemptId *string `json:"signin_attempt_id,omitempty"`
 
-	// SignupAttemptId Id of a sign-up attempt; exactly one of the two ids.
+	// SignupAttemptId The id of a sign-up attempt. Exactly one of the two ids is required.
 	SignupAttemptId *string `json:"signup_attempt_id,omitempty"`
 }
 
-// AuthConfig How a deployment has people sign in.
+// AuthConfig How users sign in to a deployment.
 type AuthConfig struct {
 	// Deployment The deployment.
 	Deployment ConfigDeployment `json:"deployment"`
 
-	// Password Signing in by password.
+	// Password Sign-in by password.
 	Password ConfigPassword `json:"password"`
 
-	// EmailCode Signing in by a code that is sent by mail.
+	// EmailCode Sign-in by a code that is sent by mail.
 	EmailCode ConfigEmailCode `json:"email_code"`
 
 	// Organizations Organizations.
@@ -1079,208 +1079,208 @@ type AuthConfig struct {
 	// Phone Phone numbers.
 	Phone ConfigPhone `json:"phone"`
 
-	// Pages The pages that people see.
+	// Pages The hosted pages.
 	Pages ConfigPages `json:"pages"`
 
-	// Languages The languages of those pages, as BCP 47 writes them, the one of everybody else first.
+	// Languages The languages of the pages as BCP 47 tags, the default language first.
 	Languages []string `json:"languages"`
 }
 
-// AuthConfigEnvelope An answer with how the deployment has people sign in.
+// AuthConfigEnvelope A response with the sign-in methods of a deployment.
 type AuthConfigEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message AuthConfigEnvelopeMessage `json:"message"`
 
-	// Data How the deployment has people sign in.
+	// Data The sign-in methods of the deployment.
 	Data AuthConfig `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// AuthConfigEnvelopeMessage Empty.
+// AuthConfigEnvelopeMessage Always empty.
 type AuthConfigEnvelopeMessage string
 
-// Authorization What a client asks a person for.
+// Authorization An authorization request of a client.
 type Authorization struct {
-	// Step What comes next.
+	// Step The next step.
 	Step AuthorizationStep `json:"step"`
 
 	// Client The client.
 	Client AuthorizingClient `json:"client"`
 
-	// RedirectHost Where the answer goes: a host, or the scheme of an app.
+	// RedirectHost The destination of the response: a host, or the URI scheme of an app.
 	RedirectHost string `json:"redirect_host"`
 
 	// Scopes The requested scopes.
 	Scopes []AskedScope `json:"scopes"`
 
-	// Places Where it can be granted; empty where it is held in no organization.
+	// Places The organizations and workspaces where it can be granted. Empty if no scope requires one.
 	Places []AuthorizationPlace `json:"places"`
 
-	// Place Which of the places was chosen before, or is active; null for none.
+	// Place The place that was chosen before or is active, or null.
 	Place *int `json:"place"`
 
-	// UserId The user that decides. The page shows it and sends it with the decision; null if none is signed in.
+	// UserId The user who decides. The page shows the user and sends the id with the decision. Null if no user is signed in.
 	UserId *string `json:"user_id"`
 
-	// OneAccount Whether the client asks for one account alone: no other one can answer.
+	// OneAccount Whether the client requested a certain account, so that no other account can decide.
 	OneAccount bool `json:"one_account"`
 }
 
-// AuthorizationStep What comes next.
+// AuthorizationStep The next step.
 type AuthorizationStep string
 
-// AuthorizationAnswer How it goes on.
+// AuthorizationAnswer The result of a decision.
 type AuthorizationAnswer struct {
-	// Step What comes next; refused: show which client asks, and a link to return_to.
+	// Step The next step. refused: show which client asks, and a link to return_to.
 	Step AuthorizationAnswerStep `json:"step"`
 
-	// RedirectTo Where the browser goes, null while something is left to be asked.
+	// RedirectTo The URL that the browser opens. Null while the request is not completed.
 	RedirectTo *string `json:"redirect_to"`
 
-	// ReturnTo With step refused, where a link may lead back to a client that is not verified. Never redirect to it. Else null.
+	// ReturnTo Set for the step refused: the URL that a link can open to return to an unverified client. Never redirect to it. Otherwise null.
 	ReturnTo *string `json:"return_to"`
 }
 
-// AuthorizationAnswerStep What comes next; refused: show which client asks, and a link to return_to.
+// AuthorizationAnswerStep The next step. refused: show which client asks, and a link to return_to.
 type AuthorizationAnswerStep string
 
-// AuthorizationAnswerEnvelope An answer.
+// AuthorizationAnswerEnvelope A response.
 type AuthorizationAnswerEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message AuthorizationAnswerEnvelopeMessage `json:"message"`
 
-	// Data The answer.
+	// Data The result.
 	Data AuthorizationAnswer `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// AuthorizationAnswerEnvelopeMessage Empty.
+// AuthorizationAnswerEnvelopeMessage Always empty.
 type AuthorizationAnswerEnvelopeMessage string
 
-// AuthorizationDecision What a person decided.
+// AuthorizationDecision The decision of a user.
 type AuthorizationDecision struct {
-	// Decision What to do.
+	// Decision The decision.
 	Decision AuthorizationDecisionDecision `json:"decision"`
 
-	// OrganizationId Where it is granted.
+	// OrganizationId The id of the organization where the scopes are granted.
 	OrganizationId *string `json:"organization_id,omitempty"`
 
-	// WorkspaceId Where in it.
+	// WorkspaceId The id of the workspace where the scopes are granted.
 	WorkspaceId *string `json:"workspace_id,omitempty"`
 
-	// UserId The user that the page showed. If another account is active now: 409, and nothing is decided.
+	// UserId The id of the user that the page showed. If another account is active, the request fails with 409, and nothing is decided.
 	UserId *string `json:"user_id,omitempty"`
 }
 
-// AuthorizationDecisionDecision What to do.
+// AuthorizationDecisionDecision The decision.
 type AuthorizationDecisionDecision string
 
-// AuthorizationEnvelope An answer.
+// AuthorizationEnvelope A response.
 type AuthorizationEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message AuthorizationEnvelopeMessage `json:"message"`
 
-	// Data The answer.
+	// Data The result.
 	Data Authorization `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// AuthorizationEnvelopeMessage Empty.
+// AuthorizationEnvelopeMessage Always empty.
 type AuthorizationEnvelopeMessage string
 
-// AuthorizationHandle A request that waits for a decision.
+// AuthorizationHandle An authorization request that waits for a decision.
 type AuthorizationHandle struct {
-	// Request What the operations on it are called with.
+	// Request The id that the operations on the request use.
 	Request string `json:"request"`
 }
 
-// AuthorizationHandleEnvelope An answer.
+// AuthorizationHandleEnvelope A response.
 type AuthorizationHandleEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message AuthorizationHandleEnvelopeMessage `json:"message"`
 
-	// Data The answer.
+	// Data The result.
 	Data AuthorizationHandle `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// AuthorizationHandleEnvelopeMessage Empty.
+// AuthorizationHandleEnvelopeMessage Always empty.
 type AuthorizationHandleEnvelopeMessage string
 
-// AuthorizationPlace A place where it can be granted.
+// AuthorizationPlace An organization or workspace where the request can be granted.
 type AuthorizationPlace struct {
 	// OrganizationId The organization.
 	OrganizationId string `json:"organization_id"`
 
-	// OrganizationName Its name.
+	// OrganizationName The name.
 	OrganizationName string `json:"organization_name"`
 
-	// WorkspaceId The workspace, null: the organization itself.
+	// WorkspaceId The id of the workspace. Null: the organization itself.
 	WorkspaceId *string `json:"workspace_id"`
 
-	// WorkspaceName Its name.
+	// WorkspaceName The name.
 	WorkspaceName *string `json:"workspace_name"`
 
-	// Missing The scopes that one does not hold there: with any, it cannot be granted.
+	// Missing The scopes that the user does not have there. If there are any, the request cannot be granted there.
 	Missing []string `json:"missing"`
 }
 
-// AuthorizingClient A client as people are shown it.
+// AuthorizingClient A client, as a consent page shows it.
 type AuthorizingClient struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name What it is called.
+	// Name The name.
 	Name string `json:"name"`
 
-	// AppName The OAuth app that it is a client of.
+	// AppName The OAuth app that the client belongs to.
 	AppName string `json:"app_name"`
 
-	// LogoUrl Its picture, or empty.
+	// LogoUrl The URL of its logo, or empty.
 	LogoUrl string `json:"logo_url"`
 
-	// ClientUri Its home page, or empty.
+	// ClientUri The URL of its home page, or empty.
 	ClientUri string `json:"client_uri"`
 
-	// PolicyUri Its privacy policy, or empty.
+	// PolicyUri The URL of its privacy policy, or empty.
 	PolicyUri string `json:"policy_uri"`
 
-	// TosUri Its terms, or empty.
+	// TosUri The URL of its terms, or empty.
 	TosUri string `json:"tos_uri"`
 
-	// Verified Whether the tenant declared it. Of any other all above is what it says of itself.
+	// Verified Whether a resource declares the client. If not, the client supplied all members above itself, unverified.
 	Verified bool `json:"verified"`
 }
 
@@ -1292,94 +1292,94 @@ type Code struct {
 
 // ConfigDeployment A deployment.
 type ConfigDeployment struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name Its name for people.
+	// Name The display name.
 	Name string `json:"name"`
 
-	// Mode Whether it serves real users.
+	// Mode The mode: Production serves real users, Staging is for tests.
 	Mode ConfigDeploymentMode `json:"mode"`
 }
 
-// ConfigDeploymentMode Whether it serves real users.
+// ConfigDeploymentMode The mode: Production serves real users, Staging is for tests.
 type ConfigDeploymentMode string
 
-// ConfigEmailCode How codes by mail are used.
+// ConfigEmailCode How a deployment uses codes that are sent by mail.
 type ConfigEmailCode struct {
-	// Enabled Whether one can sign in by such a code.
+	// Enabled Whether users can sign in by such a code.
 	Enabled bool `json:"enabled"`
 }
 
-// ConfigOrganizations How organizations are used.
+// ConfigOrganizations How a deployment uses organizations.
 type ConfigOrganizations struct {
-	// Enabled Whether there are any.
+	// Enabled Whether organizations are enabled.
 	Enabled bool `json:"enabled"`
 
-	// RequiredForSignup Whether a sign-up must create one or come with an invitation.
+	// RequiredForSignup Whether a sign-up must create an organization or have an invitation.
 	RequiredForSignup bool `json:"required_for_signup"`
 }
 
 // ConfigPages The settings of the pages. Undeclared settings are empty.
 type ConfigPages struct {
-	// Enabled Whether they are served on this host.
+	// Enabled Whether the pages are served on this host.
 	Enabled bool `json:"enabled"`
 
-	// Url Where the deployment's own are.
+	// Url The URL of the deployment's own pages.
 	Url string `json:"url"`
 
-	// LogoUrl The picture above their forms.
+	// LogoUrl The URL of the picture above the forms.
 	LogoUrl string `json:"logo_url"`
 
-	// AccentColor The colour of their buttons, as #rrggbb.
+	// AccentColor The color of the buttons, as #rrggbb.
 	AccentColor string `json:"accent_color"`
 
-	// SupportEmail The address for help.
+	// SupportEmail The email address for support requests.
 	SupportEmail string `json:"support_email"`
 
-	// PrivacyUrl The privacy policy.
+	// PrivacyUrl The URL of the privacy policy.
 	PrivacyUrl string `json:"privacy_url"`
 
-	// TermsUrl The terms of use.
+	// TermsUrl The URL of the terms of use.
 	TermsUrl string `json:"terms_url"`
 }
 
-// ConfigPassword How passwords are used.
+// ConfigPassword How a deployment uses passwords.
 type ConfigPassword struct {
-	// Enabled Whether one can sign in by password.
+	// Enabled Whether users can sign in by password.
 	Enabled bool `json:"enabled"`
 
-	// MinLength The least number of characters of a new one.
+	// MinLength The minimum number of characters of a new password.
 	MinLength int `json:"min_length"`
 }
 
-// ConfigPhone How phone numbers are used.
+// ConfigPhone How a deployment uses phone numbers.
 type ConfigPhone struct {
-	// Enabled Whether one can be verified.
+	// Enabled Whether a phone number can be verified.
 	Enabled bool `json:"enabled"`
 
-	// Countries The countries whose numbers are taken, by ISO 3166-1; null: all.
+	// Countries The ISO 3166-1 codes of the countries whose numbers are accepted. Null: all.
 	Countries *[]string `json:"countries"`
 }
 
 // EmailAddress An email address of a user.
 type EmailAddress struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
 	// Email The address.
 	Email string `json:"email"`
 
-	// Verified Whether the user proved to hold it.
+	// Verified Whether the user verified the address.
 	Verified bool `json:"verified"`
 
-	// Primary Whether it is the primary one.
+	// Primary Whether it is the primary address.
 	Primary bool `json:"primary"`
 
-	// CreatedAt When it was added.
+	// CreatedAt The time when it was added.
 	CreatedAt time.Time `json:"created_at"`
 
-	// VerifiedAt When it was verified, or null.
+	// VerifiedAt The time when it was verified, or null.
 	VerifiedAt *time.Time `json:"verified_at"`
 }
 
@@ -1389,12 +1389,12 @@ type EmailAddressCreate struct {
 	Email string `json:"email"`
 }
 
-// EmailAddressEnvelope An answer.
+// EmailAddressEnvelope A response.
 type EmailAddressEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message EmailAddressEnvelopeMessage `json:"message"`
 
 	// Data The address.
@@ -1403,19 +1403,19 @@ type EmailAddressEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// EmailAddressEnvelopeMessage Empty.
+// EmailAddressEnvelopeMessage Always empty.
 type EmailAddressEnvelopeMessage string
 
-// EmailAddressesEnvelope An answer with a list.
+// EmailAddressesEnvelope A response with a list.
 type EmailAddressesEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message EmailAddressesEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -1424,61 +1424,61 @@ type EmailAddressesEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// EmailAddressesEnvelopeMessage Empty.
+// EmailAddressesEnvelopeMessage Always empty.
 type EmailAddressesEnvelopeMessage string
 
-// EmailCodeSent A code is on its way.
+// EmailCodeSent A code was sent.
 type EmailCodeSent struct {
-	// Sent True.
+	// Sent Always true.
 	Sent bool `json:"sent"`
 
-	// Email The address it goes to.
+	// Email The address that the code was sent to.
 	Email string `json:"email"`
 
-	// ExpiresIn For how many seconds it is valid.
+	// ExpiresIn The number of seconds for which the code is valid.
 	ExpiresIn int64 `json:"expires_in"`
 }
 
-// EmailCodeSentEnvelope An answer.
+// EmailCodeSentEnvelope A response.
 type EmailCodeSentEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message EmailCodeSentEnvelopeMessage `json:"message"`
 
-	// Data What was done.
+	// Data The result.
 	Data EmailCodeSent `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// EmailCodeSentEnvelopeMessage Empty.
+// EmailCodeSentEnvelopeMessage Always empty.
 type EmailCodeSentEnvelopeMessage string
 
 // EmailVerified A verified address.
 type EmailVerified struct {
-	// Verified True.
+	// Verified Always true.
 	Verified bool `json:"verified"`
 
 	// Email The address.
 	Email EmailAddress `json:"email"`
 }
 
-// EmailVerifiedEnvelope An answer.
+// EmailVerifiedEnvelope A response.
 type EmailVerifiedEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message EmailVerifiedEnvelopeMessage `json:"message"`
 
 	// Data The address.
@@ -1487,22 +1487,22 @@ type EmailVerifiedEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// EmailVerifiedEnvelopeMessage Empty.
+// EmailVerifiedEnvelopeMessage Always empty.
 type EmailVerifiedEnvelopeMessage string
 
-// Empty Nothing.
+// Empty An empty object.
 type Empty = map[string]interface{}
 
-// EndUser A user, as users see themselves.
+// EndUser A user, as the user sees it.
 type EndUser struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Email The address, as typed.
+	// Email The address, as the user typed it.
 	Email string `json:"email"`
 
 	// FirstName The first name, or empty.
@@ -1514,44 +1514,44 @@ type EndUser struct {
 	// PrimaryPhoneNumber The primary phone number, or null.
 	PrimaryPhoneNumber *string `json:"primary_phone_number"`
 
-	// CreatedAt When the account was created.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// EndUserFault One fault.
+// EndUserFault One error.
 type EndUserFault struct {
-	// Code For programs, in upper case.
+	// Code The code for programs, in upper case.
 	Code string `json:"code"`
 
-	// Message For people.
+	// Message The message for users.
 	Message string `json:"message"`
 
-	// RetryAfterSeconds When the same request may succeed; left out otherwise.
+	// RetryAfterSeconds The number of seconds after which the same request can succeed. Absent if it does not apply.
 	RetryAfterSeconds *int64 `json:"retry_after_seconds,omitempty"`
 
-	// AttemptsRemaining How many codes may still be tried; left out otherwise.
+	// AttemptsRemaining The number of codes that can still be tried. Absent if it does not apply.
 	AttemptsRemaining *int64 `json:"attempts_remaining,omitempty"`
 }
 
-// FailureEnvelope Every failure.
+// FailureEnvelope Every error response.
 type FailureEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Every fault, in one line.
+	// Message The messages of all errors, on one line.
 	Message string `json:"message"`
 
-	// Data Null.
+	// Data Always null.
 	Data any `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors The faults, at least one.
+	// Errors The errors, at least one.
 	Errors []EndUserFault `json:"errors"`
 }
 
-// ForgotPassword Whose password.
+// ForgotPassword The email of the account.
 type ForgotPassword struct {
 	// Email The address.
 	Email string `json:"email"`
@@ -1559,28 +1559,28 @@ type ForgotPassword struct {
 
 // Invitation An invitation.
 type Invitation struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// OrganizationId Id of the organization.
+	// OrganizationId The id of the organization.
 	OrganizationId string `json:"organization_id"`
 
-	// Email Who is invited.
+	// Email The invited email.
 	Email string `json:"email"`
 
-	// RoleId Id of the role to have, or null.
+	// RoleId The id of the role that the new member gets, or null.
 	RoleId *string `json:"role_id"`
 
-	// CreatedAt When it was made.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// ExpiresAt Until when it can be accepted.
+	// ExpiresAt The time until which it can be accepted.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // InvitationAccept The invitation to accept.
 type InvitationAccept struct {
-	// Token The token of the mail.
+	// Token The token from the mail.
 	Token string `json:"token"`
 }
 
@@ -1589,16 +1589,16 @@ type InvitationCreate struct {
 	// Email The address.
 	Email string `json:"email"`
 
-	// RoleId Id of a role of level Organization.
+	// RoleId The id of a role of level Organization.
 	RoleId *string `json:"role_id,omitempty"`
 }
 
-// InvitationEnvelope An answer with an invitation.
+// InvitationEnvelope A response with an invitation.
 type InvitationEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message InvitationEnvelopeMessage `json:"message"`
 
 	// Data The invitation.
@@ -1607,34 +1607,34 @@ type InvitationEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// InvitationEnvelopeMessage Empty.
+// InvitationEnvelopeMessage Always empty.
 type InvitationEnvelopeMessage string
 
-// InvitationLookup What an invitation is to.
+// InvitationLookup The organization, inviter and address of an invitation.
 type InvitationLookup struct {
 	// Organization The organization.
 	Organization InvitingOrganization `json:"organization"`
 
-	// Inviter Who invites.
+	// Inviter The user who sent the invitation.
 	Inviter Inviter `json:"inviter"`
 
 	// Email The invited email.
 	Email string `json:"email"`
 
-	// ExpiresAt When it ends.
+	// ExpiresAt The time when it expires.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// InvitationLookupEnvelope An answer.
+// InvitationLookupEnvelope A response.
 type InvitationLookupEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message InvitationLookupEnvelopeMessage `json:"message"`
 
 	// Data The invitation.
@@ -1643,19 +1643,19 @@ type InvitationLookupEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// InvitationLookupEnvelopeMessage Empty.
+// InvitationLookupEnvelopeMessage Always empty.
 type InvitationLookupEnvelopeMessage string
 
-// InvitationsEnvelope An answer with a list.
+// InvitationsEnvelope A response with a list.
 type InvitationsEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message InvitationsEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -1664,14 +1664,14 @@ type InvitationsEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// InvitationsEnvelopeMessage Empty.
+// InvitationsEnvelopeMessage Always empty.
 type InvitationsEnvelopeMessage string
 
-// Inviter Who invites.
+// Inviter The user who sent the invitation.
 type Inviter struct {
 	// FirstName The first name.
 	FirstName string `json:"first_name"`
@@ -1683,12 +1683,12 @@ type Inviter struct {
 	Email string `json:"email"`
 }
 
-// InvitingOrganization An organization as invited people see it.
+// InvitingOrganization An organization, as an invited user sees it.
 type InvitingOrganization struct {
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// ImageUrl Where its picture is, or empty.
+	// ImageUrl The URL of its picture, or empty.
 	ImageUrl string `json:"image_url"`
 }
 
@@ -1698,30 +1698,30 @@ type JSONWebKeySet struct {
 	Keys []map[string]interface{} `json:"keys"`
 }
 
-// KeyApp An app that lets users make API keys.
+// KeyApp An app that lets users create API keys.
 type KeyApp struct {
-	// Slug What a new key names it by.
+	// Slug The slug that a request for a new key uses.
 	Slug string `json:"slug"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Description What it is for, or empty.
+	// Description The description, or empty.
 	Description string `json:"description"`
 
-	// Permissions What users may give to their keys.
+	// Permissions The permissions that users can grant to their keys.
 	Permissions []string `json:"permissions"`
 
-	// MaxKeys How many keys of it one user may have.
+	// MaxKeys The maximum number of its keys per user.
 	MaxKeys int `json:"max_keys"`
 }
 
-// KeyAppsEnvelope An answer with a list.
+// KeyAppsEnvelope A response with a list.
 type KeyAppsEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message KeyAppsEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -1730,16 +1730,16 @@ type KeyAppsEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// KeyAppsEnvelopeMessage Empty.
+// KeyAppsEnvelopeMessage Always empty.
 type KeyAppsEnvelopeMessage string
 
-// MemberAccount A user as members see each other.
+// MemberAccount A user, as other members see it.
 type MemberAccount struct {
-	// Id Id of the user.
+	// Id The id of the user.
 	Id string `json:"id"`
 
 	// FirstName The first name.
@@ -1752,24 +1752,24 @@ type MemberAccount struct {
 	Email string `json:"email"`
 }
 
-// MemberRole What a member may do.
+// MemberRole A role of a member.
 type MemberRole struct {
-	// Id The role's id, null for the owner, whose role is built in.
+	// Id The id of the role. Null for the owner role, which is built in.
 	Id *string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// Permissions Its permissions.
+	// Permissions The permissions of the role.
 	Permissions []string `json:"permissions"`
 }
 
-// MemberRolesEnvelope An answer with a list.
+// MemberRolesEnvelope A response with a list.
 type MemberRolesEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message MemberRolesEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -1778,70 +1778,70 @@ type MemberRolesEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// MemberRolesEnvelopeMessage Empty.
+// MemberRolesEnvelopeMessage Always empty.
 type MemberRolesEnvelopeMessage string
 
 // OauthGrant A grant of a user to an app.
 type OauthGrant struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
 	// ClientId The client.
 	ClientId string `json:"client_id"`
 
-	// ClientName What it is called, empty where it is gone.
+	// ClientName The name of the client. Empty if the client is deleted.
 	ClientName string `json:"client_name"`
 
-	// AppName The OAuth app that it is a client of, empty where it is gone.
+	// AppName The OAuth app that the client belongs to. Empty if it is deleted.
 	AppName string `json:"app_name"`
 
-	// OrganizationId Where it was granted.
+	// OrganizationId The organization of the grant.
 	OrganizationId *string `json:"organization_id"`
 
-	// WorkspaceId Where in it.
+	// WorkspaceId The id of the workspace where the scopes are granted.
 	WorkspaceId *string `json:"workspace_id"`
 
-	// Scopes What was granted.
+	// Scopes The granted scopes.
 	Scopes []AskedScope `json:"scopes"`
 
-	// CreatedAt When it was granted first.
+	// CreatedAt The time of the first grant.
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt When it was granted last.
+	// UpdatedAt The time of the last grant.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// OauthGrantEnvelope An answer.
+// OauthGrantEnvelope A response.
 type OauthGrantEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OauthGrantEnvelopeMessage `json:"message"`
 
-	// Data The answer.
+	// Data The result.
 	Data OauthGrant `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OauthGrantEnvelopeMessage Empty.
+// OauthGrantEnvelopeMessage Always empty.
 type OauthGrantEnvelopeMessage string
 
-// OauthGrantsEnvelope An answer with a list.
+// OauthGrantsEnvelope A response with a list.
 type OauthGrantsEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OauthGrantsEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -1850,70 +1850,70 @@ type OauthGrantsEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OauthGrantsEnvelopeMessage Empty.
+// OauthGrantsEnvelopeMessage Always empty.
 type OauthGrantsEnvelopeMessage string
 
 // OpenInvitation An invitation that can still be accepted.
 type OpenInvitation struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// OrganizationId Id of the organization.
+	// OrganizationId The id of the organization.
 	OrganizationId string `json:"organization_id"`
 
 	// Email The invited email.
 	Email string `json:"email"`
 
-	// RoleId Id of the role it brings, or null.
+	// RoleId The id of the role that the new member gets, or null.
 	RoleId *string `json:"role_id"`
 
-	// Inviter Who invites.
+	// Inviter The user who sent the invitation.
 	Inviter MemberAccount `json:"inviter"`
 
-	// CreatedAt When it was sent.
+	// CreatedAt The time when it was sent.
 	CreatedAt time.Time `json:"created_at"`
 
-	// ExpiresAt When it ends.
+	// ExpiresAt The time when it expires.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // Organization An organization.
 type Organization struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
 	// Slug Unique in the deployment.
 	Slug string `json:"slug"`
 
-	// ImageUrl Where its picture is, or empty.
+	// ImageUrl The URL of its picture, or empty.
 	ImageUrl string `json:"image_url"`
 }
 
 // OrganizationChoice An organization of the user.
 type OrganizationChoice struct {
-	// OrganizationId Its id.
+	// OrganizationId The id.
 	OrganizationId string `json:"organization_id"`
 }
 
 // OrganizationDeletion The confirmation.
 type OrganizationDeletion struct {
-	// Confirmation The organization's slug.
+	// Confirmation The slug of the organization.
 	Confirmation string `json:"confirmation"`
 }
 
-// OrganizationEnvelope An answer.
+// OrganizationEnvelope A response.
 type OrganizationEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OrganizationEnvelopeMessage `json:"message"`
 
 	// Data The organization.
@@ -1922,11 +1922,11 @@ type OrganizationEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OrganizationEnvelopeMessage Empty.
+// OrganizationEnvelopeMessage Always empty.
 type OrganizationEnvelopeMessage string
 
 // OrganizationMember A member of an organization.
@@ -1934,25 +1934,25 @@ type OrganizationMember struct {
 	// Id The id of the membership.
 	Id string `json:"id"`
 
-	// User Who it is.
+	// User The user.
 	User MemberAccount `json:"user"`
 
-	// Role The role, null for none.
+	// Role The role, or null.
 	Role *MemberRole `json:"role"`
 
-	// Owner Whether they own the organization.
+	// Owner Whether the member owns the organization.
 	Owner bool `json:"owner"`
 
-	// CreatedAt When the membership began.
+	// CreatedAt The time when the membership began.
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// OrganizationMemberEnvelope An answer.
+// OrganizationMemberEnvelope A response.
 type OrganizationMemberEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OrganizationMemberEnvelopeMessage `json:"message"`
 
 	// Data The membership.
@@ -1961,28 +1961,28 @@ type OrganizationMemberEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OrganizationMemberEnvelopeMessage Empty.
+// OrganizationMemberEnvelopeMessage Always empty.
 type OrganizationMemberEnvelopeMessage string
 
 // OrganizationMemberPatch Changes; absent members do not change.
 type OrganizationMemberPatch struct {
-	// Owner Whether they own the organization.
+	// Owner Whether the member owns the organization.
 	Owner *bool `json:"owner,omitempty"`
 
-	// RoleId Id of a role of level Organization, null for none.
+	// RoleId The id of a role of level Organization. Null: no role.
 	RoleId nullable.Nullable[string] `json:"role_id,omitempty"`
 }
 
-// OrganizationMembersEnvelope An answer with a list.
+// OrganizationMembersEnvelope A response with a list.
 type OrganizationMembersEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OrganizationMembersEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -1991,34 +1991,34 @@ type OrganizationMembersEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OrganizationMembersEnvelopeMessage Empty.
+// OrganizationMembersEnvelopeMessage Always empty.
 type OrganizationMembersEnvelopeMessage string
 
 // OrganizationMembership A membership in an organization.
 type OrganizationMembership struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
 	// Organization The organization.
 	Organization Organization `json:"organization"`
 
-	// Role The role, null for none.
+	// Role The role, or null.
 	Role *MemberRole `json:"role"`
 
-	// CreatedAt When it began.
+	// CreatedAt The time when it began.
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// OrganizationMembershipEnvelope An answer with a membership.
+// OrganizationMembershipEnvelope A response with a membership.
 type OrganizationMembershipEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OrganizationMembershipEnvelopeMessage `json:"message"`
 
 	// Data The membership.
@@ -2027,19 +2027,19 @@ type OrganizationMembershipEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OrganizationMembershipEnvelopeMessage Empty.
+// OrganizationMembershipEnvelopeMessage Always empty.
 type OrganizationMembershipEnvelopeMessage string
 
-// OrganizationMembershipsEnvelope An answer with a list.
+// OrganizationMembershipsEnvelope A response with a list.
 type OrganizationMembershipsEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OrganizationMembershipsEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -2048,28 +2048,28 @@ type OrganizationMembershipsEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OrganizationMembershipsEnvelopeMessage Empty.
+// OrganizationMembershipsEnvelopeMessage Always empty.
 type OrganizationMembershipsEnvelopeMessage string
 
 // OrganizationPatch Changes; absent members do not change.
 type OrganizationPatch struct {
-	// Description What it is for.
+	// Description The description.
 	Description *string `json:"description,omitempty"`
 
-	// ImageUrl Where its picture is, by https; empty: none.
+	// ImageUrl The https URL of the organization's picture. Empty: none.
 	ImageUrl *string `json:"image_url,omitempty"`
 
-	// Name Its name, on one line.
+	// Name The name, on one line.
 	Name *string `json:"name,omitempty"`
 }
 
 // OwnAccount The account of the signed-in user.
 type OwnAccount struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
 	// Email The primary address.
@@ -2084,19 +2084,19 @@ type OwnAccount struct {
 	// PrimaryPhoneNumber The primary phone number, or null.
 	PrimaryPhoneNumber *string `json:"primary_phone_number"`
 
-	// CreatedAt When it was created.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 
-	// HasPassword Whether it has a password.
+	// HasPassword Whether the account has a password.
 	HasPassword bool `json:"has_password"`
 }
 
-// OwnAccountEnvelope An answer.
+// OwnAccountEnvelope A response.
 type OwnAccountEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OwnAccountEnvelopeMessage `json:"message"`
 
 	// Data The account.
@@ -2105,11 +2105,11 @@ type OwnAccountEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OwnAccountEnvelopeMessage Empty.
+// OwnAccountEnvelopeMessage Always empty.
 type OwnAccountEnvelopeMessage string
 
 // OwnAccountPatch Names; absent members do not change.
@@ -2123,58 +2123,58 @@ type OwnAccountPatch struct {
 
 // OwnApiKey An API key of a user.
 type OwnApiKey struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// KeyId The public id, by which decisions, the audit, logs and `X-Cardea-Key-Id` name the key: 12 characters, or the id of an imported key.
+	// KeyId The public id, which identifies the key in decisions, the audit, logs and `X-Cardea-Key-Id`: 12 characters, or the id of an imported key.
 	KeyId string `json:"key_id"`
 
-	// AppSlug The app it is a key of.
+	// AppSlug The app that the key belongs to.
 	AppSlug string `json:"app_slug"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
-	// KeyPrefix What the key begins with.
+	// KeyPrefix The first characters of the key.
 	KeyPrefix string `json:"key_prefix"`
 
-	// KeySuffix What the key ends with.
+	// KeySuffix The last characters of the key.
 	KeySuffix string `json:"key_suffix"`
 
-	// Permissions What it may do.
+	// Permissions The permissions of the key.
 	Permissions []string `json:"permissions"`
 
-	// ExpiresAt When it ends, null: never.
+	// ExpiresAt The time when it expires, or null if it does not expire.
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// LastUsedAt When it was used last, to about a minute; null: never.
+	// LastUsedAt The time of its last use, accurate to about a minute, or null if it was never used.
 	LastUsedAt *time.Time `json:"last_used_at"`
 
-	// CreatedAt When it was made.
+	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// OwnApiKeyCreate The API key to make.
+// OwnApiKeyCreate The API key to create.
 type OwnApiKeyCreate struct {
-	// AppSlug An app that lets users make keys.
+	// AppSlug The slug of an app that lets users create keys.
 	AppSlug string `json:"app_slug"`
 
-	// ExpiresAt When it ends, in the future. Absent or null: never.
+	// ExpiresAt The time when it expires, in the future. Absent or null: it does not expire.
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
 
-	// Name Its name, on one line.
+	// Name The name, on one line.
 	Name string `json:"name"`
 
-	// Permissions What it may do, of what the app lets users give. Absent: nothing.
+	// Permissions The permissions of the key, of those that the app lets users grant. Absent: none.
 	Permissions *[]string `json:"permissions,omitempty"`
 }
 
-// OwnApiKeyEnvelope An answer with an API key.
+// OwnApiKeyEnvelope A response with an API key.
 type OwnApiKeyEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OwnApiKeyEnvelopeMessage `json:"message"`
 
 	// Data The API key.
@@ -2183,28 +2183,28 @@ type OwnApiKeyEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OwnApiKeyEnvelopeMessage Empty.
+// OwnApiKeyEnvelopeMessage Always empty.
 type OwnApiKeyEnvelopeMessage string
 
-// OwnApiKeyWithSecret An API key with the key itself.
+// OwnApiKeyWithSecret An API key, with the key itself.
 type OwnApiKeyWithSecret struct {
 	// Key The API key.
 	Key OwnApiKey `json:"key"`
 
-	// Secret The key itself. It is seen here only.
+	// Secret The key itself. No other response contains it.
 	Secret string `json:"secret"`
 }
 
-// OwnApiKeyWithSecretEnvelope An answer with an API key and the key itself.
+// OwnApiKeyWithSecretEnvelope A response with an API key and the key itself.
 type OwnApiKeyWithSecretEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OwnApiKeyWithSecretEnvelopeMessage `json:"message"`
 
 	// Data The API key.
@@ -2213,19 +2213,19 @@ type OwnApiKeyWithSecretEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OwnApiKeyWithSecretEnvelopeMessage Empty.
+// OwnApiKeyWithSecretEnvelopeMessage Always empty.
 type OwnApiKeyWithSecretEnvelopeMessage string
 
-// OwnApiKeysEnvelope An answer with a list.
+// OwnApiKeysEnvelope A response with a list.
 type OwnApiKeysEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OwnApiKeysEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -2234,11 +2234,11 @@ type OwnApiKeysEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OwnApiKeysEnvelopeMessage Empty.
+// OwnApiKeysEnvelopeMessage Always empty.
 type OwnApiKeysEnvelopeMessage string
 
 // OwnOrganization A created organization.
@@ -2246,25 +2246,25 @@ type OwnOrganization struct {
 	// Organization The organization.
 	Organization Organization `json:"organization"`
 
-	// Membership The membership of its owner.
+	// Membership The membership of the owner.
 	Membership OrganizationMembership `json:"membership"`
 }
 
 // OwnOrganizationCreate The organization to create.
 type OwnOrganizationCreate struct {
-	// Description What it is for.
+	// Description The description.
 	Description *string `json:"description,omitempty"`
 
-	// Name Its name, on one line.
+	// Name The name, on one line.
 	Name string `json:"name"`
 }
 
-// OwnOrganizationEnvelope An answer with a created organization.
+// OwnOrganizationEnvelope A response with a created organization.
 type OwnOrganizationEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OwnOrganizationEnvelopeMessage `json:"message"`
 
 	// Data The organization and the membership.
@@ -2273,49 +2273,49 @@ type OwnOrganizationEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OwnOrganizationEnvelopeMessage Empty.
+// OwnOrganizationEnvelopeMessage Always empty.
 type OwnOrganizationEnvelopeMessage string
 
-// OwnSignIn Where one is, or was, signed in.
+// OwnSignIn A sign-in of the user, active or ended.
 type OwnSignIn struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// UserId Id of the user.
+	// UserId The id of the user.
 	UserId string `json:"user_id"`
 
-	// Current Whether it is the one of this request.
+	// Current Whether this request belongs to the sign-in.
 	Current bool `json:"current"`
 
-	// Method How it was proven.
+	// Method The method of the authentication.
 	Method string `json:"method"`
 
-	// CreatedAt When it began.
+	// CreatedAt The time when it began.
 	CreatedAt time.Time `json:"created_at"`
 
-	// LastActiveAt When it was last used, to about a minute.
+	// LastActiveAt The time of its last use, accurate to about a minute.
 	LastActiveAt time.Time `json:"last_active_at"`
 
-	// ExpiresAt When it ends without a further request; of one that is over, about when it ended.
+	// ExpiresAt The time when it ends if no further request follows. For an ended sign-in: approximately when it ended.
 	ExpiresAt time.Time `json:"expires_at"`
 
-	// IpAddress The client it came from; of IPv6 the /64.
+	// IpAddress The address of the client. For IPv6, its /64.
 	IpAddress string `json:"ip_address"`
 
-	// UserAgent What the browser says of itself.
+	// UserAgent The User-Agent of the browser.
 	UserAgent string `json:"user_agent"`
 }
 
-// OwnSignInsEnvelope An answer with a list.
+// OwnSignInsEnvelope A response with a list.
 type OwnSignInsEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message OwnSignInsEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -2324,154 +2324,154 @@ type OwnSignInsEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// OwnSignInsEnvelopeMessage Empty.
+// OwnSignInsEnvelopeMessage Always empty.
 type OwnSignInsEnvelopeMessage string
 
 // PasswordRemoval The current password.
 type PasswordRemoval struct {
-	// CurrentPassword The current one.
+	// CurrentPassword The current password.
 	CurrentPassword string `json:"current_password"`
 }
 
-// PasswordRemoved What was done.
+// PasswordRemoved The result.
 type PasswordRemoved struct {
-	// PasswordRemoved True.
+	// PasswordRemoved Always true.
 	PasswordRemoved bool `json:"password_removed"`
 }
 
-// PasswordRemovedEnvelope An answer.
+// PasswordRemovedEnvelope A response.
 type PasswordRemovedEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message PasswordRemovedEnvelopeMessage `json:"message"`
 
-	// Data What was done.
+	// Data The result.
 	Data PasswordRemoved `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// PasswordRemovedEnvelopeMessage Empty.
+// PasswordRemovedEnvelopeMessage Always empty.
 type PasswordRemovedEnvelopeMessage string
 
-// PasswordUpdate The passwords.
+// PasswordUpdate The current and the new password.
 type PasswordUpdate struct {
-	// CurrentPassword The current one, of an account that has one.
+	// CurrentPassword The current password. Required if the account has one.
 	CurrentPassword *string `json:"current_password,omitempty"`
 
-	// NewPassword The new one.
+	// NewPassword The new password.
 	NewPassword string `json:"new_password"`
 
-	// SignOutOthers Whether the account's other sessions end; absent: they do.
+	// SignOutOthers Whether the other sessions of the account end. Absent: true.
 	SignOutOthers *bool `json:"sign_out_others,omitempty"`
 }
 
-// PasswordUpdated What was done.
+// PasswordUpdated The result.
 type PasswordUpdated struct {
-	// PasswordUpdated True.
+	// PasswordUpdated Always true.
 	PasswordUpdated bool `json:"password_updated"`
 
-	// UpdatedAt When.
+	// UpdatedAt The time of the change.
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// PasswordUpdatedEnvelope An answer.
+// PasswordUpdatedEnvelope A response.
 type PasswordUpdatedEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message PasswordUpdatedEnvelopeMessage `json:"message"`
 
-	// Data What was done.
+	// Data The result.
 	Data PasswordUpdated `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// PasswordUpdatedEnvelopeMessage Empty.
+// PasswordUpdatedEnvelopeMessage Always empty.
 type PasswordUpdatedEnvelopeMessage string
 
-// PhoneCodeSent A code is on its way.
+// PhoneCodeSent A code was sent.
 type PhoneCodeSent struct {
-	// Sent True.
+	// Sent Always true.
 	Sent bool `json:"sent"`
 
-	// PhoneNumber Where it is sent.
+	// PhoneNumber The number that the code was sent to.
 	PhoneNumber string `json:"phone_number"`
 
-	// ExpiresIn How many seconds it lives.
+	// ExpiresIn The number of seconds for which the code is valid.
 	ExpiresIn int64 `json:"expires_in"`
 }
 
-// PhoneCodeSentEnvelope An answer with what was sent.
+// PhoneCodeSentEnvelope A response that names where a code was sent.
 type PhoneCodeSentEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message PhoneCodeSentEnvelopeMessage `json:"message"`
 
-	// Data What was sent.
+	// Data Where the code was sent.
 	Data PhoneCodeSent `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// PhoneCodeSentEnvelopeMessage Empty.
+// PhoneCodeSentEnvelopeMessage Always empty.
 type PhoneCodeSentEnvelopeMessage string
 
 // PhoneNumber A phone number of a user.
 type PhoneNumber struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// PhoneNumber The number in E.164 form.
+	// PhoneNumber The number in E.164 format.
 	PhoneNumber string `json:"phone_number"`
 
-	// Verified Whether the user proved to hold it.
+	// Verified Whether the user verified the address.
 	Verified bool `json:"verified"`
 
-	// Primary Whether it is the primary one.
+	// Primary Whether it is the primary address.
 	Primary bool `json:"primary"`
 
-	// CreatedAt When it was added.
+	// CreatedAt The time when it was added.
 	CreatedAt time.Time `json:"created_at"`
 
-	// VerifiedAt When it was verified, or null.
+	// VerifiedAt The time when it was verified, or null.
 	VerifiedAt *time.Time `json:"verified_at"`
 }
 
 // PhoneNumberCreate The phone number to add.
 type PhoneNumberCreate struct {
-	// PhoneNumber A mobile number in E.164 form.
+	// PhoneNumber A mobile number in E.164 format.
 	PhoneNumber string `json:"phone_number"`
 }
 
-// PhoneNumberEnvelope An answer with a phone number.
+// PhoneNumberEnvelope A response with a phone number.
 type PhoneNumberEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message PhoneNumberEnvelopeMessage `json:"message"`
 
 	// Data The phone number.
@@ -2480,19 +2480,19 @@ type PhoneNumberEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// PhoneNumberEnvelopeMessage Empty.
+// PhoneNumberEnvelopeMessage Always empty.
 type PhoneNumberEnvelopeMessage string
 
-// PhoneNumbersEnvelope An answer with a list.
+// PhoneNumbersEnvelope A response with a list.
 type PhoneNumbersEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message PhoneNumbersEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -2501,53 +2501,53 @@ type PhoneNumbersEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// PhoneNumbersEnvelopeMessage Empty.
+// PhoneNumbersEnvelopeMessage Always empty.
 type PhoneNumbersEnvelopeMessage string
 
-// PhoneVerified A phone number was verified.
+// PhoneVerified The result of the verification of a phone number.
 type PhoneVerified struct {
-	// Verified True.
+	// Verified Always true.
 	Verified bool `json:"verified"`
 
 	// PhoneNumber The phone number.
 	PhoneNumber PhoneNumber `json:"phone_number"`
 }
 
-// PhoneVerifiedEnvelope An answer with a verified phone number.
+// PhoneVerifiedEnvelope A response with a verified phone number.
 type PhoneVerifiedEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message PhoneVerifiedEnvelopeMessage `json:"message"`
 
-	// Data What was verified.
+	// Data The result of the verification.
 	Data PhoneVerified `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// PhoneVerifiedEnvelopeMessage Empty.
+// PhoneVerifiedEnvelopeMessage Always empty.
 type PhoneVerifiedEnvelopeMessage string
 
-// Reauthentication The proof.
+// Reauthentication The strategy, and the password if the strategy is password.
 type Reauthentication struct {
-	// Password With strategy password.
+	// Password The password. Required with the strategy password.
 	Password *string `json:"password,omitempty"`
 
-	// Strategy How; one that the deployment enables.
+	// Strategy A strategy that the deployment enables.
 	Strategy ReauthenticationStrategy `json:"strategy"`
 }
 
-// ReauthenticationStrategy How; one that the deployment enables.
+// ReauthenticationStrategy A strategy that the deployment enables.
 type ReauthenticationStrategy string
 
 // ResetPassword The new password.
@@ -2555,67 +2555,67 @@ type ResetPassword struct {
 	// Password The new password.
 	Password string `json:"password"`
 
-	// RevokeAccess Whether the account's API keys end, and what apps were granted for offline use since the last proof; absent: as sign_out_others.
+	// RevokeAccess Whether the account's API keys, and the offline access that it granted to apps since the last authentication, end. Absent: the value of sign_out_others.
 	RevokeAccess *bool `json:"revoke_access,omitempty"`
 
-	// SignOutOthers Whether the account's other sessions end; absent: they do.
+	// SignOutOthers Whether the other sessions of the account end. Absent: true.
 	SignOutOthers *bool `json:"sign_out_others,omitempty"`
 
-	// SigninAttemptId Id of the attempt whose code was right.
+	// SigninAttemptId The id of the attempt whose code was verified.
 	SigninAttemptId string `json:"signin_attempt_id"`
 }
 
-// SessionSnapshot A session as its own browser may see it.
+// SessionSnapshot A session, as its own browser sees it.
 type SessionSnapshot struct {
-	// SigninAttempts Sign-ins that wait for a code.
+	// SigninAttempts The pending sign-ins.
 	SigninAttempts []SignInAttempt `json:"signin_attempts"`
 
-	// Signins The accounts that are signed in.
+	// Signins The signed-in accounts.
 	Signins []SignInEntry `json:"signins"`
 
-	// SignupAttempts Sign-ups that wait for a code.
+	// SignupAttempts The pending sign-ups.
 	SignupAttempts []SignUpAttempt `json:"signup_attempts"`
 
-	// ActiveSignin The account that requests are made for, or null.
+	// ActiveSignin The active account, or null.
 	ActiveSignin *SignInEntry `json:"active_signin"`
 }
 
-// SessionSnapshotEnvelope The answer of what changes a session.
+// SessionSnapshotEnvelope The response of an operation that changes a session.
 type SessionSnapshotEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message SessionSnapshotEnvelopeMessage `json:"message"`
 
-	// Data The same as session.
+	// Data The same value as session.
 	Data SessionSnapshot `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// SessionSnapshotEnvelopeMessage Empty.
+// SessionSnapshotEnvelopeMessage Always empty.
 type SessionSnapshotEnvelopeMessage string
 
 // SessionToken A token for backends.
 type SessionToken struct {
-	// Token A JSON web token.
+	// Token A JSON Web Token.
 	Token string `json:"token"`
 
-	// ExpiresAt When it expires.
+	// ExpiresAt The time when it expires.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// SessionTokenEnvelope An answer with a session token.
+// SessionTokenEnvelope A response with a session token.
 type SessionTokenEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message SessionTokenEnvelopeMessage `json:"message"`
 
 	// Data The token.
@@ -2624,11 +2624,11 @@ type SessionTokenEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// SessionTokenEnvelopeMessage Empty.
+// SessionTokenEnvelopeMessage Always empty.
 type SessionTokenEnvelopeMessage string
 
 // SignIn A sign-in.
@@ -2636,88 +2636,88 @@ type SignIn struct {
 	// Email The address.
 	Email string `json:"email"`
 
-	// Password With strategy password.
+	// Password The password. Required with the strategy password.
 	Password *string `json:"password,omitempty"`
 
-	// Strategy How to prove who it is; one that the deployment enables.
+	// Strategy The strategy of the authentication. The deployment must enable it.
 	Strategy SignInStrategy `json:"strategy"`
 }
 
-// SignInStrategy How to prove who it is; one that the deployment enables.
+// SignInStrategy The strategy of the authentication. The deployment must enable it.
 type SignInStrategy string
 
-// SignInAttempt A sign-in that waits for a code.
+// SignInAttempt A pending sign-in.
 type SignInAttempt struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Method How it is proven.
+	// Method The method of the sign-in.
 	Method string `json:"method"`
 
 	// CurrentStep The next step.
 	CurrentStep string `json:"current_step"`
 
-	// Completed Whether it is over.
+	// Completed Whether the attempt is completed.
 	Completed bool `json:"completed"`
 
-	// CreatedAt When it began.
+	// CreatedAt The time when it began.
 	CreatedAt time.Time `json:"created_at"`
 }
 
 // SignInChoice A sign-in of the session.
 type SignInChoice struct {
-	// SigninId Its id.
+	// SigninId The id.
 	SigninId string `json:"signin_id"`
 }
 
-// SignInEntry An account that is signed in.
+// SignInEntry A signed-in account.
 type SignInEntry struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// UserId Id of the user.
+	// UserId The id of the user.
 	UserId string `json:"user_id"`
 
-	// CreatedAt When it was signed in.
+	// CreatedAt The time of the sign-in.
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// SignInsRevoked What was done.
+// SignInsRevoked The result.
 type SignInsRevoked struct {
-	// Revoked How many sign-ins ended.
+	// Revoked The number of sign-ins that ended.
 	Revoked int64 `json:"revoked"`
 }
 
-// SignInsRevokedEnvelope An answer.
+// SignInsRevokedEnvelope A response.
 type SignInsRevokedEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message SignInsRevokedEnvelopeMessage `json:"message"`
 
-	// Data What was done.
+	// Data The result.
 	Data SignInsRevoked `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// SignInsRevokedEnvelopeMessage Empty.
+// SignInsRevokedEnvelopeMessage Always empty.
 type SignInsRevokedEnvelopeMessage string
 
 // SignOut The account to sign out.
 type SignOut struct {
-	// SigninId Id of a sign-in of the session; absent, all.
+	// SigninId The id of a sign-in of the session. Absent: all sign-ins.
 	SigninId *string `json:"signin_id,omitempty"`
 }
 
 // SignUp A sign-up.
 type SignUp struct {
-	// Email The address to prove.
+	// Email The address to verify.
 	Email string `json:"email"`
 
 	// FirstName The first name.
@@ -2729,56 +2729,56 @@ type SignUp struct {
 	// LastName The last name.
 	LastName *string `json:"last_name,omitempty"`
 
-	// OrganizationName Name of an organization to create; not with an invitation.
+	// OrganizationName The name of an organization to create. Cannot be combined with an invitation.
 	OrganizationName *string `json:"organization_name,omitempty"`
 
-	// Password Where the deployment enables passwords.
+	// Password The password. Omit it if the deployment does not enable passwords; required if the deployment does not enable emailed codes.
 	Password *string `json:"password,omitempty"`
 }
 
-// SignUpAttempt A sign-up that waits for a code.
+// SignUpAttempt A pending sign-up.
 type SignUpAttempt struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Email The address to prove.
+	// Email The address to verify.
 	Email string `json:"email"`
 
 	// CurrentStep The next step.
 	CurrentStep string `json:"current_step"`
 
-	// CreatedAt When it began.
+	// CreatedAt The time when it began.
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// SignedOut What was done.
+// SignedOut The result.
 type SignedOut struct {
-	// SignedOut True.
+	// SignedOut Always true.
 	SignedOut bool `json:"signed_out"`
 }
 
-// SignedOutEnvelope An answer.
+// SignedOutEnvelope A response.
 type SignedOutEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message SignedOutEnvelopeMessage `json:"message"`
 
-	// Data What was done.
+	// Data The result.
 	Data SignedOut `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// SignedOutEnvelopeMessage Empty.
+// SignedOutEnvelopeMessage Always empty.
 type SignedOutEnvelopeMessage string
 
-// UserCode What a device shows.
+// UserCode The user code of a device.
 type UserCode struct {
 	// UserCode The code.
 	UserCode string `json:"user_code"`
@@ -2786,10 +2786,10 @@ type UserCode struct {
 
 // Workspace A workspace.
 type Workspace struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
-	// Name Its name.
+	// Name The name.
 	Name string `json:"name"`
 
 	// Slug Unique in the organization.
@@ -2798,25 +2798,25 @@ type Workspace struct {
 
 // WorkspaceChoice A workspace of the user in the active organization.
 type WorkspaceChoice struct {
-	// WorkspaceId Its id.
+	// WorkspaceId The id.
 	WorkspaceId string `json:"workspace_id"`
 }
 
 // WorkspaceCreate The workspace to create.
 type WorkspaceCreate struct {
-	// Name Its name, on one line.
+	// Name The name, on one line.
 	Name string `json:"name"`
 
-	// OrganizationId Id of an organization of the user.
+	// OrganizationId The id of an organization of the user.
 	OrganizationId string `json:"organization_id"`
 }
 
-// WorkspaceEnvelope An answer.
+// WorkspaceEnvelope A response.
 type WorkspaceEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message WorkspaceEnvelopeMessage `json:"message"`
 
 	// Data The workspace.
@@ -2825,11 +2825,11 @@ type WorkspaceEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// WorkspaceEnvelopeMessage Empty.
+// WorkspaceEnvelopeMessage Always empty.
 type WorkspaceEnvelopeMessage string
 
 // WorkspaceMember A member of a workspace.
@@ -2837,34 +2837,34 @@ type WorkspaceMember struct {
 	// Id The id of the membership.
 	Id string `json:"id"`
 
-	// User Who it is.
+	// User The user.
 	User MemberAccount `json:"user"`
 
-	// Role The role, null for none.
+	// Role The role, or null.
 	Role *MemberRole `json:"role"`
 
-	// Owner Whether they own the workspace.
+	// Owner Whether the member owns the workspace.
 	Owner bool `json:"owner"`
 
-	// CreatedAt When the membership began.
+	// CreatedAt The time when the membership began.
 	CreatedAt time.Time `json:"created_at"`
 }
 
 // WorkspaceMemberCreate The user to add.
 type WorkspaceMemberCreate struct {
-	// RoleId Id of a role of level Workspace.
+	// RoleId The id of a role of level Workspace.
 	RoleId *string `json:"role_id,omitempty"`
 
-	// UserId Id of a member of the organization.
+	// UserId The id of a member of the organization.
 	UserId string `json:"user_id"`
 }
 
-// WorkspaceMemberEnvelope An answer.
+// WorkspaceMemberEnvelope A response.
 type WorkspaceMemberEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message WorkspaceMemberEnvelopeMessage `json:"message"`
 
 	// Data The membership.
@@ -2873,25 +2873,25 @@ type WorkspaceMemberEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// WorkspaceMemberEnvelopeMessage Empty.
+// WorkspaceMemberEnvelopeMessage Always empty.
 type WorkspaceMemberEnvelopeMessage string
 
-// WorkspaceMemberPatch The role.
+// WorkspaceMemberPatch The new role.
 type WorkspaceMemberPatch struct {
-	// RoleId Id of a role of level Workspace, null for none.
+	// RoleId The id of a role of level Workspace. Null: no role.
 	RoleId *string `json:"role_id"`
 }
 
-// WorkspaceMembersEnvelope An answer with a list.
+// WorkspaceMembersEnvelope A response with a list.
 type WorkspaceMembersEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message WorkspaceMembersEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -2900,16 +2900,16 @@ type WorkspaceMembersEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// WorkspaceMembersEnvelopeMessage Empty.
+// WorkspaceMembersEnvelopeMessage Always empty.
 type WorkspaceMembersEnvelopeMessage string
 
 // WorkspaceMembership A membership in a workspace.
 type WorkspaceMembership struct {
-	// Id Its id.
+	// Id The id.
 	Id string `json:"id"`
 
 	// Organization The organization.
@@ -2918,19 +2918,19 @@ type WorkspaceMembership struct {
 	// Workspace The workspace.
 	Workspace Workspace `json:"workspace"`
 
-	// Role The role, null for none.
+	// Role The role, or null.
 	Role *MemberRole `json:"role"`
 
-	// CreatedAt When it began.
+	// CreatedAt The time when it began.
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// WorkspaceMembershipsEnvelope An answer with a list.
+// WorkspaceMembershipsEnvelope A response with a list.
 type WorkspaceMembershipsEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message WorkspaceMembershipsEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -2939,25 +2939,25 @@ type WorkspaceMembershipsEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// WorkspaceMembershipsEnvelopeMessage Empty.
+// WorkspaceMembershipsEnvelopeMessage Always empty.
 type WorkspaceMembershipsEnvelopeMessage string
 
-// WorkspacePatch What to change.
+// WorkspacePatch The changes.
 type WorkspacePatch struct {
-	// Name Its name, on one line.
+	// Name The name, on one line.
 	Name string `json:"name"`
 }
 
-// WorkspacesEnvelope An answer with a list.
+// WorkspacesEnvelope A response with a list.
 type WorkspacesEnvelope struct {
 	// Status The HTTP status.
 	Status int `json:"status"`
 
-	// Message Empty.
+	// Message Always empty.
 	Message WorkspacesEnvelopeMessage `json:"message"`
 
 	// Data The list.
@@ -2966,52 +2966,52 @@ type WorkspacesEnvelope struct {
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
 
-	// Errors Empty.
+	// Errors Always empty.
 	Errors []map[string]interface{} `json:"errors"`
 }
 
-// WorkspacesEnvelopeMessage Empty.
+// WorkspacesEnvelopeMessage Always empty.
 type WorkspacesEnvelopeMessage string
 
-// Elsewhere Every failure.
+// Elsewhere Every error response.
 type Elsewhere = FailureEnvelope
 
-// EndUserError Every failure.
+// EndUserError Every error response.
 type EndUserError = FailureEnvelope
 
-// Invalid Every failure.
+// Invalid Every error response.
 type Invalid = FailureEnvelope
 
-// Missing Every failure.
+// Missing Every error response.
 type Missing = FailureEnvelope
 
-// NotSignedIn Every failure.
+// NotSignedIn Every error response.
 type NotSignedIn = FailureEnvelope
 
-// WrongCode Every failure.
+// WrongCode Every error response.
 type WrongCode = FailureEnvelope
 
-// WrongCredentials Every failure.
+// WrongCredentials Every error response.
 type WrongCredentials = FailureEnvelope
 
 // EndUserListOwnSignInsParams defines parameters for EndUserListOwnSignIns.
 type EndUserListOwnSignInsParams struct {
-	// IncludeExpired true: also those that are over, the newest 100.
+	// IncludeExpired true: also include the newest 100 sign-ins that have ended.
 	IncludeExpired *bool `form:"include_expired,omitempty" json:"include_expired,omitempty"`
 }
 
 // EndUserListMembersParams defines parameters for EndUserListMembers.
 type EndUserListMembersParams struct {
-	// Limit How many to list, 1 to 200; absent: 200.
+	// Limit The maximum number of entries, 1 to 200. Absent: 200.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// After The id of the last membership of the list before; absent: from the first.
+	// After The id of the last membership on the previous page. Absent: the list begins with the first.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 }
 
 // EndUserListRolesParams defines parameters for EndUserListRoles.
 type EndUserListRolesParams struct {
-	// Level Whose members may have them; absent: organizations'.
+	// Level The level of the roles. Absent: organization.
 	Level *EndUserListRolesParamsLevel `form:"level,omitempty" json:"level,omitempty"`
 }
 
@@ -3020,10 +3020,10 @@ type EndUserListRolesParamsLevel string
 
 // EndUserListWorkspaceMembersParams defines parameters for EndUserListWorkspaceMembers.
 type EndUserListWorkspaceMembersParams struct {
-	// Limit How many to list, 1 to 200; absent: 200.
+	// Limit The maximum number of entries, 1 to 200. Absent: 200.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// After The id of the last membership of the list before; absent: from the first.
+	// After The id of the last membership on the previous page. Absent: the list begins with the first.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 }
 
@@ -3150,9 +3150,9 @@ type EndUserAddWorkspaceMemberJSONRequestBody = WorkspaceMemberCreate
 // EndUserChangeWorkspaceMemberJSONRequestBody defines body for EndUserChangeWorkspaceMember for application/json ContentType.
 type EndUserChangeWorkspaceMemberJSONRequestBody = WorkspaceMemberPatch
 
-// GetKeySet asks GET /.well-known/jwks.json: get the keys that session tokens are verified with.
+// GetKeySet asks GET /.well-known/jwks.json: get the keys that verify session tokens.
 //
-// Without envelope. The current key, and the one before while its tokens may live.
+// Returned without the envelope: the current key, and the previous key while tokens that it signed can be valid.
 func (c *Client) GetKeySet(ctx context.Context) (*JSONWebKeySet, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/.well-known/jwks.json",
@@ -3164,7 +3164,7 @@ func (c *Client) GetKeySet(ctx context.Context) (*JSONWebKeySet, error) {
 	return &answer, nil
 }
 
-// AttemptVerification asks POST /auth/attempt-verification: complete a sign-up or sign-in by its code.
+// AttemptVerification asks POST /auth/attempt-verification: complete a sign-up or sign-in with its code.
 //
 // Fails with 400 INVALID_CODE, EXPIRED_CODE, INVALID_ATTEMPT; 403 USER_DISABLED; 429 TOO_MANY_ATTEMPTS.
 func (c *Client) AttemptVerification(ctx context.Context, body AttemptCode) (*SessionSnapshotEnvelope, error) {
@@ -3181,7 +3181,7 @@ func (c *Client) AttemptVerification(ctx context.Context, body AttemptCode) (*Se
 
 // GetConfig asks GET /auth/config: get the sign-in methods of the deployment.
 //
-// What a page needs to know before anybody is signed in: the ways in, what else there is, and how pages look.
+// Returns what a page needs before a user is signed in: the sign-in methods, the enabled features, and the branding.
 func (c *Client) GetConfig(ctx context.Context) (*AuthConfigEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/auth/config",
@@ -3193,11 +3193,11 @@ func (c *Client) GetConfig(ctx context.Context) (*AuthConfigEnvelope, error) {
 	return &answer, nil
 }
 
-// ForgotPassword asks POST /auth/forgot-password: begin to choose a new password.
+// ForgotPassword asks POST /auth/forgot-password: begin to reset a password.
 //
-// Sends a code to the address if it is an account's; the answer is the same if it is none. The attempt is
-// signin_attempts[0], of method reset_password; its code goes to POST /auth/attempt-verification, after which its step
-// is new_password. Fails with 403 PASSWORDS_DISABLED, EMAIL_DISABLED; 429 RATE_LIMITED.
+// Sends a code if an account has the address. The response is the same if none has it. The attempt is signin_attempts[0],
+// with the method reset_password. Send its code to POST /auth/attempt-verification; its step then is new_password. Fails
+// with 403 PASSWORDS_DISABLED, EMAIL_DISABLED; 429 RATE_LIMITED.
 func (c *Client) ForgotPassword(ctx context.Context, body ForgotPassword) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/auth/forgot-password",
@@ -3210,9 +3210,9 @@ func (c *Client) ForgotPassword(ctx context.Context, body ForgotPassword) (*Sess
 	return &answer, nil
 }
 
-// PrepareVerification asks POST /auth/prepare-verification: send an attempt's code again.
+// PrepareVerification asks POST /auth/prepare-verification: send the code of an attempt again.
 //
-// The code before is void. Fails with 400 INVALID_ATTEMPT; 403 EMAIL_DISABLED; 429 RATE_LIMITED.
+// The previous code becomes invalid. Fails with 400 INVALID_ATTEMPT; 403 EMAIL_DISABLED; 429 RATE_LIMITED.
 func (c *Client) PrepareVerification(ctx context.Context, body AttemptChoice) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/auth/prepare-verification",
@@ -3225,11 +3225,12 @@ func (c *Client) PrepareVerification(ctx context.Context, body AttemptChoice) (*
 	return &answer, nil
 }
 
-// ResetPassword asks POST /auth/reset-password: choose a new password.
+// ResetPassword asks POST /auth/reset-password: set a new password with an attempt.
 //
-// Of an attempt whose code was right. It does not sign in; the account's other sessions end, unless sign_out_others is
-// false, and with them its API keys and what apps were granted for offline use since the last proof, unless
-// revoke_access is false. Fails with 400 INVALID_ATTEMPT, WEAK_PASSWORD (the attempt stays); 403 USER_DISABLED.
+// The code of the attempt must have been verified. The request does not sign the user in. The other sessions of the
+// account end, unless sign_out_others is false. Its API keys, and the offline access that the user granted to apps since
+// the last authentication, end too, unless revoke_access is false. Fails with 400 INVALID_ATTEMPT, WEAK_PASSWORD (the
+// attempt remains usable); 403 USER_DISABLED.
 func (c *Client) ResetPassword(ctx context.Context, body ResetPassword) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/auth/reset-password",
@@ -3244,8 +3245,8 @@ func (c *Client) ResetPassword(ctx context.Context, body ResetPassword) (*Sessio
 
 // SignIn asks POST /auth/signin: sign in.
 //
-// By password at once; by `email_otp` it begins, and a code is sent if there is an account. Fails with 401
-// INVALID_CREDENTIALS; 403 USER_DISABLED, EMAIL_DISABLED; 429 RATE_LIMITED.
+// With `password`, the user is signed in by this request. With `email_otp`, this request begins the sign-in, and a code is
+// sent if the account exists. Fails with 401 INVALID_CREDENTIALS; 403 USER_DISABLED, EMAIL_DISABLED; 429 RATE_LIMITED.
 func (c *Client) SignIn(ctx context.Context, body SignIn) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/auth/signin",
@@ -3260,9 +3261,9 @@ func (c *Client) SignIn(ctx context.Context, body SignIn) (*SessionSnapshotEnvel
 
 // SignUp asks POST /auth/signup: begin a sign-up.
 //
-// Sends a code to the address; the account exists once the code came back. An address that is taken already is
-// answered alike, and its owner is notified by mail. Fails with 400 WEAK_PASSWORD, ORGANIZATION_REQUIRED, ORGANIZATION_LIMIT_REACHED,
-// INVALID_INVITATION; 403 EMAIL_DISABLED, ORGANIZATIONS_DISABLED; 429 RATE_LIMITED.
+// Sends a code to the address. The account is created when the code is entered. An address that is already in use gets the
+// same response, and its owner is notified by mail. Fails with 400 WEAK_PASSWORD, ORGANIZATION_REQUIRED,
+// ORGANIZATION_LIMIT_REACHED, INVALID_INVITATION; 403 EMAIL_DISABLED, ORGANIZATIONS_DISABLED; 429 RATE_LIMITED.
 func (c *Client) SignUp(ctx context.Context, body SignUp) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/auth/signup",
@@ -3277,7 +3278,7 @@ func (c *Client) SignUp(ctx context.Context, body SignUp) (*SessionSnapshotEnvel
 
 // GetMe asks GET /me: get the signed-in user.
 //
-// The account that requests are made for.
+// Returns the active account of the session.
 func (c *Client) GetMe(ctx context.Context) (*OwnAccountEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me",
@@ -3306,8 +3307,8 @@ func (c *Client) RenameMe(ctx context.Context, body OwnAccountPatch) (*OwnAccoun
 
 // DeleteAccount asks DELETE /me/account: delete the signed-in account.
 //
-// With all that is its own, and organizations without another member. Fails with 400 INVALID_CONFIRMATION,
-// OWNER_REMOVAL; 403 REAUTHENTICATION_REQUIRED; 409 ACTIVE_ACCOUNT_CHANGED where the body names another account.
+// Deletes the account with its data, and the organizations that have no other member. Fails with 400 INVALID_CONFIRMATION,
+// OWNER_REMOVAL; 403 REAUTHENTICATION_REQUIRED; 409 ACTIVE_ACCOUNT_CHANGED if the body names another account.
 func (c *Client) DeleteAccount(ctx context.Context, body AccountDeletion) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/account",
@@ -3320,9 +3321,9 @@ func (c *Client) DeleteAccount(ctx context.Context, body AccountDeletion) (*Sess
 	return &answer, nil
 }
 
-// ListApiKeyApps asks GET /me/api-key-apps: list the apps of which one can make API keys.
+// ListApiKeyApps asks GET /me/api-key-apps: list the apps for which the user can create API keys.
 //
-// Those that let users make keys, by their slugs; empty where there are none.
+// Returns the apps that let users create keys, ordered by slug. Empty if the deployment has none.
 func (c *Client) ListApiKeyApps(ctx context.Context) (*KeyAppsEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me/api-key-apps",
@@ -3334,9 +3335,10 @@ func (c *Client) ListApiKeyApps(ctx context.Context) (*KeyAppsEnvelope, error) {
 	return &answer, nil
 }
 
-// ListApiKeys asks GET /me/api-keys: list own API keys.
+// ListApiKeys asks GET /me/api-keys: list the user's API keys.
 //
-// Those that act for the user, whoever made them, the newest first, at most 1000; without revoked ones.
+// Returns the keys that act for the user, including keys that a backend created, newest first, at most 1000, without
+// revoked keys.
 func (c *Client) ListApiKeys(ctx context.Context) (*OwnApiKeysEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me/api-keys",
@@ -3348,10 +3350,10 @@ func (c *Client) ListApiKeys(ctx context.Context) (*OwnApiKeysEnvelope, error) {
 	return &answer, nil
 }
 
-// AddApiKey asks POST /me/api-keys: make an API key.
+// AddApiKey asks POST /me/api-keys: create an API key.
 //
-// The answer is the only place where the key itself is seen. The user is notified by mail. Fails with 400 INVALID_APP,
-// API_KEY_LIMIT_REACHED; 403 REAUTHENTICATION_REQUIRED; 429 RATE_LIMITED after 100 a day.
+// Only this response contains the key itself. The user is notified by mail. Fails with 400 INVALID_APP,
+// API_KEY_LIMIT_REACHED; 403 REAUTHENTICATION_REQUIRED; 429 RATE_LIMITED after 100 keys a day.
 func (c *Client) AddApiKey(ctx context.Context, body OwnApiKeyCreate) (*OwnApiKeyWithSecretEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/api-keys",
@@ -3366,7 +3368,7 @@ func (c *Client) AddApiKey(ctx context.Context, body OwnApiKeyCreate) (*OwnApiKe
 
 // RemoveApiKey asks DELETE /me/api-keys/{id}: delete an API key.
 //
-// It is refused within a second. Fails with 404 API_KEY_NOT_FOUND.
+// The key is refused within a second. Fails with 404 API_KEY_NOT_FOUND.
 func (c *Client) RemoveApiKey(ctx context.Context, id string) (*OwnApiKeyEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/api-keys/{id}",
@@ -3379,9 +3381,9 @@ func (c *Client) RemoveApiKey(ctx context.Context, id string) (*OwnApiKeyEnvelop
 	return &answer, nil
 }
 
-// ListEmailAddresses asks GET /me/email-addresses: list own email addresses.
+// ListEmailAddresses asks GET /me/email-addresses: list the user's email addresses.
 //
-// The oldest first.
+// Returned oldest first.
 func (c *Client) ListEmailAddresses(ctx context.Context) (*EmailAddressesEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me/email-addresses",
@@ -3395,7 +3397,8 @@ func (c *Client) ListEmailAddresses(ctx context.Context) (*EmailAddressesEnvelop
 
 // AddEmailAddress asks POST /me/email-addresses: add an email address.
 //
-// Nothing is sent yet. Fails with 400 EMAIL_EXISTS (one's own), EMAIL_LIMIT_REACHED; 403 REAUTHENTICATION_REQUIRED.
+// The address is added unverified, and no code is sent yet. Fails with 400 EMAIL_EXISTS (the user already has the
+// address), EMAIL_LIMIT_REACHED; 403 REAUTHENTICATION_REQUIRED.
 func (c *Client) AddEmailAddress(ctx context.Context, body EmailAddressCreate) (*EmailAddressEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/email-addresses",
@@ -3410,7 +3413,7 @@ func (c *Client) AddEmailAddress(ctx context.Context, body EmailAddressCreate) (
 
 // RemoveEmailAddress asks DELETE /me/email-addresses/{id}: remove an email address.
 //
-// Any but the primary one. Fails with 400 CANNOT_REMOVE_PRIMARY_EMAIL; 403 REAUTHENTICATION_REQUIRED; 404
+// The primary address cannot be removed. Fails with 400 CANNOT_REMOVE_PRIMARY_EMAIL; 403 REAUTHENTICATION_REQUIRED; 404
 // EMAIL_NOT_FOUND.
 func (c *Client) RemoveEmailAddress(ctx context.Context, id string) (*EmailAddressEnvelope, error) {
 	call := transport.Call{
@@ -3424,10 +3427,10 @@ func (c *Client) RemoveEmailAddress(ctx context.Context, id string) (*EmailAddre
 	return &answer, nil
 }
 
-// VerifyEmailAddress asks POST /me/email-addresses/{id}/attempt-verification: verify an email address by the code that was sent to it.
+// VerifyEmailAddress asks POST /me/email-addresses/{id}/attempt-verification: verify an email address with the code that was sent to it.
 //
-// Fails with 400 INVALID_CODE, EXPIRED_CODE, ALREADY_VERIFIED, EMAIL_EXISTS (another's, shown only after the right code);
-// 404 EMAIL_NOT_FOUND; 429 TOO_MANY_ATTEMPTS.
+// Fails with 400 INVALID_CODE, EXPIRED_CODE, ALREADY_VERIFIED, EMAIL_EXISTS (another account has the address; returned
+// only for the right code); 404 EMAIL_NOT_FOUND; 429 TOO_MANY_ATTEMPTS.
 func (c *Client) VerifyEmailAddress(ctx context.Context, id string, body Code) (*EmailVerifiedEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/email-addresses/{id}/attempt-verification",
@@ -3459,7 +3462,8 @@ func (c *Client) MakeEmailAddressPrimary(ctx context.Context, id string, body Em
 
 // PrepareEmailVerification asks POST /me/email-addresses/{id}/prepare-verification: send a code to an email address.
 //
-// The code before is void. Fails with 400 ALREADY_VERIFIED; 403 EMAIL_DISABLED; 404 EMAIL_NOT_FOUND; 429 RATE_LIMITED.
+// The previous code becomes invalid. Fails with 400 ALREADY_VERIFIED; 403 EMAIL_DISABLED; 404 EMAIL_NOT_FOUND; 429
+// RATE_LIMITED.
 func (c *Client) PrepareEmailVerification(ctx context.Context, id string, body Empty) (*EmailCodeSentEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/email-addresses/{id}/prepare-verification",
@@ -3473,9 +3477,9 @@ func (c *Client) PrepareEmailVerification(ctx context.Context, id string, body E
 	return &answer, nil
 }
 
-// ListOauthGrants asks GET /me/oauth-grants: list what one granted apps.
+// ListOauthGrants asks GET /me/oauth-grants: list the apps that the user granted access.
 //
-// What was granted last first.
+// Returned by the time of the last grant, newest first.
 func (c *Client) ListOauthGrants(ctx context.Context) (*OauthGrantsEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me/oauth-grants",
@@ -3487,9 +3491,9 @@ func (c *Client) ListOauthGrants(ctx context.Context) (*OauthGrantsEnvelope, err
 	return &answer, nil
 }
 
-// RemoveOauthGrant asks DELETE /me/oauth-grants/{id}: take back what one granted an app.
+// RemoveOauthGrant asks DELETE /me/oauth-grants/{id}: revoke the access of an app.
 //
-// All its tokens end within a second. Fails with 404 GRANT_NOT_FOUND.
+// All tokens of the grant are revoked within a second. Fails with 404 GRANT_NOT_FOUND.
 func (c *Client) RemoveOauthGrant(ctx context.Context, id string) (*OauthGrantEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/oauth-grants/{id}",
@@ -3502,9 +3506,9 @@ func (c *Client) RemoveOauthGrant(ctx context.Context, id string) (*OauthGrantEn
 	return &answer, nil
 }
 
-// ListOrganizationMemberships asks GET /me/organization-memberships: list own organizations.
+// ListOrganizationMemberships asks GET /me/organization-memberships: list the user's organizations.
 //
-// The oldest membership first.
+// Returned by membership, oldest first.
 func (c *Client) ListOrganizationMemberships(ctx context.Context) (*OrganizationMembershipsEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me/organization-memberships",
@@ -3518,7 +3522,7 @@ func (c *Client) ListOrganizationMemberships(ctx context.Context) (*Organization
 
 // LeaveOrganization asks DELETE /me/organization-memberships/{id}: leave an organization.
 //
-// Any but the owner may. Fails with 400 OWNER_REMOVAL; 404 MEMBERSHIP_NOT_FOUND.
+// Every member except an owner can leave. Fails with 400 OWNER_REMOVAL; 404 MEMBERSHIP_NOT_FOUND.
 func (c *Client) LeaveOrganization(ctx context.Context, id string) (*OrganizationMembershipEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/organization-memberships/{id}",
@@ -3533,7 +3537,8 @@ func (c *Client) LeaveOrganization(ctx context.Context, id string) (*Organizatio
 
 // RemovePassword asks DELETE /me/password: remove the password.
 //
-// Where emailed codes sign in. Fails with 400 INVALID_CURRENT_PASSWORD, NO_ALTERNATIVE_AUTH; 429 RATE_LIMITED.
+// Possible only if the deployment allows sign-in by emailed code. Fails with 400 INVALID_CURRENT_PASSWORD,
+// NO_ALTERNATIVE_AUTH; 429 RATE_LIMITED.
 func (c *Client) RemovePassword(ctx context.Context, body PasswordRemoval) (*PasswordRemovedEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/password",
@@ -3546,9 +3551,9 @@ func (c *Client) RemovePassword(ctx context.Context, body PasswordRemoval) (*Pas
 	return &answer, nil
 }
 
-// ListPhoneNumbers asks GET /me/phone-numbers: list own phone numbers.
+// ListPhoneNumbers asks GET /me/phone-numbers: list the user's phone numbers.
 //
-// The oldest first.
+// Returned oldest first.
 func (c *Client) ListPhoneNumbers(ctx context.Context) (*PhoneNumbersEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me/phone-numbers",
@@ -3562,7 +3567,7 @@ func (c *Client) ListPhoneNumbers(ctx context.Context) (*PhoneNumbersEnvelope, e
 
 // AddPhoneNumber asks POST /me/phone-numbers: add a phone number.
 //
-// Nothing is sent yet. Fails with 400 INVALID_PHONE, PHONE_EXISTS, PHONE_LIMIT_REACHED.
+// The number is added unverified, and no code is sent yet. Fails with 400 INVALID_PHONE, PHONE_EXISTS, PHONE_LIMIT_REACHED.
 func (c *Client) AddPhoneNumber(ctx context.Context, body PhoneNumberCreate) (*PhoneNumberEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/phone-numbers",
@@ -3577,7 +3582,7 @@ func (c *Client) AddPhoneNumber(ctx context.Context, body PhoneNumberCreate) (*P
 
 // RemovePhoneNumber asks DELETE /me/phone-numbers/{id}: remove a phone number.
 //
-// Any but the primary one. Fails with 400 PRIMARY_PHONE_REMOVAL; 404 PHONE_NOT_FOUND.
+// The primary number cannot be removed. Fails with 400 PRIMARY_PHONE_REMOVAL; 404 PHONE_NOT_FOUND.
 func (c *Client) RemovePhoneNumber(ctx context.Context, id string) (*PhoneNumberEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/phone-numbers/{id}",
@@ -3590,7 +3595,7 @@ func (c *Client) RemovePhoneNumber(ctx context.Context, id string) (*PhoneNumber
 	return &answer, nil
 }
 
-// VerifyPhoneNumber asks POST /me/phone-numbers/{id}/attempt-verification: verify a phone number by the code that was sent to it.
+// VerifyPhoneNumber asks POST /me/phone-numbers/{id}/attempt-verification: verify a phone number with the code that was sent to it.
 //
 // Fails with 400 INVALID_CODE, EXPIRED_CODE, ALREADY_VERIFIED, PHONE_EXISTS; 404 PHONE_NOT_FOUND; 429
 // TOO_MANY_ATTEMPTS.
@@ -3625,7 +3630,7 @@ func (c *Client) MakePhoneNumberPrimary(ctx context.Context, id string, body Emp
 
 // PreparePhoneVerification asks POST /me/phone-numbers/{id}/prepare-verification: send a code to a phone number.
 //
-// The code before is void. Fails with 400 INVALID_PHONE, ALREADY_VERIFIED; 403 SMS_DISABLED; 404
+// The previous code becomes invalid. Fails with 400 INVALID_PHONE, ALREADY_VERIFIED; 403 SMS_DISABLED; 404
 // PHONE_NOT_FOUND; 429 RATE_LIMITED, TOO_MANY_ATTEMPTS.
 func (c *Client) PreparePhoneVerification(ctx context.Context, id string, body Empty) (*PhoneCodeSentEnvelope, error) {
 	call := transport.Call{
@@ -3640,9 +3645,9 @@ func (c *Client) PreparePhoneVerification(ctx context.Context, id string, body E
 	return &answer, nil
 }
 
-// ListOwnSignIns asks GET /me/signins: list where one is signed in.
+// ListOwnSignIns asks GET /me/signins: list the user's sign-ins.
 //
-// The newest first.
+// Returned newest first.
 func (c *Client) ListOwnSignIns(ctx context.Context, params EndUserListOwnSignInsParams) (*OwnSignInsEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me/signins",
@@ -3657,7 +3662,7 @@ func (c *Client) ListOwnSignIns(ctx context.Context, params EndUserListOwnSignIn
 
 // SignOutOthers asks POST /me/signins/signout-others: end all other sign-ins.
 //
-// Those of this account in other sessions. Other accounts there stay signed in.
+// Ends the sign-ins of this account in other sessions. Other accounts of those sessions stay signed in.
 func (c *Client) SignOutOthers(ctx context.Context, body Empty) (*SignInsRevokedEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/signins/signout-others",
@@ -3688,8 +3693,9 @@ func (c *Client) SignOutElsewhere(ctx context.Context, id string, body Empty) (*
 
 // UpdatePassword asks POST /me/update-password: change the password.
 //
-// An account without one sends no current_password, and proved itself lately. Fails with 400 INVALID_CURRENT_PASSWORD,
-// WEAK_PASSWORD, SAME_PASSWORD; 403 PASSWORDS_DISABLED, REAUTHENTICATION_REQUIRED; 429 RATE_LIMITED.
+// A user without a password omits current_password, and must have authenticated recently. Fails with 400
+// INVALID_CURRENT_PASSWORD, WEAK_PASSWORD, SAME_PASSWORD; 403 PASSWORDS_DISABLED, REAUTHENTICATION_REQUIRED; 429
+// RATE_LIMITED.
 func (c *Client) UpdatePassword(ctx context.Context, body PasswordUpdate) (*PasswordUpdatedEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/update-password",
@@ -3702,9 +3708,9 @@ func (c *Client) UpdatePassword(ctx context.Context, body PasswordUpdate) (*Pass
 	return &answer, nil
 }
 
-// ListWorkspaceMemberships asks GET /me/workspace-memberships: list own workspaces.
+// ListWorkspaceMemberships asks GET /me/workspace-memberships: list the user's workspaces.
 //
-// Of all organizations, the oldest membership first.
+// Returns the workspaces of all organizations, by membership, oldest first.
 func (c *Client) ListWorkspaceMemberships(ctx context.Context) (*WorkspaceMembershipsEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/me/workspace-memberships",
@@ -3718,9 +3724,9 @@ func (c *Client) ListWorkspaceMemberships(ctx context.Context) (*WorkspaceMember
 
 // CreateOrganization asks POST /organizations: create an organization.
 //
-// The path is `/organizations`; the fragment, which no request carries, tells it from the operation for
-// backends. The user is its owner, and it becomes active, with its default workspace. Its slug is that of
-// the name with a number. Fails with 400 ORGANIZATION_LIMIT_REACHED; 403 ORGANIZATIONS_DISABLED.
+// The path is `/organizations`. The fragment, which requests do not carry, distinguishes this operation from the one for
+// backends. The user becomes the owner, and the organization becomes active, with its default workspace. The slug is made
+// from the name and a number. Fails with 400 ORGANIZATION_LIMIT_REACHED; 403 ORGANIZATIONS_DISABLED.
 func (c *Client) CreateOrganization(ctx context.Context, body OwnOrganizationCreate) (*OwnOrganizationEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations",
@@ -3735,7 +3741,7 @@ func (c *Client) CreateOrganization(ctx context.Context, body OwnOrganizationCre
 
 // AcceptInvitation asks POST /organizations/invitations/accept: accept an invitation.
 //
-// With the email it was meant for. Fails with 400 INVALID_INVITATION, ALREADY_MEMBER; 403
+// The invited email must be an address of the signed-in user. Fails with 400 INVALID_INVITATION, ALREADY_MEMBER; 403
 // ORGANIZATIONS_DISABLED.
 func (c *Client) AcceptInvitation(ctx context.Context, body InvitationAccept) (*AcceptedInvitationEnvelope, error) {
 	call := transport.Call{
@@ -3749,9 +3755,9 @@ func (c *Client) AcceptInvitation(ctx context.Context, body InvitationAccept) (*
 	return &answer, nil
 }
 
-// LookUpInvitation asks POST /organizations/invitations/lookup: look at an invitation.
+// LookUpInvitation asks POST /organizations/invitations/lookup: look up an invitation.
 //
-// For whoever holds its token. Fails with 400 INVALID_INVITATION.
+// Every caller that has the token can look it up. Fails with 400 INVALID_INVITATION.
 func (c *Client) LookUpInvitation(ctx context.Context, body InvitationAccept) (*InvitationLookupEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations/invitations/lookup",
@@ -3766,8 +3772,8 @@ func (c *Client) LookUpInvitation(ctx context.Context, body InvitationAccept) (*
 
 // DeleteOrganization asks DELETE /organizations/{id}: delete an organization.
 //
-// With its workspaces; members are notified by mail. Owners only. Fails with 400 INVALID_CONFIRMATION; 403
-// PERMISSION_DENIED, REAUTHENTICATION_REQUIRED; 404 ORGANIZATION_NOT_FOUND.
+// Deletes the organization with its workspaces and notifies its members by mail. Only owners can do this. Fails with 400
+// INVALID_CONFIRMATION; 403 PERMISSION_DENIED, REAUTHENTICATION_REQUIRED; 404 ORGANIZATION_NOT_FOUND.
 func (c *Client) DeleteOrganization(ctx context.Context, id string, body OrganizationDeletion) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/organizations/{id}",
@@ -3783,7 +3789,7 @@ func (c *Client) DeleteOrganization(ctx context.Context, id string, body Organiz
 
 // ChangeOrganization asks PATCH /organizations/{id}: change an organization.
 //
-// Absent members and the slug do not change. Fails with 403 PERMISSION_DENIED (organization:manage); 404
+// Absent members do not change, and the slug never changes. Fails with 403 PERMISSION_DENIED (organization:manage); 404
 // ORGANIZATION_NOT_FOUND.
 func (c *Client) ChangeOrganization(ctx context.Context, id string, body OrganizationPatch) (*OrganizationEnvelope, error) {
 	call := transport.Call{
@@ -3798,9 +3804,9 @@ func (c *Client) ChangeOrganization(ctx context.Context, id string, body Organiz
 	return &answer, nil
 }
 
-// ListInvitations asks GET /organizations/{id}/invitations: list an organization's open invitations.
+// ListInvitations asks GET /organizations/{id}/invitations: list the open invitations of an organization.
 //
-// Those that can still be accepted, the oldest first. Fails with 403 NOT_MEMBER, PERMISSION_DENIED,
+// Returns the invitations that can still be accepted, oldest first. Fails with 403 NOT_MEMBER, PERMISSION_DENIED,
 // ORGANIZATIONS_DISABLED.
 func (c *Client) ListInvitations(ctx context.Context, id string) (*InvitationsEnvelope, error) {
 	call := transport.Call{
@@ -3814,10 +3820,10 @@ func (c *Client) ListInvitations(ctx context.Context, id string) (*InvitationsEn
 	return &answer, nil
 }
 
-// Invite asks POST /organizations/{id}/invitations: invite a user into an organization.
+// Invite asks POST /organizations/{id}/invitations: invite a user to an organization.
 //
-// The token is in the mail alone. Fails with 403 NOT_MEMBER, PERMISSION_DENIED, ORGANIZATIONS_DISABLED,
-// EMAIL_DISABLED; 429 RATE_LIMITED: five a day go to one email, and a hundred from one inviter.
+// Only the mail contains the token. Fails with 403 NOT_MEMBER, PERMISSION_DENIED, ORGANIZATIONS_DISABLED, EMAIL_DISABLED;
+// 429 RATE_LIMITED after five invitations a day to one email, or a hundred from one inviter.
 func (c *Client) Invite(ctx context.Context, id string, body InvitationCreate) (*InvitationEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations/{id}/invitations",
@@ -3833,7 +3839,7 @@ func (c *Client) Invite(ctx context.Context, id string, body InvitationCreate) (
 
 // RevokeInvitation asks DELETE /organizations/{id}/invitations/{invitation_id}: revoke an invitation.
 //
-// One that was not accepted yet. Fails with 404 INVITATION_NOT_FOUND; 403 NOT_MEMBER, PERMISSION_DENIED,
+// The invitation must still be open. Fails with 404 INVITATION_NOT_FOUND; 403 NOT_MEMBER, PERMISSION_DENIED,
 // ORGANIZATIONS_DISABLED.
 func (c *Client) RevokeInvitation(ctx context.Context, id string, invitationId string) (*InvitationEnvelope, error) {
 	call := transport.Call{
@@ -3849,7 +3855,7 @@ func (c *Client) RevokeInvitation(ctx context.Context, id string, invitationId s
 
 // ResendInvitation asks POST /organizations/{id}/invitations/{invitation_id}/resend: resend an invitation.
 //
-// A new invitation takes the place of the open one, and counts like any. Fails with 403 PERMISSION_DENIED,
+// A new invitation replaces the open one, and counts toward the same limits. Fails with 403 PERMISSION_DENIED,
 // EMAIL_DISABLED; 404 INVITATION_NOT_FOUND; 429 RATE_LIMITED.
 func (c *Client) ResendInvitation(ctx context.Context, id string, invitationId string, body Empty) (*InvitationEnvelope, error) {
 	call := transport.Call{
@@ -3864,9 +3870,9 @@ func (c *Client) ResendInvitation(ctx context.Context, id string, invitationId s
 	return &answer, nil
 }
 
-// ListMembers asks GET /organizations/{id}/members: list who is in an organization.
+// ListMembers asks GET /organizations/{id}/members: list the members of an organization.
 //
-// The oldest first, to its members. Fails with 404 ORGANIZATION_NOT_FOUND.
+// Returned oldest first. Only members can list them. Fails with 404 ORGANIZATION_NOT_FOUND.
 func (c *Client) ListMembers(ctx context.Context, id string, params EndUserListMembersParams) (*OrganizationMembersEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/organizations/{id}/members",
@@ -3899,10 +3905,10 @@ func (c *Client) RemoveMember(ctx context.Context, id string, membershipId strin
 
 // ChangeMember asks PATCH /organizations/{id}/members/{membership_id}: change a member.
 //
-// A role change needs all permissions of both roles. Owners change ownership after a recent authentication; they and the
-// member are notified by mail. Fails with 400 VALIDATION_ERROR, OWNER_REMOVAL (the last owner), INVALID_ROLE; 403
-// PERMISSION_DENIED (organization:manage), REAUTHENTICATION_REQUIRED (ownership); 404 ORGANIZATION_NOT_FOUND,
-// MEMBERSHIP_NOT_FOUND.
+// The caller must have all permissions of the old and the new role. Only owners can change ownership, after a recent
+// authentication; the owners and the member are notified by mail. Fails with 400 VALIDATION_ERROR, OWNER_REMOVAL (the last
+// owner), INVALID_ROLE; 403 PERMISSION_DENIED (organization:manage), REAUTHENTICATION_REQUIRED (ownership); 404
+// ORGANIZATION_NOT_FOUND, MEMBERSHIP_NOT_FOUND.
 func (c *Client) ChangeMember(ctx context.Context, id string, membershipId string, body OrganizationMemberPatch) (*OrganizationMemberEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/organizations/{id}/members/{membership_id}",
@@ -3918,7 +3924,8 @@ func (c *Client) ChangeMember(ctx context.Context, id string, membershipId strin
 
 // ListRoles asks GET /organizations/{id}/roles: list the roles that members may have.
 //
-// Those the deployment declares, by name. Fails with 400 VALIDATION_ERROR for another level; 404 ORGANIZATION_NOT_FOUND.
+// Returns the roles that the deployment declares, ordered by name. Fails with 400 VALIDATION_ERROR for an unknown level;
+// 404 ORGANIZATION_NOT_FOUND.
 func (c *Client) ListRoles(ctx context.Context, id string, params EndUserListRolesParams) (*MemberRolesEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/organizations/{id}/roles",
@@ -3934,7 +3941,7 @@ func (c *Client) ListRoles(ctx context.Context, id string, params EndUserListRol
 
 // ListWorkspaces asks GET /organizations/{id}/workspaces: list an organization's workspaces.
 //
-// The oldest first, to its members. Fails with 404 ORGANIZATION_NOT_FOUND.
+// Returned oldest first. Only members can list them. Fails with 404 ORGANIZATION_NOT_FOUND.
 func (c *Client) ListWorkspaces(ctx context.Context, id string) (*WorkspacesEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/organizations/{id}/workspaces",
@@ -3949,7 +3956,7 @@ func (c *Client) ListWorkspaces(ctx context.Context, id string) (*WorkspacesEnve
 
 // GetSession asks GET /session: get the signed-in user, organization and workspace.
 //
-// Members are null if no user is signed in, or no organization or workspace is active.
+// A member is null if no user is signed in, or no organization or workspace is active.
 func (c *Client) GetSession(ctx context.Context) (*ActiveSessionEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/session",
@@ -3963,7 +3970,8 @@ func (c *Client) GetSession(ctx context.Context) (*ActiveSessionEnvelope, error)
 
 // ListAccounts asks GET /session/accounts: list the accounts of the session.
 //
-// Who is signed in to this browser, in the order of the sign-ins: for a page that lets one choose.
+// Returns the users who are signed in to this browser, in the order of their sign-ins, for a page on which the user
+// chooses an account.
 func (c *Client) ListAccounts(ctx context.Context) (*AccountsEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/session/accounts",
@@ -3975,10 +3983,11 @@ func (c *Client) ListAccounts(ctx context.Context) (*AccountsEnvelope, error) {
 	return &answer, nil
 }
 
-// ReadAuthorization asks GET /session/authorizations/{request}: read what a client asks for.
+// ReadAuthorization asks GET /session/authorizations/{request}: read an authorization request.
 //
-// For a page that asks the person: the client, the scopes as they are displayed now, and where each can be granted.
-// Fails with 404 AUTHORIZATION_NOT_FOUND where it is over, decided, or its client is out of use.
+// For a page that asks the user for consent: the client, the scopes with their present display names, and the
+// organizations and workspaces where each can be granted. Fails with 404 AUTHORIZATION_NOT_FOUND if the request has
+// expired, is already decided, or its client is deleted or inactive.
 func (c *Client) ReadAuthorization(ctx context.Context, request string) (*AuthorizationEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/session/authorizations/{request}",
@@ -3991,15 +4000,15 @@ func (c *Client) ReadAuthorization(ctx context.Context, request string) (*Author
 	return &answer, nil
 }
 
-// DecideAuthorization asks POST /session/authorizations/{request}: go on with what a client asks for.
+// DecideAuthorization asks POST /session/authorizations/{request}: decide an authorization request.
 //
-// Decision continue answers the client where nothing is left to be asked, and tells the next step where something is;
-// allow grants what is asked for, in an organization and a workspace where scopes are held there; deny refuses it. The
-// browser goes to redirect_to. A client that is not verified and asked for prompt none is refused by step refused, without
-// redirect_to: only a click of the person may lead to return_to. Where the client asks for one account of the session, and another one is active, continue
-// makes it the active one before anything is asked. Fails with 400 INVALID_PLACE where not all can be granted there;
-// 401 NOT_AUTHENTICATED; 403 REAUTHENTICATION_REQUIRED; 404 AUTHORIZATION_NOT_FOUND; 409 ACTIVE_ACCOUNT_CHANGED where
-// another account decides than the page showed.
+// The decision `continue` completes the request if nothing remains to be asked; otherwise it returns the next step.
+// `allow` grants the requested scopes, in an organization and workspace if a scope requires one. `deny` refuses the
+// request. The browser then goes to `redirect_to`. For an unverified client that requested `prompt=none`, the step is
+// `refused` and `redirect_to` is absent: only a click of the user may open `return_to`. If the client requests a certain
+// account of the session and another account is active, `continue` first makes that account active. Fails with 400
+// INVALID_PLACE if not all scopes can be granted there; 401 NOT_AUTHENTICATED; 403 REAUTHENTICATION_REQUIRED; 404
+// AUTHORIZATION_NOT_FOUND; 409 ACTIVE_ACCOUNT_CHANGED if the deciding account is not the one that the page showed.
 func (c *Client) DecideAuthorization(ctx context.Context, request string, body AuthorizationDecision) (*AuthorizationAnswerEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/authorizations/{request}",
@@ -4013,11 +4022,11 @@ func (c *Client) DecideAuthorization(ctx context.Context, request string, body A
 	return &answer, nil
 }
 
-// ClaimUserCode asks POST /session/devices: find what a device asks for.
+// ClaimUserCode asks POST /session/devices: find the authorization request of a device.
 //
-// By the code that the device shows, whatever its case and whatever stands between its letters. What comes back is a
-// request like any: read it, and decide. Fails with 400 INVALID_USER_CODE; 429 RATE_LIMITED after 20 unknown codes from
-// one network within 10 minutes.
+// Takes the code that the device shows. Case, and characters between the letters, do not matter. Returns the id of an
+// authorization request, which you read and decide like any other. Fails with 400 INVALID_USER_CODE; 429 RATE_LIMITED
+// after 20 unknown codes from one network within 10 minutes.
 func (c *Client) ClaimUserCode(ctx context.Context, body UserCode) (*AuthorizationHandleEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/devices",
@@ -4032,8 +4041,9 @@ func (c *Client) ClaimUserCode(ctx context.Context, body UserCode) (*Authorizati
 
 // Reauthenticate asks POST /session/reauthenticate: authenticate the signed-in user again.
 //
-// By password at once; by email_otp a code is sent to the primary address, and POST /auth/attempt-verification takes it.
-// It is no sign-in; the cookie is new. Fails with 401 INVALID_CREDENTIALS; 403 EMAIL_DISABLED; 429 RATE_LIMITED.
+// With `password`, this request authenticates the user. With `email_otp`, a code is sent to the primary address; send it
+// to POST /auth/attempt-verification. This is not a new sign-in, but the session gets a new cookie. Fails with 401
+// INVALID_CREDENTIALS; 403 EMAIL_DISABLED; 429 RATE_LIMITED.
 func (c *Client) Reauthenticate(ctx context.Context, body Reauthentication) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/reauthenticate",
@@ -4048,7 +4058,7 @@ func (c *Client) Reauthenticate(ctx context.Context, body Reauthentication) (*Se
 
 // SignOut asks POST /session/sign-out: sign out.
 //
-// Of one account, or of the whole session. Fails with 400 INVALID_SIGNIN.
+// Signs out one account, or all accounts of the session. Fails with 400 INVALID_SIGNIN.
 func (c *Client) SignOut(ctx context.Context, body SignOut) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/sign-out",
@@ -4063,8 +4073,9 @@ func (c *Client) SignOut(ctx context.Context, body SignOut) (*SessionSnapshotEnv
 
 // SwitchOrganization asks POST /session/switch-organization: make another organization the active one.
 //
-// A workspace of it becomes active: the last one there, else the default one, else the oldest membership, else
-// none. Fails with 400 INVALID_ORGANIZATION; 403 ORGANIZATIONS_DISABLED.
+// A workspace of that organization becomes active: the one that was active there last, otherwise the default workspace,
+// otherwise the one of the oldest membership, otherwise none. Fails with 400 INVALID_ORGANIZATION; 403
+// ORGANIZATIONS_DISABLED.
 func (c *Client) SwitchOrganization(ctx context.Context, body OrganizationChoice) (*ActiveOrganizationEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/switch-organization",
@@ -4109,7 +4120,7 @@ func (c *Client) SwitchWorkspace(ctx context.Context, body WorkspaceChoice) (*Ac
 
 // IssueToken asks POST /session/token: issue a token for backends.
 //
-// A JSON web token of 60 s, signed by the deployment; its keys are at /.well-known/jwks.json.
+// Returns a JSON Web Token that is valid for 60 s and is signed by the deployment. Its keys are at /.well-known/jwks.json.
 func (c *Client) IssueToken(ctx context.Context, body Empty) (*SessionTokenEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/token",
@@ -4124,7 +4135,7 @@ func (c *Client) IssueToken(ctx context.Context, body Empty) (*SessionTokenEnvel
 
 // CreateWorkspace asks POST /workspaces: create a workspace.
 //
-// It does not become active. Fails with 400 WORKSPACE_LIMIT_REACHED; 403 NOT_MEMBER, PERMISSION_DENIED,
+// The new workspace does not become active. Fails with 400 WORKSPACE_LIMIT_REACHED; 403 NOT_MEMBER, PERMISSION_DENIED,
 // WORKSPACE_CREATION_DISABLED, ORGANIZATIONS_DISABLED.
 func (c *Client) CreateWorkspace(ctx context.Context, body WorkspaceCreate) (*ActiveWorkspaceEnvelope, error) {
 	call := transport.Call{
@@ -4140,7 +4151,7 @@ func (c *Client) CreateWorkspace(ctx context.Context, body WorkspaceCreate) (*Ac
 
 // RenameWorkspace asks PATCH /workspaces/{id}: rename a workspace.
 //
-// The slug stays. Fails with 403 PERMISSION_DENIED (workspace:manage); 404 WORKSPACE_NOT_FOUND.
+// The slug does not change. Fails with 403 PERMISSION_DENIED (workspace:manage); 404 WORKSPACE_NOT_FOUND.
 func (c *Client) RenameWorkspace(ctx context.Context, id string, body WorkspacePatch) (*WorkspaceEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/workspaces/{id}",
@@ -4154,9 +4165,10 @@ func (c *Client) RenameWorkspace(ctx context.Context, id string, body WorkspaceP
 	return &answer, nil
 }
 
-// ListWorkspaceMembers asks GET /workspaces/{id}/members: list who is in a workspace.
+// ListWorkspaceMembers asks GET /workspaces/{id}/members: list the members of a workspace.
 //
-// The oldest first, to who is in it or manages it. Fails with 404 WORKSPACE_NOT_FOUND.
+// Returned oldest first. Only members of the workspace, and users who manage it, can list them. Fails with 404
+// WORKSPACE_NOT_FOUND.
 func (c *Client) ListWorkspaceMembers(ctx context.Context, id string, params EndUserListWorkspaceMembersParams) (*WorkspaceMembersEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/workspaces/{id}/members",
@@ -4172,7 +4184,7 @@ func (c *Client) ListWorkspaceMembers(ctx context.Context, id string, params End
 
 // AddWorkspaceMember asks POST /workspaces/{id}/members: add a member to a workspace.
 //
-// The user must be in the organization. Fails with 400 ALREADY_MEMBER, INVALID_ROLE; 403 PERMISSION_DENIED
+// The user must be a member of the organization. Fails with 400 ALREADY_MEMBER, INVALID_ROLE; 403 PERMISSION_DENIED
 // (workspace:manage); 404 WORKSPACE_NOT_FOUND.
 func (c *Client) AddWorkspaceMember(ctx context.Context, id string, body WorkspaceMemberCreate) (*WorkspaceMemberEnvelope, error) {
 	call := transport.Call{
@@ -4204,8 +4216,8 @@ func (c *Client) RemoveWorkspaceMember(ctx context.Context, id string, membershi
 
 // ChangeWorkspaceMember asks PATCH /workspaces/{id}/members/{membership_id}: change a member of a workspace.
 //
-// The role, given and taken by who has all its permissions. Fails with 400 INVALID_ROLE; 403 PERMISSION_DENIED
-// (workspace:manage); 404 WORKSPACE_NOT_FOUND, MEMBERSHIP_NOT_FOUND.
+// Changes the role. The caller must have all permissions of the old and the new role. Fails with 400 INVALID_ROLE; 403
+// PERMISSION_DENIED (workspace:manage); 404 WORKSPACE_NOT_FOUND, MEMBERSHIP_NOT_FOUND.
 func (c *Client) ChangeWorkspaceMember(ctx context.Context, id string, membershipId string, body WorkspaceMemberPatch) (*WorkspaceMemberEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/workspaces/{id}/members/{membership_id}",

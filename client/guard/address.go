@@ -15,8 +15,9 @@ func peer(r *http.Request) netip.Addr {
 	return netip.Addr{}
 }
 
-// Behind returns how to find the client's address behind proxies: the rightmost hop of X-Forwarded-For that is none of
-// them. From anybody else the header is ignored, for a client can write it.
+// Behind returns a function that finds the client's address behind trusted proxies: the rightmost address of
+// X-Forwarded-For that is not a proxy's. If the connection does not come from a proxy, the header is ignored, because a
+// client can send any.
 func Behind(proxies ...netip.Prefix) func(*http.Request) netip.Addr {
 	trusted := func(address netip.Addr) bool {
 		return slices.ContainsFunc(proxies, func(of netip.Prefix) bool { return of.Contains(address) })
@@ -27,7 +28,7 @@ func Behind(proxies ...netip.Prefix) func(*http.Request) netip.Addr {
 		for i := len(hops) - 1; i >= 0 && trusted(client); i-- {
 			hop, err := parseHop(strings.TrimSpace(hops[i]))
 			if err != nil {
-				break // what a trusted proxy did not write as an address is no reason to believe who wrote before it
+				break // a trusted proxy adds an address, so this hop and those before it may be forged
 			}
 			client = hop
 		}

@@ -6,7 +6,7 @@
 //     each request. A token's claims may be outdated for as long as it lives: a minute for session tokens.
 //
 // Both refuse what they cannot verify, and pass the caller's identity to the handler by [From]. Neither reads a
-// credential from the query, and neither accepts more than one, because it would be undefined which of two counts.
+// credential from the query, and neither accepts more than one, because it would be undefined which one applies.
 package guard
 
 import (
@@ -28,7 +28,7 @@ type Identity struct {
 	Subject string
 	// UserID is the user that the credential acts for.
 	UserID string
-	// DeploymentID is the deployment's; decisions return it.
+	// DeploymentID is the deployment's id, which only decisions return.
 	DeploymentID string
 	// OrganizationID and WorkspaceID are the user's active ones, or those that the key is bound to.
 	OrganizationID, WorkspaceID string
@@ -69,8 +69,8 @@ func admit(next http.Handler, w http.ResponseWriter, r *http.Request, who *Ident
 	next.ServeHTTP(w, r)
 }
 
-// withoutClaims deletes the headers by which gateways pass an identity: from a client they are an unproved claim. CGI
-// does not distinguish underscores from hyphens, so both spellings are deleted.
+// withoutClaims deletes the headers by which gateways pass an identity, because a client can send them too. CGI does
+// not distinguish underscores from hyphens, so both spellings are deleted.
 func withoutClaims(header http.Header) http.Header {
 	isClaim := func(name string) bool {
 		return strings.HasPrefix(strings.ToLower(strings.ReplaceAll(name, "_", "-")), "x-cardea-")
@@ -89,11 +89,11 @@ func withoutClaims(header http.Header) http.Header {
 	return header
 }
 
-// maxCredential is the longest credential that is looked at, in bytes; Cardea takes no longer one either.
+// maxCredential is the longest credential, in bytes. Cardea also refuses longer ones.
 const maxCredential = 16 << 10
 
-// bearer reads the one credential of a request: `Authorization: Bearer`, and X-API-Key where keys are taken; "" is none
-// that can be taken.
+// bearer returns the only credential of a request, from `Authorization: Bearer` or, if keys is set, X-API-Key. It
+// returns "" if the request has no credential, several, or a malformed one.
 func bearer(header http.Header, keys bool) string {
 	authorization, own := header["Authorization"], header["X-Api-Key"]
 	if !keys {
@@ -109,20 +109,20 @@ func bearer(header http.Header, keys bool) string {
 		value = rest
 	}
 	if len(value) > maxCredential || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' }) {
-		return "" // a comma: two lines that something between joined
+		return "" // a comma may join two header lines into one
 	}
 	return value
 }
 
-// Refusal is why a request is not let through.
+// Refusal is the response to a request that a guard does not let through.
 type Refusal struct {
 	// Status is 400, 401, 403, 429 or 503.
 	Status int
 	// Message is a sentence for the client.
 	Message string
-	// Header is what is sent with it, such as Retry-After.
+	// Header has the additional headers of the response, such as Retry-After.
 	Header http.Header
-	// RequestID is the decision's, "" where there was none.
+	// RequestID is the id of the decision request, "" if there is no decision.
 	RequestID string
 }
 
@@ -136,7 +136,7 @@ func (f *Refusal) Send(w http.ResponseWriter, r *http.Request) {
 		Message string `json:"message"`
 		Code    int    `json:"code"`
 	}
-	raw, _ := json.Marshal(struct { // strings and numbers cannot fail
+	raw, _ := json.Marshal(struct { // strings and numbers can always be encoded
 		Message   string  `json:"message"`
 		Errors    []fault `json:"errors"`
 		RequestID string  `json:"request_id,omitempty"`
@@ -147,11 +147,11 @@ func (f *Refusal) Send(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(f.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(raw) // the client disconnected
+		_, _ = w.Write(raw) // an error means that the client disconnected
 	}
 }
 
-// unauthorized refuses a credential: the same for every reason.
+// unauthorized returns the refusal of a credential. Its message is the same for every reason.
 func unauthorized(challenge string) *Refusal {
 	return &Refusal{
 		Status: http.StatusUnauthorized, Message: "the credential is missing or not accepted: send one that is known and not expired, once, as Authorization: Bearer",
@@ -159,12 +159,12 @@ func unauthorized(challenge string) *Refusal {
 	}
 }
 
-// unavailable refuses while no decision is available.
+// unavailable returns the refusal while no decision is available.
 func unavailable(message string) *Refusal {
 	return &Refusal{Status: http.StatusServiceUnavailable, Message: message, Header: http.Header{"Retry-After": {"1"}}}
 }
 
-// lacks refuses for a missing permission.
+// lacks returns the refusal for a missing permission.
 func lacks(permission string) *Refusal {
 	return &Refusal{
 		Status: http.StatusForbidden, Message: "the credential lacks the permission " + permission,

@@ -21,15 +21,15 @@ type Away int
 const (
 	// Refuse answers 503 with Retry-After: without a decision, no request is admitted.
 	Refuse Away = iota
-	// Admit lets requests through without an identity: From is nil, and no permission was checked. It is for a
-	// limiter in front of public handlers. An answer that is not Cardea's is still refused: it means a wrong address,
-	// not an outage.
+	// Admit lets requests through without an identity: From is nil, and no permission was checked. It is for a limiter
+	// in front of public handlers. After a response that is not Cardea's, requests are still refused: it means a wrong
+	// URL, not an outage.
 	Admit
 )
 
-// KeysOptions are what a guard of API keys needs. URL is required, and Deployment unless URL names it.
+// KeysOptions configure a guard of API keys. URL is required, and Deployment unless URL names it.
 type KeysOptions struct {
-	// URL is the decision listener's, such as http://cardea-decision.cardea-system:8082. It may end with
+	// URL is the URL of the decision listener, such as http://cardea-decision.cardea-system:8082. It may end with
 	// /deployments/<id> or /deployments/<namespace>/<name> in place of Deployment.
 	URL string
 	// Deployment is the IdentityDeployment whose keys are accepted, by its id or as "namespace/name".
@@ -40,11 +40,11 @@ type KeysOptions struct {
 	Timeout time.Duration
 	// WhenAway says what happens while Cardea does not answer; absent: Refuse.
 	WhenAway Away
-	// ClientAddress finds the client's address, by which Cardea limits and which a key may be bound to. Absent: the
-	// connection's. With a proxy in front use Behind.
+	// ClientAddress returns the client's address, which rate limits use and to which a key may be bound. Absent: the
+	// address of the connection. Behind a proxy, use Behind.
 	ClientAddress func(*http.Request) netip.Addr
-	// Resource finds the path that rules are matched with. Absent: the path as the client sent it, whatever was stripped
-	// since.
+	// Resource returns the path that is matched with the rules. Absent: the path as the client sent it, even if a
+	// router has stripped a part of it.
 	Resource func(*http.Request) string
 	// HTTPClient sends the requests; nil: a client that keeps connections. Redirects are not followed.
 	HTTPClient *http.Client
@@ -103,8 +103,8 @@ func NewKeys(options KeysOptions) (*Keys, error) {
 	return &Keys{options, decisions}, nil
 }
 
-// newHTTPClient keeps as many connections as a busy service has requests under way: a new one for each would cost more
-// than the decision.
+// newHTTPClient returns a client that keeps up to 256 idle connections. A new connection for each request would cost
+// more than the decision.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256
@@ -116,14 +116,15 @@ func sentPath(r *http.Request) string {
 	if sent, err := url.ParseRequestURI(r.RequestURI); err == nil {
 		return sent.EscapedPath()
 	}
-	return r.URL.EscapedPath() // a request that came from no connection
+	return r.URL.EscapedPath() // RequestURI is only set if a server read the request
 }
 
-// Require returns middleware that lets a request through if its key has all of the permissions and room in its limits.
-// Without permissions any good key will do. It panics over more than 64 permissions, of which Cardea takes no more.
+// Require returns middleware that lets a request through if its key has all of the permissions and is within its rate
+// limits. Without permissions, every valid key passes. Require panics if there are more than 64 permissions, which is
+// Cardea's limit for a request.
 func (k *Keys) Require(permissions ...string) func(http.Handler) http.Handler {
 	if len(permissions) > maxPermissions {
-		panic(fmt.Sprintf("guard: %d permissions are required: at most %d can be", len(permissions), maxPermissions))
+		panic(fmt.Sprintf("guard: Require has %d permissions: use at most %d", len(permissions), maxPermissions))
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -177,7 +178,7 @@ func (k *Keys) decide(r *http.Request, permissions []string) (*Identity, http.He
 // errForm reports a response that is not a decision of Cardea.
 var errForm = errors.New("the response is not a decision: set URL to Cardea's decision listener")
 
-// made reads a decision.
+// made returns the result for a request that Cardea decided about.
 func (k *Keys) made(r *http.Request, made *decision.AuthzDecision) (*Identity, http.Header, *Refusal) {
 	if made.RequestId == "" || made.Allowed && (made.Identity == nil || made.Reason != nil) {
 		return k.notJudged(r, errForm)
@@ -206,7 +207,7 @@ func (k *Keys) made(r *http.Request, made *decision.AuthzDecision) (*Identity, h
 	return nil, header, refusal
 }
 
-// limits are the headers of a decision that are for the client. No other header of the answer is passed on.
+// limits returns the headers of a decision that are for the client. No other header of the decision is passed on.
 func limits(of map[string]string) http.Header {
 	header := http.Header{}
 	for _, name := range []string{"RateLimit", "RateLimit-Policy", "Retry-After"} {
@@ -253,11 +254,11 @@ func (k *Keys) notJudged(r *http.Request, err error) (*Identity, http.Header, *R
 	if k.WhenAway == Admit && isAway(err, refused) {
 		return nil, nil, nil
 	}
-	return nil, nil, unavailable("the request cannot be judged now: try again")
+	return nil, nil, unavailable("no decision is available now: try again")
 }
 
-// isAway reports whether an error is an outage (no answer, or one of a broken server) and not an answer of another
-// service.
+// isAway reports whether an error is an outage: no response, or a status of 500 or more. Other errors mean that URL is
+// wrong.
 func isAway(err error, answered *client.Error) bool {
 	return errors.Is(err, client.ErrUnreachable) || answered != nil && answered.Status >= 500
 }

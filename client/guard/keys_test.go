@@ -19,8 +19,8 @@ import (
 
 const key = "ck_aaaaaaaaaaaabbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbcccccc"
 
-// decisions is a decision listener that says what a test wants; how the real one answers is for
-// TestKeysByTheRealListener.
+// decisions is a stand-in for the decision listener that returns the response a test sets. TestKeysByTheRealListener
+// tests the real listener.
 type decisions struct {
 	*httptest.Server
 	status int
@@ -61,7 +61,7 @@ func decide(t *testing.T, status int, answer string) *decisions {
 	return d
 }
 
-// last is the last question.
+// last returns the last request for a decision.
 func (d *decisions) last() map[string]any {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +87,7 @@ func behind(middleware func(http.Handler) http.Handler) *guarded {
 	return g
 }
 
-// get asks for a path with lines of headers.
+// get sends a request for a path with header lines.
 func (g *guarded) get(path string, lines ...string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	for _, line := range lines {
@@ -103,7 +103,7 @@ func newKeys(t *testing.T, options guard.KeysOptions) *guard.Keys {
 	t.Helper()
 	options.Deployment = "apps/acme"
 	if options.Timeout == 0 {
-		options.Timeout = time.Minute // a busy machine is no outage
+		options.Timeout = time.Minute // a slow test machine must not look like an outage
 	}
 	keys, err := guard.NewKeys(options)
 	if err != nil {
@@ -153,7 +153,7 @@ func TestResourceIsWhatTheClientSent(t *testing.T) {
 	}
 }
 
-// A request without a single credential in a header causes no call.
+// A request that does not have exactly one valid credential in its headers causes no call.
 func TestCredentialsThatAreNone(t *testing.T) {
 	t.Parallel()
 	d := decide(t, 200, allowed(""))
@@ -188,7 +188,7 @@ func TestClaimedIdentityIsDropped(t *testing.T) {
 		t.Errorf("passed on: %v", g.header)
 	}
 	if len(sent.Header) != 6 {
-		t.Error("the request of whoever called the guard was changed")
+		t.Error("the guard changed its caller's request")
 	}
 }
 
@@ -232,7 +232,7 @@ func TestRefusalsAreThoseOfTheDecision(t *testing.T) {
 	}
 }
 
-// While Cardea does not decide nothing passes, but where an outage is said to let it.
+// While Cardea does not decide, a guard refuses all requests, unless it is set to admit requests during an outage.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
@@ -247,7 +247,7 @@ func TestAway(t *testing.T) {
 		<-hanging
 	}))
 	t.Cleanup(trickle.Close)
-	t.Cleanup(func() { close(hanging) }) // first: the servers wait for their handlers
+	t.Cleanup(func() { close(hanging) }) // runs before the servers close, which wait for their handlers
 	for name, c := range map[string]struct {
 		url   string
 		admit bool
@@ -274,18 +274,18 @@ func TestAway(t *testing.T) {
 			t.Parallel()
 			patience := time.Minute
 			if strings.HasPrefix(name, "slow") {
-				patience = 50 * time.Millisecond // they never answer: any end will do
+				patience = 50 * time.Millisecond // these servers never respond
 			}
 			for _, away := range []guard.Away{guard.Refuse, guard.Admit} {
 				told := error(nil)
 				g := behind(newKeys(t, guard.KeysOptions{URL: c.url, Timeout: patience, WhenAway: away, OnAway: func(_ *http.Request, err error) { told = err }}).Require("x"))
 				answer := g.get("/", "X-API-Key: "+key, "X-Cardea-Key-Id: forged")
 				if told == nil || strings.Contains(told.Error(), key) {
-					t.Errorf("told %v", told)
+					t.Errorf("OnAway was called with %v", told)
 				}
 				if away == guard.Admit && c.admit {
 					if answer.StatusCode != 200 || g.passed != 1 || g.who != nil || g.who.Can("x") || g.who.Can() || g.header.Get("X-Cardea-Key-Id") != "" {
-						t.Errorf("not admitted as nobody's: %d, %+v", answer.StatusCode, g.who)
+						t.Errorf("not admitted without an identity: %d, %+v", answer.StatusCode, g.who)
 					}
 				} else if answer.StatusCode != 503 || answer.Header.Get("Retry-After") != "1" || g.passed != 0 {
 					t.Errorf("%v: %d %v", away, answer.StatusCode, answer.Header)
@@ -295,7 +295,7 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// The key is for Cardea alone.
+// The guard does not send the key to the target of a redirect.
 func TestRedirectedDecisionsTakeTheKeyNowhere(t *testing.T) {
 	t.Parallel()
 	other := decide(t, 200, allowed(""))
@@ -303,7 +303,7 @@ func TestRedirectedDecisionsTakeTheKeyNowhere(t *testing.T) {
 	d.header.Set("Location", other.URL)
 	g := behind(newKeys(t, guard.KeysOptions{URL: d.URL, HTTPClient: &http.Client{}}).Require())
 	if answer := g.get("/", "X-API-Key: "+key); answer.StatusCode != 503 || other.last() != nil {
-		t.Errorf("%d, the other was asked %v", answer.StatusCode, other.last())
+		t.Errorf("%d, the target of the redirect was asked %v", answer.StatusCode, other.last())
 	}
 }
 
@@ -375,7 +375,7 @@ func TestBehind(t *testing.T) {
 
 // ExampleKeys is a handler that keys with the permission orders:read may call.
 func ExampleKeys() {
-	keys, err := guard.NewKeys(guard.KeysOptions{URL: "http://cardea-decision.cardea-system:8082"})
+	keys, err := guard.NewKeys(guard.KeysOptions{URL: "http://cardea-decision.cardea-system:8082", Deployment: "acme/acme"})
 	if err != nil {
 		panic(err)
 	}

@@ -21,28 +21,29 @@ const (
 	retryWithout = time.Second
 )
 
-// keySet holds an issuer's keys. Keys that are held are found without waiting: neither a slow issuer nor a token with
-// an unknown key's id holds up other tokens.
+// keySet caches an issuer's keys. Cached keys are usually found without waiting, so that neither a slow issuer nor a
+// token with an unknown key id delays other tokens.
 type keySet struct {
 	url  string
 	http *http.Client
-	// refreshEvery is how old keys get before they are fetched again beside; between is the least time between two
-	// fetches, and keepFor how long the last keys are good while fetches fail.
+	// refreshEvery is the age at which keys are fetched again in the background. between is the shortest time between
+	// two fetches, and keepFor how long the last keys are used while fetches fail.
 	refreshEvery, between, keepFor, fetchWithin time.Duration
 	clock                                       func() time.Time
 	// onFetch is called with the result of each fetch.
 	onFetch func(error)
 
-	mu    sync.Mutex // held for moments only
+	mu    sync.Mutex // not held during a fetch
 	keys  *jose.JSONWebKeySet
 	good  time.Time // when the keys were fetched
-	tried time.Time // when a fetch was last begun
-	last  error     // how it ended
-	// flight is closed when the fetch under way has ended; nil: none is.
+	tried time.Time // when the last fetch began
+	last  error     // the error of the last fetch that ended, nil if it succeeded
+	// flight is closed when the running fetch ends. It is nil if no fetch is running.
 	flight chan struct{}
 }
 
-// key returns the key with an id, nil if the issuer has none such; ErrNoKeys while no keys are held.
+// key returns the key with an id, nil if the issuer has no such key. ErrNoKeys: no keys are cached, or ctx ends during
+// a fetch.
 func (s *keySet) key(ctx context.Context, id string) (*jose.JSONWebKey, error) {
 	key, flight, err := s.look(id)
 	if flight == nil {
@@ -58,7 +59,8 @@ func (s *keySet) key(ctx context.Context, id string) (*jose.JSONWebKey, error) {
 	return s.held(id)
 }
 
-// look finds a key, begins a fetch where one is due, and returns it where it is worth waiting for.
+// look returns a cached key, and starts a fetch if one is due. If the caller must wait for the running fetch, look also
+// returns the channel that is closed at its end.
 func (s *keySet) look(id string) (*jose.JSONWebKey, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,15 +81,15 @@ func (s *keySet) look(id string) (*jose.JSONWebKey, <-chan struct{}, error) {
 		s.tried, s.flight = now, make(chan struct{})
 		go s.fetch(now, s.flight)
 	}
-	// Keys that grew old without a request may have been withdrawn since. While the issuer is unavailable, no request
-	// waits for it.
+	// If the keys are older than two intervals because no request came, the key may have been withdrawn, so the request
+	// waits for the fetch. While the issuer is unavailable, requests with a cached key do not wait.
 	if key != nil && (age < 2*s.refreshEvery || s.last != nil) {
 		return key, nil, nil
 	}
 	return key, s.flight, err
 }
 
-// held finds a key among those that are held.
+// held returns a cached key, nil if the cached keys do not contain it. ErrNoKeys: no keys are cached.
 func (s *keySet) held(id string) (*jose.JSONWebKey, error) {
 	if s.keys == nil {
 		return nil, ErrNoKeys
@@ -95,7 +97,7 @@ func (s *keySet) held(id string) (*jose.JSONWebKey, error) {
 	return keyset.Find(s.keys, id), nil
 }
 
-// fetch gets the keys; no request's end makes the others' fetch fail.
+// fetch fetches the keys. It does not use a request's context, because other requests wait for the same fetch.
 func (s *keySet) fetch(begun time.Time, done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.fetchWithin)
 	defer cancel()

@@ -16,34 +16,38 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// ErrNotAccepted is in the chain of every reason a token is not accepted. The reasons are for logs, and hold nothing of
-// the token.
+// ErrNotAccepted is in the chain of every error that reports why a token is not accepted. The texts of these errors are
+// for logs, and contain no part of the token.
 var ErrNotAccepted = errors.New("guard: the token is not accepted")
 
-// ErrNoKeys is in the chain where no key of the issuer could be had yet, or none for too long.
-var ErrNoKeys = errors.New("guard: the issuer's keys cannot be had")
+// ErrNoKeys is in the error chain if no keys of the issuer have been fetched yet, if the last successful fetch is older
+// than KeepFor, or if the context ends during a fetch.
+var ErrNoKeys = errors.New("guard: the issuer's keys are not available")
 
 // maxLifetime is the longest lifetime of a token, from iat to exp.
 const maxLifetime = 24 * time.Hour
 
-// TokensOptions are what a guard of tokens needs. Issuer and Audiences are required.
+// TokensOptions configure a guard of tokens. Issuer and Audiences are required.
 type TokensOptions struct {
-	// Issuer is the token's `iss`, to the character. Of session tokens https:// and the deployment's first host; of access
-	// tokens the OAuth app's status.issuer.
+	// Issuer is the exact `iss` of the tokens. For session tokens it is https:// and the deployment's first host. For
+	// access tokens it is the OAuth app's status.issuer.
 	Issuer string
-	// Audiences are what `aud` has to name one of. Of session tokens cardea:<namespace>:<deployment>; of access tokens the
-	// address of your API, among the OAuth app's resources.
+	// Audiences are the accepted values of `aud`; a token must have at least one of them. For session tokens, use
+	// cardea:<namespace>:<deployment>. For access tokens, use the address of your API, which must be one of the OAuth
+	// app's resources.
 	Audiences []string
-	// KeysURL is where the issuer's keys are; absent: where Cardea has them. https, or http on loopback.
+	// KeysURL is the URL of the issuer's key set: https, or http on loopback. Absent: Issuer with the path
+	// /.well-known/jwks.json for session tokens, or /jwks for access tokens.
 	KeysURL string
-	// Algorithms are those that a token may be signed with: ES256, RS256, PS256, EdDSA. Absent: ES256, with which Cardea
-	// signs both kinds.
+	// Algorithms are those that a token may be signed with: ES256, RS256, PS256, EdDSA. Absent: ES256, with which
+	// Cardea signs both kinds.
 	Algorithms []string
 	// Leeway is how far the clocks may differ, at most a minute. Absent: five seconds; negative: none.
 	Leeway time.Duration
 	// RefreshEvery is the age at which keys are fetched again in the background. Absent: five minutes.
 	RefreshEvery time.Duration
-	// FetchBetween is the least time between two fetches: tokens with unknown keys' ids cause no more. Absent: 30 seconds.
+	// FetchBetween is the shortest time between two fetches, so that tokens with unknown key ids cannot cause more.
+	// While no keys are cached, it is at most a second. Absent: 30 seconds.
 	FetchBetween time.Duration
 	// KeepFor is how long the last keys are used while the issuer is unavailable. Absent: 24 hours.
 	KeepFor time.Duration
@@ -59,7 +63,7 @@ type TokensOptions struct {
 	Clock func() time.Time
 }
 
-// Tokens lets requests through whose token verifies.
+// Tokens is a guard that lets a request through if its token is valid and has the required permissions.
 type Tokens struct {
 	TokensOptions
 	access     bool
@@ -67,20 +71,21 @@ type Tokens struct {
 	keys       *keySet
 }
 
-// NewSessionTokens returns a guard of the tokens that POST /session/token gives a signed-in person. No keys are fetched
-// yet: a service may start before Cardea.
+// NewSessionTokens returns a guard of the session tokens that POST /session/token issues to a signed-in user. No keys
+// are fetched yet: a service may start before Cardea.
 func NewSessionTokens(options TokensOptions) (*Tokens, error) {
 	return newTokens(options, false, "/.well-known/jwks.json")
 }
 
-// NewAccessTokens is NewSessionTokens for access tokens of an OAuth app (RFC 9068). Opaque ones are to be asked about.
+// NewAccessTokens is NewSessionTokens for access tokens of an OAuth app (RFC 9068). It cannot verify opaque access
+// tokens: use introspection or the decision API for those.
 func NewAccessTokens(options TokensOptions) (*Tokens, error) {
 	return newTokens(options, true, "/jwks")
 }
 
 func newTokens(options TokensOptions, access bool, keysPath string) (*Tokens, error) {
 	if options.Issuer == "" || len(options.Audiences) == 0 || slices.Contains(options.Audiences, "") {
-		return nil, errors.New("guard: Issuer and Audiences are required: without them every token of the same keys would do")
+		return nil, errors.New("guard: Issuer and Audiences are required: without them, any token signed with the same keys would pass")
 	}
 	if options.KeysURL == "" {
 		options.KeysURL = strings.TrimSuffix(options.Issuer, "/") + keysPath
@@ -127,7 +132,7 @@ func (o *TokensOptions) complete() error {
 	absent(&o.KeepFor, 24*time.Hour)
 	o.Leeway = max(0, o.Leeway)
 	if o.Leeway > time.Minute {
-		return errors.New("guard: Leeway must be at most a minute: set the clocks right")
+		return errors.New("guard: Leeway must be at most a minute: synchronize the clocks")
 	}
 	if len(o.Algorithms) == 0 {
 		o.Algorithms = []string{string(jose.ES256)}
@@ -153,7 +158,7 @@ func (o *TokensOptions) complete() error {
 	return nil
 }
 
-// checkKeysURL refuses an address from which anybody on the way could answer keys of their own.
+// checkKeysURL refuses http except on loopback: an attacker on the network path could answer with other keys.
 func checkKeysURL(text string) error {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil {
@@ -161,13 +166,13 @@ func checkKeysURL(text string) error {
 	}
 	loopback := slices.Contains([]string{"localhost", "127.0.0.1", "::1"}, parsed.Hostname())
 	if parsed.Scheme != "https" && (parsed.Scheme != "http" || !loopback) {
-		return errors.New("guard: KeysURL must be https, or http on loopback: whoever is on the way could answer with keys of their own")
+		return errors.New("guard: KeysURL must be https, or http on loopback: an attacker could replace the keys")
 	}
 	return nil
 }
 
-// Require returns middleware that lets a request through if its token verifies and has all of the permissions, or
-// scopes of these names. Without any a good token will do.
+// Require returns middleware that lets a request through if its token is valid and has each of the permissions, as a
+// permission or as a scope. Without permissions, every valid token passes.
 func (t *Tokens) Require(permissions ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,7 +215,7 @@ func (t *Tokens) Verify(ctx context.Context, raw string) (*Identity, error) {
 	}
 	token, err := jwt.ParseSigned(raw, t.algorithms)
 	if err != nil {
-		return nil, notAccepted("it is no signed token of an accepted algorithm")
+		return nil, notAccepted("it is not a signed token with an accepted algorithm")
 	}
 	key, err := t.keys.key(ctx, header.KeyID)
 	if err != nil {
@@ -224,7 +229,7 @@ func (t *Tokens) Verify(ctx context.Context, raw string) (*Identity, error) {
 	}
 	said := claims{}
 	if err := token.Claims(key.Key, &said); err != nil {
-		return nil, notAccepted("the signature is not the issuer's, or the claims are none")
+		return nil, notAccepted("the signature is not the issuer's, or the claims cannot be parsed")
 	}
 	if err := t.check(&said); err != nil {
 		return nil, err
@@ -234,25 +239,25 @@ func (t *Tokens) Verify(ctx context.Context, raw string) (*Identity, error) {
 
 func notAccepted(why string) error { return fmt.Errorf("%w: %s", ErrNotAccepted, why) }
 
-// tokenHeader is what a token's header may say. All else that changes how a token is verified is refused.
+// tokenHeader has the members of a token's header that are used. Every other member is refused, except cty.
 type tokenHeader struct {
 	Algorithm string `json:"alg"`
 	Type      string `json:"typ"`
 	KeyID     string `json:"kid"`
 }
 
-// header reads a token's header. It is the token's own word: the algorithm is one of ours, the type the one that is
-// expected (RFC 8725 3.11), and a key that comes along is none.
+// header reads a token's header, which is not verified yet. The algorithm must be an accepted one, and the type the
+// expected one (RFC 8725 3.11). A header with other members, such as a key of its own (jwk, jku), is refused.
 func (t *Tokens) header(raw string) (tokenHeader, error) {
 	var header tokenHeader
 	if len(raw) > maxCredential || strings.Count(raw, ".") != 2 {
-		return header, notAccepted("it is no token in compact form, or too long")
+		return header, notAccepted("it is not a token in compact form, or is too long")
 	}
 	head, _, _ := strings.Cut(raw, ".")
 	text, err := base64.RawURLEncoding.Strict().DecodeString(head)
 	members := map[string]json.RawMessage{}
 	if err != nil || json.Unmarshal(text, &members) != nil || json.Unmarshal(text, &header) != nil {
-		return header, notAccepted("its header is none")
+		return header, notAccepted("its header is not a JSON object in base64url")
 	}
 	for name := range members {
 		if !slices.Contains([]string{"alg", "typ", "kid", "cty"}, name) {
@@ -263,7 +268,7 @@ func (t *Tokens) header(raw string) (tokenHeader, error) {
 		return header, notAccepted("its algorithm is not among the accepted ones")
 	}
 	if header.KeyID == "" {
-		return header, notAccepted("it names no key")
+		return header, notAccepted("its header has no kid")
 	}
 	kind := strings.TrimPrefix(strings.ToLower(header.Type), "application/")
 	if t.access && kind != "at+jwt" || !t.access && kind != "jwt" {
@@ -272,7 +277,7 @@ func (t *Tokens) header(raw string) (tokenHeader, error) {
 	return header, nil
 }
 
-// claims are what both kinds of token say.
+// claims are the claims of both kinds of tokens.
 type claims struct {
 	jwt.Claims
 	SessionID    string   `json:"sid"`
@@ -292,11 +297,11 @@ func (t *Tokens) check(said *claims) error {
 	case !slices.ContainsFunc(t.Audiences, said.Audience.Contains):
 		return notAccepted("it is for another audience")
 	case said.Subject == "":
-		return notAccepted("it is about nobody")
+		return notAccepted("it has no sub")
 	case !t.access && said.SessionID == "":
-		return notAccepted("it is of no session")
+		return notAccepted("it has no sid")
 	case t.access && said.ClientID == "":
-		return notAccepted("it is of no client")
+		return notAccepted("it has no client_id")
 	case said.Expiry == nil || said.IssuedAt == nil:
 		return notAccepted("it has no exp or no iat")
 	case !now.Before(said.Expiry.Time().Add(t.Leeway)):
@@ -322,7 +327,7 @@ func (c *claims) identity(access bool) *Identity {
 			who.WorkspaceID = *c.Workspace
 		}
 		return who
-	case c.Subject == c.ClientID: // a client's own: permissions are of these alone
+	case c.Subject == c.ClientID: // a client acts for itself: only such access tokens have permissions
 		who.Permissions = c.Permissions
 	default:
 		who.UserID = c.Subject

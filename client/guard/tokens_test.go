@@ -29,7 +29,7 @@ const (
 	meant    = "cardea:acme:acme"
 )
 
-// issuer publishes keys as Cardea does, and signs what a test wants.
+// issuer publishes keys as Cardea does, and signs the tokens of a test.
 type issuer struct {
 	*httptest.Server
 	t       *testing.T
@@ -66,7 +66,7 @@ func (i *issuer) advance(d time.Duration) {
 	i.now = i.now.Add(d)
 }
 
-// answers says how key sets are answered from now on.
+// answers sets the status of the following responses.
 func (i *issuer) answers(status int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -89,7 +89,7 @@ func (i *issuer) publish(id string, beside bool) *ecdsa.PrivateKey {
 	return private
 }
 
-// claims are those of a session token, with changes; nil removes a claim.
+// claims returns the claims of a session token, with changes; nil removes a claim.
 func (i *issuer) claims(change map[string]any) map[string]any {
 	now := i.clock()
 	all := map[string]any{
@@ -105,7 +105,7 @@ func (i *issuer) claims(change map[string]any) map[string]any {
 	return all
 }
 
-// signed is a token with a header and claims, by a key.
+// signed returns a token with a header and claims, signed with a key.
 func signed(t *testing.T, key any, algorithm jose.SignatureAlgorithm, header map[string]any, claims any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: map[jose.HeaderKey]any{"typ": "JWT", "kid": "k1"}}
@@ -135,7 +135,7 @@ func (i *issuer) token(key any, change map[string]any) string {
 	return signed(i.t, key, jose.ES256, nil, i.claims(change))
 }
 
-// tokens is a guard of the issuer's session tokens.
+// tokens returns a guard of the issuer's session tokens.
 func (i *issuer) tokens(change func(*guard.TokensOptions)) *guard.Tokens {
 	i.t.Helper()
 	options := guard.TokensOptions{Issuer: issuedBy, Audiences: []string{meant}, KeysURL: i.URL, Clock: i.clock}
@@ -197,7 +197,7 @@ func TestAccessTokens(t *testing.T) {
 	}
 	who, err = tokens.Verify(t.Context(), access("at+jwt", map[string]any{"scope": "*", "permissions": []string{"*"}}))
 	if err != nil || who.Can("users:read") {
-		t.Errorf("a person's claims to permissions, and a scope of a star: %+v: %v", who, err)
+		t.Errorf("a user's token with permissions and the scope *: %+v: %v", who, err)
 	}
 	for name, token := range map[string]string{
 		"a session token": i.token(k, map[string]any{"aud": "https://api.acme.example"}), "an ID token": access("JWT", nil), "of no client": access("at+jwt", map[string]any{"client_id": ""}),
@@ -211,7 +211,8 @@ func TestAccessTokens(t *testing.T) {
 	}
 }
 
-// forgeries are tokens that a guard of session tokens refuses, also when k1's owner knows how they are made.
+// forgeries returns tokens that a guard of session tokens must refuse, by name. Some are signed with k, the issuer's
+// key.
 func forgeries(t *testing.T, i *issuer, k *ecdsa.PrivateKey) map[string]string {
 	t.Helper()
 	now := i.clock()
@@ -329,7 +330,8 @@ func TestLeeway(t *testing.T) {
 	}
 }
 
-// However many unknown keys' ids come, the issuer is asked once an interval; good tokens do not notice.
+// However many tokens with unknown key ids arrive, the keys are fetched once per interval, and valid tokens are not
+// delayed.
 func TestUnknownKeysCauseNoStorm(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -351,13 +353,13 @@ func TestUnknownKeysCauseNoStorm(t *testing.T) {
 				t.Errorf("an unknown key: %v", err)
 			}
 			if _, err := tokens.Verify(t.Context(), good); err != nil {
-				t.Errorf("a good token beside: %v", err)
+				t.Errorf("a valid token at the same time: %v", err)
 			}
 		})
 	}
 	all.Wait()
 	if n := i.fetched.Load(); n != 2 {
-		t.Errorf("%d fetches: one at first, and one for all unknown ids", n)
+		t.Errorf("%d fetches, want 2: the first, and one for all unknown ids", n)
 	}
 	next := i.publish("k2", true)
 	rotated := signed(t, next, jose.ES256, map[string]any{"kid": "k2"}, i.claims(nil))
@@ -384,8 +386,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Keys are fetched again beside the requests; what was withdrawn is accepted no longer then. While the issuer is away
-// those that are held go on, for as long as was said.
+// Keys are fetched again in the background, and withdrawn keys are then no longer accepted. While the issuer is
+// unavailable, the cached keys are used, at most for KeepFor.
 func TestKeysGrowOld(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -411,7 +413,7 @@ func TestKeysGrowOld(t *testing.T) {
 	if err := verify(k); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the keys are fetched again beside", func() bool { return had.Load() == 2 })
+	eventually(t, "the keys are fetched again in the background", func() bool { return had.Load() == 2 })
 
 	i.answers(500)
 	i.advance(11 * time.Minute)
@@ -442,7 +444,7 @@ func TestKeysGrowOld(t *testing.T) {
 	}
 }
 
-// A service starts before Cardea: it refuses, and goes on within a moment of Cardea's start.
+// A service that starts before Cardea refuses tokens, and accepts them within a second of Cardea's start.
 func TestKeysAreThereLater(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -462,7 +464,7 @@ func TestKeysAreThereLater(t *testing.T) {
 	}
 }
 
-// Bad key sets are none: the last good one goes on.
+// Invalid key sets are not used, and redirects are not followed.
 func TestKeySetsThatAreNone(t *testing.T) {
 	t.Parallel()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,40 +9,41 @@ import (
 	"time"
 )
 
-// Error is an answer that refuses, of any listener.
+// Error is a response of any listener that refuses a request.
 type Error struct {
 	// Status is the HTTP status.
 	Status int
-	// Code is the first fault's upper-case code on the end-user listener, such as INVALID_CODE; "" elsewhere, where the
-	// status says as much.
+	// Code is the first fault's upper-case code on the end-user listener, such as INVALID_CODE; "" on other listeners,
+	// which have no codes beyond the status.
 	Code string
-	// Message is a sentence that says what is wrong, why, and how to fix it.
+	// Message says what is wrong, why, and how to fix it.
 	Message string
-	// Faults are all that was wrong: every faulty member of a body at once.
+	// Faults are all faults of the request, such as one for each faulty member of its body.
 	Faults []Fault
-	// RequestID is the request's id in the server's log; "" where the answer names none.
+	// RequestID is the request's id in the server's log; "" if the response has none.
 	RequestID string
-	// RetryAfter is how long to wait before the same request may succeed, never too short; 0: the answer does not say.
+	// RetryAfter is how long to wait before the same request may succeed: the longest wait in the response; 0: the
+	// response has none.
 	RetryAfter time.Duration
-	// Method and Path are the operation's, the path with {name} in place of values.
+	// Method and Path are those of the operation. The path has {name} in place of values.
 	Method, Path string
 }
 
-// Fault is one of the things that were wrong with a request.
+// Fault is one fault of a request.
 type Fault struct {
 	Message string
 	// Code is an upper-case code on the end-user listener, "" elsewhere.
 	Code string
-	// Field is a JSON pointer into the body, ?name for a parameter of the query or :name for one of the path; "": it is
-	// about the whole.
+	// Field is a JSON pointer into the body, ?name for a parameter of the query, or :name for a parameter of the path;
+	// "": the fault concerns the whole request.
 	Field string
 	// Manager and ResourcePath of a 409 name the field manager that owns a field of the resource, and the field.
 	Manager, ResourcePath string
-	// AttemptsRemaining is how many tries of a code are left; nil: this is about none.
+	// AttemptsRemaining is how many tries of a code are left; nil: the fault does not concern a code.
 	AttemptsRemaining *int
 }
 
-// Error says what was asked, the status and the server's sentence.
+// Error returns the operation, the status, and the server's code, message and request id.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s %s: %d", e.Method, e.Path, e.Status)
 	if e.Code != "" {
@@ -57,11 +58,11 @@ func (e *Error) Error() string {
 	return text
 }
 
-// maxMessage bounds what is quoted of a body that is not Cardea's.
+// maxMessage bounds the request id that an error has, in bytes.
 const maxMessage = 200
 
-// newError reads a refusal. An answer that is not in Cardea's form comes from a proxy between: the error has its
-// status, and none of its text.
+// newError returns the error of a response that refuses a call. A response that is not in Cardea's form may come from a
+// proxy, so the error has its status but no text of its body.
 func newError(call Call, response *http.Response, raw []byte) *Error {
 	e := &Error{Status: response.StatusCode, Method: call.Method, Path: call.Path, RetryAfter: retryAfter(response.Header), RequestID: short(response.Header.Get("X-Request-Id"))}
 	var body struct {
@@ -69,7 +70,7 @@ func newError(call Call, response *http.Response, raw []byte) *Error {
 		RequestID string  `json:"request_id"`
 		Errors    []struct {
 			Message           string          `json:"message"`
-			Code              json.RawMessage `json:"code"` // a number, or a word on the end-user listener
+			Code              json.RawMessage `json:"code"` // a number, or a text on the end-user listener
 			Field             string          `json:"field"`
 			Manager           string          `json:"manager"`
 			ResourcePath      string          `json:"resource_path"`
@@ -119,7 +120,7 @@ func retryAfter(header http.Header) time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// short keeps an id that a server sent on one line and within bounds.
+// short returns a server's id without control characters, of at most maxMessage bytes.
 func short(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

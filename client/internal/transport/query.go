@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// encodeQuery writes the fields of a struct by their tag form; nil pointers are left out, lists are repeated.
+// encodeQuery returns the query of a struct, whose fields are named by their tag form. Nil pointers are left out, and a
+// list has one parameter for each element.
 func encodeQuery(params any) string {
 	if params == nil {
 		return ""

@@ -1,4 +1,4 @@
-// Package transport sends the requests of the generated clients and reads their answers.
+// Package transport sends the requests of the generated clients and reads the responses.
 package transport
 
 import (
@@ -15,31 +15,32 @@ import (
 	"time"
 )
 
-// DefaultMaxBody bounds an answer's body, in bytes, by default.
+// DefaultMaxBody bounds the body of a response, in bytes, by default.
 const DefaultMaxBody = 32 << 20
 
-// DefaultTimeout bounds a whole request where no http.Client is given.
+// DefaultTimeout bounds a whole request if Config has no http.Client.
 const DefaultTimeout = 30 * time.Second
 
-// ErrUnreachable means that no complete answer came.
+// ErrUnreachable means that no complete response arrived.
 var ErrUnreachable = errors.New("the server does not answer")
 
-// ErrArgument means that nothing was sent: a value cannot be one segment of a path.
+// ErrArgument means that no request was sent, because a value cannot be one segment of a path.
 var ErrArgument = errors.New("an argument cannot be part of a path")
 
-// Config is what a client is made of. The zero value sends no credential.
+// Config is the configuration of a client. The zero value sends no credential.
 type Config struct {
-	// HTTP sends requests; nil: one of our own. It is copied, and the copy follows no redirect.
+	// HTTP sends requests; nil: a client with DefaultTimeout. It is copied, and the copy follows no redirect.
 	HTTP *http.Client
 	// Token returns the bearer token of a request; nil: none is sent.
 	Token func(context.Context) (string, error)
-	// MaxBody bounds an answer's body, in bytes; 0: DefaultMaxBody.
+	// MaxBody bounds the body of a response, in bytes; 0: DefaultMaxBody.
 	MaxBody int64
 	// UserAgent is sent with each request; "": Go's own.
 	UserAgent string
-	// OnAnswer is called with each answer before its body is read; nil: no call.
+	// OnAnswer is called with each response before its body is read; nil: no call.
 	OnAnswer func(*http.Response)
-	// Accepts reports whether an answer of 400 or more is one of the operation's own; nil: none is.
+	// Accepts reports whether a response with a status outside 200 to 299 is a result of the operation, not a refusal;
+	// nil: every such response is a refusal.
 	Accepts func(path string, status int, body []byte) bool
 }
 
@@ -50,13 +51,13 @@ type Transport struct {
 	http *http.Client
 }
 
-// New returns a Transport to the server of a base URL, such as https://api.example.com or
+// New returns a Transport to the server at a base URL, such as https://api.example.com or
 // http://cardea.cardea-system:8080/below.
 func New(base string, c Config) (*Transport, error) {
 	parsed, err := url.Parse(base)
 	switch {
 	case err != nil:
-		return nil, errors.New("the base URL is none: give scheme and host, such as https://api.example.com") // err repeats it, with a password if it has one
+		return nil, errors.New("the base URL cannot be parsed: give scheme and host, such as https://api.example.com") // err contains the URL, which may have a password
 	case parsed.Scheme != "https" && parsed.Scheme != "http" || parsed.Host == "":
 		return nil, errors.New("the base URL must be http or https with a host, such as https://api.example.com")
 	case parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "":
@@ -83,7 +84,7 @@ func newHTTP(given *http.Client) *http.Client {
 // Call is one request.
 type Call struct {
 	Method string
-	// Path is the document's, with {name} for each of Segments.
+	// Path is the path template of the OpenAPI document, with {name} for each of Segments.
 	Path     string
 	Segments []Segment
 	// Query is a struct with the tag form on each field; nil: none.
@@ -97,8 +98,8 @@ type Call struct {
 // Segment is the value of a parameter in a path.
 type Segment struct{ Name, Value string }
 
-// Do sends a call and decodes its answer into answer, which is nil where none is expected. An answer that refuses is an
-// *Error.
+// Do sends a call and decodes the body of the response into answer, which is nil if no body is expected. A response
+// that refuses the call is returned as an *Error.
 func (t *Transport) Do(ctx context.Context, call Call, answer any) error {
 	request, err := t.request(ctx, call)
 	if err != nil {
@@ -126,12 +127,13 @@ func (t *Transport) Do(ctx context.Context, call Call, answer any) error {
 		return nil
 	}
 	if err := json.Unmarshal(raw, answer); err != nil {
-		return fmt.Errorf("%s %s: the answer of status %d is not what Cardea documents, is the base URL right? %w", call.Method, call.Path, response.StatusCode, err)
+		return fmt.Errorf("%s %s: the response with status %d does not have the documented form, is the base URL right? %w", call.Method, call.Path, response.StatusCode, err)
 	}
 	return nil
 }
 
-// withoutURL takes the URL off an error of net/http: the call's own path says enough, and values in it may be personal.
+// withoutURL removes the URL from an error of net/http, because values in the URL may be personal. The caller adds the
+// call's path template instead.
 func withoutURL(err error) error {
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		return wrapped.Err
@@ -152,7 +154,7 @@ func (t *Transport) request(ctx context.Context, call Call) (*http.Request, erro
 		}
 		body, media = bytes.NewReader(raw), "application/json"
 	} else if body == nil && (call.Method == http.MethodPost || call.Method == http.MethodPatch || call.Method == http.MethodPut) {
-		media = "application/json" // Cardea asks for it where a body may be
+		media = "application/json" // Cardea requires it for operations that may have a body
 	}
 	request, err := http.NewRequestWithContext(ctx, call.Method, target.String(), body)
 	if err != nil {
@@ -175,13 +177,13 @@ func (t *Transport) request(ctx context.Context, call Call) (*http.Request, erro
 	return request, nil
 }
 
-// target is where a call goes: each segment is one of the path, whatever is in it.
+// target returns the URL of a call. The value of a segment always is exactly one segment of the path.
 func (t *Transport) target(call Call) (*url.URL, error) {
 	values := make(map[string]string, len(call.Segments))
 	for _, segment := range call.Segments {
-		// Servers and proxies resolve dots though they are escaped: a name of dots would be another path.
+		// Servers and proxies resolve "." and ".." even if they are escaped, which would lead to another path.
 		if segment.Value == "" || segment.Value == "." || segment.Value == ".." {
-			return nil, fmt.Errorf("%w: %s must not be empty, nor one or two dots", ErrArgument, segment.Name)
+			return nil, fmt.Errorf("%w: %s must not be empty, \".\" or \"..\"", ErrArgument, segment.Name)
 		}
 		values["{"+segment.Name+"}"] = segment.Value
 	}

@@ -32,7 +32,7 @@ func serve(t *testing.T, handler http.HandlerFunc, change ...func(*Config)) *Tra
 	return transport
 }
 
-// A value is one segment of the path, whatever is in it.
+// A value always is exactly one segment of the path.
 func TestSegments(t *testing.T) {
 	t.Parallel()
 	var got string
@@ -93,7 +93,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// Each form of a refusal becomes the same type.
+// Refusals of every form are returned as the same type.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -147,7 +147,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// The credential is not sent to the target of a redirect, and is part of no error.
+// The credential is not sent to the target of a redirect, and no error contains it.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other server was asked") }))
@@ -155,7 +155,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	for _, own := range []*http.Client{nil, {}} {
 		transport := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Authorization") != "Bearer "+secret {
-				t.Error("the credential did not come")
+				t.Error("the request has no credential")
 			}
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 		}, func(c *Config) { c.HTTP = own })
@@ -181,7 +181,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// An error before an answer names the request, and neither credential nor values.
+// Errors that are not refusals contain neither the credential nor the values of a request.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -192,7 +192,7 @@ func TestFailures(t *testing.T) {
 	}
 	call := Call{Method: "GET", Path: "/users/{id}", Segments: []Segment{{"id", "personal"}}}
 	if err := transport.Do(t.Context(), call, nil); !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "personal") {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("an unreachable server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
