@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -18,9 +20,12 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
@@ -156,4 +161,44 @@ func TestKeyUseIsWrittenWithinSeconds(t *testing.T) {
 		w.Must(json.Unmarshal([]byte(answer), &key))
 		return key.LastUsedAt != nil && time.Since(*key.LastUsedAt) < time.Minute
 	})
+}
+
+// A rotation that is concurrent with the end of the owner's access leaves no active key, whichever commits first.
+func TestKeyRotationDuringEndOfAccessLeavesNoKey(t *testing.T) {
+	t.Parallel()
+	w := newReplicas(t, 1)
+	follower := snapshot.NewFollower(w.Store, time.Hour, time.Now, logr.Discard())
+	w.Follow(follower)
+	s := follower.Current()
+	deployment, _ := s.Deployment(acme)
+	request := func() *account.Request {
+		return &account.Request{
+			Tenant: account.NewTenant(s, deployment), Store: w.Store, Random: rand.Reader, Now: time.Now().UTC().Truncate(time.Microsecond), Actor: "test",
+			Client: account.NewClient(netip.MustParseAddr("192.0.2.1"), "test"),
+		}
+	}
+	for round := range 25 {
+		var owner people.User
+		w.Must(request().Change(t.Context(), func(u *account.Unit) (err error) {
+			owner, err = u.CreateAccount(account.NewAccount{Email: fmt.Sprintf("owner%d@example.com", round), Method: people.MethodEmailOTP})
+			return err
+		}))
+		status, answer := w.ask(0, w.admin, "POST", "/api-auth/apps/app/keys", fmt.Sprintf(`{"name":"key","owner_user_id":"%d"}`, owner.ID))
+		var made struct{ Key struct{ ID string } }
+		if err := json.Unmarshal([]byte(answer), &made); err != nil || status != http.StatusOK {
+			t.Fatalf("%d %s", status, answer)
+		}
+		var racing sync.WaitGroup
+		racing.Go(func() { w.ask(0, w.admin, "POST", "/api-auth/apps/app/keys/"+made.Key.ID+"/rotate", `{}`) })
+		w.Must(request().Change(t.Context(), func(u *account.Unit) error {
+			if _, _, err := u.Users().LockUser(owner.ID); err != nil {
+				return err
+			}
+			return account.EndAccess(u, owner.ID, time.Time{})
+		}))
+		racing.Wait()
+		if status, answer := w.ask(0, w.admin, "GET", fmt.Sprintf("/api-auth/apps/app/keys?owner_user_id=%d", owner.ID), ""); status != http.StatusOK || !strings.Contains(answer, `"keys":[]`) {
+			t.Fatalf("round %d: %d %s", round, status, answer)
+		}
+	}
 }

@@ -30,7 +30,7 @@ func Suspect(u *Unit, user int64) (time.Time, error) {
 }
 
 // EndAccess ends the access that acts for a user without a session: all API keys, and the offline OAuth access that was
-// granted at or after since. It locks the user.
+// granted at or after since. The user is locked.
 func EndAccess(u *Unit, user int64, since time.Time) error {
 	if err := revokeKeysOf(u, user, u.Actor, "password_reset"); err != nil {
 		return err

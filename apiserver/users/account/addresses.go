@@ -67,8 +67,8 @@ func CountOwnCode(u *Unit, user int64) error {
 	return err
 }
 
-// OwnChange is a kind of change that users make to their accounts. Removals are not counted: additions bound them, and
-// an owner must be able to remove what a thief added although the thief used up the limit.
+// OwnChange is a kind of change that users make to their accounts. Removals are not counted: the limit of additions
+// bounds them too, and an owner must be able to remove what a thief added, even after the thief used up the limit.
 type OwnChange string
 
 // The kinds of changes. Each has its own counter.
@@ -89,7 +89,7 @@ func CountOwnChange(u *Unit, user int64, kind OwnChange) error {
 }
 
 // AcceptEmail marks an address as verified. Its user is locked. The address is removed from other accounts where it is
-// unverified. ErrEmailTaken: it belongs to another account.
+// unverified. ErrEmailTaken: another account can sign in with the address.
 func AcceptEmail(u *Unit, e people.Email) (people.Email, error) {
 	if err := freeAddress(u, people.FoldEmail(e.Address), e.User); err != nil {
 		return e, err

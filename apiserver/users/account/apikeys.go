@@ -89,11 +89,19 @@ func FindKey(u *Unit, app, id string) (people.APIKey, error) {
 	return k, err
 }
 
-// LockKey is FindKey with a lock: no other transaction changes the key until this one ends.
+// LockKey is FindKey with locks on the key's owner and the key: no other transaction changes the key until this one
+// ends.
 func LockKey(u *Unit, app, id string) (people.APIKey, error) {
 	k, err := FindKey(u, app, id)
 	if err != nil {
 		return k, err
+	}
+	if k.Owner != 0 {
+		// The end of the owner's access locks the owner and revokes the keys that it lists: a rotation in between would
+		// leave the new key.
+		if _, _, err := u.Users().LockUser(k.Owner); err != nil {
+			return k, err
+		}
 	}
 	k, found, err := u.APIKeys().LockAPIKey(k.ID)
 	if err == nil && !found {

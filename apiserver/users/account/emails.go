@@ -63,8 +63,9 @@ func ProvenAddresses(u *Unit, user int64) ([]string, error) {
 }
 
 // AddressForCode returns the email whose account a code sent to the address may sign in, without a password. It returns
-// the zero Email if the address is unknown. It also does if the address is unverified and the account has a verified
-// one: the mailbox may belong to another person.
+// the zero Email in two cases:
+//   - The address is unknown.
+//   - The address is unverified and the account has a verified one: the mailbox may belong to another person.
 func AddressForCode(u *Unit, email string) (people.Email, error) {
 	e, _, err := u.Users().Email(people.FoldEmail(email))
 	if err != nil {
@@ -78,7 +79,7 @@ func AddressForCode(u *Unit, email string) (people.Email, error) {
 }
 
 // ProveEmail marks the address of a sign-in as verified after its code was entered. The user is locked.
-//   - After a password, the password must still be the account's.
+//   - If the sign-in began with a password, that password must still be the account's.
 //   - If the code alone proves the account's first verified address, everything that another person may have added is
 //     dropped.
 //

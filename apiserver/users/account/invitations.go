@@ -16,7 +16,7 @@ const (
 	// NoticeLifetime is how long delivery of a message without a code is tried.
 	NoticeLifetime = time.Hour
 
-	// The limits of invitations per day: to one email, over all organizations, and from one inviter.
+	// The limits of invitations per day: those to one email over all organizations, and those from one inviter.
 	invitationsPerEmail, invitationsPerInviter = 5, 100
 	invitationWindow                           = 24 * time.Hour
 )

@@ -82,8 +82,8 @@ func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChan
 	return m, u.Audit("organization.member_changed", object("membership", m.ID))
 }
 
-// notifyOwnership notifies a member by mail of gained or lost ownership, and also the owner in whose name it was
-// changed.
+// notifyOwnership mails a member whose ownership changed. It also mails the user in whose name the change was made,
+// unless that is the member.
 func notifyOwnership(u *Unit, by, m people.Member) error {
 	organization := messages.Quoted(m.Organization.Name, "an organization")
 	what := "no longer an owner of the organization " + organization + "."
@@ -96,7 +96,7 @@ func notifyOwnership(u *Unit, by, m people.Member) error {
 	return notifyOf(u, by, m, " is "+what)
 }
 
-// notifyOf notifies a member by mail of a change of another member in their name.
+// notifyOf mails a user about a change of another member that was made in the user's name.
 func notifyOf(u *Unit, by, m people.Member, what string) error {
 	user, _, err := u.Users().User(m.User)
 	if err != nil {

@@ -107,7 +107,7 @@ func createOrganization(u *Unit, user int64, name, description string, newSlug f
 }
 
 // mayOwnAnother checks the limit on owned organizations and locks the user. With the named lock, concurrent creations
-// are counted one after the other. It is taken before the user's lock, as in other transactions.
+// are counted one after the other. The named lock is taken before the user's lock, as in other transactions.
 func mayOwnAnother(u *Unit, user int64) error {
 	if err := u.Limits().Lock(object("owner", user)); err != nil {
 		return err

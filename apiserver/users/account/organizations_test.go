@@ -30,7 +30,7 @@ func TestRoles(t *testing.T) {
 		// want is the role's name and permissions, "" for none.
 		want string
 		has  bool
-		// may is whether a member with it may invite.
+		// may reports whether a member with the role may invite.
 		may bool
 	}{
 		"the owner of an organization":              {organization, true, 0, "owner: organization:invite billing:read", false, true},

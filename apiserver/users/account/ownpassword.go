@@ -111,7 +111,7 @@ func (u *Unit) DeleteAccount(id int64) error {
 			return err
 		}
 	}
-	if err := u.Notify(id, "Your account was deleted, with all that was its own."); err != nil {
+	if err := u.Notify(id, "Your account was deleted, with all data that belonged to it."); err != nil {
 		return err
 	}
 	if err := u.Users().DeleteUser(id); err != nil {
@@ -120,8 +120,8 @@ func (u *Unit) DeleteAccount(id int64) error {
 	return u.Audit("user.deleted", object("user", id))
 }
 
-// leaveOwned ends an owner's membership, and deletes the organization if it has no other member. ErrOnlyOwner: other
-// members would have no owner.
+// leaveOwned prepares the end of an owner's membership: it deletes the organization if it has no other member.
+// ErrOnlyOwner: other members would have no owner.
 func (u *Unit) leaveOwned(m people.Member) error {
 	if _, _, err := u.Organizations().LockOrganization(m.Organization.ID); err != nil {
 		return err

@@ -17,8 +17,8 @@ const (
 )
 
 const (
-	// unknownFailuresPerDay is how many wrong passwords per day and account are answered without a wait, over all clients
-	// that the account does not know.
+	// unknownFailuresPerDay is how many wrong passwords per day and account are answered without a wait, over all
+	// clients that the account does not know.
 	unknownFailuresPerDay = 100
 	// networkFailuresPerHour is how many wrong passwords an hour a wide network may send, over all emails.
 	networkFailuresPerHour = 200
@@ -32,16 +32,15 @@ type PasswordTry struct {
 	User people.User
 	// Encoded is the hash to compare with, "" if there is none.
 	Encoded string
-	// Address is the account's email that was entered. If it is unverified, the sign-in also needs a code that is sent
-	// there.
+	// Address is the row of the entered email. If it is unverified, the sign-in also needs a code that is sent there.
 	Address people.Email
 	email   string
 	known   bool
 	failure people.Failure
 	// until is when the client's wait ended before this try.
 	until time.Time
-	// unknownClients counts the wrong passwords of clients that the account does not know; waited is when their wait ended
-	// before this try.
+	// unknownClients counts the wrong passwords of clients that the account does not know; waited is when their wait
+	// ended before this try.
 	unknownClients people.Failure
 	waited         time.Time
 }
@@ -109,7 +108,7 @@ func (u *Unit) readPasswordTry(email string, failure func(scope, subject string)
 		return t, err
 	}
 	if t.unknownClients.UpdatedAt.Before(u.Now.Truncate(24 * time.Hour)) {
-		t.unknownClients.Count = 0 // they count by the UTC day
+		t.unknownClients.Count = 0 // the counter restarts each UTC day
 	}
 	if t.User, _, err = u.Users().UserByEmail(t.email); err != nil {
 		return t, err
@@ -154,8 +153,9 @@ func Later(a, b time.Time) time.Time {
 	return b
 }
 
-// AcceptPassword takes back the count of a try with the right password. ErrInvalidCredentials: the account or its
-// password changed meanwhile. ErrUserDisabled is only returned after the right password.
+// AcceptPassword resets the client's failures at the account after the right password, and takes the try back from the
+// counters that several clients share. ErrInvalidCredentials: the account or its password changed meanwhile.
+// ErrUserDisabled is only returned after the right password.
 func (u *Unit) AcceptPassword(t PasswordTry) error {
 	if err := u.Limits().PutFailure(people.Failure{Scope: scopePassword, Subject: t.failure.Subject, UpdatedAt: u.Now}); err != nil {
 		return err
@@ -203,8 +203,9 @@ func (u *Unit) uncountShared(t PasswordTry) error {
 	return u.Limits().Uncount(scopePasswordNetwork, u.Client.WideNetwork, u.Now)
 }
 
-// without returns a counter less one failure. If the failure set the wait to end at brought, it ends at before again; a
-// wait that a concurrent failure set stays.
+// without returns a counter with one failure less. brought is the end of the wait that this failure set, and before the
+// end of the wait before it: if the counter still has brought, it gets before again. A wait that a concurrent failure
+// set stays.
 func without(f people.Failure, brought, before time.Time) people.Failure {
 	f.Count = max(f.Count-1, 0)
 	if f.Until.Equal(brought) {
@@ -216,7 +217,7 @@ func without(f people.Failure, brought, before time.Time) people.Failure {
 // ConfirmPassword returns ErrInvalidCredentials if the compared hash is no longer the account's. Callers that sign a
 // user in check again after SignIn, which locks the user:
 //   - a password change that committed before the lock refuses the sign-in;
-//   - a later one ends the new session with all others.
+//   - a change that signs out other sessions and commits later also ends the new one.
 func (u *Unit) ConfirmPassword(t PasswordTry) error {
 	now, _, err := u.Users().Credential(t.User.ID, people.CredentialPassword)
 	if err == nil && now != t.Encoded {

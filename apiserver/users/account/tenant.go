@@ -20,7 +20,7 @@ type Tenant struct {
 	// Entry is the deployment's entry, and Settings its content.
 	Entry    *snapshot.Entry
 	Settings *document.Deployment
-	// B2B has the effective values.
+	// B2B has the effective B2B settings.
 	B2B document.B2BSettings
 }
 

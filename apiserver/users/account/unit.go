@@ -66,8 +66,8 @@ type Request struct {
 	Base string
 	// Actor is the actor in audit records, such as "user:1" or "key:x".
 	Actor string
-	// OnEnqueue, if not nil, is called after messages were committed, so that they need not wait for the dispatcher's next
-	// poll.
+	// OnEnqueue, if not nil, is called after messages were committed, so that they need not wait for the dispatcher's
+	// next poll.
 	OnEnqueue func()
 }
 
@@ -127,7 +127,6 @@ func Committed(err error) bool {
 type Unit struct {
 	people.Tx
 	*Request
-	// Session is the id of the session that the request belongs to, 0: none.
 	// Session is the id of the request's session, 0 if there is none.
 	Session int64
 	// Actor is the actor in audit records: the request's, unless the transaction finds another one.

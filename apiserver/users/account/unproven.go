@@ -32,7 +32,7 @@ func dropPassword(u *Unit, user int64) error {
 // keysAtOnce is how many keys one query reads.
 const keysAtOnce = 100
 
-// revokeKeysOf revokes all keys of a user with a reason.
+// revokeKeysOf revokes all keys of a user with a reason. The user is locked.
 func revokeKeysOf(u *Unit, user int64, actor, reason string) error {
 	for before := int64(0); ; {
 		keys, err := u.APIKeys().ListAPIKeys(people.APIKeyFilter{Owner: user, Before: before}, keysAtOnce)

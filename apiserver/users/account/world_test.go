@@ -106,7 +106,7 @@ func (w *world) account(email string) (user people.User) {
 	return user
 }
 
-// organization creates one with an owner of its own.
+// organization creates an organization with a new user as its owner.
 func (w *world) organization(name string) (created account.Created) {
 	w.T.Helper()
 	owner := w.account(name + "@owners.example")
