@@ -112,17 +112,24 @@ func makePart(ctx context.Context, s *Days, month int64) {
 	name := "past_events_" + time.Date(1970, time.January+time.Month(month), 1, 0, 0, 0, 0, time.UTC).Format("2006_01")
 	statement := fmt.Sprintf(s.db.Dialect.NewPart, name, FirstDayOf(month)*MicrosADay, FirstDayOf(month+1)*MicrosADay)
 	_, err := s.db.Writers.ExecContext(ctx, statement)
-	var refused *pgconn.PgError
-	if err == nil || errors.As(err, &refused) && refused.Code != db.LockNotAvailable {
-		s.Parts.Store(month, true) // otherwise the next step tries again
+	if err == nil || refusedAlways(err) {
+		s.Parts.Store(month, true) // otherwise the next roll-up tries again
 	}
 	if err != nil && ctx.Err() == nil {
 		s.db.Logger.Info("No partition was created; the events of the month go into past_events_others", "partition", name, "reason", err.Error())
 	}
 }
 
+// refusedAlways reports whether PostgreSQL would refuse a partition again: the role lacks the privilege, or the default
+// partition has events of the month.
+func refusedAlways(err error) bool {
+	const insufficientPrivilege, checkViolation = "42501", "23514"
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && (refused.Code == insufficientPrivilege || refused.Code == checkViolation)
+}
+
 // dayRollUp is one transaction of RollUpDay. All its statements see one snapshot; events recorded concurrently wait for
-// the next one.
+// the next roll-up.
 type dayRollUp struct {
 	tx          *db.Tx
 	day         int64

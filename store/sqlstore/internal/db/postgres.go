@@ -53,8 +53,8 @@ var postgresDialect = Dialect{
 	WriteTx:      &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 	KeyShare:     " FOR KEY SHARE OF u",
 	RollUpTx:     &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
-	// The statistics of events are never accurate, because the table grows by millions of rows and is emptied again. The
-	// planner preferred a parallel scan of the empty table of gigabytes to reading a few rows by their key.
+	// The statistics of events are never accurate, because the table grows by millions of rows and is emptied again.
+	// With such statistics, the planner may choose a parallel scan of gigabytes over reading a few rows by their key.
 	byKeys:  `SET LOCAL enable_seqscan = off; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off`,
 	NewPart: `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,
 	// The protocol's limit is 65535.
@@ -66,7 +66,7 @@ var postgresDialect = Dialect{
 	},
 	GivesWay: func(err error) bool {
 		var refused *pgconn.PgError
-		return errors.As(err, &refused) && (refused.Code == LockNotAvailable || refused.Code == "40P01")
+		return errors.As(err, &refused) && (refused.Code == lockNotAvailable || refused.Code == "40P01")
 	},
 	duplicate: func(err error) bool {
 		var refused *pgconn.PgError
@@ -79,15 +79,15 @@ var postgresDialect = Dialect{
 	},
 }
 
-// LockNotAvailable is PostgreSQL's code for a lock that was not available in time.
-const LockNotAvailable = "55P03"
+// lockNotAvailable is PostgreSQL's code for a lock that was not available in time.
+const lockNotAvailable = "55P03"
 
 // migrationLockTimeout is how long a step of a migration waits for a table. Later statements, also of servers, wait
 // behind it. It is shorter than deadlock_timeout, so that in a deadlock of a step and a server the step is undone.
 const migrationLockTimeout = "500ms"
 
-// maxPrepared is how many parameters a statement of variable length may have to be prepared. Statements up to this
-// length fit into the cache of prepared statements; all lengths would evict the other statements.
+// maxPrepared is the largest number of parameters with which a statement of variable length is prepared. The statements
+// up to this length fit into the cache of prepared statements; those of all lengths would evict the other statements.
 const maxPrepared = 64
 
 func unpreparedIfLarge(args []any) []any {
