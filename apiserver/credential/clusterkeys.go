@@ -15,7 +15,7 @@ import (
 const (
 	// clusterKeysWithin bounds one read of the cluster's keys.
 	clusterKeysWithin = 2 * time.Second
-	// clusterKeysEvery is the least time between two reads: a token with an unknown key's id asks for one.
+	// clusterKeysEvery is the shortest time between two reads, because any token with an unknown key id triggers one.
 	clusterKeysEvery = 10 * time.Second
 	// clusterKeysFor is how long fetched keys are used. After that, tokens are reviewed without a check of their
 	// signatures.
@@ -36,12 +36,13 @@ type clusterKeys struct {
 	read, tried time.Time
 }
 
-// forged reports whether no key of the cluster made a token's signature. It returns false while the keys are unknown.
+// forged reports whether no key of the cluster made a token's signature. It returns false while the keys are unknown,
+// and for an unknown key id after a failed read: the cluster may have a new key.
 func (k *clusterKeys) forged(ctx context.Context, token *bearer.Token) bool {
 	if k.fetch == nil {
 		return false
 	}
-	set, due := k.cached()
+	set, due, failed := k.cached()
 	key := keyset.Find(set, token.KeyID)
 	if key == nil && due {
 		select {
@@ -49,10 +50,10 @@ func (k *clusterKeys) forged(ctx context.Context, token *bearer.Token) bool {
 		case <-ctx.Done():
 			return false
 		}
-		set, _ = k.cached()
+		set, _, failed = k.cached()
 		key = keyset.Find(set, token.KeyID)
 	}
-	if set == nil {
+	if set == nil || key == nil && failed {
 		return false
 	}
 	if key == nil || key.Algorithm != "" && key.Algorithm != token.Algorithm {
@@ -62,15 +63,15 @@ func (k *clusterKeys) forged(ctx context.Context, token *bearer.Token) bool {
 	return err != nil
 }
 
-// cached returns the usable keys, nil for none, and whether they may be fetched again.
-func (k *clusterKeys) cached() (set *jose.JSONWebKeySet, due bool) {
+// cached returns the usable keys, nil for none, whether they may be fetched again, and whether the last fetch failed.
+func (k *clusterKeys) cached() (set *jose.JSONWebKeySet, due, failed bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock()
 	if now.Sub(k.read) < clusterKeysFor {
 		set = k.set
 	}
-	return set, k.tried.IsZero() || now.Sub(k.tried) >= clusterKeysEvery
+	return set, k.tried.IsZero() || now.Sub(k.tried) >= clusterKeysEvery, k.tried.After(k.read)
 }
 
 func (k *clusterKeys) refresh(ctx context.Context) error {

@@ -85,8 +85,31 @@ func TestClusterKeysAreReadAtMostEveryTenSeconds(t *testing.T) {
 	}
 	at = at.Add(clusterKeysFor)
 	k.fetch = func(context.Context) ([]byte, error) { return nil, errors.New("away") }
-	if set, _ := k.cached(); set != nil {
-		t.Error("keys are believed for longer than an hour")
+	if set, _, _ := k.cached(); set != nil {
+		t.Error("keys are used for longer than an hour")
+	}
+}
+
+// A token with a key id that is not in the cached keys is reviewed if the keys could not be read again: the cluster may
+// have a new key.
+func TestTokensOfNewClusterKeyAreReviewedAfterFailedRead(t *testing.T) {
+	t.Parallel()
+	old, next, at := newKeys(t), newKeys(t), now
+	k := &clusterKeys{clock: func() time.Time { return at }, fetch: func(context.Context) ([]byte, error) { return old.set(t), nil }}
+	if k.forged(t.Context(), mustParse(t, old.token())) {
+		t.Error("forged, with a known key")
+	}
+	token := mustParse(t, next.token())
+	token.KeyID = "next"
+	if !k.forged(t.Context(), token) {
+		t.Error("an unknown key id is not forged, although the keys were just read")
+	}
+	at = at.Add(clusterKeysEvery)
+	k.fetch = func(context.Context) ([]byte, error) { return nil, errors.New("unavailable") }
+	for range 2 { // the second call reads nothing
+		if k.forged(t.Context(), token) {
+			t.Error("forged, although the keys could not be read")
+		}
 	}
 }
 
@@ -112,7 +135,7 @@ func TestReviewsTakeTurnsByDeployment(t *testing.T) {
 	stop()
 	group.Wait()
 	if r.Exhausted() == 0 {
-		t.Error("no token of the flood had to wait in vain")
+		t.Error("no review of the flooded deployment was refused")
 	}
 }
 
