@@ -38,7 +38,7 @@ func (w *world) backend(key, method, path, body string) answer {
 	recorder := httptest.NewRecorder()
 	w.Backend.ServeHTTP(recorder, r)
 	a := answer{status: recorder.Code, header: recorder.Header(), raw: recorder.Body.String()}
-	_ = json.Unmarshal(recorder.Body.Bytes(), &a.body) // what is no JSON has no members
+	_ = json.Unmarshal(recorder.Body.Bytes(), &a.body) // a body that is not JSON leaves a.body empty
 	return a
 }
 
@@ -142,6 +142,25 @@ func TestAPIKeysIntrospectTokens(t *testing.T) {
 	w.Eventually("a client out of use has no tokens", func() bool {
 		return w.asks(reader, token.text("access_token")).body["active"] == false && w.asks(reader, token.text("refresh_token")).body["active"] == false
 	})
+}
+
+// An address that presented too many unknown API keys is asked to slow down, and its key is not reported as inactive.
+func TestIntrospectionWithManyUnknownKeysIsThrottled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 200 {
+		minted, err := apikey.Mint(rand.Reader, "ck")
+		w.Must(err)
+		refused := w.asks(minted.Plain(), "x")
+		if refused.status == http.StatusUnauthorized {
+			continue
+		}
+		if refused.status != http.StatusTooManyRequests || refused.text("error") != "slow_down" || refused.header.Get("Retry-After") != "60" {
+			t.Errorf("%d %s", refused.status, refused.raw)
+		}
+		return
+	}
+	t.Error("200 unknown keys of one address were not throttled")
 }
 
 func TestFormerKeysVerifyAndArchivedScopesAreRefused(t *testing.T) {

@@ -92,8 +92,13 @@ func authenticateKey(c *call) (permitted bool, err error) {
 		return false, refused
 	}
 	principal, err := c.Authenticator.ByPresentedKey(c.r.Context(), c.Snapshot, key, c.address())
-	if err != nil && apierror.Of(err).Status == http.StatusServiceUnavailable {
-		return false, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the API key cannot be checked now: try again", RetryAfter: time.Second}
+	if err != nil {
+		switch apierror.Of(err).Status {
+		case http.StatusServiceUnavailable:
+			return false, &Error{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable", Description: "the API key cannot be checked now: try again", RetryAfter: time.Second}
+		case http.StatusTooManyRequests:
+			return false, &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many unknown API keys came from this address: try again in a minute", RetryAfter: time.Minute}
+		}
 	}
 	if err != nil || principal.Deployment.Identity != c.Deployment.Identity {
 		return false, refused
