@@ -47,7 +47,8 @@ func forgotPassword(c *call) (reply, error) {
 	return out, err
 }
 
-// provenReset returns an attempt of the session to reset a password whose code was entered.
+// provenReset returns the session's attempt to reset a password. It fails if the code of the attempt was not entered
+// yet.
 func (u *unit) provenReset(id int64) (people.Attempt, error) {
 	a, err := u.attemptOf(id)
 	if err == nil && (a.Kind != people.AttemptResetPassword || a.ProvedAt.IsZero()) {
@@ -98,7 +99,8 @@ func resetPassword(c *call) (reply, error) {
 	return out, err
 }
 
-// resetEnds selects what a reset ends besides the former password: other sign-ins, and access without a sign-in.
+// resetEnds selects whether a reset also ends other sign-ins, and access without a sign-in (API keys and offline OAuth
+// access).
 type resetEnds struct{ others, access bool }
 
 // readOthers reads whether other sign-ins end; absent means yes.
@@ -107,7 +109,7 @@ func readOthers(o *body.Object) bool {
 	return others || !sent
 }
 
-// newPassword validates and hashes a new password. It returns WEAK_PASSWORD for one that the rules refuse.
+// newPassword validates and hashes a new password. It returns WEAK_PASSWORD for a password that the rules refuse.
 func newPassword(c *call, chosen string, user people.User) (string, error) {
 	if err := validatePassword(c, chosen, user); err != nil {
 		return "", err
@@ -144,8 +146,12 @@ func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 	if user.Disabled {
 		return reply{}, account.ErrUserDisabled
 	}
-	if first, err := u.Attempts().CompleteAttempt(id); err != nil || !first {
-		return reply{}, errors.Join(err, errInvalidAttempt)
+	first, err := u.Attempts().CompleteAttempt(id)
+	if err != nil {
+		return reply{}, err
+	}
+	if !first {
+		return reply{}, errInvalidAttempt
 	}
 	if err := account.ProveEmail(u.Unit, a); err != nil {
 		return reply{}, err
@@ -198,7 +204,7 @@ func updatePassword(c *call) (reply, error) {
 		return changePassword(c, user, current, chosen, others)
 	}
 	c.fresh = true
-	// Check the session before the hash, which takes a turn of other users.
+	// Check the session before hashing, because a hash occupies the hasher, which other users need too.
 	if _, err := transact(c, func(*unit) (reply, error) { return reply{}, nil }); err != nil {
 		return reply{}, err
 	}
@@ -210,14 +216,19 @@ func updatePassword(c *call) (reply, error) {
 		if _, err := u.LockAccount(u.signedIn().User, others); err != nil {
 			return reply{}, err
 		}
-		if _, had, err := u.Users().Credential(u.signedIn().User, people.CredentialPassword); err != nil || had || u.signedIn().User != user.ID {
-			return reply{}, errors.Join(err, errWrongCurrent) // a password was set meanwhile
+		_, had, err := u.Users().Credential(u.signedIn().User, people.CredentialPassword)
+		if err != nil {
+			return reply{}, err
+		}
+		if had || u.signedIn().User != user.ID {
+			return reply{}, errWrongCurrent // a password was set meanwhile
 		}
 		return u.passwordSet(encoded, "user.password_set", "A password was set for your account.")
 	})
 }
 
-// changePassword compares the current password as a sign-in does, with the same counters.
+// changePassword changes the password if the current one is right. The comparison counts failures as a sign-in does,
+// with the same counters.
 func changePassword(c *call, user people.User, current, chosen string, others bool) (reply, error) {
 	if err := validatePassword(c, chosen, user); err != nil {
 		return reply{}, err
@@ -225,7 +236,7 @@ func changePassword(c *call, user people.User, current, chosen string, others bo
 	encoded := ""
 	try, err := comparePassword(c, user.Email, current, errWrongCurrent, func(turn *password.Turn, _ account.PasswordTry) (err error) {
 		if chosen == current {
-			return nil // refused below, where the count is taken back
+			return nil // the transaction below refuses it and takes the count back
 		}
 		encoded, err = turn.Hash(chosen)
 		return err
@@ -250,7 +261,8 @@ func changePassword(c *call, user people.User, current, chosen string, others bo
 	})
 }
 
-// wrongCurrent returns the error for a signed-in user whose compared password is no longer the account's.
+// wrongCurrent replaces ErrInvalidCredentials by the error for a signed-in user. The compared password is then no
+// longer the account's.
 func wrongCurrent(err error) error {
 	if errors.Is(err, account.ErrInvalidCredentials) {
 		return errWrongCurrent
