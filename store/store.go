@@ -37,8 +37,8 @@ type Document struct {
 	Owner
 	// Generation is metadata.generation of the resource this content was translated from. It only increases for one UID.
 	Generation int64
-	// Deployment is the "namespace/name" of the IdentityDeployment that the document belongs to; for a deployment, its
-	// own.
+	// Deployment is the "namespace/name" of the IdentityDeployment that the document belongs to. The document of an
+	// IdentityDeployment belongs to itself.
 	Deployment string
 	// ID is the positive 63-bit id under which the resource is served, unique per kind.
 	ID int64
@@ -60,19 +60,20 @@ type Put struct {
 	// Reservations is the complete set of reservations that the document holds after the write. Its other reservations are
 	// released. At most 256, each at most 512 bytes.
 	Reservations []string
-	// SeenUID is the UID that the writer found recorded for this identity, "" if it found no document. The write succeeds
-	// only if that is still true. By this compare-and-swap, a resource that was created again takes over.
+	// SeenUID is the UID that the writer found recorded for this identity, "" if it found no document. The write
+	// succeeds only if that UID is still recorded. This compare-and-swap lets a resource that was created again take
+	// over the document.
 	SeenUID string
-	// Displace lists owners that the writer has proven may lose their reservations: deleted from the cluster, or yielding.
-	// A reservation held by one of them moves to the writer, and the displaced document is deleted with all its
-	// reservations. A document of another kind is never displaced. From another namespace, only a reservation moves that
-	// belongs to the writer by its name alone; any other stays with its holder.
+	// Displace lists owners that the writer has proven may lose their reservations: deleted from the cluster, or
+	// yielding. A reservation held by one of them moves to the writer, and the displaced document is deleted with all
+	// its reservations. A document of another kind is never displaced. A document in another namespace is displaced
+	// only for a reservation that derives from the writer's own kind, namespace and name.
 	Displace []Owner
 }
 
 // Stored is what the store holds for one identity.
 type Stored struct {
-	// Document is the zero Document if there is none.
+	// Document is the zero Document if the identity has no document.
 	Document Document
 	// Found reports whether there is a document.
 	Found bool
@@ -80,15 +81,15 @@ type Stored struct {
 	Reservations []string
 }
 
-// Term is an operator's right to write: the store on which it was acquired, and its epoch there. Every write carries
-// its term. It is refused with ErrFenced if the store has another identity or epoch.
+// Term is an operator's right to write: the store on which it was acquired, and its epoch there. Every write carries a
+// term. The store refuses a write with ErrFenced if the store's identity or epoch differs from the term.
 type Term struct {
 	StoreID string
 	Epoch   int64
 }
 
-// Position is a reader's place in the feed. The tag is random for each revision. By the tag a reader notices a restored
-// backup, whose revisions repeat with other content.
+// Position is a reader's place in the feed. The tag is random for each revision. With the tag, a reader detects a
+// restored backup, whose revisions repeat with other content.
 type Position struct {
 	Revision int64
 	Tag      string
@@ -106,13 +107,14 @@ type Usage struct {
 	Documents, Bytes int64
 }
 
-// Plus returns the sum of both.
+// Plus returns the sum of u and other.
 func (u Usage) Plus(other Usage) Usage {
 	return Usage{Documents: u.Documents + other.Documents, Bytes: u.Bytes + other.Bytes}
 }
 
-// Documents is the operator's side. Every write checks the term in its own transaction. Concurrent writes may share a
-// transaction. Each succeeds or fails by itself, and none is acknowledged before the shared commit is durable.
+// Documents is the operator's side of the store. Every write checks the term in its own transaction. Concurrent writes
+// may share a transaction. Each succeeds or fails by itself, and none is acknowledged before the shared commit is
+// durable.
 type Documents interface {
 	// Stored returns the stored document of an identity with its reservations.
 	Stored(ctx context.Context, id Identity) (Stored, error)
@@ -123,15 +125,15 @@ type Documents interface {
 	// Usage returns the usage of each deployment ("namespace/name") of a namespace, retained documents included. A
 	// deployment without documents is absent.
 	Usage(ctx context.Context, namespace string) (map[string]Usage, error)
-	// Put writes a document and its reservations, adds one revision to the feed, and returns the revision that holds the
-	// content. An equal write (same UID, generation, hash, payload, deployment, id, key and reservations, not retained)
-	// changes nothing and adds none. Errors: ErrFenced; ErrStale (the recorded UID is not SeenUID, or the recorded
-	// generation of the same UID is higher); *ReservedError; ErrInvalid; ErrUnavailable.
+	// Put writes a document and its reservations, adds one revision to the feed, and returns the revision that holds
+	// the content. An equal write (same UID, generation, hash, payload, deployment, id, key and reservations, not
+	// retained) changes nothing and adds no revision. Errors: ErrFenced; ErrStale (the recorded UID is not SeenUID, or
+	// the recorded generation of the same UID is higher); *ReservedError; ErrInvalid; ErrUnavailable.
 	Put(ctx context.Context, term Term, put Put) (int64, error)
-	// Delete removes the document of an owner with its reservations and adds a revision. If there is no document, or one
-	// of another UID, Delete succeeds and changes nothing. The grants of a deleted OAuthClient, or of all clients of a
-	// deleted OAuthApp, end for good, even if one with the same name is created again. Retain and Put, also by a rebuilt
-	// cluster, keep grants. Errors: ErrFenced, ErrUnavailable.
+	// Delete removes the document of an owner with its reservations and adds a revision. If there is no document, or
+	// one of another UID, Delete succeeds and changes nothing. The grants of a deleted OAuthClient, or of all clients
+	// of a deleted OAuthApp, end for good, even if a resource of the same name is created again. Retain keeps the
+	// grants, and so does Put, also by a rebuilt cluster. Errors: ErrFenced, ErrUnavailable.
 	Delete(ctx context.Context, term Term, owner Owner) error
 	// Retain marks the document of an owner as retained. If there is no document, or one of another UID, Retain succeeds.
 	// Errors: ErrFenced, ErrUnavailable.
@@ -153,7 +155,7 @@ type Tenants interface {
 	OldestUser(ctx context.Context, deployment string) (int64, error)
 }
 
-// Feed is the server's side.
+// Feed is the server's side of the store.
 type Feed interface {
 	// Load returns every document and their feed position, from one consistent read.
 	Load(ctx context.Context) ([]Document, Position, error)
@@ -169,9 +171,9 @@ type Feed interface {
 type Terms interface {
 	// Installed returns the install that last marked the store, "" if none did. Errors: ErrSchema or ErrUnavailable.
 	Installed(ctx context.Context) (string, error)
-	// Acquire ends every earlier term and begins one for an install (the id of a cluster). If another install marked the
-	// store, Acquire watches its beat for the patience. If the beat does not change, the install takes the store over;
-	// otherwise Acquire returns ErrForeignInstall. The same install never waits.
+	// Acquire ends every earlier term and begins one for an install (the id of a cluster). If another install marked
+	// the store, Acquire watches that install's heartbeat for the duration of patience. If the heartbeat does not
+	// change, Acquire takes the store over; otherwise it returns ErrForeignInstall. The same install never waits.
 	Acquire(ctx context.Context, install string, patience time.Duration) (Term, error)
 	// Heartbeat records that the term's install is alive. ErrFenced if the term is no longer the store's.
 	Heartbeat(ctx context.Context, term Term) error
@@ -214,10 +216,10 @@ var (
 	// ErrSchema means that the tables are missing or older than this binary.
 	ErrSchema = errors.New("the store's schema is missing or older than this binary: run `cardea migrate`")
 	// ErrInvalid means that the call breaks a bound stated in this package; the same call can never succeed.
-	ErrInvalid = errors.New("the store does not take this")
+	ErrInvalid = errors.New("the call breaks a bound of the store")
 	// ErrPooled means that a pooler in transaction mode is between the server and PostgreSQL, and the store's URL does not
 	// say so.
-	ErrPooled = errors.New("a pooler in transaction mode stands before PostgreSQL: add default_query_exec_mode=exec to the store's URL, or let the pooler use session mode")
+	ErrPooled = errors.New("a pooler in transaction mode is between this process and PostgreSQL: add default_query_exec_mode=exec to the store's URL, or let the pooler use session mode")
 	// ErrUnavailable wraps every failure of the engine itself (connection, disk, timeout): try again later.
 	ErrUnavailable = errors.New("the store is unavailable")
 )

@@ -38,15 +38,15 @@ const (
 // Manifest describes a backup.
 type Manifest struct {
 	Format int `json:"format"`
-	// Release is the version of cardea that wrote it, TakenAt when it began.
+	// Release is the version of cardea that wrote the backup. TakenAt is when the backup began.
 	Release string    `json:"release"`
 	TakenAt time.Time `json:"taken_at"`
 	// Engine is "sqlite" or "postgres", Schema the version of its tables, StoreID its identity.
 	Engine  string `json:"engine"`
 	Schema  int64  `json:"schema"`
 	StoreID string `json:"store_id"`
-	// RootKeys are fingerprints of the root keys that open the sealed values, the key that seals first. They contain no
-	// part of a key.
+	// RootKeys are fingerprints of the root keys that open the sealed values. The first is that of the key that seals
+	// new values. They contain no part of a key.
 	RootKeys []string `json:"root_keys,omitempty"`
 	// SHA256 is the digest of the content, in hexadecimal.
 	SHA256 string `json:"sha256"`
@@ -60,7 +60,7 @@ func (m Manifest) mac(key []byte) []byte {
 	m.MAC = ""
 	text, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // strings, numbers and a time of this era
+		panic(err) // cannot fail: strings, numbers and a time before the year 10000
 	}
 	sum := hmac.New(sha256.New, key)
 	sum.Write(text)
@@ -74,14 +74,14 @@ func (m *Manifest) sign(ring *seal.Keyring) {
 	}
 }
 
-// checkOrigin returns nil if the MAC is of one of the root keys, or if there is none and acceptUnsigned is true.
-// Otherwise it returns ErrUnsigned or ErrOrigin.
+// checkOrigin returns nil if the MAC was made with one of the root keys, or if the manifest has no MAC and
+// acceptUnsigned is true. Otherwise it returns ErrUnsigned or ErrOrigin.
 func (m Manifest) checkOrigin(ring *seal.Keyring, acceptUnsigned bool) error {
 	if m.MAC == "" {
 		if acceptUnsigned {
 			return nil
 		}
-		return fmt.Errorf("%w: it was taken without --root-key or by an older release; if you know where it comes from and that nobody changed it, give --accept-unsigned", ErrUnsigned)
+		return fmt.Errorf("%w: it was taken without --root-key or by an older release; if you trust its source and know that it was not changed, use --accept-unsigned", ErrUnsigned)
 	}
 	sent, err := hex.DecodeString(m.MAC)
 	for _, key := range ring.Subkeys(macPurpose) {
@@ -89,7 +89,7 @@ func (m Manifest) checkOrigin(ring *seal.Keyring, acceptUnsigned bool) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: its MAC is of none of the keys in --root-key, or its manifest was changed: restore another backup", ErrOrigin)
+	return fmt.Errorf("%w: none of the keys in --root-key made its MAC, or its manifest was changed: restore another backup", ErrOrigin)
 }
 
 // fingerprints returns the fingerprints of root keys.
@@ -101,14 +101,14 @@ func fingerprints(ring *seal.Keyring) (of []string) {
 }
 
 // Take writes a backup of the store at a URL into a new file, which only its owner may read. The store may be in use:
-// the backup is of one moment. The file appears complete or not at all.
+// the backup is a snapshot of one moment. The file appears complete or not at all.
 func Take(ctx context.Context, store, file, release string, ring *seal.Keyring) (m Manifest, err error) {
 	if _, err := os.Lstat(file); !errors.Is(err, os.ErrNotExist) {
-		return m, fmt.Errorf("%s is there already: name a file that is not", file)
+		return m, fmt.Errorf("%s is there already: choose a name that does not exist yet", file)
 	}
 	work, err := os.MkdirTemp(filepath.Dir(file), ".cardea-backup-")
 	if err != nil {
-		return m, fmt.Errorf("write beside %s: %w", file, err)
+		return m, fmt.Errorf("create a temporary folder next to %s: %w", file, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	m = Manifest{Format: format, Release: release, TakenAt: time.Now().UTC(), RootKeys: fingerprints(ring)}
@@ -126,7 +126,7 @@ func Take(ctx context.Context, store, file, release string, ring *seal.Keyring) 
 	if err := pack(archive, m, content); err != nil {
 		return m, fmt.Errorf("write %s: %w", file, err)
 	}
-	return m, os.Link(archive, file) // unlike a rename, it overwrites nothing
+	return m, os.Link(archive, file) // unlike os.Rename, os.Link never overwrites a file
 }
 
 func digest(file string) (string, error) {
@@ -179,7 +179,7 @@ func pack(archive string, m Manifest, content string) (err error) {
 	return err
 }
 
-// Errors of Restore, besides those of the engine. Nothing was written when one is returned.
+// Errors of Restore, besides those of the engine. If Restore returns one of them, it has not written to the store.
 var (
 	// ErrNoBackup: the file is not a backup, is damaged, or has a format newer than this binary.
 	ErrNoBackup = errors.New("no backup that can be restored")
@@ -195,8 +195,8 @@ var (
 	ErrOrigin = errors.New("a backup that this install did not take, or that was changed since")
 )
 
-// Restore writes a backup into an empty store; acceptUnsigned also accepts one without a MAC. It may return
-// ErrNoBackup, ErrEngine, ErrNewer, ErrRootKey, ErrUnsigned, ErrOrigin and sqlstore.ErrNotEmpty.
+// Restore writes a backup into an empty store. If acceptUnsigned is true, it also accepts a backup without a MAC. It
+// may return ErrNoBackup, ErrEngine, ErrNewer, ErrRootKey, ErrUnsigned, ErrOrigin and sqlstore.ErrNotEmpty.
 func Restore(ctx context.Context, store, file string, ring *seal.Keyring, acceptUnsigned bool) (m Manifest, err error) {
 	in, err := os.Open(file)
 	if err != nil {
@@ -228,36 +228,37 @@ func Restore(ctx context.Context, store, file string, ring *seal.Keyring, accept
 func readManifest(archive *tar.Reader) (m Manifest, err error) {
 	header, err := archive.Next()
 	if err != nil {
-		return m, fmt.Errorf("it is no archive: %w", err)
+		return m, fmt.Errorf("it is not a tar archive: %w", err)
 	}
 	if header.Name != manifestName || header.Size > maxManifest {
-		return m, errors.New("it begins with no manifest")
+		return m, errors.New("it does not begin with a manifest")
 	}
 	if err := json.NewDecoder(archive).Decode(&m); err != nil {
 		return m, fmt.Errorf("its manifest cannot be read: %w", err)
 	}
 	if m.Format != format {
-		return m, fmt.Errorf("it is of form %d, and this cardea reads %d: use the cardea of %s", m.Format, format, m.Release)
+		return m, fmt.Errorf("its format is %d, and this cardea reads format %d: use the cardea of %s", m.Format, format, m.Release)
 	}
 	return m, nil
 }
 
-// fits reports whether a backup can be restored into the store at a URL, by this binary with these root keys.
+// fits returns nil if this binary can restore the backup into the store at a URL with these root keys. Otherwise it
+// returns ErrEngine, ErrNewer or ErrRootKey.
 func (m Manifest) fits(store string, ring *seal.Keyring) error {
 	if sqlstore.Engine(store) != m.Engine {
-		return fmt.Errorf("%w: it is of %s: give a URL of a store of %[2]s", ErrEngine, m.Engine)
+		return fmt.Errorf("%w: it is a backup of %s: give the URL of a %[2]s store", ErrEngine, m.Engine)
 	}
 	known, err := sqlstore.Schema()
 	if err != nil {
 		return err
 	}
 	if m.Schema > known {
-		return fmt.Errorf("%w: it has version %d and this cardea knows %d: use %s, or a later one", ErrNewer, m.Schema, known, m.Release)
+		return fmt.Errorf("%w: its tables have version %d, and this cardea knows versions up to %d: use %s or later", ErrNewer, m.Schema, known, m.Release)
 	}
 	held := fingerprints(ring)
 	for _, wanted := range m.RootKeys {
 		if !slices.Contains(held, wanted) {
-			return fmt.Errorf("%w: give each key file that the install had when it was taken (--root-key); signing keys and credentials in it can be opened by those alone", ErrRootKey)
+			return fmt.Errorf("%w: give each key file that the install had when the backup was taken (--root-key); only these keys open the signing keys and credentials in it", ErrRootKey)
 		}
 	}
 	return nil
@@ -266,7 +267,7 @@ func (m Manifest) fits(store string, ring *seal.Keyring) error {
 func unpack(archive *tar.Reader, to, want string) (err error) {
 	header, err := archive.Next()
 	if err != nil || header.Name != contentName {
-		return errors.Join(errors.New("it has a manifest and no store"), err)
+		return errors.Join(errors.New("it has no store after the manifest"), err)
 	}
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -278,7 +279,7 @@ func unpack(archive *tar.Reader, to, want string) (err error) {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != want {
-		return errors.New("its content is not what its manifest says: it was damaged")
+		return errors.New("the digest of its content differs from the manifest: it was damaged")
 	}
 	return nil
 }

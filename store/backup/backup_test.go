@@ -27,7 +27,7 @@ import (
 
 const home = "acme/home"
 
-// engines return a URL of a new, empty store.
+// engines maps each engine to a function that returns the URL of a new, empty store.
 var engines = map[string]func(*testing.T) string{
 	"sqlite":   func(t *testing.T) string { return "sqlite://" + filepath.Join(t.TempDir(), "cardea.db") },
 	"postgres": func(t *testing.T) string { return pgtest.ForTest(t) },
@@ -65,7 +65,7 @@ func ring(t *testing.T, fills ...byte) *seal.Keyring {
 	return r
 }
 
-// addPair adds two users in one transaction, whose ids differ in the last bit.
+// addPair adds two users, whose ids differ only in the last bit, in one transaction.
 func addPair(ctx context.Context, st *sqlstore.Store, n int64) error {
 	return st.Change(ctx, home, func(tx people.Tx) error {
 		for _, id := range []int64{2 * n, 2*n + 1} {
@@ -156,11 +156,11 @@ func TestBackupUnderLoadRestoresOneMoment(t *testing.T) {
 			}
 			held := users(t, restored)
 			if len(held) < 2*(20+11) {
-				t.Errorf("%d users of those that were acknowledged before", len(held))
+				t.Errorf("%d users were restored, fewer than were acknowledged before the backup", len(held))
 			}
 			for id := range held {
 				if !held[id^1] {
-					t.Errorf("user %d without the one of its transaction", id)
+					t.Errorf("user %d was restored without the other user of its transaction", id)
 				}
 			}
 			if m.Engine != engine || m.StoreID == "" {
@@ -179,7 +179,8 @@ func TestBackupUnderLoadRestoresOneMoment(t *testing.T) {
 	}
 }
 
-// rewrite writes a backup with another manifest, or other content.
+// rewrite writes a copy of a backup with a changed manifest and with more appended to its content. It returns the
+// copy's path.
 func rewrite(t *testing.T, file string, change func(*backup.Manifest), more string) string {
 	t.Helper()
 	in, err := os.Open(file)
@@ -347,7 +348,7 @@ func TestPostgresToolsGetPasswordByEnvironment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cardea.backup")
 	_, err = backup.Take(t.Context(), hidden.String(), file, "v1", ring(t, 7))
 	if err == nil || !strings.Contains(err.Error(), "no space") || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("%v, want what pg_dump said, without the password", err)
+		t.Errorf("%v, want the message of pg_dump, without the password", err)
 	}
 	told, err := os.ReadFile(said)
 	if err != nil {
@@ -361,7 +362,7 @@ func TestPostgresToolsGetPasswordByEnvironment(t *testing.T) {
 		t.Errorf("%q, want %q", environment, want)
 	}
 	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("half a backup is there: %v", err)
+		t.Errorf("an incomplete backup was left behind: %v", err)
 	}
 }
 

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Analytics counts the events of a deployment. Every number is exact, never an estimate, whatever an implementation
-// stores besides the events to be fast. An event counts from the commit that recorded it, and stays counted when its
-// user is deleted.
+// Analytics counts the events of a deployment. Every number is exact, never an estimate, even if an implementation
+// stores summaries to answer fast. An event counts from the commit that recorded it, and stays counted when its user is
+// deleted.
 type Analytics interface {
 	// Summarize counts a deployment's events in two periods. It lists up to recent of the newest sign-ups and up to recent
 	// of the newest sign-ins. All numbers are of one moment.
@@ -41,7 +41,7 @@ type Counts struct {
 
 // Day is a calendar day, UTC.
 type Day struct {
-	// Start is its midnight.
+	// Start is the midnight at which the day begins.
 	Start time.Time
 	// SignInUsers counts the users that signed in on this day, each once.
 	SignInUsers int64
@@ -78,7 +78,7 @@ type RollUp interface {
 	// address and user agent, and so do waiting events. It also deletes ended sign-ins last used before the time.
 	Unlink(ctx context.Context, deployment string, before time.Time, limit int) (int64, error)
 	// Linked returns the deployments that have events linked to users, rolled up or waiting, or ended sign-ins. Unlink
-	// must reach them even if their events cannot be rolled up.
+	// must run for them even if their events cannot be rolled up.
 	Linked(ctx context.Context) ([]string, error)
 	// VerifyRollUps compares at most limit rolled-up days, from a day on, with their events, and returns a result for
 	// each.
@@ -90,13 +90,14 @@ type WaitingEvents struct {
 	Deployment string
 	// Day is midnight, UTC.
 	Day time.Time
-	// Events counts the waiting events, per kind at most up to EnoughToRollUp. RolledUp counts the rolled-up events of the
-	// day. The cost of a roll-up is proportional to both.
+	// Events counts the waiting events. It is exact below EnoughToRollUp(RolledUp); a larger count may be too low.
+	// RolledUp counts the rolled-up events of the day. The cost of a roll-up is proportional to both.
 	Events, RolledUp int64
 }
 
-// EnoughToRollUp returns how many waiting events make a roll-up of a day worthwhile at once, given how many are rolled
-// up. The roll-up rewrites the whole day, so it is cheap per event only for many events.
+// EnoughToRollUp returns how many waiting events of a day are enough to roll it up without further delay, if rolledUp
+// events of the day are rolled up already. The roll-up rewrites the whole day, so it is cheap per event only for many
+// events.
 func EnoughToRollUp(rolledUp int64) int64 { return max(2_000, rolledUp/8) }
 
 // RollUpCheck is the comparison of a rolled-up day with its events.

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
-// APIKey is a key that an application gave away, as it is stored.
+// APIKey is the stored form of an API key that an application issued.
 type APIKey struct {
 	ID int64
 	// PublicID is unique in the install, "" for a key that was imported.
@@ -42,7 +42,7 @@ type APIKey struct {
 	RotatedFrom int64
 }
 
-// EndsAt is when the key stops being accepted by the clock, zero: never.
+// EndsAt returns when the key expires or retires, whichever is earlier, regardless of a revocation. Zero: never.
 func (k APIKey) EndsAt() time.Time {
 	if k.ExpiresAt.IsZero() || !k.RetiresAt.IsZero() && k.RetiresAt.Before(k.ExpiresAt) {
 		return k.RetiresAt
@@ -56,8 +56,8 @@ func (k APIKey) Active(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (ends.IsZero() || now.Before(ends))
 }
 
-// KeyID returns the id by which decisions, the audit and logs name a key: its public id, or the row's id of an imported
-// key, which has none.
+// KeyID returns the id by which decisions, the audit and logs name a key: its public id. An imported key has no public
+// id; its id is that of its row.
 func KeyID(publicID string, row int64) string {
 	if publicID == "" {
 		return ids.Format(row)
@@ -65,8 +65,8 @@ func KeyID(publicID string, row int64) string {
 	return publicID
 }
 
-// FindAPIKey returns the key of a deployment that has a public id, or else a row id. It reports false for text that is
-// neither.
+// FindAPIKey returns the deployment's key whose public id is id, or else the key whose row id is id. It reports false
+// if there is neither.
 func FindAPIKey(keys APIKeys, id string) (k APIKey, found bool, err error) {
 	if apikey.IsID(id) {
 		if k, found, err = keys.APIKeyByPublicID(id); found || err != nil {
@@ -86,23 +86,23 @@ type APIKeyFilter struct {
 	App string
 	// Owner and Organization select a user's and an organization's keys, 0: of all.
 	Owner, Organization int64
-	// ActiveAt leaves out keys that are not active at a time, zero: leaves out none.
+	// ActiveAt leaves out keys that are not active at this time; zero: leaves out none.
 	ActiveAt time.Time
-	// Before leaves out the key with an id and all newer ones, 0: none.
+	// Before leaves out the key with this id and all newer keys; 0: leaves out none.
 	Before int64
 }
 
-// APIKeys are the keys that applications give away. A key is deleted with its owner, and with the membership that
-// bounds it. A change of an existing key is also written to the feed of changed keys, in the same transaction.
+// APIKeys are the keys that applications issue. A key is deleted with its owner, and with the membership that bounds
+// it. A change of an existing key is also written to the feed of changed keys, in the same transaction.
 type APIKeys interface {
-	// InsertAPIKey fails with ErrDuplicate if the id, the public id or the digest is taken; public id and digest by any
-	// deployment.
+	// InsertAPIKey fails with ErrDuplicate if the deployment has a key with the id, or any deployment has a key with
+	// the public id or the digest.
 	InsertAPIKey(APIKey) error
 	APIKey(id int64) (APIKey, bool, error)
 	// APIKeyByPublicID finds no imported key: those have no public id.
 	APIKeyByPublicID(publicID string) (APIKey, bool, error)
 	LockAPIKey(id int64) (APIKey, bool, error)
-	// ListAPIKeys returns up to limit keys, the newest, by their ids, first.
+	// ListAPIKeys returns up to limit keys, the newest (the highest id) first.
 	ListAPIKeys(filter APIKeyFilter, limit int) ([]APIKey, error)
 	// UpdateAPIKey writes the name, permissions, metadata, scheme, the times of expiry, retirement and update, and the
 	// revocation.
@@ -131,14 +131,14 @@ type KeyPosition struct {
 	Tag      string
 }
 
-// KeyChanges is a read of the feed of changed keys.
+// KeyChanges is the result of one read of the feed of changed keys.
 type KeyChanges struct {
 	Position KeyPosition
 	// Digests are those of the changed keys, in the order of the commits. All is set if any key may have changed.
 	Digests []apikey.Digest
 	All     bool
-	// Imported reports whether the install has, or had, imported keys. Until then, only text in the form of a key can be a
-	// key.
+	// Imported reports whether the install has, or had, imported keys. If it is false, only text in Cardea's key format
+	// can be a key.
 	Imported bool
 }
 
@@ -155,7 +155,7 @@ var ErrKeyFeedLost = errors.New("the position is not in the log of changed API k
 // KeyUseEvery is the least time between two writes of a key's last use.
 const KeyUseEvery = time.Minute
 
-// Keys is the API keys of all deployments, as servers read them.
+// Keys gives servers access to the API keys of all deployments.
 type Keys interface {
 	// APIKeyByDigest finds a key by one indexed read.
 	APIKeyByDigest(ctx context.Context, digest apikey.Digest) (BoundKey, bool, error)
@@ -165,7 +165,7 @@ type Keys interface {
 	// rotation, update or deletion of a key, or a change of its owner or membership, such as another role. A new key is
 	// not a change. Errors: ErrKeyFeedLost.
 	KeyChanges(ctx context.Context, after KeyPosition) (KeyChanges, error)
-	// KeySignals is Signals of the feed of changed keys.
+	// KeySignals is store.Feed.Signals for the feed of changed keys.
 	KeySignals(ctx context.Context) <-chan struct{}
 	// RecordKeyUses writes when keys were last used, for keys whose last write is at least KeyUseEvery old.
 	RecordKeyUses(ctx context.Context, uses []KeyUse) error

@@ -3,8 +3,8 @@ package people
 import "time"
 
 // Bulk reads and writes many rows at once, for imports. Each method costs a few statements, however many rows there
-// are. Callers check beforehand that the rows break no uniqueness. If other transactions write such rows in the
-// meantime, the insert fails with ErrDuplicate, and the transaction is lost.
+// are. Callers check beforehand that the rows violate no uniqueness constraint. If another transaction writes a
+// conflicting row in the meantime, the insert fails with ErrDuplicate, and the transaction is lost.
 type Bulk interface {
 	// UsersAmong returns which of the ids are ids of users.
 	UsersAmong(ids []int64) (map[int64]bool, error)
@@ -23,7 +23,7 @@ type Bulk interface {
 	// DemoteEmails makes the emails not primary.
 	DemoteEmails(ids []int64) error
 
-	// PhonesAmong returns the phones of users, and the verified phones of others with one of the numbers.
+	// PhonesAmong returns all phones of the users, and the verified phones of other users that have one of the numbers.
 	PhonesAmong(users []int64, numbers []string) ([]Phone, error)
 	InsertPhones([]Phone) error
 	// DemotePhones makes the phones not primary.

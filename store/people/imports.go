@@ -42,8 +42,8 @@ type ImportedRow struct {
 
 // Imports are files of rows imported from other systems.
 type Imports interface {
-	// LockImport returns the progress of a file, zero progress if the file is new, and locks it. Others that lock the same
-	// file wait.
+	// LockImport returns the progress of a file, zero progress if the file is new, and locks it. Other transactions
+	// that lock the same file wait.
 	LockImport(file string, now time.Time) (Import, error)
 	Import(file string) (Import, bool, error)
 	PutImport(Import) error

@@ -3,17 +3,18 @@ package people
 import "time"
 
 // OAuth are the rows of a deployment's authorization servers: requests of clients, grants of users, and the tokens that
-// depend on them. Hashes are SHA-256 of the value handed out. Clients are named as in the protocol, apps by their ids.
+// depend on them. Hashes are SHA-256 of the value handed out. A client is identified by its client_id, an app by its
+// numeric id.
 type OAuth interface {
 	// InsertAuthorizationRequest stores a request and deletes older requests beyond the bounds.
 	InsertAuthorizationRequest(request AuthorizationRequest, bounds WaitingBounds) error
 	AuthorizationRequest(hash []byte) (AuthorizationRequest, bool, error)
-	// DeleteAuthorizationRequest reports whether this call did.
+	// DeleteAuthorizationRequest deletes a request, and reports whether this call deleted it.
 	DeleteAuthorizationRequest(hash []byte) (bool, error)
 
-	// PutGrant writes a grant and returns its id. It replaces a grant of the user to the same client in the same
-	// organization and workspace, and keeps that id. Beyond most grants of a user, it deletes the least recently used ones
-	// with their tokens.
+	// PutGrant writes a grant and returns its id. If the user has a grant to the same client in the same organization
+	// and workspace, PutGrant replaces it and keeps its id. PutGrant then deletes the user's least recently used grants
+	// beyond the bound most, with their tokens.
 	PutGrant(grant Grant, most int) (int64, error)
 	Grant(id int64) (Grant, bool, error)
 	// GrantsOf returns a user's grants, the last granted first.
@@ -23,8 +24,8 @@ type OAuth interface {
 	// DeleteGrant deletes a grant with everything that depends on it, and reports whether there was one.
 	DeleteGrant(id int64) (bool, error)
 
-	// InsertTokenFamily inserts a token family. Beyond most families of a grant, it deletes the least recently used ones
-	// with their tokens.
+	// InsertTokenFamily inserts a token family. It then deletes the grant's least recently used families beyond the
+	// bound most, with their tokens.
 	InsertTokenFamily(family TokenFamily, most int) error
 	TokenFamily(id int64) (TokenFamily, bool, error)
 	LockTokenFamily(id int64) (TokenFamily, bool, error)
@@ -73,8 +74,8 @@ type OAuthClients interface {
 	// InsertOAuthClient fails with ErrDuplicate if the app has a client of the same name or fingerprint.
 	InsertOAuthClient(OAuthClient) error
 	OAuthClient(app int64, client string) (OAuthClient, bool, error)
-	// OAuthClientAlike finds the client of an app with a fingerprint: it is shared by all registrations with equal
-	// metadata.
+	// OAuthClientAlike finds the client of an app with a fingerprint. All registrations with equal metadata share this
+	// client.
 	OAuthClientAlike(app int64, fingerprint []byte) (OAuthClient, bool, error)
 	// LockOAuthClient is OAuthClient with a lock, for a caller that will change the client.
 	LockOAuthClient(app int64, client string) (OAuthClient, bool, error)
@@ -94,11 +95,11 @@ type OAuthClients interface {
 	// UsedOAuthClients counts the clients of an app that no backend created and that were used, of a network or ("") of
 	// all. It also returns the least recently used of them.
 	UsedOAuthClients(app int64, network string) (int, OAuthClient, error)
-	// LargestClientNetwork returns the network with the most clients that UnusedOAuthClients counts, or UsedOAuthClients;
-	// "" if no network is known.
+	// LargestClientNetwork returns the network with the most clients, among those that UsedOAuthClients counts if used
+	// is true, otherwise among those that UnusedOAuthClients counts; "" if no network is known.
 	LargestClientNetwork(app int64, used bool) (string, error)
-	// UngrantedOAuthClient returns the least recently used client that UsedOAuthClients counts and that has no grant. It
-	// reports whether there is one. It reads all clients that were used before it.
+	// UngrantedOAuthClient returns the least recently used client that UsedOAuthClients counts and that has no grant.
+	// It reports whether there is one. It reads every client that was used less recently than the result.
 	UngrantedOAuthClient(app int64) (OAuthClient, bool, error)
 }
 
@@ -118,8 +119,8 @@ type AuthorizationRequest struct {
 }
 
 // WaitingBounds are how many authorization requests, or devices, may wait at once. Beyond the bound of a Network or a
-// NetworkBlock, the oldest one of it is deleted. Beyond the bound of the app, the oldest one of its largest
-// NetworkBlock is deleted.
+// NetworkBlock, its oldest request or device is deleted. Beyond the bound of the app, the oldest one from the
+// NetworkBlock with the most of them is deleted.
 type WaitingBounds struct{ Network, NetworkBlock, App int }
 
 // Grant is a user's grant to a client, in an organization and a workspace (0: in none).
@@ -137,7 +138,7 @@ type GrantFilter struct {
 	// Client and User select the grants of a client and of a user; "" and 0: of all.
 	Client string
 	User   int64
-	// Before is the id after which the list continues, 0: from its beginning.
+	// Before is the id of the previous page's last grant: only grants with lower ids are listed; 0: all.
 	Before int64
 }
 

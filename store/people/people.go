@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ErrDuplicate means that a row breaks a uniqueness of the store (an id, an email, a verified phone number, a slug, a
-// membership). The transaction is lost; read again to find which.
+// ErrDuplicate means that a row violates a uniqueness constraint of the store (an id, an email, a verified phone
+// number, a slug, a membership). The transaction is lost; read again to find which.
 var ErrDuplicate = errors.New("the row exists already")
 
 // Store is the server's side of the store for people.
@@ -20,7 +20,7 @@ type Store interface {
 	View(ctx context.Context, deployment string, do func(Tx) error) error
 	// Change runs do in one transaction:
 	//   - do returns nil: everything it wrote is committed;
-	//   - do returns an error, or the process dies: nothing is, and Change returns the error;
+	//   - do returns an error, or the process dies: nothing is committed, and Change returns the error;
 	//   - do swallows an error of the Tx: nothing is committed, and Change returns that error;
 	//   - do fails with ErrDuplicate: it runs a second time, and its reads see the conflicting row;
 	//   - the outcome of the commit is unknown: the error wraps store.ErrUnavailable.
@@ -48,8 +48,8 @@ type Claim struct {
 
 // Messages is the dispatcher's side of the outbox, over all deployments.
 type Messages interface {
-	// LeaseMessages leases due pending messages of a claim to the caller, the oldest first, until the lease ends. A
-	// message whose lease has ended can be leased again.
+	// LeaseMessages leases due pending messages that match a claim to the caller, the oldest first, until the lease
+	// ends. A message whose lease has ended can be leased again.
 	LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim Claim) ([]Message, error)
 	// AckMessage ends the caller's lease: the message gets its end state and loses its body, or is due again at NextAt. It
 	// reports whether the lease was still the caller's.
@@ -58,14 +58,18 @@ type Messages interface {
 
 // Upkeep deletes rows that are no longer needed.
 type Upkeep interface {
-	// Purge deletes up to limit rows of each kind: - sessions, attempts and counters past their end, likewise
-	// authorization requests, devices and token families; codes an hour later; - runtime clients that no backend created
-	// and that were never used for UnusedClientFor since they were created, or not used for IdleClientFor; - grants of
-	// deleted clients and apps, with everything that depends on them, and grants older than GrantKeptFor with no tokens; -
-	// challenges, sends, failures, ended messages and expired invitations older than 25 hours; - remembered clients of an
-	// account that it did not sign in from for 90 days; - audit records older than the retention, and imports completed
-	// before it; unfinished imports UnfinishedImportFor after they began; - entries of the feed of changed API keys older
-	// than an hour, except the newest ones, which are not counted. It returns how many rows it deleted.
+	// Purge deletes up to limit rows of each kind, and returns how many rows it deleted:
+	//   - expired sessions, attempts, counters, authorization requests, devices, token families and refresh tokens;
+	//   - authorization codes an hour after they expire, and invitations 25 hours after they expire;
+	//   - challenges, sends, failures and ended messages older than 25 hours;
+	//   - runtime clients that no backend created, if they were not used for UnusedClientFor since they were created,
+	//     or for IdleClientFor since their last use;
+	//   - grants of deleted clients and apps, with everything that depends on them;
+	//   - grants older than GrantKeptFor with no tokens;
+	//   - remembered clients that an account did not sign in from for 90 days;
+	//   - audit records older than the retention, and imports completed before it;
+	//   - unfinished imports UnfinishedImportFor after they began;
+	//   - entries of the feed of changed API keys older than an hour, except the newest ones. These are not counted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
 }
 
@@ -97,12 +101,13 @@ type Users interface {
 	InsertUser(User, Email) error
 	User(id int64) (User, bool, error)
 	LockUser(id int64) (User, bool, error)
-	// UserByEmail finds the account an address belongs to, as FoldEmail compares it.
+	// UserByEmail returns the account of the row that Email returns for a folded address.
 	UserByEmail(folded string) (User, bool, error)
-	// Email finds an address as FoldEmail compares it. If several accounts have the address, it returns the account that
-	// the address opens (it is verified or primary there), otherwise the account that had it first.
+	// Email finds an address by its form from FoldEmail. If several accounts have the address, it returns the row of
+	// the account in which the address is verified or primary (at most one). If there is no such account, it returns
+	// the oldest row.
 	Email(folded string) (Email, bool, error)
-	// EmailsAt returns an address in every account that has it, the account that it opens first.
+	// EmailsAt returns the rows of an address in all accounts, the row that Email returns first.
 	EmailsAt(folded string) ([]Email, error)
 	// EmailsOf returns a user's emails, the oldest first.
 	EmailsOf(user int64) ([]Email, error)
@@ -121,7 +126,7 @@ type Users interface {
 	// ListUsers returns users whose name or email contains the search ("" finds all), the newest first, and how many there
 	// are.
 	ListUsers(search string, limit, offset int) ([]User, int64, error)
-	// Credential returns a user's secret of a kind; of a password, its encoded hash.
+	// Credential returns a user's secret of a kind; for a password, its encoded hash.
 	Credential(user int64, kind string) (string, bool, error)
 	PutCredential(user int64, kind, secret string, now time.Time) error
 	// DeleteCredential reports whether there was one.
@@ -152,8 +157,7 @@ type Sessions interface {
 	// LockSession is SessionByToken, locking the session.
 	LockSession(hash []byte) (Session, bool, error)
 	InsertSession(Session) error
-	// UpdateSession writes whether it is anonymous, the active sign-in, attempting, when it was last used, and when it
-	// expires.
+	// UpdateSession writes Anonymous, ActiveSignIn, Attempting, UsedAt and ExpiresAt.
 	UpdateSession(Session) error
 	// EndSession deletes a session with its tokens, sign-ins and attempts.
 	EndSession(id int64) error
@@ -174,11 +178,12 @@ type Sessions interface {
 	// TrimTokens deletes tokens of a session, but never the presented one:
 	//   1. those that died before a time;
 	//   2. dead ones except the newest 64;
-	//   3. live ones beyond the bound: first those with a time of death, then the others, each the oldest first.
+	//   3. live ones beyond most: first those with a time of death, then the others, each the oldest first.
 	TrimTokens(session int64, presented []byte, most int, now, diedBefore time.Time) error
 
 	InsertSignIn(SignIn) error
-	// DeleteSignIn keeps the data of SessionsOf for EndedSignIns, as every end of a session does.
+	// DeleteSignIn deletes a sign-in and keeps its data for EndedSignIns, as does every other method that ends
+	// sign-ins.
 	DeleteSignIn(id int64) error
 	// ProveSignIn records that the signed-in user authenticated again.
 	ProveSignIn(id int64, now time.Time) error

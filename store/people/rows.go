@@ -10,7 +10,7 @@ import (
 type User struct {
 	ID                  int64
 	FirstName, LastName string
-	// Disabled users are refused after they have proven who they are.
+	// Disabled users are refused after they have authenticated.
 	Disabled bool
 	// Organization is the last active one, 0: none.
 	Organization         int64
@@ -54,7 +54,7 @@ type Phone struct {
 // Session is a browser's session, with the token by which it was found.
 type Session struct {
 	ID int64
-	// Anonymous sessions only own attempts.
+	// Anonymous reports whether the session has no sign-in yet, only attempts.
 	Anonymous bool
 	// ActiveSignIn is one of SignIns, 0: none.
 	ActiveSignIn int64
@@ -254,13 +254,14 @@ type Message struct {
 	// Challenge is the challenge it was sent for, 0: none.
 	Challenge          int64
 	Channel, Recipient string
-	// Sealed is the sealed body. It is sealed with the kind SealedMessage and the id SealedFor.
+	// Sealed is the body, sealed with the kind SealedMessage and the id SealedFor.
 	Sealed               string
 	Tries                int
 	CreatedAt, ExpiresAt time.Time
 	// Lease is the lease that LeaseMessages assigned, read only.
 	Lease string
-	// Trace is the W3C traceparent of the request that wrote the message, set by the store; "" if that was not traced.
+	// Trace is the W3C traceparent of the request that wrote the message, set by the store; "" if the request was not
+	// traced.
 	Trace string
 	// Void reports, for a leased message, that the challenge was replaced or consumed in the meantime. A message inserted
 	// with Void has its end state at once, and no body.

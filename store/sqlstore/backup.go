@@ -45,8 +45,8 @@ func Engine(location string) string {
 	}
 }
 
-// Folder returns where a copy of the store at a URL is unpacked: next to an SQLite file, otherwise "" (the system's
-// folder for temporary files).
+// Folder returns the folder in which a copy of the store at a URL is unpacked: that of an SQLite file, otherwise ""
+// (the system's folder for temporary files).
 func Folder(location string) string {
 	if Engine(location) != "sqlite" {
 		return ""
@@ -64,8 +64,8 @@ var errNoEngine = errors.New("the store's URL names neither SQLite nor PostgreSQ
 func Schema() (int64, error) { return migrations.Latest() }
 
 // Copy writes the store's content of one moment into a new file, in the engine's own format: an SQLite file, or
-// pg_dump's custom format. The store may be in use. It runs PostgreSQL's pg_dump from PATH, which must not be older
-// than the server.
+// pg_dump's custom format. The store may be in use. For PostgreSQL, Copy runs pg_dump from PATH, which must not be
+// older than the server.
 func Copy(ctx context.Context, location, file string) (Copied, error) {
 	switch Engine(location) {
 	case "postgres":
@@ -120,7 +120,7 @@ func copiedFrom(ctx context.Context, pool *sql.DB, engine string) (Copied, error
 		err = pool.QueryRowContext(ctx, "SELECT store_id FROM store").Scan(&c.StoreID)
 	}
 	if err != nil {
-		return c, fmt.Errorf("this is no store of Cardea: %w", err)
+		return c, fmt.Errorf("this database is not a Cardea store: %w", err)
 	}
 	return c, nil
 }
@@ -140,14 +140,14 @@ func copyPostgres(ctx context.Context, location, file string) (Copied, error) {
 	}
 	after, err := copiedFrom(ctx, pool, "postgres")
 	if err == nil && after != before {
-		err = errors.New("the store was migrated or replaced meanwhile: try again")
+		err = errors.New("the store was migrated or replaced during the backup: try again")
 	}
 	return after, err
 }
 
-// Restore writes a copy of a store into an empty one: a file that does not exist, or a database without tables. It
-// writes nothing before it has checked that, and then everything or nothing. It runs PostgreSQL's pg_restore from PATH.
-// Errors: ErrNotEmpty.
+// Restore writes a copy of a store into an empty one: a file that does not exist, or a database without tables. Restore
+// first checks that the destination is empty, and then writes everything or nothing. For PostgreSQL, it runs pg_restore
+// from PATH. Errors: ErrNotEmpty.
 func Restore(ctx context.Context, location, file string) error {
 	if Engine(location) == "postgres" {
 		return restorePostgres(ctx, location, file)
@@ -163,7 +163,7 @@ func Restore(ctx context.Context, location, file string) error {
 	defer func() { _ = held.Close() }()
 	for _, part := range []string{path, path + "-wal"} {
 		if _, err := os.Stat(part); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%w: %s is there: move it away first, or name another file", ErrNotEmpty, part)
+			return fmt.Errorf("%w: %s exists: move it away first, or use another file", ErrNotEmpty, part)
 		}
 	}
 	if err := moveDurably(file, path); err != nil {
@@ -200,15 +200,15 @@ func restorePostgres(ctx context.Context, location, file string) error {
 	var tables int
 	err = pool.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema')").Scan(&tables)
 	if err != nil {
-		return fmt.Errorf("look into the database: %w", err)
+		return fmt.Errorf("count the tables of the database: %w", err)
 	}
 	if tables > 0 {
-		return fmt.Errorf("%w: its database has %d tables: name a database without any", ErrNotEmpty, tables)
+		return fmt.Errorf("%w: the database has %d tables: use a database without tables", ErrNotEmpty, tables)
 	}
 	return runPostgresTool(ctx, location, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", file)
 }
 
-// plainPostgres opens a database without the limits for serving.
+// plainPostgres opens a PostgreSQL database without the timeouts and connection limits that db.Open sets.
 func plainPostgres(location string) (*sql.DB, error) {
 	config, err := pgx.ParseConfig(location)
 	if err != nil {
@@ -255,7 +255,7 @@ func runPostgresTool(ctx context.Context, location, program string, args ...stri
 	run.Stderr = &said
 	err = run.Run()
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%s is not in PATH: install PostgreSQL's client programs of the server's version or a later one, or run them where they are", program)
+		return fmt.Errorf("%s is not in PATH: install PostgreSQL's client programs of the server's version or a later one, or run this command on a machine that has them", program)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(said.String()))

@@ -45,7 +45,7 @@ func TestBatchWiderThanAStatement(t *testing.T) {
 	}
 }
 
-// expectHolders commits ops and counts which of the reservations are held then.
+// expectHolders commits ops and expects that want of the reservations are held afterwards.
 func expectHolders(t *testing.T, s *Store, ops []config.Op, reservations []string, want int) {
 	t.Helper()
 	for _, r := range config.CommitBatch(t.Context(), s.Documents, ops) {

@@ -77,7 +77,7 @@ func BenchmarkChangesNothing(b *testing.B) {
 	})
 }
 
-// BenchmarkChangesOne is what a reader pays for a change of one document among 10,000.
+// BenchmarkChangesOne measures the read of a change of one document among 10,000.
 func BenchmarkChangesOne(b *testing.B) {
 	onEngines(b, func(b *testing.B, s *Store, term store.Term) {
 		fill(b, s, term, 10_000)
@@ -123,7 +123,8 @@ func fill(b *testing.B, s *Store, term store.Term, count int) {
 	}
 }
 
-// BenchmarkCreateAPIKey makes keys as the backend API does, with an audit record each, by writers at once.
+// BenchmarkCreateAPIKey creates keys as the backend API does, each with an audit record, by 1 and by 16 concurrent
+// writers.
 func BenchmarkCreateAPIKey(b *testing.B) {
 	for _, writers := range []int{1, 16} {
 		b.Run(fmt.Sprint("writers=", writers), func(b *testing.B) {
@@ -160,7 +161,7 @@ func createNumberedKey(tx people.Tx, n int64) error {
 	return tx.Records().RecordAudit(people.Audit{ID: n, At: at, Actor: "key:x", Action: "api_key.created", Object: name})
 }
 
-// BenchmarkAPIKeyByDigest is the first use of a key, among many.
+// BenchmarkAPIKeyByDigest measures the lookup at a key's first use, among 100,000 keys.
 func BenchmarkAPIKeyByDigest(b *testing.B) {
 	onEngines(b, func(b *testing.B, s *Store, _ store.Term) {
 		const keys = 100_000

@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/config"
 )
 
-// crashChildEnv makes this test binary a writer on the URL it holds.
+// crashChildEnv is an environment variable with the URL of a store. It makes this test binary a writer on that store.
 const crashChildEnv = "CARDEA_TEST_CRASH_URL"
 
 func numbered(name string, n int64) store.Put {
@@ -26,7 +26,7 @@ func numbered(name string, n int64) store.Put {
 	}
 }
 
-// crashRollUpEnv makes the child process roll up events.
+// crashRollUpEnv is an environment variable that makes the child process roll up events instead.
 const crashRollUpEnv = "CARDEA_TEST_CRASH_ROLLUP"
 
 // crashChild writes from several goroutines until it is killed, and prints the name of each acknowledged document.
@@ -97,7 +97,8 @@ func TestKilledProcessLosesNothingAcknowledged(t *testing.T) {
 	}
 }
 
-// runUntilKilled kills a child after so many acknowledgements and returns all it printed.
+// runUntilKilled starts a child process, kills it after it has printed the given number of lines, and returns all the
+// lines it printed.
 func runUntilKilled(t *testing.T, url string, after int, env ...string) []string {
 	child := exec.Command(os.Args[0])
 	child.Env = append(append(os.Environ(), crashChildEnv+"="+url), env...)
@@ -118,7 +119,7 @@ func runUntilKilled(t *testing.T, url string, after int, env ...string) []string
 			}
 		}
 	}
-	// It was killed, which is its error.
+	// Wait returns an error, because the child was killed.
 	_ = child.Wait()
 	if len(names) < after {
 		t.Fatalf("the child ended by itself after %d writes", len(names))
@@ -126,7 +127,7 @@ func runUntilKilled(t *testing.T, url string, after int, env ...string) []string
 	return names
 }
 
-// deleteAll deletes what a store holds.
+// deleteAll deletes the documents of a store.
 func deleteAll(t *testing.T, s *Store, term store.Term, held content) {
 	t.Helper()
 	var ops []config.Op

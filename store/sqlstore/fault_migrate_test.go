@@ -11,9 +11,9 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/migrations"
 )
 
-// TestFaultWhileMigrating fails each step of the migration at each of its calls, one attempt after the other on one
-// database: what a fault left is what the next attempt begins with. In the end the tables are those of a migration that
-// nothing disturbed.
+// TestFaultWhileMigrating fails each step of the migration at each of its calls. All attempts run on one database, so
+// each attempt starts from the state that the previous fault left. At the end, the tables must equal those of a
+// migration without faults.
 func TestFaultWhileMigrating(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range engines {
@@ -24,7 +24,8 @@ func TestFaultWhileMigrating(t *testing.T) {
 				t.Fatal(err)
 			}
 			s, failures := failEveryStep(t, newURL)
-			// Beside the steps there is what comes before the first of them, and the store row after the last.
+			// Attempts fail with none to all of the steps completed. With all steps completed, the insertion of the
+			// store row fails.
 			if got, want := len(failures), countSteps(t, undisturbed)+1; got != want {
 				t.Errorf("%d steps were failed, want %d: %v", got, want, failures)
 			}
@@ -40,8 +41,7 @@ func TestFaultWhileMigrating(t *testing.T) {
 	}
 }
 
-// failEveryStep returns the store that was migrated in the end, and how often an attempt failed after each step that
-// was done.
+// failEveryStep returns the migrated store, and the number of failed attempts by the newest completed step (0: none).
 func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, failures map[int64]int) {
 	t.Helper()
 	f := &faults{}
@@ -50,7 +50,7 @@ func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, fail
 	}
 	s, failures = open(), map[int64]int{}
 	for nth, done := int64(1), int64(0); ; nth++ {
-		// goose runs the same queries before each step. They fail only before the first step.
+		// goose runs the same queries before each step. The test fails these queries only before the first step.
 		if done == 0 {
 			f.arm(nth, errInjected)
 		} else {
@@ -68,12 +68,12 @@ func failEveryStep(t *testing.T, newURL func(testing.TB) string) (s *Store, fail
 			t.Fatalf("call %d after step %d: %v", nth, done, err)
 		}
 		if err == nil && done == 0 {
-			// goose tried this call again by itself, and went to the end.
+			// goose retried this call itself and completed the migration. Continue with a new database.
 			s = open()
 			continue
 		}
 		failures[done]++
-		// A step that is done is not begun again: the calls of the next one are the first ones now.
+		// A completed step does not run again, so the count of calls restarts with the next step.
 		if now := appliedSteps(t, s); now != done {
 			nth, done = 0, now
 		}
@@ -89,7 +89,7 @@ func countSteps(t *testing.T, s *Store) int {
 	return len(provider.ListSources())
 }
 
-// appliedSteps is the newest step of the migration that is recorded as done: 0 before the first.
+// appliedSteps returns the newest migration step that is recorded as done; 0: none.
 func appliedSteps(t testing.TB, s *Store) (version int64) {
 	t.Helper()
 	var name string
@@ -103,7 +103,7 @@ func appliedSteps(t testing.TB, s *Store) (version int64) {
 	return version
 }
 
-// tablesOf is every column, index and constraint of the tables, a line each.
+// tablesOf returns every column, index and constraint of the tables, one per line.
 func tablesOf(t *testing.T, s *Store) []string {
 	t.Helper()
 	query := `SELECT type || ' ' || name || ': ' || COALESCE(sql, '') FROM sqlite_schema ORDER BY 1`

@@ -20,7 +20,7 @@ import (
 // maxCalls is more calls to the database than any operation makes.
 const maxCalls = 64
 
-// content is all that readers can see of a store.
+// content is everything that readers can see of a store.
 type content struct {
 	documents map[store.Identity]store.Stored
 	position  store.Position
@@ -65,7 +65,7 @@ func openFaulty(t *testing.T, url string) (*Store, *faults, store.Term) {
 	return s, f, term
 }
 
-// faultyCalls is every operation; all change or read something at the state prepare leaves.
+// faultyCalls contains every operation. Each one reads or changes rows of the store that failAtEachSite prepares.
 var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term) error{
 	"Held": func(ctx context.Context, s *Store, _ store.Term) error {
 		_, err := s.Stored(ctx, numbered("a", 1).Identity)
@@ -127,7 +127,7 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 			return err
 		})
 	},
-	// Most callers pass an error on; one that does not must not lead to half a change.
+	// A callback that ignores an error must not cause a partial commit.
 	"Change that keeps errors to itself": func(ctx context.Context, s *Store, _ store.Term) error {
 		return s.Change(ctx, "apps/main", func(tx people.Tx) error {
 			_ = tx.Users().InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true})
@@ -158,8 +158,8 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 	},
 }
 
-// TestFaultAtEveryCallSite fails each operation at its first, second, ... call to the database, until one attempt
-// makes fewer calls: the answer is unavailable with its cause and nothing has changed, or all of it is done.
+// TestFaultAtEveryCallSite fails each operation at its first, second, ... call to the database, until an attempt makes
+// fewer calls. A failed operation must return ErrUnavailable with its cause and change nothing.
 func TestFaultAtEveryCallSite(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
@@ -206,7 +206,8 @@ func failAtEachSite(t *testing.T, url string, call func(context.Context, *Store,
 	t.Fatalf("still failing after %d calls", maxCalls)
 }
 
-// TestFailedCommitFailsTheWholeBatch lets the commit of a shared transaction fail, before and after its work.
+// TestFailedCommitFailsTheWholeBatch fails the commit of a shared transaction, before and after the database commits
+// it.
 func TestFailedCommitFailsTheWholeBatch(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {

@@ -7,45 +7,45 @@ import (
 	"sync/atomic"
 )
 
-// errInjected is what a fault answers.
+// errInjected is the error of an injected fault.
 var errInjected = errors.New("injected fault")
 
-// faults fails the nth call to a database from when it was armed.
+// faults fails the nth call to a database after it is armed.
 type faults struct {
-	// left counts down to the call that fails; at zero or below nothing more does.
+	// left counts down to the call that fails. At zero or below, no call fails.
 	left atomic.Int64
-	// err is the error of that call. With after set, the call does its work first, as with a lost connection.
+	// err is the error of that call. If after is set, the call takes effect before it fails, as with a lost connection.
 	err   error
 	after bool
-	// commits counts commits alone, and transactions begins to count with the next transaction.
+	// commits limits the count to commits. transactions starts the count with the next transaction.
 	commits      bool
 	transactions bool
 	begun, fired atomic.Bool
 }
 
-// arm makes the nth call fail that is made from now on.
+// arm makes the nth call from now on fail.
 func (f *faults) arm(nth int64, err error) {
 	f.err, f.after, f.commits, f.transactions = err, false, false, false
 	f.fired.Store(false)
 	f.left.Store(nth)
 }
 
-// armTransaction makes the nth call fail that is made from the beginning of the next transaction on; 1 is that
-// beginning.
+// armTransaction makes the nth call of the next transaction or later fail; call 1 is the one that begins the
+// transaction.
 func (f *faults) armTransaction(nth int64, err error) {
 	f.arm(nth, err)
 	f.begun.Store(false)
 	f.transactions = true
 }
 
-// armCommit makes the next commit fail, in place of its work or after it.
+// armCommit makes the next commit fail, before it takes effect or after.
 func (f *faults) armCommit(err error, after bool) {
 	f.err, f.after, f.commits, f.transactions = err, after, true, false
 	f.fired.Store(false)
 	f.left.Store(1)
 }
 
-// pass runs a call, or fails in its place or after it.
+// pass runs a call. For the call that must fail, it returns the error instead of running the call, or after it.
 func (f *faults) pass(commit bool, call func() error) error {
 	if (f.commits && !commit) || (f.transactions && !f.begun.Load()) || f.left.Add(-1) != 0 {
 		return call()
@@ -59,7 +59,7 @@ func (f *faults) pass(commit bool, call func() error) error {
 	return f.err
 }
 
-// faultConnector stands between database/sql and a driver.
+// faultConnector wraps a driver's connector and applies faults to its connections.
 type faultConnector struct {
 	driver.Connector
 	faults *faults
@@ -73,7 +73,7 @@ func (c faultConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &faultConn{conn, c.faults}, nil
 }
 
-// fullConn is what both drivers' connections can do.
+// fullConn has the interfaces that the connections of both drivers implement.
 type fullConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -114,7 +114,7 @@ func (c *faultConn) QueryContext(ctx context.Context, query string, args []drive
 	return rows, err
 }
 
-// CheckNamedValue is the driver's, which may take more than database/sql knows.
+// CheckNamedValue calls the driver's method, which may accept more types than database/sql.
 func (c *faultConn) CheckNamedValue(value *driver.NamedValue) error {
 	if checker, ok := c.Conn.(driver.NamedValueChecker); ok {
 		return checker.CheckNamedValue(value)
@@ -122,7 +122,7 @@ func (c *faultConn) CheckNamedValue(value *driver.NamedValue) error {
 	return driver.ErrSkip
 }
 
-// ResetSession is the driver's.
+// ResetSession calls the driver's method.
 func (c *faultConn) ResetSession(ctx context.Context) error {
 	if resetter, ok := c.Conn.(driver.SessionResetter); ok {
 		return resetter.ResetSession(ctx)

@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// A store that lost acknowledged writes, as an asynchronous standby that is promoted, fences the term that wrote them.
+// A store that lost acknowledged writes, such as a promoted asynchronous standby, fences the term that wrote them.
 func TestStoreWithLostWritesFencesTerm(t *testing.T) {
 	t.Parallel()
 	exec := func(t *testing.T, s *Store, statements ...string) {

@@ -9,8 +9,8 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
-// TestListenConnectionReconnects ends the LISTEN connection at the server: its return is a signal, and later
-// commits are heard again.
+// TestListenConnectionReconnects terminates the LISTEN connection at the server. The reconnection sends a signal, and
+// later commits send signals again.
 func TestListenConnectionReconnects(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)

@@ -64,7 +64,7 @@ func TestPasswordsAreNotInErrorsOrLogs(t *testing.T) {
 func TestSQLiteFileIsPrivateAndLocked(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "new", "deep")
-	// Characters that mean something in a file: name of SQLite.
+	// The path has characters with a special meaning in SQLite's file: URIs.
 	path := filepath.Join(folder, "car%20dea&x=1 .db")
 	s := openAt(t, "sqlite://"+path, Options{})
 	if err := s.Migrate(t.Context()); err != nil {
@@ -131,7 +131,7 @@ func TestSQLiteConnectionsAreDurableAndReadersOnlyRead(t *testing.T) {
 	}
 }
 
-// TestFeedDetectsRestoredBackup puts the copy of an earlier file in place and writes other content to it.
+// TestFeedDetectsRestoredBackup replaces the file by an earlier copy and writes other content to it.
 func TestFeedDetectsRestoredBackup(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "cardea.db")
@@ -168,7 +168,7 @@ func TestFeedDetectsRestoredBackup(t *testing.T) {
 		if _, _, err := restored.Changes(t.Context(), saved); err != nil {
 			t.Errorf("the position of the backup: %v", err)
 		}
-		// Now the revision of the lost history exists again.
+		// After this put, the revision of the lost position exists again, with another tag.
 		putNumbered(t, restored, name, 1)
 	}
 }
@@ -194,7 +194,7 @@ func TestPruneLeavesNoHole(t *testing.T) {
 	}
 	changes, _, err := s.Changes(t.Context(), reader)
 	if err != nil || len(changes) != 1 || !changes[0].Deleted {
-		t.Errorf("got %v, %v: the deletion was pruned under a reader the log still knows", changes, err)
+		t.Errorf("got %v, %v: the deletion was pruned although the log still has the reader's position", changes, err)
 	}
 }
 

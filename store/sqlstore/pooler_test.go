@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
-// reads runs a statement that is prepared, on several connections at once, again and again, and returns the errors.
+// reads runs a prepared statement repeatedly on several connections at once, and returns the errors.
 func reads(t *testing.T, s *Store) error {
 	t.Helper()
 	var running sync.WaitGroup
@@ -34,8 +34,8 @@ func reads(t *testing.T, s *Store) error {
 	return failed
 }
 
-// A pooler in transaction mode gives each transaction another connection. A store that prepares statements says what is
-// the matter; one whose URL says so works, and hears of commits by polling.
+// A pooler in transaction mode gives each transaction another connection. A store that prepares statements fails with
+// ErrPooled. A store whose URL sets a suitable default_query_exec_mode works, and detects commits by polling.
 func TestPoolerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)

@@ -105,7 +105,7 @@ func rollUpRows(t testing.TB, s *Store) (rows []string) {
 	return rows
 }
 
-// longAgo keeps the user of every event.
+// longAgo, passed as linkedSince, makes a roll-up keep the user of every event.
 var longAgo = time.UnixMicro(0)
 
 // rollUpUntilNothingWaits rolls up in small steps, writes a line after each, and returns an exit code.
@@ -219,7 +219,7 @@ func TestRollUpResumesAfterKill(t *testing.T) {
 	}
 	want := summaryOf(t, smooth, wholeWeek)
 	if len(want.RecentSignIns) != 10 {
-		t.Fatalf("%d sign-ins are listed: this test would not see one that was lost", len(want.RecentSignIns))
+		t.Fatalf("%d sign-ins are listed, want 10: with fewer, this test cannot detect a lost one", len(want.RecentSignIns))
 	}
 	rollUpAll(t, smooth)
 	for round := range 4 {
@@ -246,8 +246,8 @@ func TestRollUpResumesAfterKill(t *testing.T) {
 	}
 }
 
-// TestSummaryAgreesWithTwoOtherCounts compares three ways to one number: the roll-up, counting distinct users, and
-// counting sign-ins whose user had none before in the period.
+// TestSummaryAgreesWithTwoOtherCounts computes each number in three ways: by the roll-up, by counting distinct users,
+// and by counting each user's first sign-in in the period.
 func TestSummaryAgreesWithTwoOtherCounts(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
@@ -294,8 +294,8 @@ func firstSignIns(t testing.TB, s *Store, period people.Period) (n int64) {
 	return n
 }
 
-// TestEventsOfEarlierSchemaAreCounted: events recorded before the schema had roll-ups wait for one, and count
-// meanwhile.
+// TestEventsOfEarlierSchemaAreCounted: events recorded before the schema had roll-ups wait for a roll-up, and are
+// counted meanwhile.
 func TestEventsOfEarlierSchemaAreCounted(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range engines {
@@ -322,8 +322,8 @@ func TestEventsOfEarlierSchemaAreCounted(t *testing.T) {
 	}
 }
 
-// TestRollUpDoesNotLinkDeletedUser: a deletion during a roll-up of the user's events waits for the roll-up, and sees
-// its rows.
+// TestRollUpDoesNotLinkDeletedUser: a user's deletion during a roll-up of the user's events waits for the roll-up, and
+// sees the rows that it wrote.
 func TestRollUpDoesNotLinkDeletedUser(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, tabled["postgres"](t), Options{})
@@ -393,7 +393,8 @@ func TestWaitingUsesIndex(t *testing.T) {
 			s, _, _ := openFaulty(t, newURL(t))
 			record(t, s, 1, 2_000, 60)
 			explain, want, never := `EXPLAIN QUERY PLAN `, "(deployment=? AND kind=? AND at>?)", "SCAN e\n"
-			if s.db.Dialect.Numbered { // PostgreSQL shows no plan of a recursion's own subqueries, but of similar ones next to it
+			if s.db.Dialect.Numbered {
+				// PostgreSQL shows plans only for the subqueries of the initial term, not of the recursive term.
 				explain, want, never = `EXPLAIN (COSTS OFF) `, "Index Cond: ((deployment = h_1.deployment) AND (kind = ", "Seq Scan on events"
 				if _, err := s.db.Writers.Exec("ANALYZE events"); err != nil {
 					t.Fatal(err)
@@ -493,7 +494,7 @@ func TestAnalyticsUseIndexesOnPostgreSQL(t *testing.T) {
 		summaryOf(t, s, people.Period{From: firstDay.Add(time.Hour), To: firstDay.AddDate(0, 0, 5)})
 	})
 	whole, byKey := scans()
-	if whole != wholeBefore || byKey < byKeyBefore+500 { // the number of each event's user is looked up
+	if whole != wholeBefore || byKey < byKeyBefore+500 { // each event takes an index lookup of its user's number
 		t.Errorf("%d full table scans, %d index scans", whole-wholeBefore, byKey-byKeyBefore)
 	}
 }

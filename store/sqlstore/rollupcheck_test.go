@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/rollup"
 )
 
-// TestAnalyticsDaysViewMatchesSummary: the SQL view for charts has the numbers that operation 4.2 returns.
+// TestAnalyticsDaysViewMatchesSummary: the SQL view for charts has the same numbers as Summarize.
 func TestAnalyticsDaysViewMatchesSummary(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range tabled {
@@ -43,12 +43,13 @@ func TestAnalyticsDaysViewMatchesSummary(t *testing.T) {
 	}
 }
 
-// TestRollUpCreatesMonthPartitions on PostgreSQL. A partition that cannot be created stops no roll-up.
+// TestRollUpCreatesMonthPartitions tests PostgreSQL. A roll-up continues even if a partition cannot be created.
 func TestRollUpCreatesMonthPartitions(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, tabled["postgres"](t), Options{})
 	record(t, s, 1, 100, 9)
-	s.Days.Parts.Store(rollup.MonthOf(firstDay.UnixMicro()/rollup.MicrosADay), true) // February's was tried, and could not be made
+	// Mark February's partition as refused, so that the roll-up does not create it.
+	s.Days.Parts.Store(rollup.MonthOf(firstDay.UnixMicro()/rollup.MicrosADay), true)
 	rollUpAll(t, s)
 	counts := map[string]int64{}
 	err := s.db.Reads().Query(t.Context(), func(row *sql.Rows) error {
@@ -66,7 +67,8 @@ func TestRollUpCreatesMonthPartitions(t *testing.T) {
 	}
 }
 
-// TestVerifyRollUpsChecksMonthAndTotalWithLastDay: users and sign-ups that no day has are found only with the last day.
+// TestVerifyRollUpsChecksMonthAndTotalWithLastDay: users of a month, and sign-ups of the total, that no day has are
+// found only by the check of the last day.
 func TestVerifyRollUpsChecksMonthAndTotalWithLastDay(t *testing.T) {
 	t.Parallel()
 	s := migrated(t, newSQLite(t), Options{})

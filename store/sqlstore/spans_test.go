@@ -16,8 +16,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Each transaction that is part of something traced has a span, with its engine and what it is for, and nothing of what
-// is in it.
+// Each transaction within a traced operation has a span. The span's attributes are the engine and the kind of the
+// transaction, and contain no stored data.
 func TestTransactionsHaveSpans(t *testing.T) {
 	t.Parallel()
 	for engine, url := range engines {
@@ -34,7 +34,7 @@ func TestTransactionsHaveSpans(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n := len(recorder.Ended()); n != 0 {
-				t.Fatalf("%d spans of what nobody traces", n)
+				t.Fatalf("%d spans outside of a traced operation", n)
 			}
 			ctx, around := tracer.Begin(t.Context(), "around")
 			declined := errors.New("declined")
@@ -97,7 +97,7 @@ func TestTransactionsHaveSpans(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, _, err := s.Load(ctx); err == nil {
-				t.Fatal("a closed store answers")
+				t.Fatal("a read of a closed store succeeded")
 			}
 			if failed := recorder.Ended()[before:]; len(failed) != 1 || failed[0].Status().Code != codes.Error || failed[0].Status().Description != "" || len(failed[0].Events()) != 0 {
 				t.Errorf("the failed read: %v", failed)

@@ -1,5 +1,5 @@
 // Package sqlstore implements package store over SQLite, for one process on one machine, and over PostgreSQL, for any
-// number of processes. The SQL is written once; internal/db holds what differs between the engines.
+// number of processes. The SQL is written once; internal/db holds the differences between the engines.
 //
 // Every write of configuration first locks the only row of the table store. Writers of all processes therefore take
 // turns, each check holds until the commit, and revisions are in commit order.
@@ -27,7 +27,8 @@ import (
 type Options struct {
 	// Clock dates feed entries; default time.Now.
 	Clock func() time.Time
-	// Logger logs what no caller gets as an error: a lost and a reconnected LISTEN connection.
+	// Logger logs events that are not returned to a caller as errors: a lost LISTEN connection, a step of a migration
+	// that is retried, and a partition that was not created.
 	Logger logr.Logger
 	// MaxConns bounds the PostgreSQL connections of this process, without the one that listens; default 20.
 	MaxConns int
@@ -36,7 +37,7 @@ type Options struct {
 	// gets, including BEGIN and COMMIT. Benchmarks run the same statements directly. The arguments are stored data and
 	// must not be logged.
 	Trace func(query string, args []any)
-	// Tracer makes a span of each transaction within a span; nil: none.
+	// Tracer makes a span for each transaction that runs within a span; nil: no spans.
 	Tracer *tracing.Tracer
 
 	// wrapConnector lets the fault tests wrap the driver's connector.
@@ -86,7 +87,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s := &Store{db: opened, stop: stop}
 	var listening func()
 	if opened.Listen != nil {
-		// One connection listens for both feeds, whichever is subscribed to first.
+		// One connection listens for both feeds. It starts with the first subscription to either feed.
 		listening = sync.OnceFunc(func() { opened.Listen(running, opts.Logger, func(what db.Heard) { wakeFeeds(s, what) }) })
 	}
 	s.feed, s.keys = db.NewNotifier(listening), db.NewNotifier(listening)

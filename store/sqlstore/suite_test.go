@@ -19,10 +19,10 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
-// testConns keeps the many stores of a parallel run within the server's connections.
+// testConns keeps the many stores of a parallel run within the server's connection limit.
 const testConns = 5
 
-// openAt opens a store that ends with the test.
+// openAt opens a store that is closed when the test ends.
 func openAt(t testing.TB, url string, opts Options) *Store {
 	t.Helper()
 	opts.MaxConns = testConns
@@ -40,7 +40,7 @@ func openAt(t testing.TB, url string, opts Options) *Store {
 
 func newSQLite(t testing.TB) string { return sqlitetest.ForTest(t) }
 
-// migrate gives a new database its tables.
+// migrate creates the tables of a new database.
 func migrate(ctx context.Context, url string) error {
 	s, err := Open(ctx, url, Options{MaxConns: testConns})
 	if err != nil {
@@ -49,13 +49,13 @@ func migrate(ctx context.Context, url string) error {
 	return errors.Join(s.Migrate(ctx), s.Close())
 }
 
-// migratedSQLite is newSQLite with the tables there already.
+// migratedSQLite returns the URL of a new SQLite database that already has its tables.
 func migratedSQLite(t testing.TB) string { return sqlitetest.Copy(t, migrate) }
 
-// engines names a URL of a new database on each engine.
+// engines maps each engine to a function that returns the URL of a new, empty database.
 var engines = map[string]func(t testing.TB) string{"sqlite": newSQLite, "postgres": pgtest.ForTest}
 
-// tabled is engines with the tables there already, for what is not about how they come about.
+// tabled is like engines, but the databases already have their tables. It is for tests that do not test the migration.
 var tabled = map[string]func(t testing.TB) string{"sqlite": migratedSQLite, "postgres": func(t testing.TB) string { return pgtest.Copy(t, migrate) }}
 
 func TestConformanceSQLite(t *testing.T) {
@@ -64,7 +64,7 @@ func TestConformanceSQLite(t *testing.T) {
 		storetest.WithTables(func(t *testing.T) store.Store { return openAt(t, migratedSQLite(t), Options{}) }))
 }
 
-// urlStore remembers where it was opened, for a second handle.
+// urlStore keeps the URL at which it was opened, to open the same database a second time.
 type urlStore struct {
 	*Store
 	url string

@@ -16,18 +16,19 @@ import (
 
 var (
 	createTable = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*?)\n\)(?: WITHOUT ROWID)?;`)
-	// tableAt is where a statement reaches a table; %[1]s stands for one in the statements of the upkeep.
+	// tableAt matches each place where a statement names a table. In the statements of upkeep.go, %[1]s stands for a
+	// table.
 	tableAt = regexp.MustCompile(`\b(?:FROM|JOIN|INTO|UPDATE|DELETE FROM)\s+([a-z_]+|%\[1\]s)`)
 	named   = regexp.MustCompile(`\bdeployment\b`)
 )
 
-// overAll are the functions that go over the rows of all deployments.
+// overAll lists the functions whose statements cover the rows of all deployments, with the reason for each.
 var overAll = map[string]string{
-	"Purge":            "takes what is over wherever it is; its keys name the deployment",
-	"purgeIdleClients": "finds clients wherever they are; each is deleted in its deployment",
-	"purgeEndings":     "finds what ended wherever it did; its rows are deleted in its deployment",
-	"Waiting":          "tells of every deployment how many events wait, and of none what they are",
-	"Linked":           "tells which deployments there are",
+	"Purge":            "deletes expired rows of all deployments; its keys include the deployment",
+	"purgeIdleClients": "finds idle clients of all deployments; each is deleted in its own deployment",
+	"purgeEndings":     "finds endings of all deployments; their rows are deleted deployment by deployment",
+	"Waiting":          "counts the waiting events of every deployment, and returns none of their content",
+	"Linked":           "returns only the names of deployments",
 }
 
 // peopleSchema returns the tables of people with their definitions.
@@ -51,7 +52,7 @@ func peopleSchema(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		for _, match := range createTable.FindAllStringSubmatch(string(text), -1) {
-			if !strings.HasPrefix(match[1], "api_key_") { // the feed of keys is of all deployments, and names digests alone
+			if !strings.HasPrefix(match[1], "api_key_") { // the feed of API keys names digests only, of all deployments
 				tables[match[1]] = match[2]
 			}
 		}
@@ -111,12 +112,13 @@ func TestEveryStatementNamesTheDeployment(t *testing.T) {
 	}
 	for table := range tables {
 		if !seen[table] {
-			t.Errorf("no statement reaches %s: this test has lost sight of it", table)
+			t.Errorf("no statement uses %s: this test no longer checks it", table)
 		}
 	}
 }
 
-// TestPurgeNamesTheDeploymentOfEachKey is for the statement that TestEveryStatementNamesTheDeployment lets pass.
+// TestPurgeNamesTheDeploymentOfEachKey checks the statement of Purge, which TestEveryStatementNamesTheDeployment
+// excepts.
 func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 	t.Parallel()
 	parsed, err := parser.ParseFile(token.NewFileSet(), "users/upkeep.go", nil, 0)
@@ -145,11 +147,11 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 		return false
 	})
 	if found != 18 {
-		t.Errorf("%d rows of the table of purges were found, this test knows of 18", found)
+		t.Errorf("found %d kinds of purged rows, want 18", found)
 	}
 }
 
-// statements returns the texts below a node, each concatenation as one; what is no literal of it is left out.
+// statements returns the SQL texts in a node. A concatenation is one text, made of its string literals only.
 func statements(node ast.Node) []string {
 	var found []string
 	ast.Inspect(node, func(n ast.Node) bool {

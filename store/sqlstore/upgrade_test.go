@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
-// migratedTo opens a store with the tables of a former version.
+// migratedTo opens a store with the tables of an earlier version.
 func migratedTo(t testing.TB, url string, version int64) *Store {
 	t.Helper()
 	s := openAt(t, url, Options{})
@@ -28,14 +28,14 @@ func migratedTo(t testing.TB, url string, version int64) *Store {
 		t.Fatal(err)
 	}
 	if applied := appliedSteps(t, s); applied != version {
-		t.Fatalf("the tables are those of version %d, want %d: a database that has its tables already is no former version", applied, version)
+		t.Fatalf("the tables are those of version %d, want %d: use a database without tables", applied, version)
 	}
 	return s
 }
 
-// TestLimitsContinueAfterUpgrade: the rows of the previous version still count after the upgrade: codes it sent, and
-// clients from which accounts signed in. Without the clients, an account's owner would fall under the limits for
-// unknown clients.
+// TestLimitsContinueAfterUpgrade: the rows of the previous version still count after the upgrade. They are the codes
+// that it sent, and the clients from which accounts signed in. Without the clients, an account's owner would fall under
+// the limits for unknown clients.
 func TestLimitsContinueAfterUpgrade(t *testing.T) {
 	t.Parallel()
 	for engine, url := range engines {
@@ -135,8 +135,8 @@ func TestPurgeSkipsRowsUsedConcurrently(t *testing.T) {
 	}
 }
 
-// A migration beside a server that holds one of its tables and then wants another: the server gets it, and the
-// migration comes to its end.
+// A migration runs while a server's transaction uses one of its tables and then reads another. The transaction
+// succeeds, and the migration completes.
 func TestMigrationsYieldToTableUsers(t *testing.T) {
 	t.Parallel()
 	s := migratedTo(t, pgtest.ForTest(t), 8)
@@ -156,12 +156,13 @@ func TestMigrationsYieldToTableUsers(t *testing.T) {
 		}
 		select {
 		case err := <-migrated:
-			t.Fatalf("it waited for nobody: %v", err)
+			t.Fatalf("the migration ended without waiting for the transaction: %v", err)
 		default:
 		}
 	}
-	if _, err := tx.ExecContext(t.Context(), `SELECT 1 FROM emails`); err != nil { // which the migration holds by now
-		t.Fatalf("the server gave way: %v", err)
+	// The migration has locked this table by now.
+	if _, err := tx.ExecContext(t.Context(), `SELECT 1 FROM emails`); err != nil {
+		t.Fatalf("the server's transaction failed: %v", err)
 	}
 	if err := tx.Commit(); err != nil {
 		t.Fatal(err)

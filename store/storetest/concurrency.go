@@ -117,7 +117,8 @@ var concurrencyStories = []story{
 	}},
 }
 
-// race lets pairs of writers want one reservation each, and expects one winner and one refusal that names it.
+// race runs pairs of concurrent puts with the same reservation. It expects that one put of each pair succeeds, and that
+// the other fails with an error that names the holder.
 func race(e *env, one, other store.Store) {
 	const races = 12
 	names := make([]string, 2*races)

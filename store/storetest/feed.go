@@ -114,7 +114,8 @@ func expectLost(e *env, position store.Position, why string) {
 	e.Expect(err).To(gomega.MatchError(store.ErrFeedLost), why)
 }
 
-// follow replays the feed of one handle while writers work through another, and expects to end with what is loaded.
+// follow replays the feed of one handle while writers work through another, and expects the result to equal the loaded
+// documents.
 func follow(e *env, reader, writer store.Store) {
 	documents, position, err := reader.Load(e.ctx)
 	e.ok(err)
@@ -130,7 +131,7 @@ func follow(e *env, reader, writer store.Store) {
 	for running := true; running; {
 		select {
 		case <-done:
-			// Changes written before this moment are read one more time.
+			// Changes written before this moment are read below.
 			running = false
 		default:
 		}
@@ -158,7 +159,7 @@ func follow(e *env, reader, writer store.Store) {
 	}
 }
 
-// churn writes and deletes a few documents of its own. An error shows in the comparison at the end or in e.
+// churn writes and deletes a few documents that no other writer uses. It reports errors to e.t.
 func churn(e *env, writer store.Store, i int) {
 	random := rand.New(rand.NewPCG(uint64(i), 1))
 	seen := map[string]string{}
@@ -180,13 +181,13 @@ func churn(e *env, writer store.Store, i int) {
 	}
 }
 
-// expectSignals expects a handle to receive signals of commits through the first one. A signal may come early, so after
-// each one it reads the feed, as a reader does.
+// expectSignals expects a listener to receive signals of commits through e.store. A signal may be spurious, so it reads
+// the feed after each signal, as a reader does.
 func expectSignals(e *env, listener store.Store) {
 	signals := listener.Signals(e.ctx)
 	position := e.position()
 	for i := range 3 {
-		// The listener may not be connected yet; then its connecting is the signal.
+		// If the listener is not connected yet, it receives a signal when it connects.
 		e.put(putOf(fmt.Sprintf("s%d", i), "u1", 1))
 		e.Eventually(func() int {
 			select {

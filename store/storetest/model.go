@@ -30,8 +30,8 @@ var modelStories = []story{
 	}},
 }
 
-// model is the contract in its plainest words: documents by name, each with its reservations. It plays in a namespace
-// of its own, so that runs share a store.
+// model implements the contract as simply as possible: documents by name, each with its reservations. Each model uses
+// its own namespace, so that runs can share a store.
 type model struct {
 	space     string
 	documents map[string]modelled
@@ -56,7 +56,7 @@ func (m *model) holder(key string) string {
 	return ""
 }
 
-// step does one random operation to the store and the model and compares the answers.
+// step runs one random operation on the store and on the model, and compares the results.
 func (m *model) step(e *env, rt *rapid.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "name")
 	uids := rapid.SampledFrom([]string{"u1", "u2"})
@@ -109,7 +109,7 @@ func (m *model) put(e *env, rt *rapid.T, name, uid string, uids *rapid.Generator
 	m.documents[name] = modelled{document, slices.Sorted(slices.Values(put.Reservations))}
 }
 
-// decide returns how a put must end, and which documents it displaces.
+// decide returns the expected error of a put, and the documents that it displaces.
 func (m *model) decide(put store.Put, recorded store.Document) (displaced []string, want error) {
 	if recorded.UID != put.SeenUID || (recorded.UID == put.UID && recorded.Generation > put.Generation) {
 		return nil, store.ErrStale
@@ -144,7 +144,7 @@ func (m *model) expect(rt *rapid.T, err, want error) {
 	}
 }
 
-// compare looks at each document and reservation.
+// compare compares each document and its reservations with the model.
 func (m *model) compare(e *env, rt *rapid.T) {
 	g := gomega.NewWithT(rt)
 	for _, name := range []string{"a", "b", "c"} {
@@ -156,7 +156,7 @@ func (m *model) compare(e *env, rt *rapid.T) {
 		for _, key := range want.reservations {
 			g.Expect(held.Reservations).To(gomega.ContainElement(key))
 		}
-		// The revision of a retained document is that of its mark, which Retain does not return.
+		// Retain writes a new revision of the document, which it does not return.
 		if want.document.Retained {
 			want.document.Revision = held.Document.Revision
 		}

@@ -82,7 +82,7 @@ func furnish(tx people.Tx, mark string) error {
 
 var errUndo = errors.New("the story changed its mind")
 
-// pictureOf is all that can be read of a deployment. Nothing of the reading stays.
+// pictureOf returns, as text, everything that can be read of a deployment. It rolls its transaction back.
 func (e *env) pictureOf(deployment string) string {
 	e.t.Helper()
 	pictured := map[string]any{}
@@ -138,12 +138,12 @@ var peopleStories = []story{
 		for name, write := range writes {
 			deployment := "apps/b-" + name
 			e.change(deployment, func(tx people.Tx) error { return furnish(tx, name) })
-			e.Expect(e.pictureOf("apps/b")).To(gomega.Equal(other), "furnished for %s", name)
+			e.Expect(e.pictureOf("apps/b")).To(gomega.Equal(other), "after the deployment for %s was filled", name)
 			before := e.pictureOf(deployment)
 			e.change(deployment, write)
 			e.Expect(e.pictureOf("apps/b")).To(gomega.Equal(other), "%s reached another deployment", name)
 			if !slices.Contains(unseen, name) {
-				e.Expect(e.pictureOf(deployment)).NotTo(gomega.Equal(before), "%s did nothing, so that this story proves nothing", name)
+				e.Expect(e.pictureOf(deployment)).NotTo(gomega.Equal(before), "%s changed nothing that can be read", name)
 			}
 		}
 		e.Expect(e.pictureOf("apps/empty")).To(gomega.Equal(empty))
@@ -267,7 +267,8 @@ var peopleStories = []story{
 	}},
 }
 
-// counters lets many count at once, through two handles, in a row of each kind that can be locked.
+// counters lets many callers concurrently increment a number in a lockable row of each kind, through two handles. It
+// expects that no increment is lost.
 func counters(e *env, first, second store.Store) {
 	const callers = 50
 	e.insert(func(tx people.Tx) error { return tx.Users().InsertUser(user(1)) }, func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(1)) },
@@ -308,7 +309,7 @@ func counters(e *env, first, second store.Store) {
 		})
 		slices.Sort(counted)
 		for i, n := range counted {
-			e.Expect(n).To(gomega.BeEquivalentTo(i+1), "%s: each caller must count on from the one before: %v", name, counted)
+			e.Expect(n).To(gomega.BeEquivalentTo(i+1), "%s: every increment must be applied exactly once: %v", name, counted)
 		}
 	}
 }

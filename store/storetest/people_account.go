@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// addition is an address that a user merely added.
+// addition returns an address that a user added and has not verified.
 func addition(n, user int64, address string) people.Email {
 	return people.Email{ID: n, User: user, Address: address, CreatedAt: after(time.Duration(n) * time.Second)}
 }
@@ -18,7 +18,7 @@ func insertEmail(email people.Email) func(tx people.Tx) error {
 	return func(tx people.Tx) error { return tx.Bulk().InsertEmails([]people.Email{email}) }
 }
 
-// accountStories are about what people change of their own accounts.
+// accountStories test how users change their own accounts.
 var accountStories = []story{
 	{name: "an address stands in several accounts until one proves it, and is found in the one it opens", run: func(e *env) {
 		e.begin()
@@ -108,11 +108,11 @@ var accountStories = []story{
 			}
 			e.Expect(a.PasswordHash == "").To(gomega.Equal(want.user == 0))
 			c, live := liveChallenge(e, a.Kind, n)
-			e.Expect(live).To(gomega.BeTrue(), "that it is gone would tell of the account")
+			e.Expect(live).To(gomega.BeTrue(), "a missing challenge would reveal the account")
 			e.Expect(bytes.Equal(c.MAC, challenge(n, n).MAC)).To(gomega.Equal(want.right))
 		}
 		c, live := liveChallenge(e, people.PurposePhone, 1)
-		e.Expect(live && bytes.Equal(c.MAC, challenge(5, 1).MAC)).To(gomega.BeTrue(), "a phone whose id is an attempt's lost its code")
+		e.Expect(live && bytes.Equal(c.MAC, challenge(5, 1).MAC)).To(gomega.BeTrue(), "the code of a phone with the same id as the attempt was voided")
 	}},
 	{name: "members are listed with their accounts, in pages, and change roles", run: func(e *env) {
 		e.begin()
@@ -181,7 +181,7 @@ var accountStories = []story{
 				e.Expect([]string{o.Name, o.Description, o.ImageURL, o.Slug, w.Name}).To(gomega.Equal([]string{"New", "", "https://cdn.example/new.png", "organization-2", "Also new"}))
 			}
 			i, found := one(e, func(tx people.Tx) (people.Invitation, bool, error) { return tx.Organizations().Invitation(n) })
-			e.Expect([]bool{found, i.RevokedAt.IsZero()}).To(gomega.Equal([]bool{true, there}), "an invitation stays, revoked: it counts")
+			e.Expect([]bool{found, i.RevokedAt.IsZero()}).To(gomega.Equal([]bool{true, there}), "the invitation stays, revoked, because it counts toward the limit")
 			_, found = one(e, func(tx people.Tx) (people.Member, bool, error) { return tx.Organizations().Member(n, 1) })
 			e.Expect(found).To(gomega.Equal(there))
 			_, found = one(e, func(tx people.Tx) (people.WorkspaceMember, bool, error) {

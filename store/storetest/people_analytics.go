@@ -27,7 +27,7 @@ func (e *env) signedIn(times ...time.Duration) time.Time {
 	return midnight
 }
 
-// users returns the users that signed in in a period and on each of its days that has any.
+// users returns the number of users that signed in during a period, and on each day of it that has events.
 func (e *env) users(from time.Time, length time.Duration) (in int64, daily []int64) {
 	e.t.Helper()
 	summary, err := e.store.Summarize(e.ctx, home, people.Period{From: from, To: from.Add(length)}, people.Period{}, 0)
@@ -191,7 +191,8 @@ func drawTime(rt *rapid.T, label string) time.Time {
 	}).Draw(rt, label+" after"))
 }
 
-// drawEnd draws the end of a period: instants, days, the longest period, and now and then one that is empty.
+// drawEnd draws the end of a period: after a microsecond, after up to three days, after the longest period, or at any
+// time. The period may be empty.
 func drawEnd(rt *rapid.T, from time.Time) time.Time {
 	switch rapid.IntRange(0, 4).Draw(rt, "how long") {
 	case 0:
@@ -204,7 +205,7 @@ func drawEnd(rt *rapid.T, from time.Time) time.Time {
 	return drawTime(rt, "to")
 }
 
-// history is what happened in a deployment, in its plainest form.
+// history is a simple model of a deployment: its events, and the users that exist.
 type history struct {
 	events []people.Event
 	users  map[int64]people.User
@@ -230,7 +231,7 @@ func newHistory(e *env, rt *rapid.T, deployment string) *history {
 	return h
 }
 
-// goOn records random events at any time, and now and then deletes a user.
+// goOn records events with random times, and sometimes deletes a user.
 func (h *history) goOn(e *env, rt *rapid.T, deployment string) {
 	var fresh []people.Event
 	for range rapid.IntRange(0, 15).Draw(rt, "events") {

@@ -12,7 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// apiKey is a key of the app shop; the mark makes its public id and its digest, which are unique over all deployments.
+// apiKey returns a key of the app shop. Its public id and digest, which are unique over all deployments, derive from
+// the mark.
 func apiKey(id int64, mark string) people.APIKey {
 	return people.APIKey{
 		ID: id, PublicID: "public-" + mark, Digest: apikey.Digest(sha256.Sum256([]byte(mark))), Prefix: "shop", Suffix: "wxyz", App: "shop", Name: "key of " + mark,
@@ -21,7 +22,7 @@ func apiKey(id int64, mark string) people.APIKey {
 	}
 }
 
-// bare returns a key of an app that has no owner.
+// bare returns a key without an owner.
 func bare(id int64, mark string) people.APIKey {
 	k := apiKey(id, mark)
 	k.Owner, k.Organization, k.Workspace, k.Scheme, k.Metadata, k.Permissions, k.ExpiresAt = 0, 0, 0, "", nil, nil, time.Time{}
@@ -289,7 +290,7 @@ var apiKeyStories = []story{
 			for done := false; !done; {
 				select {
 				case <-stop:
-					done = true // and one last look
+					done = true // after one last read
 				default:
 				}
 				changes, err := e.store.KeyChanges(e.ctx, position)

@@ -52,7 +52,7 @@ var challengeStories = []story{
 		otherPurpose.Purpose = people.PurposeSignIn
 		e.insert(insertChallenge(otherSubject), insertChallenge(otherPurpose))
 		got, _ = liveChallenge(e, people.PurposePhone, 1)
-		e.Expect(got).To(gomega.Equal(first), "whoever asks for a code of the same recipient ends nobody else's")
+		e.Expect(got).To(gomega.Equal(first), "a challenge of another subject with the same recipient replaces nothing")
 
 		again := challenge(5, 1)
 		e.insert(insertChallenge(again))
@@ -170,7 +170,7 @@ var challengeStories = []story{
 		for range 3 {
 			e.insert(func(tx people.Tx) error { return tx.Limits().Uncount("mail", "b", born) })
 		}
-		e.Expect(count("b", born).Count).To(gomega.Equal(1), "nothing is counted below none")
+		e.Expect(count("b", born).Count).To(gomega.Equal(1), "a counter never goes below 0")
 		e.Expect(counted(after(59 * time.Minute))).To(gomega.Equal(people.Counter{Count: 2, Ends: after(time.Hour)}))
 		e.Expect(counted(after(time.Hour))).To(gomega.BeZero())
 		e.Expect(count("a", after(time.Hour))).To(gomega.Equal(people.Counter{Count: 1, Ends: after(2 * time.Hour)}))
@@ -203,7 +203,7 @@ var challengeStories = []story{
 							return err
 						}
 						before := read(deployment)
-						if _, _, err := tx.Users().User(1); err != nil { // others would get in between
+						if _, _, err := tx.Users().User(1); err != nil { // without Lock, others would run here
 							return err
 						}
 						write(deployment, before+1)

@@ -45,7 +45,7 @@ var listingStories = []story{
 	{name: "audit records are listed the newest first or the oldest, by actor, action, object and time, from a place on", run: func(e *env) {
 		e.begin()
 		same := audit(4)
-		same.At = audit(3).At // two of one time are in the order of their ids
+		same.At = audit(3).At // records of the same time are ordered by their ids
 		other := audit(5)
 		other.Actor, other.Action, other.Object, other.Session, other.Address = "key:abc", "user.deleted", "user:7", 0, ""
 		written := map[int64]people.Audit{1: audit(1), 2: audit(2), 3: audit(3), 4: same, 5: other}

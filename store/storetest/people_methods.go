@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// writes are the methods of a Tx that change something, each by a call that does where a deployment is furnished.
+// writes calls each method of a Tx that writes. Each call changes a deployment that furnish has filled.
 var writes = map[string]func(tx people.Tx) error{
 	"InsertUser": func(tx people.Tx) error { return tx.Users().InsertUser(user(2)) },
 	"UpdateUser": func(tx people.Tx) error {
@@ -170,7 +170,7 @@ var writes = map[string]func(tx people.Tx) error{
 // unseen are the writes whose rows no method of a Tx reads.
 var unseen = []string{"InsertMessage", "RecordEvent", "RecordEvents"}
 
-// optional is a row that may be there.
+// optional returns a row, or nil if there is none.
 func optional[T any](row T, found bool, err error) (any, error) {
 	if !found {
 		return nil, err
@@ -180,7 +180,7 @@ func optional[T any](row T, found bool, err error) (any, error) {
 
 func value[T any](v T, err error) (any, error) { return v, err }
 
-// reads are the methods of a Tx that read, each by calls that find what furnish and the writes leave.
+// reads calls each method of a Tx that reads. The calls find the rows that furnish and the writes leave.
 var reads = map[string]func(tx people.Tx) (any, error){
 	"User":        func(tx people.Tx) (any, error) { return optional(tx.Users().User(1)) },
 	"UserByEmail": func(tx people.Tx) (any, error) { return optional(tx.Users().UserByEmail("person2@example.com")) },
@@ -328,7 +328,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		return []any{found, total}, err
 	},
 	"ListAudit": func(tx people.Tx) (any, error) { return value(tx.Listings().ListAudit(people.AuditFilter{}, 10)) },
-	// It looks beyond the deployment, so not for a key that a story makes.
+	// DigestTaken reads all deployments, so this call uses a digest that no story inserts.
 	"DigestTaken": func(tx people.Tx) (any, error) { return value(tx.Imports().DigestTaken(apiKey(9, "nobody's").Digest)) },
 	"InvitationsSince": func(tx people.Tx) (any, error) {
 		to, by, err := tx.Organizations().InvitationsSince("guest1@example.com", 1, born)
@@ -336,7 +336,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	},
 }
 
-// locks are the methods of a Tx that read and lock a row there is.
+// locks calls each method of a Tx that reads and locks an existing row.
 var locks = map[string]func(tx people.Tx) (any, error){
 	"LockUsers":        func(tx people.Tx) (any, error) { return value(tx.Bulk().LockUsers([]int64{2, 1})) },
 	"LockUser":         func(tx people.Tx) (any, error) { return optional(tx.Users().LockUser(1)) },
@@ -349,7 +349,7 @@ var locks = map[string]func(tx people.Tx) (any, error){
 	"Lock":             func(tx people.Tx) (any, error) { return nil, tx.Limits().Lock("name") },
 }
 
-// both reads the sessions of the two tokens there may be.
+// both reads the sessions of the tokens 1 and 2, if they exist.
 func both(read func([]byte) (people.Session, bool, error)) (any, error) {
 	var found []people.Session
 	for n := range int64(2) {

@@ -36,7 +36,7 @@ func refreshToken(n, family int64) people.RefreshToken {
 	return people.RefreshToken{Hash: hashOf(n), Family: family, Parent: []byte{}, Network: "", CreatedAt: born.Add(time.Duration(n) * time.Second), ExpiresAt: after(time.Hour)}
 }
 
-// atMost bounds what waits of one network alone.
+// atMost returns bounds that allow n rows per Network. The other bounds are too high to matter.
 func atMost(n int) people.WaitingBounds {
 	return people.WaitingBounds{Network: n, NetworkBlock: 99, App: 999}
 }
@@ -78,7 +78,7 @@ func insertRefreshToken(t people.RefreshToken) func(people.Tx) error {
 	return func(tx people.Tx) error { return tx.OAuth().InsertRefreshToken(t) }
 }
 
-// refreshTokensLeft returns the numbers, from 1 to most, whose refresh tokens there are.
+// refreshTokensLeft returns the numbers, from 1 to most, whose refresh tokens exist.
 func refreshTokensLeft(e *env, most int64) (left []int64) {
 	e.t.Helper()
 	for n := range most {
@@ -89,7 +89,7 @@ func refreshTokensLeft(e *env, most int64) (left []int64) {
 	return left
 }
 
-// grantsLeft returns the numbers, from 1 to most, whose grants stand.
+// grantsLeft returns the numbers, from 1 to most, whose grants exist and have not ended.
 func grantsLeft(e *env, most int64) (left []int64) {
 	e.t.Helper()
 	for n := range most {
@@ -100,7 +100,7 @@ func grantsLeft(e *env, most int64) (left []int64) {
 	return left
 }
 
-// livesOn are the families, codes and refresh tokens, from 1 to most, that there are.
+// livesOn returns the numbers, from 1 to most, whose token families, codes and refresh tokens exist.
 func livesOn(e *env, most int64) (families, codes, tokens []int64) {
 	e.t.Helper()
 	for n := int64(1); n <= most; n++ {
@@ -116,8 +116,8 @@ func livesOn(e *env, most int64) (families, codes, tokens []int64) {
 	return families, codes, refreshTokensLeft(e, most)
 }
 
-// oauthStories are of requests and devices that wait, of what is over, and of sign-ins that end; the other files of
-// people_oauth have those of their subjects.
+// oauthStories contains the stories of all people_oauth files. Those in this file test waiting requests and devices,
+// the purge of expired rows, and the end of sign-ins.
 var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories, endingStories, []story{
 	{name: "an authorization request is kept until it is decided, and of one network only the newest", run: func(e *env) {
 		e.begin()
@@ -159,10 +159,10 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 			d.Network, d.NetworkBlock = r.Network, block
 			e.insert(func(tx people.Tx) error { return tx.OAuth().InsertAuthorizationRequest(r, bounds) }, func(tx people.Tx) error { return tx.OAuth().InsertDevice(d, bounds) })
 		}
-		for range 6 { // 1 to 6: two more than one network may
+		for range 6 { // 1 to 6: two more than the bound of a network
 			insert("2001:db8:1::/48")
 		}
-		for _, block := range []string{"a", "b", "c"} { // 7 to 9: one more than the app may
+		for _, block := range []string{"a", "b", "c"} { // 7 to 9: one more than the bound of the app
 			insert(block)
 		}
 		for id, want := range map[int64]bool{1: false, 2: false, 3: false, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true} {

@@ -191,7 +191,7 @@ var oauthClientStories = []story{
 		put(1, 1, time.Hour)
 		_, found := ungranted()
 		e.Expect(found).To(gomega.BeFalse())
-		put(2, 2, 3*time.Hour) // what is granted another app's client of that name
+		put(2, 2, 3*time.Hour) // a grant to another app's client of the same name
 		put(3, 2, 2*time.Hour)
 		made, unused := oauthClient(4), oauthClient(5)
 		made.ByBackend, made.UsedAt = true, born

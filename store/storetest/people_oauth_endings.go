@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// oauthPut is a put of an app, or of a client of the app "portal".
+// oauthPut returns a put of an app, or of a client of the app "portal".
 func oauthPut(e *env, kind, name, uid string, id int64) store.Put {
 	e.t.Helper()
 	var content any = document.OAuthApp{Slug: name}
@@ -25,10 +25,10 @@ func oauthPut(e *env, kind, name, uid string, id int64) store.Put {
 	}}
 }
 
-// later is later than anything that a store's own clock ended.
+// later returns a time after every ending that the store dates by its own clock.
 func later() time.Time { return time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond) }
 
-// endingStories are of what ends with a client or an app that is deleted.
+// endingStories test what ends with the deletion of a client or an app.
 var endingStories = []story{
 	{name: "what people granted a declared client ends with its deletion for good, and with nothing else", run: func(e *env) {
 		e.begin()
@@ -37,15 +37,15 @@ var endingStories = []story{
 		for _, put := range []store.Put{app1, client1, other} {
 			e.put(put)
 		}
-		for n := range int64(3) { // of the client in two places, and of the other
+		for n := range int64(3) { // two grants to the client in two organizations, and one to the other client
 			g := grantOf(n+1, 1)
 			g.App, g.Client, g.Organization = app, ids.Format(client+n/2), n
 			e.insert(putGrant(g), insertFamily(tokenFamily(n+1, n+1)), insertRefreshToken(refreshToken(n+1, n+1)))
 		}
-		rebuilt := oauthPut(e, document.KindOAuthClient, "reports", "u2", client) // by a cluster that lost it
+		rebuilt := oauthPut(e, document.KindOAuthClient, "reports", "u2", client) // created by a rebuilt cluster
 		e.put(again(rebuilt, "u1"))
 		e.ok(e.store.Retain(e.ctx, e.term, other.Owner))
-		e.ok(e.store.Delete(e.ctx, e.term, client1.Owner)) // of a life that is over
+		e.ok(e.store.Delete(e.ctx, e.term, client1.Owner)) // the UID is no longer recorded
 		e.Expect(grantsLeft(e, 3)).To(gomega.Equal([]int64{1, 2, 3}))
 
 		e.ok(e.store.Delete(e.ctx, e.term, rebuilt.Owner))
@@ -55,7 +55,7 @@ var endingStories = []story{
 			return tx.OAuth().ListGrants(people.GrantFilter{App: app}, 9)
 		})).To(gomega.HaveLen(1))
 		e.put(oauthPut(e, document.KindOAuthClient, "reports", "u3", client))
-		e.Expect(grantsLeft(e, 3)).To(gomega.Equal([]int64{3}), "it comes back as somebody else")
+		e.Expect(grantsLeft(e, 3)).To(gomega.Equal([]int64{3}), "the new client has none of the old grants")
 
 		anew := grantOf(9, 1)
 		anew.App, anew.Client, anew.Organization, anew.CreatedAt, anew.UpdatedAt = app, ids.Format(client), 0, later(), later()
@@ -66,7 +66,7 @@ var endingStories = []story{
 		})
 		e.Expect(grantsLeft(e, 9)).To(gomega.Equal([]int64{3, 9}))
 		families, _, tokens := livesOn(e, 3)
-		e.Expect([][]int64{families, tokens}).To(gomega.Equal([][]int64{{2, 3}, {2, 3}}), "what took the first's place took all of it")
+		e.Expect([][]int64{families, tokens}).To(gomega.Equal([][]int64{{2, 3}, {2, 3}}), "the new grant replaced the first one with everything that depended on it")
 		e.Expect(e.purged(born, time.Hour, 10)).To(gomega.BeEquivalentTo(1))
 		families, _, tokens = livesOn(e, 3)
 		e.Expect([][]int64{families, tokens}).To(gomega.Equal([][]int64{{3}, {3}}))
@@ -97,7 +97,7 @@ var endingStories = []story{
 		})
 		e.Expect(found).To(gomega.BeFalse())
 
-		same := oauthClient(1) // registers again
+		same := oauthClient(1) // the client registers again
 		same.CreatedAt, same.Fingerprint = later(), hashOf(2)
 		e.insert(insertOAuthClient(same))
 		e.Expect(e.purged(born, time.Hour, 4)).To(gomega.BeEquivalentTo(many + many - 2))
@@ -153,7 +153,7 @@ var endingStories = []story{
 		families, _, _ := livesOn(e, 9)
 		e.Expect(families).To(gomega.Equal([]int64{1}))
 		put(4)
-		e.Expect(grantsLeft(e, 9)).To(gomega.Equal([]int64{1, 3, 4, 9}), "what takes a place takes none")
+		e.Expect(grantsLeft(e, 9)).To(gomega.Equal([]int64{1, 3, 4, 9}), "a grant that exists already counts only once")
 	}},
 	{name: "a grant that nothing lives on is remembered for a year", run: func(e *env) {
 		e.begin()

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// grantStories are of what people granted.
+// grantStories test the grants of users.
 var grantStories = []story{
 	{name: "what a person grants a client once more takes the place of the grant there", run: func(e *env) {
 		e.begin()
@@ -30,7 +30,7 @@ var grantStories = []story{
 	{name: "with a grant ends all that lives on it, and nothing else", run: func(e *env) {
 		e.begin()
 		for n := range int64(3) {
-			grant := min(n+1, 2) // of the second one there are two families
+			grant := min(n+1, 2) // the second grant has two families
 			e.insert(putGrant(grantOf(grant, 1)), insertFamily(tokenFamily(n+1, grant)), insertCode(authorizationCode(n+1, n+1)), insertRefreshToken(refreshToken(n+1, n+1)))
 		}
 		e.insert(func(tx people.Tx) error {

@@ -116,7 +116,7 @@ var outboxStories = []story{
 			m.Challenge = n + 1
 			e.insert(insertChallenge(challenge(n+1, n+1)), insertMessage(m))
 		}
-		// The same challenge of another deployment is not what the message is about.
+		// A challenge of another deployment with the same id does not affect the message.
 		e.change("apps/other", insertChallenge(challenge(1, 1)))
 		e.change("apps/other", func(tx people.Tx) error { return tx.Challenges().VoidChallenges(people.PurposePhone, 1) })
 		e.insert(func(tx people.Tx) error { return tx.Challenges().VoidChallenges(people.PurposePhone, 2) }, insertMessage(message(5)))
@@ -137,7 +137,7 @@ var outboxStories = []story{
 	}},
 }
 
-// dispatch lets four dispatchers claim and settle at once, through one handle or two.
+// dispatch lets four dispatchers lease and acknowledge messages concurrently, through one handle or two.
 func dispatch(e *env, handles int) {
 	const messages, dispatchers, limit = 200, 4, 7
 	for _, deployment := range []string{home, "apps/other"} {
@@ -175,7 +175,7 @@ func dispatch(e *env, handles int) {
 					e.t.Errorf("settled %v, %v", settled, err)
 				}
 			}
-			// Fewer than are due may be claimed, none even, while others are claiming theirs.
+			// A dispatcher may get fewer messages than are due, or none, while others lease theirs.
 			if whole || e.ctx.Err() != nil {
 				return
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// ever is before every event: events linked since then keep their address.
+// ever is before every event. As linkedSince, it makes a roll-up keep the user and the address of every event.
 var ever = time.UnixMicro(0)
 
 // rollUpAll rolls up the waiting events of the home deployment, at most limit of a kind at once, and returns how many.
@@ -75,7 +75,7 @@ var rollUpStories = []story{
 	{name: "the roll-up ends with any step size, and changes no summary", run: func(e *env) {
 		e.begin()
 		for n := range int64(20) {
-			at := after(time.Duration(n/4) * 11 * time.Hour) // four of each microsecond
+			at := after(time.Duration(n/4) * 11 * time.Hour) // four events of each kind at the same time
 			e.records(
 				people.Event{ID: 100 + n, Kind: people.EventSignUp, At: at, User: n%7 + 1, Method: people.MethodPassword},
 				people.Event{ID: 200 + n, Kind: people.EventSignIn, At: at, User: n%7 + 1, Method: people.MethodPassword, Address: "192.0.2.1"},
@@ -214,7 +214,7 @@ var rollUpStories = []story{
 		e.ok(err)
 		e.Expect(other.Period.SignInUsers).To(gomega.BeEquivalentTo(1))
 		e.Expect(other.RecentSignIns).To(gomega.HaveLen(1))
-		// A deployment that begins anew counts from nothing.
+		// After the erasure, new events of the deployment are counted from zero.
 		e.records(event(9, people.EventSignIn, 9))
 		e.rollUpAll(ever, 100)
 		e.Expect(e.summary(0).Period.SignInUsers).To(gomega.BeEquivalentTo(1))
@@ -272,7 +272,7 @@ func recordsEach(e *env, writer int64, each int) {
 	}
 }
 
-// watchTotals reads summaries until everything is recorded: no total is smaller than the one before.
+// watchTotals reads summaries until everything is recorded, and expects that no total decreases.
 func watchTotals(e *env, ended func() bool) {
 	var last people.Counts
 	for end := false; !end; {

@@ -14,18 +14,18 @@ import (
 // home is the deployment of the stories that need only one.
 const home = "apps/main"
 
-// born is when the people of a story begin.
+// born is the time to which the rows of a story relate their times.
 var born = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
 func after(d time.Duration) time.Time { return born.Add(d) }
 
-// change changes a deployment, which must succeed.
+// change runs a change on a deployment, which must succeed.
 func (e *env) change(deployment string, do func(tx people.Tx) error) {
 	e.t.Helper()
 	e.ok(e.store.Change(e.ctx, deployment, do))
 }
 
-// insert changes home by one write after the other.
+// insert runs writes on home in order, in one transaction.
 func (e *env) insert(writes ...func(tx people.Tx) error) {
 	e.t.Helper()
 	e.change(home, func(tx people.Tx) error {
@@ -69,7 +69,7 @@ func (e *env) reports(want bool, write func(tx people.Tx) (bool, error)) {
 	e.Expect(did).To(gomega.Equal(want))
 }
 
-// refuses changes home by a write that must fail with an error.
+// refuses runs a write on home that must fail with an error.
 func (e *env) refuses(want error, write func(tx people.Tx) error) {
 	e.t.Helper()
 	e.fails(e.store.Change(e.ctx, home, write), want)
@@ -80,8 +80,8 @@ func hashOf(n int64) []byte {
 	return sum[:]
 }
 
-// The rows of a story: all of one number differ in everything that has to be unique from those of another, and a later
-// one is of a higher number.
+// The rows of a story. Rows with different numbers differ in every value that must be unique. A higher number means a
+// later time.
 
 func user(n int64) (people.User, people.Email) {
 	created := after(time.Duration(n) * time.Second)

@@ -21,13 +21,13 @@ func insertSignIn(g people.SignIn) func(tx people.Tx) error {
 	return func(tx people.Tx) error { return tx.Sessions().InsertSignIn(g) }
 }
 
-// sessionOf reads the session of the token of a number.
+// sessionOf reads the session of token n.
 func sessionOf(e *env, n int64) (people.Session, bool) {
 	e.t.Helper()
 	return one(e, func(tx people.Tx) (people.Session, bool, error) { return tx.Sessions().SessionByToken(hashOf(n)) })
 }
 
-// tokensLeft returns the numbers, from 1 to most, whose tokens there are.
+// tokensLeft returns the numbers, from 1 to most, whose tokens exist.
 func tokensLeft(e *env, most int64) (left []int64) {
 	e.t.Helper()
 	for n := range most {
@@ -104,7 +104,7 @@ var sessionStories = []story{
 	}},
 	{name: "ending a user's sessions leaves the other accounts of a session in it, one of them active", run: func(e *env) {
 		e.begin()
-		const active, idle = 2, 3 // in 1 the user is alone
+		const active, idle = 2, 3 // session 1 has no other user
 		for n := range int64(3) {
 			s := session(n + 1)
 			s.ActiveSignIn = 10 * (n + 1)
@@ -183,7 +183,7 @@ var sessionStories = []story{
 		const none = 0
 		for _, tc := range []struct {
 			name string
-			// dying maps the numbers of tokens, of eight, to when they die.
+			// dying maps the numbers of tokens, 1 to 8, to their times of death relative to now.
 			dying     map[int64]time.Duration
 			presented int64
 			most      int

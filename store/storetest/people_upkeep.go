@@ -66,7 +66,7 @@ var upkeepStories = []story{
 		e.Expect(all(e, func(tx people.Tx) ([]people.SignIn, error) { return tx.Sessions().SignInsOf(1) })).To(gomega.Equal([]people.SignIn{signIn(100, 100, 1)}))
 		erased, err := e.store.Erase(e.ctx, e.term, "apps/other", 100)
 		e.ok(err)
-		e.Expect(erased).To(gomega.BeEquivalentTo(expired/2), "only what their users are told of them is left")
+		e.Expect(erased).To(gomega.BeEquivalentTo(expired/2), "only the ended sign-ins are left")
 	}},
 	{name: "rows that bound sending and guessing are purged after 25 hours, attempts when they expire, invitations a day after they expire, audit records after the retention", run: func(e *env) {
 		e.begin()

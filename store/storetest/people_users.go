@@ -128,7 +128,7 @@ var userStories = []story{
 		e.Expect(summary.RecentSignIns).To(gomega.BeEmpty())
 		claimed, err := e.store.LeaseMessages(e.ctx, after(time.Hour), time.Minute, people.Claim{Limit: 10})
 		e.ok(err)
-		e.Expect(claimed).To(gomega.HaveLen(1), "a code is not sent to who is gone")
+		e.Expect(claimed).To(gomega.HaveLen(1), "no code is sent to a deleted user")
 		e.insert(insertUser(1)) // the id and the address are free
 		recreated, err := e.store.Summarize(e.ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 10)
 		e.ok(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// displacing is a put whose writer may displace the owners.
+// displacing returns a copy of a put that may displace the owners.
 func displacing(put store.Put, owners ...store.Owner) store.Put {
 	put.Displace = owners
 	return put

@@ -1,5 +1,5 @@
-// Package storetest proves the promises of package store for an implementation. It looks at a store from the outside
-// alone; what an engine cannot be asked is counted and logged.
+// Package storetest tests an implementation against the contract of package store. It uses a store only through its
+// interface. Tests that an engine cannot run are skipped, counted and logged.
 package storetest
 
 import (
@@ -19,7 +19,7 @@ import (
 // patience is how long a test waits for a condition, far above what any machine needs.
 const patience = 30 * time.Second
 
-// Option changes what Run can ask.
+// Option extends what Run can test.
 type Option func(*suite)
 
 // WithSecond gives the suite a way to open the database of a store a second time, as another process would.
@@ -27,8 +27,8 @@ func WithSecond(second func(t *testing.T, first store.Store) store.Store) Option
 	return func(s *suite) { s.second = second }
 }
 
-// WithTables gives the suite a way to open a new store that has its tables already, for the stories that are not about
-// how it gets them.
+// WithTables gives the suite a way to open a new store that has its tables already, for the stories that do not test
+// the migration.
 func WithTables(open func(t *testing.T) store.Store) Option {
 	return func(s *suite) { s.tables = open }
 }
@@ -39,13 +39,13 @@ type suite struct {
 	second func(t *testing.T, first store.Store) store.Store
 }
 
-// sectionSchema is about how a store gets its tables.
+// sectionSchema names the stories that test the migration. They get a store without tables.
 const sectionSchema = "schema"
 
-// story is one promise.
+// story tests one promise of the contract.
 type story struct {
 	name string
-	// pair needs a second handle on the database.
+	// pair reports whether the story needs a second handle on the database.
 	pair bool
 	run  func(e *env)
 }
@@ -113,7 +113,7 @@ func newEnv(t *testing.T, s suite, open func(*testing.T) store.Store) *env {
 	return &env{WithT: g, t: t, ctx: ctx, suite: s, store: open(t)}
 }
 
-// begin migrates the store and takes it.
+// begin migrates the store and acquires a term.
 func (e *env) begin() {
 	e.t.Helper()
 	e.ok(e.store.Migrate(e.ctx))
@@ -137,7 +137,7 @@ func (e *env) fails(err, want error) {
 	e.Expect(err).To(gomega.MatchError(want))
 }
 
-// owner is a life of a resource of a kind.
+// owner returns the owner of a Role in the namespace apps.
 func owner(name, uid string) store.Owner {
 	return store.Owner{Identity: store.Identity{Kind: "Role", Namespace: "apps", Name: name}, UID: uid}
 }
@@ -154,7 +154,7 @@ func putOf(name, uid string, generation int64, reservations ...string) store.Put
 	}
 }
 
-// again is a put over the document of a UID.
+// again returns a copy of a put that replaces the document of a UID.
 func again(put store.Put, seen string) store.Put {
 	put.SeenUID = seen
 	return put
@@ -188,7 +188,7 @@ func (e *env) changes(after store.Position) ([]store.Change, store.Position) {
 	return changes, position
 }
 
-// written is the document a put leaves.
+// written returns the document that a put stores at a revision.
 func written(put store.Put, revision int64) store.Document {
 	document := put.Document
 	document.Revision = revision

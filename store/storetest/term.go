@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// brief is a patience a test can sit out.
+// brief is a patience that a test can wait for.
 const brief = 300 * time.Millisecond
 
 var termStories = []story{
@@ -99,13 +99,13 @@ var termStories = []story{
 	}},
 }
 
-// beating beats until the returned function is called, which reports what went wrong.
+// beating sends heartbeats until the returned function is called. That function fails the test if a heartbeat failed.
 func beating(e *env) (stop func()) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	done := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			// A beat that was under way at the end may fail with its context.
+			// A heartbeat that is in progress at the end may fail with its context.
 			if err := e.store.Heartbeat(ctx, e.term); err != nil && ctx.Err() == nil {
 				done <- err
 				return

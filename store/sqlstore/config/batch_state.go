@@ -110,7 +110,7 @@ func (p *batchState) disown(id store.Identity) {
 	delete(p.owned, id)
 }
 
-// difference returns what a batch must write, each row once.
+// difference holds the rows that a batch must write, each row once.
 type difference struct {
 	written  []store.Document
 	deleted  []store.Identity

@@ -16,15 +16,15 @@ const (
 )
 
 // Checked returns a copy of the put with its reservations sorted and without duplicates. The copy has its own memory,
-// because a caller whose context ended may reuse its memory while the write still waits. Checked refuses what an engine
-// would refuse: in a shared transaction that failure would affect the writes of other callers.
+// because a caller whose context ended may reuse its memory while the write still waits. Checked refuses values that an
+// engine would refuse, because a failure in a shared transaction would affect the writes of other callers.
 func Checked(put store.Put) (store.Put, error) {
 	if err := checkOwner(put.Owner); err != nil {
 		return put, err
 	}
 	put.Reservations = slices.Compact(slices.Sorted(slices.Values(put.Reservations)))
 	put.Displace = slices.Clone(put.Displace)
-	// An empty payload is not NULL.
+	// An empty payload must not be nil, which would be stored as NULL.
 	put.Payload = append([]byte{}, put.Payload...)
 	put.Retained, put.Revision = false, 0
 	switch {

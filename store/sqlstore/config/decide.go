@@ -28,7 +28,7 @@ type Op struct {
 type decision struct {
 	// err refuses the op.
 	err error
-	// revision is that of the content, if a put found it already stored.
+	// revision is the revision of the stored content, if a put does not change it.
 	revision int64
 	// displace lists the documents that are deleted to free their reservations, in order.
 	displace []store.Identity
@@ -98,8 +98,8 @@ func decidePut(held *batchState, put store.Put, recorded store.Document) decisio
 }
 
 // mayDisplace reports whether a document may ever take over a reservation from another. A document of another kind is
-// never displaced. Across namespaces, only a reservation moves that belongs to the taker by its name alone: the
-// writer's proof that the holder yields is no proof across kinds or tenants.
+// never displaced. A document in another namespace loses only a reservation that belongs to the taker by its name
+// (reservation.Innate). Put.Displace does not override these two rules.
 func mayDisplace(taker, holder store.Identity, key string) bool {
 	return taker.Kind == holder.Kind &&
 		(taker.Namespace == holder.Namespace || reservation.Innate(key, taker.Kind, taker.Namespace, taker.Name))

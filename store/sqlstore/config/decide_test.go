@@ -12,7 +12,7 @@ import (
 
 var here = store.Term{StoreID: "s", Epoch: 3}
 
-// pictureOf holds the puts, each with revision 7.
+// pictureOf returns a batch state with the documents and reservations of the puts, each with revision 7.
 func pictureOf(puts ...store.Put) *batchState {
 	documents, reservations := map[store.Identity]store.Document{}, map[string]store.Owner{}
 	for _, put := range puts {
@@ -82,13 +82,13 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// ofGeneration is a put of another generation.
+// ofGeneration returns a copy of a put with another generation.
 func ofGeneration(put store.Put, generation int64) *store.Put {
 	put.Generation = generation
 	return &put
 }
 
-// marked is the recorded document of a put with the mark of Retain.
+// marked returns the recorded document of a put, marked as retained.
 func marked(put store.Put) *store.Document {
 	put.Revision, put.Retained = 7, true
 	return &put.Document
@@ -163,7 +163,7 @@ func TestDecideTake(t *testing.T) {
 	}
 }
 
-// numberedPut is a put of a document of some generation, with a reservation of its name.
+// numberedPut returns a put of a document at generation n, with a reservation of its name.
 func numberedPut(name string, n int64) store.Put {
 	return store.Put{
 		Document: store.Document{

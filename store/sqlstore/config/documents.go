@@ -103,7 +103,7 @@ func (s *Documents) Owners(ctx context.Context) ([]store.Owner, error) {
 	return owners, nil
 }
 
-// Usage returns how much the documents of a namespace take, by deployment.
+// Usage returns the number and the bytes of the documents of a namespace, by deployment.
 func (s *Documents) Usage(ctx context.Context, namespace string) (map[string]store.Usage, error) {
 	if err := checkText(store.Identity{}, namespace); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (s *Documents) Usage(ctx context.Context, namespace string) (map[string]sto
 		return err
 	}, `SELECT deployment, COUNT(*), CAST(SUM(LENGTH(payload)) AS BIGINT) FROM documents WHERE namespace = ? GROUP BY deployment`, namespace)
 	if err != nil {
-		return nil, fmt.Errorf("read how much the documents of namespace %s take: %w", namespace, err)
+		return nil, fmt.Errorf("read the usage of namespace %s: %w", namespace, err)
 	}
 	return used, nil
 }

@@ -15,7 +15,7 @@ import (
 // Signals returns a channel that receives after commits that changed the feed; see store.Feed.
 func (s *Documents) Signals(ctx context.Context) <-chan struct{} { return s.notifier.Subscribe(ctx) }
 
-// Load returns every document and the position they are true at.
+// Load returns every document and the feed's position at the same moment.
 func (s *Documents) Load(ctx context.Context) ([]store.Document, store.Position, error) {
 	var documents []store.Document
 	var row db.StoreRow

@@ -10,7 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// Bounds of the delay between two reads of a foreign install's beat. Within them it is a tenth of the patience.
+// Bounds of the delay between two reads of a foreign install's beat. Within these bounds, the delay is a tenth of the
+// patience.
 const (
 	minWatch = 5 * time.Millisecond
 	maxWatch = time.Second
@@ -19,7 +20,8 @@ const (
 // candidate is an install that wants the store, with what it has read about the install that marked it.
 type candidate struct {
 	install string
-	// watched reports whether the candidate has read the foreign install's beat before, with this value.
+	// watched reports whether the candidate has read a foreign install's mark and beat before. foreignInstall and
+	// foreignBeat are the values that it read.
 	watched        bool
 	foreignInstall string
 	foreignBeat    int64
@@ -74,7 +76,7 @@ func (s *Documents) Acquire(ctx context.Context, install string, patience time.D
 	for {
 		term, seen, next, err := tryAcquire(ctx, s, look)
 		if err == nil && next == refuseStore {
-			err = fmt.Errorf("%w (it is marked by %q)", store.ErrForeignInstall, seen.Install)
+			err = fmt.Errorf("%w (the other install is %q)", store.ErrForeignInstall, seen.Install)
 		}
 		if err == nil && next == watchBeat {
 			look.watched, look.foreignInstall, look.foreignBeat = true, seen.Install, seen.Beat

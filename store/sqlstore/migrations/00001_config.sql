@@ -1,5 +1,5 @@
--- One text for both engines: BIGINT, SMALLINT and TEXT mean the same to each, and SQLite keeps a blob in a BYTEA
--- column as it came. Times are int64 microseconds UTC, flags are 0 or 1; every value comes from the program.
+-- One text serves both engines: BIGINT, SMALLINT and TEXT mean the same in each, and SQLite stores a blob in a BYTEA
+-- column unchanged. Times are int64 microseconds UTC, flags are 0 or 1, and the program supplies every value.
 
 -- +goose Up
 CREATE TABLE store (
@@ -29,7 +29,7 @@ CREATE TABLE documents (
     PRIMARY KEY (kind, namespace, name)
 );
 
--- The feed reads what changed after a revision.
+-- The feed reads the changes after a revision.
 CREATE INDEX documents_revision ON documents (revision);
 
 CREATE TABLE claims (

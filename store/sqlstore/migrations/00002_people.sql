@@ -1,6 +1,6 @@
--- What people do: written by servers, never by the operator. Every row is keyed by its deployment ("namespace/name"),
--- so that a tenant's people can neither be reached nor erased by way of another's. Times are int64 microseconds UTC,
--- 0 where there is none; ids are 63 bits, 0 where there is none.
+-- Rows of users, written by servers, never by the operator. Every row is keyed by its deployment ("namespace/name"), so
+-- that a statement for one tenant can neither reach nor erase rows of another. Times are int64 microseconds UTC, 0 if
+-- absent; ids are 63 bits, 0 if absent.
 
 -- +goose Up
 CREATE TABLE users (
@@ -9,7 +9,7 @@ CREATE TABLE users (
     first_name      TEXT     NOT NULL,
     last_name       TEXT     NOT NULL,
     disabled        SMALLINT NOT NULL,
-    -- The organization that was active last: the next sign-in starts there.
+    -- The last active organization, in which the next sign-in starts.
     organization_id BIGINT   NOT NULL,
     created_at      BIGINT   NOT NULL,
     updated_at      BIGINT   NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE emails (
     id          BIGINT   NOT NULL,
     user_id     BIGINT   NOT NULL,
     address     TEXT     NOT NULL,
-    -- The address as it is compared.
+    -- The address in the form for comparison.
     folded      TEXT     NOT NULL,
     is_primary  SMALLINT NOT NULL,
     verified_at BIGINT   NOT NULL,
@@ -66,7 +66,7 @@ CREATE TABLE sessions (
     -- An anonymous session only owns attempts.
     anonymous     SMALLINT NOT NULL,
     active_signin BIGINT   NOT NULL,
-    -- Whether it may own attempts that are not completed.
+    -- Whether the session may own attempts that are not completed.
     attempting    SMALLINT NOT NULL,
     address       TEXT     NOT NULL,
     user_agent    TEXT     NOT NULL,
@@ -84,12 +84,12 @@ CREATE TABLE session_tokens (
     -- SHA-256 of the token.
     hash       BYTEA  NOT NULL,
     session_id BIGINT NOT NULL,
-    -- The token in whose place this one was given out; empty for a first one.
+    -- The token that this one replaced; empty for the first.
     parent     BYTEA  NOT NULL,
     created_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
     dies_at    BIGINT NOT NULL,
-    -- Whether a sign-in ended it: dead then, and no sign of theft.
+    -- Whether a sign-in ended the token: its later use is refused, and is no sign of theft.
     replaced   SMALLINT NOT NULL,
     PRIMARY KEY (deployment, hash)
 );
@@ -119,7 +119,7 @@ CREATE TABLE attempts (
     method            TEXT     NOT NULL,
     email             TEXT     NOT NULL,
     folded            TEXT     NOT NULL,
-    -- The account it is about; 0: unknown, or not there yet.
+    -- The account of the attempt; 0: unknown, or not created yet.
     user_id           BIGINT   NOT NULL,
     first_name        TEXT     NOT NULL,
     last_name         TEXT     NOT NULL,
@@ -140,14 +140,14 @@ CREATE TABLE challenges (
     id          BIGINT   NOT NULL,
     purpose     TEXT     NOT NULL,
     channel     TEXT     NOT NULL,
-    -- What it proves: a phone, or an attempt.
+    -- What the challenge verifies: a phone, or an attempt.
     subject_id  BIGINT   NOT NULL,
     session_id  BIGINT   NOT NULL,
     user_id     BIGINT   NOT NULL,
     recipient   TEXT     NOT NULL,
     region      TEXT     NOT NULL,
     address     TEXT     NOT NULL,
-    -- Whether a message went out for it; an unknown account's challenge sends none.
+    -- Whether a message was sent; the challenge of an unknown account sends none.
     sent        SMALLINT NOT NULL,
     salt        BYTEA    NOT NULL,
     mac         BYTEA    NOT NULL,
@@ -183,7 +183,7 @@ CREATE TABLE outbox (
     challenge_id BIGINT NOT NULL,
     channel      TEXT   NOT NULL,
     recipient    TEXT   NOT NULL,
-    -- Sealed; empty once the message has its end state.
+    -- Sealed; empty once the message has its final state.
     sealed       TEXT   NOT NULL,
     state        TEXT   NOT NULL,
     tries        BIGINT NOT NULL,
@@ -207,7 +207,7 @@ CREATE TABLE organizations (
     slug         TEXT   NOT NULL,
     description  TEXT   NOT NULL,
     image_url    TEXT   NOT NULL,
-    -- The workspace members start in; 0: none.
+    -- The workspace in which members start; 0: none.
     workspace_id BIGINT NOT NULL,
     created_at   BIGINT NOT NULL,
     PRIMARY KEY (deployment, id)
@@ -279,7 +279,7 @@ CREATE UNIQUE INDEX invitations_hash ON invitations (deployment, hash);
 CREATE INDEX invitations_organization ON invitations (deployment, organization_id);
 CREATE INDEX invitations_expiry ON invitations (expires_at);
 
--- What analytics counts: completed sign-ins, accounts, organizations and workspaces that were created.
+-- The events that analytics counts: completed sign-ins, and created accounts, organizations and workspaces.
 CREATE TABLE events (
     deployment TEXT   NOT NULL,
     kind       TEXT   NOT NULL,
@@ -298,7 +298,7 @@ CREATE TABLE audit (
     deployment TEXT   NOT NULL,
     at         BIGINT NOT NULL,
     id         BIGINT NOT NULL,
-    -- Who did it: user:<id>, anonymous, key:<public id>, token:<subject> or system.
+    -- The actor: user:<id>, anonymous, key:<public id>, token:<subject> or system.
     actor      TEXT   NOT NULL,
     action     TEXT   NOT NULL,
     object     TEXT   NOT NULL,

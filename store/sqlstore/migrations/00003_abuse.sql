@@ -1,5 +1,6 @@
--- What bounds abuse: which codes were asked for, by whom; counters within a window; and the clients that an account signed in
--- from. Before, the challenges stood for the sends, and failures for the counters; a server of the version before goes on with those.
+-- Limits against abuse: the requests for codes, counters within a window, and the clients from which an account signed
+-- in. Before, challenges counted the sends, and failures were the counters; a server of the version before continues
+-- with those.
 
 -- +goose Up
 CREATE TABLE sends (
@@ -7,16 +8,16 @@ CREATE TABLE sends (
     id            BIGINT   NOT NULL,
     purpose       TEXT     NOT NULL,
     channel       TEXT     NOT NULL,
-    -- Who asked, as far as signed in; 0: nobody.
+    -- The user who requested the code; 0: not signed in.
     user_id       BIGINT   NOT NULL,
     recipient     TEXT     NOT NULL,
-    -- An IPv4 address or IPv6 /64, and the IPv4 /24 or IPv6 /48 it is in.
+    -- An IPv4 address or IPv6 /64, and its network (IPv4 /24 or IPv6 /48).
     client        TEXT     NOT NULL,
     neighbourhood TEXT     NOT NULL,
     region        TEXT     NOT NULL,
-    -- Whether it was asked for by somebody known: at a client the account signed in from, or by a user with a verified phone.
+    -- Whether the requester is known: at a client from which the account signed in, or a user with a verified phone.
     known         SMALLINT NOT NULL,
-    -- Whether a message went out.
+    -- Whether a message was sent.
     sent          SMALLINT NOT NULL,
     created_at    BIGINT   NOT NULL,
     PRIMARY KEY (deployment, id)
@@ -33,7 +34,7 @@ CREATE TABLE counters (
     scope      TEXT   NOT NULL,
     subject    TEXT   NOT NULL,
     counted    BIGINT NOT NULL,
-    -- When it begins anew.
+    -- When the count begins again.
     ends_at    BIGINT NOT NULL,
     PRIMARY KEY (deployment, scope, subject)
 );
@@ -54,12 +55,12 @@ ALTER TABLE invitations ADD COLUMN revoked_at BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX invitations_email ON invitations (deployment, folded, created_at);
 CREATE INDEX invitations_inviter ON invitations (deployment, invited_by, created_at);
 
--- The limits of the last day go on.
+-- Limits of the last day continue to count.
 INSERT INTO sends (deployment, id, purpose, channel, user_id, recipient, client, neighbourhood, region, known, sent, created_at)
 SELECT deployment, id, purpose, channel, user_id, recipient, address, address, region, 0, sent, created_at FROM challenges
 WHERE purpose <> 'invitation';
 
--- So do the clients of the last 90 days: sign-ins have IPv4 addresses as they are counted, and live sessions the /64 of an IPv6 one.
+-- Clients of the last 90 days remain known: sign-ins have IPv4 addresses, and live sessions the /64 of an IPv6 address.
 INSERT INTO known_clients (deployment, user_id, client, seen_at)
 SELECT deployment, user_id, address, MAX(at) FROM events
 WHERE kind = 'signin' AND user_id <> 0 AND address LIKE '%.%' AND address NOT LIKE '%:%' AND at > (SELECT MAX(at) FROM events) - 7776000000000

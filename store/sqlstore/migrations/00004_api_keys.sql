@@ -1,5 +1,5 @@
--- The keys that applications give to their customers: tens of millions of rows, so an index only where a read needs it. And the feed of
--- changed keys, by which servers drop what they hold of one.
+-- The keys that applications issue to their customers: tens of millions of rows, so there is an index only if a read
+-- needs it. And the feed of changed keys, after which servers drop their cached copy of a key.
 
 -- +goose Up
 CREATE TABLE api_keys (
@@ -24,15 +24,15 @@ CREATE TABLE api_keys (
     -- The slug of a RateLimitScheme; empty: the app's.
     scheme          TEXT   NOT NULL,
     expires_at      BIGINT NOT NULL,
-    -- When a key that was replaced by another ends.
+    -- When a key that another key replaced ends.
     retires_at      BIGINT NOT NULL,
-    -- To the minute: it is written at most once a minute.
+    -- To the minute: the column is written at most once a minute.
     last_used_at    BIGINT NOT NULL,
     created_at      BIGINT NOT NULL,
     updated_at      BIGINT NOT NULL,
     revoked_at      BIGINT NOT NULL,
     revoked_reason  TEXT   NOT NULL,
-    -- The id of the key this one replaced.
+    -- The id of the key that this one replaced.
     rotated_from    BIGINT NOT NULL,
     PRIMARY KEY (deployment, id)
 );
@@ -43,12 +43,13 @@ CREATE INDEX api_keys_app ON api_keys (deployment, app, id);
 CREATE INDEX api_keys_owner ON api_keys (deployment, owner_user_id, id) WHERE owner_user_id > 0;
 CREATE INDEX api_keys_organization ON api_keys (deployment, organization_id, id) WHERE organization_id > 0;
 
--- One row. Whoever changes keys updates it last in the transaction, so that revisions are in the order of the commits.
+-- One row. A transaction that changes keys updates it last, so that revisions are in the order of the commits.
 CREATE TABLE api_key_feed (
     id       SMALLINT NOT NULL PRIMARY KEY CHECK (id = 1),
     revision BIGINT   NOT NULL,
     tag      TEXT     NOT NULL,
-    -- Whether a key without a public id was ever imported: before, what is no key by its form is no key at all.
+    -- Whether a key without a public id was ever imported. Until then, a string that does not have the form of a key
+    -- needs no look-up.
     imported SMALLINT NOT NULL
 );
 
@@ -56,12 +57,12 @@ CREATE TABLE api_key_log (
     revision   BIGINT NOT NULL,
     ordinal    BIGINT NOT NULL,
     tag        TEXT   NOT NULL,
-    -- The digest of the key that changed; empty: any may have.
+    -- The digest of the key that changed; empty: any key may have changed.
     digest     BYTEA  NOT NULL,
     written_at BIGINT NOT NULL,
     PRIMARY KEY (revision, ordinal)
 );
 
 INSERT INTO api_key_feed (id, revision, tag, imported) VALUES (1, 0, '', 0);
--- Revision 0 is in the log, so that a reader of the empty store can go on from there.
+-- Revision 0 is in the log, so that a reader of the empty store can continue from there.
 INSERT INTO api_key_log (revision, ordinal, tag, digest, written_at) VALUES (0, 0, '', '', 0);

@@ -1,11 +1,11 @@
--- What was moved in from elsewhere: how far each file came, and which row each of its lines became, so that a line is imported once.
+-- Imports: the progress of each file, and the row of each of its lines, so that a line is imported once.
 
 -- +goose Up
 CREATE TABLE imports (
     deployment   TEXT   NOT NULL,
     -- SHA-256 of the whole file, in hexadecimal digits.
     file         TEXT   NOT NULL,
-    -- How many of its bytes are done.
+    -- How many of its bytes are processed.
     done         BIGINT NOT NULL,
     imported     BIGINT NOT NULL,
     present      BIGINT NOT NULL,

@@ -1,11 +1,11 @@
--- Analytics beside the events: the table events keeps those that are not sealed yet; sealing moves them into the day they are of. What
--- is counted of any moment is what is sealed and what is in events, whatever comes late. What the engines keep differently is in
--- the folders beside this file.
+-- Rolled-up analytics. The table events has the events that are not rolled up yet; the roll-up moves them into their
+-- day. The count of any moment is the sum of the rolled-up days and of events, even for events that arrive late. The
+-- folders beside this file have the tables that differ between the engines.
 
 -- +goose Up
 
--- What is counted over all that is sealed: "ordinals" that were given, which is the next one, and "signups". The row of ordinals is what
--- those who seal a deployment take turns with.
+-- The sums over all rolled-up days: "ordinals", the number of assigned ordinals, which is the next one, and "signups".
+-- The row of ordinals is the lock of the roll-up of a deployment.
 CREATE TABLE sealed_totals (
     deployment TEXT   NOT NULL,
     what       TEXT   NOT NULL,
@@ -13,7 +13,7 @@ CREATE TABLE sealed_totals (
     PRIMARY KEY (deployment, what)
 );
 
--- A UTC day, in days since 1970. version counts how often it was written; the sums are XXH64 of the two blobs.
+-- A UTC day, in days since 1970. version is how often it was written; the sums are XXH64 of the two blobs.
 CREATE TABLE sealed_days (
     deployment    TEXT   NOT NULL,
     day           BIGINT NOT NULL,
@@ -25,14 +25,14 @@ CREATE TABLE sealed_days (
     workspaces    BIGINT NOT NULL,
     users_sum     BIGINT NOT NULL,
     log_sum       BIGINT NOT NULL,
-    -- The numbers of the users who signed in: a roaring bitmap in its interchange form.
+    -- The ordinals of the users who signed in: a roaring bitmap in its interchange form.
     user_set      BYTEA  NOT NULL,
     -- Every event, to the microsecond: internal/daylog.
     log           BYTEA  NOT NULL,
     PRIMARY KEY (deployment, day)
 );
 
--- The users of all sealed days of a month, in months since January 1970.
+-- The users of all rolled-up days of a month, in months since January 1970.
 CREATE TABLE sealed_months (
     deployment TEXT   NOT NULL,
     month      BIGINT NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE sealed_months (
     PRIMARY KEY (deployment, month)
 );
 
--- Sealed sign-ins and sign-ups that are still known to be somebody's: those within the retention of addresses, and the newest 100.
+-- Rolled-up sign-ins and sign-ups that still have a user: those within the retention of addresses, and the newest 100.
 CREATE TABLE recent_events (
     deployment TEXT   NOT NULL,
     kind       TEXT   NOT NULL,

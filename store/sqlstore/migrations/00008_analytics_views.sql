@@ -1,16 +1,15 @@
--- Views for those who chart elsewhere (docs/analytics.md).
+-- Views for charts in other tools (docs/analytics.md).
 
 -- +goose Up
 
--- who tells users apart: by their numbers, and where they have none yet by -1 less
--- their ids.
+-- The column who distinguishes users: it is their ordinal, or -1 - id for a user who has no ordinal yet.
 CREATE VIEW analytics_events AS
 SELECT deployment, kind, at, ordinal AS who, method FROM past_events
 UNION ALL
 SELECT e.deployment, e.kind, e.at, COALESCE(o.ordinal, CASE WHEN e.user_id = 0 THEN -1 ELSE -1 - e.user_id END), e.method
 FROM events e LEFT JOIN user_ordinals o ON o.deployment = e.deployment AND o.user_id = e.user_id;
 
--- Days, UTC, in days since 1970. Those with events that wait to be sealed are counted anew.
+-- UTC days, in days since 1970. Days with events that are not rolled up yet are counted from their events.
 CREATE VIEW analytics_days AS
 SELECT d.deployment, d.day, d.users AS signins, d.signups, d.organizations, d.workspaces FROM sealed_days d
 WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.deployment = d.deployment AND e.kind IN ('signin', 'signup', 'organization', 'workspace')

@@ -1,8 +1,8 @@
--- Authorization servers: what clients asked for, what people granted, and the tokens that live on it. Lists are separated by spaces, as in
--- the protocol. The tokens themselves are nowhere: what is kept are their hashes (SHA-256).
+-- Authorization servers: the requests of clients, the grants of users, and their tokens. Lists are separated by spaces,
+-- as in the protocol. Tokens are stored only as hashes (SHA-256).
 
 -- +goose Up
--- What a client asks a person for, until the person decided.
+-- An authorization request of a client, until the user decides.
 CREATE TABLE oauth_requests (
     deployment TEXT     NOT NULL,
     hash       BYTEA    NOT NULL,
@@ -38,7 +38,7 @@ CREATE UNIQUE INDEX oauth_grants_user ON oauth_grants (deployment, user_id, app_
 
 CREATE INDEX oauth_grants_client ON oauth_grants (deployment, app_id, client);
 
--- All tokens that came of one code.
+-- All tokens that were issued from one code.
 CREATE TABLE oauth_families (
     deployment       TEXT     NOT NULL,
     id               BIGINT   NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE oauth_families (
     nonce            TEXT     NOT NULL,
     method           TEXT     NOT NULL,
     authenticated_at BIGINT   NOT NULL,
-    -- Whether it outlives the sign-in, and whether the client wants to be told of the sign-in's end.
+    -- Whether the family outlives the sign-in, and whether the client is notified when the sign-in ends.
     offline          SMALLINT NOT NULL,
     backchannel      SMALLINT NOT NULL,
     created_at       BIGINT   NOT NULL,
@@ -74,7 +74,7 @@ CREATE TABLE oauth_codes (
     hash         BYTEA  NOT NULL,
     family_id    BIGINT NOT NULL,
     redirect_uri TEXT   NOT NULL,
-    -- What the verifier of the redemption hashes to (PKCE S256).
+    -- The hash of the redemption's code verifier (PKCE S256).
     challenge    TEXT   NOT NULL,
     created_at   BIGINT NOT NULL,
     expires_at   BIGINT NOT NULL,
@@ -89,9 +89,9 @@ CREATE TABLE oauth_refresh_tokens (
     deployment TEXT   NOT NULL,
     hash       BYTEA  NOT NULL,
     family_id  BIGINT NOT NULL,
-    -- The token in whose place this one was given out; empty for a first one.
+    -- The token that this one replaced; empty for the first.
     parent     BYTEA  NOT NULL,
-    -- Where it was first used from.
+    -- The address of its first use.
     network    TEXT   NOT NULL,
     created_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
@@ -103,20 +103,20 @@ CREATE TABLE oauth_refresh_tokens (
 CREATE INDEX oauth_refresh_tokens_family ON oauth_refresh_tokens (deployment, family_id, created_at);
 CREATE INDEX oauth_refresh_tokens_expiry ON oauth_refresh_tokens (expires_at);
 
--- Devices without a browser that wait for a person who has one (RFC 8628).
+-- Devices without a browser that wait for a user who has one (RFC 8628).
 CREATE TABLE oauth_devices (
     deployment TEXT   NOT NULL,
     hash       BYTEA  NOT NULL,
-    -- What the person types.
+    -- The code that the user types.
     user_code  TEXT   NOT NULL,
     app_id     BIGINT NOT NULL,
     client     TEXT   NOT NULL,
     parameters TEXT   NOT NULL,
     network    TEXT   NOT NULL,
-    -- pending, denied or granted; then the family that came of it.
+    -- pending, denied or granted; then the family that was issued.
     state      TEXT   NOT NULL,
     family_id  BIGINT NOT NULL,
-    -- When the device asked last, and how long it has to wait in between.
+    -- When the device polled last, and the interval that it must keep.
     polled_at  BIGINT NOT NULL,
     interval_s BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -128,20 +128,22 @@ CREATE UNIQUE INDEX oauth_devices_user_code ON oauth_devices (deployment, user_c
 CREATE INDEX oauth_devices_network ON oauth_devices (deployment, network, created_at);
 CREATE INDEX oauth_devices_expiry ON oauth_devices (expires_at);
 
--- Clients that registered themselves, or whose metadata was fetched from where their name leads. Declared ones are no rows.
+-- Clients that registered themselves, or whose metadata was fetched from the URL that is their id. Declared clients
+-- have no rows.
 CREATE TABLE oauth_clients (
     deployment   TEXT   NOT NULL,
     app_id       BIGINT NOT NULL,
-    -- What it is called in the protocol: an id, or the URL of its metadata.
+    -- The client_id of the protocol: an id, or the URL of the client's metadata.
     client       TEXT   NOT NULL,
-    -- What it is, as a declared one is kept.
+    -- The client, in the form of a declared one's document.
     content      TEXT   NOT NULL,
-    -- Of whom shares its name with all of the same metadata, their hash; of others empty.
+    -- The hash of the metadata, for a client that shares its row with all clients of the same metadata; otherwise
+    -- empty.
     fingerprint  BYTEA  NOT NULL,
-    -- The hash of what manages it, empty where nobody does.
+    -- The hash of the token that manages the client; empty if there is none.
     manager      BYTEA  NOT NULL,
     created_at   BIGINT NOT NULL,
-    -- When it was first used, and until when fetched metadata is good.
+    -- When it was first used, and until when fetched metadata is fresh.
     used_at      BIGINT NOT NULL,
     fresh_until  BIGINT NOT NULL,
     PRIMARY KEY (deployment, app_id, client)
@@ -151,7 +153,7 @@ CREATE UNIQUE INDEX oauth_clients_same ON oauth_clients (deployment, app_id, fin
 CREATE INDEX oauth_clients_unused ON oauth_clients (deployment, app_id, created_at) WHERE used_at = 0;
 CREATE INDEX oauth_clients_age ON oauth_clients (created_at) WHERE used_at = 0;
 
--- Sign-ins that ended, of which clients are still to be told.
+-- Ended sign-ins that clients must still be notified of.
 CREATE TABLE oauth_logouts (
     deployment TEXT   NOT NULL,
     app_id     BIGINT NOT NULL,

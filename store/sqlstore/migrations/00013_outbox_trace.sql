@@ -1,4 +1,5 @@
--- Which request posted a message, as W3C's traceparent, for the span of its sending to link to. Empty where that was not traced.
+-- The request that posted a message, as a W3C traceparent, to which the span of the delivery links. Empty if the
+-- request was not traced.
 
 -- +goose Up
 ALTER TABLE outbox ADD COLUMN trace TEXT NOT NULL DEFAULT '';

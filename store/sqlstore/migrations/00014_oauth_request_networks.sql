@@ -1,5 +1,5 @@
--- Authorization requests and devices that wait are bounded per network (IPv4 /24, IPv6 /48) and per app, besides per client address. Empty in rows
--- of the version before.
+-- Pending authorization requests and devices are limited per network (IPv4 /24, IPv6 /48) and per app, besides per
+-- client address. Empty in rows of the version before.
 
 -- +goose Up
 ALTER TABLE oauth_requests ADD COLUMN network_block TEXT NOT NULL DEFAULT '';

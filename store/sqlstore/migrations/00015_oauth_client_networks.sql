@@ -1,5 +1,5 @@
--- Clients that registered themselves have their places by network (IPv4 /24, IPv6 /48): of the one that registered them, and once they were used of
--- the one of the first grant. Empty in rows of the version before.
+-- Clients that registered themselves count toward the limit of a network (IPv4 /24, IPv6 /48): the network that
+-- registered them, and after their first use the network of the first grant. Empty in rows of the version before.
 
 -- +goose Up
 ALTER TABLE oauth_clients ADD COLUMN network TEXT NOT NULL DEFAULT '';

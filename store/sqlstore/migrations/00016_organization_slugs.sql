@@ -1,5 +1,5 @@
--- Slugs of organizations that were deleted. They are never given again: groups in tokens are named after them, and what trusts such a group
--- outlives the organization.
+-- Slugs of deleted organizations. They are never assigned again: groups in tokens are named after them, and
+-- applications may trust such a group after the organization is deleted.
 
 -- +goose Up
 CREATE TABLE organization_slugs (

@@ -1,4 +1,4 @@
--- The operator adds up the documents of a namespace before it writes another.
+-- The operator sums the size of a namespace's documents before it writes another.
 
 -- +goose Up
 CREATE INDEX documents_namespace ON documents (namespace, deployment);

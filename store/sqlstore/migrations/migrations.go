@@ -29,7 +29,7 @@ var files embed.FS
 const VersionTable = "schema_version"
 
 const (
-	// maxMigrationTries bounds how often a step is tried that other transactions keep from its tables: about two minutes.
+	// maxMigrationTries bounds how often a step is tried while other transactions lock its tables: about two minutes.
 	maxMigrationTries = 120
 	// migrationPause is the least time between two tries, in which other transactions use the tables.
 	migrationPause = 250 * time.Millisecond
@@ -64,7 +64,7 @@ func up(ctx context.Context, d *db.DB, provider *goose.Provider) error {
 		if err == nil || try == maxMigrationTries || !d.Dialect.GivesWay(err) {
 			return err
 		}
-		d.Logger.Info("The migration gave way to others and is tried again", "try", try, "reason", err.Error())
+		d.Logger.Info("A migration step was rolled back because its tables are in use; retrying", "try", try, "reason", err.Error())
 		if pause.For(ctx, migrationPause+rand.N(migrationPause)) != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ type dayRow struct {
 // MonthRow is the row of a rolled-up month without its set of users.
 type MonthRow struct{ Month, Version, usersSum int64 }
 
-// totals are counted over all that is rolled up: the user numbers assigned, and the sign-ups.
+// totals are counted over all rolled-up events: the assigned user numbers, and the sign-ups.
 type totals struct{ ordinals, signUps int64 }
 
 // MonthOf returns the month of a day, both counted since January 1970.
@@ -67,7 +67,8 @@ const (
 	totalSignUps  = "signups"
 )
 
-// DayRows reads the sealed days of the deployment from day from to before day to, counted since 1970, in order.
+// DayRows reads the rolled-up days of the deployment in order: from the day from (included) to the day to (excluded),
+// counted since 1970.
 func DayRows(tx *db.Tx, from, to int64) ([]dayRow, error) {
 	return db.List(tx, func(row *sql.Rows, d *dayRow) error {
 		return row.Scan(&d.day, &d.version, &d.signIns, &d.users, &d.signUps, &d.organizations, &d.workspaces, &d.usersSum, &d.logSum)
@@ -130,7 +131,7 @@ func putDayRow(tx *db.Tx, d dayRow, whole *daylog.Day, users *daylog.Users) erro
 		d.day, d.version, len(whole.SignIns), int64(users.GetCardinality()), counts.SignUps, counts.Organizations, counts.Workspaces, sum(set), sum(log), set, log)
 }
 
-// PutMonthRow writes the users of a sealed month, and replaces those of an earlier version.
+// PutMonthRow writes the users of a rolled-up month, and replaces those of an earlier version.
 func PutMonthRow(tx *db.Tx, m MonthRow, users *daylog.Users) error {
 	set, err := daylog.EncodeUsers(users)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// maxCachedSets bounds the memory of cached sets of users, in bytes. It fits a year of months and a quarter of days of
-// ten million users.
+// maxCachedSets bounds the memory of cached sets of users, in bytes. The sets of ten million users for the months of a
+// year and the days of a quarter fit into it.
 const maxCachedSets = 96 << 20
 
 // setCache caches the sets of users that summaries read last. Its key includes the row's version and checksum, which

@@ -84,7 +84,8 @@ type summing struct {
 	reading sync.Mutex
 	// logs are the logs of the days at the edges: a day can be the end of one span and the beginning of the other.
 	logs map[int64][]byte
-	// unnumbered are numbers for users that have none yet, above all assigned numbers.
+	// unnumbered holds numbers for users that have none yet. These numbers are higher than all assigned ones; next is
+	// the next one.
 	unnumbered map[int64]uint32
 	next       int64
 }
@@ -310,12 +311,12 @@ func (c *summing) addMonths(s span, users *daylog.Uniting) (map[int64]bool, erro
 	return whole, nil
 }
 
-// countDay counts the part of a day that is in a span and adds its users. If in is set, the rolled-up users are already
-// added with their month.
+// countDay counts the part of a day that is in a span and adds its users. If in is true, the rolled-up users are
+// already added with their month.
 func (c *summing) countDay(s span, day int64, users *daylog.Uniting, in, daily bool) (people.Day, error) {
 	var one people.Day
 	rolledUp, late := c.days[day], c.late[day]
-	here := daylog.NewUsers() // users that signed in, of the rolled-up events
+	here := daylog.NewUsers() // users of the rolled-up sign-ins
 	switch {
 	case rolledUp == nil:
 	case s.covers(day):

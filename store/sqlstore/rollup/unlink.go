@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// Linked implements people.RollUp, with one step along each key for each deployment.
+// Linked implements people.RollUp. It takes one index lookup per table and deployment.
 func (s *Days) Linked(ctx context.Context) ([]string, error) {
 	var all []string
 	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
@@ -68,7 +68,7 @@ func unlink(tx *db.Tx, kind string, before int64, limit int) (int64, error) {
 	for _, of := range []struct {
 		table string
 		from  int64
-	}{{"events", 0}, {"recent_events", min(before, kept)}} { // in the order of a user's deletion
+	}{{"events", 0}, {"recent_events", min(before, kept)}} { // in the order in which DeleteUser uses the tables
 		cleared, err := oldest(tx, of.table, kind, of.from, before, limit, `UPDATE `+of.table+` SET address = '', user_agent = '' WHERE (address <> '' OR user_agent <> '') AND deployment = :deployment`)
 		if err != nil {
 			return 0, err
@@ -79,7 +79,7 @@ func unlink(tx *db.Tx, kind string, before int64, limit int) (int64, error) {
 }
 
 // oldest runs a statement over the rows of a kind between two times, and returns how many rows it changed. It selects
-// the oldest rows that meet the statement's condition: limit of them, and the others of the same microsecond.
+// the limit oldest rows that meet the statement's condition, and all others of the last one's microsecond.
 func oldest(tx *db.Tx, table, kind string, from, to int64, limit int, statement string) (int64, error) {
 	_, about, _ := strings.Cut(statement, "WHERE")
 	bound := to

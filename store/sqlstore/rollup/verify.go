@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// VerifyRollUps implements people.RollUp. It reads each day in a snapshot of its own.
+// VerifyRollUps implements people.RollUp. It reads each day in its own snapshot.
 func (s *Days) VerifyRollUps(ctx context.Context, deployment string, from time.Time, limit int) ([]people.RollUpCheck, error) {
 	var checks []people.RollUpCheck
 	first := max(from.UnixMicro(), 0) / MicrosADay

@@ -107,7 +107,7 @@ func (s *Rows) APIKeyByDigest(ctx context.Context, digest apikey.Digest) (people
 			AND w.user_id = k.owner_user_id AND k.workspace_id > 0
 		WHERE k.digest = ?`, digest[:])
 	if err != nil {
-		return people.BoundKey{}, false, fmt.Errorf("look an API key up: %w", err)
+		return people.BoundKey{}, false, fmt.Errorf("look up an API key: %w", err)
 	}
 	return bound, found, nil
 }
@@ -188,7 +188,7 @@ func (s *Rows) KeySignals(ctx context.Context) <-chan struct{} { return s.notifi
 // RecordKeyUses implements people.Keys.
 func (s *Rows) RecordKeyUses(ctx context.Context, uses []people.KeyUse) error {
 	on := s.db.Writes()
-	// All servers write in one order, so that two of them do not deadlock.
+	// All servers write in the same order, so that no two servers deadlock.
 	uses = slices.SortedFunc(slices.Values(uses), func(a, b people.KeyUse) int {
 		if order := strings.Compare(a.Deployment, b.Deployment); order != 0 {
 			return order

@@ -64,7 +64,8 @@ func listAuditForwards(tx *peopleTx, filter people.AuditFilter, limit int) ([]pe
 		` ORDER BY at, id LIMIT ?`, at, id, until, limit)
 }
 
-// listAudit lists the records that begin selects, by a place and a bound, and that match the filter.
+// listAudit lists the records that match the filter among those that the statement begin selects. The parameters of
+// begin are a place (at, id) and a bound.
 func listAudit(tx *peopleTx, filter people.AuditFilter, begin, end string, at, id, bound int64, limit int) ([]people.Audit, error) {
 	query, args := begin, []any{at, id, bound}
 	for _, equal := range []struct{ column, value string }{{"actor", filter.Actor}, {"action", filter.Action}, {"object", filter.Object}} {

@@ -23,7 +23,7 @@ func (tx txOrganizations) DeleteOrganization(id int64) error {
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM workspaces WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND organization_id = ?`,
-		// The slug stays reserved: a new organization with it would get the groups of its name.
+		// The slug stays reserved. Groups in tokens are named after it, and applications may still trust them.
 		`INSERT INTO organization_slugs (deployment, slug) SELECT o.deployment, o.slug FROM organizations o WHERE o.deployment = :deployment AND o.id = ?
 			ON CONFLICT (deployment, slug) DO NOTHING`,
 		`DELETE FROM organizations WHERE deployment = :deployment AND id = ?`,

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// words scans a list that is stored as words separated by blanks. The result is never nil.
+// words scans a list that is stored as words separated by blanks. An empty list becomes nil.
 type words struct{ to *[]string }
 
 // Scan implements sql.Scanner.
@@ -279,8 +279,8 @@ func (tx txOAuth) SessionOfSignIn(id int64) (people.Session, bool, error) {
 	return s, found, err
 }
 
-// recordLogouts records which clients must be notified of the end of the sign-ins that a condition on g selects. It
-// runs before they are deleted.
+// recordLogouts records which clients must be notified of the end of the sign-ins that a condition on g (signins)
+// selects. It must run before these sign-ins are deleted.
 func recordLogouts(tx *peopleTx, which string, of int64) error {
 	return tx.Exec(`INSERT INTO oauth_logouts (deployment, app_id, client, user_id, session_id)
 		SELECT DISTINCT f.deployment, f.app_id, f.client, f.user_id, f.session_id

@@ -17,8 +17,8 @@ const (
 	// grantsAtOnce is how many grants one transaction deletes: each may have a hundred token families with all their
 	// tokens.
 	grantsAtOnce = 10
-	// endingKept is the least time for which an ending is kept. It is longer than a request whose grant counts as made
-	// before the ending.
+	// endingKept is the least time for which an ending is kept. It is longer than any request that creates a grant with
+	// a time before the ending.
 	endingKept = time.Hour
 )
 
@@ -83,7 +83,7 @@ func (s *Rows) WriteEndings(ctx context.Context, on db.Session, deleted []store.
 		case document.KindOAuthClient:
 			var content document.OAuthClient
 			if _, err := document.Decode(d.Payload, &content); err != nil {
-				continue // a newer operator wrote it: its deletion must continue
+				continue // a newer operator wrote this payload; the deletion must not fail
 			}
 			client = ids.Format(d.ID)
 			found, err := on.Row(ctx, []any{&app}, `SELECT id FROM documents WHERE kind = ? AND namespace = ? AND name = ?`, document.KindOAuthApp, d.Namespace, content.App)

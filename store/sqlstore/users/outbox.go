@@ -14,8 +14,8 @@ import (
 )
 
 // LeaseMessages implements people.Messages. On PostgreSQL it skips rows that another dispatcher is claiming; on SQLite
-// writes are exclusive. The rows are chosen once, before any is updated: a plan that chose again would exceed the
-// limit.
+// writes are exclusive. MATERIALIZED makes the database select the rows once, before it updates any: a query plan that
+// ran the selection again could exceed the limit.
 func (s *Rows) LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim people.Claim) ([]people.Message, error) {
 	token := rand.Text()
 	var claimed []people.Message

@@ -197,8 +197,8 @@ func (tx txSessions) DeleteSignIn(id int64) error {
 	return tx.Exec(`DELETE FROM signins WHERE deployment = :deployment AND id = ?`, id)
 }
 
-// keepEnded stores the sign-ins that a condition on g selects as ended, and the clients to notify. It runs before they
-// are deleted.
+// keepEnded records as ended the sign-ins that a condition on g (signins) selects, and records the clients to notify.
+// It must run before these sign-ins are deleted.
 func keepEnded(tx *peopleTx, which string, of int64) error {
 	if err := recordLogouts(tx, which, of); err != nil {
 		return err

@@ -90,8 +90,8 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, auditRetention time.Dur
 		// imported_rows stays: lines of a file that is sent again count as present.
 		{"imports", "deployment, file", "completed_at > 0 AND completed_at < ?", db.Micros(now.Add(-auditRetention))},
 	} {
-		// The condition is there twice: after waiting for a row, PostgreSQL checks only the conditions outside of the list
-		// again.
+		// The condition is there twice. After PostgreSQL has waited for a row, it checks only the condition outside of
+		// the subquery again.
 		n, err := on.Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE %[3]s AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,
 			over.table, over.key, over.where), over.before, over.before, limit)
 		if err != nil {

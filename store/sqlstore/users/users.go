@@ -53,8 +53,8 @@ func (tx txUsers) UserByEmail(folded string) (people.User, bool, error) {
 		WHERE f.deployment = :deployment AND f.folded = ? ORDER BY `+openingFirst+`, f.created_at, f.id LIMIT 1`, folded)
 }
 
-// openingFirst orders accounts with the same address: the account that the address opens comes first. There is at most
-// one.
+// openingFirst orders the accounts of an address: the account in which the address is verified or primary comes first.
+// There is at most one.
 const openingFirst = `CASE WHEN f.verified_at > 0 OR f.is_primary = 1 THEN 0 ELSE 1 END`
 
 const emailColumns = `id, user_id, address, is_primary, created_at, verified_at`
@@ -125,14 +125,15 @@ func (tx txUsers) DeleteUser(id int64) error {
 		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
 			WHERE c.deployment = :deployment AND c.user_id = ?)`,
 		`DELETE FROM challenges WHERE deployment = :deployment AND user_id = ?`,
-		// Sends of mail have no user. The network of texts still counts, for the day in which it is counted.
+		// Sends of mail have no user. Sends of texts keep their network: they count toward its limits for a day.
 		`UPDATE sends SET user_id = 0, recipient = '' WHERE deployment = :deployment AND channel = '` + people.ChannelSMS + `' AND user_id = ?`,
 		`DELETE FROM known_clients WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM ended_signins WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`UPDATE events SET address = '', user_agent = '' WHERE deployment = :deployment AND user_id = ? AND (address <> '' OR user_agent <> '')`,
-		`DELETE FROM recent_events WHERE deployment = :deployment AND user_id = ?`, // after events: the roll-up moves from there to here
+		// This statement comes after that on events, because the roll-up moves rows from events to recent_events.
+		`DELETE FROM recent_events WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM users WHERE deployment = :deployment AND id = ?`,
 	} {
 		if err := tx.Exec(statement, id); err != nil {
@@ -145,7 +146,7 @@ func (tx txUsers) DeleteUser(id int64) error {
 func (tx txUsers) ListUsers(search string, limit, offset int) ([]people.User, int64, error) {
 	where, args := ` FROM users u WHERE u.deployment = :deployment`, []any{}
 	if search != "" {
-		// The engines lower ASCII letters, but not both of them other letters: so the search also compares names as written.
+		// Both engines lower-case ASCII letters, but SQLite no others. So the search also compares names as written.
 		where += ` AND (LOWER(u.first_name || ' ' || u.last_name) LIKE ? ESCAPE '\' OR u.first_name || ' ' || u.last_name LIKE ? ESCAPE '\'
 			OR EXISTS (SELECT 1 FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.folded LIKE ? ESCAPE '\'))`
 		pattern := containing(search)

@@ -9,24 +9,26 @@ import (
 	"testing"
 )
 
-// shared is the one server of a test binary, started by the first test that asks. It is state of the binary, as the
-// binary's flags are: tests of several packages never meet here.
+// shared is the server of a test binary. The first test that needs the server starts it. The tests of each package run
+// in their own binary, so they never share a server with those of another package.
 var shared struct {
 	mu       sync.Mutex
 	settings []string
 	server   *Server
 	err      error
-	// filled is the database that Copy copies.
+	// filled runs once to create and fill original, the database that Copy copies.
 	filled    sync.Once
 	original  string
 	filledErr error
 }
 
-// Durable makes the shared server wait for the disk, as one in production does: a setting for Main, for what measures.
+// Durable makes the shared server wait for the disk, as a production server does. It is a setting for Main, for tests
+// that measure.
 const Durable = "fsync=on"
 
-// Shared returns the test binary's server, which Main stops. Unless it is Durable, what it committed outlives every
-// process but not the machine, which no test stops: to make and drop a database takes a third of the time so.
+// Shared returns the test binary's server, which Main stops. Unless the server is Durable, committed data survives a
+// crash of any process but not of the machine, which no test stops. Creating and dropping a database then takes a third
+// of the time.
 func Shared() (*Server, error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -51,8 +53,9 @@ func ForTest(t testing.TB) string {
 	return server.URL(name)
 }
 
-// Copy returns the URL of a new database that is dropped when the test ends: a copy of one that fill filled, once for
-// the test binary. To make every table anew takes many times as long. fill closes what it opens.
+// Copy returns the URL of a new database, which is dropped when the test ends. It is a copy of a database that fill
+// fills once for the test binary: creating every table for each test takes many times as long. fill must close what it
+// opens.
 func Copy(t testing.TB, fill func(ctx context.Context, url string) error) string {
 	t.Helper()
 	server, err := Shared()
@@ -60,7 +63,7 @@ func Copy(t testing.TB, fill func(ctx context.Context, url string) error) string
 		t.Fatal(err)
 	}
 	shared.filled.Do(func() {
-		ctx := context.Background() // of the binary, not of the first test
+		ctx := context.Background() // the database outlives the first test
 		if shared.original, shared.filledErr = server.CreateDatabase(ctx); shared.filledErr == nil {
 			shared.filledErr = fill(ctx, server.URL(shared.original))
 		}
@@ -85,9 +88,11 @@ func dropAfter(t testing.TB, server *Server, name string) {
 	})
 }
 
-// Main runs the tests of a binary and stops the server they shared: func TestMain(m *testing.M) {
-// os.Exit(pgtest.Main(m)) }. Settings are the server's, as those of Start; benchmarks (go test -bench) have a Durable
-// one.
+// Main runs the tests of a binary and stops the server that they shared:
+//
+//	func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+//
+// The settings are those of the shared server, as for Start. For benchmarks (go test -bench), the server is Durable.
 func Main(m *testing.M, settings ...string) int {
 	flag.Parse()
 	if benchmarks := flag.Lookup("test.bench"); benchmarks != nil && benchmarks.Value.String() != "" {

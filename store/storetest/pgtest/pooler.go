@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Pooled starts a PgBouncer in transaction mode before the database of a URL, with two connections, until the test
-// ends, and returns the URL through it.
+// Pooled starts a PgBouncer in transaction mode in front of the database of a URL, with two connections to it. It
+// returns the database's URL through the pooler, which runs until the test ends.
 func Pooled(t testing.TB, to string) string {
 	t.Helper()
 	through, err := startPooler(t, to)
@@ -64,7 +64,7 @@ ignore_startup_parameters = statement_timeout,lock_timeout,idle_in_transaction_s
 	}
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // not in PATH, on Debian
+		program = "/usr/sbin/pgbouncer" // Debian installs it outside of PATH
 	}
 	var said strings.Builder
 	command := exec.Command(program, filepath.Join(folder, "settings.ini"))
@@ -84,7 +84,7 @@ ignore_startup_parameters = statement_timeout,lock_timeout,idle_in_transaction_s
 	return server.String(), answers(t.Context(), server.Host)
 }
 
-// answers waits until something listens at an address, a minute at most.
+// answers waits until a process listens at an address, for at most a minute.
 func answers(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

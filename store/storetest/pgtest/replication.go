@@ -12,11 +12,11 @@ import (
 	"syscall"
 )
 
-// Host is a network namespace with an address of its own, so that what runs there can vanish without a word, as a
-// machine does that loses its power: packets to it are dropped, and none comes back. It needs root and iproute2.
+// Host is a network namespace with its own address. A server on it can vanish like a machine that loses power: packets
+// to it are dropped, and none comes back. A Host needs root and iproute2.
 type Host struct{ name, link, own, ours string }
 
-// NewHost makes the nth host of this process, from 0 to 250.
+// NewHost creates the nth host of this process, from 0 to 250.
 func NewHost(ctx context.Context, n int) (*Host, error) {
 	h := &Host{name: fmt.Sprintf("cardea-%d-%d", os.Getpid(), n), link: fmt.Sprintf("cd%d-%d", os.Getpid()%100000, n), own: fmt.Sprintf("10.213.%d.2", n), ours: fmt.Sprintf("10.213.%d.1", n)}
 	const peer = "there"
@@ -48,7 +48,7 @@ func (h *Host) Vanish(ctx context.Context) error {
 	return ip(ctx, "-n", h.name, "route", "add", "blackhole", h.ours+"/32")
 }
 
-// Return ends what Vanish began.
+// Return reverts Vanish.
 func (h *Host) Return(ctx context.Context) error {
 	return ip(ctx, "-n", h.name, "route", "delete", "blackhole", h.ours+"/32")
 }
@@ -58,7 +58,7 @@ func (h *Host) Close() error {
 	return errors.Join(ip(context.Background(), "link", "delete", h.link), ip(context.Background(), "netns", "delete", h.name))
 }
 
-// address is where a server at the host listens; that of no host is loopback.
+// address returns the address at which a server on the host listens; for a nil host, loopback.
 func (h *Host) address() string {
 	if h == nil {
 		return "127.0.0.1"
@@ -66,7 +66,7 @@ func (h *Host) address() string {
 	return h.own
 }
 
-// command runs a program at the host as the credential's user.
+// command returns the command that runs a program on the host as the credential's user.
 func (h *Host) command(program string, credential *syscall.Credential, args ...string) *exec.Cmd {
 	if h == nil {
 		command := exec.Command(program, args...)
@@ -74,7 +74,7 @@ func (h *Host) command(program string, credential *syscall.Credential, args ...s
 		return command
 	}
 	enter := []string{"netns", "exec", h.name}
-	if credential != nil { // only root enters a namespace
+	if credential != nil { // only root can enter a namespace
 		enter = append(enter, "setpriv", "--reuid", strconv.Itoa(int(credential.Uid)), "--regid", strconv.Itoa(int(credential.Gid)), "--clear-groups", "--pdeathsig", "QUIT")
 	}
 	command := exec.Command("ip", append(append(enter, program), args...)...)
@@ -82,7 +82,7 @@ func (h *Host) command(program string, credential *syscall.Credential, args ...s
 	return command
 }
 
-// acceptOthers lets clients and standbys of other hosts in, without a password.
+// acceptOthers lets clients and standbys on other hosts connect without a password.
 func acceptOthers(folder string) error {
 	file, err := os.OpenFile(filepath.Join(dataFolder(folder), "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -92,7 +92,7 @@ func acceptOthers(folder string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Standby copies the server and starts a standby of it at a host; nil is this machine's loopback. It replicates under
+// Standby copies the server and starts a standby of it on a host; nil: on this machine's loopback. It replicates under
 // the name "standby", asynchronously unless the server's synchronous_standby_names says otherwise.
 func (s *Server) Standby(ctx context.Context, at *Host) (*Server, error) {
 	return start(ctx, at, s.settings, func(ctx context.Context, binaries, folder string, credential *syscall.Credential) error {

@@ -1,5 +1,6 @@
-// Package pgtest runs a private PostgreSQL server for tests and benchmarks: its own data folder, a free port on
-// 127.0.0.1, no password, durable like a real one. It ends with the process that started it.
+// Package pgtest runs private PostgreSQL servers for tests and benchmarks. A server has its own data folder, a free
+// port on 127.0.0.1 or on a Host, and no password. It ends with the process that started it. It is durable unless its
+// settings say otherwise; the server that tests share is not (see Durable).
 package pgtest
 
 import (

@@ -14,16 +14,16 @@ func ForTest(t testing.TB) string { return url(t.TempDir()) }
 
 func url(folder string) string { return "sqlite://" + filepath.Join(folder, "cardea.db") }
 
-// filled is the content of the one database of a test binary that Copy copies.
+// filled is the content of the database that Copy copies, filled once for the test binary.
 var filled struct {
 	once    sync.Once
 	content []byte
 	err     error
 }
 
-// Copy returns the URL of a new database in a folder of the test: a copy of one that fill filled, once for the test
-// binary. To make every table anew takes many times as long, and most of a test's time under the race detector. fill
-// closes what it opens.
+// Copy returns the URL of a new database in a folder of the test. It is a copy of a database that fill fills once for
+// the test binary. Creating every table for each test takes many times as long, and most of a test's time under the
+// race detector. fill must close what it opens.
 func Copy(t testing.TB, fill func(ctx context.Context, url string) error) string {
 	t.Helper()
 	filled.once.Do(func() { filled.content, filled.err = contentOf(fill) })
@@ -43,7 +43,7 @@ func contentOf(fill func(ctx context.Context, url string) error) ([]byte, error)
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	if err := fill(context.Background(), url(folder)); err != nil { // of the binary, not of the first test
+	if err := fill(context.Background(), url(folder)); err != nil { // the content outlives the first test
 		return nil, err
 	}
 	return os.ReadFile(filepath.Join(folder, "cardea.db"))

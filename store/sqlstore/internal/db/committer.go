@@ -23,8 +23,8 @@ const (
 // errClosed is the cause if a store is used after Close.
 var errClosed = errors.New("the store was closed")
 
-// Committer lets concurrent writes share a transaction: while one batch commits, the next one collects. No write is
-// delayed to collect more.
+// Committer lets concurrent writes share a transaction. While one batch commits, writes that arrive form the next
+// batch. A write is never delayed to make its batch larger.
 type Committer[O, R any] struct {
 	commit func(ctx context.Context, ops []O) []Result[R]
 	// span starts the span of an op: from its caller's call to the shared commit.
@@ -41,7 +41,7 @@ type Committer[O, R any] struct {
 	stopped chan struct{}
 }
 
-// Result answers an op.
+// Result is the result of an op.
 type Result[R any] struct {
 	Value R
 	Err   error
@@ -75,7 +75,7 @@ func (c *Committer[O, R]) Submit(ctx context.Context, o O) (answer R, err error)
 	case r := <-w.answer:
 		return r.Value, r.Err
 	case <-ctx.Done():
-		return answer, Unavailable(ctx, fmt.Errorf("gave up waiting, it may still be written: %w", ctx.Err()))
+		return answer, Unavailable(ctx, fmt.Errorf("the wait ended, and the write may still be committed: %w", ctx.Err()))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// gate is a commit function that shows each batch and waits to be let through.
+// gate has a commit function that sends each batch to batches and then waits for a value from pass.
 type gate struct {
 	batches chan [][]byte
 	pass    chan struct{}
@@ -30,7 +30,7 @@ func (c *Committer[O, R]) waitingCount() int {
 	return len(c.waiting)
 }
 
-// submitting submits ops in goroutines and returns what waits for them and returns their errors.
+// submitting submits n ops, each in a goroutine. It returns a function that waits for the ops and returns their errors.
 func submitting(ctx context.Context, c *Committer[[]byte, int], n int, payload []byte) (wait func() []error) {
 	errs := make([]error, n)
 	var group sync.WaitGroup
@@ -52,7 +52,7 @@ func TestWhatWaitsSharesTheNextCommit(t *testing.T) {
 	c := NewCommitter(&DB{}, door.commit, func(payload []byte) int { return len(payload) })
 	go c.Run(t.Context())
 	first := submitting(t.Context(), c, 1, nil)
-	g.Expect(<-door.batches).To(gomega.HaveLen(1), "the first does not wait for company")
+	g.Expect(<-door.batches).To(gomega.HaveLen(1), "the first op is committed alone, without delay")
 	cancelled, cancel := context.WithCancel(t.Context())
 	gone := submitting(cancelled, c, 3, nil)
 	g.Eventually(c.waitingCount).Should(gomega.Equal(3))
@@ -65,7 +65,7 @@ func TestWhatWaitsSharesTheNextCommit(t *testing.T) {
 	g.Eventually(c.waitingCount).Should(gomega.Equal(maxBatchOps + 13))
 	door.pass <- struct{}{}
 	for _, want := range []int{maxBatchOps, 10} {
-		g.Expect(<-door.batches).To(gomega.HaveLen(want), "who gave up is left out")
+		g.Expect(<-door.batches).To(gomega.HaveLen(want), "ops of cancelled callers are left out")
 		door.pass <- struct{}{}
 	}
 	for _, err := range append(first(), rest()...) {

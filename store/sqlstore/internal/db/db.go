@@ -41,11 +41,11 @@ func (o Options) wrap(c driver.Connector) driver.Connector {
 // DB is an opened database.
 type DB struct {
 	Dialect Dialect
-	// Readers and writers are one pool on PostgreSQL, two on SQLite.
+	// Readers and Writers are the same pool on PostgreSQL, and two pools on SQLite.
 	Readers, Writers *sql.DB
 	Clock            func() time.Time
 	Logger           logr.Logger
-	// OpenMigrate opens a pool for long schema changes, which the caller closes; nil if writers serves.
+	// OpenMigrate opens a pool for long schema changes, which the caller closes; nil if Writers is used for them.
 	OpenMigrate func() *sql.DB
 	// Listen blocks until its context ends, and calls notify when another process may have changed a feed. It is nil if no
 	// other process can open the database.
@@ -54,7 +54,7 @@ type DB struct {
 	lock io.Closer
 }
 
-// Heard is which feeds another process may have changed.
+// Heard reports which feeds another process may have changed.
 type Heard struct{ Documents, Keys bool }
 
 // schemePattern matches a scheme that is safe to repeat in an error: text before "://" can be a password only if the

@@ -53,7 +53,7 @@ func (h *hosts) reach(ctx context.Context, network, address string) (net.Conn, e
 	}
 	begun := time.Now()
 	conn, err := h.dial(within, network, address)
-	// If the caller had no time left, a failure proves nothing about the host.
+	// If the caller had less time than lostTimeout, a failure proves nothing about the host.
 	if silent := err != nil && time.Since(begun) >= lostTimeout; silent || err == nil {
 		h.mu.Lock()
 		if h.lost[address] = silent; !silent {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A host that vanishes (power, network) ends no connection, because no packet arrives. These bound how long a
-// connection seems alive: 5 s of unacknowledged data, or 5 s of silence and three probes a second apart.
+// If a host vanishes (power, network), its connections stay open, because no packet arrives. These constants bound how
+// long such a connection seems alive: 5 s of unacknowledged data, or 5 s of silence and three probes a second apart.
 const (
 	unacknowledgedAfter = 5 * time.Second
 	silentAfter         = 5 * time.Second

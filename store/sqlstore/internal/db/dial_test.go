@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// silentHosts dials hosts of which those that are lost never answer, and notes how long each dial was given.
+// silentHosts dials hosts. A host in lost never answers; given records how long each dial to it waited.
 type silentHosts struct {
 	lost  []string
 	given map[string][]time.Duration
@@ -90,6 +90,6 @@ func TestAConnectionWhoseHostStoppedAnsweringSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := conn.Read(nil); !errors.Is(err, syscall.ETIMEDOUT) || ended != 1 {
-		t.Errorf("%v, said %d times", err, ended)
+		t.Errorf("%v, reported %d times", err, ended)
 	}
 }

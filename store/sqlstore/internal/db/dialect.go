@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// Dialect is the difference between the engines. Everything else is one SQL text with "?" for parameters.
+// Dialect holds the differences between the engines. All other SQL has one text for both, with "?" for parameters.
 type Dialect struct {
 	// Numbered: parameters are written $1, $2.
 	Numbered bool
@@ -26,13 +26,14 @@ type Dialect struct {
 	advisoryLock string
 	// Publish follows the UPDATE of the store row that ends a change, and notifies other processes on commit.
 	Publish string
-	// PublishKeys notifies other processes on commit that the feed of API keys changed; empty if there can be none.
+	// PublishKeys notifies other processes on commit that the feed of API keys changed; empty if no other process can
+	// open the database.
 	PublishKeys string
-	// among takes a query that ends with a column, and returns the query for rows where that column is in a list made by
-	// listOf, of BIGINT or TEXT. It reports whether the list is the first parameter; otherwise it is the last. lock is
-	// forUpdate, or empty.
+	// among takes a query that ends with a column, and returns the query for rows where that column is in a list made
+	// by ListOf. kind is the list's type, BIGINT or TEXT. lock is forUpdate, or empty. among also reports whether the
+	// list is the first parameter; otherwise it is the last.
 	among func(query, kind, lock string) (text string, listFirst bool)
-	// OneOf follows a column that must be in a list, a parameter made by listOf.
+	// OneOf follows a column that must be in a list. The list is a parameter made by ListOf.
 	OneOf  string
 	ListOf func(list any) (any, error)
 	// insertMany returns the statement, without its values, that inserts rows from lists. rowsFrom returns the parameters
@@ -43,8 +44,8 @@ type Dialect struct {
 	JSONList string
 	// TableExists takes a table name and returns a row if there is such a table.
 	TableExists string
-	// readTx begins a transaction whose statements all see one snapshot. writeTx begins one that sees the commits for
-	// which its lock waited.
+	// readTx begins a transaction whose statements all see one snapshot. WriteTx begins a transaction that sees the
+	// commits for which its lock waited.
 	readTx, WriteTx *sql.TxOptions
 	// KeyShare follows a SELECT of users, aliased u, that must not be deleted before the transaction ends; empty if write
 	// transactions are exclusive.
@@ -52,7 +53,7 @@ type Dialect struct {
 	// RollUpTx begins a transaction that writes, and whose statements all see one snapshot.
 	RollUpTx *sql.TxOptions
 	// byKeys makes the statements of a transaction use indexes, whatever the engine's statistics say about the tables;
-	// empty if it always does.
+	// empty if the engine always uses indexes.
 	byKeys string
 	// NewPart creates the partition of past_events for a month, from its name and the microseconds of its begin and end;
 	// empty if there are no partitions.
@@ -70,11 +71,11 @@ type Dialect struct {
 	// trace is Options.Trace, and tracer Options.Tracer.
 	trace  func(query string, args []any)
 	tracer *tracing.Tracer
-	// name is the engine's in spans.
+	// name is the engine's name in spans.
 	name string
 	// Migrations is the folder of the migrations that only this engine runs.
 	Migrations string
-	// Goose is the dialect's name in goose, and locker its lock for migrations, nil if no other process can open the
+	// Goose is the dialect's name in goose. Locker makes the lock for migrations; nil if no other process can open the
 	// database.
 	Goose  goose.Dialect
 	Locker func() (lock.SessionLocker, error)

@@ -130,7 +130,8 @@ func insertFromLists(into string, columns []column) string {
 	return "INSERT INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM unnest(" + strings.Join(lists, ", ") + ") AS l (" + strings.Join(names, ", ") + ")"
 }
 
-// insertFromJSON needs no savepoint: a refused row loses the transaction anyway.
+// insertFromJSON returns SQLite's statement for insertMany. With OR FAIL it needs no savepoint: a refused row loses the
+// transaction anyway.
 func insertFromJSON(into string, columns []column) string {
 	var members []string
 	place := 0

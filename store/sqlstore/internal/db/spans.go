@@ -19,8 +19,8 @@ const (
 	writing transaction = "write"
 )
 
-// span starts the span of a transaction. It has the engine, and neither statements nor parameters. Each attempt of a
-// transaction that the engine undoes has its own span.
+// span starts the span of a transaction. The span has the engine and the transaction's purpose as attributes, and
+// neither statements nor parameters. Each attempt of a transaction that the engine undoes has its own span.
 func (d Dialect) span(ctx context.Context, kind transaction) (context.Context, trace.Span) {
 	if !d.tracer.On() {
 		return d.tracer.Child(ctx, "") // no span, and no cost for attributes
@@ -38,7 +38,7 @@ func endSpan(span trace.Span, err error) {
 	tracing.Fail(span, err)
 }
 
-// alone reports whether each statement is a transaction of its own, which then gets a span.
+// alone reports whether each statement runs in its own transaction and gets its own span.
 func (s Session) alone() bool {
 	if !s.Dialect.tracer.On() {
 		return false

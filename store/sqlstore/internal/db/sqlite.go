@@ -42,7 +42,7 @@ var sqliteDialect = Dialect{
 	Goose:      goose.DialectSQLite3,
 }
 
-// openSQLite opens or creates the file of a URL without its "sqlite:".
+// openSQLite opens or creates the file of a URL. location is the URL without "sqlite:".
 func openSQLite(ctx context.Context, location string, opts Options) (_ *DB, err error) {
 	path, err := SQLitePath(location)
 	if err != nil {
@@ -80,7 +80,7 @@ func openSQLite(ctx context.Context, location string, opts Options) (_ *DB, err 
 		return nil, fmt.Errorf("open the store %s: %w", path, Unavailable(ctx, err))
 	}
 	if journal != "wal" {
-		return nil, fmt.Errorf("open the store %s: its file system has no write-ahead log (journal mode %q): "+
+		return nil, fmt.Errorf("open the store %s: its file system does not support a write-ahead log (journal mode %q): "+
 			"use a local disk", path, journal)
 	}
 	opened.Readers = OpenPool(path, sqliteReaders, opts, "_pragma=query_only(1)")

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// MaxAttempts bounds how often a transaction runs that the engine rolls back.
+	// MaxAttempts is how often a transaction runs at most if the engine rolls it back.
 	MaxAttempts = 5
 	// firstRetry is the delay before the second attempt; it doubles, with jitter.
 	firstRetry = 10 * time.Millisecond
@@ -113,8 +113,8 @@ func changeOnce(ctx context.Context, d *DB, deployment string, options *sql.TxOp
 	return on.failed(Unavailable(ctx, tx.Commit()))
 }
 
-// pauseAfter waits before the attempt after the numbered one, or until the context ends. It then returns the context's
-// error.
+// pauseAfter waits after a failed attempt, the first being 1, until the next attempt is due. If the context ends first,
+// it returns the context's error.
 func pauseAfter(ctx context.Context, attempt int) error {
 	delay := firstRetry << (attempt - 1)
 	return pause.For(ctx, delay+rand.N(delay))

@@ -20,12 +20,12 @@ type Tx struct {
 	lost error
 }
 
-// Of returns statements of a session over the rows of a deployment.
+// Of returns a Tx over the rows of a deployment, on the session.
 func (s Session) Of(ctx context.Context, deployment string) *Tx {
 	return &Tx{ctx: ctx, Session: s, Deployment: deployment}
 }
 
-// ReadsOf returns statements that read the rows of a deployment.
+// ReadsOf returns a read-only Tx over the rows of a deployment, on the session.
 func (s Session) ReadsOf(ctx context.Context, deployment string) *Tx {
 	return &Tx{ctx: ctx, Session: s, Deployment: deployment, readOnly: true}
 }

@@ -13,14 +13,14 @@ func Micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// At scans a stored time into another: 0 is the zero time.
+// At scans a stored time into To; 0 becomes the zero time.
 type At struct{ To *time.Time }
 
 // Scan implements sql.Scanner.
 func (a At) Scan(from any) error {
 	stored, ok := from.(int64)
 	if !ok {
-		return errors.New("a stored time is no integer")
+		return errors.New("a stored time is not an integer")
 	}
 	*a.To = time.Time{}
 	if stored != 0 {

@@ -1,5 +1,5 @@
--- Events: those that wait to be sealed, and sealed ones, which stay for ever, with a number in place of a user. ordinal is -1 where an
--- event is no user's.
+-- Events: those that are not rolled up yet, and rolled-up events, which are kept forever, with an ordinal instead of a
+-- user. ordinal is -1 for an event without a user.
 
 -- +goose Up
 CREATE TABLE past_events (
@@ -12,8 +12,8 @@ CREATE TABLE past_events (
     PRIMARY KEY (deployment, kind, at, id)
 ) WITHOUT ROWID;
 
--- The number of a user in the sets and logs below: dense from 0 on within a deployment, and never given to another. That of a deleted
--- user stays: it leads to an id that nobody has any more.
+-- The ordinal of a user in the sets and logs below: dense from 0 within a deployment, and never assigned again. The
+-- ordinal of a deleted user stays, and leads to an id that no user has.
 CREATE TABLE user_ordinals (
     deployment TEXT   NOT NULL,
     user_id    BIGINT NOT NULL,
@@ -21,7 +21,8 @@ CREATE TABLE user_ordinals (
     PRIMARY KEY (deployment, user_id)
 ) WITHOUT ROWID;
 
--- The events that wait, in one tree in place of two: an import writes and sealing deletes them by the million.
+-- The events that are not rolled up yet, in one tree instead of two: an import writes them, and the roll-up deletes
+-- them, by the million.
 ALTER TABLE events RENAME TO events_before;
 CREATE TABLE events (
     deployment TEXT   NOT NULL,
@@ -38,5 +39,5 @@ INSERT INTO events (deployment, kind, at, id, user_id, method, address, user_age
 SELECT deployment, kind, at, id, user_id, method, address, user_agent FROM events_before;
 DROP TABLE events_before;
 
--- Of the events that wait, those with an address are found by their user, to forget it.
+-- Of the events that are not rolled up yet, those with an address are found by their user, to erase it.
 CREATE INDEX events_traces ON events (deployment, user_id) WHERE address <> '' OR user_agent <> '';
