@@ -131,13 +131,13 @@ func TestDisabledUserIsSignedOutWithinASecond(t *testing.T) {
 	tb.sees("person2@example.com")
 	tb.tabTo("Search people")
 	tb.keys("person2@" + kb.Enter)
-	tb.sees("1 in all")
+	tb.sees("1 in total")
 	tb.tabTo("Person 2 Example")
 	tb.keys(kb.Enter)
 	tb.sees("Signed in")
 	tb.tabTo("Disable")
 	tb.keys(kb.Enter)
-	tb.sees("is signed out everywhere at once")
+	tb.sees("is signed out everywhere immediately")
 	tb.picture("console-disable")
 	tb.expectAccessible("the dialog")
 	tb.tabTo("Disable")
@@ -153,7 +153,7 @@ func TestDisabledUserIsSignedOutWithinASecond(t *testing.T) {
 			t.Fatalf("a second later %q is still signed in", user)
 		}
 	}
-	tb.sees("Signed in nowhere.")
+	tb.sees("Not signed in.")
 }
 
 func TestUserIsDeletedOnlyAfterNameWasTyped(t *testing.T) {
@@ -274,7 +274,7 @@ func TestConsoleKeyIsOnlyInMemory(t *testing.T) {
 	tb.keys("ck_nothing" + kb.Enter)
 	tb.sees("The key is not accepted")
 	tb.keys(strings.Repeat(kb.Backspace, 10) + "not a key!" + kb.Enter)
-	tb.sees("letters, digits and underscores alone")
+	tb.sees("only letters, digits and underscores")
 }
 
 // The key is kept for the tab only where that was chosen, and no longer than that.
@@ -328,7 +328,7 @@ func TestOAuthClientsAreDisabledAndGrantsRevoked(t *testing.T) {
 	}
 	tb.tabTo("Disable Agent")
 	tb.keys(kb.Enter)
-	tb.sees("is refused on every server at once")
+	tb.sees("and its tokens immediately")
 	tb.picture("console-disable-client")
 	tb.expectAccessible("the dialog")
 	tb.tabTo("Disable")
@@ -351,11 +351,11 @@ func TestOAuthClientsAreDisabledAndGrantsRevoked(t *testing.T) {
 	tb.until(`document.querySelectorAll("a[href^='#/people/']").length === 1`)
 	tb.tabTo("Revoke the grant of user 2 to client 77")
 	tb.keys(kb.Enter)
-	tb.sees("ends at once, with all its tokens")
+	tb.sees("ends immediately, with all its tokens")
 	tb.tabTo("Revoke")
 	tb.keys(kb.Enter)
 	tb.sees("The grant is revoked.")
-	tb.sees("No grant fits.")
+	tb.sees("No grant matches.")
 	var grants struct{ Grants []map[string]any }
 	w.ask("GET", "/oauth/apps/portal/grants", "", &grants)
 	if len(grants.Grants) != 1 || grants.Grants[0]["granted_by_user_id"] != "3" {
@@ -373,7 +373,7 @@ func TestViewWithoutPermissionNamesThePermission(t *testing.T) {
 	for view, permission := range map[string]string{
 		"overview": "analytics:read", "decisions": "decisions:read", "people": "users:read", "organizations": "organizations:read", "keys": "api_auth_apps:read", "apps": "oauth_apps:read", "resources": "resources:read",
 	} {
-		tb.goTo(view, "It lacks the permission "+permission)
+		tb.goTo(view, "It needs the permission "+permission)
 	}
 	tb.picture("console-forbidden")
 	tb.goTo("audit", "user.created")
@@ -385,7 +385,7 @@ func TestFailedViewShowsRequestIDAndRetries(t *testing.T) {
 	tb.expects("503")
 	for prefix, view := range map[string]string{"/users": "people", "/audit": "audit", "/resources": "resources", "/analytics": "overview", "/decisions": "decisions", "/organizations": "organizations", "/api-auth": "keys", "/oauth/apps": "apps"} {
 		w.refuses.Store(&prefix)
-		tb.goTo(view, "the store is out of reach: try again")
+		tb.goTo(view, "the store is unavailable: try again")
 		if id := eval[string](tb, `document.querySelector("[role=alert] code").textContent`); len(id) != 32 {
 			t.Errorf("%s: the request is %q", view, id)
 		}

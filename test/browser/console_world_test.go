@@ -81,7 +81,7 @@ func newConsoleWorld(t *testing.T) *consoleWorld {
 		if prefix := w.refuses.Load(); prefix != nil && strings.HasPrefix(r.URL.Path, *prefix) {
 			rw.Header().Set("Content-Type", "application/json")
 			rw.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = fmt.Fprintf(rw, `{"message":"the store is out of reach: try again","errors":[],"request_id":%q}`, r.Header.Get("X-Request-Id"))
+			_, _ = fmt.Fprintf(rw, `{"message":"the store is unavailable: try again","errors":[],"request_id":%q}`, r.Header.Get("X-Request-Id"))
 			return
 		}
 		server.Backend().ServeHTTP(rw, r)

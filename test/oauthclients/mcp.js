@@ -1,5 +1,5 @@
-// An MCP server that takes tokens of the issuer, and an MCP client that is sent there: known by the address of its metadata where
-// CLIENT_METADATA_URL has one, else it registers.
+// An MCP server that accepts tokens of the issuer, and an MCP client of that server. The client is identified by the URL of its metadata if
+// CLIENT_METADATA_URL is set; otherwise it registers.
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { mcpAuthMetadataRouter, getOAuthProtectedResourceMetadataUrl } from '@modelcontextprotocol/sdk/server/auth/router.js'
@@ -14,7 +14,7 @@ import { visit, tell, ISSUER, CLIENT_ID, CLIENT_SECRET, REDIRECT_URI } from './v
 const { MCP_URL, CLIENT_METADATA_URL } = process.env
 const resource = new URL(MCP_URL)
 
-// The server asks the issuer about each token, as the client that is declared for its resource.
+// The server introspects each token at the issuer, as the client that is declared for its resource.
 const oauthMetadata = await (await fetch(`${ISSUER}/.well-known/openid-configuration`)).json()
 const verifier = {
   async verifyAccessToken(token) {

@@ -1,4 +1,4 @@
-// A web application by oauth4webapi: discovery by RFC 8414 (the issuer has a path), the code, the ID token against the key set, a device.
+// A web application with oauth4webapi: discovery by RFC 8414 (the issuer has a path), the code, the ID token against the key set, a device.
 import * as oauth from 'oauth4webapi'
 import { visit, tell, ISSUER, CLIENT_ID, CLIENT_SECRET, REDIRECT_URI } from './visit.js'
 

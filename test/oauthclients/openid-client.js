@@ -1,4 +1,4 @@
-// A web application by openid-client: a pushed request, the code, the ID token, userinfo, a refresh, introspection, revocation.
+// A web application with openid-client: a pushed request, the code, the ID token, userinfo, a refresh, introspection, revocation.
 import * as client from 'openid-client'
 import { visit, tell, ISSUER, CLIENT_ID, CLIENT_SECRET, REDIRECT_URI } from './visit.js'
 

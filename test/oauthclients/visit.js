@@ -1,5 +1,5 @@
-// How these programs talk to the test that runs them: a line "visit URL" asks it to send a person there, and the line that it answers is the
-// URL that the person's browser was led back to. What came out is one line of JSON.
+// The protocol between these programs and the test that runs them: the line "visit URL" asks the test to open the URL in a user's browser.
+// The test answers with the URL to which the browser was redirected. The result is one line of JSON.
 import { createInterface } from 'node:readline'
 
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()

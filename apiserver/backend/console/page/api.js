@@ -1,9 +1,9 @@
-// Speaks to the backend API. The key is in this module's memory alone, so that a reload forgets it, unless its holder chose to keep it for
-// the tab: then it is in the tab's session storage too, until it signs out or the tab is closed.
+// Requests to the backend API. The key is kept only in this module's memory, so that a reload forgets it. If the user chose to keep it for
+// the tab, it is also in the tab's session storage, until the user signs out or closes the tab.
 
 const place = "cardea-console-key";
 
-// kept reads, writes or removes what is stored for the tab. A browser that blocks storage keeps nothing.
+// kept reads, writes or removes the key that is stored for the tab. A browser that blocks storage stores nothing.
 function kept(change) {
   try {
     return change(sessionStorage) ?? null;
@@ -24,7 +24,7 @@ export const signOut = () => {
   kept((tab) => tab.removeItem(place));
 };
 
-// Refused is an answer that is no success, or none at all (status 0).
+// Refused is an unsuccessful response, or a missing one (status 0).
 export class Refused extends Error {
   constructor(status, message, requestID, permission) {
     super(message);
@@ -35,15 +35,15 @@ export class Refused extends Error {
   }
 }
 
-// A request has an id of ours, so that there is one to name where no answer came.
+// A request has an id from here, so that the page can show one even without a response.
 function newRequestID() {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// path fills the parts of a path, each one segment: path`/users/${id}`.
+// path inserts values into a path, each as one segment: path`/users/${id}`.
 export const path = (texts, ...parts) => texts.reduce((whole, text, i) => whole + encodeURIComponent(parts[i - 1]) + text);
 
-// ask sends a request that needs a permission and returns the answer's body, null if there is none.
+// ask sends a request that needs a permission. It returns the response's body, or null if there is none.
 export async function ask(method, target, { query, body, needs, signal } = {}) {
   const requestID = newRequestID();
   const sent = Object.entries(query ?? {}).filter(([, value]) => value !== "" && value !== null && value !== undefined);

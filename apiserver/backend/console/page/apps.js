@@ -1,5 +1,4 @@
-// OAuth apps: their scopes, their clients and what users granted those. Clients that no resource declares can be disabled and enabled, and
-// grants revoked.
+// OAuth apps: their scopes, clients and grants. Clients that no resource declares can be disabled and enabled, and grants can be revoked.
 import { badge, card, field, h, newID, table } from "./dom.js";
 import { path } from "./api.js";
 import { moment, t } from "./text.js";

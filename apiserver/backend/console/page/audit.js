@@ -1,4 +1,4 @@
-// Audit: who did what to what, the newest first.
+// Audit records, newest first.
 import { field, h, table } from "./dom.js";
 import { moment, t } from "./text.js";
 import { empty, fill } from "./state.js";
@@ -23,7 +23,7 @@ export function audit({ ask, query }) {
     limit: pageSize, cursor, actor: actor.value.trim(), action: action.value.trim(), object: object.value.trim(), key_id: key.value.trim(),
     since: since.value && instant(since.value), until: until.value && instant(until.value),
   } }), (list) => (list.data.length === 0 && !cursor ? empty(t("audit.none")) : [rows(list.data), further(list, show, cursor)]));
-  // only narrows the list to what a record has.
+  // only filters the list by a value of a record.
   const only = (input, value) => h("button", { type: "button", class: "link", title: t("audit.only"), onclick: () => { input.value = value; show(); } }, value);
   const rows = (records) => table(t("nav.audit"), [
     { label: t("common.when"), class: "short", cell: (a) => moment(a.at) },

@@ -1,4 +1,4 @@
-// Two lines over days: who signed in, and who signed up. What a line is, its legend says as well as its colour.
+// A chart of two lines by day: users who signed in, and sign-ups. The legend identifies the lines without color.
 import { h, svg } from "./dom.js";
 import { day, number, t } from "./text.js";
 
@@ -8,7 +8,7 @@ const right = 12;
 const top = 12;
 const bottom = 28;
 
-// steps are round numbers up to at least most, four or five of them.
+// steps returns four or five round numbers, the last at least most.
 function steps(most) {
   const rough = Math.max(most, 4) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -17,7 +17,7 @@ function steps(most) {
 }
 
 export function chart(metrics) {
-  // As many units as there are pixels, about: letters are as large as elsewhere.
+  // About one unit per pixel, so that text has its normal size.
   const narrow = matchMedia("(max-width: 40rem)").matches;
   const width = narrow ? 320 : 720;
   const lines = steps(Math.max(...metrics.map((m) => Math.max(m.signins, m.signups))));

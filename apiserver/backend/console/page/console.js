@@ -1,4 +1,4 @@
-// The console: signing in by a key, and the views behind it.
+// The console: sign-in with an API key, and the views.
 import { add, field, h, newID } from "./dom.js";
 import { ask, keepForTab, keptForTab, Refused, signedIn, signIn, signOut } from "./api.js";
 import { currentLanguage, languages, setLanguage, t } from "./text.js";
@@ -11,14 +11,14 @@ import { apps } from "./apps.js";
 import { resources } from "./resources.js";
 import { audit } from "./audit.js";
 
-// The views by the first part of their address, in the order of the menu. A view fills a place until its signal is aborted.
+// The views by the first part of their address, in the order of the menu. A view fills its element until its signal is aborted.
 const views = { overview, decisions, people, organizations, keys, apps, resources, audit };
 
 const root = document.getElementById("console");
 let deployment = "";
 let leave = new AbortController();
 
-// parse reads the address: #/people/123?object=x.
+// parse splits the address, such as #/people/123?object=x.
 function parse() {
   const [route, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, id] = route.split("/").map(decodeURIComponent);
@@ -35,7 +35,8 @@ function languageChoice() {
   return choice;
 }
 
-// entered asks the API whether a key is one, and for the deployment's name. A key that may not read resources is one all the same.
+// entered asks the API whether it accepts a key, and for the deployment's name. A key without the permission to read resources is also
+// accepted.
 async function entered() {
   try {
     const found = await ask("GET", "/resources", { query: { kind: "IdentityDeployment", limit: 1 }, needs: "resources:read" });
@@ -107,11 +108,11 @@ function showShell() {
   route(false);
 }
 
-// route shows the view of the address. The focus goes to its heading where somebody went there.
+// route shows the view of the address. If the user navigated to it, its heading gets the focus.
 function route(went = true) {
   const place = document.getElementById("main");
   if (place === null) {
-    return; // nobody is signed in yet
+    return; // not signed in yet
   }
   leave.abort();
   leave = new AbortController();
@@ -130,7 +131,7 @@ function route(went = true) {
   }
 }
 
-// guarded is ask for a view: its requests end with it, and a key that is refused now ends the session.
+// guarded is ask for a view: its requests are aborted with the view, and a refused key ends the session.
 function guarded(signal) {
   return async (method, target, options) => {
     try {
@@ -149,7 +150,7 @@ function guarded(signal) {
 }
 
 addEventListener("hashchange", () => route());
-// A page that the browser kept alive comes back without its key, unless that is kept for the tab.
+// A page that the browser restores from its cache has no key, unless the key is kept for the tab.
 addEventListener("pageshow", (event) => {
   if (event.persisted && !keptForTab()) {
     signOut();
@@ -157,7 +158,7 @@ addEventListener("pageshow", (event) => {
   }
 });
 
-// resume goes on with the key that is kept for the tab. Only a key that is refused ends that: of anything else the views tell.
+// resume continues with the key that is kept for the tab. Only a refused key ends the session; the views show all other errors.
 async function resume() {
   try {
     await entered();

@@ -1,4 +1,4 @@
-// Decisions: what each rule of each rate-limit scheme allowed and denied, asked again every other second while the view is seen.
+// Decisions: how many requests each rule of each rate-limit scheme allowed and denied, read every two seconds while the view is visible.
 import { card, h, svg, table } from "./dom.js";
 import { clock, moment, number, t } from "./text.js";
 import { empty, fill } from "./state.js";
@@ -60,7 +60,7 @@ function show(summary, before) {
   })];
 }
 
-// share draws how much of what a rule judged it denied.
+// share draws the share of a rule's decisions that denied the request.
 function share(rule) {
   const all = rule.allowed + rule.denied;
   const part = all === 0 ? 0 : rule.denied / all;

@@ -1,10 +1,10 @@
-// Asks before something is done that cannot be undone, or that somebody feels at once.
+// Confirmation of actions that cannot be undone or that affect users immediately.
 import { field, h, newID } from "./dom.js";
 import { failed } from "./state.js";
 import { t } from "./text.js";
 
-// confirm shows a dialog and calls act when it is confirmed. It closes when act is done; what goes wrong is told in it. Where `type` is
-// given, it must be typed first. The promise is true when act was done.
+// confirm shows a dialog and calls act when the user confirms. The dialog closes when act is done, and shows its error otherwise. If `type`
+// is set, the user must type it first. The promise resolves to true if act was done.
 export function confirm({ title, text, label, danger, type, input, act }) {
   const problem = h("div", { "aria-live": "polite" });
   const typed = type && h("input", { type: "text", autocomplete: "off", autocapitalize: "none", spellcheck: "false" });
@@ -44,7 +44,7 @@ export function confirm({ title, text, label, danger, type, input, act }) {
   }));
 }
 
-// announce tells what was done, to eyes and to screen readers.
+// announce shows what was done, also to screen readers.
 let line;
 export function announce(text) {
   if (!line?.isConnected) {

@@ -1,8 +1,8 @@
-// Builds what is shown. Text becomes text nodes and nothing else: no markup is ever parsed, whatever a name holds.
+// Construction of elements. Text becomes only text nodes: no markup is parsed, whatever a name contains.
 
 const svgNames = "http://www.w3.org/2000/svg";
 
-// add puts children into a parent: elements, text, lists of them; null and false are nothing.
+// add appends children to a parent: elements, text, or lists of them. It skips null and false.
 export function add(parent, ...children) {
   for (const child of children.flat(Infinity)) {
     if (child !== null && child !== undefined && child !== false) {
@@ -12,7 +12,7 @@ export function add(parent, ...children) {
   return parent;
 }
 
-// set gives an element attributes. A function is a listener ("onclick"); true is an attribute without a value; null and false are none.
+// set sets attributes of an element. A function becomes a listener ("onclick"), true an attribute without a value; null and false are skipped.
 function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (typeof value === "function") {
@@ -30,7 +30,7 @@ export const svg = (tag, attributes, ...children) => add(set(document.createElem
 let made = 0;
 export const newID = () => "e" + ++made;
 
-// field is a label with its control, which gets an id.
+// field returns a label with its control, and gives the control an id.
 export function field(label, control, hint) {
   control.id ||= newID();
   const parts = [h("label", { for: control.id }, label), control];
@@ -42,7 +42,8 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, parts);
 }
 
-// table has columns of {label, cell(row), class}. On a narrow screen its rows are cards; the roles say that it is a table all the same.
+// table returns a table with columns of {label, cell(row), class}. On a narrow screen its rows look like cards, and ARIA roles keep it a
+// table for screen readers.
 export function table(caption, columns, rows) {
   const head = columns.map((column) => h("th", { scope: "col", role: "columnheader", class: column.class }, column.label));
   const body = rows.map((row) =>
@@ -54,7 +55,7 @@ export function table(caption, columns, rows) {
     h("tbody", { role: "rowgroup" }, body));
 }
 
-// facts is a list of names with what they are.
+// facts returns a list of names and values.
 export const facts = (pairs) => h("dl", { class: "facts" }, pairs.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))));
 
 export const card = (title, ...children) => h("section", { class: "card" }, title && h("h2", null, title), children);

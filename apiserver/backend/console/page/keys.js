@@ -1,4 +1,4 @@
-// Keys: those of an app, declared ones and those made at run time; the latter can be revoked here, the former where they are declared.
+// The API keys of an app, declared and runtime keys. Runtime keys can be revoked here, declared keys where they are declared.
 import { badge, field, h, table } from "./dom.js";
 import { path } from "./api.js";
 import { moment, t } from "./text.js";
@@ -56,7 +56,7 @@ export function keys({ ask }) {
   return place;
 }
 
-// further is the way on in a list that pages by cursor, and back to its beginning.
+// further returns the links of a list with a cursor: to the next page, and to the first.
 export function further(list, show, cursor) {
   if (!list.has_more && !cursor) {
     return null;

@@ -1,6 +1,6 @@
-// The manifest that a resource is changed by: its name, and what its kind requires beside what one changes.
+// The manifest of a change to a resource: its name, and the fields that its kind requires in addition to the changed ones.
 
-// The fields of each kind's spec that are usually changed; references and slugs, which never change, must be as they are.
+// The fields of each kind's spec that are usually changed. References and slugs cannot change, so they have their present values.
 const specs = {
   IdentityDeployment: ["displayName: Acme", "defaultRateLimitSchemeRef:", "  name: free"],
   RateLimitScheme: ["displayName: Free", "rules:", "- unit: minute", "  duration: 1", "  maxRequests: 60"],
@@ -15,11 +15,11 @@ const specs = {
   AIAgent: ["displayName: Helper", "active: true"],
 };
 
-// manifest is the beginning of a merge patch: it names what it changes and leaves out what it does not.
+// manifest returns the beginning of a merge patch, which contains only the fields that it changes.
 export function manifest(r) {
   return [
     `kubectl -n ${r.namespace} patch ${r.plural}.iam.cardea.dev ${r.name} --type=merge --patch-file=/dev/stdin <<'EOF'`,
-    `# kubectl explain ${r.plural}.spec tells every field`,
+    `# kubectl explain ${r.plural}.spec lists every field`,
     "spec:", ...(specs[r.kind] ?? []).map((line) => "  " + line), "EOF",
   ].join("\n");
 }

@@ -1,4 +1,4 @@
-// Organizations: search, and how many members each has.
+// Organizations: search, and the number of members.
 import { h, table } from "./dom.js";
 import { moment, number, t } from "./text.js";
 import { empty, fill } from "./state.js";

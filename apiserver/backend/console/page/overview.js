@@ -1,4 +1,4 @@
-// Overview: the numbers of a period beside those of the one before, day by day, and what happened last.
+// Overview: the numbers of a period compared with the previous one, by day, and the newest sign-ups and sign-ins.
 import { card, field, h, table } from "./dom.js";
 import { change, day, moment, number, t } from "./text.js";
 import { empty, fill } from "./state.js";
@@ -7,13 +7,13 @@ import { chart } from "./chart.js";
 const dayLength = 86400000;
 const today = () => Math.floor(Date.now() / dayLength) * dayLength;
 
-// The periods of a click, in days up to the end of today, UTC.
+// The preset periods, in days up to the end of today, UTC.
 const presets = [1, 7, 30, 90, 365];
 
-// local writes a time as a control of type datetime-local has it; here it always means UTC.
+// local formats a time for a control of type datetime-local. The value is always UTC.
 const local = (at) => new Date(at).toISOString().slice(0, 16);
 
-// An instant as the API wants it; the control leaves seconds out where they are zero.
+// The time in the form of the API. The control omits zero seconds.
 export const instant = (text) => (text.length === 16 ? text + ":00Z" : text + "Z");
 
 export function overview({ ask }) {
@@ -64,7 +64,7 @@ function summary(s) {
   ];
 }
 
-// tile is a number with its name and how it changed; all time has nothing to compare with.
+// tile returns a number with its name and its change. Numbers of all time have no change.
 function tile(name, value, changed) {
   const compared = changed === undefined ? null
     : changed === null ? h("p", { class: "faint" }, t("overview.incomparable"))

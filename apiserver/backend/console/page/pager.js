@@ -1,10 +1,10 @@
-// Lists that come in pages.
+// Lists with pages.
 import { h } from "./dom.js";
 import { number, t } from "./text.js";
 
 export const pageSize = 25;
 
-// pages are the buttons of a list that pages by offset, and which part of it is seen.
+// pages returns the buttons of a list with offsets, and which part of it is shown.
 export function pages(list, go) {
   if (list.total <= list.limit && list.offset === 0) {
     return h("p", { class: "hint faint" }, t("list.total", { total: number(list.total) }));
@@ -16,7 +16,7 @@ export function pages(list, go) {
     h("button", { type: "button", disabled: !list.has_more, onclick: () => go(list.offset + list.limit) }, t("list.older")));
 }
 
-// search is a form with one field that calls go with what was typed.
+// search returns a form with one field, which calls go with the typed text.
 export function search(label, hint, go) {
   const typed = h("input", { type: "search", autocomplete: "off", spellcheck: "false", "aria-label": label, placeholder: hint });
   const form = h("form", { role: "search", class: "search", novalidate: true }, typed, h("button", { type: "submit" }, t("list.search")));

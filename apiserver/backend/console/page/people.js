@@ -1,4 +1,4 @@
-// People: search, look at one, keep out, sign out, delete.
+// Users: search, show, disable, sign out, delete.
 import { badge, card, facts, h, table } from "./dom.js";
 import { path } from "./api.js";
 import { moment, t } from "./text.js";
@@ -65,7 +65,7 @@ export function person({ ask, id, heading }) {
     return card(t("people.sessions"), list);
   };
 
-  // does asks, acts, tells, and shows the person as they are then.
+  // does asks for confirmation, acts, announces the result, and shows the user again.
   const does = async (said, options) => {
     if (await confirm(options)) {
       announce(said());

@@ -1,4 +1,4 @@
-// Resources: what is in force with its conditions, and how to change it where it is declared.
+// Resources: the active resources with their conditions, and how to change them where they are declared.
 import { badge, field, h, table } from "./dom.js";
 import { moment, t } from "./text.js";
 import { empty, fill } from "./state.js";
@@ -21,7 +21,7 @@ export function resources({ ask }) {
   return [h("div", { class: "filters" }, field(t("resources.kind"), kind)), h("p", { class: "hint faint" }, t("resources.hint")), place];
 }
 
-// ready is the one condition that sums up the others.
+// ready returns the condition that summarizes the others.
 function ready(resource) {
   if (resource.conditions === null) {
     return badge("plain", t("common.unknown"));
@@ -49,7 +49,7 @@ const conditions = (r) => table(t("resources.conditions"), [
   { label: t("people.since"), class: "short", cell: (c) => moment(c.last_transition_time) },
 ], r.conditions);
 
-// code is text to copy. Browsers let pages copy over TLS and on localhost alone: elsewhere there is no button.
+// code returns text with a copy button. Browsers allow copying only over TLS and on localhost: elsewhere there is no button.
 function code(label, text) {
   const button = navigator.clipboard && h("button", { type: "button", onclick: async () => {
     await navigator.clipboard.writeText(text);

@@ -1,4 +1,4 @@
-// What a part of the page shows while there is nothing to show: loading, empty, failed, forbidden.
+// What a part of the page shows without content: loading, empty, failed, forbidden.
 import { h } from "./dom.js";
 import { t } from "./text.js";
 
@@ -13,7 +13,7 @@ function forbidden(permission) {
     h("p", { class: "faint" }, t("state.grant")));
 }
 
-// failed says what went wrong, with the request's id to ask for, and a way to try again.
+// failed returns the error, with the request's id, and a button to try again.
 export function failed(fault, retry) {
   if (fault.permission) {
     return forbidden(fault.permission);
@@ -25,8 +25,8 @@ export function failed(fault, retry) {
     retry && h("button", { type: "button", onclick: retry }, t("state.retry")));
 }
 
-// fill shows what load promises in a place: loading first, then show(result), or why not. Of several fills of one place the last one counts.
-// quiet leaves what is there until the new is.
+// fill shows the result of load in an element: first that it is loading, then show(result) or the error. Of several fills of an element, the
+// last one wins. With quiet, the previous content stays until the new one is loaded.
 const turns = new WeakMap();
 export async function fill(place, load, show, { quiet = false } = {}) {
   const turn = (turns.get(place) ?? 0) + 1;

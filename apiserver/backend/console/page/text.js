@@ -1,4 +1,4 @@
-// The texts of the console in the reader's language, and how that language writes numbers and times.
+// The texts of the console in the user's language, and the formats of numbers and times in that language.
 import english from "./text-en.js";
 import german from "./text-de.js";
 
@@ -16,7 +16,7 @@ export function setLanguage(chosen) {
   document.documentElement.lang = chosen;
 }
 
-// t returns a text with its {names} filled in.
+// t returns a text with its {names} replaced.
 export function t(key, values) {
   const text = catalogues[language][key];
   return values ? text.replace(/\{(\w+)\}/g, (whole, name) => values[name] ?? whole) : text;
@@ -24,11 +24,11 @@ export function t(key, values) {
 
 export const number = (value) => new Intl.NumberFormat(language).format(value);
 
-// change writes a percentage with its sign, exact to a tenth.
+// change formats a percentage with its sign, to a tenth.
 export const change = (value) =>
   new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1, signDisplay: "exceptZero" }).format(value / 100);
 
-// moment is a time as the reader's clock shows it, with UTC beside.
+// moment returns a time in the user's time zone, with UTC as its title.
 export function moment(text) {
   if (!text) {
     return t("common.never");
@@ -42,5 +42,5 @@ export function moment(text) {
 
 export const clock = (date) => new Intl.DateTimeFormat(language, { timeStyle: "medium" }).format(date);
 
-// day is a calendar day of UTC, "2026-05-10".
+// day formats a UTC day such as "2026-05-10".
 export const day = (text, style = "medium") => new Intl.DateTimeFormat(language, { dateStyle: style, timeZone: "UTC" }).format(new Date(text + "T00:00:00Z"));

@@ -1,8 +1,8 @@
-// What the pages do better where scripts run. Without them everything works all the same.
+// Improvements of the pages for browsers with scripts. All pages work without them.
 (function () {
   "use strict";
 
-  // A password can be shown while it is typed.
+  // Show a password while it is typed.
   document.querySelectorAll("input[data-show]").forEach(function (input) {
     var frame = document.createElement("div");
     frame.className = "reveal";
@@ -19,11 +19,11 @@
       input.focus();
     });
     frame.appendChild(button);
-    // Browsers and password managers must not keep it as a text.
+    // Browsers and password managers must not store it as a text field.
     input.form.addEventListener("submit", function () { input.type = "password"; });
   });
 
-  // A code is pasted with what stood around its digits.
+  // Extract the digits of a code from pasted text.
   document.querySelectorAll('input[autocomplete="one-time-code"]').forEach(function (input) {
     input.addEventListener("input", function () {
       var digits = input.value.replace(/[^0-9]/g, "").slice(0, 6);
@@ -33,7 +33,7 @@
     });
   });
 
-  // Another code can be asked for once the wait is over.
+  // Enable the button for another code after the wait.
   document.querySelectorAll("button[data-wait]").forEach(function (button) {
     var label = button.textContent;
     var end = Date.now() + Number(button.dataset.wait) * 1000;
@@ -50,7 +50,7 @@
     })();
   });
 
-  // A form is sent once.
+  // Submit a form only once.
   document.querySelectorAll("form").forEach(function (form) {
     form.addEventListener("submit", function (event) {
       if (form.dataset.sent) {
@@ -61,11 +61,11 @@
   });
   window.addEventListener("pageshow", function (event) {
     if (event.persisted) {
-      location.reload(); // as it was before a sign-out, perhaps
+      location.reload(); // the cached page may be from before a sign-out
     }
   });
 
-  // A secret is copied by a button.
+  // Copy a secret with a button.
   document.querySelectorAll("[data-copy]").forEach(function (place) {
     if (!navigator.clipboard) {
       return;
@@ -82,7 +82,7 @@
     place.appendChild(button);
   });
 
-  // The menu closes by Escape, and when something else is clicked.
+  // Close the menu with Escape, or with a click outside.
   document.querySelectorAll("details.menu").forEach(function (menu) {
     document.addEventListener("click", function (event) {
       if (!menu.contains(event.target)) {

@@ -1,15 +1,15 @@
-// Shows an OpenAPI document by Swagger UI. The key that "Authorize" asks for stays in this page's memory.
+// Shows an OpenAPI document with Swagger UI. The key entered at "Authorize" stays in this page's memory.
 "use strict";
 
 const place = document.getElementById("reference");
 
-// Swagger UI has its dark colours behind a class, not behind the reader's preference.
+// Swagger UI selects its dark colors by a class, not by the user's preference.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const dress = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
 dark.addEventListener("change", dress);
 dress();
 
-// withPermissions puts what an operation needs where readers see it: it is an extension that renderers do not know.
+// withPermissions adds the permission of an operation to its description: renderers do not show the extension that declares it.
 function withPermissions(spec) {
   for (const path of Object.values(spec.paths)) {
     for (const operation of Object.values(path)) {
@@ -23,7 +23,7 @@ function withPermissions(spec) {
   return spec;
 }
 
-// byPath puts a path's operations together, reading before writing.
+// byPath groups operations by path, reads before writes.
 const methods = ["get", "post", "put", "patch", "delete"];
 function byPath(a, b) {
   return a.get("path").localeCompare(b.get("path")) || methods.indexOf(a.get("method")) - methods.indexOf(b.get("method"));
@@ -58,7 +58,7 @@ async function show() {
     supportedSubmitMethods: tries ? ["get", "put", "post", "delete", "patch"] : [],
     validatorUrl: null,
   });
-  // Swagger UI reads the address once. A link to an operation is followed on the page that shows it as well.
+  // Swagger UI reads the address only once. This also follows links to operations on the page that is already open.
   addEventListener("hashchange", () => reference.layoutActions.parseDeepLinkHash(decodeURIComponent(location.hash)));
 }
 
