@@ -44,7 +44,7 @@ const (
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`
 type Hostname string
 
-// ManagementPolicy controls what the management API may do with a deployment's resources.
+// ManagementPolicy controls what the management API (the backend API of the docs) may do with a deployment's resources.
 type ManagementPolicy struct {
 	// fieldConflicts selects what a PATCH does if another manager owns a field that it changes. `Reject`: it returns 409
 	// and names the manager. `Override`: it takes over the field. Absent: Reject.
@@ -128,7 +128,8 @@ type JWTIssuer struct {
 	// +kubebuilder:validation:MaxItems=8
 	Audiences []Audience `json:"audiences,omitempty"`
 
-	// algorithms are the accepted signature algorithms, `RS256`, `PS256`, `ES256`, `EdDSA`. Absent: all of these.
+	// algorithms are the accepted signature algorithms, `RS256`, `PS256`, `ES256`, `EdDSA`. Absent: all of these. With
+	// ownSessions, only ES256 is accepted, whatever this field says.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -169,8 +170,8 @@ type JWTIssuer struct {
 	MaxLifetimeSeconds *int32 `json:"maxLifetimeSeconds,omitempty"`
 
 	// permissionsClaim names the claim with the token's permissions: a list, or words separated by blanks. Absent: see
-	// permissionsExpression; with oauthApp and without both fields, the claim `permissions` with the client's
-	// machinePermissions.
+	// permissionsExpression. If oauthApp is set and both fields are absent: the claim `permissions`, which has the
+	// client's machinePermissions.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
@@ -202,7 +203,7 @@ type PermissionCatalog struct {
 
 // IdentityDeploymentSpec declares a tenant.
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.frontendHosts) || !self.frontendHosts.exists(h, h == 'localhost' || h.endsWith('.localhost'))",message="only a deployment with mode Staging may claim localhost: set mode to Staging or use a public host name",fieldPath=".frontendHosts"
-// +kubebuilder:validation:XValidation:rule="!has(self.jwtIssuers) || !self.jwtIssuers.exists(i, has(i.ownSessions)) || (has(self.frontendHosts) && self.frontendHosts.size() > 0)",message="an issuer with ownSessions needs frontendHosts, whose first is its issuer: add a host",fieldPath=".jwtIssuers"
+// +kubebuilder:validation:XValidation:rule="!has(self.jwtIssuers) || !self.jwtIssuers.exists(i, has(i.ownSessions)) || (has(self.frontendHosts) && self.frontendHosts.size() > 0)",message="an issuer with ownSessions needs frontendHosts, because the first host is its issuer: add a host",fieldPath=".jwtIssuers"
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.email) || !has(self.email.log)",message="only a deployment with mode Staging may write mail to the log: set mode to Staging or use smtp",fieldPath=".email.log"
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.sms) || !has(self.sms.testNumbers)",message="only a deployment with mode Staging may have test numbers, whose codes are in its resource: set mode to Staging or remove them",fieldPath=".sms.testNumbers"
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.sms) || self.sms.provider != 'Log'",message="only a deployment with mode Staging may write messages to the log: set mode to Staging or use another provider",fieldPath=".sms.provider"
@@ -302,14 +303,14 @@ type IdentityDeploymentStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of an IdentityDeployment has at most 63 characters: choose a shorter one"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec) || !has(oldSelf.spec.id) || (has(self.spec) && has(self.spec.id) && self.spec.id == oldSelf.spec.id)",message="spec.id is never changed or removed: restore the old value",fieldPath=".spec.id"
-// +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id may be added to an existing resource only equal to its status.id: copy that value",fieldPath=".spec.id"
+// +kubebuilder:validation:XValidation:rule="(has(oldSelf.spec) && has(oldSelf.spec.id)) || !has(self.spec) || !has(self.spec.id) || (has(oldSelf.status) && has(oldSelf.status.id) && self.spec.id == oldSelf.status.id)",message="spec.id can be added to an existing resource only with the value of its status.id: copy that value",fieldPath=".spec.id"
 type IdentityDeployment struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec declares the deployment. Absent: every field has its meaning when absent.
+	// spec declares the deployment. Absent: the same as a spec in which every field is absent.
 	// +optional
 	Spec IdentityDeploymentSpec `json:"spec,omitzero"`
 

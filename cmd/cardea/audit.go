@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// minAuditAge is the minimum age of an exported record. Records are written by then, so no later record comes between
-	// two exported ones. The backend API applies the same bound by its own clock.
+	// minAuditAge is the minimum age of an exported record. At that age, all older records are written, so no record is
+	// added between two exported ones afterward. The backend API applies the same bound by its own clock.
 	minAuditAge = time.Minute
 	// auditPage is how many records one request returns.
 	auditPage = "100"
@@ -67,11 +67,12 @@ func auditExportCommand() *cobra.Command {
 	flags.StringVar(&o.actor, "actor", "", "only records of this actor, such as key:ck_4fzd9q")
 	flags.StringVar(&o.action, "action", "", "only records of this action, such as user.deleted")
 	flags.StringVar(&o.object, "object", "", "only records of this object, such as user:92637214")
-	flags.StringVar(&o.keyID, "key-id", "", "only records of or about this API key, by its public id, as in decisions, or its id")
+	flags.StringVar(&o.keyID, "key-id", "",
+		"only records of what this API key did or of changes to it; its public id, as in decisions, or its id")
 	return cmd
 }
 
-// run exports all records until now.
+// run exports the records that are at least minAuditAge old, or those before --until if that is earlier.
 func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now time.Time) (err error) {
 	api, err := o.open("audit:read")
 	if err != nil {
@@ -84,7 +85,7 @@ func (o *auditExport) run(ctx context.Context, stdout, problems io.Writer, now t
 	}
 	if early && o.file == "" {
 		return fmt.Errorf("--since %s is less than a minute ago or in the future, and records of the last minute are not exported yet, because older records can still be added: "+
-			"use an earlier --since, or --file with the same --since each time, which omits none", o.since)
+			"use an earlier --since; or use --file with the same --since each time, so that no record is omitted", o.since)
 	}
 	out, last := stdout, auditPlace{}
 	if o.file != "" {
@@ -145,7 +146,7 @@ func (o *auditExport) export(ctx context.Context, api *backend, out io.Writer, l
 		case next == nil:
 			return written, nil
 		case *next == query.Get("cursor") || len(page.Data) == 0:
-			return written, errors.New("the backend API makes no progress: it returns the same page again")
+			return written, errors.New("the backend API makes no progress: it returned no new records")
 		default:
 			query.Set("cursor", *next)
 		}

@@ -59,7 +59,7 @@ var _ = DescribeTable("A change of spec is validated:", judgedChange,
 var _ = Describe("spec.id", func() {
 	const (
 		frozen = "spec.id is never changed or removed: restore the old value"
-		added  = "spec.id may be added to an existing resource only equal to its status.id: copy that value"
+		added  = "spec.id can be added to an existing resource only with the value of its status.id: copy that value"
 	)
 	for _, kind := range kinds {
 		It("of "+kind+" is set once, by the creator or as the operator derived it", func(ctx context.Context) {

@@ -12,7 +12,7 @@ const (
 	oneSource      = "set exactly one of jwksURL, jwksConfigMapRef, kubernetes, ownSessions and oauthApp"
 	impliedIssuer  = "issuer is required with jwksURL and jwksConfigMapRef, and must be absent with kubernetes, ownSessions and oauthApp, which imply it"
 	onePermissions = "set exactly one of permissionsClaim and permissionsExpression"
-	hostless       = "an issuer with ownSessions needs frontendHosts, whose first is its issuer: add a host"
+	hostless       = "an issuer with ownSessions needs frontendHosts, because the first host is its issuer: add a host"
 )
 
 // issuer writes a list of one issuer with these members.

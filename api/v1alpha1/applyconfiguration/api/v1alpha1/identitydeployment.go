@@ -20,7 +20,7 @@ type IdentityDeploymentApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec declares the deployment. Absent: every field has its meaning when absent.
+	// spec declares the deployment. Absent: the same as a spec in which every field is absent.
 	Spec *IdentityDeploymentSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what the operator observed; written by the operator only.
 	Status *IdentityDeploymentStatusApplyConfiguration `json:"status,omitempty"`

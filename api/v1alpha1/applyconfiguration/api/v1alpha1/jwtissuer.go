@@ -19,7 +19,8 @@ type JWTIssuerApplyConfiguration struct {
 	// audiences are the accepted values of the tokens' aud claim. Each pair of issuer and audience belongs to one
 	// deployment of the install. Absent: `cardea:<namespace>:<name>` of the deployment.
 	Audiences []apiv1alpha1.Audience `json:"audiences,omitempty"`
-	// algorithms are the accepted signature algorithms, `RS256`, `PS256`, `ES256`, `EdDSA`. Absent: all of these.
+	// algorithms are the accepted signature algorithms, `RS256`, `PS256`, `ES256`, `EdDSA`. Absent: all of these. With
+	// ownSessions, only ES256 is accepted, whatever this field says.
 	Algorithms []apiv1alpha1.JWTAlgorithm `json:"algorithms,omitempty"`
 	// jwksURL is the https URL of the issuer's JSON Web Key Set. Absent: see the other sources of keys.
 	JWKSURL *string `json:"jwksURL,omitempty"`
@@ -38,8 +39,8 @@ type JWTIssuerApplyConfiguration struct {
 	// seconds. Absent: 86400 (a day), or unbounded with kubernetes, whose API bounds its tokens itself.
 	MaxLifetimeSeconds *int32 `json:"maxLifetimeSeconds,omitempty"`
 	// permissionsClaim names the claim with the token's permissions: a list, or words separated by blanks. Absent: see
-	// permissionsExpression; with oauthApp and without both fields, the claim `permissions` with the client's
-	// machinePermissions.
+	// permissionsExpression. If oauthApp is set and both fields are absent: the claim `permissions`, which has the
+	// client's machinePermissions.
 	PermissionsClaim *string `json:"permissionsClaim,omitempty"`
 	// permissionsExpression is a CEL expression over `claims`, the token's payload, that returns the list of its
 	// permissions. The functions join, replace and split are not available. The expression grants nothing if a string in

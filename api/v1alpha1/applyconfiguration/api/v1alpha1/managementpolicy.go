@@ -9,7 +9,7 @@ import (
 // ManagementPolicyApplyConfiguration represents a declarative configuration of the ManagementPolicy type for use
 // with apply.
 //
-// ManagementPolicy controls what the management API may do with a deployment's resources.
+// ManagementPolicy controls what the management API (the backend API of the docs) may do with a deployment's resources.
 type ManagementPolicyApplyConfiguration struct {
 	// fieldConflicts selects what a PATCH does if another manager owns a field that it changes. `Reject`: it returns 409
 	// and names the manager. `Override`: it takes over the field. Absent: Reject.
