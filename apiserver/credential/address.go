@@ -54,8 +54,9 @@ func Peer(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap().WithZone("")
 }
 
-// ClientAddress returns the rightmost hop of X-Forwarded-For that is not a trusted proxy, else the peer: the client may
-// have written everything to the left of that hop. The zero Addr means that the peer is unknown too.
+// ClientAddress returns the client's address, the zero Addr if the peer's is unknown. Without a trusted peer, it is the
+// peer's address. Otherwise it is the rightmost hop of X-Forwarded-For that is not a trusted proxy, or the leftmost hop
+// if all are trusted. The client may have written everything to the left of that hop.
 func (p Proxies) ClientAddress(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -74,7 +75,7 @@ func (p Proxies) ClientBehind(peer netip.Addr, forwarded []string) netip.Addr {
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop, err := parseHop(hops[i])
 		if err != nil {
-			return address // malformed: the nearest hop that a trusted proxy reports
+			return address // malformed hop: use the last address that a trusted proxy reported
 		}
 		address = hop
 		if !p.trusts(hop) {

@@ -17,7 +17,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// ByPresentedKey is ByAPIKey for the client itself, whose failed attempts are throttled: the error may also be a 429.
+// ByPresentedKey is ByAPIKey for a key that the client itself sends. It throttles the client's failed attempts, so the
+// error may also be a 429.
 func (a *Authenticator) ByPresentedKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
 	if _, declared := Declared(s, key); !declared && a.Keys != nil && a.Attempts.TooMany(client, client) {
 		if _, cached := a.Keys.Cached(key); !cached {
@@ -41,8 +42,8 @@ func (a *Authenticator) ByAPIKey(ctx context.Context, s *snapshot.Snapshot, key 
 	return byDeclaredKey(s, declared, client, a.Clock())
 }
 
-// Declared returns the declared key that a presented key is. A declared key with only the same public id is another
-// key, and does not hide a runtime key with that id.
+// Declared returns the declared key that equals a presented key in id and digest. A declared key with only the same
+// public id is another key, so it does not hide a runtime key with that id.
 func Declared(s *snapshot.Snapshot, key apikey.Key) (*snapshot.Key, bool) {
 	// The digest is computed for unknown ids too, so that both take the same time.
 	digest := key.Digest()
@@ -63,7 +64,7 @@ func (a *Authenticator) byRuntimeKey(ctx context.Context, s *snapshot.Snapshot, 
 		return nil, apierror.Unavailable(err, "too many API keys are being looked up: try again")
 	}
 	if err != nil {
-		return nil, apierror.Unavailable(err, "the store is out of reach, and this API key is not known here without it: try again")
+		return nil, apierror.Unavailable(err, "the store is unavailable, and this API key is not cached: try again")
 	}
 	now := a.Clock()
 	principal, served := OfRuntime(s, known)
@@ -88,7 +89,7 @@ func OfRuntime(s *snapshot.Snapshot, known *keycache.Key) (*Principal, bool) {
 	return principal, true
 }
 
-// byDeclaredKey authenticates by a declared key; it returns nil if there is none.
+// byDeclaredKey authenticates by a declared key. A nil key gets a 401.
 func byDeclaredKey(s *snapshot.Snapshot, known *snapshot.Key, client netip.Addr, now time.Time) (*Principal, error) {
 	if known == nil {
 		return nil, apierror.InvalidToken()

@@ -22,8 +22,8 @@ func (k *unknownKeys) Find(context.Context, apikey.Key) (*keycache.Key, error) {
 func (k *unknownKeys) Cached(apikey.Key) (*keycache.Key, bool) { return nil, false }
 func (k *unknownKeys) Used(*keycache.Key, time.Time)           {}
 
-// TestUnknownKeysOfAClientAreThrottled: after a hundred unknown keys a minute, no key that its network presents is
-// looked up; other clients are served.
+// TestUnknownKeysOfAClientAreThrottled: once a client has presented a hundred unknown keys in a minute, its keys are
+// not looked up any more; other clients are served.
 func TestUnknownKeysOfAClientAreThrottled(t *testing.T) {
 	t.Parallel()
 	s := testSnapshot(t, newKeys(t))
@@ -57,7 +57,7 @@ func TestUnknownKeysOfAClientAreThrottled(t *testing.T) {
 	}
 }
 
-// TestPeerThatNamesItsClientsIsThrottled: another client in each attempt does not evade the throttle.
+// TestPeerThatNamesItsClientsIsThrottled: a peer cannot evade the throttle by naming another client in each attempt.
 func TestPeerThatNamesItsClientsIsThrottled(t *testing.T) {
 	t.Parallel()
 	a, peer, other := NewAttempts(), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
@@ -70,7 +70,7 @@ func TestPeerThatNamesItsClientsIsThrottled(t *testing.T) {
 		client = client.Next()
 	}
 	if !a.TooMany(client, peer) {
-		t.Error("the peer goes on")
+		t.Error("the peer is not throttled")
 	}
 	if a.TooMany(client, other) {
 		t.Error("another peer is throttled")

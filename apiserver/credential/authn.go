@@ -20,7 +20,8 @@ type Principal struct {
 	// Deployment is the credential's own deployment, and Settings its content.
 	Deployment *snapshot.Entry
 	Settings   *document.Deployment
-	// KeyID is the public id of the API key, "" for a token. An imported key has no public id and uses its id.
+	// KeyID is the public id of the API key, or the row id of an imported key, which has no public id. It is "" for a
+	// token.
 	KeyID string
 	// App is the key's app, and Declared or Runtime the key; nil for a token.
 	App      *snapshot.Entry
@@ -40,8 +41,8 @@ type Principal struct {
 	grant keycache.Grant
 }
 
-// Allows reports whether the principal has a built-in permission of the management API: granted by its key, within its
-// app's ceiling.
+// Allows reports whether the principal has a built-in permission of the management API. The key must grant it within
+// its app's ceiling; a bound key has none.
 func (p *Principal) Allows(name string) bool { return !p.Bound && p.Grants(name) }
 
 // Grants reports whether the principal has a permission of an application: within its app's ceiling, and within its
@@ -81,9 +82,10 @@ type Authenticator struct {
 	Clock   func() time.Time
 }
 
-// Authenticate returns the principal of a request's one Authorization header. A request without a bearer credential
-// is asked for one. Every refusal is the same 401, so that a client cannot distinguish unknown, expired, revoked and
-// inactive credentials, and those used from other addresses.
+// Authenticate returns the principal of a request's single Authorization header. A request without a bearer credential
+// gets a 401 that asks for one. Every refused credential gets the same 401, so that a client cannot distinguish
+// unknown, expired, revoked and inactive credentials, or credentials that its address may not use. A throttled client
+// gets a 429, and a needed service that does not respond causes a 503.
 func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Principal, error) {
 	header := r.Header["Authorization"]
 	if len(header) == 0 {

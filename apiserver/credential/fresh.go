@@ -7,8 +7,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// Fresh returns a 503 if the configuration was never loaded, or was not known to be current for longer than most; 0
-// means no bound.
+// Fresh returns a 503 if the configuration was never loaded, or if it has been stale for longer than most. If most is
+// 0, any staleness is accepted.
 func Fresh(snapshots *snapshot.Follower, most time.Duration) error {
 	select {
 	case <-snapshots.Loaded():

@@ -31,7 +31,7 @@ type Tokens struct {
 	turns    turns
 }
 
-// NewTokens returns an authenticator of tokens by fetched keys and by reviews of the Kubernetes API.
+// NewTokens returns an authenticator that verifies tokens with keys, or with reviews by the Kubernetes API.
 func NewTokens(keys *jwks.Cache, reviews *Reviews, clock func() time.Time) *Tokens {
 	return &Tokens{keys: keys, reviews: reviews, clock: clock, verified: newMemory()}
 }
@@ -85,7 +85,7 @@ func (t *Tokens) Authenticate(ctx context.Context, s *snapshot.Snapshot, raw str
 	return nil, apierror.InvalidToken()
 }
 
-// permissionsMost is how many permissions a token may grant: keys have half as many.
+// permissionsMost is how many permissions a token may grant. An API key may have half as many.
 const permissionsMost = 256
 
 // permissions returns the permissions that a token grants. The error is a 401 for more than permissionsMost, or a 503.

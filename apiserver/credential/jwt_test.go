@@ -64,7 +64,8 @@ func (k issuerKeys) set(t testing.TB) json.RawMessage {
 	return raw
 }
 
-// snapshots holds two deployments: acme with two issuers and the Kubernetes API, and other.
+// testSnapshot returns a snapshot of two deployments: acme, with four issuers and the Kubernetes API, and other, with
+// one issuer.
 func testSnapshot(t testing.TB, keys issuerKeys, more ...store.Document) *snapshot.Snapshot {
 	t.Helper()
 	deployment := func(name string, id int64, issuers ...document.JWTIssuer) store.Document {
@@ -291,7 +292,7 @@ func TestTokens(t *testing.T) {
 	t.Run("grants nothing without the claim", func(t *testing.T) {
 		for _, token := range []string{
 			keys.token(claim("scope", nil)), keys.token(claim("scope", 5)), keys.token(claim("scope", "")),
-			keys.token(header("alg", "ES256"), header("kid", "ec"), claim("iss", "https://narrow.example")), // its expression fails
+			keys.token(header("alg", "ES256"), header("kid", "ec"), claim("iss", "https://narrow.example")), // the expression fails
 		} {
 			if p, err := tokens.Authenticate(context.Background(), s, token); err != nil || p.Allows("ai_agents:read") {
 				t.Errorf("got %v, %v", p, err)
@@ -307,7 +308,8 @@ func flip(s string) string {
 	return "A" + s[1:]
 }
 
-// reviewer accepts tokens whose signature part names their subject.
+// reviewer accepts tokens whose claim "known" is true, and returns their subject as the user. If away is set, every
+// review fails.
 type reviewer struct{ away bool }
 
 func (r *reviewer) Create(_ context.Context, obj client.Object, _ ...client.CreateOption) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// countingReviewer refuses every token after a while, and counts the reviews.
+// countingReviewer refuses every token after the time in takes, and counts the reviews.
 type countingReviewer struct {
 	takes                  time.Duration
 	asked, now, mostAtOnce atomic.Int64
@@ -259,7 +259,7 @@ func TestChallengeDependsOnCredential(t *testing.T) {
 				body = refused.Text()
 			}
 			if refused.Text() != body {
-				t.Errorf("%q tells this case apart", refused.Text())
+				t.Errorf("the body %q distinguishes this case from the others", refused.Text())
 			}
 		})
 	}
@@ -284,7 +284,7 @@ func TestExpressionsOfADeploymentAreEvaluatedOneAtATime(t *testing.T) {
 	}
 	leave()
 	if err := <-waiting; !errors.Is(err, context.Canceled) {
-		t.Errorf("a second evaluation began beside the first: %v", err)
+		t.Errorf("a second evaluation began while the first was running: %v", err)
 	}
 	first()
 	if again, err := turns.take(context.Background(), "ns/acme"); err != nil {

@@ -60,7 +60,7 @@ func (m *memory) get(key digest, s *snapshot.Snapshot, now time.Time) (*Principa
 }
 
 func (m *memory) put(key digest, token presented, issuer *snapshot.Issuer, principal *Principal, until time.Time) {
-	if issuer.App != nil { // made for this token: keep only the parts that same compares
+	if issuer.App != nil { // this issuer was made for the token: keep only the fields that the function same compares
 		issuer = &snapshot.Issuer{App: issuer.App, Client: issuer.Client, Deployment: issuer.Deployment}
 	}
 	made := &verified{token: token, issuer: issuer, principal: principal, until: until}

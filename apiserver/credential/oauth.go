@@ -22,11 +22,12 @@ type presented struct {
 
 // candidatesOf returns the possible issuers of a token, in the order in which their keys are tried:
 //  1. the OAuth app with the token's issuer, if its deployment accepts the app's tokens for the audience;
-//  2. the issuer that a deployment declares for the audience, or the Kubernetes API.
+//  2. the issuer that a deployment declares for the audience;
+//  3. the Kubernetes API, if there is neither and a deployment accepts it for the audience.
 //
-// The signature decides between 1 and 2. So an OAuth app with the host of an issuer that another deployment declares,
-// and a declaration of another deployment's app, cannot take over each other's tokens. If several deployments declare
-// the issuer, each for one of the audiences, none of them is a candidate.
+// The signature decides between 1 and 2, so neither can take over the other's tokens. This matters if an OAuth app uses
+// the host of an issuer that another deployment declares, or if a deployment declares another deployment's app. If
+// several deployments declare the issuer, each for one of the audiences, none of them is a candidate.
 func candidatesOf(s *snapshot.Snapshot, token presented, now time.Time) []*snapshot.Issuer {
 	candidates := make([]*snapshot.Issuer, 0, 3)
 	if issuer, accepted := ownIssuer(s, token, now); accepted {
@@ -44,8 +45,8 @@ func candidatesOf(s *snapshot.Snapshot, token presented, now time.Time) []*snaps
 	return candidates
 }
 
-// ownIssuer returns the OAuth app with a token's issuer, and the token's client, if the app's deployment accepts such
-// tokens for one of the audiences.
+// ownIssuer returns the OAuth app with a token's issuer, and the token's client. It returns false unless the app's
+// deployment accepts the app's tokens for one of the audiences and the client is active.
 func ownIssuer(s *snapshot.Snapshot, token presented, now time.Time) (*snapshot.Issuer, bool) {
 	app, own := s.AppByIssuer(token.issuer)
 	if !own {
@@ -108,19 +109,20 @@ func currentPermissions(issuer *snapshot.Issuer, payload map[string]any) map[str
 	return payload
 }
 
-// ofItself reports whether a token of an authorization server is a client's own. A user's grant to a client has no
-// management permissions.
+// ofItself reports whether an OAuth app issued a token to a client for itself; it is true for tokens of every other
+// issuer. A token that a user granted to a client has no management permissions.
 func ofItself(issuer *snapshot.Issuer, subject, client string) bool {
 	return issuer.App == nil || subject == client
 }
 
-// same reports whether both are one unchanged entry of an issuer, and of the client of the tokens.
+// same reports whether a and b are the same, unchanged entry of an issuer, with the same unchanged client if it is an
+// OAuth app.
 func same(a, b *snapshot.Issuer) bool {
 	return a == b || a.App != nil && a.App == b.App && a.Client == b.Client && a.Deployment == b.Deployment
 }
 
 // NewClientPrincipal returns the principal of a client of a deployment's authorization server, for a user ("" for
-// none), limited by a scheme ("" for the deployment's default). It is a principal of decisions only, because its
+// none), limited by a RateLimitScheme ("" for the deployment's default). Use it only for decisions, because its
 // permissions are names of an application.
 func NewClientPrincipal(deployment *snapshot.Entry, settings *document.Deployment, client, user, scheme string, permissions []string) *Principal {
 	return &Principal{

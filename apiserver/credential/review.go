@@ -38,15 +38,15 @@ const (
 	reviewsPerSecond = 50
 	// reviewPatience is how long a token waits for its review to start.
 	reviewPatience = time.Second
-	// reviewBytes bounds the cache of reviews: within reviewAge, the rate fills a twentieth of it. reviewSize is the size
-	// of a review without its username.
+	// reviewBytes bounds the cache of reviews: the reviews of one reviewAge, at reviewsPerSecond, fill a twentieth of
+	// it. reviewSize is the size of a review without its username.
 	reviewBytes = 4 << 20
 	reviewSize  = 400
 	// ownTokenAge is how often the server's own token is read again.
 	ownTokenAge = time.Minute
 )
 
-// errBusy: too many tokens are being reviewed.
+// errBusy means that too many tokens are being reviewed.
 var errBusy = errors.New("too many tokens to review")
 
 // Reviewer asks the Kubernetes API for the user of a token.
@@ -183,8 +183,8 @@ func (r *Reviews) ownIssuers() []string {
 }
 
 // review authenticates the token of a ServiceAccount. A ServiceAccount of another namespace than the deployment's gets
-// permissions only from an expression that names it. Otherwise the right to create ServiceAccounts in another namespace
-// would give access here.
+// permissions only from an expression that names it. Otherwise the right to create ServiceAccounts in any namespace
+// would give access to the deployment.
 func (t *Tokens) review(ctx context.Context, issuer *snapshot.Issuer, token *bearer.Token, key digest) (*Principal, error) {
 	if !t.reviews.plausible(token) {
 		return nil, apierror.InvalidToken()
@@ -220,7 +220,7 @@ func unreviewed(err error) error {
 	if errors.Is(err, errBusy) {
 		return apierror.Unavailable(err, "the Kubernetes API is being asked about too many tokens: try again")
 	}
-	return apierror.Unavailable(err, "the Kubernetes API must be asked about this token and is out of reach: try again")
+	return apierror.Unavailable(err, "this token needs a review by the Kubernetes API, which is unavailable: try again")
 }
 
 // names reports whether an expression contains a subject as a quoted string.

@@ -28,7 +28,8 @@ type SessionToken struct {
 var ErrExpired = errors.New("the token has expired")
 
 // SessionToken verifies a token that a deployment issued to one of its sessions. The deployment need not declare itself
-// as an issuer: such an entry is about management by tokens. The error is a 401, whose cause may be ErrExpired.
+// as a JWT issuer: that declaration only lets such tokens access the management API. The error is a 401, whose cause
+// may be ErrExpired.
 func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw string) (SessionToken, error) {
 	token, err := bearer.Parse(raw)
 	if err != nil {
@@ -66,7 +67,8 @@ func Expired() error {
 	return refused
 }
 
-// sessionIssuer is a deployment as the issuer of its session tokens, with the keys that it accepts at a time.
+// sessionIssuer returns a deployment as the issuer of its session tokens, with the signing keys that are valid at a
+// time.
 func sessionIssuer(deployment *snapshot.Entry, now time.Time) (*snapshot.Issuer, error) {
 	settings := snapshot.ContentOf[document.Deployment](deployment)
 	issuer := &snapshot.Issuer{

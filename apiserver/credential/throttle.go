@@ -51,8 +51,8 @@ func (f *failures) request(address netip.Addr, name string) *engine.Request {
 //   - a client, which is an IPv4 address or an IPv6 /64, may have 100 per minute;
 //   - a peer that names its clients itself may have 3,000 per minute in all.
 //
-// Above that, lookups of keys and tokens that are not accepted get 429. Keys that need no lookup and accepted tokens
-// pass, so that one client behind a proxy cannot lock out another. A nil Attempts does not throttle.
+// Above that, keys that need a lookup and tokens that are not accepted get 429. Keys that need no lookup and accepted
+// tokens pass, so that one client behind a proxy cannot lock out another. A nil Attempts does not throttle.
 type Attempts struct{ clients, peers failures }
 
 // NewAttempts returns a throttle without failed attempts.

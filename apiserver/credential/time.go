@@ -15,8 +15,8 @@ const skew = 60 * time.Second
 // lastDate is the end of the year 9999. Later times are invalid.
 const lastDate = 253402300799
 
-// leeway is how long after its exp a token is accepted. Cardea's own tokens have none: they are valid for a minute, and
-// their claims about a session must not outlive it by another.
+// leeway is how long after its exp a token is accepted. Cardea's session tokens have no leeway: they are valid for a
+// minute, and a leeway would let their claims outlive the session by another minute.
 func leeway(issuer *snapshot.Issuer) time.Duration {
 	if issuer.OwnSessions {
 		return 0
@@ -24,7 +24,7 @@ func leeway(issuer *snapshot.Issuer) time.Duration {
 	return skew
 }
 
-// timely reports whether a token is valid now, and not valid for longer than its issuer's tokens may be.
+// timely reports whether a token is valid now, and whether its lifetime is within the bound of its issuer.
 func timely(issuer *snapshot.Issuer, claims *jwt.Claims, now time.Time) bool {
 	for _, date := range []*jwt.NumericDate{claims.Expiry, claims.NotBefore, claims.IssuedAt} {
 		if date != nil && (*date < 0 || *date > lastDate) {

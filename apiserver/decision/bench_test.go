@@ -26,7 +26,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// threeRules bind the measured requests and refuse none of them.
+// threeRules declares three rules that apply to the measured requests and refuse none of them.
 func threeRules(w *world) {
 	w.limit(
 		scheme.Rule{Unit: "second", Duration: 1, MaxRequests: 1 << 30}, scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 1 << 30},
@@ -48,8 +48,8 @@ func BenchmarkCachedCredential(b *testing.B) {
 	}
 }
 
-// BenchmarkWholeDecision measures a whole decision with three rules, without its transport; with the values of its
-// headers; and with 50,000 keys.
+// BenchmarkWholeDecision measures a whole decision with three rules, without its transport: with one key, with one key
+// and the values of the response headers, and with 50,000 keys.
 func BenchmarkWholeDecision(b *testing.B) {
 	w := newWorld(b)
 	threeRules(w)
@@ -90,7 +90,7 @@ func BenchmarkWholeDecision(b *testing.B) {
 	})
 }
 
-// fillCache adds many keys to the cache. Each stands for the declared one, and has its own counters.
+// fillCache adds many keys to the cache. Each is a copy of the declared key, with its own counters.
 func fillCache(b *testing.B, w *world, count int) []string {
 	b.Helper()
 	known, err := w.api.authenticate(b.Context(), w.api.Snapshots.Current(), &question{credential: w.plain})

@@ -64,7 +64,7 @@ func (a *API) check(c *call) error {
 	return nil
 }
 
-// atResource names the request member in the refusal of a path.
+// atResource returns the refusal of a path as a fault of the request member that has the path.
 func atResource(refused *apierror.Error) *apierror.Error {
 	at := *refused
 	at.Message, at.Faults = "", []apierror.Fault{{Pointer: "/resource", Message: refused.Message}}
@@ -72,7 +72,7 @@ func atResource(refused *apierror.Error) *apierror.Error {
 }
 
 // notAccepted is the message for every credential that is not accepted.
-const notAccepted = "the principal's credential is not accepted: it must be known, active, not expired, and used from where it may be"
+const notAccepted = "the principal's credential is not accepted: it must be known, active, not expired, and used from an allowed address"
 
 // mirrorsStatus reads ?status=http, which requests 401, 403 and 429 instead of 200.
 func mirrorsStatus(r *http.Request) (bool, error) {
@@ -167,8 +167,8 @@ func require(o *body.Object, member string) string {
 	return text
 }
 
-// validMethod reports whether a method is a token of at most 32 capital letters and dashes: those of RFC 9110 are, and
-// WebDAV's.
+// validMethod reports whether a method consists of 1 to 32 capital letters and dashes, as the methods of RFC 9110 and
+// of WebDAV do.
 func validMethod(method string) bool {
 	if method == "" || len(method) > 32 {
 		return false
@@ -176,7 +176,7 @@ func validMethod(method string) bool {
 	return strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == ""
 }
 
-// unauthenticated is the response to a credential that is not accepted, the same for every reason.
+// unauthenticated returns the response to a credential that is not accepted, the same for every reason.
 func unauthenticated(requestID, message string) []byte {
 	out := appendQuoted([]byte(`{"request_id":`), requestID)
 	out = append(out, `,"allowed":false,"reason":null,"blocked_rule":null,"identity":null,"permissions":[],"metadata":{},"rate_limits":[],"retry_after":null,"headers":{},"message":`...)

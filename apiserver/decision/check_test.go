@@ -122,7 +122,7 @@ func TestCheckRefusesCredentials(t *testing.T) {
 	}
 }
 
-// Runtime keys are decided alike, with their metadata, and end immediately.
+// A runtime key is evaluated like a declared key, with its metadata, and a revocation takes effect immediately.
 func TestCheckOfRuntimeKey(t *testing.T) {
 	w := newWorld(t)
 	var row people.APIKey
@@ -188,7 +188,7 @@ func TestCheckRefusesBodies(t *testing.T) {
 	}
 }
 
-// After a hundred bad keys a minute from an address, lookups are refused, while keys that are cached here pass.
+// After a hundred bad keys a minute from an address, lookups for that address are refused, while cached keys pass.
 func TestUnknownKeysAreThrottled(t *testing.T) {
 	w := newWorld(t)
 	known := w.given(func(*people.APIKey) {})

@@ -1,6 +1,7 @@
 // Package decision serves the decision API: may this credential make this request now? An application asks by POST
-// /v1/authz/check, a gateway by the convention that it supports (forward.go), Envoy by ext_authz (extauthz.go). All
-// of them call decide: it authenticates, then evaluates permissions, then limits. A refusal consumes no limit.
+// /v1/authz/check, a gateway by the convention that it supports (forward.go), Envoy by ext_authz (extauthz.go). Each
+// handler calls decide, which authenticates the credential, then evaluates permissions, then limits. A refusal consumes
+// no limit.
 package decision
 
 import (
@@ -37,7 +38,7 @@ type Options struct {
 	People people.Store
 	// Tokens reads access tokens of OAuth apps.
 	Tokens *bearer.AccessTokens
-	// MaxStaleness turns decisions into 503 if the snapshot was not known to be current for longer; 0 means never.
+	// MaxStaleness is how long the snapshot may be stale before decisions get a 503; 0 means no bound.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
 	Log          logr.Logger
@@ -51,7 +52,7 @@ type Options struct {
 	Tracer *tracing.Tracer
 }
 
-// API decides.
+// API serves decisions.
 type API struct {
 	Options
 	cache     *decisionCache
@@ -103,7 +104,7 @@ type question struct {
 	// path is the path as the client sent it.
 	path   string
 	client netip.Addr
-	// peer is the address that asks. It may choose the client's address itself.
+	// peer is the address of the caller, which may choose the client's address itself.
 	peer netip.Addr
 	// permissions must all be granted.
 	permissions []string
@@ -144,12 +145,13 @@ func (v *decision) message() string {
 	case permissionDenied:
 		return "the credential lacks the permission " + v.missing + ": grant it to the key and to its app"
 	case rateLimited:
-		return "the limit " + v.limits.Rules[v.limits.Blocked].Rule.Text + " is used up: try again after the seconds that Retry-After says"
+		return "the limit " + v.limits.Rules[v.limits.Blocked].Rule.Text + " is used up: try again after the number of seconds in Retry-After"
 	}
 	return ""
 }
 
-// decide evaluates a question, within a span if tracing is on. Errors: a 400, 401, 429 (too many bad keys) or 503.
+// decide evaluates a question, within a span if tracing is on. Errors: a 400, 401, 429 (too many failed attempts) or
+// 503.
 func (a *API) decide(ctx context.Context, q *question, v *decision) error {
 	if a.Tracer.On() {
 		return a.decideTraced(ctx, q, v)
@@ -193,7 +195,8 @@ func (a *API) evaluate(ctx context.Context, q *question, v *decision) error {
 	return nil
 }
 
-// pathRefused is the code of a refused path, which gateways map to a status that they support.
+// pathRefused is the error code of a path that has no canonical form. Gateways get it with the status that their
+// convention supports.
 const pathRefused = "PATH_REFUSED"
 
 // authenticate returns the subject of a question's credential. A cached credential needs no other lookup under the same

@@ -11,8 +11,8 @@ import (
 )
 
 // Envoy sends all headers of a request, and a decision needs three. So this file parses the message field by field and
-// keeps nothing else; it also writes allowed responses. The fields are those of envoy/service/auth/v3 and
-// envoy/config/core/v3.
+// keeps only the needed fields. It also encodes allowed responses. The field numbers are those of envoy/service/auth/v3
+// and envoy/config/core/v3.
 
 // envoyHeaders are the headers that a decision needs, with the names that Envoy sends.
 var envoyHeaders = [...]string{"authorization", "x-api-key", "x-forwarded-for"}
@@ -22,7 +22,7 @@ type envoyRequest struct {
 	method, path string
 	// source is the address of Envoy's client, "" if it is not a socket address.
 	source string
-	// headers are those of envoyHeaders.
+	// headers has the values of envoyHeaders, in the same order.
 	headers [len(envoyHeaders)]envoyHeader
 	// The context extensions of these names.
 	permission, deployment, app, principal string
@@ -44,7 +44,7 @@ func (h *envoyHeader) all() []string {
 
 var errText = errors.New("a text is not valid UTF-8")
 
-// read parses a CheckRequest. It skips the fields that it does not need, and accepts some messages that are malformed
+// read parses a CheckRequest. It skips the fields that it does not need, so it accepts messages that are malformed only
 // there.
 func (m *envoyRequest) read(raw []byte) error {
 	return inside(raw, 1, func(attributes []byte) error {
@@ -198,8 +198,8 @@ func textInto(to *string, raw []byte) error {
 	return nil
 }
 
-// appendHeaderOption appends a HeaderValueOption as a field. Envoy replaces the client's header with it, also by an
-// empty value.
+// appendHeaderOption appends a HeaderValueOption as a field. Envoy replaces the client's header of that name, even if
+// the value is empty.
 func appendHeaderOption[T string | []byte](out []byte, field protowire.Number, name string, value T) []byte {
 	header := protowire.SizeTag(1) + protowire.SizeBytes(len(name))
 	if len(value) > 0 {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// byLibrary reads a message with the library, in the form of envoyRequest.read.
+// byLibrary returns a message that the protobuf library parsed, in the form of envoyRequest.read.
 func byLibrary(in *authv3.CheckRequest) envoyRequest {
 	http := in.GetAttributes().GetRequest().GetHttp()
 	want := envoyRequest{
@@ -28,7 +28,7 @@ func byLibrary(in *authv3.CheckRequest) envoyRequest {
 	return want
 }
 
-// envoyMessages are requests as Envoy sends them, and others.
+// envoyMessages returns encoded requests: some as Envoy sends them, some concatenated, and one truncated.
 func envoyMessages(t testing.TB) (all [][]byte) {
 	plain := asked("POST", "/v1/orders?x=1", "203.0.113.1", map[string]string{"authorization": "Bearer k", "x-api-key": "k", ":path": "/", "x": "é"}, map[string]string{"permission": "a,b", "other": ""})
 	plain.Attributes.Request.Http.Size, plain.Attributes.Destination = -1, plain.Attributes.Source
@@ -60,7 +60,7 @@ func TestEnvoyRequests(t *testing.T) {
 	}
 	raw[slices.Index(raw, 'k')] = 0xff
 	if err := new(envoyRequest).read(raw); err == nil {
-		t.Error("a credential that is no text was taken")
+		t.Error("read accepted a credential that is not valid UTF-8")
 	}
 }
 
@@ -81,7 +81,7 @@ func holdEnvoy(t *testing.T, raw []byte) {
 		return // the reader may accept it, because it skips fields that it does not need
 	}
 	if gotErr != nil {
-		t.Fatalf("%x: %v, and the library takes it", raw, gotErr)
+		t.Fatalf("%x: %v, but the library accepts it", raw, gotErr)
 	}
 	want := byLibrary(in)
 	same := got.method == want.method && got.path == want.path && got.source == want.source && got.permission == want.permission

@@ -69,7 +69,7 @@ func compared(body any) string {
 	return string(raw)
 }
 
-// The document's question about a key gets the documented response.
+// The example requests of the OpenAPI document get the example responses.
 func TestDocumentExamplesMatchResponses(t *testing.T) {
 	t.Parallel()
 	contract, err := openapi.LoadDecision()

@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// explainPermission is what an explanation needs of its credential.
+// explainPermission is the permission that the caller of explain needs.
 const explainPermission = "decisions:read"
 
 // explanation describes how a request of a key would be decided now. It consumes nothing.
@@ -47,7 +47,7 @@ type explainRule struct {
 	ReturnsAt *time.Time `json:"returns_at"`
 }
 
-// explain serves GET /v1/authz/explain. Its credential is one for the management API.
+// explain serves GET /v1/authz/explain. The caller needs a credential of the backend API.
 func (a *API) explain(c *call) error {
 	s := a.Snapshots.Current()
 	if err := credential.Fresh(a.Snapshots, a.MaxStaleness); err != nil {
@@ -127,12 +127,12 @@ func readExplain(values url.Values) (q explainQuery, err error) {
 	return q, nil
 }
 
-// keyOf finds a key of the caller's deployment: a declared one by its public id or its resource's id, a runtime one
-// by its public id or its id. It reports whether the key would be accepted. Its address ranges are evaluated if the
-// question names an address.
+// keyOf finds a key of the caller's deployment: a declared key by its public id or its resource's id, a runtime key by
+// its public id or its id. It also reports whether the key would be accepted. If the request names a client address,
+// the address ranges of a declared key must allow it.
 func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *credential.Principal, asked explainQuery) (*credential.Principal, bool, error) {
 	id := asked.keyID
-	// The answer does not repeat what was sent: it may be a whole key.
+	// The response does not repeat the key_id, because the caller may have sent a whole key.
 	unknown := apierror.New(http.StatusNotFound, "the deployment has no API key with this key_id: send the public id (the 12 characters after the prefix), the id, or the resource's id")
 	declared, found := s.APIKey(id)
 	if number, err := ids.Parse(id); !found && err == nil {
@@ -151,7 +151,7 @@ func (a *API) keyOf(c *call, s *snapshot.Snapshot, asker *credential.Principal, 
 	}
 	row, found, err := a.runtimeKey(c.r.Context(), asker.Deployment.Deployment, id)
 	if err != nil {
-		return nil, false, apierror.Unavailable(err, "the store is out of reach: try again")
+		return nil, false, apierror.Unavailable(err, "the store is unavailable: try again")
 	}
 	if !found {
 		return nil, false, unknown

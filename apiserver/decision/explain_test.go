@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// operator is a key that may request explanations.
+// operator declares and returns a key that may request explanations.
 func (w *world) operator() string {
 	w.Put(v1alpha1.KindAPIAuthApp, "ops", tenant, "ops", document.APIAuthApp{Slug: "ops", Name: "Ops", Permissions: []string{"decisions:read"}, Active: true})
 	key := w.declare("ops", func(k *document.APIKey) { k.App, k.Permissions = "ops", []string{"decisions:read"} })
@@ -46,7 +46,7 @@ func TestExplain(t *testing.T) {
 	}
 	for _, id := range []string{"1", given[3:15]} {
 		if a := w.ask("GET", question+id, "", bearer); a.StatusCode != 200 || a.body["allowed"] != true || a.body["key_id"] != given[3:15] {
-			t.Errorf("a key of run time by %s: %d %v", id, a.StatusCode, a.body)
+			t.Errorf("a runtime key by %s: %d %v", id, a.StatusCode, a.body)
 		}
 	}
 	for name, tc := range map[string]struct {

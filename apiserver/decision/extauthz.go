@@ -30,8 +30,8 @@ import (
 )
 
 // extAuthz serves Envoy's external authorization, version 3, over gRPC, for Envoy, Envoy Gateway, Istio, Contour and
-// the Gateway API's ExternalAuth. A refusal by policy is a response with its HTTP status. A failure of the server is a
-// gRPC error, so that the proxy's failure mode decides.
+// the Gateway API's ExternalAuth. A refusal by policy is a denied response with its HTTP status. A failure of the
+// server is an error response, so that the proxy's failure mode decides.
 type extAuthz struct{ api *API }
 
 // envoyService is authv3.Authorization with the messages of this package (envoywire.go).
@@ -130,8 +130,8 @@ func (m *envoyRequest) scope() (s scope, err error) {
 	return s, nil
 }
 
-// clientAddress is the address that Envoy names if Envoy is a trusted proxy, resolved through further trusted
-// proxies; otherwise Envoy's own.
+// clientAddress returns the client's address. If Envoy is a trusted proxy, it is the source address in Envoy's message,
+// resolved through further trusted proxies. Otherwise it is Envoy's own address.
 func (e *extAuthz) clientAddress(ctx context.Context, in *envoyRequest) netip.Addr {
 	proxies, envoy := e.api.Authenticator.Proxies, peerAddress(ctx)
 	if !proxies.Trust(envoy) {
@@ -175,13 +175,13 @@ func answerEnvoy(v *decision, id string) (*envoyAnswer, error) {
 		ok = appendHeaderOption(ok, 6, limits.FieldPolicy, limits.AppendPolicy(text[:0], &v.limits))
 	}
 	raw := make([]byte, 0, len(ok)+16)
-	raw = protowire.AppendTag(raw, 1, protowire.BytesType) // a status of zeros is OK
+	raw = protowire.AppendTag(raw, 1, protowire.BytesType) // an empty status has the code OK
 	raw = protowire.AppendVarint(raw, 0)
 	raw = protowire.AppendTag(raw, 3, protowire.BytesType)
 	return &envoyAnswer{append(protowire.AppendVarint(raw, uint64(len(ok))), ok...)}, nil
 }
 
-// written is a response that the library encodes.
+// written returns a response, encoded by the protobuf library.
 func written(answer *authv3.CheckResponse) (*envoyAnswer, error) {
 	raw, err := protobuf.Marshal(answer)
 	return &envoyAnswer{raw}, err
@@ -215,7 +215,7 @@ func deniedEnvoy(refused *apierror.Error, id string, fields http.Header) *authv3
 		header.Set("Retry-After", strconv.FormatInt(int64((refused.RetryAfter+time.Second-1)/time.Second), 10))
 	}
 	if refused.Status == http.StatusTooManyRequests {
-		header.Set("X-Envoy-Ratelimited", "true") // keeps an outer Envoy from a retry
+		header.Set("X-Envoy-Ratelimited", "true") // prevents a retry by another Envoy in front
 	}
 	raw, _ := json.Marshal(openapi.NewError(refused, id)) // strings and integers: cannot fail
 	return &authv3.DeniedHttpResponse{
@@ -223,7 +223,8 @@ func deniedEnvoy(refused *apierror.Error, id string, fields http.Header) *authv3
 	}
 }
 
-// headersOf returns headers that replace the client's, also by empty values.
+// headersOf returns headers as Envoy's options. They replace existing headers of the same names, even if a value is
+// empty.
 func headersOf(header http.Header) []*corev3.HeaderValueOption {
 	all := make([]*corev3.HeaderValueOption, 0, len(header))
 	for name, values := range header {

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// envoy is a client of the gRPC service.
+// envoy returns a client of the gRPC service.
 func (w *world) envoy() authv3.AuthorizationClient { return w.dial(w.api.EnvoyServer()) }
 
 // dial starts a gRPC server and returns a client of it.
@@ -32,7 +32,7 @@ func (w *world) dial(server *grpc.Server) authv3.AuthorizationClient {
 	return authv3.NewAuthorizationClient(conn)
 }
 
-// asked is a request of Envoy.
+// asked returns a request as Envoy sends it.
 func asked(method, path, source string, headers map[string]string, extensions map[string]string) *authv3.CheckRequest {
 	return &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
 		Source: &authv3.AttributeContext_Peer{Address: &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{Address: source}}}},
@@ -99,7 +99,7 @@ func TestExtAuthz(t *testing.T) {
 			}
 			for _, option := range headers {
 				if option.AppendAction != corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD {
-					t.Errorf("%s: %s would stand beside a client's own", step.name, option.Header.Key)
+					t.Errorf("%s: Envoy would add %s to the client's header of that name", step.name, option.Header.Key)
 				}
 			}
 		case 429:

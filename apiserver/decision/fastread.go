@@ -75,7 +75,7 @@ type scanner struct {
 	at   int
 }
 
-// members is the set of members that an object already had.
+// members is the set of members that were already read from an object.
 type members uint8
 
 // first reports whether a member occurs for the first time.
@@ -96,7 +96,7 @@ func (r *scanner) blanks() {
 	}
 }
 
-// next reads one character after blanks.
+// next skips blanks and reads the character sign.
 func (r *scanner) next(sign byte) bool {
 	r.blanks()
 	if r.at == len(r.text) || r.text[r.at] != sign {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// checkBodies are bodies of checks. readFast accepts the first of them.
+// checkBodies are bodies of checks. readFast accepts only the first four.
 var checkBodies = []string{
 	`{"principal":{"type":"api_key","value":"ck_x"},"method":"GET","resource":"/v1/things","client_ip":"198.51.100.7","required_permissions":["orders:read"]}`,
 	` { "method" : "POST" , "resource":"/","user_agent":"curl/8","required_permissions":[ ],"principal":{"value":"e.y.J","type":"session_token"}} ` + "\n",
@@ -54,7 +54,7 @@ func holdQuickly(t *testing.T, raw []byte) {
 	}
 	want, err := readStrict(raw)
 	if err != nil {
-		t.Fatalf("%q was taken, though: %v", raw, err)
+		t.Fatalf("readFast accepted %q, and readStrict fails: %v", raw, err)
 	}
 	if got.credential != want.credential || got.kind != want.kind || got.method != want.method || got.path != want.path || got.client != want.client || got.scope.deployment != want.scope.deployment || !slices.Equal(got.permissions, want.permissions) {
 		t.Fatalf("%q: %+v, want %+v", raw, got, want)

@@ -12,13 +12,13 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 )
 
-// A convention is how a proxy describes the request that it asks about. Each has a path of its own: a client could
-// choose a convention that is guessed from the headers.
+// A convention is how a proxy describes the request that it asks about. Each convention has its own path, because a
+// client could forge the headers from which a convention would be guessed.
 type convention struct {
-	// method and uri are the headers that name the request; both must be present exactly once. Without them, the proxy's
-	// request itself has the method, and the path after the convention's.
+	// method and uri are the headers that name the request; both must be present exactly once. If they are "", the
+	// proxy's request itself has the method, and the path of the request follows the convention's path.
 	method, uri string
-	// refused is the status of a request that the convention does not allow: nginx only supports 401 and 403.
+	// refused is the status of the response to a request that would get a 400: nginx only supports 401 and 403.
 	refused int
 }
 
@@ -39,17 +39,17 @@ const (
 	headerDeployment  = "X-Cardea-Deployment-Id"
 	headerPermissions = "X-Cardea-Permissions"
 	headerOwner       = "X-Cardea-Owner-User-Id"
-	// headerStatus is the actual status, where the proxy supports fewer.
+	// headerStatus has the actual status if the option deny=403 or unavailable=allow changed it.
 	headerStatus = "X-Auth-Status"
 )
 
-// options are the gateway's options, from the query of its configured path.
+// forwardOptions are the gateway's options, from the query of its configured path.
 type forwardOptions struct {
 	permissions []string
 	scope       scope
 	// deny403 turns every refusal except 401 into 403.
 	deny403 bool
-	// unavailable is the behavior without a decision: "" for 503, or allow, or deny.
+	// unavailable is the response if the server cannot decide: "" for 503, "allow" for 200, "deny" for 403.
 	unavailable string
 }
 
@@ -79,7 +79,7 @@ func (a *API) forward(c *call, as *convention) error {
 // options reads the options in the gateway's URL. It refuses unknown ones: a misspelled option must not allow
 // requests.
 func (as *convention) options(r *http.Request) (o forwardOptions, err error) {
-	if as.uri == "" || r.URL.RawQuery == "" { // Envoy's query is the client's
+	if as.uri == "" || r.URL.RawQuery == "" { // the query that Envoy sends is the client's
 		return o, nil
 	}
 	values, parseErr := url.ParseQuery(r.URL.RawQuery)
@@ -124,7 +124,7 @@ func (as *convention) question(c *call) (q question, err error) {
 		q.method, q.path = method[0], uri[0]
 	}
 	if !validMethod(q.method) {
-		return q, apierror.New(as.refused, "the request's method is none")
+		return q, apierror.New(as.refused, "the request's method is not an HTTP method in upper case")
 	}
 	q.credential, q.kind, err = presented(r.Header["Authorization"], r.Header["X-Api-Key"])
 	return q, err
@@ -148,8 +148,8 @@ func presented(authorization, apiKey []string) (value string, of kind, err error
 	return token, kindOf(token), nil
 }
 
-// kindOf returns the kind of a bearer credential by its form. Gateways cannot send opaque access tokens: they are
-// refused as malformed API keys.
+// kindOf returns the kind of a bearer credential by its form. Gateways cannot send opaque access tokens: the server
+// refuses these tokens as malformed API keys.
 func kindOf(raw string) kind {
 	switch bearer.Classify(raw) {
 	case bearer.AccessToken:
@@ -178,7 +178,7 @@ func (s *subject) writeIdentity(header http.Header) {
 	header[headerPermissions], header[headerOwner] = s.permissionValues(), s.owner
 }
 
-// undecided writes the response without a decision.
+// undecided writes the response to a request that got an error instead of a decision.
 func (c *call) undecided(refused *apierror.Error, as *convention, o forwardOptions) error {
 	if refused.Status == http.StatusBadRequest {
 		refused.Status = as.refused
@@ -204,7 +204,8 @@ func (c *call) undecided(refused *apierror.Error, as *convention, o forwardOptio
 // no client can set them.
 var anonymous = &subject{keyID: []string{""}, app: []string{""}, deployment: []string{""}, permissionList: []string{""}, owner: []string{""}}
 
-// deny writes a refusal in the errors format. X-Auth-Status has the actual status if the convention cannot express it.
+// deny writes a refusal in the errors format. If the option deny=403 changes the status, X-Auth-Status has the actual
+// one.
 func (c *call) deny(refused *apierror.Error, o forwardOptions) {
 	if o.deny403 && refused.Status != http.StatusUnauthorized {
 		c.Header()[headerStatus] = []string{statusText(refused.Status)}

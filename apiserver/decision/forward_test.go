@@ -33,7 +33,7 @@ func TestForward(t *testing.T) {
 				t.Fatalf("allowed: %d %v %v", a.StatusCode, a.Header, a.body)
 			}
 			if _, sent := a.Header["X-Cardea-Owner-User-Id"]; !sent {
-				t.Error("an identity header is left to the client")
+				t.Error("the response does not set an identity header, so the client may set it")
 			}
 			a = w.ask("GET", tc.path, "", append(request, "X-API-Key: "+w.plain)...)
 			if a.StatusCode != tc.limited || a.Header.Get("Retry-After") != "60" || tc.limited == 403 && a.Header.Get("X-Auth-Status") != "429" || a.Header.Get("X-Cardea-Key-Id") != "" {
@@ -105,7 +105,7 @@ func TestForwardUnavailable(t *testing.T) {
 			t.Errorf("%s: %d, want %d", query, a.StatusCode, want)
 		}
 		if id, sent := a.Header["X-Cardea-Key-Id"]; want == 200 && (!sent || id[0] != "") {
-			t.Error("an unknown caller may name itself")
+			t.Error("a client without an accepted credential can set the identity headers")
 		}
 	}
 }

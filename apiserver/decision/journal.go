@@ -77,9 +77,8 @@ func pathOnly(path string) string {
 	return path
 }
 
-// Run writes until ctx ends, then writes the waiting entries. A write error ends the server, because an operator who
+// Run writes until ctx ends, then writes the waiting entries. A write error ends the server, because an operator that
 // enabled the journal relies on it.
-// who enabled it relies on it.
 func (j *Journal) Run(ctx context.Context) error {
 	lines := json.NewEncoder(j.to)
 	write := func(line entry) error {

@@ -24,8 +24,8 @@ type matrixCredential struct {
 	good bool
 }
 
-// way is one way to request a decision at apps/acme about a credential as one of a kind. It reports whether the
-// credential is accepted.
+// way is one way to request a decision of apps/acme. ask presents a credential as one of a kind, and reports whether it
+// is accepted.
 type way struct {
 	name string
 	ask  func(value string, as kind, client string) (accepted bool, answer string)
@@ -43,25 +43,25 @@ func (w *world) givenElsewhere() string {
 	return key.Plain()
 }
 
-// credentials are one of each sort, active or not, of apps/acme and of its neighbor.
+// credentials returns one credential of each sort, valid or not, of apps/acme and of another deployment.
 func (w *world) credentials() []matrixCredential {
 	token := w.signing()
 	past := w.Clock.Now().Add(-time.Minute)
 	return []matrixCredential{
 		{"a declared key", w.plain, kindAPIKey, true},
-		{"a key of run time", w.given(func(*people.APIKey) {}), kindAPIKey, true},
+		{"a runtime key", w.given(func(*people.APIKey) {}), kindAPIKey, true},
 		{"a session's token", token(func(*jwt.Claims) {}), kindSession, true},
 		{"an expired declared key", w.declare("expired", func(k *document.APIKey) { k.Verifiers[0].ExpiresAt = &past }), kindAPIKey, false},
-		{"an expired key of run time", w.given(func(k *people.APIKey) { k.ExpiresAt = past }), kindAPIKey, false},
-		{"a revoked key of run time", w.given(func(k *people.APIKey) { k.RevokedAt = past }), kindAPIKey, false},
+		{"an expired runtime key", w.given(func(k *people.APIKey) { k.ExpiresAt = past }), kindAPIKey, false},
+		{"a revoked runtime key", w.given(func(k *people.APIKey) { k.RevokedAt = past }), kindAPIKey, false},
 		{"an expired session's token", token(func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(past) }), kindSession, false},
 		{"a session's token for another deployment", token(func(c *jwt.Claims) { c.Audience = jwt.Audience{"cardea:rivals:rival"} }), kindSession, false},
 		{"a declared key of another deployment", w.neighbor(), kindAPIKey, false},
-		{"a key of run time of another deployment", w.givenElsewhere(), kindAPIKey, false},
+		{"a runtime key of another deployment", w.givenElsewhere(), kindAPIKey, false},
 	}
 }
 
-// ways are all ways to request a decision.
+// ways returns all ways to request a decision.
 func (w *world) ways() (all []way) {
 	envoy := w.envoy()
 	status := func(a answer) (bool, string) {

@@ -89,8 +89,9 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 	return app, tenant, claims, slices.ContainsFunc(own, func(name string) bool { return claims.Audience.Contains(name) })
 }
 
-// newAccessSubject is newSubject for an access token: its permissions are the scopes, and their permissions in the
-// place where the user granted them. The client's scheme limits it, separately for each user.
+// newAccessSubject is newSubject for an access token. The subject's permissions are the granted scopes, the
+// organization and workspace permissions of these scopes, and the permissions in the token's claims. The client's
+// RateLimitScheme limits the subject, separately for each user.
 func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *account.Tenant, evaluated *consent.Evaluation) (*subject, error) {
 	permissions := slices.Clone(evaluated.Scopes)
 	for _, scope := range evaluated.Scopes {

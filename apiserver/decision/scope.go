@@ -87,7 +87,7 @@ type deployment struct {
 
 func (d deployment) none() bool { return d == deployment{} }
 
-// is reports whether the name is that of an entry.
+// is reports whether d names the deployment of an entry.
 func (d deployment) is(e *snapshot.Entry) bool {
 	return d.name == e.Deployment && d.name != "" || d.id == e.ID && d.id != 0
 }
@@ -115,7 +115,7 @@ func validLabel(text string) bool {
 const deploymentsPrefix = "/deployments/"
 
 // cutDeployment splits /deployments/<id> or /deployments/<namespace>/<name> off the beginning of an escaped path. It
-// returns any other path unchanged, and one whose rest is not served.
+// returns the path unchanged if the path does not begin so, or if the listener does not serve the rest.
 func cutDeployment(path string) (named deployment, prefix, rest string) {
 	after, found := strings.CutPrefix(path, deploymentsPrefix)
 	if !found {
@@ -138,7 +138,7 @@ func cutDeployment(path string) (named deployment, prefix, rest string) {
 	return deployment{}, "", path
 }
 
-// routed reports whether the listener has a path.
+// routed reports whether the listener serves a path.
 func routed(path string) bool {
 	_, found := handlers[path]
 	return found || strings.HasPrefix(path, envoyPrefix+"/") || path == documentPath || path == reference.Page || strings.HasPrefix(path, reference.Assets)
@@ -153,7 +153,7 @@ func (a *API) oneDeployment(byPath, byParameter deployment, pointer string) (dep
 	case byParameter.none():
 		return byPath, nil
 	}
-	// One is an id and the other a name, or they differ.
+	// Either the path has an id and the parameter a name, or the reverse, or they name different deployments.
 	name, id := byPath.name+byParameter.name, byPath.id+byParameter.id
 	if entry, found := a.Snapshots.Current().Deployment(name); found && (byPath.id == 0 || byParameter.id == 0) && entry.ID == id {
 		return byPath, nil
@@ -163,7 +163,7 @@ func (a *API) oneDeployment(byPath, byParameter deployment, pointer string) (dep
 	return deployment{}, refused
 }
 
-// errDeploymentRequired refuses a decision that names no deployment where several are served.
+// errDeploymentRequired returns the refusal of a request that names no deployment although several are served.
 func errDeploymentRequired() error {
 	refused := apierror.New(http.StatusBadRequest,
 		"several deployments are served here, and the request names none: put /deployments/<id> or /deployments/<namespace>/<name> before the path, or send deployment")

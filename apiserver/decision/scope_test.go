@@ -129,7 +129,7 @@ func TestCheckAdmitsOnlyTheNamedDeployment(t *testing.T) {
 			t.Errorf("%s: %d %v, want %d", name, a.StatusCode, a.body, tc.want)
 		}
 		if tc.want == 401 && a.body["message"] != unknown.body["message"] {
-			t.Errorf("%s: %v: a refusal says no more than that of an unknown key", name, a.body)
+			t.Errorf("%s: %v: the refusal differs from that of an unknown key", name, a.body)
 		}
 	}
 }

@@ -41,8 +41,8 @@ var handlers = func() map[string]handler {
 	return all
 }()
 
-// ServeHTTP routes by the escaped path as received: Envoy appends the path of another request to its prefix, so no
-// router may clean it.
+// ServeHTTP routes by the escaped path as received: Envoy appends the path of its client's request to its prefix, so no
+// router may clean the path.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{api: a, r: r}
 	c.Begin(w, r, a.Metrics, a.Clock)
@@ -63,7 +63,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.pages.ServePage(c, r)
 	case strings.HasPrefix(path, reference.Assets) && r.Method == http.MethodGet && a.pages.ServeAsset(c, r):
 	case !found:
-		c.Refuse(apierror.NoSuchPath("see /docs for those there are"))
+		c.Refuse(apierror.NoSuchPath("see /docs for the paths that are served"))
 	case h.methods != "" && h.methods != r.Method:
 		c.Refuse(apierror.MethodNotAllowed(r.Method, h.methods))
 	default:
@@ -86,10 +86,10 @@ func (c *call) sendCheck(status int, raw []byte, header http.Header) {
 	}
 	to["Content-Type"] = contentTypeJSON
 	c.WriteHeader(status)
-	_, _ = c.Write(raw) // the client is disconnected
+	_, _ = c.Write(raw) // an error means that the client is disconnected
 }
 
-// refuse writes the response of an error, and logs failures of the server.
+// Refuse writes the response of an error, and logs failures of the server.
 func (c *call) Refuse(err error) {
 	refused, id := apierror.Of(err), c.ID[0]
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {

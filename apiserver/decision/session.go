@@ -12,9 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// bySession returns the subject of a session token. The deployment's default scheme limits each user separately. A
-// client with too many bad tokens gets 429. Every token is verified first, because a valid signature is no failed
-// attempt, whichever clients share the address, and a session gets a new token every minute.
+// bySession returns the subject of a session token. The deployment's default scheme limits each user separately. After
+// too many failed attempts, a client gets 429 for its invalid tokens. Its valid tokens are still accepted, because
+// other users may share the address, and a session gets a new token every minute. So the token is verified before the
+// throttle is checked.
 func (a *API) bySession(ctx context.Context, s *snapshot.Snapshot, raw string, client netip.Addr) (*subject, error) {
 	if bearer.Classify(raw) != bearer.SessionToken {
 		return nil, apierror.InvalidToken()

@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// decideTraced is decide within a span. The question (method, path, credential, address) is the client's data and not
-// an attribute.
+// decideTraced is decide within a span. Method, path, credential and address are the client's data, so the span does
+// not have them as attributes.
 func (a *API) decideTraced(ctx context.Context, q *question, v *decision) error {
 	ctx, span := a.Tracer.Child(ctx, "decision", trace.WithAttributes(tracing.Credential.String(q.credentialKind())))
 	defer span.End()
@@ -57,7 +57,7 @@ func outcome(v *decision, err error) string {
 // methodEnvoy is the gRPC method of decisions for Envoy, as spans name it.
 const methodEnvoy = "envoy.service.auth.v3.Authorization/Check"
 
-// traceEnvoy begins the span of Envoy's call. A trusted Envoy's trace goes on.
+// traceEnvoy begins the span of Envoy's call. If Envoy is a trusted proxy, the span continues Envoy's trace.
 func (e *extAuthz) traceEnvoy(ctx context.Context) (context.Context, trace.Span) {
 	sent, _ := metadata.FromIncomingContext(ctx)
 	ctx, options := tracing.Incoming(ctx, tracing.Header(sent), e.api.Authenticator.Proxies.Trust(peerAddress(ctx)))

@@ -29,8 +29,8 @@ func deciding(t testing.TB, w *world, decide func(context.Context, *question, *d
 	}
 }
 
-// With tracing off, a decision allocates as much as without the code. The comparison with tracing on shows that this
-// test can fail.
+// With tracing off, decide allocates as much as evaluate, which has no tracing code. The comparison with tracing on
+// shows that this test can fail.
 func TestDisabledTracingDoesNotAllocate(t *testing.T) {
 	off := newWorld(t)
 	decide, evaluate := testing.AllocsPerRun(1000, deciding(t, off, off.api.decide)), testing.AllocsPerRun(1000, deciding(t, off, off.api.evaluate))
@@ -44,7 +44,7 @@ func TestDisabledTracingDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkTracesOff compares a decision with tracing off with one without the code.
+// BenchmarkTracesOff compares decide with tracing off to evaluate, which has no tracing code.
 func BenchmarkTracesOff(b *testing.B) {
 	w := newWorld(b)
 	threeRules(w)

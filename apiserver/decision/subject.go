@@ -29,7 +29,8 @@ type subject struct {
 	oauthApp string
 	// expires is when the credential ends, zero for never.
 	expires time.Time
-	// evaluated is when an access token was evaluated; zero for other credentials, which only depend on the configuration.
+	// evaluated is when an access token was evaluated. It is zero for other credentials, which depend only on the
+	// configuration.
 	evaluated time.Time
 	// identity, permissions and metadata are JSON parts of the response.
 	identity, permissions, metadata []byte
@@ -105,8 +106,8 @@ func (s *subject) describe(who identity, permissions []string, metadata json.Raw
 	}
 }
 
-// longPermissions is the length of a list of permissions, in bytes, above which it is stored once and each response
-// builds its form.
+// longPermissions is the length, in bytes, above which a list of permissions is stored only as JSON. Each response then
+// builds the headers with the list.
 const longPermissions = 1 << 10
 
 // permissionValues returns the list of permissions as a header's values.

@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// clientOf is an OAuth client of a deployment with permissions.
+// clientOf returns the subject of an OAuth client of a deployment, with permissions.
 func clientOf(deployment string, permissions []string) *subject {
 	entry := &snapshot.Entry{Deployment: deployment}
 	made := &subject{principal: credential.NewClientPrincipal(entry, &document.Deployment{}, "client", "", "", permissions)}
@@ -29,8 +29,8 @@ func manyPermissions(n int) (all []string) {
 	return all
 }
 
-// TestLongPermissionsAreHeldOnceAndAnsweredWhole: in the header and in Envoy's fields they are the same as short ones
-// are.
+// TestLongPermissionsAreHeldOnceAndAnsweredWhole: the header and Envoy's fields contain a long list of permissions
+// completely, as they do a short list.
 func TestLongPermissionsAreHeldOnceAndAnsweredWhole(t *testing.T) {
 	t.Parallel()
 	names := manyPermissions(128)
@@ -47,12 +47,12 @@ func TestLongPermissionsAreHeldOnceAndAnsweredWhole(t *testing.T) {
 		t.Error("a long list is held more than once")
 	}
 	if short := clientOf("ns/acme", names[:2]); short.permissionList == nil || short.envoy == nil {
-		t.Error("a short list's forms are made for each answer")
+		t.Error("the headers of a short list are built for each response")
 	}
 }
 
-// TestSubjectsOfOneDeploymentPushNoOthersOut: credentials with as many permissions as there may be stay within the
-// bound, and another deployment's are remembered.
+// TestSubjectsOfOneDeploymentPushNoOthersOut: credentials with the most permissions stay within the bound of the cache,
+// and another deployment's credentials remain cached.
 func TestSubjectsOfOneDeploymentPushNoOthersOut(t *testing.T) {
 	t.Parallel()
 	const most = 8 << 20

@@ -6,11 +6,12 @@ import "net/http"
 
 // Part serves some requests of the listener.
 type Part interface {
-	// Handler returns what serves a request, and reports whether the part serves it.
+	// Handler returns the handler of a request, and reports whether the part serves the request.
 	Handler(r *http.Request) (http.Handler, bool)
 }
 
-// New returns the handler of the listener: the first part that serves a request does, and the API serves all others.
+// New returns the handler of the listener. The first part that serves a request handles it. The API handles all other
+// requests.
 func New(api http.Handler, parts ...Part) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, part := range parts {

@@ -18,7 +18,7 @@ import (
 // host is where the tenant's users sign in.
 const host = "chaos.localhost"
 
-// install is a whole one: a control plane, PostgreSQL, Redis, two operators and two servers, with a tenant.
+// install is a complete install: a control plane, PostgreSQL, Redis, two operators and two servers, with a tenant.
 type install struct {
 	*testkit.Install
 	database  *pgtest.Server
@@ -28,9 +28,9 @@ type install struct {
 	// key manages the tenant.
 	key string
 
-	mu      sync.Mutex // guards what follows, and processes
+	mu      sync.Mutex // guards servers, steady and Processes
 	servers [2]*testkit.Cardea
-	steady  [2]time.Time // since when a server is ready and was not struck; zero: it is not
+	steady  [2]time.Time // when each server became ready; zero: it is not ready
 }
 
 // newInstall starts everything and waits until the tenant is active.
@@ -73,14 +73,14 @@ func (in *install) close() (err error) {
 	return err
 }
 
-// server is one of the two, as a Service without health checks chooses it.
+// server returns one of the two servers at random, like a Service without health checks.
 func (in *install) server() *testkit.Cardea {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.servers[rand.IntN(2)]
 }
 
-// steadySince is a server that is ready and not struck, and since when; nil: it is not.
+// steadySince returns a server and the time since which it is ready, or nil if it is not ready.
 func (in *install) steadySince(i int) (*testkit.Cardea, time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -90,7 +90,7 @@ func (in *install) steadySince(i int) (*testkit.Cardea, time.Time) {
 	return in.servers[i], in.steady[i]
 }
 
-// settle notes that a server is ready, or that it is struck.
+// settle records that a server became ready, or that it is no longer ready.
 func (in *install) settle(i int, ready bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -12,7 +12,7 @@ const (
 	keysPath    = "/api-auth/apps/customers/keys"
 )
 
-// rules is the member of a scheme's body whose number is its state.
+// rules returns a request body with the rules of a scheme. The limit in it is the scheme's state in the journal.
 func rules(limit int) string {
 	return fmt.Sprintf(`{"rules": [{"unit": "hour", "duration": 1, "max_requests": %d}]}`, limit)
 }
@@ -21,7 +21,8 @@ func schemeBody(slug string, limit int) string {
 	return fmt.Sprintf(`{"slug": %q, "name": %q, %s`, slug, slug, rules(limit)[1:])
 }
 
-// limitOf is the state of a scheme in an answer. Nothing is known from an answer that is neither it nor 404.
+// limitOf returns the state of a scheme from a response: the limit of its rule, or absent for a 404. known is false for
+// any other status, and without a response.
 func limitOf(answer testkit.Answer, err error) (state string, known bool) {
 	if err != nil || answer.Status != http.StatusOK {
 		return absent, err == nil && answer.Status == http.StatusNotFound
@@ -42,11 +43,11 @@ func keyOf(answer testkit.Answer) (id, secret string) {
 	return id, secret
 }
 
-// accepted asks a server, from an address that asks about no other, whether it accepts a key: who tries many that are
-// none is put off.
+// accepted asks a server whether it accepts a key. from must be an address that asks about no other key, because the
+// server throttles an address that tries many invalid keys.
 func accepted(server *testkit.Cardea, key, from string) (state string, known bool) {
 	answer, err := testkit.Do("POST", server.Decision+"/v1/authz/check", "", fmt.Sprintf(`{"principal": {"type": "api_key", "value": %q}, "method": "GET", "resource": "/"}`, key), [2]string{"X-Forwarded-For", from})
-	allowed, known := answer.JSON["allowed"].(bool) // with 200, or 401 where the key is none
+	allowed, known := answer.JSON["allowed"].(bool) // in a 200, or in a 401 for a key that is not accepted
 	if allowed {
 		state = "accepted"
 	}

@@ -46,7 +46,7 @@ func posts(seconds int) []string {
 	return []string{fmt.Sprintf("{unit: second, duration: %d, maxRequests: 5, %s}", seconds, to), "{unit: calendar_day, duration: 1, maxRequests: 100, " + to + "}"}
 }
 
-// manager is an app whose key makes keys at run time.
+// manager is an app whose key creates runtime keys.
 const manager = `
 apiVersion: iam.cardea.dev/v1alpha1
 kind: APIAuthApp

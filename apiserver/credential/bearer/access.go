@@ -18,7 +18,7 @@ import (
 const (
 	// TypeAccessToken is the type of access tokens that are JWTs (RFC 9068 2.1).
 	TypeAccessToken = "at+jwt"
-	// sealedAccessToken is the kind that opaque access tokens are sealed for, by their issuer.
+	// sealedAccessToken is the kind of object for which opaque access tokens are sealed. The issuer is the object's id.
 	sealedAccessToken = "oauth-access-token"
 )
 
@@ -66,7 +66,7 @@ type verified struct {
 	keyID  string
 }
 
-// NewAccessTokens returns a reader whose opaque tokens the keyring opens.
+// NewAccessTokens returns a reader of access tokens, which opens opaque tokens with the keyring.
 func NewAccessTokens(keyring *seal.Keyring) *AccessTokens {
 	bounds := shares.Bounds{Bytes: verifiedBytes, DeploymentCount: verifiedMost}
 	return &AccessTokens{keyring: keyring, verified: shares.NewCache[[sha256.Size]byte, verified](bounds)}
@@ -75,9 +75,9 @@ func NewAccessTokens(keyring *seal.Keyring) *AccessTokens {
 // Evicted returns how many verified tokens were evicted from the cache.
 func (t *AccessTokens) Evicted() uint64 { return t.verified.Evicted() }
 
-// Read verifies an access token that an OAuth app issued and that has not expired, and returns its claims. The claims
-// are shared with other callers, who must not change them. ok is false for every other text. Whether the user still
-// grants what the token says is for package consent to decide.
+// Read verifies an access token that an OAuth app issued and that has not expired, and returns its claims. Callers
+// share the claims and must not change them. ok is false for every other text. Read does not check whether the user
+// still grants the token's access: package consent does.
 func (t *AccessTokens) Read(app *snapshot.Entry, raw string, now time.Time) (claims AccessClaims, ok bool) {
 	content := snapshot.ContentOf[document.OAuthApp](app)
 	if !IsJWT(raw) {

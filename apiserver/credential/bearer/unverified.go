@@ -99,8 +99,8 @@ func readHeader(encoded string) (map[string]any, error) {
 	return header, nil
 }
 
-// acceptedType reports whether a token has a type for access, or none. It refuses tokens for other purposes, such as
-// logout tokens (RFC 8725 3.11).
+// acceptedType reports whether a token's type is JWT or at+jwt, or absent. It refuses tokens for other purposes, such
+// as logout tokens (RFC 8725 3.11).
 func acceptedType(header map[string]any) bool {
 	sent, found := header["typ"]
 	if !found {

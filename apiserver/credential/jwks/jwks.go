@@ -1,6 +1,6 @@
-// Package jwks fetches the key sets of token issuers and of clients that sign. It caches them, runs one fetch of a set
-// at a time, and fetches no internal address unless allowed. Memory and fetches are divided into shares of the
-// deployments.
+// Package jwks fetches the key sets of token issuers, and of clients that authenticate with signed assertions. It
+// caches the sets, runs one fetch of a set at a time, and fetches no internal address unless allowed. Each deployment
+// has a share of the memory and of the fetches.
 package jwks
 
 import (
@@ -77,7 +77,7 @@ type Cache struct {
 	waits   singleflight.Group // by deployment, URL and network: for a slot
 	flights singleflight.Group // by deployment and URL: for the fetch
 
-	mu    sync.Mutex // held for moments only
+	mu    sync.Mutex // never held during a fetch
 	sets  *shares.Cache[setKey, *state]
 	swept time.Time
 	// fetched, failed and refused count fetches by their result.
@@ -122,7 +122,7 @@ func (c *Cache) Key(ctx context.Context, asker egress.Asker, url, keyID string) 
 	case key != nil:
 		return key, nil
 	}
-	// Also if no fetch is due: a running one may find the key.
+	// Wait even if no fetch is due: a fetch in progress may find the key.
 	select {
 	case result := <-c.refresh(ctx, asker, url):
 		if result.Err != nil {
@@ -241,7 +241,7 @@ func (c *Cache) fetch(ctx context.Context, url string) (*jose.JSONWebKeySet, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("answered %s", resp.Status)
+		return nil, fmt.Errorf("the issuer responded with %s", resp.Status)
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, int64(c.limits.MaxBody)+1))
 	if err != nil {

@@ -277,7 +277,7 @@ func TestFetchesAreBoundedPerNetwork(t *testing.T) {
 		t.Errorf("another network: %v", err)
 	}
 	if err := from("192.0.2.0/24", 99); err != nil {
-		t.Errorf("what another network had fetched: %v", err)
+		t.Errorf("a key set that another network fetched: %v", err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// benchCache is a cache whose feed is always current.
+// benchCache returns a cache whose feed is always current.
 func benchCache(b *testing.B, keys ...apikey.Key) *Cache {
 	b.Helper()
 	store := newRows()
@@ -77,7 +77,7 @@ func BenchmarkFindAmongMany(b *testing.B) {
 	}
 }
 
-// BenchmarkHeldBytes is the memory of a held key, without the rows of the store it came from.
+// BenchmarkHeldBytes measures the memory of a cached key, without the rows of the test's store.
 func BenchmarkHeldBytes(b *testing.B) {
 	const n = 100_000
 	for b.Loop() {

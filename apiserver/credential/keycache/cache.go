@@ -54,10 +54,10 @@ type Cache struct {
 	shards [shards]*shard
 	shared sharedPermissions
 	reads  queue
-	// began is the zero of the cache's time.
+	// began is when the cache was made. The cache's time is the time since then.
 	began time.Time
-	// contact is the cache's time, in nanoseconds, just before the last successful poll of the feed; never before the
-	// first.
+	// contact is the cache's time, in nanoseconds, just before the last successful poll of the feed. Its value is the
+	// constant never until the first one.
 	contact atomic.Int64
 	// unavailable reports that the last poll, or a read since then, failed.
 	unavailable atomic.Bool
@@ -67,7 +67,7 @@ type Cache struct {
 	outcomes *prometheus.CounterVec
 }
 
-// never is earlier than every trust and every bound on staleness.
+// never is a time so early that neither trust nor MaxStaleness reaches back to it.
 const never = -1 << 62
 
 // New returns a cache.
@@ -80,7 +80,7 @@ func New(opts Options) *Cache {
 		c.shards[i] = newShard(opts.Bytes / shards)
 	}
 	c.contact.Store(never)
-	c.imported.Store(true) // until the feed knows better
+	c.imported.Store(true) // until the first poll of the feed reports it
 	c.register(opts.Registry)
 	return c
 }
@@ -137,10 +137,10 @@ func (c *Cache) now() int64 { return int64(c.opts.Clock().Sub(c.began)) }
 
 func (c *Cache) shard(digest *apikey.Digest) *shard { return c.shards[digest[0]%shards] }
 
-// Find returns the current key: a revocation, or another change that ends it, takes effect within a second. The
-// caller checks Live. Errors:
+// Find returns a key as the store has it, at most a second late: a revocation takes effect within a second. While the
+// store is unavailable, it returns a cached key for as long as MaxStaleness allows. The caller checks Live. Errors:
 //   - ErrUnknown: there is no such key;
-//   - one that wraps store.ErrUnavailable: the store is unreachable, and the key is not cached, or for too long.
+//   - an error that wraps store.ErrUnavailable, such as ErrBusy: the store was not read, and no cached key may be used.
 func (c *Cache) Find(ctx context.Context, key apikey.Key) (*Key, error) {
 	if key.IsForeign() && !c.imported.Load() {
 		return nil, ErrUnknown
@@ -154,7 +154,7 @@ func (c *Cache) Find(ctx context.Context, key apikey.Key) (*Key, error) {
 	return c.findSlowly(ctx, digest, cached, now)
 }
 
-// Cached returns the key if it is cached and known to be current without a read of the store. false does not mean that
+// Cached returns the key if Find can return it from the cache, without a read of the store. false does not mean that
 // the key is unknown.
 func (c *Cache) Cached(key apikey.Key) (*Key, bool) {
 	if key.IsForeign() && !c.imported.Load() {
@@ -211,8 +211,8 @@ func (c *Cache) findSlowly(ctx context.Context, digest apikey.Digest, cached *Ke
 	return cached, nil
 }
 
-// read reads a key once for all concurrent callers that saw the same cached key, nil for none. The read belongs to none
-// of them: it continues when the caller that began it leaves, and does not start if all have left.
+// read reads a key once for all concurrent callers that saw the same cached key, nil for none. The read does not depend
+// on the caller that began it: it continues when that caller leaves, and does not start if all have left.
 func (c *Cache) read(ctx context.Context, digest apikey.Digest, cached *Key) (*Key, error) {
 	s := c.shard(&digest)
 	for range maxFlights {
@@ -239,7 +239,7 @@ func (c *Cache) read(ctx context.Context, digest apikey.Digest, cached *Key) (*K
 	return nil, fmt.Errorf("%w: the API key changes faster than it can be read", store.ErrUnavailable)
 }
 
-// drop ends a read that is not made.
+// drop ends a flight without a read of the store. Its callers get err.
 func (c *Cache) drop(s *shard, digest apikey.Digest, f *flight, err error, outcome string) {
 	s.mu.Lock()
 	s.end(digest, f)
@@ -252,7 +252,7 @@ func (c *Cache) drop(s *shard, digest apikey.Digest, f *flight, err error, outco
 // errAbandoned ends a read that no caller waits for. No caller sees it.
 var errAbandoned = fmt.Errorf("%w: no caller waits for the API key", store.ErrUnavailable)
 
-// fly makes one read.
+// fly reads the store for a flight, unless all its callers have left.
 func (c *Cache) fly(ctx context.Context, s *shard, digest apikey.Digest, f *flight) {
 	if s.abandoned(digest, f) {
 		c.drop(s, digest, f, errAbandoned, "abandoned")

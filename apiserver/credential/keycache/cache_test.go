@@ -127,7 +127,7 @@ type world struct {
 	at    *people.KeyPosition
 }
 
-// newWorld returns a cache that polls its feed when the test says so.
+// newWorld returns a cache that polls its feed only when the test calls pollFeed.
 func newWorld(t *testing.T, opts Options) *world {
 	w := &world{T: t, rows: newRows(), clock: &clock{}}
 	opts.Store, opts.Clock, opts.Log = w.rows, w.clock.now, logr.Discard()
@@ -136,7 +136,7 @@ func newWorld(t *testing.T, opts Options) *world {
 	return w
 }
 
-// look polls the feed once.
+// pollFeed polls the feed once.
 func (w *world) pollFeed() error { return w.cache.pollFeed(w.Context(), &w.at) }
 
 func (w *world) find(key apikey.Key) (*Key, error) { return w.cache.Find(w.Context(), key) }
@@ -232,7 +232,7 @@ func TestReadBeforeRevocationIsDiscarded(t *testing.T) {
 		})
 	}
 	if w.finds(key) {
-		t.Error("a read from before a revocation that is known by now was answered")
+		t.Error("Find returned a read from before a revocation that the feed already reported")
 	}
 	w.reads(2)
 	if w.finds(key) {
@@ -256,11 +256,11 @@ func TestReadsRacingRevocationsNeverCacheRevokedKey(t *testing.T) {
 		w.rows.revoke(key)
 		_ = w.pollFeed()
 		if w.finds(key) {
-			t.Fatal("a key that the feed told to be revoked lives")
+			t.Fatal("a key whose revocation the feed reported is live")
 		}
 		racing.Wait()
 		if w.finds(key) {
-			t.Fatal("a dead key was kept")
+			t.Fatal("a revoked key is cached as live")
 		}
 	}
 }
@@ -275,7 +275,7 @@ func TestKeyIsReadAgainWhenFeedIsStale(t *testing.T) {
 	w.rows.revoke(key) // and the cache does not poll the feed
 	w.clock.advance(1)
 	if w.finds(key) {
-		t.Error("a key goes on although the feed is silent for more than a second")
+		t.Error("a revoked key is live although the feed was not polled for more than a second")
 	}
 	w.reads(2)
 }
@@ -286,7 +286,7 @@ func TestCachedKeysRemainValidWhileStoreIsUnavailable(t *testing.T) {
 	w.finds(key)
 	w.rows.set(func() { w.rows.unavailable = fmt.Errorf("%w: test", store.ErrUnavailable) })
 	w.clock.advance(30 * time.Second)
-	if !w.finds(key) { // the read fails again, and reports that the store is unavailable
+	if !w.finds(key) { // the key is read again, and the failure marks the store as unavailable
 		t.Error("a cached key is dead")
 	}
 	w.reads(2)
@@ -441,7 +441,7 @@ func TestUsesAreWrittenOncePerMinuteAndAtEnd(t *testing.T) {
 	}
 	w.rows.set(func() { w.rows.unavailable = errors.New("unavailable") })
 	if err := w.cache.flush(t.Context()); err == nil {
-		t.Error("a failed write was not told")
+		t.Error("a failed write was not reported")
 	}
 	w.cache.Used(found, at.Add(time.Minute)) // a minute later while the first still waits
 	w.rows.set(func() { w.rows.unavailable = nil })

@@ -41,7 +41,7 @@ func (c *Cache) follow(ctx context.Context) error {
 }
 
 // pollFeed evicts the keys that changed since the last poll. The first poll evicts all keys, because they were read
-// before it, and so does one whose position in the feed is lost.
+// before the position in the feed was known. A poll that has lost its position also evicts all keys.
 func (c *Cache) pollFeed(ctx context.Context, at **people.KeyPosition) error {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()

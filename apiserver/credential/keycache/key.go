@@ -1,4 +1,4 @@
-// Package keycache finds runtime keys. They are rows of the store, tens of millions of them; a server caches those in
+// Package keycache finds runtime keys. The store can have tens of millions of them as rows; a server caches the keys in
 // use. A change of a key reaches every server through a feed of the store within a second.
 package keycache
 
@@ -31,8 +31,8 @@ type Key struct {
 	// OwnerUserID is the user that the key acts for, 0 for none. OrganizationID and WorkspaceID are the membership that
 	// bounds it, 0 for none.
 	OwnerUserID, OrganizationID, WorkspaceID int64
-	// RoleID is the role of the owner in the workspace, or else the organization, 0: none. Owner reports whether the
-	// user owns it, and so has every permission there.
+	// RoleID is the role of the owner in the workspace or else in the organization, 0 for none. Owner reports whether
+	// the user owns the workspace or organization, and so has every permission there.
 	RoleID int64
 	Owner  bool
 	// Scheme is the slug of the key's own RateLimitScheme, "" for that of its app.

@@ -50,7 +50,7 @@ type read struct {
 	drop func(error)
 }
 
-// add makes a read in its turn, or drops one.
+// add runs a read in its turn. If the queue is full, it drops r or another waiting read.
 func (q *queue) add(asker uint64, r read) {
 	if dropped := q.put(asker, r); dropped != nil {
 		dropped(ErrBusy)
@@ -100,7 +100,7 @@ func (q *queue) work(r read) {
 	}
 }
 
-// take returns the next read. If there is none, a place becomes free.
+// take returns the next read. It returns false if none is waiting; the caller's place is then free for another read.
 func (q *queue) take() (read, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

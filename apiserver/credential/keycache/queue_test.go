@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// blocked is a world whose reads wait until release is closed. The reads of one asker take all places.
+// blocked returns a world whose reads wait until release is closed. The reads of one asker take all places.
 func blocked(t *testing.T) (w *world, release chan struct{}, asking *sync.WaitGroup) {
 	w, release, asking = newWorld(t, Options{}), make(chan struct{}), &sync.WaitGroup{}
 	entered := make(chan struct{}, 10*maxWaiting)
@@ -85,7 +85,7 @@ func TestAbandonedReadIsNotMade(t *testing.T) {
 	w.reads(maxReads + 1)
 }
 
-// An asker with one read does not wait for all reads of another.
+// An asker with one read does not wait for all reads of another asker.
 func TestAskersTakeTurns(t *testing.T) {
 	t.Parallel()
 	q := &queue{running: maxReads} // no place is free

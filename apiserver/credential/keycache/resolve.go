@@ -45,7 +45,8 @@ func Resolve(s *snapshot.Snapshot, k *Key) (Grant, bool) {
 	return g, true
 }
 
-// Allows reports whether the key has a permission: granted by itself, its app and its role.
+// Allows reports whether the key has a permission: its own list, its app's ceiling and its role, if it has one, must
+// all contain it.
 func (g *Grant) Allows(name string) bool {
 	return g.own.Allows(name) && g.Content.Ceiling.Allows(name) && (!g.bounded || slices.Contains(g.role, name))
 }

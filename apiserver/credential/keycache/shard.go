@@ -13,7 +13,7 @@ const (
 	maxUnknown = 1024
 )
 
-// shard caches the keys whose digests begin alike.
+// shard caches the keys whose digests have the same first byte modulo the number of shards.
 type shard struct {
 	mu   sync.RWMutex
 	keys *shares.Set[apikey.Digest, *Key]
@@ -55,11 +55,12 @@ func (s *shard) unknownSince(digest apikey.Digest) (at int64, found bool) {
 	return at, found
 }
 
-// landed is the channel of finished reads.
+// landed is a closed channel, for flights whose read has already ended.
 var landed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// board joins the read in progress, or begins one and returns lead. It joins no read whose result is already outdated.
-// If a read ended since the caller read seen (nil for none), its result is returned.
+// board joins the read in progress, or begins one and returns lead as true. It does not join a read whose result is
+// already outdated. seen is the cached key that the caller found, nil for none. If the cache has another key by now,
+// board returns that key as the result of an ended flight.
 func (s *shard) board(digest apikey.Digest, seen *Key) (f *flight, lead bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +120,8 @@ func (s *shard) land(digest apikey.Digest, f *flight, readAt, remembered int64) 
 	return true
 }
 
-// forget evicts unknown keys: those older than a time and, if that is not enough, any.
+// forget makes room for an unknown key if the shard has maxUnknown of them. It evicts those that were read before a
+// time and, if that is not enough, any others.
 func (s *shard) forget(before int64) {
 	if len(s.unknown) < maxUnknown {
 		return

@@ -60,14 +60,14 @@ func (c *Cache) flushUses(ctx context.Context) error {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushPatience)
 			defer cancel()
 			if err := c.flush(last); err != nil {
-				c.opts.Log.Error(err, "When some API keys were used last was not written")
+				c.opts.Log.Error(err, "Writing the last uses of some API keys failed")
 			}
 			return nil
 		case <-ticker.C:
 		}
 		err := c.flush(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			c.opts.Log.Error(err, "When API keys were used last cannot be written; trying again later")
+			c.opts.Log.Error(err, "Writing the last uses of API keys failed; trying again later")
 		}
 		failing = err != nil
 	}

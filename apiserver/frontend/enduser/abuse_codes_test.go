@@ -33,7 +33,7 @@ func (b *browser) try(attempt, code string) answer {
 	return b.do("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, code))
 }
 
-// unknownClient returns a browser in a network from which no user of the account signed in, one of many networks.
+// unknownClient returns a browser in the nth of many networks from which no user has signed in.
 func (w *world) unknownClient(n int) *browser {
 	return w.browserAt(fmt.Sprintf("100.%d.%d.7", 64+n/200, n%200))
 }
@@ -65,7 +65,7 @@ func TestUnknownClientsCannotBlockOwnersCodes(t *testing.T) {
 		owner, _ := w.signedUp("ada@example.com")
 		owner.ok("POST", "/session/sign-out", `{}`)
 		w.Clock.Advance(25 * time.Hour) // the code of the sign-up no longer counts
-		// As many codes as unknown clients may request in a day, and as many wrong ones as are compared for them.
+		// Unknown clients use up the codes that they may request in a day, and the comparisons of wrong codes.
 		sent, compared, arrived := 0, 0, len(w.Carrier.Messages("ada@example.com"))
 		for n := range 40 {
 			unknownClient := w.unknownClient(n)
@@ -114,7 +114,7 @@ func TestWrongCodesForAnEmailLockOnlyTheirClient(t *testing.T) {
 			}
 		}
 		again := w.unknownClient(0)
-		again.otp("ada@example.com") // refused or not: the lock is on codes
+		again.otp("ada@example.com") // this may be refused; the lock applies to codes
 		if a := unknownClient.try(unknownClient.attempt(), "000000"); a.code() != "TOO_MANY_ATTEMPTS" {
 			t.Errorf("after 20 wrong codes in a row: %s", a.Raw)
 		}
@@ -217,7 +217,7 @@ func TestFifthOfTextBudgetIsReservedForVerifiedPhones(t *testing.T) {
 			return a.code() == "RATE_LIMITED"
 		})
 		if newcomers != 8 {
-			t.Errorf("newcomers took %d of 10, want 8", newcomers)
+			t.Errorf("users without a verified phone got %d of 10 texts, want 8", newcomers)
 		}
 		again, _ := w.signedUp("late@example.com")
 		again.refused(429, "RATE_LIMITED", "POST", "/me/phone-numbers/"+again.addPhone("+12025553000")+"/prepare-verification", `{}`)
@@ -246,7 +246,7 @@ func TestOneCountryUsesAtMostHalfOfTextBudget(t *testing.T) {
 			}
 		}
 		if american != 5 {
-			t.Errorf("one country took %d of 10, want its half", american)
+			t.Errorf("one country got %d of 10 texts, want 5", american)
 		}
 		german, _ := w.signedUp("de@example.com")
 		german.ok("POST", "/me/phone-numbers/"+german.addPhone("+4915112345679")+"/prepare-verification", `{}`)
@@ -264,7 +264,8 @@ func TestEndUserBodyIsAtMost16KiB(t *testing.T) {
 	})
 }
 
-// The response to two cookies deletes the browser's own, and one that a sibling host set for a parent domain or a path.
+// The response to two cookies deletes the browser's own cookie, and a cookie that a sibling host set for a parent
+// domain or a path.
 func TestTwoSessionCookiesAreDeleted(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b := w.browser()
@@ -280,7 +281,7 @@ func TestTwoSessionCookiesAreDeleted(t *testing.T) {
 		}
 		for _, want := range []string{" /", "app.localhost /", " /me", " /me/", " /me/phone-numbers"} {
 			if !cleared[want] {
-				t.Errorf("%q is not taken away, of %v", want, cleared)
+				t.Errorf("the cookie %q is not deleted; deleted are %v", want, cleared)
 			}
 		}
 	})
@@ -327,7 +328,7 @@ func TestConcurrentSignInsKeepTheBound(t *testing.T) {
 		}
 		for range many {
 			if status := <-done; status != 200 {
-				t.Errorf("a sign-in beside others: %d", status)
+				t.Errorf("a concurrent sign-in: status %d", status)
 			}
 		}
 		w.tx(func(tx people.Tx) error {

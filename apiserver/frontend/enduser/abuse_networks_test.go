@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// A few networks use up the codes for an address whose account does not know them: a new user in another network still
-// signs up.
+// A few networks use up their codes for an address that has no account. A new user in another network can still sign up
+// with it.
 func TestFewNetworksCannotBlockSignUps(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		sent := map[int]int{}
@@ -25,7 +25,7 @@ func TestFewNetworksCannotBlockSignUps(t *testing.T) {
 			}
 		}
 		if fmt.Sprint(sent) != "map[0:10 1:10 2:2 3:2]" {
-			t.Errorf("mails by neighborhood: %v, want 10, 10, 2, 2", sent)
+			t.Errorf("mails by network: %v, want 10, 10, 2, 2", sent)
 		}
 		newcomer := w.browserAt("100.65.0.1")
 		if a := newcomer.do("POST", "/auth/signup", `{"email":"new@example.com"}`); a.Status != 200 {
@@ -44,7 +44,7 @@ func TestPendingSignInsDoNotBlockKnownClients(t *testing.T) {
 			w.browserAt("100.66.0.1").otp(fmt.Sprintf("nobody%d@example.com", n))
 		}
 		if a := w.browserAt("100.66.0.1").otp("nobody@example.com"); a.code() != "RATE_LIMITED" {
-			t.Fatalf("twenty are pending, and one more begins: %s", a.Raw)
+			t.Fatalf("a sign-in beyond the bound of pending ones: %s", a.Raw)
 		}
 		if a := w.browserAt("100.66.0.1").otp("ada@example.com"); a.Status != 200 {
 			t.Errorf("the owner, whose account knows the address: %s", a.Raw)
@@ -79,12 +79,12 @@ func TestTextsToOneNumberAreBounded(t *testing.T) {
 		}
 		w.tx(func(tx people.Tx) error { return tx.Phones().VerifyPhone(parseID(held), w.Clock.Now()) })
 		if a := text(holder, held); a.code() == "RATE_LIMITED" {
-			t.Errorf("who proved to hold the number: %s", a.Raw)
+			t.Errorf("the user who verified the number: %s", a.Raw)
 		}
 	})
 }
 
-// The block of addresses of a provider is bounded over all emails.
+// Mails and wrong codes of a provider's address block are bounded over all emails.
 func TestMailsAndWrongCodesAreBoundedPerBlock(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		fill := func(scope string, count int) {

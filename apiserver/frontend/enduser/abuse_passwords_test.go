@@ -58,7 +58,7 @@ func TestUnknownClientsShareAWaitAndOwnerIsNotified(t *testing.T) {
 		if a := w.unknownClient(1).password("bob@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("another account: %s", a.Raw)
 		}
-		// The wait ends like that of one client's failures.
+		// The wait is as long as the wait after the failures of one client.
 		w.Clock.Advance(2 * time.Second)
 		if a := w.unknownClient(2).password("ada@example.com", goodPassword); a.Status != 200 {
 			t.Errorf("after the wait: %s", a.Raw)
@@ -74,7 +74,7 @@ func TestWrongPasswordsAreBoundedPerNetwork(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		owner := w.browserAt("203.0.113.200")
 		owner.signUp("ada@example.com")
-		// All but the last two of the hour's bound, as after 198 tries.
+		// Counts 198 tries of the network, two fewer than the bound per hour.
 		w.tx(func(tx people.Tx) error {
 			for range 198 {
 				if _, err := tx.Limits().Count("password-neighbourhood", "203.0.113.0/24", w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {
@@ -161,7 +161,7 @@ func TestRightPasswordOfUnknownClientCausesNoWait(t *testing.T) {
 	})
 }
 
-// secondFails is a store where the second of three changes fails while it is enabled, as on a disk that is nearly full.
+// secondFails is a store where the second of three changes fails while on is set, as on a disk that is nearly full.
 type secondFails struct {
 	store.Store
 	on      atomic.Bool
@@ -175,7 +175,7 @@ func (s *secondFails) Change(ctx context.Context, deployment string, do func(peo
 	return s.Store.Change(ctx, deployment, do)
 }
 
-// A right password is no failure if the store cannot write its action.
+// A right password does not count as a failure if the store cannot write the sign-in.
 func TestRightPasswordDoesNotCountWhenStoreFails(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("ada@example.com")
@@ -190,7 +190,7 @@ func TestRightPasswordDoesNotCountWhenStoreFails(t *testing.T) {
 		}
 		full.on.Store(false)
 		if a := b.password("ada@example.com", goodPassword); a.Status != 200 {
-			t.Errorf("when there is room again: %s", a.Raw)
+			t.Errorf("after the store works again: %s", a.Raw)
 		}
 	})
 }

@@ -84,7 +84,7 @@ func TestSwitchesAreAuditedOncePerHourAndSession(t *testing.T) {
 		other, _ := w.signedUp("bob@example.com")
 		other.switchTo(other.organization("Other"))
 		if got := w.audited("session.switched_organization"); got != 3 {
-			t.Errorf("%d audit records, want one more an hour later and one of another session", got)
+			t.Errorf("%d audit records, want 3: one per hour and session", got)
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestWorkspaceRoleGrantsNoOrganizationPermission(t *testing.T) {
 		bob.ok("POST", "/session/switch-workspace", fmt.Sprintf(`{"workspace_id":%q}`, workspace))
 		claims := w.verifyToken(bob.ok("POST", "/session/token", `{}`)["token"].(string))
 		if got := fmt.Sprint(claims["permissions"]); strings.Contains(got, "billing:write") || !strings.Contains(got, "documents:read") || claims["workspace"] != workspace {
-			t.Errorf("the owner of a workspace alone may %s: %v", got, claims)
+			t.Errorf("a user who owns only a workspace has the permissions %s: %v", got, claims)
 		}
 	})
 }
@@ -221,7 +221,7 @@ func TestConcurrentRemovalLeavesNoMembership(t *testing.T) {
 				t.Fatal(switched.Raw)
 			}
 			if s := b.ok("GET", "/session", ""); s["organization"] != nil {
-				t.Fatalf("round %d: a removed member is inside: %v", round, s)
+				t.Fatalf("round %d: the organization of a removed member is active: %v", round, s)
 			}
 		}
 	})
@@ -258,7 +258,7 @@ func TestSignUpWithOrganizationNeedsOwnableOrganizations(t *testing.T) {
 		none := int64(0)
 		w.DeclareB2B(document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, MaxOrganizationsPerUser: &none})
 		b := w.browser()
-		w.Eventually("the settings are in force", func() bool {
+		w.Eventually("the settings are active", func() bool {
 			return b.do("POST", "/auth/signup", fmt.Sprintf(`{"email":"ada@example.com","password":%q,"organization_name":"Org"}`, goodPassword)).code() == "ORGANIZATION_LIMIT_REACHED"
 		})
 	})

@@ -21,11 +21,11 @@ func TestPasswordResetEndsTokens(t *testing.T) {
 		attempt := victim.forgot("ada@example.com")
 		victim.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
 		if victim.cookie() == planted {
-			t.Fatal("the token is the one from before the proof")
+			t.Fatal("the verification did not replace the token")
 		}
 		attacker.as(planted).refused(400, "INVALID_ATTEMPT", "POST", "/auth/reset-password", resetBody(attempt, "the attacker's own choice", ""))
 
-		// In a session with a sign-in, whose token was copied.
+		// The same in a session with a sign-in whose token was copied.
 		ada := w.browser()
 		ada.signIn("ada@example.com")
 		w.Clock.Advance(time.Minute)
@@ -39,7 +39,8 @@ func TestPasswordResetEndsTokens(t *testing.T) {
 	})
 }
 
-// A copied token creates a sibling, which is not detected as reuse. Operations that end other sessions must end it too.
+// A copied token creates a sibling token, whose use is not detected as reuse. Operations that end other sessions must
+// end the sibling token too.
 func TestSiblingOfCopiedTokenEndsWithOtherSessions(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		for i, end := range []func(b *browser, email string){
@@ -62,13 +63,13 @@ func TestSiblingOfCopiedTokenEndsWithOtherSessions(t *testing.T) {
 			}
 			end(b, email)
 			if thief.alive() || !b.alive() {
-				t.Errorf("%d: the thief's sibling lives on, or the owner is out", i)
+				t.Errorf("%d: the thief's sibling token is still valid, or the owner is signed out", i)
 			}
 		}
 	})
 }
 
-// The address that verified an account is removed from it while the code is pending.
+// An address is removed from its account while a code that was sent to it is pending.
 func TestRemovedAddressVerifiesNothing(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("old@example.com")
@@ -139,8 +140,7 @@ func TestInvitationsOfDeletedOrganizationsCount(t *testing.T) {
 	})
 }
 
-// A code to an address that another account has counts as that of an unknown client, also if the user added the
-// address.
+// A code to an address of another account counts as a code for an unknown client, even if the user added the address.
 func TestCodesToAddressesOfOtherUsersCountAsUnknownClients(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.signedUp("victim@example.com")
@@ -157,8 +157,8 @@ func TestCodesToAddressesOfOtherUsersCountAsUnknownClients(t *testing.T) {
 				}
 			}
 		}
-		if sent != 9 { // of ten for the network: the first was that of the sign-up
-			t.Errorf("%d codes were sent to an address from one neighborhood in a day, want 9", sent)
+		if sent != 9 { // of ten for the network: the sign-up used one
+			t.Errorf("%d codes were sent to an address from one network in a day, want 9", sent)
 		}
 	})
 }
@@ -218,7 +218,8 @@ func (w *world) joinsAs(owner *browser, organization string, b *browser) (_ *bro
 	return b, accepted["membership"].(map[string]any)["id"].(string), me["id"].(string)
 }
 
-// A manager of a workspace cannot grant a role by omitting it that they could not grant by name.
+// A manager of a workspace who omits the role in a request does not thereby grant a default role beyond the manager's
+// permissions.
 func TestAssignedWorkspaceRoleNeedsItsPermissions(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.manageable()
@@ -235,11 +236,11 @@ func TestAssignedWorkspaceRoleNeedsItsPermissions(t *testing.T) {
 			return owner.do("POST", path, fmt.Sprintf(`{"user_id":%q,"role_id":%q}`, bobID, manager)).Status == 200
 		})
 		if eves := bob.ok("POST", path, fmt.Sprintf(`{"user_id":%q}`, eveID)); eves["role"] != nil {
-			t.Errorf("a manager gave a role they do not hold: %v", eves)
+			t.Errorf("a manager granted a role whose permissions they lack: %v", eves)
 		}
 		_, _, dansID := w.joins(owner, organization, "dan@example.com")
 		if dans := owner.ok("POST", path, fmt.Sprintf(`{"user_id":%q}`, dansID)); dans["role"].(map[string]any)["name"] != "editor" {
-			t.Errorf("an owner gives the assigned role: %v", dans)
+			t.Errorf("a member that an owner added has not the default role: %v", dans)
 		}
 	})
 }
@@ -281,7 +282,7 @@ func TestAccountChangesAreBoundedPerDay(t *testing.T) {
 	})
 }
 
-// The networks of texts still count after the account that requested them was deleted.
+// Texts still count for the network that requested them after the account was deleted.
 func TestTextsOfDeletedAccountsCount(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("ada@example.com")
@@ -296,7 +297,7 @@ func TestTextsOfDeletedAccountsCount(t *testing.T) {
 			return err
 		})
 		if n := w.count("SELECT COUNT(*) FROM sends WHERE channel = 'sms' AND (user_id <> 0 OR recipient <> '')"); n != 0 {
-			t.Error("who asked for the text, or its number, is kept")
+			t.Error("the user or the number of a text is still stored")
 		}
 	})
 }

@@ -115,10 +115,10 @@ func TestConcurrentVerificationOfAnAddressSucceedsOnce(t *testing.T) {
 			requests = append(requests, func() (*http.Response, error) { return b.raw("POST", path+"/attempt-verification", codeBody(code)) })
 		}
 		if n := succeeded(w, atOnce(w, requests...), "EMAIL_EXISTS", "EMAIL_NOT_FOUND"); n != 1 {
-			t.Errorf("%d accounts proved one address", n)
+			t.Errorf("%d accounts verified one address", n)
 		}
 		if n := w.count("SELECT COUNT(*) FROM emails WHERE folded = 'shared@example.com'"); n != 1 {
-			t.Errorf("it stands in %d accounts", n)
+			t.Errorf("%d accounts have the address", n)
 		}
 	})
 }

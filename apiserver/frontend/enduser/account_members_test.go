@@ -40,7 +40,7 @@ func TestManageMembers(t *testing.T) {
 		path := "/organizations/" + organization + "/members/"
 		w.Eventually("the roles are known", func() bool { return len(owner.list("/organizations/"+organization+"/roles")) == 2 })
 		roles := "/organizations/" + organization + "/roles?level="
-		w.Eventually("those of workspaces too", func() bool {
+		w.Eventually("the roles of workspaces are known", func() bool {
 			list := owner.list(roles + "workspace")
 			return len(list) == 1 && list[0]["id"] == writer
 		})
@@ -70,7 +70,7 @@ func TestManageMembers(t *testing.T) {
 		bob.ok("DELETE", path+eves, "")
 		eve.refused(404, "ORGANIZATION_NOT_FOUND", "GET", "/organizations/"+organization+"/members", "")
 
-		// The last owner remains one; with another owner they may leave.
+		// The last owner can neither give up the ownership nor leave. With another owner, the first one can leave.
 		owners := ""
 		for _, m := range bob.list("/organizations/" + organization + "/members") {
 			if m["owner"] == true {
@@ -85,7 +85,7 @@ func TestManageMembers(t *testing.T) {
 		owner.ok("DELETE", path+owners, "")
 		owner.refused(404, "ORGANIZATION_NOT_FOUND", "GET", "/organizations/"+organization+"/roles", "")
 		if s := owner.ok("GET", "/session", ""); s["organization"] != nil {
-			t.Errorf("who was removed is still active there: %v", s)
+			t.Errorf("the organization of a removed owner is still active: %v", s)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestChangeAndDeleteOrganization(t *testing.T) {
 		owner.ok("DELETE", path, confirm)
 		w.notices("bob@example.com", "has deleted the organization “Renamed”", 1)
 		if mails := w.count("SELECT COUNT(*) FROM outbox WHERE recipient = 'owner@example.com'"); mails != ownersMails {
-			t.Errorf("who deleted it was sent %d mails", mails-ownersMails)
+			t.Errorf("the owner who deleted the organization was sent %d mails", mails-ownersMails)
 		}
 		for _, b := range []*browser{owner, bob} {
 			if s := b.ok("GET", "/session", ""); s["organization"] != nil {
@@ -196,7 +196,7 @@ func TestLookUpAndResendInvitations(t *testing.T) {
 		}
 		owner.refused(429, "RATE_LIMITED", "POST", path+"/"+again["id"].(string)+"/resend", `{}`)
 		if len(owner.list(path)) != 1 {
-			t.Error("what was refused revoked the invitation")
+			t.Error("a refused resend revoked the invitation")
 		}
 	})
 }

@@ -136,7 +136,7 @@ func TestStaleSessionTakesNoHashTurn(t *testing.T) {
 		ada, _ := w.signedUp("ada@example.com")
 		ada.ok("DELETE", "/me/password", fmt.Sprintf(`{"current_password":%q}`, goodPassword))
 		w.Clock.Advance(2 * time.Hour)
-		w.PasswordCost = password.DefaultCost // as long as in production: more than 8 concurrent ones of one client would get 503
+		w.PasswordCost = password.DefaultCost // hashes as slow as in production: with more than 8 at a time, the client would get 503
 		w.Server = w.serve(w.Store)
 		statuses := make([]int, 40)
 		var all sync.WaitGroup
@@ -150,7 +150,7 @@ func TestStaleSessionTakesNoHashTurn(t *testing.T) {
 		}
 		all.Wait()
 		if got := slices.Compact(statuses); !slices.Equal(got, []int{403}) {
-			t.Errorf("statuses %v, want 403 alone: the password was hashed before the proof was checked", got)
+			t.Errorf("statuses %v, want only 403: the password was hashed before the session was checked", got)
 		}
 		ada.refused(403, "REAUTHENTICATION_REQUIRED", "POST", "/me/update-password", fmt.Sprintf(`{"new_password":%q}`, newPassword))
 	})
@@ -173,7 +173,7 @@ func TestChangePassword(t *testing.T) {
 			t.Errorf("%v", done)
 		}
 		if !b.alive() || other.alive() || b.cookie() == before {
-			t.Error("the change ends other sessions, and gives this one a new token")
+			t.Error("the change must end other sessions and give this session a new token")
 		}
 		w.notices("ada@example.com", "was changed", 1)
 		if a := w.browser().password("ada@example.com", newPassword); a.Status != 200 {
@@ -256,11 +256,11 @@ func TestReauthenticate(t *testing.T) {
 			return b.do("POST", "/me/email-addresses", fmt.Sprintf(`{"email":"new%d@example.com"}`, w.Clock.Now().Unix())).Status == 200
 		}
 		if !fresh() {
-			t.Error("who just signed up is to prove it again")
+			t.Error("a user who just signed up must authenticate again")
 		}
 		w.Clock.Advance(10*time.Minute - time.Second)
 		if !fresh() {
-			t.Error("a proof ends early")
+			t.Error("an authentication expires early")
 		}
 		w.Clock.Advance(time.Second)
 		b.refused(403, "REAUTHENTICATION_REQUIRED", "POST", "/me/email-addresses", `{"email":"late@example.com"}`)
@@ -271,18 +271,18 @@ func TestReauthenticate(t *testing.T) {
 		before := b.cookie()
 		b.reauthenticate()
 		if b.cookie() == before || b.last.Body.Session.ActiveSignIn["user_id"] != user {
-			t.Error("a proof gives a new token to the same sign-in")
+			t.Error("an authentication must give a new token to the same sign-in")
 		}
 		if !fresh() {
-			t.Error("a proof by password counts for nothing")
+			t.Error("an authentication by password has no effect")
 		}
 		w.Clock.Advance(10 * time.Minute)
 		b.proveByCode("ada@example.com", 2)
 		if !fresh() {
-			t.Error("a proof by a code counts for nothing")
+			t.Error("an authentication by a code has no effect")
 		}
 		if now := w.count("SELECT COUNT(*) FROM events"); now != events {
-			t.Errorf("%d events came of it", now-events)
+			t.Errorf("%d events were recorded, want none", now-events)
 		}
 	})
 }

@@ -112,7 +112,7 @@ func TestAddressBelongsToTheUserWhoVerifiesIt(t *testing.T) {
 		eve.ok("POST", squatted+"/prepare-verification", `{}`)
 		ada.ok("POST", own+"/prepare-verification", `{}`)
 		w.CodeFor("shared@example.com", 2)
-		// The mails do not show whose code each is: the wrong one costs a try.
+		// The mails do not show which code belongs to which user. A wrong code costs a try.
 		if a := ada.do("POST", own+"/attempt-verification", codeBody(w.CodeFor("shared@example.com", 2))); a.Status != 200 {
 			ada.ok("POST", own+"/attempt-verification", codeBody(w.CodeFor("shared@example.com", 1)))
 		}
@@ -124,7 +124,7 @@ func TestAddressBelongsToTheUserWhoVerifiesIt(t *testing.T) {
 		fresh.signUp("new@example.com")
 		for _, e := range eve.list("/me/email-addresses") {
 			if e["email"] == "new@example.com" {
-				t.Error("an address stands in an account beside its owner's")
+				t.Error("an address is still in another account after its owner verified it")
 			}
 		}
 	})
@@ -205,7 +205,7 @@ func TestDeleteAccount(t *testing.T) {
 		b.refused(400, "INVALID_CONFIRMATION", "DELETE", "/me/account", `{"confirmation":"yes"}`)
 		b.refused(400, "OWNER_REMOVAL", "DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`)
 		if !other.alive() || w.count("SELECT COUNT(*) FROM organizations WHERE id = "+alone) != 1 {
-			t.Fatal("what was refused was done in part")
+			t.Fatal("a refused deletion was partly performed")
 		}
 		membership := ""
 		for _, m := range b.list("/organizations/" + shared + "/members") {
@@ -336,7 +336,7 @@ func TestPhoneChangeNeedsRecentAuthenticationAndSendsMail(t *testing.T) {
 		w.notices("ada@example.com", "was removed from your account", 1)
 		for _, m := range w.Carrier.Messages("ada@example.com") {
 			if strings.Contains(m.Body, "+1202555") {
-				t.Errorf("a mail holds a whole number: %s", m.Body)
+				t.Errorf("a mail contains a complete phone number: %s", m.Body)
 			}
 		}
 	})

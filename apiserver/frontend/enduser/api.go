@@ -28,7 +28,8 @@ import (
 type Options struct {
 	Snapshots *snapshot.Follower
 	Store     people.Store
-	// Keyring opens what the operator sealed, and seals messages in the outbox. If it is empty, nothing is sent or signed.
+	// Keyring opens secrets that the operator sealed, and seals messages in the outbox. With an empty keyring, no
+	// message is sent and no token is signed.
 	Keyring *seal.Keyring
 	Hasher  *password.Hasher
 	// Proxies determine the client's address.
@@ -38,8 +39,8 @@ type Options struct {
 	Random io.Reader
 	// Languages are the languages of the pages as BCP 47 tags, the default language first.
 	Languages []string
-	// OnEnqueue is called after a message was put into the outbox, so that it need not wait for the dispatcher's next
-	// poll.
+	// OnEnqueue is called after a message was put into the outbox, so that the message does not wait for the
+	// dispatcher's next poll.
 	OnEnqueue func()
 	Log       logr.Logger
 	Metrics   *Metrics
@@ -125,7 +126,7 @@ var operations = map[string]func(*call) (reply, error){
 	"POST /workspaces":                                            createWorkspace,
 }
 
-// public maps the operations whose responses have no envelope, session or cookies.
+// public maps each operation whose response has no envelope, session or cookies to its function.
 var public = map[string]func(*call) error{
 	"GET /.well-known/jwks.json": keySet,
 }
@@ -157,8 +158,8 @@ func New(opts Options) (http.Handler, error) {
 	return api, nil
 }
 
-// handle registers the function of an operation. Operations without a session are those of public. An operation that
-// writes for signed-in users must declare its daily limit.
+// handle registers the function of an operation. The functions of operations that use no session are in public, all
+// others in operations. An operation that writes for signed-in users must declare its daily limit.
 func (a *API) handle(pattern string, needs openapi.Route) error {
 	if needs.Write && needs.Session >= openapi.SignedIn && needs.DailyLimit == 0 {
 		return fmt.Errorf("%s writes: declare x-cardea-daily-limit in enduser.yaml, a number or none", pattern)

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// maxListedKeys bounds a list of a user's keys: backends may have created more for one user.
+	// maxListedKeys bounds a list of a user's keys, because backends may have created many keys for one user.
 	maxListedKeys = 1000
 	// maxKeyPermissions bounds the permissions of a key.
 	maxKeyPermissions = 128
-	// keysADay is how many keys a user may create per day, including deleted ones: each writes an audit record.
+	// keysADay is how many keys a user may create per day. Deleted keys count too, because each creation writes an
+	// audit record.
 	keysADay = 100
-	// keysScope is the scope of their counter.
+	// keysScope is the scope of the counter of created keys.
 	keysScope = "api-keys"
 )
 
@@ -47,7 +48,7 @@ type keyWanted struct {
 	app *snapshot.App
 }
 
-// addAPIKey creates a key that acts for the user, of an app that lets users create keys.
+// addAPIKey creates a key that acts for the user. The key belongs to an app that lets users create keys.
 func addAPIKey(c *call) (reply, error) {
 	var wanted keyWanted
 	if err := c.parse(func(o *body.Object) { wanted = readKey(c, o) }); err != nil {

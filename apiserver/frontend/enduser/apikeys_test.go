@@ -146,7 +146,7 @@ func TestUsersAccessOnlyTheirOwnAPIKeys(t *testing.T) {
 		if keys := eve.list("/me/api-keys"); len(keys) != 0 {
 			t.Errorf("keys of another user: %v", keys)
 		}
-		// Nor keys of another tenant whose user has the same id.
+		// Keys of another tenant are not visible either, even if its user has the same id.
 		other := w.browser()
 		other.host = "other.localhost"
 		other.refused(401, "NOT_AUTHENTICATED", "GET", "/me/api-keys", "")
@@ -178,12 +178,12 @@ func TestOwnKeysHaveLimits(t *testing.T) {
 		all.Wait()
 		keys := b.list("/me/api-keys")
 		if len(keys) != 3 {
-			t.Fatalf("%d keys were made at once, at most 3 may be", len(keys))
+			t.Fatalf("%d keys were created concurrently, want at most 3", len(keys))
 		}
 		b.refused(400, "API_KEY_LIMIT_REACHED", "POST", "/me/api-keys", laptop)
 		b.ok("DELETE", fmt.Sprint("/me/api-keys/", keys[0]["id"]), "")
 		b.makesKey(laptop)
-		// Creating and deleting continues up to a hundred per day.
+		// A user can create a hundred keys per day, including deleted ones.
 		w.tx(func(tx people.Tx) error {
 			for range 100 {
 				if _, err := tx.Limits().Count("api-keys", user, w.Clock.Now(), w.Clock.Now().Add(time.Hour)); err != nil {

@@ -24,8 +24,8 @@ func (c *call) requireEmail() error {
 }
 
 // beginAttempt ensures that a session owns the attempt: the session of the request or a new one, whose token the
-// browser receives. presented is the request's cookie, which a pending session keeps. user is the user of the attempt,
-// 0 for none.
+// browser receives. presented is the value of the request's cookie; an anonymous session keeps it. user is the user of
+// the attempt, 0 for none.
 func (u *unit) beginAttempt(presented string, user int64) error {
 	if u.session != nil {
 		u.session.Attempting = true
@@ -47,9 +47,9 @@ func (u *unit) beginAttempt(presented string, user int64) error {
 	return u.renew()
 }
 
-// mayPend bounds the sessions of a client that wait for a sign-up or sign-in. The bound does not apply if the user's
-// account (0 for none) knows the client, so that other clients at the same address do not affect it; limits on codes
-// apply.
+// mayPend bounds the sessions of the client's network that wait for a sign-up or sign-in. user is 0 if the attempt has
+// no account. The bound does not apply if the user's account knows the client, so that other clients in the network
+// cannot block the user. The limits on codes still apply.
 func mayPend(u *account.Unit, user int64) error {
 	known, err := u.Known(user)
 	if err != nil {
@@ -86,8 +86,8 @@ func (c *call) begin(u *unit, a people.Attempt, e people.Email) (err error) {
 	return c.sendAttemptCode(u.Unit, a, e)
 }
 
-// sendAttemptCode sends an attempt's code. Only the message depends on whether the address belongs to an account; it is
-// then sent to the address as the account has it.
+// sendAttemptCode sends an attempt's code. Only the message depends on whether the address belongs to an account. If it
+// does, the message goes to the address as the account spells it.
 func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email) error {
 	m := verification.Message{Target: targetOf(a), To: a.Email, Lifetime: verification.MailLifetime}
 	if e.User != 0 {
@@ -101,7 +101,7 @@ func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email
 		m.Decoy = true
 		m.Write = func(string) delivery.Content { return messages.AlreadyRegisteredMail(u.AppName()) }
 	default:
-		// An unknown address, or one that is no longer the account's, costs the same work, and nothing is sent.
+		// If the address is unknown or no longer the account's, the server does the same work and sends nothing.
 		m.Decoy, m.Void = e.User == 0, e.User == 0
 		m.Write = func(code string) delivery.Content { return mailOf(a.Kind)(u.AppName(), code) }
 	}

@@ -45,8 +45,8 @@ func readAuthorization(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// decideAuthorization continues an authorization request: without a question if none is needed, or with the user's
-// decision.
+// decideAuthorization applies a decision to an authorization request. The decision "continue" completes the request if
+// the user need not be asked; otherwise it returns the next step.
 func decideAuthorization(c *call) (reply, error) {
 	var decision string
 	var organization, workspace, shown int64
@@ -65,7 +65,7 @@ func decideAuthorization(c *call) (reply, error) {
 		}
 		to, offer, person := "", consent.Offer{Step: consent.StepAnswer}, u.person(r)
 		if person != nil {
-			u.Actor = actorOf(person.SignIn) // which may differ from the active account
+			u.Actor = actorOf(person.SignIn) // the account that decides may differ from the active one
 		}
 		switch {
 		case decision == decisionContinue:
@@ -95,8 +95,8 @@ func decideAuthorization(c *call) (reply, error) {
 	})
 }
 
-// showOnly makes the person's account active if another account of the session is: the next step is that account's
-// decision.
+// showOnly makes the person's account active if another account of the session is active, because the next step is for
+// the person's account.
 func (u *unit) showOnly(person *consent.Person) error {
 	if person == nil || u.session.ActiveSignIn == person.ID {
 		return nil
@@ -104,7 +104,7 @@ func (u *unit) showOnly(person *consent.Person) error {
 	return u.makeActive(person.ID)
 }
 
-// claimUserCode returns the request of a device by the user code that it shows. Unknown codes are counted.
+// claimUserCode returns the request of a device by the user code that the device shows. Unknown codes are counted.
 func claimUserCode(c *call) (reply, error) {
 	var typed string
 	err := c.parse(func(o *body.Object) {

@@ -27,7 +27,7 @@ type call struct {
 	host    string
 	policy  session.Policy
 	raw     []byte
-	// needs is the requirements that the operation's document declares.
+	// needs are the requirements that enduser.yaml declares for the operation.
 	needs openapi.Route
 	// fresh requires that the active sign-in was proven within the deployment's bound.
 	fresh bool
@@ -132,13 +132,14 @@ func (c *call) run(needs openapi.Route, serve func(*call) (reply, error)) error 
 	return nil
 }
 
-// check runs the checks in their order, up to 401.
+// check runs the checks that precede the operation, in the order of the package comment: cookies, 415, 413, Origin and
+// 401. It then checks the asserted account and organization.
 func (c *call) check(needs openapi.Route) error {
 	c.needs, c.fresh = needs, needs.Session == openapi.Fresh
 	cookies := c.r.CookiesNamed(site.SessionCookie)
 	if len(cookies) > 1 {
-		// One of the cookies was set by another host, and nothing shows which: all are deleted, so that the next sign-in
-		// works.
+		// One of the cookies was set by another host, and the request does not show which one. All are deleted, so that
+		// the next sign-in works.
 		site.ClearPlanted(c.Header(), c.request.Settings, c.r)
 		return apierror.Coded(http.StatusUnauthorized, "NOT_AUTHENTICATED", "more than one %s cookie was sent: clear the cookies of this site and its parent domains", site.SessionCookie)
 	}
@@ -162,8 +163,8 @@ func (c *call) check(needs openapi.Route) error {
 	return c.answerTo(c.checkAssertions(c.signedIn()))
 }
 
-// activeOrganizationHeader asserts the active organization, so that a tab does nothing in another organization to which
-// a different tab switched.
+// activeOrganizationHeader asserts the active organization. A request of one browser tab then has no effect in an
+// organization to which another tab switched.
 const activeOrganizationHeader = "X-Active-Organization"
 
 func (c *call) readAssertions() (err error) {
@@ -174,7 +175,7 @@ func (c *call) readAssertions() (err error) {
 	return err
 }
 
-// readAssertion reads a header with an id, nil if it is absent.
+// readAssertion returns the id in a header, nil if the header is absent.
 func (c *call) readAssertion(header, of string) (*int64, error) {
 	asserted := c.r.Header.Get(header)
 	if asserted == "" {
@@ -201,7 +202,7 @@ func (c *call) checkAssertions(g *people.SignIn) error {
 	return nil
 }
 
-// readBody reads the body if the method has one or one was sent.
+// readBody reads the body. GET, HEAD and DELETE requests may have none.
 func (c *call) readBody() error {
 	r := c.r
 	sent := r.ContentLength != 0

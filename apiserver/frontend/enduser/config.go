@@ -65,8 +65,8 @@ func listKeyApps(c *call) (reply, error) {
 	return reply{data: out}, nil
 }
 
-// grantable returns the permissions that users may give to keys of an app, sorted: those of its self-service settings
-// within the app's ceiling.
+// grantable returns the permissions that users may give to keys of an app, sorted: the permissions of the app's
+// self-service settings within the app's ceiling, without permission.All.
 func grantable(app *snapshot.App) []string {
 	within := permission.NewSet(app.SelfService.Permissions).Within(app.Ceiling)
 	return slices.DeleteFunc(within, func(name string) bool { return name == permission.All })

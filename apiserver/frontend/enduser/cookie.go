@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 )
 
-// setCookie sets the browser's new token, or deletes an ended one.
+// setCookie sets the session cookie to the browser's new token, or deletes the cookie if c.clear is set.
 func (c *call) setCookie(header http.Header) {
 	cookie := http.Cookie{Name: site.SessionCookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: !c.plainLocalhost()}
 	switch {

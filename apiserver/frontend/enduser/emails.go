@@ -51,8 +51,8 @@ func addEmail(c *call) (reply, error) {
 	})
 }
 
-// emailTarget returns the verification target of an address. The limits are those of the account that the address can
-// sign in to, as for a sign-in, because the user may have added another person's address.
+// emailTarget returns the verification target of an address. As for a sign-in, its codes count toward the limits of the
+// account that the address can sign in to, because the user may have added another person's address.
 func (u *unit) emailTarget(e people.Email) (verification.Target, error) {
 	opens, err := account.AddressForCode(u.Unit, e.Address)
 	return verification.Target{
@@ -101,8 +101,8 @@ func prepareEmail(c *call) (reply, error) {
 	})
 }
 
-// verifyEmail verifies an address with the code that was sent to it. Only after this proof does the response show that
-// another user has the address.
+// verifyEmail verifies an address with the code that was sent to it. The response shows that another user has the
+// address only after this proof.
 func verifyEmail(c *call) (reply, error) {
 	var code string
 	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {

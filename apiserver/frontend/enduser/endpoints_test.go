@@ -171,7 +171,7 @@ func TestSignInByCodeAndDisabledUsers(t *testing.T) {
 		if a := byCode(b, 2); a.Status != 200 || a.Body.Session.ActiveSignIn["user_id"] != user || len(a.Body.Session.SignInAttempts) != 0 {
 			t.Fatalf("signed in: %s", a.Raw)
 		}
-		// A second account joins the session, also with a code.
+		// A second account joins the session. The first can sign in again with a code.
 		w.signedUp("bob@example.com")
 		b.signIn("bob@example.com")
 		w.Clock.Advance(time.Hour)
@@ -298,7 +298,7 @@ func TestClocksAMinuteApart(t *testing.T) {
 	})
 }
 
-// Live responses must match the documented contract (2.8 to 2.10): names, JSON types, nullability and form.
+// Live responses must match the interface contract (sections 2.8 to 2.10): names, JSON types, nullability and form.
 func TestContractMembers(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b, _ := w.signedUp("ada@example.com")

@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// envelope is the form of every response (data, session and errors of every operation; the document has its schema).
+// envelope is the body of every response except those of public: data, session and errors. enduser.yaml has its schema.
 type envelope struct {
 	Status  int                        `json:"status"`
 	Message string                     `json:"message"`
@@ -36,7 +36,7 @@ func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
 	if c.session == nil {
 		return out
 	}
-	for _, a := range slices.Backward(c.attempts) { // newest first: the attempt that the request just began
+	for _, a := range slices.Backward(c.attempts) { // newest first, so that the attempt of this request leads
 		if a.Kind == people.AttemptSignUp {
 			out.SignupAttempts = append(out.SignupAttempts, enduserapi.SignUpAttempt{Id: format(a.ID), Email: a.Email, CurrentStep: "verify_email", CreatedAt: a.CreatedAt})
 			continue
@@ -89,7 +89,8 @@ func (c *call) Refuse(err error) {
 	c.send(out)
 }
 
-// errorViews returns the errors of a response, at least one. The first has the data that is sent once.
+// errorViews returns the errors of a response, at least one. Only the first one has the wait and the number of
+// remaining attempts.
 func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
 	code := refused.EffectiveCode()
 	views := []enduserapi.EndUserFault{}
@@ -131,6 +132,6 @@ func (c *call) send(out envelope) {
 	header.Set("Content-Length", strconv.Itoa(len(raw)))
 	c.WriteHeader(out.Status)
 	if c.r.Method != http.MethodHead {
-		_, _ = c.Write(raw) // the client is disconnected
+		_, _ = c.Write(raw) // an error means that the client disconnected
 	}
 }

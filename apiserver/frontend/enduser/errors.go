@@ -16,8 +16,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// wordings are the responses to the errors of the rules, for end users. The wait of a temporary refusal comes from its
-// account.WaitError.
+// wordings are the responses to the errors of the packages account, verification and consent. The wait of a temporary
+// refusal comes from its account.WaitError.
 var wordings = []struct {
 	refused error
 	status  int
@@ -29,7 +29,7 @@ var wordings = []struct {
 	{account.ErrUserDisabled, http.StatusForbidden, "USER_DISABLED", "this account is disabled: ask the operator of the service"},
 	{account.ErrInvalidCredentials, http.StatusUnauthorized, "INVALID_CREDENTIALS", "the email or the password is wrong"},
 	{account.ErrTooManyFailures, http.StatusTooManyRequests, "RATE_LIMITED", "too many failed sign-ins: wait before you try again"},
-	{account.ErrOrganizationsDisabled, http.StatusForbidden, "ORGANIZATIONS_DISABLED", "organizations are disabled in this deployment: its B2B settings enable them"},
+	{account.ErrOrganizationsDisabled, http.StatusForbidden, "ORGANIZATIONS_DISABLED", "organizations are disabled in this deployment: enable them in its B2B settings"},
 	{account.ErrOrganizationRequired, http.StatusBadRequest, "ORGANIZATION_REQUIRED", "this deployment takes sign-ups only into an organization: send organization_name or invitation_token"},
 	{account.ErrTooManyOrganizations, http.StatusBadRequest, "ORGANIZATION_LIMIT_REACHED", "you own as many organizations as one user may: use one of them"},
 	{account.ErrTooManyWorkspaces, http.StatusBadRequest, "WORKSPACE_LIMIT_REACHED", "the organization has as many workspaces as it may: use one of them"},
@@ -49,7 +49,7 @@ var wordings = []struct {
 	{account.ErrTooManyEmails, http.StatusBadRequest, "EMAIL_LIMIT_REACHED", "you have as many email addresses as one user may: remove one first"},
 	{account.ErrTooManyChanges, http.StatusTooManyRequests, "RATE_LIMITED", "your account was changed too often today: wait before you change it again"},
 	{account.ErrTooManyCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many codes were sent to your addresses today: wait before you request another"},
-	{account.ErrWorkspacesClosed, http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "workspace creation is disabled in this deployment: its B2B settings enable it"},
+	{account.ErrWorkspacesClosed, http.StatusForbidden, "WORKSPACE_CREATION_DISABLED", "workspace creation is disabled in this deployment: enable it in its B2B settings"},
 	{account.ErrRoleUnknown, http.StatusBadRequest, "VALIDATION_ERROR", "role_id is not the id of a role of organizations in this deployment"},
 	{account.ErrInvalidInvitation, http.StatusBadRequest, "INVALID_INVITATION", "this invitation is unknown, already accepted or revoked, expired, or for another email"},
 	{account.ErrInvitationUnknown, http.StatusNotFound, "INVITATION_NOT_FOUND", "the organization has no such open invitation: list its invitations"},
@@ -66,12 +66,12 @@ var wordings = []struct {
 	{consent.ErrTooManyUserCodes, http.StatusTooManyRequests, "RATE_LIMITED", "too many unknown codes came from your network: wait before you try another"},
 }
 
-// The refusals of the end-user API itself, in addition to those of the rules.
+// The refusals of the end-user API itself, in addition to wordings.
 var (
 	errInvalidAttempt      = apierror.Bad("INVALID_ATTEMPT", "this attempt is unknown, completed, expired, or of another session: begin again")
 	errTooManyPending      = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED", "too many sign-ups and sign-ins are pending from your address: finish one, or wait")
-	errEmailDisabled       = apierror.Coded(http.StatusForbidden, "EMAIL_DISABLED", "this deployment sends no mail: its owner declares spec.email")
-	errTextsDisabled       = apierror.Coded(http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner declares spec.sms")
+	errEmailDisabled       = apierror.Coded(http.StatusForbidden, "EMAIL_DISABLED", "this deployment sends no mail: its owner must declare spec.email")
+	errTextsDisabled       = apierror.Coded(http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts: its owner must declare spec.sms")
 	errPhoneUnknown        = apierror.Coded(http.StatusNotFound, "PHONE_NOT_FOUND", "you have no such phone number: /me/phone-numbers lists yours")
 	errPhoneTaken          = apierror.Bad("PHONE_EXISTS", "this phone number is already in use")
 	errPhoneVerified       = apierror.Bad("ALREADY_VERIFIED", "this phone number is already verified")
@@ -99,7 +99,8 @@ var (
 	errConfirmation        = apierror.Bad("INVALID_CONFIRMATION", "confirmation is wrong: send exactly the text that the operation documents")
 )
 
-// answerTo returns the response to an error. Responses stay as they are, and unexpected errors too, for the log.
+// answerTo returns the response to an error. An error that is already a response stays as it is, except for the wait of
+// a WaitError. An unexpected error stays as it is too, so that it can be logged.
 func (c *call) answerTo(err error) error {
 	if err == nil {
 		return nil
@@ -126,7 +127,7 @@ func (c *call) answerTo(err error) error {
 		// The log names the missing key; the response says that the user is not at fault.
 		return apierror.Unavailable(err, "this deployment cannot send codes yet: its server has no root key")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, check first whether it did")
+		return apierror.Unavailable(err, "the store is unavailable: try again; if this request changes something, check first whether it did")
 	}
 	for _, wording := range wordings {
 		if errors.Is(err, wording.refused) {

@@ -22,13 +22,14 @@ import (
 type scene struct {
 	*browser
 	email, user, organization, workspace string
-	// live are the values that replace those of the example: in the path as {name}, in the body by member.
+	// live has the values that replace those of the example: placeholders of the path as {name}, and members of the
+	// body.
 	live map[string]string
 }
 
 func (s *scene) set(name string, value any) { s.live[name] = fmt.Sprint(value) }
 
-// member has bob join ada's organization, and returns his browser. {membership_id} is his.
+// member has bob join ada's organization, and returns his browser. It sets {membership_id} and user_id to his.
 func (s *scene) member(n int) *browser {
 	bob, membership, user := s.w.joins(s.browser, s.organization, fmt.Sprintf("bob%d@example.com", n))
 	s.set("{membership_id}", membership)
@@ -36,14 +37,14 @@ func (s *scene) member(n int) *browser {
 	return bob
 }
 
-// invite invites a user. {invitation_id} and token are the invitation's.
+// invite invites a user. It sets {invitation_id} and token to the invitation's.
 func (s *scene) invite(email string) {
 	invited := s.ok("POST", "/organizations/"+s.organization+"/invitations", fmt.Sprintf(`{"email":%q}`, email))
 	s.set("{invitation_id}", invited["id"])
 	s.set("token", s.w.InvitationFor(email, 1))
 }
 
-// address adds an address and requests a code. {id} is its id.
+// address adds an address and requests a code. It sets {id} to the address's id, and code.
 func (s *scene) address(email string) {
 	id := s.ok("POST", "/me/email-addresses", fmt.Sprintf(`{"email":%q}`, email))["id"]
 	s.set("{id}", id)
@@ -51,7 +52,7 @@ func (s *scene) address(email string) {
 	s.set("code", s.w.CodeFor(email, 1))
 }
 
-// phone adds a number. {id} is its id.
+// phone adds a number and requests a code. It sets {id} to the number's id, and code.
 func (s *scene) phone(number string, verified bool) {
 	id := s.addPhone(number)
 	s.set("{id}", id)
@@ -62,7 +63,7 @@ func (s *scene) phone(number string, verified bool) {
 	}
 }
 
-// asks has a client request an authorization. {request} is its handle.
+// asks has a client request an authorization. It sets {request} to the request's handle.
 func (s *scene) asks() {
 	query := url.Values{
 		"client_id": {s.live["client"]}, "redirect_uri": {"https://client.example/callback"}, "response_type": {"code"}, "scope": {"openid"}, "state": {"st"},
@@ -81,21 +82,21 @@ func (s *scene) asks() {
 	s.set("{request}", strings.TrimPrefix(to.Path, "/authorize/"))
 }
 
-// grants allows a client's request. {id} is the grant.
+// grants allows a client's request. It sets {id} to the grant's id.
 func (s *scene) grants() {
 	s.asks()
 	s.ok("POST", "/session/authorizations/"+s.live["{request}"], `{"decision":"allow"}`)
 	s.set("{id}", s.list("/me/oauth-grants")[0]["id"])
 }
 
-// elsewhere signs ada in at another browser, whose sign-in is {id}.
+// elsewhere signs ada in at another browser. It sets {id} to the id of this sign-in.
 func (s *scene) elsewhere() {
 	other := s.w.browser()
 	other.signIn(s.email)
 	s.set("{id}", other.last.Body.Session.ActiveSignIn["id"])
 }
 
-// device begins a device's authorization. user_code is the code that it shows.
+// device begins a device's authorization. It sets user_code to the code that the device shows.
 func (s *scene) device() {
 	r, err := http.NewRequest(http.MethodPost, s.base+"/oauth/portal/device_authorization", strings.NewReader(url.Values{"client_id": {s.live["client"]}, "scope": {"openid"}}.Encode()))
 	s.w.Must(err)
@@ -111,7 +112,7 @@ func (s *scene) device() {
 	s.set("user_code", begun.UserCode)
 }
 
-// signUp begins a sign-up at another browser, which runs the example.
+// signUp begins a sign-up at another browser, which then sends the example.
 func (s *scene) signUp() {
 	s.browser = s.w.browser()
 	s.email = "new-" + s.email
@@ -119,13 +120,14 @@ func (s *scene) signUp() {
 	s.set("signup_attempt_id", s.last.Body.Session.SignUpAttempts[0]["id"])
 }
 
-// another creates another workspace, which new members of the organization do not join. {id} is its id.
+// another creates another workspace, which new members of the organization do not join. It sets {id} to the workspace's
+// id.
 func (s *scene) another() {
 	s.workspace = s.ok("POST", "/workspaces", fmt.Sprintf(`{"name":"Another","organization_id":%q}`, s.organization))["workspace"].(map[string]any)["id"].(string)
 	s.set("{id}", s.workspace)
 }
 
-// workspaceMember has bob join another workspace. {membership_id} is his membership there.
+// workspaceMember has bob join another workspace. It sets {membership_id} to his membership there.
 func (s *scene) workspaceMember(n int) {
 	s.member(n)
 	s.another()
@@ -205,7 +207,7 @@ var scenes = map[string]func(s *scene, n int){
 	"endUserClaimUserCode":       func(s *scene, _ int) { s.device() },
 }
 
-// numberOf returns a phone number for an operation.
+// numberOf returns a phone number for the nth operation.
 func numberOf(n int) string { return fmt.Sprintf("+1202555%04d", 100+n) }
 
 // slug returns the slug of ada's organization.
@@ -247,7 +249,7 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 	}
 	for name := range scenes {
 		if operations[name] == "" {
-			t.Errorf("the scene %s is of no operation", name)
+			t.Errorf("the scene %s belongs to no operation", name)
 		}
 	}
 	for n, name := range slices.Sorted(maps.Keys(operations)) {
@@ -324,8 +326,8 @@ func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operatio
 	}
 }
 
-// differences returns where a response has not the form of an example. Null and empty lists match any form; the schema
-// checks them.
+// differences returns the places where the form of a response differs from that of an example. Null and empty lists
+// match any form; the schema checks them.
 func differences(at string, example, got any) (faults []string) {
 	switch example := example.(type) {
 	case map[string]any:
@@ -335,12 +337,12 @@ func differences(at string, example, got any) (faults []string) {
 		}
 		for name := range example {
 			if _, there := object[name]; !there {
-				faults = append(faults, at+"/"+name+" is in the example alone")
+				faults = append(faults, at+"/"+name+" is only in the example")
 			}
 		}
 		for name, value := range object {
 			if _, there := example[name]; !there {
-				faults = append(faults, at+"/"+name+" is in the answer alone")
+				faults = append(faults, at+"/"+name+" is only in the response")
 				continue
 			}
 			faults = append(faults, differences(at+"/"+name, example[name], value)...)

@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// oldPassword is shorter than new ones may be, and oldHash is its hash in another system.
+// oldPassword is shorter than the minimum for new passwords, and oldHash is its hash in another system.
 const (
 	oldPassword = "U*U"
 	oldHash     = "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"
@@ -62,7 +62,7 @@ func byPassword(email, password string) string {
 	return fmt.Sprintf(`{"strategy":"password","email":%q,"password":%q}`, email, password)
 }
 
-// sendCode completes the pending sign-in with a code.
+// sendCode returns the body that completes the pending sign-in with a code.
 func (b *browser) sendCode(code string) string {
 	return fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, b.last.Body.Session.SignInAttempts[0]["id"], code)
 }
@@ -82,7 +82,7 @@ func TestImportedPasswordSignsInAndIsRehashed(t *testing.T) {
 		}
 		w.browser().ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
 		if w.password(1) != renewed {
-			w.T.Error("a hash of ours was made anew")
+			w.T.Error("an argon2id hash was replaced")
 		}
 	})
 }
@@ -104,7 +104,7 @@ func TestUnverifiedAddressNeedsCodeAfterPassword(t *testing.T) {
 			w.T.Errorf("not signed in, or not verified: %s", b.last.Raw)
 		}
 		if !strings.HasPrefix(w.password(1), "$argon2id$") {
-			w.T.Error("the password was dropped, or not hashed anew")
+			w.T.Error("the password was removed, or not rehashed")
 		}
 		w.browser().ok("POST", "/auth/signin", byPassword("ada@example.com", oldPassword))
 	})
@@ -194,7 +194,7 @@ func TestInvitationNeedsVerifiedAddress(t *testing.T) {
 	})
 }
 
-// Another account has the address unverified, besides a verified one: the owner can still sign up.
+// Another account has the address as an unverified one, in addition to a verified address. The owner can still sign up.
 func TestSignUpTakesUnverifiedAddressFromAnotherAccount(t *testing.T) {
 	onOneEngine(t, func(_ *testing.T, w *world) {
 		w.importUser(1, oldHash, "thief@example.com!", "ada@example.com")
@@ -266,7 +266,7 @@ func TestRemovedPasswordDoesNotSignIn(t *testing.T) {
 		})
 		b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("ada@example.com", 1)))
 		if w.verifiedEmail("ada@example.com") {
-			w.T.Error("the address counts as proven by a sign-in that was refused")
+			w.T.Error("a refused sign-in verified the address")
 		}
 	})
 }

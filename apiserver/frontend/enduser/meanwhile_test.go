@@ -15,7 +15,7 @@ import (
 type meanwhile struct {
 	store.Store
 	// step is the point of time: "change" before a transaction, "user" after a user was read, "credential" after a
-	// credential was read, "lock" before a user is locked. after is how many of these steps pass before.
+	// credential was read, "lock" before a user is locked. after is how many of these steps pass before the change.
 	step  string
 	after atomic.Int64
 	do    func()
@@ -70,7 +70,7 @@ func onPostgres(t *testing.T, story func(t *testing.T, w *world)) {
 	story(t, newWorld(t, servertest.Postgres(t)))
 }
 
-// count returns the number of a query.
+// count returns the number that a query selects.
 func (w *world) count(query string) (n int) {
 	w.T.Helper()
 	db := w.Open()
@@ -95,7 +95,7 @@ func TestPasswordRemovedDuringSignInDoesNotSignIn(t *testing.T) {
 				return err
 			})
 		}}
-		m.after.Store(1) // counting the try reads it once
+		m.after.Store(1) // counting the try already reads the credential once
 		thief := w.browser()
 		thief.base = w.serve(m).URL
 		if a := thief.password("ada@example.com", goodPassword); a.Status != 401 || a.code() != "INVALID_CREDENTIALS" {
@@ -154,7 +154,8 @@ func TestPhoneRemovedDuringVerificationIsNotVerified(t *testing.T) {
 	})
 }
 
-// The audit has the account for which an operation was done, also if another tab switched the account concurrently.
+// An audit record has the account for which an operation was done, even if another tab switched the account
+// concurrently.
 func TestAuditHasTheAccountActiveInTheTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, servertest.SQLite(t))

@@ -51,13 +51,13 @@ func listMembers(c *call) (reply, error) {
 	})
 }
 
-// accountOf returns a user's account as members see each other.
+// accountOf returns the part of a user's account that other members can see.
 func accountOf(u *account.Unit, id int64) (people.Account, error) {
 	user, _, err := u.Users().User(id)
 	return people.Account{ID: user.ID, FirstName: user.FirstName, LastName: user.LastName, Email: user.Email}, err
 }
 
-// readRole reads the id of a role, null for none.
+// readRole reads the id of a role. It returns 0 for null, which means no role.
 func readRole(o *body.Object) int64 {
 	if o.IsNull("role_id") {
 		return 0

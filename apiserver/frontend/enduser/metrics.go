@@ -21,7 +21,7 @@ func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics
 			Name: "cardea_codes_compared_total", Help: "Codes that were compared, by purpose and result (right, wrong).",
 		}, []string{"purpose", "result"}),
 		verified: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cardea_phones_verified_total", Help: "Phone numbers that were verified, by deployment and country: beside cardea_messages_total, how many texts lead to anything.",
+			Name: "cardea_phones_verified_total", Help: "Phone numbers that were verified, by deployment and country. Compare with cardea_messages_total to see how many texts lead to a verification.",
 		}, []string{"deployment", "region"}),
 		exhausted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cardea_sms_budget_refusals_total", Help: "Texts refused because the daily budget of a deployment, or of a country in it, was used up. Alert on any.",
@@ -31,15 +31,15 @@ func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics
 	return m
 }
 
-// Compared counts a comparison.
+// Compared counts a comparison of an entered code.
 func (m *Metrics) Compared(purpose, result string) { m.compared.WithLabelValues(purpose, result).Inc() }
 
-// Verified counts a verified number.
+// Verified counts a verified phone number.
 func (m *Metrics) Verified(deployment, region string) {
 	m.verified.WithLabelValues(deployment, region).Inc()
 }
 
-// BudgetExhausted counts a refused text.
+// BudgetExhausted counts a text message that was refused because the daily budget was used up.
 func (m *Metrics) BudgetExhausted(deployment, region string) {
 	m.exhausted.WithLabelValues(deployment, region).Inc()
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 )
 
-// Operations with POST and PATCH document a body, and operations with GET document none. That each documented operation
-// is served, and the reverse, New checks.
+// Operations with POST and PATCH document a body, and operations with GET document none. New checks that each
+// documented operation is served, and the reverse.
 func TestBodiesAreDocumented(t *testing.T) {
 	t.Parallel()
 	document, err := openapi.LoadEndUser()

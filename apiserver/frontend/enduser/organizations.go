@@ -18,8 +18,9 @@ import (
 // requireB2B refuses operations on organizations if the deployment has none.
 func requireB2B(c *call) error { return c.answerTo(c.request.RequireB2B()) }
 
-// switchOrganization makes another organization active (operation 4.10). It reads the membership in the transaction
-// that writes the session, so that a concurrent removal either commits first or is seen by the next request.
+// switchOrganization makes another organization active (section 4.10 of the interface contract). It reads the
+// membership in the transaction that writes the session, so that a concurrent removal either commits first or is seen
+// by the next request.
 func switchOrganization(c *call) (reply, error) {
 	var id int64
 	if err := c.parse(func(o *body.Object) { id = required(o, "organization_id", input.ID) }); err != nil {
@@ -204,8 +205,8 @@ func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error
 	})
 }
 
-// changeOrganization changes the sent members of an organization's name, description and picture. The slug does not
-// change.
+// changeOrganization changes an organization's name, description and picture, each only if the request has it. The slug
+// does not change.
 func changeOrganization(c *call) (reply, error) {
 	var name, description, image *string
 	err := c.parse(func(o *body.Object) {

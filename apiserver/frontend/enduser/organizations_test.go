@@ -168,7 +168,7 @@ func TestRemovedMemberLosesOrganizationOnNextRequest(t *testing.T) {
 		if got := fmt.Sprint(w.verifyToken(b.ok("POST", "/session/token", `{}`)["token"].(string))["permissions"]); got != "[organization:invite]" {
 			t.Errorf("an inviter may %s", got)
 		}
-		// A change or deletion of a role applies immediately: the member keeps the row.
+		// A change or deletion of a role applies immediately. The membership itself remains.
 		w.role("inviter", "Organization", "billing:read")
 		w.Eventually("the role's permissions changed", func() bool {
 			return fmt.Sprint(w.verifyToken(b.ok("POST", "/session/token", `{}`)["token"].(string))["permissions"]) == "[billing:read]"
@@ -269,7 +269,8 @@ func TestB2BSettingsApplyImmediately(t *testing.T) {
 			w.DeclareB2B(s)
 		}
 		workspace := fmt.Sprintf(`{"name":"More","organization_id":%q}`, one)
-		// Until the settings are known, a request creates one more organization, but not where they are counted.
+		// Until the settings are known, each request creates a workspace. It goes into an organization whose workspaces
+		// are not counted below.
 		elsewhere := fmt.Sprintf(`{"name":"More","organization_id":%q}`, b.organization("Elsewhere"))
 		set(func(s *document.B2BSettings) { s.AllowWorkspaceCreation = false })
 		w.Eventually("no workspaces are created", func() bool {
@@ -317,7 +318,7 @@ func TestB2BSettingsApplyImmediately(t *testing.T) {
 		plain := w.browser()
 		plain.ok("POST", "/auth/signup", `{"email":"plain@example.com"}`) // require_org_for_signup is ignored
 		set(func(*document.B2BSettings) {})
-		w.Eventually("what was there is there again", func() bool { return b.do("POST", "/session/switch-organization", switchBody).Status == 200 })
+		w.Eventually("the organizations are available again", func() bool { return b.do("POST", "/session/switch-organization", switchBody).Status == 200 })
 	})
 }
 
@@ -417,7 +418,7 @@ func (w *world) verifyToken(token string) map[string]any {
 	w.Must(err)
 	keys := set.Key(parsed.Headers[0].KeyID)
 	if len(keys) != 1 || !keys[0].IsPublic() {
-		w.T.Fatalf("the key set %s has not the key %s", a.Raw, parsed.Headers[0].KeyID)
+		w.T.Fatalf("the key set %s does not have the key %s", a.Raw, parsed.Headers[0].KeyID)
 	}
 	var claims map[string]any
 	w.Must(parsed.Claims(keys[0], &claims))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A copy of an old session cannot create anything that outlives it, and its owner is notified of new keys.
+// An attacker with a copy of an old session cannot create anything that outlives the session. The owner is notified of
+// new keys and new owners.
 
 func TestAPIKeyNeedsRecentAuthenticationAndSendsMail(t *testing.T) {
 	onSQLite(t, func(w *world) {
@@ -56,7 +57,7 @@ func TestOwnershipNeedsRecentAuthenticationAndSendsMail(t *testing.T) {
 		owner.ok("DELETE", path+bobs, `{}`)
 		w.notices("bob@example.com", "You were removed from the organization “Org”.", 1)
 		if bob.member(organization) {
-			t.Error("a removed member is one on")
+			t.Error("a removed member is still a member")
 		}
 	})
 }

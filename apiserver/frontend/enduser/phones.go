@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// maxPhones is how many numbers a user may have, because codes can be sent to each.
+// maxPhones is how many numbers a user may have. There is a limit because codes can be sent to each number.
 const maxPhones = 10
 
 // phoneID returns the id in the path. A malformed id gets the same response as an unknown one.
@@ -178,7 +178,7 @@ func preparePhone(c *call) (reply, error) {
 	})
 }
 
-// verifyPhone verifies a number with the code that was sent to it (operation 4.9).
+// verifyPhone verifies a number with the code that was sent to it (section 4.9 of the interface contract).
 func verifyPhone(c *call) (reply, error) {
 	var code string
 	if err := c.parse(func(o *body.Object) { code = readCode(o) }); err != nil {
@@ -209,8 +209,8 @@ func verifyPhone(c *call) (reply, error) {
 	return out, err
 }
 
-// acceptPhone marks a phone as verified. The first one of a user becomes primary. Only after this proof does the
-// response show that another user has the number.
+// acceptPhone marks a phone as verified. The user's first verified phone becomes primary. The response shows that
+// another user has the number only after this proof.
 func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
 	user, err := u.lockOwnUser()
 	if err != nil {

@@ -132,7 +132,7 @@ func TestNewCodeReplacesTheOld(t *testing.T) {
 		if old != newer {
 			b.refused(400, "INVALID_CODE", "POST", verifyPath(phone), codeBody(old))
 		}
-		// The new code did not extend the lifetime of the first.
+		// The new code has its own lifetime, which ends later than that of the first.
 		w.Clock.Advance(299 * time.Second)
 		b.ok("POST", verifyPath(phone), codeBody(newer))
 		w.Clock.Advance(time.Hour)
@@ -257,7 +257,7 @@ func TestSendsAreBounded(t *testing.T) {
 		}
 		w.Clock.Advance(time.Hour)
 		b.refused(429, "RATE_LIMITED", "POST", path, `{}`)
-		// Twenty an hour for an address, over users and numbers, also with concurrent requests.
+		// A client address may request twenty texts an hour over all users and numbers, also with concurrent requests.
 		w.Clock.Advance(25 * time.Hour)
 		b.signIn("ada@example.com")
 		var phones []string
@@ -462,7 +462,7 @@ func untilWhole(w *world, f *failing, run func() answer, torn func()) {
 			return
 		}
 		if a.Status != 500 {
-			w.T.Fatalf("died at step %d: %s", n, a.Raw)
+			w.T.Fatalf("interrupted at step %d: %s", n, a.Raw)
 		}
 		torn()
 	}
@@ -507,7 +507,7 @@ func TestOperationsAreAtomic(t *testing.T) {
 			return b.do("POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, one))
 		}, func() {
 			if got := b.ok("GET", "/session", ""); fmt.Sprint(got) != fmt.Sprint(before) || strings.Contains(w.dump(), "session.switched_organization") {
-				t.Fatalf("a switch that died shows: %v", got)
+				t.Fatalf("an interrupted switch has an effect: %v", got)
 			}
 		})
 		if got := b.ok("GET", "/session", ""); got["organization"].(map[string]any)["id"] != one {
@@ -521,7 +521,7 @@ func TestOperationsAreAtomic(t *testing.T) {
 			return other.do("POST", "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":"ada@example.com","password":%q}`, goodPassword))
 		}, func() {
 			if n := strings.Count(w.dump(), "events: "+deploymentName+" signin"); n != events || other.do("GET", "/me", "").Status != 401 {
-				t.Fatalf("a sign-in that died shows: %d events, before %d", n, events)
+				t.Fatalf("an interrupted sign-in has an effect: %d events, before %d", n, events)
 			}
 		})
 	})
@@ -557,7 +557,7 @@ func TestTollFraud(t *testing.T) {
 		w.Declare(d)
 		b.prepare(phone, number, 1)
 		var refused answer
-		w.Eventually("the budget binds", func() bool {
+		w.Eventually("the budget applies", func() bool {
 			refused = b.do("POST", "/me/phone-numbers/"+other+"/prepare-verification", `{}`)
 			return refused.code() == "RATE_LIMITED" && *refused.Body.Errors[0].RetryAfterSeconds > 120 || refused.Status == 200
 		})
@@ -638,7 +638,7 @@ func TestMessageGatewayRefusesOrFails(t *testing.T) {
 		phone := b.addPhone(number)
 		w.Must(w.Carrier.Fail(faultServerErrors(2)))
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
-		// The clock stands still: a retry is due when it moves.
+		// The test's clock stands still: a retry is due only after the clock was advanced.
 		w.Eventually("the text arrives after failures", func() bool {
 			w.Clock.Advance(200 * time.Millisecond)
 			return len(w.Carrier.Messages(number)) == 1
@@ -653,7 +653,7 @@ func TestMessageGatewayRefusesOrFails(t *testing.T) {
 		w.Must(w.Carrier.Fail(faultPermanent(1)))
 		w.Clock.Advance(3 * time.Minute)
 		b.ok("POST", "/me/phone-numbers/"+phone+"/prepare-verification", `{}`)
-		w.Eventually("a refusal for good ends the message", func() bool { return strings.Contains(w.dump(), " failed ") })
+		w.Eventually("a permanent refusal ends the message", func() bool { return strings.Contains(w.dump(), " failed ") })
 		if n := len(w.Carrier.Messages(number)); n != 2 {
 			t.Errorf("%d texts arrived, want 2", n)
 		}

@@ -38,7 +38,7 @@ func ownAccount(u *account.Unit, id int64) (enduserapi.OwnAccount, error) {
 	}, err
 }
 
-// renameMe changes the sent names.
+// renameMe changes the first and the last name, each only if the request has it.
 func renameMe(c *call) (reply, error) {
 	var first, last *string
 	err := c.parse(func(o *body.Object) {
@@ -128,7 +128,8 @@ func (c *call) confirmed(want string, more ...func(*body.Object)) error {
 	return err
 }
 
-// leave removes a deleted account from the browser's session. If it was the only one, the session has ended.
+// leave removes a deleted account from the browser's session. If it was the session's only account, the session has
+// ended.
 func (u *unit) leave(gone people.SignIn) error {
 	rest := u.session.SignIns[:0:0]
 	for _, g := range u.session.SignIns {

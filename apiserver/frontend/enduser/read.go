@@ -6,7 +6,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 )
 
-// required reads a mandatory member with one of the shared rules.
+// required reads a mandatory member with the function read.
 func required[T any](o *body.Object, member string, read func(*body.Object, string) T) (value T) {
 	if o.Require(member) {
 		value = read(o, member)

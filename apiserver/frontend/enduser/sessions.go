@@ -12,13 +12,15 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// active is where a sign-in is active. Both members are nil if B2B is disabled or the membership ended.
+// active has the memberships in the active organization and workspace of a sign-in. A membership that ended is nil.
+// Both are nil if B2B is disabled.
 type active struct {
 	member    *people.Member
 	workspace *people.WorkspaceMember
 }
 
-// activeOf reads where a sign-in is active. It reads the memberships each time, so that ended ones are not served.
+// activeOf reads the active memberships of a sign-in. It reads them from the store each time, so that an ended
+// membership has no effect.
 func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if g.Organization == 0 || !u.B2B.Enabled {
 		return a, nil

@@ -152,7 +152,7 @@ func TestRotationGraceAndReuse(t *testing.T) {
 		if !b.alive() {
 			t.Fatal("the successor does not work")
 		}
-		// Now it expires in 10 s.
+		// Now the old token expires in 10 s.
 		w.Clock.Advance(9 * time.Second)
 		if !b.as(old).alive() || !sibling.alive() {
 			t.Fatal("a parallel tab lost its session within the grace, or a sibling was killed")
@@ -161,7 +161,7 @@ func TestRotationGraceAndReuse(t *testing.T) {
 		if !sibling.alive() || !b.alive() {
 			t.Fatal("successors died with the one they replaced")
 		}
-		// Its use after expiry means that it was copied: the session ends.
+		// A use of the old token after its expiry means that it was copied: the session ends.
 		b.as(old).refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		b.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		sibling.refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
@@ -187,14 +187,14 @@ func TestTokensPerSessionAreBounded(t *testing.T) {
 			siblings = append(siblings, tab)
 		}
 		if !b.as(old).alive() {
-			t.Error("the presented token gave way to its successors")
+			t.Error("the presented token was evicted in favor of its successors")
 		}
 		live := 0
 		for i, tab := range siblings {
 			if w.tokenExists(tab.cookie()) {
 				live++
 			} else if i >= 5 {
-				t.Errorf("sibling %d of 12 gave way before older ones", i)
+				t.Errorf("sibling %d of 12 was evicted before older ones", i)
 			}
 		}
 		if live != session.MaxTokens-1 {
@@ -203,7 +203,7 @@ func TestTokensPerSessionAreBounded(t *testing.T) {
 		// An evicted token is invalid, but its use does not count as theft.
 		siblings[0].refused(401, "NOT_AUTHENTICATED", "GET", "/me", "")
 		if !b.as(old).alive() {
-			t.Error("a token that gave way ended the session")
+			t.Error("the use of an evicted token ended the session")
 		}
 	})
 }
@@ -227,7 +227,7 @@ func TestSignInReplacesTokens(t *testing.T) {
 		victim := attacker.as(planted)
 		victim.signIn("ada@example.com")
 		if victim.cookie() == planted || attacker.as(planted).alive() {
-			t.Fatal("a planted anonymous token came along")
+			t.Fatal("a planted anonymous token is still valid")
 		}
 		if !victim.alive() {
 			t.Fatal("the victim is not signed in")
@@ -238,9 +238,9 @@ func TestSignInReplacesTokens(t *testing.T) {
 		victim = mallory.as(planted)
 		victim.signIn("ada@example.com")
 		if mallory.as(planted).alive() {
-			t.Fatal("a planted token of a signed-in session came along")
+			t.Fatal("a planted token of a signed-in session is still valid")
 		}
-		// A token without a session is ignored, and never becomes one.
+		// A token that belongs to no session is ignored, and never becomes the token of a session.
 		victim = w.browser()
 		made, _, err := session.Mint(strings.NewReader(strings.Repeat("x", 32)))
 		w.Must(err)
@@ -277,7 +277,7 @@ func TestIdleAndAbsoluteBounds(t *testing.T) {
 		d := w.Settings()
 		d.Session = &document.SessionSettings{IdleTimeoutSeconds: 120, LifetimeSeconds: 600, MaxSignIns: 5}
 		w.Declare(d)
-		w.Eventually("declared bounds bind", func() bool {
+		w.Eventually("the declared bounds apply", func() bool {
 			b = w.browser()
 			b.signIn("ada@example.com")
 			return strings.Contains(b.last.Header.Get("Set-Cookie"), "Max-Age=600")
@@ -317,7 +317,7 @@ func TestUseIsRecordedAtMostOncePerMinute(t *testing.T) {
 		b.do("GET", "/session", "")
 		w.Clock.Advance(-25 * time.Hour)
 		if used().After(w.Clock.Now()) {
-			t.Error("a session that was over was written to")
+			t.Error("an expired session was written")
 		}
 	})
 }
@@ -381,7 +381,7 @@ func TestBoundsOfSignInsAndSessions(t *testing.T) {
 			users[g["user_id"]] = true
 		}
 		if len(users) != 5 || len(b.last.Body.Session.SignIns) != 5 {
-			t.Fatalf("an account is doubled: %s", b.last.Raw)
+			t.Fatalf("an account has two sign-ins: %s", b.last.Raw)
 		}
 		// A user's 21st session evicts the oldest.
 		var tabs []*browser
@@ -552,7 +552,7 @@ func TestUnknownAccountsGetTheSameResponse(t *testing.T) {
 				shapes = append(shapes, first+attempted+again)
 			}
 			if shapes[0] != shapes[1] {
-				t.Errorf("%s tells accounts apart:\n%s\n%s", request[0], shapes[0], shapes[1])
+				t.Errorf("%s reveals which accounts exist:\n%s\n%s", request[0], shapes[0], shapes[1])
 			}
 		}
 		w.Eventually("the owner of a taken address is notified", func() bool {
@@ -667,7 +667,7 @@ func TestSignInLeavesNothingPending(t *testing.T) {
 		w.tx(func(tx people.Tx) error {
 			s, _, err := tx.Sessions().SessionByToken(hash)
 			if s.Attempting {
-				t.Error("every request would look for attempts that are completed")
+				t.Error("the session is still marked as having attempts")
 			}
 			return err
 		})

@@ -80,9 +80,9 @@ func signInByCode(c *call, email string) (reply, error) {
 // comparePassword compares a password with that of an email's account. An unknown email and a wrong password take the
 // same time and get the same response:
 //  1. A client that must wait is refused, without a row or a turn of the hasher.
-//  2. The request waits for a turn of the hasher, so that a try without a hash writes no row.
+//  2. The request waits for a turn of the hasher first, so that a try that gets no turn writes no row.
 //  3. The try is counted as wrong and committed.
-//  4. The password is compared. If that fails, the count is taken back.
+//  4. The password is compared. If the comparison itself fails, the count is taken back.
 //  5. If the password is right, more runs during the turn.
 //
 // After a right password, the caller takes the count back with AcceptPassword. wrong is the error for a wrong password.
@@ -112,7 +112,8 @@ func comparePassword(c *call, email, typed string, wrong error, more func(*passw
 	return try, more(turn, try)
 }
 
-// signInByPassword signs in with a right password. If its address is unverified, it sends a code there instead.
+// signInByPassword signs in with a right password. If the account's address is unverified, the server sends a code to
+// the address instead.
 func signInByPassword(c *call, email, typed string) (reply, error) {
 	renewed := ""
 	try, err := comparePassword(c, email, typed, account.ErrInvalidCredentials, func(turn *password.Turn, try account.PasswordTry) (err error) {
@@ -137,7 +138,7 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 		case errors.Is(err, account.ErrUserUnknown):
 			return reply{}, account.ErrInvalidCredentials
 		case err != nil:
-			return reply{}, err // disabled meanwhile: nothing is kept, including a new session
+			return reply{}, err // disabled meanwhile: everything is rolled back, including a new session
 		}
 		if err := u.ConfirmPassword(try); err != nil {
 			return reply{}, err
@@ -148,8 +149,8 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 	return out, err
 }
 
-// proveAddress begins a sign-in with a right password and an unverified address. The code that is sent there verifies
-// it.
+// proveAddress begins a sign-in with a right password and an unverified address. The code that is sent to the address
+// verifies it.
 func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, error) {
 	out, err := transactTry(c, try, func(u *unit) (reply, error) {
 		if err := u.AcceptPassword(try); errors.Is(err, account.ErrUserDisabled) {
@@ -183,8 +184,8 @@ func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, erro
 	return out, err
 }
 
-// transactTry is transact for the action of a right password. If the store fails, it tries to take the count of the try
-// back.
+// transactTry is transact for the action that follows a right password. If the store fails, it tries to take the count
+// of the try back.
 func transactTry(c *call, try account.PasswordTry, do func(*unit) (reply, error)) (reply, error) {
 	out, err := transact(c, do)
 	if errors.Is(err, store.ErrUnavailable) {
@@ -202,7 +203,8 @@ func notCompared(c *call, try account.PasswordTry, reason error) error {
 	return c.answerTo(reason)
 }
 
-// wrongPassword returns the response to a wrong password; from the eleventh in a row, with a wait.
+// wrongPassword returns the response to a wrong password. From the eleventh wrong password in a row, the response has a
+// wait.
 func wrongPassword(c *call, try account.PasswordTry, wrong error) error {
 	if wait := try.Wait(c.now); wait > 0 {
 		return apierror.Later("RATE_LIMITED", wait, "the email or the password is wrong, too many times in a row: wait before you try again")
@@ -210,8 +212,8 @@ func wrongPassword(c *call, try account.PasswordTry, wrong error) error {
 	return c.answerTo(wrong)
 }
 
-// signInByProof signs in to the account of a right code, which verifies its address. A disabled account is refused
-// after the code is consumed.
+// signInByProof signs in to the account of an attempt whose code was right, and marks the attempt's address as
+// verified. A disabled account is refused after the code is consumed.
 func (u *unit) signInByProof(a people.Attempt) (reply, error) {
 	err := u.signIn(a.User, a.Method)
 	switch {

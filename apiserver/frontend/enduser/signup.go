@@ -82,7 +82,7 @@ func signUp(c *call) (reply, error) {
 			}
 			begun.Invitation = invitation.ID
 		}
-		e, err := account.AddressForCode(u.Unit, q.email) // zero if no account can be signed in to with the address
+		e, err := account.AddressForCode(u.Unit, q.email) // zero if the address cannot sign in to any account
 		if err != nil {
 			return reply{}, err
 		}

@@ -5,7 +5,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 )
 
-// submission is an entered code.
+// submission is an entered code with its target and its action.
 type submission struct {
 	code string
 	// find returns the verification target of the code.
@@ -15,8 +15,8 @@ type submission struct {
 	accept func(u *unit) (reply, error)
 }
 
-// submit counts a try and commits it. It then compares the code, and consumes it and accepts in one transaction. Even
-// after a crash in between, the try is counted before the comparison, and a code works once.
+// submit counts a try and commits the count. It then compares the code. One transaction consumes a right code and
+// performs its action. Even if the server crashes in between, the try is counted, and the code works only once.
 func submit(c *call, s submission) (reply, error) {
 	var target verification.Target
 	try, err := transact(c, func(u *unit) (verification.Try, error) {
@@ -34,7 +34,7 @@ func submit(c *call, s submission) (reply, error) {
 		return reply{}, c.answerTo(err)
 	}
 	c.Metrics.Compared(target.Purpose, "right")
-	used := false // by a transaction that was rolled back
+	used := false // whether a transaction that was rolled back accepted the code
 	out, err := transact(c, func(u *unit) (reply, error) {
 		used = false
 		if _, err := s.find(u); err != nil {

@@ -96,7 +96,7 @@ func (claims *tokenClaims) place(tenant *account.Tenant, at active) {
 	claims.Permissions = slices.Compact(claims.Permissions)
 }
 
-// signer returns the signer with the deployment's current key, which is opened once.
+// signer returns the signer with the deployment's current key. It opens each key once and caches the signer.
 func signer(c *call) (jose.Signer, error) {
 	if len(c.request.Settings.SigningKeys) == 0 {
 		return nil, apierror.Unavailable(nil, "this deployment has no signing key yet: try again")
@@ -144,7 +144,7 @@ func keySet(c *call) error {
 	header.Set("Access-Control-Allow-Origin", "*") // public keys, readable without the cookie
 	c.WriteHeader(http.StatusOK)
 	if c.r.Method != http.MethodHead {
-		_, _ = c.Write(raw) // the client is disconnected
+		_, _ = c.Write(raw) // an error means that the client disconnected
 	}
 	return nil
 }

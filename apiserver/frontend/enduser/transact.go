@@ -17,7 +17,7 @@ type unit struct {
 	policy session.Policy
 }
 
-// errEnded: the session was signed out or expired after the request's checks.
+// errEnded means that the session was signed out or expired after the request's checks.
 var errEnded = errors.New("the session ended meanwhile")
 
 // transact runs do in one transaction, in which the session, if there is one, is locked and live.
@@ -103,7 +103,8 @@ func (u *unit) lockSession(c *call) error {
 	return u.use()
 }
 
-// use records the first use of a token, after which the replaced token expires, and the use of the session.
+// use records the first use of the presented token and the use of the session. The token that the presented one
+// replaced expires session.Grace after this first use.
 func (u *unit) use() error {
 	s := u.session
 	if s.Token.UsedAt.IsZero() {
@@ -149,7 +150,7 @@ func (u *unit) renew() error {
 	return u.Sessions().TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
-// signIn adds a proven account to the session or a new one, with a new token.
+// signIn adds a proven account to the session, or to a new session if there is none, and gives the session a new token.
 func (u *unit) signIn(user int64, method string) error {
 	if u.session == nil {
 		if err := u.begin(false); err != nil {
@@ -172,13 +173,13 @@ func (u *unit) begin(attempting bool) error {
 	return nil
 }
 
-// view runs do on the deployment's rows.
+// view runs do in a transaction that only reads the deployment's rows.
 func (c *call) view(do func(u *account.Unit) error) error {
 	return c.answerTo(c.request.View(c.r.Context(), do))
 }
 
 // resolve finds the session of a cookie. It clears an invalid cookie, and ends the session of a reused token. It
-// records the use of the session unless the operation has a transaction that does.
+// records the use of the session unless the operation writes: the transaction of such an operation records the use.
 func (c *call) resolve(value string, changes bool) error {
 	hash, formed := session.Hash(value)
 	if !formed {

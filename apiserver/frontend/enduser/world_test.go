@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
-// world is the world of end users, with access to the store's statements.
+// world is a frontendtest.World that can record the store's statements.
 type world struct {
 	*frontendtest.World
 	traced statements
@@ -78,7 +78,7 @@ func onEngines(t *testing.T, story func(t *testing.T, w *world)) {
 	servertest.OnEngines(t, func(t *testing.T, url string) { story(t, newWorld(t, url)) })
 }
 
-// onOneEngine runs a story of rules that do not depend on the engine; see servertest.OnOneEngine.
+// onOneEngine runs a test of rules that do not depend on the engine; see servertest.OnOneEngine.
 func onOneEngine(t *testing.T, story func(t *testing.T, w *world)) {
 	t.Helper()
 	servertest.OnOneEngine(t, func(t *testing.T, url string) { story(t, newWorld(t, url)) })
@@ -222,7 +222,7 @@ func (b *browser) do(method, path, body string, header ...string) answer {
 	return b.last
 }
 
-// checkEnvelope checks a response against the contract's 2.8.
+// checkEnvelope checks a response against section 2.8 of the interface contract.
 func (b *browser) checkEnvelope() {
 	b.w.T.Helper()
 	var members map[string]json.RawMessage
@@ -244,7 +244,7 @@ func (b *browser) checkEnvelope() {
 		}
 	}
 	if active != nil {
-		b.w.T.Fatalf("the active sign-in is none of the session's: %s", b.last.Raw)
+		b.w.T.Fatalf("the active sign-in is not among the session's sign-ins: %s", b.last.Raw)
 	}
 }
 
@@ -349,7 +349,7 @@ func (w *world) sign() {
 	})
 }
 
-// signedDeployment is the deployment with a signing key of its own.
+// signedDeployment returns the deployment's settings with a new signing key.
 func (w *world) signedDeployment() document.Deployment {
 	w.T.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -369,7 +369,7 @@ func (w *world) withdraw(kind, name string) {
 	w.Withdraw(kind, "acme", name)
 }
 
-// deleteWorkspaceMembership takes a row away that no operation takes away alone.
+// deleteWorkspaceMembership deletes a row that no operation deletes on its own.
 func (w *world) deleteWorkspaceMembership(id string) {
 	w.T.Helper()
 	db := w.Open()

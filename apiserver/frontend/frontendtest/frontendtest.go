@@ -82,7 +82,7 @@ func NewOver(t testing.TB, storeURL string, trace func(query string, args []any)
 	return newWorld(t, servertest.New(t, storeURL, trace), change)
 }
 
-// NewTraced is New with spans of everything.
+// NewTraced is New with a tracer for the servers and the store's transactions.
 func NewTraced(t testing.TB, tracer *tracing.Tracer) *World {
 	t.Helper()
 	return newWorld(t, servertest.NewTraced(t, tracer), nil)
@@ -140,7 +140,7 @@ func (w *World) current() {
 	_, position, err := w.Store.Load(w.T.Context())
 	w.Must(err)
 	for _, server := range w.servers {
-		w.Eventually("every server has what is declared", func() bool { return server.Position().Revision >= position.Revision })
+		w.Eventually("every server has the current configuration", func() bool { return server.Position().Revision >= position.Revision })
 	}
 }
 
@@ -150,7 +150,7 @@ func (w *World) Declare(d document.Deployment) {
 	w.Put(v1alpha1.KindIdentityDeployment, "staging", Deployment, "staging", d)
 }
 
-// DeclareB2B writes its B2B settings.
+// DeclareB2B writes the deployment's B2B settings.
 func (w *World) DeclareB2B(b document.B2BSettings) {
 	w.T.Helper()
 	w.Put(v1alpha1.KindB2BSettings, "b2b", Deployment, "b2b", b)
@@ -186,8 +186,8 @@ var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 // CodeIn returns the code in a message, "" if there is none.
 func CodeIn(body string) string { return sixDigits.FindString(body) }
 
-// Numbered returns the numbered slug of a user's organization by the slug of its name; the name's slug if there is no
-// such organization.
+// Numbered returns the slug of the oldest organization whose name has a given slug. An organization's slug is the slug
+// of its name with a suffix. If there is no such organization, Numbered returns name.
 func (w *World) Numbered(name string) string {
 	w.T.Helper()
 	db := w.Open()
@@ -229,7 +229,7 @@ func (w *World) sent(to string, nth int, find func(body string) string) string {
 	var found []string
 	began := time.Now()
 	w.Eventually(fmt.Sprintf("message %d to %s", nth, to), func() bool {
-		// A send that failed on a busy machine is due again by the clock, which stands still otherwise.
+		// A send that failed on a busy machine is retried only after the test's clock was advanced.
 		if time.Since(began) > 2*time.Second {
 			w.Clock.Advance(10 * time.Millisecond)
 		}

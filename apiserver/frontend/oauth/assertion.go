@@ -20,11 +20,11 @@ import (
 const (
 	// assertionType is the value by which a client announces a signed assertion (RFC 7523 2.2).
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	// maxAssertionAge is how far in the future an assertion may expire. It is remembered for that long.
+	// maxAssertionAge is how far in the future an assertion may expire. A use is remembered until then.
 	maxAssertionAge = 10 * time.Minute
 	// assertionLeeway is the tolerated difference of clocks.
 	assertionLeeway = 30 * time.Second
-	// assertionScope is the scope of the counters of uses, one per assertion.
+	// assertionScope is the scope of the counters that detect reuse: each assertion has a counter of its uses.
 	assertionScope = "oauth-assertion"
 )
 

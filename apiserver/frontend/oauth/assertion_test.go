@@ -53,20 +53,20 @@ func TestClientAssertionAuthenticatesOnce(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
 	for what, a := range map[string]answer{
-		"replayed":            bare(form(good)),
-		"by another key":      bare(form(assertion(unrelated, same))),
-		"for another issuer":  bare(form(assertion(key, func(c *jwt.Claims) { c.Audience = jwt.Audience{"https://evil.example"} }))),
-		"expired":             bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(w.Clock.Now().Add(-time.Minute)) }))),
-		"without an end":      bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = nil }))),
-		"good for too long":   bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(w.Clock.Now().Add(time.Hour)) }))),
-		"without an id":       bare(form(assertion(key, func(c *jwt.Claims) { c.ID = "" }))),
-		"from another issuer": bare(form(assertion(key, func(c *jwt.Claims) { c.Issuer = "x" }))),
-		"for another client":  bare(form(assertion(key, func(c *jwt.Claims) { c.Subject = declared.id }))),
-		"of another type":     bare(func() url.Values { f := form(assertion(key, same)); f.Set("client_assertion_type", "x"); return f }()),
-		"of no algorithm":     bare(form(strings.Replace(assertion(key, same), "e", "f", 1))),
-		"a secret in place":   bare(url.Values{"grant_type": {"client_credentials"}, "client_secret": {declared.secret}}),
-		"nothing":             bare(url.Values{"grant_type": {"client_credentials"}}),
-		"of who has a secret": declared.post("/token", form(good), func(r *http.Request) { r.Header.Del("Authorization") }),
+		"replayed":                  bare(form(good)),
+		"by another key":            bare(form(assertion(unrelated, same))),
+		"for another issuer":        bare(form(assertion(key, func(c *jwt.Claims) { c.Audience = jwt.Audience{"https://evil.example"} }))),
+		"expired":                   bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(w.Clock.Now().Add(-time.Minute)) }))),
+		"without an end":            bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = nil }))),
+		"good for too long":         bare(form(assertion(key, func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(w.Clock.Now().Add(time.Hour)) }))),
+		"without an id":             bare(form(assertion(key, func(c *jwt.Claims) { c.ID = "" }))),
+		"from another issuer":       bare(form(assertion(key, func(c *jwt.Claims) { c.Issuer = "x" }))),
+		"for another client":        bare(form(assertion(key, func(c *jwt.Claims) { c.Subject = declared.id }))),
+		"of another type":           bare(func() url.Values { f := form(assertion(key, same)); f.Set("client_assertion_type", "x"); return f }()),
+		"of no algorithm":           bare(form(strings.Replace(assertion(key, same), "e", "f", 1))),
+		"a secret in place":         bare(url.Values{"grant_type": {"client_credentials"}, "client_secret": {declared.secret}}),
+		"nothing":                   bare(url.Values{"grant_type": {"client_credentials"}}),
+		"of a client with a secret": declared.post("/token", form(good), func(r *http.Request) { r.Header.Del("Authorization") }),
 	} {
 		if a.status != 401 || a.text("error") != "invalid_client" {
 			t.Errorf("%s: %d %s", what, a.status, a.raw)
@@ -82,7 +82,7 @@ func TestClientAssertionAuthenticatesOnce(t *testing.T) {
 	}
 }
 
-// signing declares a client that signs.
+// signing declares a client that authenticates with signed assertions (private_key_jwt).
 func (w *world) signing(name string, set []byte) *client {
 	w.T.Helper()
 	return w.declare(name, func(d *document.OAuthClient) {
@@ -140,7 +140,7 @@ func TestPushedRequestIgnoresTheQuery(t *testing.T) {
 		t.Errorf("%v", shown)
 	}
 	if status, to := open(c.id, pushed.text("request_uri")); status != 400 {
-		t.Errorf("once more: %d %s", status, to)
+		t.Errorf("a second time: %d %s", status, to)
 	}
 	late := push(func(url.Values) {})
 	w.Clock.Advance(time.Minute)

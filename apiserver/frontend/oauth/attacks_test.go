@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// scene is the setting of an attack: a web client and a user, and another of each.
+// scene is the setting of an attack: a web client and its user (victim), an unrelated client and an attacker.
 type scene struct {
 	*world
 	t                *testing.T
@@ -77,7 +77,7 @@ var attacks = map[string]func(s *scene){
 			s.t.Errorf("a token in the query: %d %s", a.status, a.raw)
 		}
 	},
-	"9700 4.4 a client that mixes up who answered": func(s *scene) {
+	"9700 4.4 a client that mixes up the authorization servers": func(s *scene) {
 		if got := s.victim.allow(s.web.request("jobs:read")).Get("iss"); got != issuer {
 			s.t.Errorf("an answer names %q", got)
 		}
@@ -107,7 +107,7 @@ var attacks = map[string]func(s *scene){
 		if got := s.victim.allow(s.web.request("jobs:read")).Get("state"); got != "st" {
 			s.t.Errorf("state %q", got)
 		}
-		// The decision itself needs a form of the session: a post from another site is refused.
+		// The decision must come from a page of the session's own site: a POST from another site is refused.
 		page := s.victim.authorize(s.web.request("jobs:run"))
 		r, err := http.NewRequest("POST", s.Server.URL+"/session/authorizations/"+strings.TrimPrefix(page.Path, "/authorize/"), strings.NewReader(`{"decision":"allow"}`))
 		s.Must(err)
@@ -128,7 +128,7 @@ var attacks = map[string]func(s *scene){
 		form := redeem(s.code(s.victim))
 		form.Del("code_verifier")
 		s.refused(s.web.post("/token", form), "invalid_request")
-		form.Set("code_verifier", challenge) // what the request had, as with the method plain
+		form.Set("code_verifier", challenge) // the challenge itself, as with the method plain
 		s.refused(s.web.post("/token", form), "invalid_grant")
 	},
 	"9700 4.9 a token that one resource presents at another": func(s *scene) {
@@ -152,7 +152,7 @@ var attacks = map[string]func(s *scene){
 		}
 		s.Clock.Advance(10 * time.Minute)
 		if s.active(a.text("access_token")) {
-			s.t.Error("it outlives its time")
+			s.t.Error("the access token is active after its expiry")
 		}
 	},
 	"9700 4.11 a link to us that leads to the attacker": func(s *scene) {
@@ -240,7 +240,7 @@ var attacks = map[string]func(s *scene){
 	},
 	"9700 4.12 a form with a password that is sent on by a redirect": func(s *scene) {
 		status, _, _ := s.victim.send("GET", "/oauth/portal/authorize?"+s.web.request("jobs:read").Encode(), nil)
-		if status != http.StatusSeeOther { // a GET without the body, whatever came before
+		if status != http.StatusSeeOther { // after a 303, the browser sends a GET without the body
 			s.t.Errorf("%d", status)
 		}
 	},
@@ -264,7 +264,7 @@ var attacks = map[string]func(s *scene){
 		s.refused(refresh(stolen), "invalid_grant")
 		s.refused(refresh(thief.text("refresh_token")), "invalid_grant")
 		if s.active(thief.text("access_token")) || s.audited("oauth.refresh_token_reused") == 0 {
-			s.t.Errorf("the thief goes on, or nothing is in the audit")
+			s.t.Errorf("the thief's token is still active, or the audit has no record")
 		}
 	},
 	"9700 4.15 a client that passes as a person": func(s *scene) {
@@ -394,7 +394,7 @@ var attacks = map[string]func(s *scene){
 			s.refused(s.web.post("/token", redeem(fmt.Sprintf("%043d", i))), "invalid_grant")
 		}
 		if after := s.count("SELECT count(*) FROM oauth_codes"); after != before {
-			s.t.Errorf("%d rows came", after-before)
+			s.t.Errorf("%d rows were added", after-before)
 		}
 	},
 	"6819 4.4.1.13 the attacker's code in the victim's browser": func(s *scene) {

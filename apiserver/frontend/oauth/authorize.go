@@ -105,7 +105,8 @@ func authorize(c *call) error {
 	return nil
 }
 
-// redirectError returns an error to a client at the query's redirect URI, which is verified.
+// redirectError returns an error to a client at the query's redirect URI, which is verified. If the client is not
+// trusted, it shows the user a page with a link to that URI instead.
 func redirectError(c *call, client *consent.Client, query url.Values, refused *refusal) error {
 	audit(c, refused.Code, refused.Description)
 	redirect, state := query.Get("redirect_uri"), ""
@@ -267,7 +268,7 @@ func askedHint(c *call, client *consent.Client, raw string, asked *consent.Param
 	if err != nil {
 		return refused
 	}
-	if asked.Hinted = user; hint.Email != "" { // the client knows it: the user's id alone must not show an address
+	if asked.Hinted = user; hint.Email != "" { // known to the client: the user's id alone must not reveal it
 		asked.LoginHint = hint.Email
 	}
 	return nil

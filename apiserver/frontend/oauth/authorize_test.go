@@ -15,7 +15,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Until client and redirect URI are verified, errors are shown here and not sent to the client (RFC 9700).
+// Until client and redirect URI are verified, the server shows errors itself and does not send them to the client (RFC
+// 9700).
 func TestAuthorizeShowsErrorsHereUntilRedirectURIIsVerified(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -292,7 +293,7 @@ func TestOrganizationNamedSystemHasNoGroups(t *testing.T) {
 	c, p := w.web("cluster", nil), w.signUp("ada@example.com")
 	user, err := strconv.ParseInt(p.id, 10, 64)
 	w.Must(err)
-	for n, slug := range []string{"harbour", "system"} { // as a backend makes them
+	for n, slug := range []string{"harbour", "system"} { // as a backend creates them, with a chosen slug
 		o := people.Organization{ID: int64(1000 + n), Name: slug, Slug: slug, CreatedAt: w.Clock.Now()}
 		w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
 			if err := tx.Organizations().InsertOrganization(o); err != nil {
@@ -336,7 +337,7 @@ func TestGroupOfDeletedOrganizationIsNotReused(t *testing.T) {
 	})
 }
 
-// Skipped consent does not cover offline_access.
+// The setting SkipsConsent of a client does not cover offline_access.
 func TestOfflineAccessNeedsOneConsent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

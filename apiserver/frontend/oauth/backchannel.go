@@ -57,7 +57,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) enqueueLogouts(ctx context.Context, deployment string) error {
 	current := s.Snapshots.Current()
 	entry, found := current.Deployment(deployment)
-	if !found { // deleted, or not yet in this snapshot: its rows are erased, or the next poll finds it
+	if !found { // its rows are erased if it was deleted; if it is not yet in this snapshot, the next poll finds it
 		return nil
 	}
 	request := &account.Request{

@@ -13,12 +13,13 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// A client that is declared again has the same id and, if its Secret was kept, the same secret.
+// A client that is declared again has the same id and, if its Secret was kept, the same secret. The former grants and
+// tokens must not return with it.
 func TestRedeclaredClientHasNoFormerGrants(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
 		token := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code")))
-		w.Put(v1alpha1.KindOAuthClient, "reports", frontendtest.Deployment, "", c.declared) // as a cluster does that was rebuilt
+		w.Put(v1alpha1.KindOAuthClient, "reports", frontendtest.Deployment, "", c.declared) // as a rebuilt cluster does
 		if a := c.introspect(token.text("access_token")); a.body["active"] != true {
 			t.Fatalf("%s", a.raw)
 		}
@@ -37,9 +38,9 @@ func TestRedeclaredClientHasNoFormerGrants(t *testing.T) {
 		if grants := p.ask("GET", "/me/oauth-grants", nil)["data"].([]any); len(grants) != 0 {
 			t.Errorf("the grant is back: %v", grants)
 		}
-		w.Clock.Advance(3 * time.Second) // servers have long seen it go
+		w.Clock.Advance(3 * time.Second) // by now, all servers know that it was deleted
 		if to := p.authorize(c.request("jobs:read")); !strings.HasPrefix(to.Path, "/authorize/") {
-			t.Errorf("the person is not asked again, but led to %s", to)
+			t.Errorf("the user is not asked again, but redirected to %s", to)
 		}
 		if a := c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))); a.status != 200 {
 			t.Errorf("granted anew: %d %s", a.status, a.raw)
@@ -72,12 +73,12 @@ func TestUsedRegistrationsAreEvictedAfterTheirTokensExpired(t *testing.T) {
 	register := func() answer {
 		return w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}})
 	}
-	w.Clock.Advance(30 * 24 * time.Hour) // the use was noted a day before the last of its tokens, at most
+	w.Clock.Advance(30 * 24 * time.Hour) // not enough: the last use may be up to a day later than the recorded one
 	if a := register(); a.status != 503 || a.header.Get("Retry-After") == "" {
 		t.Errorf("while all are in use: %d %s", a.status, a.raw)
 	}
 	p = w.signUp("grace@example.com")
-	p.allow(c.request("jobs:read")) // the oldest is in use as well: another one is the oldest now
+	p.allow(c.request("jobs:read")) // this use makes another client the least recently used one
 	w.Clock.Advance(24*time.Hour + 2*time.Hour)
 	if a := register(); a.status != 201 {
 		t.Errorf("when one was not used for so long: %d %s", a.status, a.raw)
@@ -87,7 +88,7 @@ func TestUsedRegistrationsAreEvictedAfterTheirTokensExpired(t *testing.T) {
 	}
 }
 
-// Clients that only one account used are evicted when its grants are.
+// A client that only one account used can be evicted once that account's grant to it was evicted.
 func TestClientsOfOneAccountAreEvictedWithItsGrants(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +120,7 @@ func TestClientsOfOneAccountAreEvictedWithItsGrants(t *testing.T) {
 	}
 }
 
-// Accounts are free, so a bound per user does not bound a network.
+// Creating accounts is free, so a bound per user does not bound a network.
 func TestUsedClientsOfLargestNetworkAreEvicted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -179,7 +180,7 @@ func TestRegistrationChangesAreBoundedPerDay(t *testing.T) {
 		t.Errorf("one more: %d %s", a.status, a.raw)
 	}
 	if a := rewrite(99); a.status != 200 {
-		t.Errorf("what is there already: %d %s", a.status, a.raw)
+		t.Errorf("the metadata that are registered already: %d %s", a.status, a.raw)
 	}
 	w.Clock.Advance(24*time.Hour + time.Second)
 	if a := rewrite(100); a.status != 200 {
@@ -187,7 +188,7 @@ func TestRegistrationChangesAreBoundedPerDay(t *testing.T) {
 	}
 }
 
-// Responses of concurrent refreshes all work, as of a page that refreshes in parallel.
+// The responses of concurrent refreshes all work, such as those of a page that refreshes in parallel.
 func TestConcurrentRefreshesAllSucceed(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")

@@ -68,7 +68,8 @@ func newDocuments(policy *egress.Policy, clock func() time.Time) *documents {
 	}}
 }
 
-// errDocument: the address does not serve metadata of the client. Only a change there can help.
+// errDocument means that the address does not serve valid metadata of the client. Trying again does not help until the
+// metadata change.
 var errDocument = errors.New("there is no such client metadata")
 
 // fetched is the result of a fetch.
@@ -87,7 +88,7 @@ func (d *documents) fetch(ctx context.Context, of egress.Asker, id string) (fetc
 	if failed, found := d.failed.Get(id, d.clock()); found && d.clock().Before(failed.until) {
 		return fetched{}, failed.err
 	}
-	// All requests that wait share the fetch: it goes on when one of them is canceled.
+	// All waiting requests share the fetch, so it continues when one of them is canceled.
 	result := d.group.DoChan(id, func() (any, error) { return d.begin(context.WithoutCancel(ctx), of, id) })
 	select {
 	case got := <-result:
@@ -131,7 +132,7 @@ func (d *documents) read(ctx context.Context, id string) (fetched, error) {
 	}
 	defer answer.Body.Close() //nolint:errcheck // the rest of the body is not needed
 	if answer.StatusCode >= http.StatusInternalServerError {
-		return fetched{}, fmt.Errorf("answered %s", answer.Status)
+		return fetched{}, fmt.Errorf("the address responded with %s", answer.Status)
 	}
 	kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	if answer.StatusCode != http.StatusOK || err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") {

@@ -109,9 +109,9 @@ func TestClientIDMetadataDocument(t *testing.T) {
 	use := func() string { return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") }
 	w.app.AllowDynamicClientRegistration = false
 	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
-	w.Eventually("with registration off such a client is none", func() bool { return use() == "invalid_client" })
+	w.Eventually("the client is refused while registration is off", func() bool { return use() == "invalid_client" })
 	w.openToAll()
-	w.Eventually("with registration on it is again", func() bool { return use() == "unsupported_grant_type" })
+	w.Eventually("the client is accepted while registration is on", func() bool { return use() == "unsupported_grant_type" })
 	if open() != 303 || at.asked.Load() != 1 {
 		t.Errorf("asked %d times within the time that its header says", at.asked.Load())
 	}
@@ -121,7 +121,7 @@ func TestClientIDMetadataDocument(t *testing.T) {
 		t.Errorf("while the address does not answer: asked %d times", at.asked.Load())
 	}
 	if open(); at.asked.Load() != 2 {
-		t.Errorf("asked %d times within a minute after a failure, want once more only", at.asked.Load())
+		t.Errorf("asked %d times within a minute after a failure, want 2", at.asked.Load())
 	}
 	w.Clock.Advance(61 * time.Second)
 	metadata["redirect_uris"] = []string{"http://127.0.0.1/elsewhere"}
@@ -223,7 +223,7 @@ func TestHostileMetadataAreRefused(t *testing.T) {
 		}
 	}
 	if limited == 0 {
-		t.Error("one address makes the server fetch without end")
+		t.Error("the fetches for one network are not limited")
 	}
 }
 

@@ -40,7 +40,7 @@ type codeRedemption struct {
 	*call
 	form url.Values
 	hash []byte
-	// tried reports that a run of the transaction redeemed the code, redeemed that the last one did.
+	// tried reports that any run of the transaction redeemed the code, and redeemed that the last run did.
 	tried, redeemed bool
 }
 

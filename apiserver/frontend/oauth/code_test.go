@@ -186,7 +186,7 @@ func TestRefreshTokenReuseRevokesFamily(t *testing.T) {
 		}
 
 		first := begin()
-		lost, second := refresh(first), refresh(first) // an answer that was lost costs nothing
+		lost, second := refresh(first), refresh(first) // the same token works again, as after a lost response
 		if lost.status != 200 || second.status != 200 || lost.text("refresh_token") == second.text("refresh_token") {
 			t.Fatalf("%s %s", lost.raw, second.raw)
 		}
@@ -231,7 +231,7 @@ func TestRefreshTokenReuseRevokesFamily(t *testing.T) {
 			}
 		}
 		if len(won) != 100 || good != 100 {
-			t.Errorf("%d of a hundred won, %d go on", len(won), good)
+			t.Errorf("%d of a hundred succeeded, and %d of their tokens can be refreshed", len(won), good)
 		}
 
 		if a := refresh(begin()); a.status != 200 {

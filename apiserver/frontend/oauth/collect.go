@@ -8,7 +8,7 @@ import (
 
 var (
 	preparedBytes = prometheus.NewDesc("cardea_registered_clients_held_bytes",
-		"Estimated memory of the clients that registered themselves and are held prepared for requests.", nil, nil)
+		"Estimated memory of the clients that registered themselves and are cached in prepared form.", nil, nil)
 	preparedMax = prometheus.NewDesc("cardea_registered_clients_max_bytes", "Bound of cardea_registered_clients_held_bytes.", nil, nil)
 )
 

@@ -23,8 +23,8 @@ func (credentialsGrant) parse(c *call, form url.Values) (redemption, error) {
 	return redemption{own: &claims}, nil
 }
 
-// machineScopes returns the scopes of a client's own token: without a category, and within the client's ceiling. If the
-// request has no scope, it returns the client's declared ceiling, or none.
+// machineScopes returns the scopes of a client's own token. They are within the client's ceiling and have no category,
+// because a category needs a user. If the request has no scope, it returns the client's declared ceiling, or none.
 func machineScopes(c *call, form url.Values) ([]string, error) {
 	asked, err := scopesOf(form.Get("scope"))
 	if err != nil {

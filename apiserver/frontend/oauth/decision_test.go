@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// An access token permits what the user granted to the client, as long as the user still has it.
+// An access token permits what the user granted to the client, as long as the user still has that permission.
 func TestDecisionAcceptsAccessTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -76,7 +76,7 @@ func (deviceGrant) parse(c *call, form url.Values) (redemption, error) {
 			return nil, errGrant
 		}
 		if wait := c.pollAgain(device, tooSoon); wait != nil {
-			return nil, account.Refuse(wait) // the time of the poll is recorded
+			return nil, account.Refuse(wait) // a refusal that commits, because the time of the poll must be recorded
 		}
 		family, found, err := u.OAuth().LockTokenFamily(device.Family)
 		switch {

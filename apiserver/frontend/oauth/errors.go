@@ -93,5 +93,5 @@ func writeJSON(w http.ResponseWriter, status int, body any) {
 	header.Set("Pragma", "no-cache")
 	header.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(raw) // the client is disconnected
+	_, _ = w.Write(raw) // an error means that the client is disconnected
 }

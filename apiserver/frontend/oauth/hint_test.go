@@ -88,12 +88,12 @@ func TestIDTokenHintAcceptsOnlyItsUser(t *testing.T) {
 			}
 		}
 
-		w.Clock.Advance(time.Hour) // its time is over
+		w.Clock.Advance(time.Hour) // the ID token has expired
 		silent := func(p *person) url.Values {
 			return w.answered(p.decide(p.authorize(with(c.request("openid email"), "id_token_hint", hint, "prompt", "none")), map[string]any{"decision": "continue"}))
 		}
 		if response := silent(p); response.Get("code") == "" {
-			t.Errorf("its person, silently: %v", response)
+			t.Errorf("the user of the hint, with prompt=none: %v", response)
 		}
 		for what, visitor := range map[string]*person{"another person": eve, "signed out": w.signedOut()} {
 			if response := silent(visitor); response.Get("error") != "login_required" {
@@ -102,7 +102,7 @@ func TestIDTokenHintAcceptsOnlyItsUser(t *testing.T) {
 		}
 		page := eve.authorize(with(c.request("openid email"), "id_token_hint", hint, "login_hint", "eve@example.com"))
 		if got := page.Query().Get("login_hint"); got != "ada@example.com" {
-			t.Errorf("beside another hint the sign-in is for %q", got)
+			t.Errorf("with an id_token_hint and another login_hint, the sign-in is for %q", got)
 		}
 		if got := eve.decide(page, map[string]any{"decision": "continue"}); got["step"] != "sign_in" {
 			t.Errorf("another person: %v", got)
@@ -116,7 +116,7 @@ func TestIDTokenHintAcceptsOnlyItsUser(t *testing.T) {
 			t.Errorf("beside another account, silently: %v", response)
 		}
 		if n := w.count("SELECT count(*) FROM audit WHERE action = 'oauth.granted' AND actor = $1", "user:"+second); n != 0 {
-			t.Error("the audit has it of the active account")
+			t.Error("the audit names the active account as the actor")
 		}
 		if got := p.active(); got != second {
 			t.Errorf("the silent request made %s active", got)
@@ -150,7 +150,7 @@ func TestDecisionIsRefusedForAnotherAccountThanShown(t *testing.T) {
 		}
 	}
 	if grants := p.ask("GET", "/me/oauth-grants", nil)["data"].([]any); len(grants) != 0 {
-		t.Errorf("granted all the same: %v", grants)
+		t.Errorf("granted anyway: %v", grants)
 	}
 	token := c.post("/token", redeem(w.answered(p.decide(page, map[string]any{"decision": "allow", "user_id": p.id})).Get("code")))
 	if claimsIn(t, w, token.text("id_token"))["sub"] != p.id {

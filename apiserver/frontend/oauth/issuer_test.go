@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// The app's document names the issuer in effect, besides the currently declared hosts.
+// The app's document in the store has the issuer that is in effect, in addition to the currently declared hosts.
 func TestFormerIssuerServesUntilTheChangeTakesEffect(t *testing.T) {
 	t.Parallel()
 	type at struct{ host, base, issuer string }
@@ -70,7 +70,7 @@ func TestFormerIssuerServesUntilTheChangeTakesEffect(t *testing.T) {
 				t.Errorf("people are asked at %s", authorize)
 			}
 			if got := token(tt.after); got != "" {
-				t.Error("the next issuer answers before its time")
+				t.Error("the next issuer issues tokens before the change takes effect")
 			}
 			asked, err := url.Parse(tt.asked)
 			w.Must(err)
@@ -84,7 +84,7 @@ func TestFormerIssuerServesUntilTheChangeTakesEffect(t *testing.T) {
 			declare(tt.after.issuer, tt.frontend)
 			w.Eventually("the next issuer answers", func() bool { return metadata(tt.after).text("issuer") == tt.after.issuer })
 			if got := token(tt.before); got != "" {
-				t.Error("the issuer of before goes on")
+				t.Error("the former issuer still issues tokens")
 			}
 			if introspected := ask(tt.after, "/introspect", url.Values{"token": {token(tt.after)}}); introspected.body["active"] != true {
 				t.Errorf("at the next issuer a token is %s", introspected.raw)

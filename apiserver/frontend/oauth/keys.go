@@ -81,7 +81,7 @@ func public(c *call, body any) error {
 	header.Set("X-Content-Type-Options", "nosniff")
 	c.w.WriteHeader(http.StatusOK)
 	if c.r.Method != http.MethodHead {
-		_, _ = c.w.Write(raw) // the client is disconnected
+		_, _ = c.w.Write(raw) // an error means that the client is disconnected
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ import (
 )
 
 const (
-	// killedURLEnv makes this test binary a server with the store of that URL; the others give the server's time and root
-	// key.
+	// killedURLEnv makes this test binary a server with the store of that URL. The other variables give the server's
+	// time and root key.
 	killedURLEnv, killedClockEnv, killedKeyEnv = "CARDEA_TEST_KILLED_URL", "CARDEA_TEST_KILLED_CLOCK", "CARDEA_TEST_KILLED_KEY"
 	// killAtHeader names the statement before which that server kills itself.
 	killAtHeader = "X-Kill-At"
@@ -125,7 +125,7 @@ func (k *killable) killed() (answered bool) {
 	for k.said.Scan() {
 		answered = answered || k.said.Text() == "answered"
 	}
-	_ = k.running.Wait() // it was killed, which is its error
+	_ = k.running.Wait() // the error is that the process was killed
 	if status, ok := k.running.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 		k.t.Fatalf("the server ended by itself: %v", k.running.ProcessState)
 	}
@@ -148,7 +148,7 @@ func (w *world) left(query, presented string) (used bool, tokens int) {
 	w.T.Helper()
 	hash, formed := session.Hash(presented)
 	if !formed {
-		w.T.Fatal("what is presented is no token")
+		w.T.Fatal("the presented text is not a token")
 	}
 	db := w.Open()
 	defer db.Close() //nolint:errcheck // only read
@@ -215,7 +215,7 @@ func TestTokenRequestIsAtomicWhenServerIsKilled(t *testing.T) {
 					nothing++
 				}
 				if a, err := k.ask(c, story.form(presented), 0); err != nil || a.status != want {
-					t.Errorf("%s, killed before statement %d, once more: %d %s %v, want %d", story.what, n, a.status, a.raw, err, want)
+					t.Errorf("%s, killed before statement %d, tried again: %d %s %v, want %d", story.what, n, a.status, a.raw, err, want)
 				}
 				if answered {
 					break

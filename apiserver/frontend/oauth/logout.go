@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// logoutPath is where clients send browsers to sign users out, on the host of their sessions.
+// logoutPath is the path to which clients send browsers to sign users out, on the host of the users' sessions.
 const logoutPath = "/logout"
 
 // logoutRequest is a client's logout request (OpenID Connect RP-Initiated Logout 1.0).
@@ -23,8 +23,9 @@ type logoutRequest struct {
 	hint *hintClaims
 	// to is the address that the browser goes to afterwards, with the client's state.
 	to string
-	// unverified is the client of to if it registered itself, otherwise nil. The browser then only goes there with the
-	// client's ID token of this session, or when the user follows a link.
+	// unverified is the client that registered the address to, if that client registered itself; otherwise nil. The
+	// browser then goes there only if the request has the client's ID token of this session, or when the user follows a
+	// link.
 	unverified *consent.Client
 }
 
@@ -86,7 +87,7 @@ func logOut(c *call) error {
 	if !signedIn {
 		return leave(c, asked)
 	}
-	query.Del("id_token_hint") // the hint was of no use, and must not be in the browser's history
+	query.Del("id_token_hint") // the hint does not fit the session, and must not be in the browser's history
 	query.Set("asked", "1")
 	back := "/oauth/" + c.Content.Slug + logoutPath + "?" + query.Encode()
 	if pages(c) != c.Content.FrontendURL { // a relative path would refer to the pages' host, which has no sessions
@@ -109,7 +110,7 @@ func leave(c *call, asked logoutRequest) error {
 	if showPage(c, "app") {
 		return nil
 	}
-	return invalidRequest("a client that registered itself needs an id_token_hint of the session to get the browser back without a click")
+	return invalidRequest("a client that registered itself must send an id_token_hint of the session, or the browser is not redirected to it")
 }
 
 // sessionOf returns the session of the browser, locked.

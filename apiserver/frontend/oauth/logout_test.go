@@ -53,7 +53,7 @@ func TestLogoutEndsOnlyTheSessionOfTheHint(t *testing.T) {
 		if status, to := visit(p, asked); status != 303 || to != back+"?state=st" || whoIs() == nil {
 			t.Errorf("on the way back: %d %s", status, to)
 		}
-		w.Clock.Advance(time.Hour) // the ID token is over
+		w.Clock.Advance(time.Hour) // the ID token has expired
 		if status, to := visit(p, url.Values{"id_token_hint": {token.text("id_token")}, "post_logout_redirect_uri": {back}, "state": {"st"}}); status != 303 || to != back+"?state=st" {
 			t.Errorf("with its hint: %d %s", status, to)
 		}

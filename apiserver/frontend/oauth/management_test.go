@@ -57,14 +57,14 @@ func TestClientCredentialsManageTheTenant(t *testing.T) {
 		w.Put("OAuthClient", "machine", "acme/staging", "", c.declared)
 	}
 	has("organizations:read")
-	w.Eventually("a permission that was taken from the client counts no more", func() bool { return status(token, "/users") == 403 })
+	w.Eventually("a permission that the client lost is not effective", func() bool { return status(token, "/users") == 403 })
 	if got := status(token, "/organizations"); got != 403 {
-		t.Errorf("what the client was given after its token: %d", got)
+		t.Errorf("a permission that the client got after the token was issued: %d", got)
 	}
 	has("*")
 	w.Eventually("it counts again", func() bool { return status(token, "/users") == 200 })
 	if got := status(token, "/organizations"); got != 403 {
-		t.Errorf("a client with all permissions, by a token of before: %d", got)
+		t.Errorf("a client with all permissions, with a token from before: %d", got)
 	}
 	all := ""
 	w.Eventually("a token of all permissions", func() bool {
@@ -72,7 +72,7 @@ func TestClientCredentialsManageTheTenant(t *testing.T) {
 		return status(all, "/organizations") == 200
 	})
 	has(given...)
-	w.Eventually("of all permissions those of now are left", func() bool { return status(all, "/organizations") == 403 && status(all, "/users") == 200 })
+	w.Eventually("the token keeps only the current permissions of the client", func() bool { return status(all, "/organizations") == 403 && status(all, "/users") == 200 })
 	w.app.Active = false
 	w.Put("OAuthApp", "portal", "acme/staging", "portal", w.app)
 	w.Eventually("an inactive app issues no valid tokens", func() bool { return status(token, "/users") == 401 })

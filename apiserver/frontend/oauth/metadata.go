@@ -56,7 +56,7 @@ func metadata(c *call) error {
 	for _, algorithm := range assertionAlgorithms {
 		own.AssertionAlgs = append(own.AssertionAlgs, string(algorithm))
 	}
-	own.IntrospectionAssertionAlgs, own.RevocationAssertionAlgs = own.AssertionAlgs, own.AssertionAlgs // required beside private_key_jwt (RFC 8414 2)
+	own.IntrospectionAssertionAlgs, own.RevocationAssertionAlgs = own.AssertionAlgs, own.AssertionAlgs // required for private_key_jwt (RFC 8414 2)
 	for name, scope := range c.Scopes {
 		if !scope.Archived {
 			own.ScopesSupported = append(own.ScopesSupported, name)

@@ -23,7 +23,7 @@ func TestChangesDuringAuthorization(t *testing.T) {
 			return to.Query().Get("code")
 		}
 
-		// The client is deactivated before and after the user allows the request.
+		// The client is deactivated while one request waits for the user, and the code of another for its redemption.
 		page, code := p.authorize(c.request("jobs:read")), allow()
 		w.switchOff("reports", c)
 		w.Eventually("the client is out of use", func() bool {

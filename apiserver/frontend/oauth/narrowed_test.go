@@ -40,7 +40,7 @@ func (c *client) introspect(token string) answer {
 	return c.post("/introspect", url.Values{"token": {token}})
 }
 
-// The declaration no longer has some scopes, resources and permissions.
+// The client's declaration loses scopes, resources and permissions while its tokens are valid.
 func TestTokensLoseWhatTheirClientLost(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		api, mcp := "https://api.acme.example", "https://mcp.acme.example/mcp"
@@ -63,7 +63,7 @@ func TestTokensLoseWhatTheirClientLost(t *testing.T) {
 			t.Errorf("for %s", aud)
 		}
 		if a := c.refresh(alone.text("refresh_token")); a.text("error") != "invalid_target" {
-			t.Errorf("for no resource that is left: %d %s", a.status, a.raw)
+			t.Errorf("none of the resources is left: %d %s", a.status, a.raw)
 		}
 
 		machine := w.declare("machine", func(d *document.OAuthClient) { d.MachinePermissions = []string{"users:read", "users:write"} })
@@ -118,7 +118,7 @@ func TestIdleRefreshTokenIsInactive(t *testing.T) {
 	}
 }
 
-// TestParametersWithoutAValueAreOmitted: RFC 6749 3.1 and 3.2.
+// TestParametersWithoutAValueAreOmitted: a parameter without a value counts as omitted (RFC 6749 3.1 and 3.2).
 func TestParametersWithoutAValueAreOmitted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -140,7 +140,8 @@ func TestParametersWithoutAValueAreOmitted(t *testing.T) {
 	}
 }
 
-// A token whose user left its place only has the scopes of the user.
+// If the organization or workspace of a token was deleted or no longer has the user, the token keeps only the scopes
+// without a category.
 func TestDecisionOmitsPlacesThatTheUserLeft(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -168,7 +169,7 @@ func TestDecisionOmitsPlacesThatTheUserLeft(t *testing.T) {
 	}
 	p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
 	p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": w.Numbered("own")})
-	w.Eventually("the organization is named no more", func() bool {
+	w.Eventually("the organization is no longer in the response", func() bool {
 		w.Clock.Advance(time.Second)
 		return organization() == nil
 	})
@@ -191,7 +192,7 @@ func TestAccessTokenDoesNotOutliveItsAuthorization(t *testing.T) {
 	}
 }
 
-// The redirect URI was removed, also for earlier requests.
+// A redirect URI that was removed from a client is not used, even for earlier requests.
 func TestRemovedRedirectURIIsNotUsed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -270,7 +271,7 @@ func TestLapsedGrantDoesNotReturn(t *testing.T) {
 		w.DeclareOAuthScope("jobs-read", document.OAuthScope{Scope: "jobs:read", DisplayName: "x"})
 		w.Eventually("the scope is back", func() bool { return p.authorize(c.request("jobs:read")).Query().Get("error") == "" })
 		if a := c.refresh(token); a.text("error") != "invalid_grant" {
-			t.Errorf("what lapsed came back: %s", a.raw)
+			t.Errorf("the lapsed token family is valid again: %s", a.raw)
 		}
 		if a := c.refresh(kept); a.status != 200 {
 			t.Errorf("a family without a refresh in between: %s", a.raw)

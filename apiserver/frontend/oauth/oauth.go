@@ -31,7 +31,7 @@ import (
 type Options struct {
 	Snapshots *snapshot.Follower
 	Store     people.Store
-	// Keyring opens what the operator sealed.
+	// Keyring opens the signing keys that the operator sealed, and seals opaque access tokens and messages.
 	Keyring *seal.Keyring
 	// Tokens reads access tokens.
 	Tokens *bearer.AccessTokens
@@ -57,14 +57,14 @@ type Options struct {
 type Server struct {
 	Options
 	router *httpapi.Router
-	// signers caches opened keys by their ids.
+	// signers caches the signers of opened keys, by signerName.
 	signers        sync.Map
 	secretAttempts *credential.SecretAttempts
 	documents      *documents
 	redemptions    *redemptions
 	refusals       *refusals
-	// registeredKeys caches the keys of clients that registered themselves. It is separate so that these evict no declared
-	// client's keys.
+	// registeredKeys caches the keys of clients that registered themselves. The cache is separate, so that these
+	// clients cannot evict the keys of declared clients.
 	registeredKeys *jwks.Cache
 }
 

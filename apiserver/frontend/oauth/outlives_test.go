@@ -21,7 +21,7 @@ func (w *world) mailed(to, saying string, want int) {
 	})
 }
 
-// A copy of an old session cannot grant access that outlives it. The first such access is notified by mail.
+// A copy of an old session cannot grant access that outlives it. A mail notifies the user of the first such access.
 func TestFirstOfflineGrantNeedsRecentProofAndSendsMail(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		c, p := w.web("reports", nil), w.signUp("ada@example.com")
@@ -42,7 +42,7 @@ func TestFirstOfflineGrantNeedsRecentProofAndSendsMail(t *testing.T) {
 		p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
 		p.allow(c.request("openid offline_access"))
 		w.mailed("ada@example.com", "The app “", 1)
-		// Not again: it has such access already.
+		// There is no second proof and no second mail, because the client has offline access already.
 		w.Clock.Advance(2 * time.Hour)
 		if got := step("openid offline_access", "continue"); got != "answer" {
 			t.Errorf("once it was granted: %v, want answer", got)

@@ -18,7 +18,8 @@ const (
 	pushedLifetime = time.Minute
 )
 
-// push stores an authorization request that the client pushes (RFC 9126). The request is complete.
+// push stores an authorization request that the client pushes (RFC 9126). The pushed request must be complete, because
+// the browser's request adds no parameters.
 func push(c *call) error {
 	form, err := c.form()
 	if err != nil {

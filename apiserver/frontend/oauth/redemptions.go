@@ -58,7 +58,7 @@ func (r *redemptions) done(hash []byte, committed bool) {
 	r.codes.Add(string(hash), r.committed)
 }
 
-// racedWith reports whether this server redeemed a code after a request began.
+// racedWith reports whether this server redeemed a code after a request began, or is redeeming it now.
 func (r *redemptions) racedWith(hash []byte, began uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ func TestRedemptionsDistinguishConcurrentFromLater(t *testing.T) {
 	}
 	r.redeem(code)
 	if !r.racedWith(code, early) || !r.racedWith(code, r.begin()) || r.racedWith(other, early) {
-		t.Error("a request during the redemption is not concurrent with it")
+		t.Error("a request during the redemption does not count as concurrent")
 	}
 	r.done(code, true)
 	if !r.racedWith(code, early) {

@@ -16,16 +16,16 @@ import (
 const (
 	// refreshGrace is how long a refresh token stays valid after its successor was used, for concurrent requests.
 	refreshGrace = 10 * time.Second
-	// maxUsed bounds the used refresh tokens of a token family that the store keeps to detect copies. maxUnused bounds the
-	// unused ones: that of the response that arrived and of seven that were lost. maxYoung bounds those of the last
-	// refreshGrace, so that the responses of concurrent refreshes all work.
+	// maxUsed bounds the used refresh tokens of a token family that the store keeps to detect copies. maxUnused bounds
+	// the unused ones: the token of one response that arrived, and those of seven responses that were lost. maxYoung
+	// bounds the tokens of the last refreshGrace, so that the responses of concurrent refreshes all work.
 	maxUsed, maxUnused, maxYoung = 64, 8, 128
 )
 
 // refreshGrant exchanges a refresh token for the next tokens (RFC 6749 6). The new refresh token replaces it.
-//   - A lost response does no harm: until the successor was used, and for refreshGrace from the same network, the same
-//     token yields another successor.
-//   - If the token is used later, the token family ends, because the token was copied.
+//   - If a response is lost, the client can present the same token again and gets another successor. This works until a
+//     successor is used, and then for refreshGrace from the same network.
+//   - If the token is used later, or from another network, the token family ends, because the token was copied.
 type refreshGrant struct{}
 
 func (refreshGrant) parse(c *call, form url.Values) (redemption, error) {
@@ -77,7 +77,7 @@ func rotate(c *call, u *account.Unit, family people.TokenFamily, token people.Re
 	}
 	out, err := c.issueNext(u, family, &token, asked)
 	if errors.Is(err, errNothingLeft) {
-		return nil, c.end(u, family, "oauth.grant_lapsed") // permanently: a later grant makes a new family
+		return nil, c.end(u, family, "oauth.grant_lapsed") // the family ends permanently: a later grant makes a new one
 	}
 	return out, err
 }

@@ -23,8 +23,8 @@ const (
 	// day of one app. A client's id is not secret, so any caller can have requests refused in its name, and audit records
 	// are kept for a year or more.
 	refusalsOfNetwork, refusalsOfClient, refusalsOfApp, refusalsOfDay = 10, 60, 300, 2000
-	// maxRefusalWindows is how many windows of networks and clients are remembered, and as many of apps. Each takes some
-	// hundred bytes.
+	// maxRefusalWindows bounds the cached windows of networks and clients, and separately those of apps. Each takes
+	// some hundred bytes.
 	maxRefusalWindows = 10_000
 	// refusalWithin bounds the time to write an audit record, because the response waits for it.
 	refusalWithin = 2 * time.Second
@@ -62,9 +62,10 @@ type bound struct {
 	ofApp bool
 }
 
-// admit reports whether a refusal is audited or, once per bound, a record that more are left out. It checks the bounds
-// from the narrowest to the widest. A refusal above a narrow bound does not count toward wider ones, so one flooding
-// network cannot hide the others. The record of the omission counts like any other.
+// admit reports whether a refusal is audited, or whether it is the first above a bound, so that a record of the
+// omission is audited in its place. It checks the bounds from the narrowest to the widest. A refusal above a narrow
+// bound does not count toward wider ones, so one flooding network cannot hide the others. The record of the omission
+// counts like any other.
 func (r *refusals) admit(now time.Time, bounds ...bound) (audited, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -73,7 +73,7 @@ func TestAuditedRegistrationsAreBoundedPerDay(t *testing.T) {
 	}
 	round("198.51.100.1", false)
 	if got := rows(); got != 503 {
-		t.Errorf("%d rows: another network's are not audited", got)
+		t.Errorf("%d rows: the registrations of another network are not audited", got)
 	}
 	w.Clock.Advance(24*time.Hour + time.Second)
 	round("203.0.113.1", false)
@@ -114,7 +114,7 @@ func TestRefusalsOfKnownClientsAreAudited(t *testing.T) {
 		for _, tt := range []struct {
 			what    string
 			request func()
-			want    string // what the row begins with, "" for none
+			want    string // the beginning of the row, "" if none is written
 		}{
 			{"a wrong secret", form("/token", wrong, url.Values{"grant_type": {"client_credentials"}}), anonymous + "invalid_client: "},
 			{"a client out of use", form("/token", off, url.Values{"grant_type": {"client_credentials"}}), anonymous + "invalid_client: "},
@@ -181,7 +181,7 @@ func TestAuditedRefusalsAreBounded(t *testing.T) {
 			c.post("/token", url.Values{}, from(network))
 		}
 	}
-	w.Clock.Advance(2 * time.Minute) // after the client was declared, whose propagation was polled
+	w.Clock.Advance(2 * time.Minute) // start a new minute: declaring the client had requests refused
 	before := len(w.refusals())
 	recorded := func(what string, want, wantOmitted int) {
 		t.Helper()

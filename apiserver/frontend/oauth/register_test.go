@@ -61,7 +61,7 @@ func TestRegisterPublicClient(t *testing.T) {
 		t.Fatalf("%d %s", made.status, made.raw)
 	}
 	if again := w.ask("POST", "/register", "", says); again.status != 201 || again.raw != made.raw {
-		t.Errorf("the same once more: %s", again.raw)
+		t.Errorf("the same registration again: %s", again.raw)
 	}
 	says["client_name"] = "Agent 2"
 	if other := w.ask("POST", "/register", "", says); other.status != 201 || other.text("client_id") == made.text("client_id") {
@@ -184,7 +184,7 @@ func TestHostileRegistrationsAreRefused(t *testing.T) {
 	}
 }
 
-// signsBy returns the metadata of a client that signs with a number of RSA keys of a modulus.
+// signsBy returns the metadata of a client that declares a number of RSA keys with the same modulus.
 func signsBy(keys int, modulus string) map[string]any {
 	var set []map[string]string
 	for range keys {
@@ -193,13 +193,13 @@ func signsBy(keys int, modulus string) map[string]any {
 	return map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "private_key_jwt", "jwks": map[string]any{"keys": set}}
 }
 
-// registers registers the public client of a number from an address.
+// registers registers the public client "Agent n" from an address.
 func (w *world) registers(from string, n int) answer {
 	w.T.Helper()
 	return w.askFrom(from, "POST", "/register", "", map[string]any{"client_name": fmt.Sprint("Agent ", n), "redirect_uris": []string{"http://127.0.0.1/"}, "token_endpoint_auth_method": "none"})
 }
 
-// fillRegistrations registers 1,000 clients, 200 from each of five networks, whose addresses end with their number.
+// fillRegistrations registers 1,000 clients from five networks. The 200 clients of a network have different addresses.
 func (w *world) fillRegistrations() {
 	w.T.Helper()
 	for n := range 1000 {
@@ -235,7 +235,7 @@ func TestUnusedRegistrationsAreEvicted(t *testing.T) {
 	}
 }
 
-// Clients of networks that fill all places and renew them are evicted for those of other networks.
+// Networks that fill all places and renew them lose places to clients of other networks.
 func TestFewNetworksCannotBlockRegistration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -260,7 +260,7 @@ func TestFewNetworksCannotBlockRegistration(t *testing.T) {
 	}
 }
 
-// An app's scheme is shown as such, whatever host the URI seems to have.
+// A private-use scheme is shown in place of a host, even if the URI seems to have a host.
 func TestRedirectHostOfPrivateUseSchemeIsTheScheme(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -332,7 +332,7 @@ func TestSharedRegistrationIsRenewed(t *testing.T) {
 	})
 }
 
-// A picture may imitate the deployment's own, so clients that registered themselves have none.
+// A picture may imitate the deployment's logo, so clients that registered themselves have none.
 func TestSelfRegisteredClientHasNoLogo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

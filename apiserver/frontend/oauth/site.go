@@ -20,18 +20,20 @@ type app struct {
 	path string
 }
 
-// authorizePath is where browsers are sent, always on the host of the users' sessions.
+// authorizePath is the path to which clients send browsers, always on the host of the users' sessions.
 const authorizePath = "/authorize"
 
 // browsers are the paths that need the browser's session.
 var browsers = map[string]bool{authorizePath: true, logoutPath: true}
 
-// wellKnown are the documents that are served before an issuer's path (RFC 8414 3.1) as well as after it.
+// wellKnown are the paths of the metadata documents. A request may have them before the issuer's path (RFC 8414 3.1) or
+// after it.
 var wellKnown = []string{"/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"}
 
-// find returns the app of a request, and whether the request is for an app: under the app's issuer or, for the paths of
-// browsers, on the first frontend host of its deployment. While a change of the issuer propagates, the former one
-// remains the issuer, whatever hosts are declared by then. An app without signing keys is not served.
+// find returns the app that a request is for, and false if there is none. The request is under the app's issuer or, for
+// the paths of browsers, on the first frontend host of the app's deployment. While a change of the issuer propagates,
+// requests are served under the former issuer, even if the app already declares other hosts. An app without signing
+// keys is not served.
 func (s *Server) find(r *http.Request) (*app, bool) {
 	if r.URL.RawPath != "" { // an escaped form of a path: a proxy in front may have routed it as another path
 		return nil, false

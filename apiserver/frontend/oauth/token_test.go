@@ -38,7 +38,7 @@ func TestServerMetadata(t *testing.T) {
 	}
 	for _, endpoint := range []string{"token", "introspection", "revocation"} {
 		if !strings.Contains(first, `"`+endpoint+`_endpoint_auth_signing_alg_values_supported":["ES256"`) {
-			t.Errorf("%s: no algorithms beside private_key_jwt: %s", endpoint, first)
+			t.Errorf("%s: no algorithms for private_key_jwt: %s", endpoint, first)
 		}
 	}
 	if strings.Contains(first, "old") || !strings.Contains(first, "jobs:run") {
@@ -86,7 +86,7 @@ func TestClientCredentialsGrant(t *testing.T) {
 	}
 	w.Clock.Advance(10 * time.Minute)
 	if introspected := c.post("/introspect", url.Values{"token": {a.text("access_token")}}); introspected.raw != `{"active":false}` {
-		t.Errorf("an hour later: %s", introspected.raw)
+		t.Errorf("after its expiry: %s", introspected.raw)
 	}
 }
 

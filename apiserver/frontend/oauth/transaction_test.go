@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 )
 
-// A token request reads the rows that it decides by in the transaction that writes. It reads each row once, and again
-// only what others may have changed before the grant was locked.
+// A token request reads the rows for its decision in the transaction that writes. It reads each row once. It reads a
+// row again only if a concurrent request may have changed it before the token family was locked.
 func TestTokenRequestRunsInOneTransaction(t *testing.T) {
 	t.Parallel()
 	for engine, open := range servertest.Engines {

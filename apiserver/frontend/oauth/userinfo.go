@@ -64,6 +64,6 @@ func userinfo(c *call) error {
 	header.Set("Content-Type", "application/jwt")
 	header.Set("Cache-Control", "no-store")
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write([]byte(signed)) // the client is disconnected
+	_, _ = c.w.Write([]byte(signed)) // an error means that the client is disconnected
 	return nil
 }

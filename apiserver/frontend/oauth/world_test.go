@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is the end users' world with an authorization server on its first host.
+// world is frontendtest.World with an authorization server on its first host.
 type world struct {
 	*frontendtest.World
 	app document.OAuthApp
@@ -134,7 +134,7 @@ func tryAt(r *http.Request, host string) (answer, error) {
 	defer response.Body.Close() //nolint:errcheck // read whole
 	raw, err := io.ReadAll(response.Body)
 	a := answer{status: response.StatusCode, header: response.Header, raw: string(raw)}
-	_ = json.Unmarshal(raw, &a.body) // what is no JSON has no members
+	_ = json.Unmarshal(raw, &a.body) // a body that is not JSON leaves a.body empty
 	return a, err
 }
 
@@ -163,7 +163,7 @@ func (c *client) post(path string, form url.Values, change ...func(*http.Request
 	return c.w.send(r)
 }
 
-// to is post to another server.
+// to returns the request of post, for any server.
 func (c *client) to(server, path string, form url.Values) *http.Request {
 	c.w.T.Helper()
 	if form = maps.Clone(form); c.secret == "" && !form.Has("client_id") {

@@ -28,7 +28,7 @@ func TestForeignFormIsRefused(t *testing.T) {
 		"another site":                   {"Origin": "https://evil.example"},
 		"null":                           {"Origin": "null"},
 		"another host of the deployment": {"Origin": "http://app.localhost:99"},
-		"a declared origin":              {"Origin": "https://app.example.com"}, // it has the API
+		"a declared origin":              {"Origin": "https://app.example.com"}, // a declared origin may call the API, but not send forms
 		"no origin, but from elsewhere":  {"Origin": "", "Sec-Fetch-Site": "cross-site"},
 		"a sibling":                      {"Origin": "", "Sec-Fetch-Site": "same-site"},
 	} {
@@ -43,9 +43,9 @@ func TestForeignFormIsRefused(t *testing.T) {
 		"no token":              func(v url.Values) { v.Del("form_token") },
 		"an empty token":        func(v url.Values) { v.Set("form_token", "") },
 		"another's token":       func(v url.Values) { v.Set("form_token", strings.Repeat("A", 43)) },
-		"a token for nobody":    func(v url.Values) { v.Set("form_user", "") },
-		"a token for somebody":  func(v url.Values) { v.Set("form_user", "1") },
-		"a token that is no 64": func(v url.Values) { v.Set("form_token", "!!") },
+		"a token of no user":    func(v url.Values) { v.Set("form_user", "") },
+		"a token of a user":     func(v url.Values) { v.Set("form_user", "1") },
+		"not base64":            func(v url.Values) { v.Set("form_token", "!!") },
 	} {
 		forged := url.Values{}
 		for member, value := range values {
@@ -119,7 +119,7 @@ func TestContinueOnlyLeadsToOwnPages(t *testing.T) {
 	} {
 		b.open("/sign-in?continue=" + url.QueryEscape(target))
 		if strings.Contains(b.page.raw, "<script>alert") {
-			t.Fatalf("%q is markup", target)
+			t.Fatalf("%q is rendered as markup", target)
 		}
 		to, values := b.fill("email", "email", "ada@example.com")
 		at := b.send(http.MethodPost, to, values.Encode())
@@ -205,7 +205,7 @@ func TestMarkupInNamesIsText(t *testing.T) {
 	check("request id")
 }
 
-// forms are the actions of a page's forms.
+// forms returns the actions of the page's forms.
 func (b *browser) forms() (actions []string) {
 	for n := range b.page.root.Descendants() {
 		if n.Data == "button" && attr(n, "name") == "action" && !slices.Contains(actions, attr(n, "value")) && attr(n, "value") != "one" {
@@ -215,8 +215,8 @@ func (b *browser) forms() (actions []string) {
 	return actions
 }
 
-// sendWhatever sends each form of the page anything, but those that end the session: every answer says something, and
-// none is a failure of ours.
+// sendWhatever sends arbitrary values in each form of the page, except in forms that end the session. Every response
+// must have a text, and none may be a server error.
 func (b *browser) sendWhatever() {
 	t := b.w.T
 	t.Helper()
@@ -257,15 +257,15 @@ func (b *browser) sendWhatever() {
 					t.Errorf("%s %s with %s %s: %d %s", path, action, name, what, s, b.page.text())
 				}
 				if b.page.status >= 400 && len(b.page.text()) < 60 {
-					t.Errorf("%s %s with %s %s: nothing is said", path, action, name, what)
+					t.Errorf("%s %s with %s %s: the page has no message", path, action, name, what)
 				}
 			}
 		}
 	}
 }
 
-// Every form of every page is sent with each member missing, doubled, empty, too long, and of the wrong kind: what
-// comes back is a page that says so, or the next one, never a failure of the server.
+// Every form of every page is sent with each member missing, doubled, empty, too long, and of the wrong kind. The
+// response must be a page with the error, or the next page, never a server error.
 func TestFormsAcceptArbitraryInput(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
@@ -302,7 +302,7 @@ func TestFormsAcceptArbitraryInput(t *testing.T) {
 			b.at("/forgot-password/new")
 		},
 	} {
-		w.Clock.Advance(2 * time.Minute) // mails are apart
+		w.Clock.Advance(2 * time.Minute) // so that no cool-down between mails is active
 		begin(b)
 		b.sendWhatever()
 	}

@@ -7,7 +7,7 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// accountPage shows who one is, and the other accounts of the session.
+// accountPage shows the signed-in user's account and all accounts of the session.
 type accountPage struct {
 	Accounts []enduserapi.Account
 }
@@ -56,7 +56,8 @@ func showDeleteAccount(v *visit) error {
 	return v.render("deleteaccount", v.text.Text("deleteaccount.title"), nil)
 }
 
-// takeDeleteAccount deletes the account of who typed its address, which the operation's own confirmation stands for.
+// takeDeleteAccount deletes the account if the user typed its primary address. The page itself then sends the
+// confirmation that the operation requires.
 func takeDeleteAccount(v *visit) error {
 	sent := v.form
 	sent.Action = "delete"

@@ -72,17 +72,17 @@ func TestEmails(t *testing.T) {
 	b.refused(http.StatusBadRequest, "", "This address is in use already.")
 	b.open("/account/emails/123")
 	if b.page.status != http.StatusNotFound {
-		t.Errorf("an address of nobody: %d", b.page.status)
+		t.Errorf("an unknown address: %d", b.page.status)
 	}
 	stranger := w.browser()
 	stranger.signUp("eve@example.com")
 	stranger.open(here)
 	if stranger.page.status != http.StatusNotFound {
-		t.Errorf("somebody else's address: %d", stranger.page.status)
+		t.Errorf("the address of another user: %d", stranger.page.status)
 	}
 }
 
-// The entered data waits for the authentication.
+// The entered data is kept until the user has authenticated again.
 func TestAddAddressNeedsRecentAuthentication(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
@@ -150,7 +150,7 @@ func TestPasswordPageNeedsPasswords(t *testing.T) {
 	b.submit("code", "code", w.CodeFor("ada@example.com", 1))
 	b.at("/account")
 	if strings.Contains(b.page.raw, "/account/password") {
-		t.Error("a link leads there")
+		t.Error("the account page links to the password page")
 	}
 	b.open("/account/password")
 	if b.page.status != http.StatusNotFound {

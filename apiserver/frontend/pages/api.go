@@ -20,13 +20,13 @@ type api struct {
 	handler http.Handler
 	r       *http.Request
 	id      string
-	// user is the id of the account that requests assert to be active, "" for none. It follows changes by the requests
-	// themselves.
+	// user is the id of the account that requests assert to be active, "" for none. If a request itself changes the
+	// active account, user changes too.
 	user string
 	// cookie is the session cookie that the browser will have after the requests so far.
 	cookie string
-	// set are the cookies that the API set, by name, domain and path: the last one counts. keys are in the order in which
-	// they were first set.
+	// set has the last Set-Cookie line of the API for each name, domain and path of a cookie. keys has the keys of set
+	// in the order in which they were added.
 	set  map[string]string
 	keys []string
 	// session is the state after the last request.
@@ -196,5 +196,5 @@ func (a *answer) copyTo(w http.ResponseWriter) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes()) // the browser has disconnected
+	_, _ = w.Write(a.body.Bytes()) // an error means that the browser disconnected
 }

@@ -19,22 +19,23 @@ import (
 //go:embed assets/*
 var assetFiles embed.FS
 
-// assetsPath begins the paths of assets. The rest is a name, a hash of the content, and what it is: `style-<hash>.css`.
+// assetsPath is the prefix of the paths of assets. After it come a name, a hash of the content and an extension:
+// `style-<hash>.css`.
 const assetsPath = "/assets/"
 
-// asset is a file that pages load.
+// file is an asset that pages load.
 type file struct {
 	path, media string
 	plain, gzip []byte
 }
 
-// assets are those of all deployments, and those made for one's brand.
+// assets has the files that all deployments share, and the files that were generated for the brands of deployments.
 type assets struct {
 	style, script file
 	brands        sync.Map // by brandKey
 }
 
-// brand is what a deployment's colour and name make.
+// brand has the files that are generated from a deployment's accent color and name.
 type brand struct{ style, icon file }
 
 type brandKey struct{ accent, initial string }
@@ -61,10 +62,11 @@ func loadAssets() (*assets, error) {
 	return a, nil
 }
 
-// absentAccent is the colour of a deployment that declares none.
+// absentAccent is the accent color of a deployment that declares none.
 const absentAccent = "#2f4fc4"
 
-// The surfaces that links stand on: the page's and the cards', light and dark. The style sheet has them too.
+// The background colors behind links: of the page and of cards, in the light and the dark theme. The style sheet has
+// the same colors.
 var (
 	lightSurfaces = []contrast.Colour{{R: 0xff, G: 0xff, B: 0xff}, {R: 0xf4, G: 0xf5, B: 0xf8}}
 	darkSurfaces  = []contrast.Colour{{R: 0x12, G: 0x15, B: 0x1a}, {R: 0x1b, G: 0x1f, B: 0x26}}
@@ -95,7 +97,7 @@ func (a *assets) brandOf(t *account.Tenant) *brand {
 	return known.(*brand)
 }
 
-// initial is the first letter or digit of a name, in upper case.
+// initial returns the first letter or digit of a name in upper case, "" if there is none.
 func initial(name string) string {
 	for _, r := range name {
 		if unicode.IsLetter(r) || unicode.IsNumber(r) {
@@ -105,8 +107,9 @@ func initial(name string) string {
 	return ""
 }
 
-// assetAt serves an asset. One of another version of the server, or of a brand as it was, is answered as it is now, and
-// not kept: while servers of two versions run, either may be asked for the other's.
+// assetAt returns the handler of the asset that a request names, and reports whether there is one. A path with the hash
+// of another server version or of an earlier brand gets the current content, uncached. While servers of two versions
+// run, each may receive requests for assets of the other version.
 func (p *Pages) assetAt(r *http.Request, t *account.Tenant) (http.Handler, bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return nil, false
@@ -120,7 +123,7 @@ func (p *Pages) assetAt(r *http.Request, t *account.Tenant) (http.Handler, bool)
 	return nil, false
 }
 
-// named reports whether a path is the asset's, whatever its hash.
+// named reports whether a path names the asset, with any hash.
 func (a *file) named(path string) bool {
 	begin, end := strings.LastIndexByte(a.path, '-')+1, strings.LastIndexByte(a.path, '.')
 	if len(path) != len(a.path) || path[:begin] != a.path[:begin] || path[end:] != a.path[end:] {
@@ -149,5 +152,5 @@ func (a *file) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(content) // the browser is gone
+	_, _ = w.Write(content) // an error means that the browser disconnected
 }

@@ -12,34 +12,37 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// authorizePath is where the page is that asks whether to grant a client what it asks for; below it are the requests.
+// authorizePath is the path of the page for faulty authorization requests. The page that asks the user to decide a
+// request is at authorizePath/{request}.
 const authorizePath = "/authorize"
 
-// authorizePage asks whether to grant a client what it asks for, and where.
+// authorizePage asks the user whether to grant a client the requested scopes, and in which organization or workspace.
 type authorizePage struct {
 	enduserapi.Authorization
-	// Scopes are in words.
+	// Scopes are the requested scopes as the page shows them.
 	Scopes []askedScope
-	// Places are those to choose among, and Elsewhere those where something is missing.
+	// Places are the places that the user can choose. Elsewhere are the places where the user does not have all scopes.
 	Places    []authorizePlace
 	Elsewhere []authorizePlace
-	// Stuck reports that it can be granted nowhere.
+	// Stuck reports that the scopes need a place, and that the user does not have all of them in any place.
 	Stuck bool
-	// Others are the other accounts of the session, and Add leads to one more.
+	// Others are the other accounts of the session. Add is the address of a sign-in that adds another account.
 	Others []enduserapi.Account
 	Add    string
 }
 
-// askedScope is a scope in words.
+// askedScope is a scope as a page shows it.
 type askedScope struct{ Name, Description string }
 
-// authorizePlace is a place in words, with what a form calls it.
+// authorizePlace is a place as the page shows it. Value identifies it in the form. Missing names the scopes that the
+// user does not have there.
 type authorizePlace struct {
 	Value, Name, Missing string
 	Chosen               bool
 }
 
-// showAuthorize goes on by itself where nothing is left to be asked, and else shows what is.
+// showAuthorize shows the page that asks the user to decide a request. If no decision is needed, or a sign-in must come
+// first, it redirects the browser instead.
 func showAuthorize(v *visit) error {
 	request := v.r.PathValue("request")
 	if v.form == nil {
@@ -75,7 +78,7 @@ func showAuthorize(v *visit) error {
 		v.location(v.link("/sign-in", onTheWay(v)...))
 		return nil
 	}
-	if v.form == nil && own.UserId != nil && *own.UserId != v.who.User.Id { // another account is asked than was active when this began
+	if v.form == nil && own.UserId != nil && *own.UserId != v.who.User.Id { // the request is for another account: load the page again
 		v.location(v.r.URL.RequestURI())
 		return nil
 	}
@@ -85,8 +88,8 @@ func showAuthorize(v *visit) error {
 	return v.render("authorize", v.text.Text("authorize.title", "client", own.Client.Name, "name", v.name()), own)
 }
 
-// showRefused shows that a client which is not verified was refused, with a link back to it: the browser is not
-// redirected there without a click.
+// showRefused shows that the request of an unverified client was refused, with a link back to the client. The browser
+// is not redirected to an unverified client without a click.
 func showRefused(v *visit, request, back string) error {
 	asked, err := v.api.ReadAuthorization(v.r.Context(), request)
 	if err != nil {
@@ -100,7 +103,7 @@ func showRefused(v *visit, request, back string) error {
 	return nil
 }
 
-// refused shows the page of a refusal, or of a sign-out, with the link back to a client that is not verified.
+// refused shows the page of a refusal, or of a sign-out, with the link back to an unverified client.
 func (v *visit) refused(of consent.Refused) {
 	var key string
 	status := http.StatusBadRequest
@@ -117,7 +120,8 @@ func (v *visit) refused(of consent.Refused) {
 	})
 }
 
-// onTheWay returns the query pairs that lead back here after the steps before the decision, with the login hint.
+// onTheWay returns the query parameters for the pages that come before the decision: the path of this page, to which
+// they return, and the login hint.
 func onTheWay(v *visit) []string {
 	pairs := []string{"continue", v.r.URL.Path}
 	if hint := v.r.URL.Query().Get("login_hint"); hint != "" && len(hint) <= maxHint {
@@ -126,7 +130,7 @@ func onTheWay(v *visit) []string {
 	return pairs
 }
 
-// withoutAuthorization shows that a request is over.
+// withoutAuthorization shows that an authorization request has ended, if err says so. It returns any other error.
 func withoutAuthorization(v *visit, err error) error {
 	if refusedBy(err, "AUTHORIZATION_NOT_FOUND") {
 		failure(v, http.StatusNotFound, "authorization")
@@ -135,7 +139,7 @@ func withoutAuthorization(v *visit, err error) error {
 	return err
 }
 
-// word puts what is asked for in words.
+// word sets the texts of the scopes and places, and the other accounts.
 func (own *authorizePage) word(v *visit) error {
 	own.Scopes = wordScopes(v, own.Authorization.Scopes)
 	for i, place := range own.Authorization.Places {
@@ -170,7 +174,7 @@ func (own *authorizePage) word(v *visit) error {
 	return nil
 }
 
-// names are what people are shown of scopes.
+// names returns the names that the page shows for scopes.
 func (own *authorizePage) names(scopes []string) (names []string) {
 	for i, scope := range own.Authorization.Scopes {
 		for _, wanted := range scopes {
@@ -182,7 +186,7 @@ func (own *authorizePage) names(scopes []string) (names []string) {
 	return names
 }
 
-// needsPlace reports whether something of it is held in an organization.
+// needsPlace reports whether a requested scope applies to an organization or a workspace.
 func (own *authorizePage) needsPlace() bool {
 	for _, scope := range own.Authorization.Scopes {
 		if scope.Category == "organization" || scope.Category == "workspace" {
@@ -221,7 +225,7 @@ func takeAuthorize(v *visit) error {
 	case err != nil:
 		return v.again(sent, err)
 	case next.Data.RedirectTo == nil:
-		return errors.New("a decision led nowhere")
+		return errors.New("the API returned no redirect for a decision")
 	}
 	v.location(*next.Data.RedirectTo)
 	return nil
@@ -239,7 +243,7 @@ func showAuthorizeProblem(v *visit) error {
 		failure(v, http.StatusBadRequest, "authorize_request")
 	case "app":
 		refused, found := consent.RefusedIn(v.r.Context())
-		if !found { // a link to the page itself
+		if !found { // the browser opened this address directly
 			return nothingThere()
 		}
 		v.refused(refused)
@@ -249,8 +253,8 @@ func showAuthorizeProblem(v *visit) error {
 	return nil
 }
 
-// authorizes reports whether the answer to a form of the page may lead to a client: that of the request itself, and of
-// the pages before it, or after which an authorization server sends the browser back.
+// authorizes reports whether the response to a form of the page may redirect the browser to a client. That applies to
+// the page of an authorization request, and to pages that continue there or at an authorization server.
 func authorizes(v *visit) bool {
 	target, ok := target(v, v.r.URL.Query().Get("continue"))
 	if u, err := url.Parse(target); !ok || err != nil || u.Host != "" {

@@ -14,7 +14,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
-// client declares a client of the app and returns the path that asks for scopes, as the client links to it.
+// client declares a client of the app. It returns a function that returns the path of an authorization request for
+// scopes.
 func (w *world) client(name string, change func(*document.OAuthClient)) func(scope string, pairs ...string) string {
 	w.T.Helper()
 	content := document.OAuthClient{
@@ -37,7 +38,7 @@ func (w *world) client(name string, change func(*document.OAuthClient)) func(sco
 	}
 }
 
-// authorizing is a world with an authorization server.
+// authorizing returns a world with an authorization server.
 func authorizing(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, nil)
@@ -46,7 +47,7 @@ func authorizing(t *testing.T) *world {
 	return w
 }
 
-// comes sends the browser to the app, as a link of the client does, and follows to the page.
+// comes opens an authorization request, as a link of the client does, and follows the redirects to a page.
 func (b *browser) comes(path string) shown {
 	b.w.T.Helper()
 	to := ""
@@ -82,10 +83,10 @@ func TestGrantOnAuthorizePage(t *testing.T) {
 	b.comes(asks("openid orders:read", "login_hint", "ada@example.com"))
 	b.at("/sign-in")
 	if got := b.page.value("email"); got != "ada@example.com" {
-		t.Errorf("whom the client knows: %q", got)
+		t.Errorf("the login hint is filled in as %q", got)
 	}
 	if policy := b.page.header.Get("Content-Security-Policy"); strings.Contains(policy, "form-action") {
-		t.Errorf("the answer of the sign-in leads to the client, where %s keeps browsers from going", policy)
+		t.Errorf("the policy %s forbids the redirect to the client after the sign-in", policy)
 	}
 	b.signIn("ada@example.com")
 	if !strings.HasPrefix(b.page.url.Path, "/authorize/") || b.page.status != 200 {
@@ -120,7 +121,7 @@ func TestGrantOnAuthorizePage(t *testing.T) {
 	b.at("/reauthenticate")
 	b.submit("password", "password", goodPassword)
 	if told := b.answered(); told.Get("code") == "" {
-		t.Errorf("proven once more: %v", told)
+		t.Errorf("authenticated again: %v", told)
 	}
 	b.open("/account/apps")
 	b.submit("disconnect")
@@ -178,7 +179,7 @@ func TestAuthorizeDecisionIsBoundToTheBrowser(t *testing.T) {
 	b.answered()
 }
 
-// TestAnotherAccountCannotDecide: a tab beside the page switches.
+// TestAnotherAccountCannotDecide switches the account in another tab while the page is open.
 func TestAnotherAccountCannotDecide(t *testing.T) {
 	w := authorizing(t)
 	asks, b := w.client("Reports", nil), w.browser()
@@ -201,7 +202,7 @@ func TestAnotherAccountCannotDecide(t *testing.T) {
 	b.says("Reports")
 }
 
-// TestAuthorizePageForOneUser is id_token_hint at the pages.
+// TestAuthorizePageForOneUser checks that only the user of an id_token_hint can decide.
 func TestAuthorizePageForOneUser(t *testing.T) {
 	w := authorizing(t)
 	asks := w.client("Reports", func(c *document.OAuthClient) { c.Authentication = string(v1alpha1.ClientAuthenticationNone) })

@@ -24,7 +24,7 @@ import (
 // node is an element of a page.
 type node = html.Node
 
-// world is the deployment that stories happen in.
+// world is the deployment and its server, which a test uses.
 type world struct{ *frontendtest.World }
 
 func newWorld(t *testing.T, change func(*document.Deployment)) *world {
@@ -41,18 +41,18 @@ type browser struct {
 	client  *http.Client
 	// header is sent along with every request.
 	header map[string]string
-	// page is what it shows.
+	// page is the page that the browser shows.
 	page shown
 }
 
-// shown is a page as it came.
+// shown is a received page or redirect.
 type shown struct {
 	url    *url.URL
 	status int
 	header http.Header
 	raw    string
 	root   *node
-	// came are the statuses on the way here.
+	// came are the statuses of the redirects that led to the page.
 	came []int
 }
 
@@ -61,7 +61,7 @@ var (
 	lastAddress = netip.MustParseAddr("10.0.0.0")
 )
 
-// browser returns a new browser at an address of its own.
+// browser returns a new browser with its own IP address.
 func (w *world) browser() *browser {
 	addresses.Lock()
 	defer addresses.Unlock()
@@ -73,7 +73,7 @@ func (w *world) browser() *browser {
 	}}
 }
 
-// transport leads to a server, whatever host is asked for.
+// transport returns a transport that connects to a server for every host.
 func (w *world) transport(to *httptest.Server) *http.Transport {
 	target := to.Listener.Addr().String()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -89,7 +89,8 @@ func (b *browser) open(path string) shown {
 	return b.follow(b.send(http.MethodGet, b.url(path), ""))
 }
 
-// numbered is a path in which the slug of an organization's name is the slug that the organization got.
+// numbered returns a path in which the slug of an organization's name is replaced by the actual slug of the
+// organization.
 func (w *world) numbered(path string) string {
 	w.T.Helper()
 	after, of := strings.CutPrefix(path, "/organizations/")
@@ -107,7 +108,7 @@ func (b *browser) url(path string) *url.URL {
 	return u
 }
 
-// send sends one request and shows the answer, whatever it is.
+// send sends one request and shows the response, even if it is a redirect or an error.
 func (b *browser) send(method string, to *url.URL, body string) shown {
 	b.w.T.Helper()
 	req, err := http.NewRequest(method, to.String(), strings.NewReader(body))
@@ -165,7 +166,7 @@ func (b *browser) follow(at shown) shown {
 	return at
 }
 
-// checkPage holds every page and redirect to what all of them have.
+// checkPage checks the properties that every page and redirect must have.
 func (b *browser) checkPage() {
 	b.w.T.Helper()
 	p := b.page
@@ -192,7 +193,7 @@ func (b *browser) checkPage() {
 	}
 	for n := range p.root.Descendants() {
 		if n.Type == html.ElementNode && n.Data == "script" && attr(n, "src") == "" {
-			b.w.T.Fatalf("%s has a script of its own: %s", p.url, p.raw)
+			b.w.T.Fatalf("%s has an inline script: %s", p.url, p.raw)
 		}
 	}
 	for n := range p.root.Descendants() {
@@ -216,7 +217,7 @@ func (b *browser) checkPage() {
 	}
 }
 
-// attr is an attribute of an element, "" where it has none.
+// attr returns an attribute of an element, "" if the element does not have it.
 func attr(n *node, name string) string {
 	for _, a := range n.Attr {
 		if a.Key == name {
@@ -235,7 +236,7 @@ func hasAttr(n *node, name string) bool {
 	return false
 }
 
-// text is what a page says, its blanks put together.
+// text returns the text of a page, with white space reduced to single blanks.
 func (p shown) text() string {
 	var out strings.Builder
 	for n := range p.root.Descendants() {
@@ -282,7 +283,7 @@ func (p shown) form(action string) (form *node, values url.Values) {
 	return form, values
 }
 
-// value is what stands in a field.
+// value returns the value of a field.
 func (p shown) value(name string) string {
 	n := p.find(func(n *node) bool { return (n.Data == "input" || n.Data == "textarea") && attr(n, "name") == name })
 	if n == nil {
@@ -294,7 +295,8 @@ func (p shown) value(name string) string {
 	return attr(n, "value")
 }
 
-// fill returns what sending a form of the page sends: pairs are fields and what is typed there.
+// fill returns the address and the values that a form of the page sends. pairs are names of fields and the entered
+// values.
 func (b *browser) fill(action string, pairs ...string) (*url.URL, url.Values) {
 	b.w.T.Helper()
 	form, values := b.page.form(action)
@@ -309,7 +311,7 @@ func (b *browser) fill(action string, pairs ...string) (*url.URL, url.Values) {
 	return to, values
 }
 
-// submit sends a form of the page and follows where that leads.
+// submit sends a form of the page and follows the redirects.
 func (b *browser) submit(action string, pairs ...string) shown {
 	b.w.T.Helper()
 	to, values := b.fill(action, pairs...)
@@ -325,7 +327,7 @@ func (b *browser) at(path string) {
 	}
 }
 
-// says expects the page to say something.
+// says expects the page to contain a text.
 func (b *browser) says(what string) {
 	b.w.T.Helper()
 	if !strings.Contains(b.page.text(), what) {
@@ -333,8 +335,8 @@ func (b *browser) says(what string) {
 	}
 }
 
-// refused expects the page again, with a status and a fault at a field ("" for the whole form), tied to it as screen
-// readers need.
+// refused expects the page again, with a status and an error of a field ("" for the whole form). The error must be
+// associated with the field for screen readers.
 func (b *browser) refused(status int, field, message string) {
 	b.w.T.Helper()
 	p := b.page
@@ -346,7 +348,7 @@ func (b *browser) refused(status int, field, message string) {
 		b.w.T.Fatalf("%s: the summary does not say %q: %s", p.url, message, p.text())
 	}
 	if title := p.find(func(n *node) bool { return n.Data == "title" }); !strings.HasPrefix((shown{root: title}).text(), "Error:") {
-		b.w.T.Fatalf("%s: the title does not tell of the fault", p.url)
+		b.w.T.Fatalf("%s: the title does not show the error", p.url)
 	}
 	if field == "" {
 		return
@@ -388,7 +390,7 @@ func (b *browser) signIn(email string) shown {
 	return b.submit("password", "password", goodPassword)
 }
 
-// cookie is the value of a cookie, "" for none.
+// cookie returns the value of a cookie, "" for none.
 func (b *browser) cookie(name string) string {
 	for _, c := range b.client.Jar.Cookies(b.url("/")) {
 		if c.Name == name {
@@ -398,7 +400,7 @@ func (b *browser) cookie(name string) string {
 	return ""
 }
 
-// setCookie sets or, by "", removes a cookie.
+// setCookie sets a cookie, or removes it if value is "".
 func (b *browser) setCookie(name, value string) {
 	c := &http.Cookie{Name: name, Value: value, Path: "/"}
 	if value == "" {

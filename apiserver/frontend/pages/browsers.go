@@ -2,10 +2,10 @@ package pages
 
 import "strings"
 
-// named is what a browser says of itself, and what people call that.
+// named is a part of a User-Agent header, and the name that users know for it.
 type named struct{ says, name string }
 
-// browsers are in this order: each says what those after it say too.
+// browsers is ordered, because the User-Agent header of a browser may also contain the parts of browsers after it.
 var browsers = []named{
 	{"Edg/", "Edge"}, {"EdgA/", "Edge"}, {"EdgiOS/", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser/", "Samsung Internet"}, {"Vivaldi/", "Vivaldi"},
 	{"FxiOS/", "Firefox"}, {"Firefox/", "Firefox"}, {"CriOS/", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"},
@@ -24,7 +24,7 @@ func nameOf(userAgent string, known []named) string {
 	return ""
 }
 
-// browser words what a browser says of itself: it is a hint to its owner, and no proof of anything.
+// browser returns a readable name for a User-Agent header. The header is a hint for the user, and proves nothing.
 func browser(v *visit, userAgent string) string {
 	browser, system := nameOf(userAgent, browsers), nameOf(userAgent, systems)
 	switch {

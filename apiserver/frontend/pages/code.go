@@ -10,20 +10,22 @@ import (
 
 // codePage asks for the code of an attempt.
 type codePage struct {
-	// To is where the code went, "" where this browser does not know.
+	// To is the address to which the code was sent, "" if the browser's cookie does not have it.
 	To string
-	// Wait is how many seconds are left until another can be asked for, and WaitText says so, with {n} for the number.
+	// Wait is how many seconds remain until another code can be requested. WaitText is the text for it, with {n} for
+	// the number.
 	Wait     int
 	WaitText string
-	// Back is where one begins again.
+	// Back is the address of the page on which the user can begin again.
 	Back string
 }
 
-// cooldowns are the seconds between the sends of codes: after the first, the second, and each later one. The API keeps
-// them; what is shown here only spares a refusal.
+// cooldowns are the seconds to wait after the first, the second and each later send of a code. The API enforces them.
+// The page shows them so that users do not send requests that would be refused.
 var cooldowns = []int{30, 60, 120}
 
-// waitFor returns how many seconds are left of the cool-down after the last of a number of sends.
+// waitFor returns how many seconds remain of the cool-down after a number of sends. sinceLast is the number of seconds
+// since the last send.
 func waitFor(sends int, sinceLast int64) int {
 	if sends < 1 {
 		return 0
@@ -31,7 +33,7 @@ func waitFor(sends int, sinceLast int64) int {
 	return max(cooldowns[min(sends, len(cooldowns))-1]-int(sinceLast), 0)
 }
 
-// attempt is the id of the attempt that a page of a code is about.
+// attempt returns the id of the attempt in the page's query.
 func attempt(v *visit) string { return v.r.URL.Query().Get("attempt") }
 
 func (v *visit) codePage(title, back string) error {
@@ -43,7 +45,7 @@ func (v *visit) codePage(title, back string) error {
 	return v.render("code", v.text.Text(title), own)
 }
 
-// pending reports whether the page's sign-in, or proof, waits for its code.
+// pending reports whether the page's attempt to sign in, to reauthenticate or to reset a password waits for its code.
 func pending(v *visit) bool {
 	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
 		return a.Id == attempt(v) && !a.Completed && a.CurrentStep == "verify_email_otp"
@@ -65,7 +67,8 @@ func showSignUpCode(v *visit) error {
 	return v.codePage("code.title", "/sign-up")
 }
 
-// attemptOver leads on from an attempt that is not there: completed, by this browser's other click perhaps, or over.
+// attemptOver redirects from the page of an attempt that is not pending: the attempt expired, or was completed, for
+// example by a second click.
 func attemptOver(v *visit, back string) error {
 	if v.who.User != nil && !v.r.URL.Query().Has("add") {
 		return v.onward("/account")
@@ -77,7 +80,7 @@ func takeSignInCode(v *visit) error { return takeCode(v, signInAttempt(v), "/sig
 
 func takeSignUpCode(v *visit) error { return takeCode(v, signUpAttempt(v), "/sign-up/code", "") }
 
-// signInAttempt and signUpAttempt name the page's attempt, as what it is an attempt of.
+// signInAttempt and signUpAttempt identify the page's attempt to the API, as a sign-in attempt or a sign-up attempt.
 func signInAttempt(v *visit) enduserapi.AttemptChoice {
 	id := attempt(v)
 	return enduserapi.AttemptChoice{SigninAttemptId: &id}
@@ -88,7 +91,7 @@ func signUpAttempt(v *visit) enduserapi.AttemptChoice {
 	return enduserapi.AttemptChoice{SignupAttemptId: &id}
 }
 
-// takeCode completes an attempt by its code, with a notice ("" for none), or asks for another code.
+// takeCode completes an attempt with its code and sets a notice ("" for none), or requests another code.
 func takeCode(v *visit, of enduserapi.AttemptChoice, page, notice string) error {
 	done, err := enterCode(v, of, page)
 	if err != nil || !done {
@@ -128,7 +131,7 @@ func enterCode(v *visit, of enduserapi.AttemptChoice, page string) (done bool, e
 	return false, v.redirect("code_sent", page, append(adding(v), "attempt", attempt(v))...)
 }
 
-// typedCode is a code as people paste it, without what stands between its digits.
+// typedCode returns an entered code without white space and dashes.
 func typedCode(typed string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '-' || r == '\u2013' {

@@ -4,11 +4,11 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// connectedApp is a grant to an app, in words.
+// connectedApp is a grant to an app as the page shows it.
 type connectedApp struct {
 	enduserapi.OauthGrant
 	Scopes []askedScope
-	// Organization is where, by its name; "" for nowhere, or where one is no member any more.
+	// Organization is the name of the grant's organization, "" if there is none or the user is no longer a member.
 	Organization string
 }
 
@@ -36,8 +36,8 @@ func showConnectedApps(v *visit) error {
 	return v.render("connectedapps", v.text.Text("apps.title"), apps)
 }
 
-// organizationNames are the names of the organizations that one is in, by their ids; none are read where no grant is in
-// any.
+// organizationNames returns the names of the user's organizations by their ids. It reads none if no grant has an
+// organization.
 func organizationNames(v *visit, grants []enduserapi.OauthGrant) (map[string]string, error) {
 	names := map[string]string{}
 	for _, grant := range grants {
@@ -64,7 +64,8 @@ func takeConnectedApps(v *visit) error {
 	return v.redirect("app_disconnected", "/account/apps")
 }
 
-// wordScopes puts scopes in words: as the tenant displays them now, or ours for those that every app has.
+// wordScopes returns the names and descriptions of scopes: those that the tenant declares now, or the catalog's names
+// for the scopes that every app has.
 func wordScopes(v *visit, scopes []enduserapi.AskedScope) (words []askedScope) {
 	for _, scope := range scopes {
 		shown := askedScope{Name: scope.DisplayName, Description: scope.Description}
@@ -76,7 +77,7 @@ func wordScopes(v *visit, scopes []enduserapi.AskedScope) (words []askedScope) {
 	return words
 }
 
-// builtInScope is what a scope that every app has is called; its own name for any other.
+// builtInScope returns the catalog's name for a scope that every app has, and the scope itself for any other.
 func builtInScope(v *visit, name string) string {
 	switch name {
 	case "openid":

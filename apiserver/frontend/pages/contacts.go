@@ -6,22 +6,23 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// contact is a kind of address that people add and prove by a code: numbers and email addresses. Its pages are alike.
+// contact is a kind of address that users add and verify with a code: phone numbers or email addresses. The pages of
+// both kinds are alike.
 type contact struct {
-	// page is the list, below which each has its own.
+	// page is the path of the list. Each address has a page below it.
 	page string
-	// member is what the form calls what is typed.
+	// member is the name of the form field in which the address is entered.
 	member string
-	// insert adds one and returns its id. makePrimary, remove and prepare are about the one with an id: prepare sends a
-	// code, and verify enters it.
+	// insert adds an address and returns its id. makePrimary, remove, prepare and verify apply to the address with an
+	// id: prepare sends a code to it, and verify submits the code.
 	insert                       func(v *visit, typed string) (id string, err error)
 	makePrimary, remove, prepare func(v *visit, id string) error
 	verify                       func(v *visit, id, code string) error
-	// flow begins the name of a proof in the pages' cookie.
+	// flow is the prefix of the address's id in state.Flow.Attempt.
 	flow string
-	// typed cleans what was typed.
+	// typed normalizes an entered address.
 	typed func(string) string
-	// The notices of what was done.
+	// The keys of the notices after each action. noticeUnsent means that no code could be sent.
 	noticePrimary, noticeRemoved, noticeVerified, noticeUnsent string
 }
 
@@ -53,7 +54,7 @@ var phoneContact = contact{
 	noticePrimary: "phone_primary", noticeRemoved: "phone_removed", noticeVerified: "phone_verified", noticeUnsent: "phone_unsent",
 }
 
-// take does what a form of the list asks for.
+// take performs the action of a form on the list.
 func (c contact) take(v *visit) error {
 	sent, id := v.form, v.form.value("id")
 	var err error
@@ -74,7 +75,7 @@ func (c contact) take(v *visit) error {
 	return v.redirect(notice, c.page)
 }
 
-// add adds one and sends its first code, which is all that is left to do with it.
+// add adds an address, sends its first code, and redirects to the page that asks for the code.
 func (c contact) add(v *visit) error {
 	sent := v.form
 	sent.Action = "add"
@@ -82,7 +83,7 @@ func (c contact) add(v *visit) error {
 	if err != nil {
 		return v.again(sent, err)
 	}
-	// Whether a code can be sent is said where it is typed: it is added either way.
+	// The address is added even if no code can be sent. The page that asks for the code shows a notice then.
 	notice := "code_sent"
 	err = c.send(v, id)
 	switch refused := refusal(err); {
@@ -94,7 +95,7 @@ func (c contact) add(v *visit) error {
 	return v.redirect(notice, at(c.page+"/{id}", id))
 }
 
-// send sends a code to one of them.
+// send sends a code to an address.
 func (c contact) send(v *visit, id string) error {
 	if err := c.prepare(v, id); err != nil {
 		return err
@@ -107,7 +108,7 @@ func (c contact) send(v *visit, id string) error {
 	return nil
 }
 
-// codePage is the page of one of them: to is where its code goes.
+// codePage returns the page that asks for the code of an address. to is the address to which the code is sent.
 func (c contact) codePage(v *visit, to string) codePage {
 	own := codePage{To: to, WaitText: v.text.Text("code.wait")}
 	if f := v.state.Flow; f != nil && f.Attempt == c.flow+v.r.PathValue("id") {
@@ -116,7 +117,7 @@ func (c contact) codePage(v *visit, to string) codePage {
 	return own
 }
 
-// takeCode proves one of them, or sends another code.
+// takeCode verifies an address with the entered code, or sends another code.
 func (c contact) takeCode(v *visit) error {
 	sent, id := v.form, v.r.PathValue("id")
 	if sent.Action == "resend" {
@@ -129,7 +130,7 @@ func (c contact) takeCode(v *visit) error {
 	err := c.verify(v, id, typedCode(sent.value("code")))
 	switch {
 	case refusedBy(err, "ALREADY_VERIFIED"):
-		return v.redirect("", c.page) // the other of two clicks
+		return v.redirect("", c.page) // the second of two clicks
 	case err != nil:
 		return v.again(sent, err)
 	}

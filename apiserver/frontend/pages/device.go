@@ -6,15 +6,15 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// devicePage asks for the code that a device shows, or says what was decided.
+// devicePage asks for the code that a device shows, or shows the decision.
 type devicePage struct {
-	// Typed is the code that a link brought.
+	// Typed is the code in the link that opened the page.
 	Typed string
 	// Granted and Denied report the decision.
 	Granted, Denied bool
 }
 
-// maxUserCode is the longest code of a device that a link brings, in bytes.
+// maxUserCode is the maximum length of a device's code in a link, in bytes.
 const maxUserCode = 20
 
 func showDevice(v *visit) error {
@@ -26,8 +26,8 @@ func showDevice(v *visit) error {
 	return v.render("device", v.text.Text("device.title"), own)
 }
 
-// takeDevice redirects to the request of a device. A link with the code leads no further than this page, so that the
-// receiver of such a link must look at their own device first.
+// takeDevice redirects to the authorization request of a device. A link with a code only fills in the form, so that the
+// receiver of such a link can first compare the code with the device.
 func takeDevice(v *visit) error {
 	sent := v.form
 	if sent.trimmed("user_code") == "" {

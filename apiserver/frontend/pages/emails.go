@@ -34,7 +34,7 @@ var emailContact = contact{
 	noticePrimary: "email_primary", noticeRemoved: "email_removed", noticeVerified: "email_verified", noticeUnsent: "email_unsent",
 }
 
-// emailsPage shows one's email addresses.
+// emailsPage shows the user's email addresses.
 type emailsPage struct {
 	Emails []enduserapi.EmailAddress
 	// Open reports that addresses can be verified here.

@@ -11,19 +11,20 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// failurePage is what the page of a failure says.
+// failurePage is the content of an error page.
 type failurePage struct {
 	Heading, Message, RequestID string
-	// Reason is the error of the client; Back is the link to the client, and BackTo the text of the link.
+	// Reason is the OAuth error code that is meant for the client. Back is the link to the client, and BackTo the text
+	// of the link.
 	Reason, BackTo string
 	Back           template.URL
-	// Retry is where to try again, "" where that is of no use.
+	// Retry is the address at which the user can try again, "" if a retry cannot help.
 	Retry string
-	// Home leads to where one can go on.
+	// Home shows a link to the start page.
 	Home bool
 }
 
-// failure shows a page of what went wrong, in the catalogue's words for it.
+// failure shows the error page whose texts the catalog has under a key.
 func failure(v *visit, status int, key string) {
 	own := failurePage{Heading: v.text.Text("failure." + key + ".heading"), Message: v.text.Text("failure." + key + ".message")}
 	if status >= http.StatusInternalServerError {
@@ -33,7 +34,7 @@ func failure(v *visit, status int, key string) {
 	v.fail(status, own)
 }
 
-// failed shows a page of an answer of the API that no form can show.
+// failed shows the error page for a refusal by the API that no form can show.
 func failed(v *visit, refused *client.Error) {
 	key := "refused"
 	switch {
@@ -71,7 +72,8 @@ func (v *visit) fail(status int, own failurePage) {
 	v.send(status, raw)
 }
 
-// retry is where what failed can be tried again: the page itself. A path that browsers take for another host's is none.
+// retry returns the address at which a failed request can be tried again: that of the page itself. For a path that
+// browsers would treat as an address on another host, it returns "/".
 func retry(v *visit) string {
 	if strings.HasPrefix(v.r.URL.Path, "//") || strings.Contains(v.r.URL.Path, "\\") {
 		return "/"

@@ -19,7 +19,7 @@ func TestSignUpSignOutSignInPages(t *testing.T) {
 	b.at("/sign-up/code")
 	b.says("Ada@example.com")
 	if code := b.page.find(func(n *node) bool { return attr(n, "name") == "code" }); attr(code, "autocomplete") != "one-time-code" || attr(code, "inputmode") != "numeric" {
-		t.Error("the field of the code is none to a browser")
+		t.Error("the code field lacks autocomplete or inputmode")
 	}
 	code := w.CodeFor("Ada@example.com", 1)
 	b.submit("code", "code", " "+code[:3]+" - "+code[3:]+"\n")
@@ -33,7 +33,7 @@ func TestSignUpSignOutSignInPages(t *testing.T) {
 	b.open("/account/phones")
 	b.at("/sign-in")
 	if got := b.page.url.Query().Get("continue"); got != "/account/phones" {
-		t.Errorf("after the sign-in one goes to %q", got)
+		t.Errorf("the sign-in continues at %q", got)
 	}
 	b.submit("email", "email", "ada@example.com")
 	b.at("/sign-in/password")
@@ -73,7 +73,7 @@ func TestSignInByCodePage(t *testing.T) {
 	b.at("/account")
 }
 
-// wrong is a code that is not the given one.
+// wrong returns a code that differs from the given one.
 func wrong(code string) string {
 	if code[0] == '9' {
 		return "0" + code[1:]
@@ -81,7 +81,7 @@ func wrong(code string) string {
 	return string(code[0]+1) + code[1:]
 }
 
-// Unknown addresses see the same pages as known ones.
+// An unknown address gets the same pages as a known one.
 func TestUnknownAddressGetsTheSamePage(t *testing.T) {
 	w := newWorld(t, nil)
 	w.browser().signUp("ada@example.com")
@@ -136,7 +136,7 @@ func TestSeveralAccounts(t *testing.T) {
 	b.at("/sign-in")
 	b.says("grace@example.com")
 	if strings.Contains(b.page.text(), "ada@example.com") {
-		t.Error("who signed out can be chosen")
+		t.Error("an account that was signed out can be chosen")
 	}
 }
 
@@ -173,7 +173,7 @@ func TestPhones(t *testing.T) {
 	b.says("The number was removed.")
 	b.open("/account/phones/123")
 	if b.page.status != http.StatusNotFound {
-		t.Errorf("a number of nobody: %d", b.page.status)
+		t.Errorf("an unknown number: %d", b.page.status)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestOrganizations(t *testing.T) {
 	}
 	bob.submit("signup", "password", goodPassword)
 	bob.submit("code", "code", w.CodeFor("bob@example.com", 1))
-	bob.at("/organizations") // what they came for
+	bob.at("/organizations") // where the sign-up of an invitation continues
 	bob.says("Analytical Engines")
 	bob.open("/organizations/analytical-engines")
 	bob.at("/organizations/analytical-engines")
@@ -224,7 +224,7 @@ func TestOrganizations(t *testing.T) {
 	bob.says("You left the organization.")
 	bob.open("/organizations/analytical-engines")
 	if bob.page.status != http.StatusNotFound {
-		t.Errorf("who left sees the organization: %d", bob.page.status)
+		t.Errorf("a former member sees the organization: %d", bob.page.status)
 	}
 
 	b.open("/organizations/analytical-engines")
@@ -235,7 +235,7 @@ func TestOrganizations(t *testing.T) {
 	eve.open("/invitations/" + token)
 	eve.says("The invitation is for another address. You are signed in as eve@example.com.")
 	if form, _ := eve.page.form("accept"); form != nil {
-		t.Error("it can be accepted all the same")
+		t.Error("an invitation for another address can be accepted")
 	}
 	bob.open("/invitations/" + token)
 	bob.submit("accept")
@@ -279,7 +279,7 @@ func TestOwnAPIKeysPage(t *testing.T) {
 	b.says("Backup")
 	b.says("orders:read")
 	if strings.Contains(b.page.raw, key) || strings.Contains(w.Logs.String(), key) {
-		t.Error("the key is told a second time")
+		t.Error("the key is shown a second time")
 	}
 	b.submit("make-shop", "name", "Second")
 	b.submit("make-shop", "name", "Third")

@@ -8,9 +8,9 @@ import (
 
 // forgottenPage asks for the address of an account whose password is forgotten.
 type forgottenPage struct {
-	// Open reports that there are passwords here, and that a code can be sent.
+	// Open reports that the deployment has passwords and sends mail.
 	Open bool
-	// Email is what was typed before.
+	// Email is the address that was entered before.
 	Email string
 }
 
@@ -91,7 +91,7 @@ func takeNewPassword(v *visit) error {
 		return v.again(sent, err)
 	}
 	if f := v.state.Flow; f != nil {
-		v.state.begin(flow{Email: f.Email}, v.now) // the sign-in knows the address
+		v.state.begin(flow{Email: f.Email}, v.now) // the sign-in page fills in the address
 	}
 	return v.redirect("password_reset", "/sign-in")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 )
 
-// The members of every form, beside those of its own.
+// The members that every form has, in addition to the members of the page.
 const (
 	memberToken  = "form_token"
 	memberUser   = "form_user"
@@ -22,17 +22,17 @@ const (
 type form struct {
 	// Action identifies one of a page's forms.
 	Action string
-	// token and user are from the page: its proof, and the user who signed in, "" for none.
+	// token and user come from the page: its form token, and the id of the user then signed in, "" for none.
 	token, user string
 	values      map[string]string
-	// Faults are what is wrong, each with its field; Message is what is wrong with the whole.
+	// Faults are the errors of single fields. Message is an error of the whole form.
 	Faults  []fault
 	Message string
-	// Restored reports that it was kept over a sign-in.
+	// Restored reports that the form comes from a draft that was kept during a sign-in.
 	Restored bool
 }
 
-// fault is what is wrong with a field.
+// fault is an error of a field.
 type fault struct{ Field, Message string }
 
 // secret reports whether a field's value is never shown or kept.
@@ -41,7 +41,7 @@ func secret(name string) bool { return strings.Contains(name, "password") || nam
 // chosen reports whether a member comes from a button of the page and was not typed.
 func chosen(name string) bool { return name == "id" || strings.HasSuffix(name, "_id") }
 
-// value returns what was typed in a field, as it is.
+// value returns the value of a field unchanged.
 func (f *form) value(name string) string {
 	if f == nil {
 		return ""
@@ -52,10 +52,10 @@ func (f *form) value(name string) string {
 // ticked reports whether a box was ticked.
 func (f *form) ticked(name string) bool { return f.value(name) != "" }
 
-// trimmed returns what was typed in a field, without blanks around it.
+// trimmed returns the value of a field without surrounding white space.
 func (f *form) trimmed(name string) string { return strings.TrimSpace(f.value(name)) }
 
-// member is a trimmed value, nil where the form has none of that name.
+// member returns the trimmed value of a field, nil if the form does not have the field.
 func (f *form) member(name string) *string {
 	if _, there := f.values[name]; !there {
 		return nil
@@ -64,13 +64,13 @@ func (f *form) member(name string) *string {
 	return &value
 }
 
-// fail notes that a field is wrong.
+// fail adds an error of a field.
 func (f *form) fail(field, message string) { f.Faults = append(f.Faults, fault{field, message}) }
 
-// refused reports that it was not taken.
+// refused reports whether the form has an error.
 func (f *form) refused() bool { return f != nil && (len(f.Faults) > 0 || f.Message != "") }
 
-// fault returns what is wrong with a field, "" for nothing.
+// fault returns the error of a field, "" for none.
 func (f *form) fault(field string) string {
 	if f == nil {
 		return ""
@@ -83,7 +83,8 @@ func (f *form) fault(field string) string {
 	return ""
 }
 
-// readForm reads the body, of at most 16 KiB as the API's are. Every member is there once, in UTF-8.
+// readForm reads the form in the body. It refuses a body of more than 16 KiB (the bound of the API), a member that
+// occurs twice, and a member that is not UTF-8.
 func readForm(v *visit) (*form, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(v.ResponseWriter, v.r.Body, body.MaxEndUserBytes))
 	var tooLarge *http.MaxBytesError
@@ -101,7 +102,7 @@ func readForm(v *visit) (*form, error) {
 		if len(values) != 1 || !utf8.ValidString(name) || !utf8.ValidString(values[0]) {
 			err = errors.New("a member is doubled or not in UTF-8")
 		}
-		f.values[name] = strings.ReplaceAll(values[0], "\r\n", "\n") // as browsers send what was typed in several lines
+		f.values[name] = strings.ReplaceAll(values[0], "\r\n", "\n") // browsers send line breaks as CRLF
 	}
 	if err != nil {
 		failure(v, http.StatusBadRequest, "bad_form")
@@ -114,12 +115,13 @@ func readForm(v *visit) (*form, error) {
 	return f, nil
 }
 
-// genuine reports whether a form was made here, for this browser, and for who it says.
+// genuine reports whether the form's token is valid for the deployment, this browser and the user that the form names.
 func genuine(v *visit, sent *form) bool {
 	return v.keys.accepts(sent.token, v.tenant.Key(), v.state.Nonce, sent.user)
 }
 
-// admit checks a form against its token, which is bound to this browser and to the current user.
+// admit accepts a form if its token is valid and it was made for the active user, or for no user on a page that needs
+// no sign-in. Otherwise it writes the response and returns errAnswered.
 func admit(v *visit, sent *form) error {
 	maker, genuine := sent.user, genuine(v, sent)
 	switch active := v.user(); {
@@ -141,7 +143,7 @@ func admit(v *visit, sent *form) error {
 	return nil
 }
 
-// answered is errAnswered where nothing went wrong.
+// answered returns err, or errAnswered if err is nil.
 func answered(v *visit, err error) error {
 	if err != nil {
 		return err

@@ -12,13 +12,14 @@ import (
 // invitationPage shows an invitation, and asks whether to accept it.
 type invitationPage struct {
 	*enduserapi.InvitationLookup
-	// Inviter is who invites, by name where there is one.
+	// Inviter is the inviter's name, or the inviter's email address if there is no name.
 	Inviter string
 	// Right reports that the signed-in user has the invited address.
 	Right bool
-	// Other is the sign-in of the session that has it, "" for none.
+	// Other is the id of the session's sign-in whose account has the invited address, "" for none.
 	Other string
-	// SignIn and SignUp lead back here, and to a sign-up that accepts. Add leads to a sign-in with another account.
+	// SignIn is the address of a sign-in that returns to this page, and SignUp that of a sign-up that accepts the
+	// invitation. Add is the address of a sign-in that adds another account and returns to this page.
 	SignIn, SignUp, Add string
 }
 
@@ -34,7 +35,7 @@ func lookUp(v *visit, token string) (*enduserapi.InvitationLookup, error) {
 	return &found.Data, nil
 }
 
-// invitedEmail is the address that the invitation of a sign-in or sign-up is for, "" where there is none.
+// invitedEmail returns the invited address if the page's query has an open invitation, else "".
 func invitedEmail(v *visit) (string, error) {
 	if invitation(v) == "" {
 		return "", nil
@@ -70,7 +71,7 @@ func showInvitation(v *visit) error {
 	return v.render("invitation", v.text.Text("invitation.title", "organization", found.Organization.Name), own)
 }
 
-// match finds out who of those signed in has the address.
+// match sets Right and Other: which account of the session has the invited address.
 func (own *invitationPage) match(v *visit) error {
 	if v.who.User == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 // nameFields hold names that users, organizations and clients choose. `t` isolates the values that it fills in.
 var nameFields = map[string]bool{"Name": true, "FirstName": true, "LastName": true, "ClientName": true, "Organization": true, "Inviter": true, "RoleName": true, "Initial": true}
 
-// shown reports whether a pipeline shows a name as it is.
+// shown reports whether a pipeline shows a name without isolating it.
 func shown(pipe *parse.PipeNode) bool {
 	if len(pipe.Decl) > 0 || len(pipe.Cmds) != 1 {
 		return false
@@ -42,7 +42,7 @@ func TestTemplatesIsolateEveryName(t *testing.T) {
 			if part.Tree == nil {
 				continue
 			}
-			before := "" // the text before the node: a member of a form is an attribute
+			before := "" // the text before the node; a name in an attribute of a form field is not isolated
 			var walk func(node parse.Node, named bool)
 			list := func(l *parse.ListNode, named bool) {
 				if l != nil {

@@ -11,19 +11,19 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// keysPage shows one's API keys.
+// keysPage shows the user's API keys.
 type keysPage struct {
 	Keys      []enduserapi.OwnApiKey
 	Apps      []enduserapi.KeyApp
 	Lifetimes []lifetime
-	// Made is a key that was just made, the only time that its secret is seen; nil for none.
+	// Made is a key that was just created, nil for none. Its secret is shown only this time.
 	Made *enduserapi.OwnApiKeyWithSecret
 }
 
-// lifetime is how long a key can be asked to live.
+// lifetime is a lifetime of a key that the form offers. Hours is "" for a key that does not expire.
 type lifetime struct{ Hours, Text string }
 
-// lifetimes are those that are offered, the best first.
+// lifetimes are the offered lifetimes, the recommended one first.
 var lifetimes = []lifetime{{"2160", "keys.quarter"}, {"720", "keys.month"}, {"8760", "keys.year"}, {"", "keys.forever"}}
 
 func showKeys(v *visit) error { return v.showKeys(nil) }
@@ -64,15 +64,16 @@ func takeKeys(v *visit) error {
 	if err != nil {
 		return v.again(sent, err)
 	}
-	// Shown at once instead of behind a redirect: the secret is kept nowhere, not even in a cookie for a moment.
+	// The page is shown without a redirect, so that the secret is not stored anywhere, not even briefly in a cookie.
 	v.form = nil
 	return v.showKeys(&made.Data)
 }
 
-// grantMember begins the names of boxes, one for each permission: a form's members are there once.
+// grantMember is the prefix of the names of checkboxes, one for each permission. Each has a different name, because
+// readForm refuses a member that occurs twice.
 const grantMember = "grant:"
 
-// granted are the permissions whose boxes were ticked.
+// granted returns the permissions whose checkboxes were ticked.
 func granted(sent *form) []string {
 	out := []string{}
 	for name := range sent.values {
@@ -83,7 +84,7 @@ func granted(sent *form) []string {
 	return out
 }
 
-// grantBox is a permission's box in a form.
+// grantBox is the checkbox of a permission in a form.
 type grantBox struct {
 	ID, Name, Permission string
 	Ticked               bool

@@ -13,15 +13,15 @@ import (
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
-// keys authenticate the tokens of forms and encrypt the pages' cookie. New tokens and cookies use the first key. Those
-// of every key are accepted, so that the root key can be rotated.
+// keys authenticate the tokens of forms and encrypt the pages' cookie. New tokens and cookies use the first key. Tokens
+// and cookies of all keys are accepted, so that the root key can be rotated.
 type keys struct {
 	forms   [][]byte
 	cookies []cipher.AEAD
 }
 
 // errNotOurs reports a cookie that none of the keys encrypted, or that was encrypted for another deployment.
-var errNotOurs = errors.New("not made here")
+var errNotOurs = errors.New("the cookie was not made with a key of this deployment")
 
 func newKeys(ring *seal.Keyring, random io.Reader) (*keys, error) {
 	forms, cookies := ring.Subkeys("cardea pages forms v1"), ring.Subkeys("cardea pages cookie v1")

@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
-// ring is a keyring of root keys, the current one first.
+// ring returns a keyring of root keys, the current one first.
 func ring(t *testing.T, roots ...byte) *seal.Keyring {
 	t.Helper()
 	var files []string
@@ -41,8 +41,8 @@ func newTestKeys(t *testing.T, roots ...byte) *keys {
 	return k
 }
 
-// Tokens and cookies of one server are another's, also while the root key is rotated; without one they end with the
-// process.
+// Servers with the same root key accept each other's tokens and cookies, also while the root key is rotated. Without a
+// root key, tokens and cookies become invalid when the process ends.
 func TestKeys(t *testing.T) {
 	before, rotated, after, elsewhere, without := newTestKeys(t, 1), newTestKeys(t, 2, 1), newTestKeys(t, 2), newTestKeys(t, 3), newTestKeys(t)
 	token, sealed := before.token("acme/prod", "n", "7"), before.seal("acme/prod", []byte("text"))
@@ -58,7 +58,7 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	if other := newTestKeys(t); other.accepts(without.token("d", "n", ""), "d", "n", "") || !without.accepts(without.token("d", "n", ""), "d", "n", "") {
-		t.Error("keys of processes without a root key are random, each its own")
+		t.Error("each process without a root key must have its own random keys")
 	}
 }
 
@@ -69,7 +69,7 @@ func TestFormTokensAreBoundToTheirPurpose(t *testing.T) {
 		"another deployment": k.accepts(token, "acme/test", "nonce", "7"),
 		"another browser":    k.accepts(token, "acme/prod", "other", "7"),
 		"another user":       k.accepts(token, "acme/prod", "nonce", "8"),
-		"nobody":             k.accepts(token, "acme/prod", "nonce", ""),
+		"no user":            k.accepts(token, "acme/prod", "nonce", ""),
 		"no browser":         k.accepts(k.token("acme/prod", "", "7"), "acme/prod", "", "7"),
 		"a cut token":        k.accepts(token[:20], "acme/prod", "nonce", "7"),
 		"no token":           k.accepts("", "acme/prod", "nonce", "7"),

@@ -8,18 +8,18 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// memberPage shows one member of an organization to who manages it.
+// memberPage shows one member of an organization to its managers.
 type memberPage struct {
 	place
 	Member enduserapi.OrganizationMember
-	// Self reports that it is one's own membership.
+	// Self reports that the membership is the user's own.
 	Self  bool
 	Roles []option
 	Role  string
 }
 
-// member finds the member of the page's path. The list is by ids: what comes after the number before an id begins with
-// it.
+// member returns the member whose id is in the page's path. The API lists members by ascending id, so the list after
+// id-1 begins with the member.
 func member(v *visit, organization string) (enduserapi.OrganizationMember, error) {
 	id := v.r.PathValue("id")
 	number, err := strconv.ParseInt(id, 10, 64)
@@ -53,7 +53,7 @@ func showMember(v *visit) error {
 		return err
 	}
 	own.Self, own.Role = own.Member.User.Id == v.user(), roleID(own.Member.Role)
-	if !own.Member.Owner { // an owner's role is not shown; it applies again without the ownership
+	if !own.Member.Owner { // an owner's role has no effect until the ownership ends, so it is not shown
 		own.Roles = withHeld(choices(v, roles, "member.no_role", in.may), own.Member.Role)
 	}
 	return v.render("member", v.text.Text("member.title"), own)

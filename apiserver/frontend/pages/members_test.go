@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// link is where the first link leads whose address begins with something.
+// link returns the address of the first link whose address has a prefix.
 func (b *browser) link(prefix string) string {
 	b.w.T.Helper()
 	prefix = b.w.numbered(prefix)
@@ -22,13 +22,13 @@ func (b *browser) link(prefix string) string {
 	return attr(n, "href")
 }
 
-// links reports whether a page has a link whose address begins with something.
+// links reports whether the page has a link whose address has a prefix.
 func (b *browser) links(prefix string) bool {
 	prefix = b.w.numbered(prefix)
 	return b.page.find(func(n *node) bool { return n.Data == "a" && strings.HasPrefix(attr(n, "href"), prefix) }) != nil
 }
 
-// labelled is where the link with a label leads.
+// labelled returns the address of the link with a label.
 func (b *browser) labelled(label string) string {
 	b.w.T.Helper()
 	n := b.page.find(func(n *node) bool { return n.Data == "a" && attr(n, "aria-label") == label })
@@ -38,7 +38,7 @@ func (b *browser) labelled(label string) string {
 	return attr(n, "href")
 }
 
-// options are what a choice offers, its values by labels.
+// options returns the options of a select field: their values by their labels.
 func (p shown) options(name string) map[string]string {
 	out := map[string]string{}
 	choice := p.find(func(n *node) bool { return n.Data == "select" && attr(n, "name") == name })
@@ -63,7 +63,7 @@ func (w *world) role(name string, level v1alpha1.RoleLevel, permissions ...strin
 	w.Put(v1alpha1.KindMembershipRole, name, frontendtest.Deployment, name, document.MembershipRole{Level: string(level), Name: name, Permissions: permissions})
 }
 
-// engines is an organization of Ada's with Bob in it.
+// engines creates an organization that Ada owns and Bob is a member of.
 func (w *world) engines() (ada, bob *browser) {
 	w.T.Helper()
 	ada, bob = w.browser(), w.browser()
@@ -86,7 +86,7 @@ func TestMembers(t *testing.T) {
 	bob.says("ada@example.com")
 	bob.says("Member without a role")
 	if bob.links("/organizations/engines/members/") || bob.links("/organizations/engines/settings") {
-		t.Error("who may not change anything is led to where it is changed")
+		t.Error("a member without permissions sees links to the pages for changes")
 	}
 	w.Eventually("the roles are known", func() bool {
 		ada.open("/organizations/engines")
@@ -95,7 +95,7 @@ func TestMembers(t *testing.T) {
 	adas, bobs := ada.labelled("Change ada@example.com"), ada.labelled("Change bob@example.com")
 	bob.open(bobs)
 	if bob.page.status != http.StatusNotFound {
-		t.Errorf("who may not change members sees the page of one: %d", bob.page.status)
+		t.Errorf("a member without permissions sees the page of a member: %d", bob.page.status)
 	}
 	ada.open(bobs)
 	ada.says("bob@example.com")
@@ -109,12 +109,12 @@ func TestMembers(t *testing.T) {
 	ada.says("The member was changed.")
 	ada.says("manager")
 
-	// An invitation says which role it brings.
+	// The list of invitations shows the role of each.
 	ada.submit("invite", "email", "dan@example.com", "role", roles["clerk"])
 	ada.at("/organizations/engines")
 	ada.says("clerk · by ada@example.com")
 
-	// A manager without billing:read gives no role that has it, and owners are for owners.
+	// A manager without billing:read cannot grant a role that has it. Only owners can change owners.
 	bob.open("/organizations/engines")
 	bob.link("/organizations/engines/settings")
 	if _, offered := bob.page.options("role")["clerk"]; offered {
@@ -148,7 +148,7 @@ func TestMembers(t *testing.T) {
 	ada.says("The member was removed.")
 	bob.open("/organizations/engines")
 	if bob.page.status != http.StatusNotFound {
-		t.Errorf("who was removed sees the organization: %d", bob.page.status)
+		t.Errorf("a removed member sees the organization: %d", bob.page.status)
 	}
 	for _, path := range []string{bobs, "/organizations/engines/members/x", "/organizations/engines/members/1", "/organizations/engines/members/" + url.PathEscape(hostile)} {
 		if ada.open(path); ada.page.status != http.StatusNotFound {
@@ -182,7 +182,7 @@ func TestRenameAndDeleteOrganizationPage(t *testing.T) {
 		t.Error("the picture is not shown")
 	}
 	if ada.page.find(func(n *node) bool { return hasAttr(n, "onerror") }) != nil {
-		t.Error("a name is markup")
+		t.Error("a name is rendered as markup")
 	}
 	ada.open("/organizations/engines/settings")
 	ada.submit("change", "name", "Engines", "image_url", "https://elsewhere.example/e.png")
@@ -226,10 +226,10 @@ func TestWorkspaces(t *testing.T) {
 	bob.open("/organizations/engines")
 	bob.says("Research")
 	if bob.links(research) {
-		t.Error("a link leads to what Bob may not see")
+		t.Error("a link leads to a workspace that Bob may not see")
 	}
 	if bob.open(research); bob.page.status != http.StatusNotFound {
-		t.Errorf("who is not in a workspace sees it: %d", bob.page.status)
+		t.Errorf("a user outside the workspace sees it: %d", bob.page.status)
 	}
 	w.Eventually("the roles are known", func() bool {
 		ada.open(research)
@@ -252,7 +252,7 @@ func TestWorkspaces(t *testing.T) {
 	bob.at(research)
 	for _, action := range []string{"rename", "add"} {
 		if form, _ := bob.page.form(action); form != nil {
-			t.Errorf("%s is offered to who may not", action)
+			t.Errorf("%s is offered to a member without the permission", action)
 		}
 	}
 	ada.open(research)
@@ -267,7 +267,7 @@ func TestWorkspaces(t *testing.T) {
 	ada.submit(strings.Replace(attr(role, "value"), "role-", "remove-", 1))
 	ada.says("The member was removed.")
 	if bob.open(research); bob.page.status != http.StatusNotFound {
-		t.Errorf("who was removed sees it: %d", bob.page.status)
+		t.Errorf("a removed member sees the workspace: %d", bob.page.status)
 	}
 }
 

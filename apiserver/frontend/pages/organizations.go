@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// organizationsPage shows where one is a member.
+// organizationsPage shows the organizations of which the user is a member.
 type organizationsPage struct {
 	Memberships []enduserapi.OrganizationMembership
 	// Active is the id of the active organization, "" for none.
@@ -71,33 +71,34 @@ func takeNewOrganization(v *visit) error {
 	return v.redirect("organization_created", at("/organizations/{id}", created.Data.Organization.Slug))
 }
 
-// organizationPage shows one organization, with what the member may do there.
+// organizationPage shows one organization, with the actions that the user may perform there.
 type organizationPage struct {
 	place
 	Active bool
-	// Members are one part of all; More is the last of them where there are others behind.
+	// Members are one part of all members. More is the id of the last one if others follow, else "".
 	Members []enduserapi.OrganizationMember
 	More    string
-	// Workspaces are those of the organization.
+	// Workspaces are the organization's workspaces.
 	Workspaces []workspaceRow
-	// MayInvite shows the invitations, MayCreate the form of a workspace, MayLeave that of a leave.
+	// MayInvite shows the invitations, MayCreate the form to create a workspace, and MayLeave the form to leave the
+	// organization.
 	MayInvite, MayCreate, MayLeave bool
 	Invitations                    []enduserapi.OpenInvitation
-	// Roles are those that the member may give.
+	// Roles are the roles that the user can grant.
 	Roles []option
 	// roleNames are the names of roles by their ids.
 	roleNames map[string]string
 }
 
-// RoleName is the name of the role of an invitation, "" for none.
+// RoleName returns the name of an invitation's role, "" for none.
 func (own organizationPage) RoleName(id *string) string { return own.roleNames[ptr.Deref(id, "")] }
 
-// workspaceRow is a workspace with what the member is there.
+// workspaceRow is a workspace with the user's membership in it.
 type workspaceRow struct {
 	enduserapi.Workspace
 	// Member reports that the user is in it, Active that it is active, and Opens that the user can see its members.
 	Member, Active, Opens bool
-	// role is the member's there, nil for none.
+	// role is the user's role in the workspace, nil for none.
 	role *enduserapi.MemberRole
 }
 
@@ -123,14 +124,15 @@ func showOrganization(v *visit) error {
 	return v.render("organization", text.Isolate(o.Name), own)
 }
 
-// load reads what is in the organization.
+// load reads the members, workspaces, roles and invitations of the organization.
 func (own *organizationPage) load(v *visit) error {
 	o := own.Membership.Organization
 	var err error
 	if own.Members, own.More, err = members(organizationMembers(v, o.Id), v.r.URL.Query().Get("after")); err != nil {
 		return err
 	}
-	// An owner may leave others that own it too: where not all members are seen, the API says whether there are any.
+	// An owner can leave if there is another owner. If the page does not list all members, it shows the form, and the
+	// API decides.
 	another := slices.ContainsFunc(own.Members, func(m enduserapi.OrganizationMember) bool { return m.Owner && m.Id != own.Membership.Id })
 	own.MayLeave = own.MayLeave || another || own.More != "" || v.r.URL.Query().Has("after")
 	if own.Workspaces, err = workspaces(v, own.place); err != nil || !own.MayInvite {
@@ -152,7 +154,7 @@ func (own *organizationPage) load(v *visit) error {
 	return nil
 }
 
-// memberList lists up to limit members after one of them, from the first for "".
+// memberList lists up to limit members that follow the membership with the id after, or the first ones if after is "".
 type memberList func(after string, limit int) ([]enduserapi.OrganizationMember, error)
 
 // organizationMembers lists the members of an organization.
@@ -166,7 +168,8 @@ func organizationMembers(v *visit, id string) memberList {
 	}
 }
 
-// members lists a part of all members, after one of them. more is the last one if others follow it, else "".
+// members lists up to membersListed members that follow the membership with the id after. more is the id of the last
+// one if others follow it, else "".
 func members(of memberList, after string) (list []enduserapi.OrganizationMember, more string, err error) {
 	if list, err = of(after, membersListed+1); err != nil {
 		return nil, "", err
@@ -218,7 +221,7 @@ func takeOrganization(v *visit) error {
 	return v.redirect(notice, back)
 }
 
-// switchWorkspace makes a workspace active, and its organization before it.
+// switchWorkspace makes a workspace active. If its organization is not active, it makes the organization active first.
 func switchWorkspace(v *visit, organization, workspace string) error {
 	if activeOrganization(v) != organization {
 		if err := switchOrganization(v, organization); err != nil {

@@ -1,7 +1,7 @@
-// Package pages serves what people see in a browser: pages to sign in, sign up, and look after their account and
-// organizations. It is a client of the end-user API, which it asks in process: whatever a page does is a documented
-// operation, so that a tenant can build pages of its own. It knows the configuration (which deployment a host is, and
-// how its pages look) and no store.
+// Package pages serves the web pages on which users sign in, sign up, and manage their account and organizations. The
+// package is a client of the end-user API, which it calls in process: every action of a page is a documented operation,
+// so that tenants can build their own pages. It reads the configuration (the deployment of a host, and the look of its
+// pages), and does not access a store.
 package pages
 
 import (
@@ -22,22 +22,22 @@ import (
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
-// Options are what the pages need.
+// Options configures Pages.
 type Options struct {
 	Snapshots *snapshot.Follower
-	// API is the end-user API. Requests that are not for a page go there as they are.
+	// API is the end-user API. Requests that are not for a page are forwarded to it unchanged.
 	API http.Handler
-	// Keyring is what the keys of forms and of the pages' cookie are derived from. Where it is empty they are random, and
-	// forms end with the process.
+	// Keyring derives the keys of form tokens and of the pages' cookie. If it is empty, the keys are random, and form
+	// tokens and cookies become invalid when the process ends.
 	Keyring *seal.Keyring
 	Clock   func() time.Time
-	// Random makes nonces; default crypto/rand.
+	// Random is the source of nonces, and of keys without a keyring; default crypto/rand.
 	Random  io.Reader
 	Log     logr.Logger
 	Metrics *httpapi.Metrics
 }
 
-// Pages serves pages, and passes on what is for the API.
+// Pages serves pages, and forwards other requests to the API.
 type Pages struct {
 	Options
 	*wording
@@ -46,7 +46,7 @@ type Pages struct {
 	assets *assets
 }
 
-// New returns the handler of the end-user listener: pages before the API.
+// New returns the part of the end-user listener that serves pages.
 func New(opts Options) (*Pages, error) {
 	if opts.Random == nil {
 		opts.Random = rand.Reader
@@ -74,7 +74,7 @@ func (p *Pages) route(path string, page page) {
 	handle := func(_ http.ResponseWriter, r *http.Request) {
 		v := visitOf(r)
 		if r.Method == http.MethodPost && !isForm(r) {
-			v.passOn() // a path can be a page's and an operation's
+			v.passOn() // an operation of the API may have the same path
 			return
 		}
 		v.serve(r, page)
@@ -87,8 +87,8 @@ func (p *Pages) route(path string, page page) {
 	}
 }
 
-// Handler serves pages and their assets: GET requests of browsers whose Accept names text/html, and forms that browsers
-// post. Deployments whose pages are disabled have none.
+// Handler implements frontend.Part. It serves assets, GET and HEAD requests whose Accept header names text/html, and
+// POST requests with a form or such an Accept header. It serves nothing if the deployment's pages are disabled.
 func (p *Pages) Handler(r *http.Request) (http.Handler, bool) {
 	tenant, loaded := p.tenant(r)
 	if tenant != nil && tenant.Settings.EffectivePages().Disabled {
@@ -151,7 +151,7 @@ func (p *Pages) unrouted(_ http.ResponseWriter, r *http.Request, allow string) {
 	}
 }
 
-// isForm reports that a browser posts a form.
+// isForm reports whether a request posts a form.
 func isForm(r *http.Request) bool {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && r.Method == http.MethodPost && media == "application/x-www-form-urlencoded"

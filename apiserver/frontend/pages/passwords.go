@@ -4,12 +4,13 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// ownPasswordPage is where one changes one's password.
+// ownPasswordPage is the page on which the user changes the password.
 type ownPasswordPage struct {
-	// Has reports that there is one.
+	// Has reports that the user has a password.
 	Has       bool
 	MinLength string
-	// Removable reports that one can sign in without it, and Reset that it can be replaced without knowing it.
+	// Removable reports that the user can sign in without the password, and Reset that a forgotten password can be
+	// replaced.
 	Removable, Reset bool
 }
 

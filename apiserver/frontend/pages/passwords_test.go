@@ -19,7 +19,7 @@ func TestForgottenPasswordPage(t *testing.T) {
 	b.submit("email", "email", "ada@example.com")
 	link := b.page.find(func(n *node) bool { return n.Data == "a" && strings.HasPrefix(attr(n, "href"), "/forgot-password") })
 	if link == nil {
-		t.Fatalf("no way for who forgot: %s", b.page.text())
+		t.Fatalf("the page has no link for a forgotten password: %s", b.page.text())
 	}
 	b.open(attr(link, "href"))
 	if b.page.value("email") != "ada@example.com" {
@@ -60,7 +60,7 @@ func TestForgottenPasswordPage(t *testing.T) {
 	b.at("/account")
 }
 
-// Other sign-ins can be kept; the attempt ends with its password.
+// A reset can keep other sign-ins. The attempt ends when the new password is set.
 func TestResetPageCanKeepOtherSignIns(t *testing.T) {
 	w := newWorld(t, nil)
 	elsewhere := w.browser()
@@ -85,7 +85,7 @@ func TestResetPageCanKeepOtherSignIns(t *testing.T) {
 		b.open(path)
 		b.at("/forgot-password")
 	}
-	// An attempt of another browser is none here.
+	// A browser cannot use an attempt of another browser.
 	other := w.browser()
 	other.follow(other.send(http.MethodGet, to, ""))
 	other.at("/forgot-password")
@@ -119,6 +119,6 @@ func TestForgottenPasswordPageNeedsPasswords(t *testing.T) {
 	b.open("/forgot-password")
 	b.says("Passwords cannot be reset here at the moment.")
 	if form, _ := b.page.form("forgotten"); form != nil {
-		t.Error("there is a form all the same")
+		t.Error("the page has a form although passwords are disabled")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// phonesPage shows one's phone numbers.
+// phonesPage shows the user's phone numbers.
 type phonesPage struct {
 	Phones []enduserapi.PhoneNumber
 	// Open reports that numbers can be verified here.
@@ -21,7 +21,7 @@ func showPhones(v *visit) error {
 	return v.render("phones", v.text.Text("phones.title"), phonesPage{phones.Data, v.tenant.Settings.SMS != nil})
 }
 
-// typedPhone is a number as people write it, without what they put between digits.
+// typedPhone returns an entered number without the separators between its digits.
 func typedPhone(typed string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune(" -()./\u00a0", r) {

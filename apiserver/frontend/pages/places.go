@@ -7,7 +7,7 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// The permissions that the API asks for.
+// The permissions that operations of the API require.
 const (
 	permissionInvite          = "organization:invite"
 	permissionManage          = "organization:manage"
@@ -15,17 +15,19 @@ const (
 	permissionManageWorkspace = "workspace:manage"
 )
 
-// place is an organization that one is in.
+// place is an organization of which the user is a member.
 type place struct {
 	Membership enduserapi.OrganizationMembership
 	Owner      bool
-	// Open reports that organizations are enabled: without, nothing is to be seen or done in this one.
+	// Open reports that organizations are enabled in the deployment. Otherwise the organization can be neither viewed
+	// nor changed.
 	Open bool
-	// MayManage reports that one may change it and its members.
+	// MayManage reports that the user may change the organization and its members.
 	MayManage bool
 }
 
-// place finds the organization of the page's path among the user's own. Unknown and foreign are alike.
+// place finds the organization of the page's path among the user's own. An unknown organization and one of other users
+// get the same response.
 func (v *visit) place() (place, error) {
 	list, err := memberships(v)
 	if err != nil {
@@ -40,16 +42,15 @@ func (v *visit) place() (place, error) {
 	return in, nil
 }
 
-// may reports whether the member holds a permission.
+// may reports whether the user's role has a permission.
 func (p place) may(permission string) bool { return may(p.Membership.Role, permission) }
 
-// may reports whether a role has a permission. The owner's has all that the catalog has, and what the API asks for
-// beside it.
+// may reports whether a role has a permission. The built-in owner role has all permissions.
 func may(role *enduserapi.MemberRole, permission string) bool {
 	return role != nil && (role.Id == nil || slices.Contains(role.Permissions, permission))
 }
 
-// option is one of a choice.
+// option is one option of a select field.
 type option struct{ Value, Label string }
 
 // roles lists the roles of a level: organization or workspace.
@@ -61,8 +62,8 @@ func roles(v *visit, organization string, level enduserapi.EndUserListRolesParam
 	return list.Data, nil
 }
 
-// choices returns the roles that a member with the given permissions can grant, after the choice of no role with its
-// text.
+// choices returns the roles that a user can grant; may reports the user's permissions. The first option is no role, and
+// none is the key of its text.
 func choices(v *visit, roles []enduserapi.MemberRole, none string, may func(string) bool) []option {
 	out := []option{{"", v.text.Text(none)}}
 	for _, role := range roles {
@@ -73,7 +74,7 @@ func choices(v *visit, roles []enduserapi.MemberRole, none string, may func(stri
 	return out
 }
 
-// withHeld adds a member's role to the choices where they could not give it: it can stay.
+// withHeld adds a member's current role to the choices if the user cannot grant it, so that the member can keep it.
 func withHeld(choices []option, role *enduserapi.MemberRole) []option {
 	if role == nil || role.Id == nil || slices.ContainsFunc(choices, func(o option) bool { return o.Value == *role.Id }) {
 		return choices
@@ -81,7 +82,7 @@ func withHeld(choices []option, role *enduserapi.MemberRole) []option {
 	return append(slices.Clone(choices), option{*role.Id, role.Name})
 }
 
-// roleID is the id of a role in a form, "" for none.
+// roleID returns the id of a role for a form, "" for no role and for the owner role.
 func roleID(role *enduserapi.MemberRole) string {
 	if role == nil || role.Id == nil {
 		return ""
@@ -89,7 +90,7 @@ func roleID(role *enduserapi.MemberRole) string {
 	return *role.Id
 }
 
-// given is an optional member of a body, absent where nothing was typed or chosen.
+// given returns an optional member of a request body: nil (absent) for an empty text.
 func given(text string) *string {
 	if text == "" {
 		return nil
@@ -97,7 +98,8 @@ func given(text string) *string {
 	return &text
 }
 
-// picture is the address of a picture that pages may show: the policy of a page names no other host than the logo's.
+// picture returns the address of a picture if pages may show it, else "". The Content-Security-Policy of a page permits
+// only pictures from the origin of the logo.
 func picture(v *visit, address string) string {
 	logo, err := url.Parse(v.tenant.Settings.EffectivePages().LogoURL)
 	if err != nil || logo.Host == "" {

@@ -8,7 +8,7 @@ import (
 
 // reauthenticatePage asks the signed-in user to authenticate again.
 type reauthenticatePage struct {
-	// Password reports that they have one, and Code that a code can be sent.
+	// Password reports that the user has a password, and Code that a code can be sent.
 	Password, Code bool
 }
 

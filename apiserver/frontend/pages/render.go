@@ -21,16 +21,16 @@ import (
 //go:embed templates/*.html
 var templateFiles embed.FS
 
-// parts are the templates that every page is made of.
+// parts are the templates that every page includes.
 var parts = []string{"templates/base.html", "templates/parts.html"}
 
-// wording is what pages are written with.
+// wording has the texts and templates of pages.
 type wording struct {
 	texts     *texts.Catalogues
 	templates map[string]map[string]*template.Template // by language and name
 }
 
-// loadWording parses once what is part of the binary, however many servers run in a process.
+// loadWording parses the embedded texts and templates, once per process for all its servers.
 var loadWording = sync.OnceValues(func() (*wording, error) {
 	catalogues, err := texts.Load()
 	if err != nil {
@@ -70,7 +70,8 @@ func parseTemplates(language *texts.Language) (map[string]*template.Template, er
 	return out, nil
 }
 
-// functions are those of templates in a language: t is a text by its key, field a field of a form.
+// functions returns the functions of templates in a language. For example, t returns a text by its key, and field an
+// input of a form.
 func functions(language *texts.Language) template.FuncMap {
 	return template.FuncMap{
 		"t":      language.Text,
@@ -83,13 +84,13 @@ func functions(language *texts.Language) template.FuncMap {
 		"grant":  grantOf,
 		"choice": newChoice,
 		"named":  func(m enduserapi.MemberAccount) bool { return m.FirstName != "" || m.LastName != "" },
-		// Templates show every name by one of these.
+		// Templates show every name with one of these two functions.
 		"isolate": text.Isolate,
 		"person":  text.Person,
 	}
 }
 
-// render shows a page: by its name, with its title.
+// render sends the page with a name. own is the data of the page itself.
 func (v *visit) render(name, title string, own any) error {
 	raw, err := v.compose(name, title, own)
 	if err != nil {
@@ -120,12 +121,12 @@ func (v *visit) send(status int, raw []byte) {
 	header.Set("Content-Length", strconv.Itoa(len(raw)))
 	v.WriteHeader(status)
 	if v.r.Method != http.MethodHead {
-		_, _ = v.Write(raw) // the browser is gone
+		_, _ = v.Write(raw) // an error means that the browser disconnected
 	}
 }
 
-// sendHeader sets the headers of every page: no caching, also for the back button, no framing, and only its own assets
-// and the declared picture.
+// sendHeader sets the headers of every page. They forbid caching, also for the back button, and framing. They permit
+// only the page's own assets and the declared logo.
 func (v *visit) sendHeader() {
 	header := v.Header()
 	v.api.passCookies(header)
@@ -143,8 +144,8 @@ func (v *visit) sendHeader() {
 }
 
 // contentPolicy returns the page's Content-Security-Policy. form-action includes the declared origins, because it also
-// applies to redirects after a form. If these lead to a client of an authorization server, which may be at any origin,
-// it is omitted.
+// applies to redirects after a form. It is omitted if such a redirect may lead to a client of an authorization server,
+// because a client may be at any origin.
 func (v *visit) contentPolicy() string {
 	images, targets := "'self'", "'self'"
 	if v.tenant != nil {

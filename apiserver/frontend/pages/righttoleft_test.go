@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// Every page is checked for names outside isolates by the browser.
+// The test's browser checks every page for names outside isolates.
 func TestRightToLeftNamesDoNotReorderPages(t *testing.T) {
 	const app, organization, workspace, role = "שירות", "מנועים", "מחקר", "כותב"
 	w := newWorld(t, func(d *document.Deployment) {

@@ -1,6 +1,6 @@
 package pages
 
-// pages is the one list of pages, by their paths.
+// pages maps paths to pages.
 var pages = map[string]page{
 	"/{$}":                  {get: home},
 	"/sign-in":              {get: showSignIn, post: takeSignIn},
@@ -30,14 +30,14 @@ var pages = map[string]page{
 	"/account/apps":         {get: showConnectedApps, post: takeConnectedApps, signedIn: true},
 	"/organizations":        {get: showOrganizations, post: takeOrganizations, signedIn: true},
 	"/organizations/new":    {get: showNewOrganization, post: takeNewOrganization, signedIn: true},
-	// The API has paths below this one, of other shapes and methods.
+	// The API also has paths below /organizations, with other segments and methods.
 	"/organizations/{slug}":                 {get: showOrganization, post: takeOrganization, signedIn: true},
 	"/organizations/{slug}/settings":        {get: showSettings, post: takeSettings, signedIn: true},
 	"/organizations/{slug}/members/{id}":    {get: showMember, post: takeMember, signedIn: true},
 	"/organizations/{slug}/workspaces/{id}": {get: showWorkspace, post: takeWorkspace, signedIn: true},
 }
 
-// home leads to where one can go on.
+// home redirects a signed-in user to the account page, and others to the sign-in page.
 func home(v *visit) error {
 	if v.who.User == nil {
 		return v.redirect("", "/sign-in")

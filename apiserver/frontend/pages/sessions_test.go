@@ -9,8 +9,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// The session ends while a form is open: the entered data waits for the sign-in of the same user, and is shown to no
-// other.
+// The session ends while a form is open: the entered data is kept for the next sign-in of the same user, and is not
+// shown to other users.
 func TestDraftSurvivesSignIn(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
@@ -25,7 +25,7 @@ func TestDraftSurvivesSignIn(t *testing.T) {
 	}
 	kept := b.cookie("cardea_pages")
 	if strings.Contains(kept, "Analytical") || len(kept) > 3<<10 {
-		t.Errorf("the cookie tells what was typed, or is too long: %s", kept)
+		t.Errorf("the cookie reveals the entered data, or is too long: %s", kept)
 	}
 	b.signIn("ada@example.com")
 	b.at("/organizations/new")
@@ -35,10 +35,11 @@ func TestDraftSurvivesSignIn(t *testing.T) {
 	}
 	b.open("/organizations/new")
 	if b.page.value("name") != "" {
-		t.Error("it is given back twice")
+		t.Error("the draft is restored twice")
 	}
 
-	// Another person at the same browser sees nothing of it, nor does the first one after ten minutes.
+	// The data is not shown to another user of the same browser. After ten minutes, it is not shown to the first user
+	// either.
 	b.open("/organizations/new")
 	to, values = b.fill("create", "name", "Secret plans")
 	b.setCookie("__session", "")
@@ -59,7 +60,7 @@ func TestDraftSurvivesSignIn(t *testing.T) {
 	}
 }
 
-// In another tab another account became the active one: the form of the first is not sent for the second.
+// Another account became active in another tab: the form of the first account is not processed for the second one.
 func TestFormOfAnotherAccountIsShownAgain(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
@@ -103,8 +104,8 @@ func TestFormSentTwiceActsOnce(t *testing.T) {
 	}
 }
 
-// After a sign-out the pages of before are not shown again: not by the button back, which asks anew, and not by another
-// request.
+// After a sign-out, earlier pages are not shown again: neither by the back button, which loads the page again, nor by a
+// request with the old cookie.
 func TestSignOutClearsState(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
@@ -120,7 +121,7 @@ func TestSignOutClearsState(t *testing.T) {
 		b.open(path)
 		b.at("/sign-in")
 		if strings.Contains(b.page.raw, "ada@example.com") {
-			t.Errorf("%s tells who was signed in", path)
+			t.Errorf("%s reveals the account that was signed in", path)
 		}
 	}
 }
@@ -160,7 +161,7 @@ func TestStoreUnavailable(t *testing.T) {
 			t.Errorf("no way to try again: %s", at.raw)
 		}
 		if id := at.header.Get("X-Request-Id"); !strings.Contains(at.text(), id) {
-			t.Error("the request's id is not told")
+			t.Error("the page does not show the request's id")
 		}
 	}
 }
@@ -185,7 +186,7 @@ func TestPagesCanBeDisabled(t *testing.T) {
 	}
 }
 
-// Programs that ask the API get the API's answers, whatever pages there are.
+// Clients of the API get the API's responses, even at paths of pages.
 func TestPagesDoNotChangeTheAPI(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
@@ -294,8 +295,8 @@ func TestBrand(t *testing.T) {
 	}
 }
 
-// Over TLS, or in production, cookies are Secure, the pages' own has the prefix of its host, and browsers stay with
-// https.
+// Over TLS, or in production, cookies are Secure, the pages' cookie has the prefix __Host-, and HSTS makes browsers use
+// HTTPS only.
 func TestCookiesOfProduction(t *testing.T) {
 	w := newWorld(t, func(d *document.Deployment) {
 		d.Mode, d.FrontendHosts = "Production", []string{"app.acme.example"}
@@ -324,7 +325,7 @@ func TestSignUpPageRules(t *testing.T) {
 		return b.page.value("email") == "" && strings.Contains(b.page.text(), "Name of the organization")
 	})
 	if b.page.find(func(n *node) bool { return attr(n, "name") == "password" }) != nil {
-		t.Error("a password is asked for where there is none")
+		t.Error("the page asks for a password although passwords are disabled")
 	}
 	b.submit("signup", "email", "ada@example.com")
 	b.refused(http.StatusBadRequest, "organization_name", "Enter the name of your organization")
@@ -338,7 +339,7 @@ func TestSignUpPageRules(t *testing.T) {
 	b.open("/sign-out")
 	b.submit("all")
 	b.submit("email", "email", "ada@example.com")
-	b.at("/sign-in/code") // the only way there is
+	b.at("/sign-in/code") // the only sign-in method of the deployment
 }
 
 func TestWeakPasswords(t *testing.T) {

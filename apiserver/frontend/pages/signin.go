@@ -9,19 +9,19 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// signInPage is where a sign-in begins: by an account of the session, or by an address.
+// signInPage is the page on which a sign-in begins, with an account of the session or with an email address.
 type signInPage struct {
 	Accounts []enduserapi.Account
-	// Email is what was typed before.
+	// Email is the address that is filled in.
 	Email string
-	// SignUp is where one can sign up, "" for nowhere.
+	// SignUp is the address of the sign-up page, "" if sign-ups are not possible.
 	SignUp string
 }
 
-// maxHint is the longest login hint, in bytes.
+// maxHint is the maximum length of a login hint, in bytes.
 const maxHint = 320
 
-// ways are the sign-in methods of the deployment.
+// ways reports whether users can sign in with a password and with an emailed code.
 func ways(v *visit) (password, code bool) {
 	settings := v.tenant.Settings.EffectiveSignIn()
 	return settings.Password, settings.EmailCode && mails(v)
@@ -80,7 +80,7 @@ func takeSignIn(v *visit) error {
 	return v.redirect("", "/sign-in/password", adding(v)...)
 }
 
-// adding keeps that an account is added to those of the session.
+// adding returns the query parameter that adds an account to the session, if the page's query has it.
 func adding(v *visit) []string {
 	if v.r.URL.Query().Has("add") {
 		return []string{"add", "1"}
@@ -91,7 +91,7 @@ func adding(v *visit) []string {
 // passwordPage asks for the password of an address.
 type passwordPage struct {
 	Email string
-	// Code reports that a code can be asked for instead, and Reset that a new password can be chosen by one.
+	// Code reports that the user can request a code instead, and Reset that a forgotten password can be replaced.
 	Code, Reset bool
 }
 
@@ -122,7 +122,8 @@ func takePassword(v *visit) error {
 	return signIn(v, sent, enduserapi.SignIn{Strategy: enduserapi.SignInStrategyPassword, Email: email, Password: given(sent.value("password"))})
 }
 
-// signIn asks for a sign-in, and leads on: to where the person wanted to go, or to the code that is waited for.
+// signIn requests a sign-in and redirects the browser: after a completed sign-in to the page where the user wanted to
+// go, otherwise to the page that asks for the code.
 func signIn(v *visit, sent *form, body enduserapi.SignIn) error {
 	known := map[string]bool{}
 	for _, g := range v.api.session.Signins {

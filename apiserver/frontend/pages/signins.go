@@ -4,15 +4,15 @@ import (
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
 
-// signInsPage shows where one is signed in, and where one was.
+// signInsPage shows the user's active and ended sign-ins.
 type signInsPage struct {
-	// Current is the one of this browser, Others are the rest, and Ended those that are over.
+	// Current is the sign-in of this browser, Others are the other active sign-ins, and Ended the ended ones.
 	Current, Others, Ended []ownSignIn
-	// WithEnded reports that those that are over were asked for.
+	// WithEnded reports that the user requested the ended sign-ins.
 	WithEnded bool
 }
 
-// ownSignIn is a sign-in, with its browser in words.
+// ownSignIn is a sign-in with a readable name of its browser.
 type ownSignIn struct {
 	enduserapi.OwnSignIn
 	Browser string

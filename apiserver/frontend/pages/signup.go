@@ -8,14 +8,14 @@ import (
 
 // signUpPage is the form of a sign-up.
 type signUpPage struct {
-	// Open reports that one can sign up: a code has to reach the address.
+	// Open reports that users can sign up. The deployment must send mail, because a sign-up needs an emailed code.
 	Open bool
-	// Password reports that one can have a password, and PasswordRequired that one must.
+	// Password reports that the user can choose a password, and PasswordRequired that the user must.
 	Password, PasswordRequired bool
 	MinLength                  string
-	// Organization reports that one has to be created.
+	// Organization reports that the sign-up must create an organization.
 	Organization bool
-	// Email is the address that is invited, "" where none is.
+	// Email is the invited address, "" if the sign-up has no open invitation.
 	Email string
 	// Invited reports that the sign-up accepts an invitation.
 	Invited bool
@@ -30,7 +30,7 @@ func (v *visit) signUpPage() signUpPage {
 	}
 }
 
-// invitation is the token that a sign-up comes with.
+// invitation returns the token of the invitation in the page's query, "" for none.
 func invitation(v *visit) string { return v.r.URL.Query().Get("invitation") }
 
 func showSignUp(v *visit) error {

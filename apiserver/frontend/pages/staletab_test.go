@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// between is a store that does something before its next transaction, once, where it is armed.
+// between is a store that runs the function armed, if any, once before its next transaction.
 type between struct {
 	store.Store
 	armed atomic.Pointer[func()]
@@ -23,7 +23,7 @@ func (s *between) Change(ctx context.Context, deployment string, do func(people.
 	return s.Store.Change(ctx, deployment, do)
 }
 
-// signInOf is the id of an account's sign-in as the browser's other tabs see it.
+// signInOf returns the id of an account's sign-in, which it reads on the account page.
 func (b *browser) signInOf(email string) string {
 	b.w.T.Helper()
 	b.open("/account")
@@ -40,7 +40,7 @@ func (b *browser) signInOf(email string) string {
 	return ""
 }
 
-// twoAccounts is a browser with two accounts, of which the second is active.
+// twoAccounts returns a browser with two accounts, of which the second is active.
 func (w *world) twoAccounts() *browser {
 	w.T.Helper()
 	b := w.browser()
@@ -52,7 +52,7 @@ func (w *world) twoAccounts() *browser {
 	return b
 }
 
-// switchTo is another tab, in which an account is made the active one.
+// switchTo makes an account active, as another tab of the browser does.
 func (b *browser) switchTo(email string) {
 	b.w.T.Helper()
 	id := b.signInOf(email)
@@ -76,7 +76,8 @@ func TestStaleTabCannotDeleteAnotherAccount(t *testing.T) {
 	b.signInOf("work@example.com")
 }
 
-// The other tab switches after the page's own check: the operations assert the account that the form was made for.
+// Another tab switches the account after the page's own check. The operations assert the account for which the form was
+// made.
 func TestFormIsBoundToItsAccount(t *testing.T) {
 	w := newWorld(t, nil)
 	over := &between{Store: w.Store}

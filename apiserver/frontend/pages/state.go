@@ -12,42 +12,45 @@ import (
 )
 
 const (
-	// stateCookie is the pages' own; over TLS with the prefix that fends off sibling hosts.
+	// stateCookie is the name of the pages' cookie. Over TLS it has the prefix hostPrefix, so that sibling hosts cannot
+	// set the cookie.
 	stateCookie = "cardea_pages"
 	hostPrefix  = "__Host-"
-	// maxState is the longest value of the cookie, in bytes: browsers take 4096 with its name and attributes.
+	// maxState is the maximum length of the cookie's value, in bytes. Browsers accept 4096 bytes with name and
+	// attributes.
 	maxState = 3 << 10
-	// flowLifetime is that of an attempt's anonymous session and of what was typed to begin it.
+	// flowLifetime is the lifetime of a flow, the same as that of an attempt's anonymous session.
 	flowLifetime = 10 * time.Minute
-	// draftLifetime is how long what was typed waits for a sign-in.
+	// draftLifetime is how long entered data waits for a sign-in.
 	draftLifetime = 10 * time.Minute
 	// noticeLifetime is how long a notice waits for the page that shows it.
 	noticeLifetime = time.Minute
 )
 
-// state is what the pages remember in the browser, sealed: nothing that the API does not know or the person did not
-// type.
+// state is the data that the pages keep in an encrypted cookie. Except for the nonce, it has only data that the API
+// knows or that the user entered.
 type state struct {
 	// Nonce binds the tokens of forms to this browser.
 	Nonce string `json:"n"`
-	// Flow is the sign-in or sign-up under way.
+	// Flow is the sign-in, sign-up or verification in progress.
 	Flow *flow `json:"f,omitempty"`
 	// Notice is shown on the next page.
 	Notice *notice `json:"m,omitempty"`
-	// Draft is what was typed in a form whose session had ended.
+	// Draft is the entered data of a form that could not be processed, for example because the session had ended.
 	Draft *draft `json:"d,omitempty"`
 
-	// was is the cookie's value as it came.
+	// was is the value of the cookie in the request.
 	was     string
 	changed bool
 }
 
-// flow is a sign-in or sign-up under way.
+// flow is a sign-in, sign-up or verification in progress.
 type flow struct {
 	Email string `json:"e"`
-	// Attempt is the id of the one that waits for a code, "" before there is one.
+	// Attempt is the id of the attempt that waits for a code, "" before there is one. For the verification of a
+	// contact, it is the contact's id with the prefix contact.flow.
 	Attempt string `json:"a,omitempty"`
-	// Sends counts its codes, and SentAt is when the last one went out, in Unix seconds.
+	// Sends is the number of codes that were sent, and SentAt the time of the last send in Unix seconds.
 	Sends  int   `json:"s,omitempty"`
 	SentAt int64 `json:"t,omitempty"`
 	Ends   int64 `json:"x"`
@@ -58,7 +61,7 @@ type notice struct {
 	Ends int64  `json:"x"`
 }
 
-// draft is what was typed, but passwords.
+// draft is the entered data of a form, without passwords, codes and ids.
 type draft struct {
 	User   string            `json:"u"`
 	Path   string            `json:"p"`
@@ -67,7 +70,8 @@ type draft struct {
 	Ends   int64             `json:"x"`
 }
 
-// loadState reads the cookie. A foreign cookie and its expired parts are ignored.
+// loadState reads the cookie. It ignores a cookie that was not made for this deployment, and expired parts of the
+// state.
 func (v *visit) loadState() state {
 	s := state{}
 	if v.tenant == nil {
@@ -101,7 +105,8 @@ func (v *visit) stateName() string {
 	return stateCookie
 }
 
-// saveState gives the browser what changed. A state that is too long loses what was typed, then all but the nonce.
+// saveState sets the cookie if the state changed. If the state is too long, the draft is dropped first, then everything
+// except the nonce.
 func (v *visit) saveState(header http.Header) {
 	if v.tenant == nil || !v.state.changed {
 		return
@@ -122,12 +127,12 @@ func (v *visit) saveState(header http.Header) {
 func (v *visit) sealed() string {
 	raw, err := json.Marshal(v.state)
 	if err != nil {
-		panic(err) // strings and numbers alone
+		panic(err) // the state has only strings and numbers
 	}
 	return v.keys.seal(v.tenant.Key(), raw)
 }
 
-// nonce returns the browser's nonce, a new one where it has none.
+// nonce returns the browser's nonce. If there is none, it creates one.
 func (v *visit) nonce() string {
 	if v.state.Nonce == "" {
 		var raw [16]byte
@@ -148,7 +153,7 @@ func (s *state) begin(f flow, now time.Time) {
 	s.Flow, s.changed = &f, true
 }
 
-// takeNotice returns the notice that waits, "" for none, and forgets it.
+// takeNotice returns the key of the waiting notice, "" for none, and removes the notice from the state.
 func (s *state) takeNotice() string {
 	if s.Notice == nil {
 		return ""
@@ -172,7 +177,7 @@ func (v *visit) keepDraft(sent *form, user string) {
 	v.state.Draft, v.state.changed = d, true
 }
 
-// restoreDraft gives what was typed back on the page where it was typed, to who typed it.
+// restoreDraft restores the draft if this is its page and the signed-in user entered it.
 func (v *visit) restoreDraft() {
 	d := v.state.Draft
 	if d == nil || v.page.post == nil || d.Path != v.r.URL.Path || d.User != v.user() {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxTarget is the longest place to go on to, in bytes.
+// maxTarget is the maximum length of an address to continue at, in bytes.
 const maxTarget = 2048
 
-// target returns where to go on to if that is a path of this host or a page of a declared origin; anything else is
-// nowhere.
+// target returns the requested address to continue at, and reports whether the browser may be redirected there: it must
+// be a path of this host or a page of a declared origin.
 func target(v *visit, asked string) (string, bool) {
 	if asked == "" || len(asked) > maxTarget || strings.ContainsFunc(asked, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f || r > '~' }) {
 		return "", false

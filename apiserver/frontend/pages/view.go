@@ -9,29 +9,29 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// view is what templates are given.
+// view is the data of a page's templates.
 type view struct {
-	// Language is the page's, and Languages are links to this page in the others.
+	// Language is the page's language. Languages are links to this page in each language.
 	Language  string
 	Languages []languageLink
 	Title     string
-	// Name is what the deployment is called; Pages is how its pages look.
+	// Name is the name of the deployment, and Pages are the settings of its pages.
 	Name  string
 	Pages document.Pages
-	// Style, Brand, Script and Icon are paths of assets; Brand is "" where nothing is declared.
+	// Style, Brand, Script and Icon are paths of assets; Brand and Icon are "" if no deployment has the host.
 	Style, Brand, Script, Icon string
 	// Account reports that the page is about the user's account.
 	Account bool
 	Section string
 	User    *enduserapi.EndUser
-	// Organizations reports that there are any to be led to.
+	// Organizations reports that organizations are enabled, so that the page links to them.
 	Organizations bool
 	Notice        string
-	// Action is where forms are sent: this page.
+	// Action is the address to which forms are sent: that of this page.
 	Action string
 	Token  string
 	visit  *visit
-	// Page is the page's own.
+	// Page is the data of the page itself.
 	Page any
 }
 
@@ -40,7 +40,8 @@ type languageLink struct {
 	Current                 bool
 }
 
-// Form returns what was sent in one of the page's forms, an empty one for the others. Its id is unique on the page.
+// Form returns the page's form with an action: the sent form if it has this action, else an empty one. The action
+// distinguishes the ids of the fields of different forms.
 func (v view) Form(action string) formView {
 	f := v.visit.form
 	if f == nil || f.Action != action {
@@ -49,7 +50,7 @@ func (v view) Form(action string) formView {
 	return formView{form: f, Name: action}
 }
 
-// Failed is the form that was refused, nil for none.
+// Failed returns the form that was refused or restored, nil for none.
 func (v view) Failed() *formView {
 	f := v.visit.form
 	if f == nil || !f.refused() && !f.Restored {
@@ -58,36 +59,36 @@ func (v view) Failed() *formView {
 	return &formView{form: f, Name: f.Action}
 }
 
-// Refused reports that what was sent was not taken.
+// Refused reports whether the sent form has an error.
 func (v view) Refused() bool { return v.visit.form.refused() }
 
-// In reports whether the page is of a part, such as /account.
+// In reports whether the page belongs to a part of the site, such as /account.
 func (v view) In(part string) bool {
 	return v.Section == part || strings.HasPrefix(v.Section, part+"/")
 }
 
-// Initial replaces the picture of the signed-in user.
+// Initial returns the letter that is shown in place of a picture of the signed-in user.
 func (v view) Initial() string { return initial(v.User.FirstName + v.User.Email) }
 
-// Keys reports that users make API keys here.
+// Keys reports whether users can create API keys in the deployment.
 func (v view) Keys() bool { return len(v.visit.tenant.SelfServiceApps()) > 0 }
 
-// Authorizes reports that users grant apps access here.
+// Authorizes reports whether users can grant apps access in the deployment.
 func (v view) Authorizes() bool { return v.visit.tenant.Authorizes() }
 
-// Passwords reports that one can have a password here.
+// Passwords reports whether users can have a password in the deployment.
 func (v view) Passwords() bool {
 	password, _ := ways(v.visit)
 	return password
 }
 
-// Picture is the address of a picture if pages may show it, else "".
+// Picture returns the address of a picture if pages may show it, else "".
 func (v view) Picture(address string) string { return picture(v.visit, address) }
 
-// UserID is who the page's forms are for.
+// UserID returns the id of the signed-in user, to whose account the page's forms are bound; "" for none.
 func (v view) UserID() string { return v.visit.user() }
 
-// Link returns the address of a page that keeps where to go on, and in which language.
+// Link returns the address of a page. Its query keeps the address to continue at, and the language.
 func (v view) Link(path string, pairs ...string) string { return v.visit.link(path, pairs...) }
 
 // formView is a form in a template.
@@ -96,16 +97,16 @@ type formView struct {
 	Name string
 }
 
-// Value is what was typed in a field.
+// Value returns the value of a field.
 func (f formView) Value(name string) string { return f.value(name) }
 
-// Fault is what is wrong with a field, "" for nothing.
+// Fault returns the error of a field, "" for none.
 func (f formView) Fault(name string) string { return f.fault(name) }
 
-// Refused reports that what was sent was not taken.
+// Refused reports whether the sent form has an error.
 func (f formView) Refused() bool { return f.refused() }
 
-// ID is a field's id in the page.
+// ID returns the id of a field on the page.
 func (f formView) ID(name string) string { return f.Name + "-" + name }
 
 // field is an input with its label, as the template "field" shows it.
@@ -148,7 +149,7 @@ func newField(f formView, name string, options ...any) (field, error) {
 		case "optional":
 			out.Optional = flag
 		case "focus":
-			// A summary of what is wrong, or a field before this one, takes the focus where there is one.
+			// If the form has an error, the summary of errors takes the focus instead.
 			out.Focus = flag && len(f.Faults) == 0 && f.Message == ""
 		case "lines":
 			out.Lines = flag
@@ -159,13 +160,13 @@ func newField(f formView, name string, options ...any) (field, error) {
 	return out, nil
 }
 
-// box is an input that is ticked, as the template "tick" shows it.
+// box is a checkbox with its label, as the template "tick" shows it.
 type box struct {
 	ID, Name, Label string
 	Ticked          bool
 }
 
-// newBox returns a box of a form. ticked is how it stands before anything is sent.
+// newBox returns a checkbox of a form. ticked is its state before the form is sent.
 func newBox(f formView, name, label string, ticked bool) box {
 	if f.values != nil {
 		ticked = f.ticked(name)
@@ -173,13 +174,13 @@ func newBox(f formView, name, label string, ticked bool) box {
 	return box{ID: f.ID(name), Name: name, Label: label, Ticked: ticked}
 }
 
-// choice is an input in which one of several is chosen, as the template "choice" shows it.
+// choice is a select field with its label, as the template "choice" shows it.
 type choice struct {
 	ID, Name, Label, Value, Fault string
 	Options                       []option
 }
 
-// newChoice returns a choice of a form. value is what is chosen before anything is sent.
+// newChoice returns a select field of a form. value is the selected value before the form is sent.
 func newChoice(f formView, name, label string, options []option, value string) choice {
 	if sent, there := f.values[name]; there {
 		value = sent
@@ -187,7 +188,7 @@ func newChoice(f formView, name, label string, options []option, value string) c
 	return choice{ID: f.ID(name), Name: name, Label: label, Value: value, Fault: f.fault(name), Options: options}
 }
 
-// DescribedBy are the ids of what describes a field.
+// DescribedBy returns the ids of the elements that describe a field: its hint and its error.
 func (f field) DescribedBy() string {
 	var ids []string
 	if f.Hint != "" {
@@ -218,7 +219,7 @@ func (v *visit) view(title string, own any) view {
 	return out
 }
 
-// kept are the members of the query that a page's forms are sent with.
+// kept returns the query parameters that the page's forms and language links keep.
 func (v *visit) kept() (pairs []string) {
 	for _, name := range []string{"attempt", "invitation", "add"} {
 		if value := v.r.URL.Query().Get(name); value != "" && len(value) <= maxTarget {
@@ -228,7 +229,7 @@ func (v *visit) kept() (pairs []string) {
 	return pairs
 }
 
-// section is the part of the account that a path is of: its first two segments.
+// section returns the first two segments of a path, which identify a part of the account.
 func section(path string) string {
 	segments := strings.SplitN(path, "/", 4)
 	return strings.Join(segments[:min(len(segments), 3)], "/")

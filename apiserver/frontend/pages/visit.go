@@ -39,7 +39,7 @@ type visit struct {
 	// page is the requested page, and who the signed-in user.
 	page page
 	who  enduserapi.ActiveSession
-	// form is the form that was sent and refused, or kept during a sign-in; nil: none.
+	// form is the form that was sent, or the draft that was kept during a sign-in; nil for none.
 	form *form
 	// status is the status of the response if it is a page.
 	status int
@@ -55,7 +55,7 @@ func withVisit(ctx context.Context, v *visit) context.Context {
 
 func (p *Pages) visit(w http.ResponseWriter, r *http.Request, tenant *account.Tenant) *visit {
 	v := &visit{Pages: p, r: r, tenant: tenant, status: http.StatusOK}
-	v.Begin(w, r, nil, p.Clock) // what is passed on is measured by the API
+	v.Begin(w, r, nil, p.Clock) // the API measures forwarded requests
 	v.now = v.Received.UTC()
 	v.text = p.texts.Choose(r.URL.Query().Get("ui_locales"), r.Header.Get("Accept-Language"))
 	v.state = v.loadState()
@@ -195,7 +195,7 @@ func (v *visit) again(sent *form, err error) error {
 	return v.show(sent, refused.Status)
 }
 
-// askOther shows the page again, to the account that is active by now: nothing was done.
+// askOther shows the page again for the account that is active now. It reports on the page that nothing was changed.
 func (v *visit) askOther(sent *form) error {
 	if err := readSession(v); err != nil {
 		return err
@@ -210,16 +210,16 @@ func (v *visit) askOther(sent *form) error {
 	return v.show(sent, http.StatusConflict)
 }
 
-// show shows the page with a form that was not taken.
+// show shows the page again with a refused form.
 func (v *visit) show(sent *form, status int) error {
 	v.form, v.status = sent, status
 	return v.page.get(v)
 }
 
-// toSignIn sends the browser to the sign-in, and from there back to this page.
+// toSignIn redirects the browser to the sign-in, which returns to this page afterwards.
 func (v *visit) toSignIn() { v.toAndBack("/sign-in") }
 
-// toAndBack sends the browser to a page that is left for this one again.
+// toAndBack redirects the browser to a page that returns to this one afterwards.
 func (v *visit) toAndBack(path string) {
 	back := v.r.URL.Path
 	if v.r.URL.RawQuery != "" {
@@ -232,7 +232,7 @@ func (v *visit) toAndBack(path string) {
 	v.redirectTo(path, query)
 }
 
-// link returns a page's address that keeps where to go on and in which language.
+// link returns the address of a page. Its query keeps the address to continue at, and the language.
 func (v *visit) link(path string, pairs ...string) string {
 	query := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -255,7 +255,7 @@ func (v *visit) address(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// redirect sends the browser to a page of ours, with a notice to show there ("" for none).
+// redirect redirects the browser to a page of this package, with a notice to show there ("" for none).
 func (v *visit) redirect(notice, path string, pairs ...string) error {
 	if notice != "" {
 		v.state.notify(notice, v.now)
@@ -268,7 +268,7 @@ func (v *visit) redirectTo(path string, query url.Values) {
 	v.location(v.address(path, query))
 }
 
-// onward sends the browser where it wanted to go, else to a page of ours.
+// onward redirects the browser to the address to continue at in the query, or to the page fallback if there is none.
 func (v *visit) onward(fallback string) error {
 	if target, ok := target(v, v.r.URL.Query().Get("continue")); ok {
 		v.location(target)
@@ -283,7 +283,8 @@ func (v *visit) location(to string) {
 	v.WriteHeader(http.StatusSeeOther)
 }
 
-// passOn asks the API for what is no page, and shows a page in place of an answer that only says that there is nothing.
+// passOn forwards a request that is not for a page to the API. If the API only responds that it has no such path or
+// method, passOn shows an error page instead.
 func (v *visit) passOn() {
 	answer := newAnswer()
 	v.Pages.API.ServeHTTP(answer, v.r)
@@ -301,7 +302,7 @@ func (v *visit) passOn() {
 	}
 }
 
-// name is what the deployment is called.
+// name returns the name of the deployment, "" if no deployment has the host.
 func (v *visit) name() string {
 	if v.tenant == nil {
 		return ""

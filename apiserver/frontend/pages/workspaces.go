@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// ownWorkspaces lists one's memberships of an organization's workspaces.
+// ownWorkspaces lists the user's memberships in the workspaces of an organization.
 func ownWorkspaces(v *visit, organization string) ([]enduserapi.WorkspaceMembership, error) {
 	list, err := v.api.ListWorkspaceMemberships(v.r.Context())
 	if err != nil {
@@ -33,7 +33,7 @@ func workspaceMembers(v *visit, id string) memberList {
 	}
 }
 
-// workspaces lists the workspaces of an organization, with what one is there.
+// workspaces lists the workspaces of an organization with the user's membership in each.
 func workspaces(v *visit, in place) ([]workspaceRow, error) {
 	id := in.Membership.Organization.Id
 	own, err := ownWorkspaces(v, id)
@@ -64,9 +64,11 @@ type workspacePage struct {
 	Workspace enduserapi.Workspace
 	Members   []workspaceMember
 	More      string
-	// MayManage reports that one may change it and its members; it hides the organization's.
+	// MayManage reports that the user may change the workspace and its members. It hides place.MayManage, which is for
+	// the organization.
 	MayManage bool
-	// Roles are those that can be given, and Others are members of the organization who are not in it.
+	// Roles are the roles that the user can grant. Others are the members of the organization who are not in the
+	// workspace.
 	Roles, Others []option
 }
 
@@ -77,7 +79,8 @@ type workspaceMember struct {
 	Current string
 }
 
-// workspace finds the workspace of the page's path, and what one may do there.
+// workspace returns the workspace of the page's path, and a function that reports whether the user has a permission
+// there.
 func workspace(v *visit, in place) (enduserapi.Workspace, func(string) bool, error) {
 	rows, err := workspaces(v, in)
 	if err != nil {
@@ -126,7 +129,8 @@ func showWorkspace(v *visit) error {
 	return v.render("workspace", text.Isolate(w.Name), own)
 }
 
-// othersOffered is how many members a page offers to add, and of how many of each list it knows.
+// othersOffered is how many members of the organization and of the workspace a page reads. It offers at most as many
+// members to add.
 const othersOffered = 1000
 
 // others are members of the organization who are not in a workspace.
@@ -145,7 +149,7 @@ func others(v *visit, in place, workspace string) ([]option, error) {
 	return out, err
 }
 
-// eachMember visits the members of an organization or a workspace, othersOffered at most.
+// eachMember calls do for each member of an organization or a workspace, at most othersOffered of them.
 func eachMember(of memberList, do func(enduserapi.OrganizationMember)) error {
 	after := ""
 	for range othersOffered / membersListed {
@@ -194,7 +198,7 @@ func takeWorkspace(v *visit) error {
 	}
 	if action == "remove" {
 		if _, _, err := workspace(v, in); err != nil {
-			back = at("/organizations/{id}", in.Membership.Organization.Slug) // one removed oneself
+			back = at("/organizations/{id}", in.Membership.Organization.Slug) // the user left the workspace
 		}
 	}
 	return v.redirect(notice, back)

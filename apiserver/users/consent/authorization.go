@@ -30,13 +30,13 @@ const (
 	MaxRequests = 200
 	// MaxOfNetwork bounds the pending requests of one network (IPv4 /24, IPv6 /48).
 	MaxOfNetwork = 1000
-	// MaxOfApp bounds the pending requests of one app. Beyond it, the oldest request of the network with the most requests
-	// is deleted.
+	// MaxOfApp bounds the pending requests of one app. Beyond it, the oldest request of the network with the most
+	// requests is deleted.
 	MaxOfApp = 20_000
 	// MaxPushed bounds the pending requests that one client pushed; for a public client, those from one client address.
 	MaxPushed = 1000
-	// MaxFamilies bounds the token families of one grant: the authorizations of one user and client in one place, such as
-	// one per device.
+	// MaxFamilies bounds the token families of one grant: the authorizations of one user and client in one place, such
+	// as one per device.
 	MaxFamilies = 100
 	// MaxGrants bounds the remembered grants of a user, over all clients and places. The least recently used grant is
 	// evicted.
@@ -52,7 +52,7 @@ var (
 	// ErrPlace: the user cannot grant all requested scopes in that place.
 	ErrPlace = errors.New("the authorization cannot be granted there")
 	// ErrStep: another step comes before the decision.
-	ErrStep = errors.New("the authorization needs something else first")
+	ErrStep = errors.New("another step of the authorization comes before the decision")
 )
 
 // App is an active OAuth app.
@@ -176,8 +176,8 @@ func Insert(u *account.Unit, app *App, client *Client, asked Parameters) (handle
 	}, MaxRequests)
 }
 
-// Push stores a request that the client pushed, and returns the reference that its browser passes. It can be used once
-// within lifetime.
+// Push stores a request that the client pushed, and returns the reference with which the browser refers to it. The
+// reference can be used once within lifetime.
 func Push(u *account.Unit, app *App, client *Client, asked Parameters, lifetime time.Duration) (handle string, err error) {
 	raw, err := json.Marshal(asked)
 	if err != nil {
@@ -185,10 +185,10 @@ func Push(u *account.Unit, app *App, client *Client, asked Parameters, lifetime 
 	}
 	network := "client:" + client.ID
 	block := network
-	if client.Public() { // every caller can push in its name
+	if client.Public() { // any caller can push requests in the name of a public client
 		network += " " + u.Client.Network
 	}
-	if client.Public() || !client.Trusted() { // every caller can register a client with a secret
+	if client.Public() || !client.Trusted() { // any caller can register a client with a secret
 		block = u.Client.WideNetwork
 	}
 	return insert(u, people.AuthorizationRequest{

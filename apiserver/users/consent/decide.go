@@ -53,8 +53,8 @@ func (r *Request) Actor(session int64, signIns []people.SignIn, active *people.S
 // Offer is the next step for a user and what the user can decide.
 type Offer struct {
 	Step Step
-	// Options are the places to choose from. Place is the one that applies without a question, or the one that was chosen
-	// before.
+	// Options are the places to choose from. Place is the place that applies if Step is StepAnswer, and otherwise a
+	// proposal, the zero Place for none.
 	Options []Option
 	Place   Place
 	// Back is the link to the client with the refusal, for StepRefused.
@@ -141,8 +141,8 @@ func (r *Request) choosePlace(u *account.Unit, offer *Offer, person *Person, gra
 	case active >= 0:
 		offer.Place = fitting[active].Place
 	}
-	// Access that outlives the sign-in needs one consent even for clients that skip it (OpenID Connect Core 11); above, a
-	// covering grant answers the request.
+	// Offline access needs one consent even for clients that skip consent (OpenID Connect Core 11). If an earlier grant
+	// covers the request, the loop above has answered it.
 	skips := r.Client.SkipsConsent && !slices.Contains(r.Scopes, ScopeOffline)
 	if skips && r.identified() && len(r.App.missing(u, r.Scopes, offer.Place)) == 0 {
 		offer.Step = StepAnswer
@@ -151,8 +151,8 @@ func (r *Request) choosePlace(u *account.Unit, offer *Offer, person *Person, gra
 }
 
 // identified reports whether the client's identity is certain: the client authenticates, or only it receives the
-// response. Earlier grants to other clients do not skip the question (RFC 8252 8.6), because any program on the machine
-// can impersonate them.
+// response. For a client without a certain identity, an earlier grant does not skip the question (RFC 8252 8.6): any
+// program on the machine can impersonate the client.
 func (r *Request) identified() bool {
 	if r.Device != nil { // the sender of the user code may control the device
 		return false

@@ -18,12 +18,12 @@ const (
 	// DeviceInterval is the initial interval between a device's polls (RFC 8628 3.2).
 	DeviceInterval = 5 * time.Second
 	// userCodeLetters are the letters of user codes: consonants, which form no words, without letters that look alike.
-	// Eight of them are 34 bits: each attempt succeeds with a probability of at most one in a thousand million (RFC 8628
-	// 6.1).
+	// Eight of them have 34 bits of entropy (RFC 8628 6.1): an attempt hits the code of one waiting device with a
+	// probability of one in 25,600 million.
 	userCodeLetters, userCodeLength = "BCDFGHJKLMNPQRSTVWXZ", 8
 	// maxUserCodeTries is how many unknown codes one network may enter within maxUserCodeWindow.
 	maxUserCodeTries, maxUserCodeWindow = 20, 10 * time.Minute
-	// userCodeScope is the scope of their counter.
+	// userCodeScope is the scope of the counter of unknown codes.
 	userCodeScope = "oauth-user-code"
 )
 
@@ -55,7 +55,8 @@ func AwaitUser(u *account.Unit, app *App, client *Client, asked Parameters) (dev
 	return deviceCode, d.UserCode[:4] + "-" + d.UserCode[4:], u.OAuth().InsertDevice(d, people.WaitingBounds{Network: MaxRequests, NetworkBlock: MaxOfNetwork, App: MaxOfApp})
 }
 
-// mintUserCode draws letters with equal probability: it redraws a byte above the largest multiple of their number.
+// mintUserCode draws letters with equal probability: it draws a byte again unless the byte is below the largest
+// multiple of the number of letters.
 func mintUserCode(random io.Reader) (string, error) {
 	var code strings.Builder
 	for one := make([]byte, 1); code.Len() < userCodeLength; {
@@ -135,7 +136,7 @@ func Poll(u *account.Unit, hash []byte, client *Client, app *App) (d people.Devi
 	if err != nil || !found || d.Client != client.ID || d.App != app.Entry.ID {
 		return d, false, false, err
 	}
-	if d.State != people.DevicePending { // a decided device does not poll again
+	if d.State != people.DevicePending { // after the decision, the time between polls does not matter
 		return d, false, true, nil
 	}
 	if !d.PolledAt.IsZero() && u.Now.Before(d.PolledAt.Add(d.Interval)) {

@@ -24,8 +24,9 @@ type GrantType struct {
 	// Name is the value of grant_type, and Declared the value in grantTypes of an OAuthClient.
 	Name     string
 	Declared v1alpha1.GrantType
-	// ByUser reports whether a user grants it: it needs a frontend host, and clients that register themselves may use it.
-	// A client uses other grant types for itself, so only a client that authenticates may have them.
+	// ByUser reports whether a user grants the access. Such a grant type needs a frontend host, and clients that
+	// register themselves may use it. A client uses the other grant types for itself, so only a client that
+	// authenticates may have them.
 	ByUser bool
 }
 

@@ -8,8 +8,8 @@ import "context"
 type Refused struct {
 	// Client is the client's own name, and Host the host of Back.
 	Client, Host string
-	// Reason is the error in the protocol's words, "" if the client only wants the browser back after a sign-out. Back is
-	// the link.
+	// Reason is the error in the protocol's words, "" if the client only wants the browser back after a sign-out. Back
+	// is the link.
 	Reason, Back string
 }
 

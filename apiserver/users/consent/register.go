@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// maxUnused bounds an app's clients that registered themselves and were never used. maxOfNetwork is how many of them
-	// one network (IPv4 /24, IPv6 /48) may have, and how many used ones it keeps when the app has too many of those.
+	// maxUnused bounds an app's clients that registered themselves and were never used. maxOfNetwork is how many of
+	// these unused clients one network (IPv4 /24, IPv6 /48) may have. It is also the number of used clients that a
+	// network keeps when the app has too many used clients.
 	maxUnused, maxOfNetwork = 1000, 200
 	// maxUsed bounds the used clients of an app. At this bound a new registration evicts the first that exists of:
 	//  1. a client without any grant;
@@ -35,8 +36,8 @@ const (
 	usedWait = time.Hour
 )
 
-// ErrTooManyClients is returned in a WaitError: the app has the most clients that may register themselves, and none can
-// be evicted.
+// ErrTooManyClients is returned in a WaitError: the app has as many self-registered clients as it may have, and none
+// can be evicted.
 var ErrTooManyClients = errors.New("too many clients registered themselves")
 
 // Registered is a client that registered itself, with the data that only it receives.
@@ -88,8 +89,8 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 }
 
 // reuse returns the client of a row to another caller that registers the same metadata. If the client was never used,
-// its registration is renewed in the name of the caller's network, so that each caller has the same time to use it. The
-// renewal counts toward that network's bound, and takes no client from another network while it is protected.
+// its registration is renewed in the name of the caller's network, so that each caller has the same time to use it. A
+// client of another network is not renewed while it is protected, or if the caller's network is at its bound.
 func reuse(u *account.Unit, row people.OAuthClient) (*Client, error) {
 	client, err := NewRegistered(u.Tenant, row)
 	own := row.Network == u.Client.WideNetwork
@@ -105,8 +106,8 @@ func reuse(u *account.Unit, row people.OAuthClient) (*Client, error) {
 	return client, u.OAuthClients().RenewOAuthClient(row.App, row.Client, u.Client.WideNetwork, u.Now)
 }
 
-// PutDocument stores the metadata that a client publishes at its address. They are fresh until a time. It may return
-// ErrTooManyClients in a WaitError.
+// PutDocument stores the metadata that a client publishes at its address. fresh is the time until which they need not
+// be fetched again. It may return ErrTooManyClients in a WaitError.
 func PutDocument(u *account.Unit, app *App, id string, content document.OAuthClient, fresh time.Time) (*Client, error) {
 	row, found, err := u.OAuthClients().LockOAuthClient(app.Entry.ID, id)
 	if err != nil {
@@ -145,7 +146,7 @@ func evictForNew(u *account.Unit, app *App) error {
 // evictUnused evicts one of the clients that were never used:
 //  1. the oldest of the caller's network, if that is at its bound;
 //  2. else, if the app has too many, the oldest of all if it is not protected;
-//  3. else the oldest of the network with the most clients, if that has more than the caller's.
+//  3. else the oldest of the network with the most clients, if that has at least two more than the caller's.
 //
 // Only step 3 evicts a protected client, so that a few networks that fill all places cannot lock others out.
 func evictUnused(u *account.Unit, app int64) error {

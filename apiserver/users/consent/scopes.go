@@ -118,8 +118,8 @@ func (p Place) Permissions(u *account.Unit) (organization, workspace []string) {
 	return organization, workspace
 }
 
-// clusterOwn is the prefix of the groups of clusters themselves, such as system:masters. An organization with this slug
-// has no groups.
+// clusterOwn is the prefix of Kubernetes' own groups, such as system:masters. An organization with this slug has no
+// groups.
 const clusterOwn = "system"
 
 // Groups returns a user's roles in the organization as platform tools know them: <organization's slug>:<role>. Without

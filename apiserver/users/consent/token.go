@@ -19,8 +19,8 @@ type Subject struct {
 }
 
 // EffectiveGrant returns the scopes of a token family that the user still has and the client may still request, and the
-// subject of its tokens. The subject is nil if the family no longer grants anything: the user, the grant or the sign-in
-// was deleted, or no scope is left.
+// subject of its tokens. The subject is nil if the family no longer grants anything: it has expired, its user was
+// deleted or disabled, its grant was deleted, its sign-in ended (unless it is offline), or no scope is left.
 func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
 	user, found, err := u.Users().User(family.User)
 	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
@@ -60,7 +60,8 @@ type Evaluation struct {
 // Has reports whether a scope is still granted.
 func (j *Evaluation) Has(scope string) bool { return slices.Contains(j.Scopes, scope) }
 
-// Evaluate returns what an access token with verified claims grants now. The zero Evaluation means nothing.
+// Evaluate returns what an access token with verified claims grants now. The zero Evaluation means that the token
+// grants nothing.
 func (a *App) Evaluate(u *account.Unit, claims bearer.AccessClaims) (Evaluation, error) {
 	client, found, err := FindClient(u, a, claims.ClientID)
 	if err != nil || !found {

@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Keys checks the parts of an API key that depend on the deployment's configuration, and whether the credential may
-// grant its permissions. A bound key acts for a user.
+// Keys checks the parts of an API key that depend on the deployment's configuration, and whether the importing
+// credential may grant the key's permissions. bound reports whether the key acts for a user.
 type Keys func(k *APIKey, bound bool) error
 
 // Result is the result of a batch.

@@ -28,7 +28,7 @@ func (d *Dry) Check(line *Line) {
 	}
 	for _, reference := range [][2]string{{people.ImportedUser, line.User}, {people.ImportedOrganization, line.Organization}, {people.ImportedWorkspace, line.Workspace}} {
 		if kind, externalID := reference[0], reference[1]; externalID != "" && !d.seen[kind][externalID] {
-			line.fault(kind, "is the external_id of no "+kind+" in the lines before: move its line before this one, unless it was imported earlier")
+			line.fault(kind, "refers to no "+kind+" in earlier lines: move the line of that "+kind+" before this one, unless it was imported in an earlier batch")
 			return
 		}
 	}
@@ -40,7 +40,7 @@ func (d *Dry) Check(line *Line) {
 		d.parents[line.ExternalID] = line.Organization
 	case *Membership:
 		if line.Workspace != "" && !d.members[[2]string{d.parents[line.Workspace], line.User}] {
-			line.fault("user", "is not a member of the workspace's organization in the lines before: move that membership's line before this one")
+			line.fault("user", "is not a member of the workspace's organization in earlier lines: move the line of that membership before this one")
 			return
 		}
 		d.members[[2]string{line.Organization, line.User}] = true

@@ -13,11 +13,12 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// referred returns the row of the line that another line refers to, or refuses the other line.
+// referred returns the id of the row that was imported with an external id. If there is none, it refuses line, which
+// refers to that row.
 func (b *batch) referred(line *Line, kind, externalID string) (int64, bool) {
 	id, found := b.known.as[kind][externalID]
 	if !found {
-		line.fault(kind, "is the external_id of no "+kind+" that was imported: move its line before this one")
+		line.fault(kind, "refers to no imported "+kind+": move the line of that "+kind+" before this one")
 	}
 	return id, found
 }
@@ -41,9 +42,11 @@ func (b *batch) evaluateUser(line *Line, u *User, id int64) {
 	b.known.users[id] = true
 }
 
-// evaluateEmail makes the first address of an account its primary one, and later ones that request it. A verified
-// address has precedence: an unverified one does not become primary next to it, and is removed from the other account
-// that has the same address.
+// evaluateEmail makes the first address of an account its primary one, and later ones that request it. Verified
+// addresses have precedence:
+//   - A verified address replaces an unverified primary one without a request, and an unverified address never replaces
+//     a verified one.
+//   - If an address is verified by the line and unverified at another account, it is removed there.
 func (b *batch) evaluateEmail(line *Line, e *Email, id int64) {
 	user, ok := b.user(line)
 	if !ok {
@@ -53,7 +56,7 @@ func (b *batch) evaluateEmail(line *Line, e *Email, id int64) {
 	folded := people.FoldEmail(e.Address)
 	if other, taken := b.known.emails[folded]; taken {
 		if other.User == user || !row.Verified() || other.Verified() {
-			line.fault("email", "is the address of another account or of this one")
+			line.fault("email", "is already an address of this account or of another account")
 			return
 		}
 		b.displace(other)
@@ -83,7 +86,8 @@ func (b *batch) displace(e people.Email) {
 	b.rows.lostEmail[e.User] = true
 }
 
-// evaluatePhone makes the first verified number of an account its primary one, and later ones that request it.
+// evaluatePhone makes the first verified number of an account its primary one, unless its line has "primary": false,
+// and later verified ones that request it.
 func (b *batch) evaluatePhone(line *Line, p *Phone, id int64) {
 	user, ok := b.user(line)
 	if !ok {
@@ -148,7 +152,8 @@ func free(slug string, id int64, taken func(string) bool) string {
 	return strings.TrimRight(slug[:min(len(slug), maxSlug)], "-") + "-" + strconv.FormatInt(id, 36)
 }
 
-// evaluateWorkspace makes the first workspace of an organization its default one, and later ones that request it.
+// evaluateWorkspace makes the first workspace of an organization its default one, unless its line has "default": false,
+// and later ones that request it.
 func (b *batch) evaluateWorkspace(line *Line, w *Workspace, id int64) {
 	if !b.requireB2B(line) {
 		return
@@ -171,7 +176,8 @@ func (b *batch) evaluateWorkspace(line *Line, w *Workspace, id int64) {
 	}
 }
 
-// evaluateMembership gives a member without a role the one that the B2B settings assign, as everywhere.
+// evaluateMembership adds a member. A member that is neither an owner nor has a role gets the role that the B2B
+// settings assign, as in account.Join.
 func (b *batch) evaluateMembership(line *Line, m *Membership, id int64) {
 	if !b.requireB2B(line) {
 		return
@@ -238,7 +244,8 @@ func (b *batch) evaluateSignIn(line *Line, s *SignIn, id int64) {
 	})
 }
 
-// kept returns the address and user agent of a sign-in that are stored: nothing after the retention.
+// kept returns the address and user agent of a sign-in that are stored: none if the sign-in is older than the
+// retention.
 func (b *batch) kept(line *Line, s *SignIn) (address, agent string) {
 	if line.At.Before(b.Now.Add(-b.Settings.AddressRetention())) {
 		return "", ""

@@ -7,7 +7,7 @@ import (
 )
 
 // FuzzRead checks that a line is either valid, with a bounded external id, or refused with a fault, and that no line
-// stops the reading.
+// makes Read panic.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"user","external_id":"u1","password_hash":"$2b$12$x","created_at":"2024-02-29T12:00:00Z"}`, `{"type":"membership","external_id":"m","user":"u","workspace":null,"organization":"o"}`,
@@ -21,7 +21,7 @@ func FuzzRead(f *testing.F) {
 		line := Read(Raw{1, raw}, now)
 		if line.Refused != nil {
 			if len(line.Faults()) == 0 {
-				t.Error("it is refused without a fault")
+				t.Error("the line is refused without a fault")
 			}
 			return
 		}

@@ -45,11 +45,11 @@ type slugIn struct {
 // wanted is the set of keys that the lines of a batch refer to.
 type wanted struct {
 	external map[string]map[string]bool
-	// changed holds the external ids of users with new rows that their deletion removes, and named those of the other
-	// users.
+	// changed holds the external ids of the users for which the batch writes rows that a deletion of the user removes.
+	// named holds those of the other users.
 	changed, named         map[string]bool
 	emails, numbers, slugs map[string]bool
-	// proven holds the addresses of verified lines.
+	// proven holds the addresses that a line verifies.
 	workspaceSlugs, proven map[string]bool
 	memberships            map[string]bool
 	// emailUsers, phoneUsers and workspaceParents hold external ids.
@@ -143,7 +143,7 @@ func (b *batch) load(lines []Line) error {
 	return nil
 }
 
-// rowsOf returns the rows of external ids.
+// rowsOf returns the ids of the rows that were imported with external ids.
 func (b *batch) rowsOf(kind string, externalIDs map[string]bool) []int64 {
 	found := make([]int64, 0, len(externalIDs))
 	for externalID := range externalIDs {

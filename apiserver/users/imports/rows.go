@@ -20,13 +20,14 @@ type rows struct {
 	workspaceMembers []people.WorkspaceMember
 	events           []people.Event
 	imported         []people.ImportedRow
-	// demotedEmails and demotedPhones hold primary rows that another row replaced, of this batch or earlier.
+	// demotedEmails and demotedPhones hold the ids of rows, of this batch or earlier, that are no longer primary
+	// because another row replaced them.
 	demotedEmails, demotedPhones map[int64]bool
-	// displacedEmails holds addresses that another account verified, of this batch or earlier, and lostEmail the users who
-	// had them.
+	// displacedEmails holds the ids of addresses, of this batch or earlier, that are removed because another account
+	// verified them. lostEmail holds the ids of their users.
 	displacedEmails, lostEmail map[int64]bool
-	// freshOrganizations holds the indexes of new rows in organizations, and defaults the default workspaces of existing
-	// organizations.
+	// freshOrganizations holds the indexes of new rows in organizations, and defaults the default workspaces of
+	// existing organizations.
 	freshOrganizations map[int64]int
 	defaults           map[int64]int64
 }

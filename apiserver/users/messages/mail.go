@@ -13,12 +13,13 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// withCode begins a mail that brings a code, which lets its reader do something.
+// withCode returns the beginning of a mail with a code. what is the action that the code permits, such as "sign in to
+// Acme".
 func withCode(what, code string) string {
-	return "Your code to " + what + " is:\n\n" + code + "\n\nIt is valid for 10 minutes. Give it to nobody: nobody of the service will ask for it.\n"
+	return "Your code to " + what + " is:\n\n" + code + "\n\nIt is valid for 10 minutes. Do not give it to anyone: the service will never ask you for it.\n"
 }
 
-// codeMail contains a code. It says that a user who did not request it may ignore the mail.
+// codeMail returns a mail with a code. The mail says that a user who did not request the code may ignore it.
 func codeMail(subject, what, code, done, otherwise string) delivery.Content {
 	return delivery.Content{Subject: subject, Body: withCode(what, code) + "If you have not " + done + ", ignore this mail; " + otherwise + ".\n"}
 }
@@ -47,8 +48,8 @@ func AlreadyRegisteredMail(app string) delivery.Content {
 	}
 }
 
-// InvitationMail brings the token of an invitation, alone on a line. organization and inviter are names. base is where
-// pages are, "": the mail has no link.
+// InvitationMail brings the token of an invitation, alone on a line. organization and inviter are names. base is the
+// base address of the pages; if it is "", the mail has no link.
 func InvitationMail(app, organization, inviter, token, base string) delivery.Content {
 	app, organization, inviter = plainName(app, "the service"), plainName(organization, "an organization"), plainName(inviter, "A member")
 	accept := "To accept, sign in or sign up there with this address and give this token:\n\n" + token
@@ -62,19 +63,19 @@ func InvitationMail(app, organization, inviter, token, base string) delivery.Con
 	}
 }
 
-// FailedSignInsMail warns the owner of an account that its password is being guessed. It holds nothing to follow or to
-// give: such mails are what phishers imitate.
+// FailedSignInsMail warns the owner of an account of repeated sign-ins with wrong passwords. It has no link and asks
+// for nothing, because phishers imitate such mails.
 func FailedSignInsMail(app string) delivery.Content {
 	app = plainName(app, "the service")
 	return delivery.Content{
 		Subject: "Repeated failed sign-ins to " + app,
-		Body: "Somebody has tried several times to sign in to your account on " + app + " with a wrong password. Nobody got in, and further tries are slowed down.\n\n" +
+		Body: "Someone has tried several times to sign in to your account on " + app + " with a wrong password. No attempt succeeded, and further attempts are slowed down.\n\n" +
 			"If it was you, wait some minutes before the next try.\n" +
 			"If it was not you, your account is safe as long as your password is long and used nowhere else.\n",
 	}
 }
 
-// ResetPasswordMail brings the code that lets its owner choose a new password. The code is six digits.
+// ResetPasswordMail brings the code that lets the owner of an account choose a new password. The code is six digits.
 func ResetPasswordMail(app, code string) delivery.Content {
 	app = plainName(app, "your account")
 	return codeMail("Your code for a new password on "+app, "choose a new password on "+app, code, "asked for it", "your password stays as it is")
@@ -97,8 +98,8 @@ func VerifyEmailMail(app, code string) delivery.Content {
 	return codeMail("Your code to verify this address for "+app, "add this address to your account on "+app, code, "asked for it", "the address is added to no account without the code")
 }
 
-// AccountChangeMail notifies the owner of an account what was changed (a sentence), when and by which client. It
-// contains no link: phishers imitate such mails.
+// AccountChangeMail notifies the owner of an account of a change: what was changed (a sentence), when, and from which
+// address. It contains no link, because phishers imitate such mails.
 func AccountChangeMail(app, change string, at time.Time, address string) delivery.Content {
 	app = plainName(app, "the service")
 	from := ""
@@ -109,7 +110,7 @@ func AccountChangeMail(app, change string, at time.Time, address string) deliver
 		Subject: "A change of your account on " + app,
 		Body: change + "\n\nWhere: " + app + "\nWhen: " + at.UTC().Format("2 January 2006, 15:04 MST") + "\n" + from +
 			"\nIf it was you, you need not do anything.\n" +
-			"If it was not you, sign in, sign out everywhere else, choose a new password, and tell whoever runs the service.\n",
+			"If it was not you, sign in, sign out everywhere else, choose a new password, and inform the operator of the service.\n",
 	}
 }
 
@@ -122,7 +123,8 @@ func OrganizationDeletedMail(app, organization string) delivery.Content {
 	}
 }
 
-// Quoted returns a name in quotation marks, as mails show it, or instead if nothing of it is left.
+// Quoted returns a name in quotation marks, as mails show it. If nothing of the name can be shown, it returns the
+// parameter instead.
 func Quoted(name, instead string) string {
 	if name = plainName(name, ""); name == "" {
 		return instead
@@ -133,8 +135,9 @@ func Quoted(name, instead string) string {
 // maxName is the length of a name in a mail, in characters.
 const maxName = 80
 
-// plainName returns a name on one line that looks neither like a link nor like a code, or instead if nothing is left.
-// It is isolated: a name written from right to left reorders no words of the mail.
+// plainName returns a name on one line that looks neither like a link nor like a code. If nothing of the name is left,
+// it returns the parameter instead. Bidirectional isolates enclose a name that is written from right to left, so that
+// it does not reorder the words around it.
 func plainName(name, instead string) string {
 	name = harmless(strings.Map(func(r rune) rune {
 		switch {
@@ -154,18 +157,18 @@ func plainName(name, instead string) string {
 	return text.Isolate(name)
 }
 
-// maxDigits is how many digits a name may hold: a year or a street, no code.
+// maxDigits is how many digits a name may have: enough for a year or a house number, too few for a code.
 const maxDigits = 4
 
 var (
-	// linkParts never stand in a name: with them something becomes a link, an address or an origin-bound code.
+	// linkParts replaces the characters of a name that could make a link, an address or an origin-bound code of it.
 	linkParts = strings.NewReplacer("/", " ", `\`, " ", ":", " ", "@", " ", "#", " ", "：", " ", "／", " ", "＠", " ", "＃", " ", "．", ".", "。", ".", "｡", ".", "․", ".")
-	// inner dots are those that a host name has: not at the end of a word.
+	// innerDot matches dots as in a host name, which are not at the end of a word.
 	innerDot = regexp.MustCompile(`\.+([^\s.])`)
 )
 
-// harmless takes from a name what programs make links of, its digits if there are enough for a code, and dots at its
-// end, where the sentence has its own.
+// harmless removes from a name the characters that programs turn into links, all digits if there are enough for a code,
+// and dots at the end, because the sentence around the name may have its own.
 func harmless(name string) string {
 	name = innerDot.ReplaceAllString(linkParts.Replace(name), " $1")
 	digits := 0
@@ -181,7 +184,7 @@ func harmless(name string) string {
 			}
 			return r
 		}, name)
-		// The characters between the digits may have become the inside of a word.
+		// Without the digits, dots between them may be inside a word.
 		name = innerDot.ReplaceAllString(name, " $1")
 	}
 	return strings.TrimRight(strings.Join(strings.Fields(name), " "), ". ")

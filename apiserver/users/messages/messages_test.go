@@ -48,7 +48,7 @@ func TestCodeText(t *testing.T) {
 	}
 }
 
-// names draws what users call things, with what could do harm.
+// names draws names as users choose them, with parts that could form links or codes.
 func names() *rapid.Generator[string] {
 	part := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-zA-Z0-9 .:/@#€{}\[\]~^|\\-]{0,30}`),
 		rapid.SampledFrom([]string{"https://", "www.", "acme.com", "123456", "１２３４５６", "①②③④⑤⑥", "\r\n", "@a.b #123456", "ß", "™", "Ǆ", "ﬁ", "…", "\u202e"}))

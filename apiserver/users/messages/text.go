@@ -7,18 +7,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// segment is how many septets one text has (3GPP TS 23.038): more are billed as several, and arrive as several.
+// segment is how many septets one text has (3GPP TS 23.038). A longer message is billed and delivered as several texts.
 const segment = 160
 
-// basicAlphabet is GSM 7-bit's, one septet each; extensionAlphabet takes two.
+// The GSM 7-bit alphabet. A character of basicAlphabet takes one septet, and a character of extensionAlphabet two.
 const (
 	basicAlphabet     = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 	extensionAlphabet = "\f^{}\\[~]|€"
 )
 
 // CodeText returns the text that brings a code of six digits to a phone. Its last line binds the code to the host, so
-// that browsers offer it there only. It is one segment: the name is put into the alphabet and cut, and a host that
-// leaves no room for a name, or is none, goes without its line. host has neither scheme nor port.
+// that browsers offer it there only. The text is one segment. The name is transliterated into the basic alphabet and
+// shortened. The last line is left out if host is not a host name, or is so long that no name fits. host has neither
+// scheme nor port.
 func CodeText(code, app, host string) string {
 	const opening, closing = " is your ", " code. It is valid for 5 minutes."
 	origin := ""
@@ -32,8 +33,8 @@ func CodeText(code, app, host string) string {
 	return code + opening + textName(app, room) + closing + origin
 }
 
-// unnamed stands for an app whose name cannot be written in the alphabet; shortest is the room that a name has at
-// least.
+// unnamed replaces the name of an app that cannot be written in the alphabet. shortest is how many characters a text
+// leaves for the name at least.
 const (
 	unnamed  = "verification"
 	shortest = len(unnamed)
@@ -58,14 +59,14 @@ func textName(name string, room int) string {
 	if len([]rune(clean)) > room {
 		clean = strings.TrimSpace(string([]rune(clean)[:room]))
 	}
-	// The rest of a name that is mostly in another script is not the name.
+	// If a name is mostly in another script, its remaining letters do not identify the app.
 	if kept*2 < letters || !strings.ContainsFunc(clean, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
 		return unnamed
 	}
 	return clean
 }
 
-// spelled are characters that do not decompose into ones of the alphabet.
+// spelled has the replacements of characters that do not decompose into characters of the alphabet.
 var spelled = map[rune]string{
 	'’': "'", '‘': "'", '‚': "'", '`': "'", '´': "'", '“': "'", '”': "'", '„': "'", '«': "'", '»': "'", '"': "'",
 	'–': "-", '—': "-", '‐': "-", '‑': "-", '−': "-", '·': "-", '•': "-", '~': "-", '|': "-",
@@ -73,7 +74,7 @@ var spelled = map[rune]string{
 	'ł': "l", 'Ł': "L", 'đ': "d", 'Đ': "D", 'ð': "d", 'Ð': "D", 'þ': "th", 'Þ': "Th", 'œ': "oe", 'Œ': "OE", 'ı': "i", 'ħ': "h", 'Ħ': "H", 'ẞ': "SS",
 }
 
-// transliterate writes a character in the basic alphabet; empty if that has nothing like it.
+// transliterate returns a character in the basic alphabet, "" if the alphabet has nothing similar.
 func transliterate(r rune) string {
 	if replacement, found := spelled[r]; found {
 		return replacement
@@ -85,7 +86,7 @@ func transliterate(r rune) string {
 		return string(r)
 	}
 	var out strings.Builder
-	// Compatibility forms too: full-width letters are letters.
+	// NFKD also decomposes compatibility forms, such as full-width letters.
 	for _, part := range norm.NFKD.String(string(r)) {
 		if replacement, found := spelled[part]; found {
 			out.WriteString(replacement)
@@ -103,7 +104,7 @@ func originHost(host string) bool {
 	})
 }
 
-// septets is the length of a text in the alphabet, or -1 if it has a character of neither table.
+// septets returns the length of a text in septets, or -1 if it has a character outside both alphabets.
 func septets(text string) int {
 	n := 0
 	for _, r := range text {

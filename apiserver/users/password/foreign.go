@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// heavyMemory is the memory, in bytes, above which a comparison is heavy, and maxHeavy how many heavy ones run at the
-	// same time: at most 512 MiB in all, on any number of cores.
+	// heavyMemory is the memory, in bytes, above which a comparison is heavy, and maxHeavy how many heavy ones run at
+	// the same time: at most 512 MiB in all, on any number of cores.
 	heavyMemory = 32 << 20
 	maxHeavy    = 4
 )
@@ -57,7 +57,8 @@ func (h *Hasher) enterHeavy() bool {
 	}
 }
 
-// fill waits until the usual time of a native hash has passed since began. If none was measured yet, it makes one.
+// fill waits until the usual time of a native hash has passed since began. If no native hash was measured yet, it
+// computes one instead.
 func (t *Turn) fill(began time.Time) error {
 	if t.hasher.usual.Load() == 0 {
 		_, err := t.Hash("")

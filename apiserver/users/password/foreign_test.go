@@ -47,7 +47,8 @@ func TestForeignHashVerifiesAndIsOutdated(t *testing.T) {
 	}
 }
 
-// The time of a response must not distinguish a cheap foreign hash from a native one: both take at least as long.
+// The time of a response must not distinguish a cheap foreign hash from a native one: the cheap hash takes at least as
+// long as an unknown account, for which a native hash is compared.
 func TestVerifyCheapForeignHashTakesAsLongAsUnknownAccount(t *testing.T) {
 	t.Parallel()
 	h := NewHasher(DefaultCost)
@@ -68,7 +69,7 @@ func TestVerifyCheapForeignHashTakesAsLongAsUnknownAccount(t *testing.T) {
 		return least
 	}
 	unknown := quickest("")
-	h.usual.Store(int64(unknown)) // the current load of the machine makes no difference
+	h.usual.Store(int64(unknown)) // otherwise the load of the machine could change the usual time
 	if cheap := quickest(light); cheap < unknown {
 		t.Errorf("a cheap hash took %s, an unknown account %s", cheap, unknown)
 	}

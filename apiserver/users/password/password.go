@@ -64,7 +64,7 @@ func (t *Turn) Verify(password, encoded string) (bool, error) {
 	return right && known, nil
 }
 
-// checkForm refuses hashes that the library would parse partially, or hash without end.
+// checkForm refuses hashes that the library would parse only partially, or for which it would panic.
 func checkForm(encoded string) error {
 	p, _, key, err := argon2id.DecodeHash(encoded)
 	if err != nil || p.Iterations == 0 || p.Parallelism == 0 || len(key) == 0 {

@@ -144,7 +144,7 @@ func TestAcquireWaitsWithBound(t *testing.T) {
 		t.Errorf("Hash: %v", err)
 	}
 	if took := time.Since(begin); took < h.wait {
-		t.Errorf("gave up after %s", took)
+		t.Errorf("the wait ended after %s, too early", took)
 	}
 
 	h.wait = time.Hour
@@ -166,13 +166,13 @@ func TestAcquireWaitsWithBound(t *testing.T) {
 	held[0].Release()
 	held[0].Release() // a second release does nothing
 	if err := <-ended; err != nil {
-		t.Errorf("it got a turn: %v", err)
+		t.Errorf("no turn after a release: %v", err)
 	}
 	for _, turn := range held[1:] {
 		turn.Release()
 	}
 	if h.free != runtime.GOMAXPROCS(0) || len(h.ring) != 0 || len(h.parties) != 0 {
-		t.Errorf("%d turns free, %d wait, %d parties are remembered", h.free, len(h.ring), len(h.parties))
+		t.Errorf("%d turns are free, %d deployments wait, %d parties are remembered", h.free, len(h.ring), len(h.parties))
 	}
 }
 
@@ -360,6 +360,6 @@ func TestTurnsAreSharedByDeploymentFirst(t *testing.T) {
 	select {
 	case <-honest.granted:
 	default:
-		t.Error("another deployment's hash is not the second that is served")
+		t.Error("the hash of another deployment is not served second")
 	}
 }

@@ -43,7 +43,7 @@ func Validate(password string, minLength int, own ...string) error {
 	}
 	folded := strings.ToLower(password)
 	if common()[folded] || repeats(folded) {
-		return errors.New("the password is one of the most used ones: choose another")
+		return errors.New("the password is one of the most used ones, or repeats one or a short piece: choose another")
 	}
 	for _, text := range own {
 		if text != "" && strings.EqualFold(strings.TrimSpace(password), text) {
@@ -53,7 +53,7 @@ func Validate(password string, minLength int, own ...string) error {
 	return nil
 }
 
-// repeats reports whether a password repeats a common one, or a piece of up to four characters.
+// repeats reports whether a password consists of repetitions of a common password, or of a piece of up to four bytes.
 func repeats(password string) bool {
 	for size := 1; size <= len(password)/2; size++ {
 		if len(password)%size != 0 || strings.Repeat(password[:size], len(password)/size) != password {
@@ -65,7 +65,7 @@ func repeats(password string) bool {
 }
 
 const (
-	// FreeFailures is how many consecutive wrong passwords for an email from an address are answered without a wait.
+	// FreeFailures is how many consecutive wrong passwords have no wait. Failures count per email and client address.
 	FreeFailures = 10
 	maxDelay     = 900 * time.Second
 )

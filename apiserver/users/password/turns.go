@@ -40,8 +40,8 @@ type Hasher struct {
 	// wait is how long a hash waits for its turn.
 	wait time.Duration
 
-	// heavy bounds the heavy comparisons with hashes of other systems. usual is the recent duration of a native hash, in
-	// nanoseconds.
+	// heavy bounds the heavy comparisons with hashes of other systems. usual is the recent duration of a native hash,
+	// in nanoseconds.
 	heavy chan struct{}
 	usual atomic.Int64
 	// busy counts the hashes that got no turn.

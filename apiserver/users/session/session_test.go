@@ -108,7 +108,7 @@ func TestTouchDueBeforeIdleBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		idle := time.Duration(rapid.Int64Range(int64(time.Second), int64(48*time.Hour)).Draw(t, "idle"))
 		s := people.Session{ID: rapid.Int64Range(1, 1<<62).Draw(t, "id"), UsedAt: start, ExpiresAt: start.Add(100 * time.Hour)}
-		// Four requests within the bound keep the session alive.
+		// A request after a quarter of the bound is recorded, if a quarter is at least 75 seconds.
 		if now := start.Add(idle / 4); !TouchDue(s, Policy{Idle: idle}, now) && now.Sub(start) >= 75*time.Second {
 			t.Fatalf("not due after %s of %s", now.Sub(start), idle)
 		}

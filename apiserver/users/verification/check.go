@@ -196,7 +196,8 @@ func (c *Codes) Accept(u *account.Unit, target Target, t Try) error {
 	return c.Forgive(u, target)
 }
 
-// Forgive takes back the counts of Begin after the right code.
+// Forgive resets a target's counter of consecutive wrong codes after the right code, and takes the try back from the
+// counters that several clients share.
 func (c *Codes) Forgive(u *account.Unit, t Target) error {
 	if t.Test {
 		return nil

@@ -18,7 +18,7 @@ import (
 const (
 	digits = 6
 	codes  = 1_000_000
-	// saltBytes is 128 bits.
+	// saltBytes is the length of a salt: 128 bits.
 	saltBytes = 16
 	// MaxTries is how many codes are compared with one challenge.
 	MaxTries = 5
@@ -32,7 +32,8 @@ const (
 
 // New returns a code of six digits. All codes have the same probability.
 func New(random io.Reader) (string, error) {
-	// bound is the largest multiple of a million below 2^32; values above it would make some codes more likely.
+	// bound is the largest multiple of a million below 2^32. Values that are not below it would make some codes more
+	// likely.
 	const bound = (1 << 32) / codes * codes
 	for {
 		var raw [4]byte

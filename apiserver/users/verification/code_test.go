@@ -35,8 +35,8 @@ func TestCodesAreUniform(t *testing.T) {
 		}
 		counts[n]++
 	}
-	// Pearson's chi-square over 1,000 bins of 1,000 codes: mean 999, standard deviation 44.7. A deviation of five is one
-	// in millions.
+	// Pearson's chi-square over 1,000 bins of 1,000 codes: mean 999, standard deviation 44.7. A deviation of five
+	// standard deviations has a probability of less than one in a million.
 	for name, bin := range map[string]func(int) int{"leading digits": func(n int) int { return n / 1000 }, "trailing digits": func(n int) int { return n % 1000 }} {
 		bins := make([]float64, 1000)
 		for n, c := range counts {
@@ -143,8 +143,8 @@ func TestCodesAreBoundToTheirChallenge(t *testing.T) {
 	}
 }
 
-// Matches compares only MACs, by hmac.Equal, so its time does not depend on the codes. TestBenchTiming measures the
-// time in random order; a measurement here, on a shared machine, would prove nothing.
+// Matches compares codes only by their MACs, with hmac.Equal, so its time does not depend on the codes. TestBenchTiming
+// measures the time in random order; a measurement here, on a shared machine, would prove nothing.
 func TestCodesAreComparedInConstantTime(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, 0)

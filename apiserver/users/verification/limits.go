@@ -7,31 +7,34 @@ import (
 )
 
 const (
-	// For one purpose, to one recipient: per client for an email, per user for a phone.
+	// perHour and perDay bound the codes for one purpose to one recipient: to an email per client, to a phone per user.
 	perHour = 5
 	perDay  = 10
-	// From one client, and from one wide network. Only texts are counted per client.
+	// clientPerHour bounds the texts that one client requests. networkPerHour bounds the mails, and likewise the texts,
+	// that one wide network requests.
 	clientPerHour  = 20
 	networkPerHour = 60
-	// To one email, requested by clients that its account does not know. Of the first 20, one wide network may request 10.
-	// Of the remaining 10 each network may request 2, so that an attacker needs many networks to keep a user in another
-	// network from signing up.
+	// The mails to one email per day that are requested by clients that its account does not know. One wide network may
+	// request 10, until there are 20 from all networks. The remaining 10 are for networks that have requested fewer
+	// than 2, so that an attacker needs many networks to keep a user in another network from signing up.
 	unknownPerDay      = 30
 	sharedPerDay       = 20
 	sharedPerNetwork   = 10
 	reservedPerNetwork = 2
-	// From one block of addresses (IPv4 /16, IPv6 /32), over all emails, by clients that the accounts do not know.
+	// blockMailsPerHour bounds the mails to all emails that one block of addresses (IPv4 /16, IPv6 /32) requests, by
+	// clients that the accounts do not know.
 	blockMailsPerHour = 50 * networkPerHour
-	// Texts to one number, over all users who have not verified it.
+	// numberPerDay bounds the texts to one number. The bound does not apply to a user who verified the number.
 	numberPerDay = 10
-	// Texts to one user, over all phones.
+	// userPerDay bounds the texts to all phones of one user.
 	userPerDay = 10
-	// Wrong codes from clients that the account does not know: for one email, from a wide network and from a block over
-	// all emails.
+	// The numbers of wrong codes after which clients that the account does not know must wait: for one email by such
+	// clients, and over all emails from one wide network and from one block.
 	wrongByUnknownPerDay  = 100
 	wrongByNetworkPerHour = 200
 	wrongByBlockPerHour   = 50 * wrongByNetworkPerHour
-	// LockAfter is the number of consecutive wrong codes, over all challenges, that locks an address or number.
+	// LockAfter is the number of consecutive wrong codes, over all challenges, that locks the phones of a user, or an
+	// address for one client.
 	LockAfter = 20
 	// LockFor is the duration of such a lock.
 	LockFor = time.Hour
@@ -59,7 +62,8 @@ func NextSend(sends []time.Time, now time.Time) time.Time {
 	return account.Later(next, account.Later(nextAllowed(sends, perHour, time.Hour), nextAllowed(sends, perDay, Window)))
 }
 
-// nextAllowed returns when another send keeps within most sends per span; zero if it does at any time.
+// nextAllowed returns the time from which another send is within most sends per span; zero if there are fewer than most
+// sends.
 func nextAllowed(sends []time.Time, most int, span time.Duration) time.Time {
 	if len(sends) < most {
 		return time.Time{}
@@ -68,7 +72,8 @@ func nextAllowed(sends []time.Time, most int, span time.Duration) time.Time {
 }
 
 // nextForUnknownClient returns when the next mail may be sent to an email for a client that its account does not know;
-// zero if now. all are the mails to it for such clients, and own those of the client's wide network among them.
+// zero if it may be sent at any time. all are the mails to the email for such clients, and own those of them that the
+// client's wide network requested.
 func nextForUnknownClient(all, own []time.Time) time.Time {
 	shared := account.Later(nextAllowed(all, sharedPerDay, Window), nextAllowed(own, sharedPerNetwork, Window))
 	kept := account.Later(nextAllowed(all, unknownPerDay, Window), nextAllowed(own, reservedPerNetwork, Window))

@@ -76,7 +76,7 @@ func (c *Codes) Send(u *account.Unit, m Message) error {
 		return err
 	}
 	if m.Decoy {
-		// The code is unknown, and no code matches.
+		// No code has a MAC of zeros.
 		ch.MAC = make([]byte, len(ch.MAC))
 	}
 	if err := u.Challenges().InsertChallenge(ch); err != nil {
@@ -151,8 +151,8 @@ func (c *Codes) checkSend(u *account.Unit, t Target) (known bool, err error) {
 	return checkMail(u, t)
 }
 
-// checkMail checks the limits of a mail with a code, and reports whether the account knows the client. It reads the
-// same rows if the account does not exist.
+// checkMail checks the limits of a mail with a code, and reports whether the account knows the client. It runs the same
+// queries if the account does not exist.
 func checkMail(u *account.Unit, t Target) (known bool, err error) {
 	if known, err = u.Known(t.Account); err != nil {
 		return false, err

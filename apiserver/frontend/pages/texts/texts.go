@@ -1,5 +1,5 @@
-// Package texts holds what the pages say, in one catalogue per language: a file of keys and texts, named after the
-// language. Texts have placeholders in braces. All catalogues have the same keys; a test compares them.
+// Package texts has the texts of the pages, in one catalog per language: a file of keys and texts, named after the
+// language. Texts have placeholders in braces. All catalogs have the same keys; a test compares them.
 package texts
 
 import (
@@ -16,26 +16,26 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// names are the languages, the one of everybody whose own is not there first.
+// names are the languages, the default language first.
 var names = []string{"en", "de"}
 
-// Languages returns the languages as BCP 47 writes them, the one of everybody else first.
+// Languages returns the languages as BCP 47 tags, the default language first.
 func Languages() []string { return append([]string{}, names...) }
 
-// Language is one catalogue.
+// Language is the catalog of one language.
 type Language struct {
-	// Name is the language as BCP 47 writes it.
+	// Name is the language as a BCP 47 tag.
 	Name  string
 	texts map[string]string
 }
 
-// Catalogues are all languages.
+// Catalogues has the catalogs of all languages.
 type Catalogues struct {
 	languages []*Language
 	matcher   language.Matcher
 }
 
-// Load reads the catalogues.
+// Load reads the catalogs.
 func Load() (*Catalogues, error) {
 	c := &Catalogues{}
 	tags := make([]language.Tag, len(names))
@@ -60,11 +60,11 @@ func Load() (*Catalogues, error) {
 // All returns the languages in their order.
 func (c *Catalogues) All() []*Language { return c.languages }
 
-// maxPreferences is how many bytes of a browser's wishes are looked at.
+// maxPreferences is the maximum length of a list of preferred languages, in bytes. Longer lists are ignored.
 const maxPreferences = 256
 
-// Choose returns the language that fits best: uiLocales, words as OpenID Connect's ui_locales has them, count before
-// acceptLanguage, the header.
+// Choose returns the language that fits best. uiLocales (tags separated by spaces, as in the ui_locales of OpenID
+// Connect) takes precedence over acceptLanguage (the Accept-Language header).
 func (c *Catalogues) Choose(uiLocales, acceptLanguage string) *Language {
 	if tags := parseLocales(uiLocales); len(tags) > 0 {
 		if _, at, confidence := c.matcher.Match(tags...); confidence > language.No {
@@ -92,14 +92,14 @@ func parseLocales(written string) (tags []language.Tag) {
 	return tags
 }
 
-// Has reports whether there is a text of a key.
+// Has reports whether the catalog has a text for a key.
 func (l *Language) Has(key string) bool {
 	_, found := l.texts[key]
 	return found
 }
 
-// Text returns the text of a key, with its placeholders filled in: pairs are names and values. Values are isolated
-// where they are written from right to left. A key that is not there is its own text.
+// Text returns the text for a key, with its placeholders filled in. pairs are names and values of placeholders. A value
+// that is written from right to left is isolated from the text around it. For an unknown key, Text returns the key.
 func (l *Language) Text(key string, pairs ...string) string {
 	sentence, found := l.texts[key]
 	if !found {
@@ -115,7 +115,7 @@ func (l *Language) Text(key string, pairs ...string) string {
 	return strings.NewReplacer(filled...).Replace(sentence)
 }
 
-// Count returns the text of a key for a number: that of key.one or key.other, in which {n} is the number.
+// Count returns the text for key.one if n is 1, else the text for key.other. It fills in n for {n}.
 func (l *Language) Count(key string, n int, pairs ...string) string {
 	form := ".other"
 	if n == 1 {

@@ -25,7 +25,7 @@ func placeholders(text string) []string {
 	return slices.Sorted(slices.Values(placeholder.FindAllString(text, -1)))
 }
 
-// Every language says everything, with the same placeholders.
+// Every catalog has all keys, with the same placeholders.
 func TestCataloguesSayTheSame(t *testing.T) {
 	all := load(t).All()
 	first := all[0]
@@ -48,7 +48,7 @@ func TestCataloguesSayTheSame(t *testing.T) {
 	}
 }
 
-// The texts are exactly those that templates and code use.
+// The catalogs have exactly the texts that templates and code use.
 func TestEveryTextIsThereAndUsed(t *testing.T) {
 	catalogue := load(t).All()[0]
 	used := map[string]bool{}
@@ -100,18 +100,18 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 	}
 	for key := range used {
 		if !catalogue.Has(key) && !strings.HasSuffix(key, ".") {
-			t.Errorf("%s is asked for and not there", key)
+			t.Errorf("%s is used, but not in the catalog", key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(catalogue.texts)) {
-		asked := strings.HasPrefix(key, "error.") || strings.HasPrefix(key, "invalid.") // by the API's codes and members
+		asked := strings.HasPrefix(key, "error.") || strings.HasPrefix(key, "invalid.") // built from the API's error codes and members
 		if !used[key] && !asked {
 			t.Errorf("no template and no code uses %s", key)
 		}
 	}
 }
 
-// unmet are codes of the API that no page shows, and why.
+// unmet has the API's error codes that no page shows, and the reasons.
 var unmet = map[string]string{
 	"NOT_AUTHENTICATED":           "the page leads to the sign-in",
 	"REAUTHENTICATION_REQUIRED":   "the page leads to the proof",
@@ -120,8 +120,7 @@ var unmet = map[string]string{
 	"VALIDATION_ERROR":            "each member has its own text",
 }
 
-// Every code of the API's table of refusals is said in words here, or is one that no page meets; and no words are there
-// for a code that the API does not have.
+// Every error code of the API either has a text or is in unmet. No text is for a code that the API does not have.
 func TestEveryCodeHasWords(t *testing.T) {
 	table, err := os.ReadFile("../../enduser/errors.go")
 	if err != nil {
@@ -135,7 +134,7 @@ func TestEveryCodeHasWords(t *testing.T) {
 		for _, found := range codes {
 			code := found[1] + found[2]
 			if _, never := unmet[code]; never == l.Has("error."+code) {
-				t.Errorf("%s: %s: words %t, met %t", l.Name, code, l.Has("error."+code), !never)
+				t.Errorf("%s: %s: has a text: %t, shown by a page: %t", l.Name, code, l.Has("error."+code), !never)
 			}
 		}
 	}
@@ -186,7 +185,7 @@ func TestChoose(t *testing.T) {
 func TestText(t *testing.T) {
 	l := &Language{Name: "x", texts: map[string]string{"a": "{n} of {m}", "b.one": "one", "b.other": "{n} more"}}
 	for got, want := range map[string]string{
-		l.Text("a", "n", "{m}", "m", "3"): "{m} of 3", // what is filled in is no placeholder
+		l.Text("a", "n", "{m}", "m", "3"): "{m} of 3", // a placeholder in a value is not filled in
 		l.Text("a"):                       "{n} of {m}",
 		l.Text("missing"):                 "missing",
 		l.Count("b", 1):                   "one",

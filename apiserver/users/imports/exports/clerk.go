@@ -81,7 +81,7 @@ func clerkUser(cell func(string) string, to *Lines) error {
 		to.leave("a user name")
 	}
 	if p.created.IsZero() {
-		to.leave("when the account was created: it counts as of the import")
+		to.leave("the creation time of an account, which is set to the time of the import")
 	}
 	return to.person(p)
 }

@@ -145,7 +145,7 @@ func (l *Lines) person(p person) error {
 	if p.password != "" {
 		if _, err := foreign.Parse(p.password); err != nil {
 			user.PasswordHash = ""
-			l.leave("a password whose hash has another form, or is beyond its bounds")
+			l.leave("a password whose hash has an unsupported form, or parameters that are out of bounds")
 		}
 	}
 	verified := unknownTime
@@ -183,7 +183,7 @@ func (l *Lines) proven(emails []address) []address {
 	if len(proven) == 0 || len(proven) == len(emails) {
 		return emails
 	}
-	l.leave("an unverified email beside a verified one")
+	l.leave("an unverified email of a user who has a verified one")
 	return proven
 }
 

@@ -70,7 +70,7 @@ func TestConvertMatchesGoldenFiles(t *testing.T) {
 			}
 			again, _ := convert(t, system, files...)
 			if again != text {
-				t.Error("a second conversion makes other lines: an interrupted import could not continue")
+				t.Error("a second conversion writes different lines, so an interrupted import could not continue")
 			}
 		})
 	}
@@ -95,7 +95,7 @@ func TestFirebaseHashMatchesItsPassword(t *testing.T) {
 	line := imports.ReadAll([]byte(text), time.Now())[0]
 	h, err := foreign.Parse(line.Content.(*imports.User).PasswordHash)
 	if err != nil || !h.Matches("user1password") {
-		t.Errorf("it does not match: %v", err)
+		t.Errorf("the password does not match the converted hash: %v", err)
 	}
 }
 

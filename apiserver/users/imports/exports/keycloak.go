@@ -47,7 +47,7 @@ func keycloak(files []File, to *Lines) error {
 
 func (l *Lines) keycloakUser(u *keycloakUser) error {
 	if u.ServiceAccount != "" {
-		l.leave("a service account, which is no person")
+		l.leave("a service account, which is not a user")
 		return nil
 	}
 	p := person{
@@ -63,10 +63,10 @@ func (l *Lines) keycloakUser(u *keycloakUser) error {
 		case credential.Type != "password":
 			l.leave("a second factor")
 		case slices.Contains(u.Required, "UPDATE_PASSWORD"):
-			l.leave("a temporary password: its user was to choose another")
+			l.leave("a temporary password, which its user must replace")
 		default:
 			if p.password = credential.encoded(); p.password == "" {
-				l.leave("a password whose hash has another form, or is beyond its bounds")
+				l.leave("a password whose hash has an unsupported form, or parameters that are out of bounds")
 			}
 		}
 	}

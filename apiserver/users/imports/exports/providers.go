@@ -1,6 +1,7 @@
 package exports
 
-// providers are the provider names that reports contain. Other names may be arbitrary text.
+// providers are the provider names that reports may contain. Other names are not reported, because they may be
+// arbitrary text.
 var providers = map[string]bool{
 	// Auth0's strategies.
 	"google-oauth2": true, "windowslive": true, "waad": true, "samlp": true, "oidc": true, "ad": true, "adfs": true, "google-apps": true,

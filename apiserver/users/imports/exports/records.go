@@ -14,7 +14,7 @@ const maxRecord = 4 << 20
 // errLongRecord ends the reading of a file, because the start of the next record cannot be found.
 var errLongRecord = errors.New("has more than 4 MiB: is its end missing?")
 
-// The reasons to leave out a record that cannot be read, when the next one can.
+// The reasons to leave out a record that cannot be read, if the next record can be read.
 const (
 	otherForm = "a whole user, because the record has another form than the system's exports"
 	tooLong   = "a whole user, because the record has more than 4 MiB"
@@ -38,8 +38,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// formed returns whether the error of a JSON decoding leaves a value of the expected form. After a value of another
-// form, decoding can continue.
+// formed reports whether a JSON decoding with the error err produced a value of the expected form. It returns no error
+// for a value of another form, because decoding can continue after it.
 func formed(err error) (bool, error) {
 	var otherType *json.UnmarshalTypeError
 	if errors.As(err, &otherType) {
@@ -56,7 +56,7 @@ func (l *Lines) notJSON(err error, what string) error {
 	return l.broken(errors.New(what))
 }
 
-// jsonLines reads one JSON object per line. It passes the reason to leave for records that it cannot read.
+// jsonLines reads one JSON object per line. It calls leave with the reason for each record that it cannot read.
 func jsonLines[T any](f File, to *Lines, leave func(string), each func(*T) error) error {
 	to.at = Source{File: f.Name}
 	lines := bufio.NewReaderSize(f, maxRecord)

@@ -38,7 +38,7 @@ func TestUnreadableRecordDoesNotAffectOthers(t *testing.T) {
 	}
 }
 
-// Skipped parts may be longer than a record, and so may all records together.
+// The bound applies to one record only: skipped parts, and all records together, may be longer.
 func TestOnlyRecordsAreBounded(t *testing.T) {
 	t.Parallel()
 	clients := strings.TrimSuffix(strings.Repeat(`{"id":["x"]},`, maxRecord/8), ",")
