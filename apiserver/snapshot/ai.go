@@ -22,9 +22,10 @@ const secretValue = "********"
 // Tool is the content of an AITool with its served views.
 type Tool struct {
 	document.AITool
-	// Plain is the view of operation 4.3, whole.
+	// Plain is the complete JSON object that GET /ai-tools and GET /ai-tools/{tool_id} serve.
 	Plain []byte
-	// InAgent and Merged are the view of operation 4.5 and both together, for AppendObject.
+	// InAgent is the JSON object that GET /ai/agents/{agent_id}/tools serves, and Merged that of GET
+	// /ai/tools/{tool_id}. Both lack deployment_id, which AppendObject adds.
 	InAgent, Merged []byte
 }
 
@@ -95,7 +96,7 @@ type resolvedTools struct {
 	entries []*Entry
 }
 
-// generation is one state of all entries of a kind: while none changes, snapshots have the same one.
+// generation identifies one state of all entries of a kind. Snapshots share it until an entry of the kind changes.
 type generation struct{ _ byte }
 
 func (a *Agent) render(e *Entry) error {
@@ -118,11 +119,11 @@ func (a *Agent) render(e *Entry) error {
 	if err != nil {
 		return err
 	}
-	// The last place where an empty list named tools can be, because the texts before it may contain anything.
+	// The last match is the member: only texts of the agent, which may contain anything, come before it.
 	const empty = `"tools":[],"knowledge_bases":`
 	at := bytes.LastIndex(whole, []byte(empty))
 	if at < 0 {
-		return errors.New("the generated type no longer has tools before knowledge_bases: put x-order back")
+		return errors.New("the generated type no longer has tools before knowledge_bases: restore x-order in backend.yaml")
 	}
 	at += len(`"tools":[`)
 	a.before, a.after = whole[:at:at], whole[at:]

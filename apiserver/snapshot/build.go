@@ -14,7 +14,7 @@ import (
 // builder makes the next snapshot from the current one and a list of changes.
 type builder struct {
 	indexes
-	// touched are the OAuth apps with a changed part.
+	// touched are the OAuth apps that changed, or whose scopes or clients changed.
 	touched     map[store.Identity]struct{}
 	tools       *generation
 	deployments int
@@ -42,8 +42,8 @@ func (b *builder) commit(position store.Position) *Snapshot {
 	}
 }
 
-// build returns the snapshot of all documents. Documents that cannot be read are left out and joined in the error: one
-// must not keep the others from being served.
+// build returns the snapshot of all documents. It omits documents that cannot be read, so that the others are served,
+// and returns their errors joined.
 func build(documents []store.Document, position store.Position) (*Snapshot, error) {
 	b := newBuilder(empty())
 	var faults []error
@@ -119,7 +119,7 @@ func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 	var faults []error
 	for i := range content.JWTIssuers {
 		if content.JWTIssuers[i].OAuthApp != "" {
-			continue // found by the app
+			continue // OAuthIssuer finds it by the app
 		}
 		issuer, err := newIssuer(e, content, &content.JWTIssuers[i])
 		if err != nil {
@@ -131,6 +131,19 @@ func (b *builder) putIssuers(e *Entry, content *document.Deployment) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// removeIssuers undoes putIssuers. It leaves the issuers of other deployments: an entry with an OAuth app has no issuer
+// of its own, and its audiences are not reserved, so another deployment may have them.
+func (b *builder) removeIssuers(e *Entry, content *document.Deployment) {
+	for _, issuer := range content.JWTIssuers {
+		for _, audience := range issuer.Audiences {
+			key := joined(issuer.Issuer, audience)
+			if known, found := b.issuers.Get(key); found && known.Deployment.Identity == e.Identity {
+				b.issuers.Delete(key)
+			}
+		}
+	}
 }
 
 // changed records that an entry was added, removed or changed.
@@ -161,11 +174,7 @@ func (b *builder) remove(id store.Identity) {
 		for _, host := range content.FrontendHosts {
 			b.hosts.Delete([]byte(host))
 		}
-		for _, issuer := range content.JWTIssuers {
-			for _, audience := range issuer.Audiences {
-				b.issuers.Delete(joined(issuer.Issuer, audience))
-			}
-		}
+		b.removeIssuers(e, content)
 	case *document.OAuthApp:
 		if known, found := b.issuing.Get(issuingKey(content.Issuer)); found && known.Identity == e.Identity {
 			b.issuing.Delete(issuingKey(content.Issuer))
@@ -177,8 +186,8 @@ func (b *builder) remove(id store.Identity) {
 	}
 }
 
-// putIssuing indexes an app by its issuer. An app whose issuer is about to change leaves the place to the app that
-// has the issuer now.
+// putIssuing indexes an app by its issuer. If another app has the same issuer, an app whose issuer is about to change
+// does not replace it.
 func (b *builder) putIssuing(e *Entry, app *document.OAuthApp) {
 	if app.Issuer == "" {
 		return
@@ -200,8 +209,8 @@ func issuingKey(issuer string) []byte {
 	return joined(host, path)
 }
 
-// settled reports whether an app's issuer is the one that its hosts make. While a change of the issuer is announced,
-// the app still has the previous one.
+// settled reports whether an app's issuer is the one that its declared host and slug result in. While a change of the
+// issuer is announced, the app still has the previous issuer.
 func settled(app *document.OAuthApp) bool {
 	if app.FQDN != "" {
 		return app.Issuer == "https://"+app.FQDN

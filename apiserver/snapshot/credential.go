@@ -12,7 +12,7 @@ import (
 // App is the content of an APIAuthApp, prepared for requests.
 type App struct {
 	document.APIAuthApp
-	// Ceiling is the highest permissions of any key of the app.
+	// Ceiling is the set of permissions that a key of the app can have at most.
 	Ceiling permission.Set
 }
 
@@ -22,7 +22,7 @@ type Credential struct {
 	allowed     []netip.Prefix
 }
 
-// AllowsFrom reports whether the key is accepted from an address. An empty list allows any address.
+// AllowsFrom reports whether the key is accepted from an address. A key without ranges is accepted from any address.
 func (c Credential) AllowsFrom(address netip.Addr) bool {
 	address = address.Unmap()
 	return len(c.allowed) == 0 || slices.ContainsFunc(c.allowed, func(p netip.Prefix) bool { return p.Contains(address) })
@@ -33,7 +33,7 @@ func newCredential(key *document.APIKey) (Credential, error) {
 	for _, text := range key.AllowedCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			// Skipping the range would open a key whose only range it is.
+			// If the range were skipped, a key with only this range would be accepted from any address.
 			return Credential{}, fmt.Errorf("allowed CIDR %q: %w", text, err)
 		}
 		c.allowed = append(c.allowed, prefix.Masked())

@@ -96,7 +96,8 @@ var decoders = map[string]func(*Entry, []byte) error{
 	},
 }
 
-// read decodes a payload into a document's content; prepared is the part of it that the entry keeps.
+// read decodes a payload into content. prepared becomes the entry's Content: it is content itself, or the struct that
+// contains it.
 func (e *Entry) read(payload []byte, content, prepared any) (err error) {
 	e.Content = prepared
 	e.Meta, err = document.Decode(payload, content)

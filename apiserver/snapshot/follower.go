@@ -40,7 +40,7 @@ func (f *Follower) Loaded() <-chan struct{} { return f.loaded }
 func (f *Follower) Staleness() time.Duration {
 	now := f.clock()
 	if last := f.contact.Load(); last != nil {
-		return now.Sub(*last) // monotonic: setting the wall clock back does not extend anything
+		return now.Sub(*last) // monotonic, so setting the wall clock back does not reduce the staleness
 	}
 	return now.Sub(time.UnixMicro(0))
 }
@@ -87,7 +87,7 @@ func (f *Follower) update(ctx context.Context) error {
 	changes, position, err := f.feed.Changes(looking, have.Position())
 	cancel()
 	if errors.Is(err, store.ErrFeedLost) {
-		f.log.Info("The feed does not reach back to what is held; loading everything", "revision", have.Position().Revision)
+		f.log.Info("The feed no longer has the changes since the loaded revision; loading the whole configuration", "revision", have.Position().Revision)
 		return f.load(ctx)
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ type indexes struct {
 	entries   index[*Entry]               // by identity
 	slugs     index[*Entry]               // by kind, deployment and key
 	hosts     index[*Entry]               // by host
-	issuing   index[*Entry]               // OAuth apps by the host that is theirs alone
+	issuing   index[*Entry]               // OAuth apps by the host and path of their issuer
 	keys      index[*Key]                 // by public id
 	ordered   index[*Entry]               // by kind, deployment, newest first, then higher id first
 	referrers index[*Entry]               // by the identity referred to and the identity that refers
@@ -30,14 +30,14 @@ func (x *indexes) all() []interface {
 	}
 }
 
-// index is a tree, which never changes, or the changes to it between begin and commit. The zero value is an empty tree
-// after begin.
+// index is an immutable tree and, between begin and commit, the transaction that changes it. begin makes an empty tree
+// of the zero value.
 type index[T any] struct {
 	tree *iradix.Tree[T]
 	txn  *iradix.Txn[T]
 }
 
-// begin starts changes; they share with the tree what stays the same.
+// begin starts a transaction. Its result shares the unchanged nodes with the tree.
 func (i *index[T]) begin() {
 	if i.tree == nil {
 		i.tree = iradix.New[T]()
@@ -45,10 +45,10 @@ func (i *index[T]) begin() {
 	i.txn = i.tree.Txn()
 }
 
-// commit ends changes.
+// commit replaces the tree with the result of the transaction.
 func (i *index[T]) commit() { i.tree, i.txn = i.txn.Commit(), nil }
 
-// Get returns what a key holds, with the changes so far.
+// Get returns the value of a key, including uncommitted changes.
 func (i *index[T]) Get(key []byte) (T, bool) {
 	if i.txn != nil {
 		return i.txn.Get(key)
@@ -56,7 +56,7 @@ func (i *index[T]) Get(key []byte) (T, bool) {
 	return i.tree.Get(key)
 }
 
-// Root returns the tree's root, with the changes so far.
+// Root returns the tree's root, including uncommitted changes.
 func (i *index[T]) Root() *iradix.Node[T] {
 	if i.txn != nil {
 		return i.txn.Root()
@@ -64,8 +64,8 @@ func (i *index[T]) Root() *iradix.Node[T] {
 	return i.tree.Root()
 }
 
-// Insert sets what a key holds.
+// Insert sets the value of a key.
 func (i *index[T]) Insert(key []byte, value T) { i.txn.Insert(key, value) }
 
-// Delete removes a key, and returns what it held.
+// Delete removes a key, and returns its value.
 func (i *index[T]) Delete(key []byte) (T, bool) { return i.txn.Delete(key) }

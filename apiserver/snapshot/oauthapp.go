@@ -40,7 +40,7 @@ func (b *builder) touch(e *Entry) {
 	}
 }
 
-// updateServers rebuilds the data of the apps with a changed part.
+// updateServers rebuilds the data of the touched apps.
 func (b *builder) updateServers() {
 	for id := range b.touched {
 		if app, found := b.entries.Get(identityKey(id)); found {

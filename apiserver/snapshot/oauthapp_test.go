@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// The data is rebuilt after a change of a part, and otherwise shared.
+// The data of an app is rebuilt after a change of the app, its scopes or its clients. Otherwise snapshots share it.
 func TestAuthorizationServerIsRebuiltAfterChange(t *testing.T) {
 	t.Parallel()
 	app := func(name string, id int64) store.Document {
@@ -47,7 +47,7 @@ func TestAuthorizationServerIsRebuiltAfterChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		if next.AuthorizationServer(tools) != current.AuthorizationServer(tools) {
-			t.Errorf("step %d: another app's is made anew", i)
+			t.Errorf("step %d: the data of another app is rebuilt", i)
 		}
 		current = next
 		server := current.AuthorizationServer(entry)
@@ -55,5 +55,40 @@ func TestAuthorizationServerIsRebuiltAfterChange(t *testing.T) {
 		if !slices.Equal(scopes, step.scopes) || !slices.Equal(origins, step.origins) {
 			t.Errorf("step %d: scopes %v, origins %v, want %v, %v", i, scopes, origins, step.scopes, step.origins)
 		}
+	}
+}
+
+// A deployment that accepts tokens of an OAuth app for an audience does not change the issuer of another deployment
+// that has the audience.
+func TestChangeOfDeploymentKeepsIssuersOfOthers(t *testing.T) {
+	const audience = "billing"
+	owner := doc(t, "IdentityDeployment", "owner", 7, "owner", time.Unix(1, 0), document.Deployment{
+		JWTIssuers: []document.JWTIssuer{{Name: "cluster", Audiences: []string{audience}}},
+	})
+	other := doc(t, "IdentityDeployment", "other", 8, "other", time.Unix(1, 0), document.Deployment{
+		JWTIssuers: []document.JWTIssuer{{Name: "app", OAuthApp: "portal", Audiences: []string{audience}}},
+	})
+	owner.Deployment, other.Deployment = "ns/owner", "ns/other"
+	s, err := build([]store.Document{owner, other}, store.Position{Revision: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for revision, change := range []store.Change{
+		{Document: other},
+		{Document: store.Document{Owner: other.Owner}, Deleted: true},
+		{Document: owner},
+	} {
+		if s, err = s.apply([]store.Change{change}, store.Position{Revision: int64(revision + 2)}); err != nil {
+			t.Fatal(err)
+		}
+		if issuer, found := s.Issuer("", audience); !found || issuer.Deployment.Name != "owner" {
+			t.Errorf("change %d: the issuer of the owner is lost", revision+1)
+		}
+	}
+	if s, err = s.apply([]store.Change{{Document: store.Document{Owner: owner.Owner}, Deleted: true}}, store.Position{Revision: 5}); err != nil {
+		t.Fatal(err)
+	}
+	if _, found := s.Issuer("", audience); found {
+		t.Error("the issuer of a deleted deployment is still indexed")
 	}
 }

@@ -41,7 +41,7 @@ func renderInDeployment(object any) ([]byte, error) {
 	}
 	rest, found := bytes.CutPrefix(whole, []byte(`{"deployment_id":"",`))
 	if !found {
-		return nil, errors.New("the generated type no longer begins with deployment_id: put x-order back")
+		return nil, errors.New("the generated type no longer begins with deployment_id: restore x-order in backend.yaml")
 	}
 	return rest, nil
 }

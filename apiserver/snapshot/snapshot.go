@@ -1,6 +1,6 @@
-// Package snapshot holds the configuration in memory, indexed as requests ask for it. A Snapshot never changes: a
-// change of the store makes a new one that shares what stayed the same, so readers never block and always see one
-// state.
+// Package snapshot holds the configuration in memory, with an index for each lookup that requests need. A Snapshot
+// never changes. A change of the store makes a new snapshot that shares the unchanged parts, so readers never block and
+// always see one consistent state.
 package snapshot
 
 import (
@@ -22,9 +22,9 @@ type Entry struct {
 	ID         int64
 	Key        string
 	Meta       document.Meta
-	// Content is a pointer to the kind's type of package document, or to an App, Tool or Agent.
+	// Content is a pointer to the kind's type of package document, or to an App, Client, Tool or Agent.
 	Content any
-	// Body is the served JSON without its first member, deployment_id; nil for kinds that are rendered per request.
+	// Body is the served JSON of a RateLimitScheme without its first member, deployment_id; nil for other kinds.
 	Body []byte
 	// refersTo are the identities that the content refers to.
 	refersTo []store.Identity
@@ -62,7 +62,7 @@ func empty() *Snapshot {
 	return s
 }
 
-// Position returns the feed position the snapshot is true at.
+// Position returns the feed position of the snapshot.
 func (s *Snapshot) Position() store.Position { return s.position }
 
 // Len returns the number of documents.
@@ -96,8 +96,9 @@ func (s *Snapshot) AppByPath(host, path string) (*Entry, bool) {
 	return s.appAt(host, path)
 }
 
-// appAt finds an app by its active issuer. While a change of the issuer is announced, that is the previous one,
-// whatever hosts are declared by now. A host that another deployment declares meanwhile belongs to that deployment.
+// appAt returns the app whose issuer has a host and a path. While a change of the issuer is announced, the app still
+// has the previous issuer, even if the declared hosts differ already. Under a host that a deployment declares, appAt
+// returns only apps of that deployment, and only with a path.
 func (s *Snapshot) appAt(host, path string) (*Entry, bool) {
 	app, found := s.issuing.Get(joined(host, path))
 	if !found {
@@ -133,7 +134,7 @@ func (s *Snapshot) KeyOf(e *Entry) (*Key, bool) {
 	return s.APIKey(content.Verifiers[0].ID)
 }
 
-// Issuer returns the issuer of tokens that is declared for an issuer ("" for the Kubernetes API) and an audience.
+// Issuer returns the declared token issuer with an issuer URL ("" for the Kubernetes API) and an audience.
 func (s *Snapshot) Issuer(issuer, audience string) (*Issuer, bool) {
 	return s.issuers.Get(joined(issuer, audience))
 }
@@ -208,7 +209,8 @@ func idKey(kind string, id int64) []byte {
 	return binary.BigEndian.AppendUint64(append(joined(kind), 0), uint64(id))
 }
 
-// orderKey sorts by creation time, newest first, then by id, highest first: both are inverted, for trees walk upwards.
+// orderKey sorts by creation time, newest first, then by id, highest first. Both are inverted, because a tree is walked
+// in ascending order of its keys.
 func orderKey(e *Entry) []byte {
 	key := append(joined(e.Kind, e.Deployment), 0)
 	key = binary.BigEndian.AppendUint64(key, ^uint64(e.Meta.CreatedAt.UnixMicro()))

@@ -94,13 +94,13 @@ func TestUnreadableDocumentDoesNotAffectOthers(t *testing.T) {
 	good := doc(t, "RateLimitScheme", "good", 3, "good", time.Now(), document.RateLimitScheme{Slug: "good"})
 	s, err := build([]store.Document{bad, closed, good}, store.Position{})
 	if err == nil {
-		t.Error("the faults are not told")
+		t.Error("the faults are not returned")
 	}
 	if _, found := s.BySlug("RateLimitScheme", "ns/acme", "good"); !found {
 		t.Error("the good one is not served")
 	}
 	if _, found := s.APIKey("id"); found {
-		t.Error("a key whose only range is unreadable must not be open")
+		t.Error("a key whose only range is unreadable must not be accepted")
 	}
 }
 
@@ -111,7 +111,7 @@ func (emptyFeed) Load(context.Context) ([]store.Document, store.Position, error)
 	return nil, store.Position{Revision: 1, Tag: "a"}, nil
 }
 
-// Setting the wall clock back does not extend the staleness: the last contact keeps its monotonic reading.
+// Setting the wall clock back does not reduce the staleness: the last contact keeps its monotonic reading.
 func TestStalenessUsesTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	f := NewFollower(emptyFeed{}, time.Hour, time.Now, logr.Discard())

@@ -8,12 +8,13 @@ import (
 
 // Reader reads a feed.
 type Reader struct {
-	// Signals wakes the reader when the feed may have changed, Poll without a signal. A closed channel wakes it no more.
+	// Signals wakes the reader when the feed may have changed. Poll is the interval of reads without a signal. After
+	// Signals is closed, only Poll wakes the reader.
 	Signals <-chan struct{}
 	Poll    time.Duration
 	// Read brings the reader up to date.
 	Read func(context.Context) error
-	// Failed is called with the first error of an outage, and Recovered with its end.
+	// Failed is called with the first error of an outage, and Recovered when the outage ends.
 	Failed    func(error)
 	Recovered func()
 }
