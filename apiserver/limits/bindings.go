@@ -16,7 +16,7 @@ type Bindings struct {
 	limiter *Limiter
 
 	mu sync.RWMutex
-	// under is the state's position alone, so that no old state is kept.
+	// under is the position of the state. The state itself is not kept, so that its memory can be freed.
 	under store.Position
 	known map[boundKey]*Binding
 }

@@ -148,8 +148,9 @@ func bySlug(s *snapshot.Snapshot, deployment *snapshot.Entry, slug string) (*sna
 	return entry, nil
 }
 
-// scheme returns an entry's program. A configuration other than the newest changes nothing: it belongs to a request
-// that began earlier. Positions of the feed cannot be compared here, because those of a restored store begin again.
+// scheme returns the compiled scheme of an entry. A configuration other than the newest changes nothing: it belongs to
+// a request that began earlier. Positions of the feed cannot be compared here, because those of a restored store begin
+// again.
 func (l *Limiter) scheme(s *snapshot.Snapshot, entry *snapshot.Entry) *engine.Scheme {
 	l.mu.RLock()
 	known := l.schemes[entry.ID]
@@ -184,7 +185,8 @@ func (l *Limiter) Decide(ctx context.Context, b *Binding, method, path string, a
 	l.engine.Decide(l.clock(), &request, out)
 }
 
-// Peek returns what Decide would return, and charges nothing.
+// Peek returns the decision that Decide would make, and charges nothing. The result has what is left before the
+// request.
 func (l *Limiter) Peek(b *Binding, method, path string, address uint64, out *engine.Result) {
 	request := b.request(method, path, address)
 	if l.shared != nil {

@@ -16,17 +16,17 @@ var (
 	counterBlocks = prometheus.NewDesc("cardea_ratelimit_counters", "Subjects that have counters in memory.", nil, nil)
 	counterBytes  = prometheus.NewDesc("cardea_ratelimit_counter_bytes", "Memory of the counters.", nil, nil)
 	evicted       = prometheus.NewDesc("cardea_ratelimit_evicted_total",
-		"Counters that gave way for want of memory though they still counted something: raise --limiter-memory.", nil, nil)
+		"Counters that were evicted for lack of memory while they still counted something: raise --limiter-memory.", nil, nil)
 	unreported = prometheus.NewDesc("cardea_ratelimit_unreported_schemes",
 		"Rate-limit schemes in use without series of their rules, because their deployment has too many rules.", nil, nil)
 	deletedHeld = prometheus.NewDesc("cardea_ratelimit_deleted_schemes",
-		"Deleted rate-limit schemes that are held because their counters are not over.", nil, nil)
+		"Deleted rate-limit schemes that are kept because their counters have not expired.", nil, nil)
 	shared = prometheus.NewDesc("cardea_ratelimit_shared_address_total",
-		"Decisions over a client address that shared one counter with others for want of memory.", nil, nil)
+		"Decisions about a client address that shared one counter with other addresses for lack of memory.", nil, nil)
 )
 
-// Exhausted returns how many counters were evicted and how many decisions shared a counter, because a deployment used
-// up its share of the memory.
+// Exhausted returns the number of evicted counters plus the number of decisions that shared a counter. Both happen if a
+// deployment has used up its share of the memory.
 func (l *Limiter) Exhausted() uint64 {
 	stats := l.engine.Stats()
 	return stats.Evicted + stats.Shared
@@ -78,7 +78,8 @@ func (l *Limiter) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(unreported, prometheus.GaugeValue, float64(omitted))
 }
 
-// rulesReported bounds the rules of a deployment with their own series: those of the schemes that were used first.
+// rulesReported bounds how many rules of a deployment have their own series. The schemes that were used first have
+// precedence.
 const rulesReported = 256
 
 // totals adds up the allowed and denied requests of the rules, by text.

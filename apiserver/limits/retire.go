@@ -10,9 +10,9 @@ import (
 // deletedBytes bounds the memory of deleted schemes with unexpired counters.
 const deletedBytes = 8 << 20
 
-// retire drops the schemes that are no longer declared, once their longest window is over: until then a scheme that is
-// declared again continues with its counters. Beyond deletedBytes the deployment with the most bytes loses its oldest
-// ones first. The caller holds the lock.
+// retire drops the schemes that are no longer declared, when their longest window is over. Until then, a scheme that is
+// declared again continues with its counters. If the deleted schemes exceed deletedBytes, the deployment with the most
+// bytes loses its oldest deleted schemes first. The caller holds the lock.
 func (l *Limiter) retire() {
 	now, current := l.clock(), l.current()
 	var deleted []int64

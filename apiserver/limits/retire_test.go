@@ -21,7 +21,7 @@ func retiring(t *testing.T) (*world, *engine.Instant) {
 	return w, now
 }
 
-// Until then, a scheme that is declared again continues with its counters.
+// Until its longest window is over, a deleted scheme that is declared again continues with its counters.
 func TestADeletedSchemeIsDroppedWhenItsLongestWindowIsOver(t *testing.T) {
 	t.Parallel()
 	w, now := retiring(t)
@@ -30,7 +30,7 @@ func TestADeletedSchemeIsDroppedWhenItsLongestWindowIsOver(t *testing.T) {
 	held := func(want float64) {
 		t.Helper()
 		if problem := testutil.GatherAndCompare(registry, expected("cardea_ratelimit_deleted_schemes",
-			"Deleted rate-limit schemes that are held because their counters are not over.", want), "cardea_ratelimit_deleted_schemes"); problem != nil {
+			"Deleted rate-limit schemes that are kept because their counters have not expired.", want), "cardea_ratelimit_deleted_schemes"); problem != nil {
 			t.Error(problem)
 		}
 	}
@@ -55,7 +55,7 @@ func TestADeletedSchemeIsDroppedWhenItsLongestWindowIsOver(t *testing.T) {
 	}
 }
 
-// Schemes that are declared, used and deleted one after another stay within their bound of memory.
+// Schemes that are declared, used and deleted one after another stay within the memory bound of deleted schemes.
 func TestDeletedSchemesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	w, _ := retiring(t)
@@ -83,7 +83,7 @@ func TestDeletedSchemesAreBoundedInBytes(t *testing.T) {
 		t.Errorf("%d schemes are held", len(w.schemes))
 	}
 	if w.schemes[10+99] == nil || w.schemes[10+98] == nil || w.schemes[10] != nil {
-		t.Error("not the oldest schemes were dropped")
+		t.Error("other schemes than the oldest were dropped")
 	}
 }
 
@@ -112,7 +112,7 @@ func TestSeriesOfADeploymentAreBounded(t *testing.T) {
 	}
 }
 
-// expected is a gauge's exposition.
+// expected returns a gauge in the exposition format.
 func expected(name, help string, value float64) *strings.Reader {
 	return strings.NewReader(fmt.Sprintf("# HELP %s %s\n# TYPE %s gauge\n%s %v\n", name, help, name, name, value))
 }

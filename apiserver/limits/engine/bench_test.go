@@ -16,7 +16,7 @@ var benchRules = rules(
 	scheme.Rule{Unit: "calendar_day", Duration: 1, MaxRequests: 1 << 30},
 )
 
-// BenchmarkDecide measures a decision without the clock: over one key, and over many in random order.
+// BenchmarkDecide measures a decision without reading the clock: with one key, and with many keys in random order.
 func BenchmarkDecide(b *testing.B) {
 	small := rules(
 		scheme.Rule{Unit: "second", Duration: 1, MaxRequests: 60000}, scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 60000},
@@ -50,8 +50,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkFloor is the least that a limiter of many keys does: find a key's counter under a lock of one of 256 parts,
-// and add to it. Its counters lie apart, each as large as ours of one rule.
+// BenchmarkFloor measures the least that a limiter of many keys must do: find a key's counter under the lock of one of
+// 256 parts, and add to it. Each counter is allocated separately, and is as large as the engine's block of one rule.
 func BenchmarkFloor(b *testing.B) {
 	for _, of := range []struct {
 		name string
@@ -83,7 +83,7 @@ func BenchmarkFloor(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideParallel measures callers on every processor: each with keys of its own, and all on one.
+// BenchmarkDecideParallel measures callers on every processor: each with its own key, and all with the same key.
 func BenchmarkDecideParallel(b *testing.B) {
 	for _, of := range []struct {
 		name string
@@ -107,7 +107,8 @@ func BenchmarkDecideParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory states the bytes that a counter takes with all that belongs to it, a million keys of one rule each.
+// BenchmarkMemory measures the bytes of memory per key, including everything that belongs to its counters, for a
+// million keys.
 func BenchmarkMemory(b *testing.B) {
 	for _, of := range []struct {
 		name string
@@ -151,7 +152,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkClock is what a decision's moment costs.
+// BenchmarkClock measures the time to read the clock, which every decision does.
 func BenchmarkClock(b *testing.B) {
 	clock := NewClock(time.Now)
 	for b.Loop() {

@@ -1,7 +1,8 @@
 package engine
 
-// own makes a part's block. An address for which there is no room shares the block of all such addresses of its scheme
-// and shard, as long as that counts anything: so no address gets a second quota when room returns.
+// own makes the block of a part. If there is no room for the block of an address, the address shares one block with
+// other such addresses of its scheme and shard. New addresses also share that block as long as it counts anything, so
+// no address gets a second quota when there is room again.
 func (e *Engine) own(s *shard, p *part, now Instant) []uint64 {
 	t := s.tableOf(p.scheme.owner, p.shard)
 	words := p.program.layout.modes[p.key.mode].words
@@ -17,7 +18,7 @@ func (e *Engine) own(s *shard, p *part, now Instant) []uint64 {
 	return s.insert(t, &p.key, p.hash, words, p.program.layout.number)
 }
 
-// sharedAddresses returns the block that an address shares with others, nil where it can have its own.
+// sharedAddresses returns the block that an address shares with others, nil if the address can have its own block.
 func (e *Engine) sharedAddresses(s *shard, t *table, p *part, size int64, now Instant) []uint64 {
 	full := s.addressBytes+size > e.maxShard/2 && !e.makeAddressRoom(s, t, size, now)
 	if !full && !t.shared {
@@ -40,11 +41,12 @@ func (e *Engine) sharedAddresses(s *shard, t *table, p *part, size int64, now In
 	return b
 }
 
-// migrate gives a part's block the layout of its program: counters of the same identity go on, the others begin empty.
+// migrate gives a part's block the layout of its program. Counters whose identity is unchanged continue, the others
+// start empty.
 func (e *Engine) migrate(s *shard, p *part, old []uint64, now Instant) []uint64 {
 	past := p.scheme.layoutOf(layoutNumber(old))
 	next := &p.program.layout.modes[p.key.mode]
-	// The old block is copied aside, for its place may be given away.
+	// The old block is copied first, because insert may reuse its memory.
 	before := append([]uint64(nil), old...)
 	t := &p.scheme.owner.tables[p.shard]
 	at, _, _ := s.look(t, &p.key, p.hash)
@@ -65,8 +67,8 @@ func (e *Engine) migrate(s *shard, p *part, old []uint64, now Instant) []uint64 
 	return b
 }
 
-// transfer carries what is counted over to another window of the same length. Where the kinds differ, a request leaves
-// the new window later than the old one, never earlier.
+// transfer copies the counted requests from a window to another window of the same length. If the kinds differ, a
+// request may leave the new window late, but never early.
 func transfer(from *window, row []uint64, to *window, into []uint64, now Instant) {
 	if *from == *to {
 		copy(into, row)
@@ -88,7 +90,7 @@ func transfer(from *window, row []uint64, to *window, into []uint64, now Instant
 		if n == 0 {
 			continue
 		}
-		if to.kind == ring { // of more than a ring keeps, the newest decide
+		if to.kind == ring { // a ring keeps no more, and the newest decide
 			move((index+1)*from.cell-1, min(n, int64(to.capacity)))
 			continue
 		}

@@ -3,8 +3,8 @@ package engine
 import "time"
 
 // A calendar period's row is one word: the number of the period in the upper half, the count in the lower. Days are
-// numbered since 1970, months since year 0, both of UTC. A clock that is set back stays in the newest period: it gets
-// no new quota.
+// numbered since 1970, months since year 0, both of UTC. If the wall clock is set back, the row stays in the newest
+// period, so there is no new quota.
 
 const dayLength = int64(24 * time.Hour / time.Microsecond)
 

@@ -1,9 +1,13 @@
 package engine
 
-// The row of cells: the index of the current cell since the clock's beginning; the total of all cells in the lower half
-// of a word, and the index of the oldest cell that counts anything, as far as 32 bits hold it, in the upper half; then
-// the cells, each at its index modulo 64. A request counts while its cell is among the 64 newest: from the end of its
-// cell that is at least the window's length.
+// The words of a row of cells:
+//   - 0: the index of the current cell, counted from time 0 of the steady clock;
+//   - 1: in the lower half, the total of all cells; in the upper half, the lower 32 bits of the index of the oldest
+//     cell that counts anything;
+//   - from 2: the cells, each at its index modulo 64.
+//
+// A request counts while its cell is among the 64 newest. Measured from the end of its cell, that is at least the
+// window's length.
 
 func (w *window) cellsUsed(row []uint64, now int64) int64 {
 	w.cellsRoll(row, now/w.cell)
@@ -12,11 +16,11 @@ func (w *window) cellsUsed(row []uint64, now int64) int64 {
 
 func cellsTotal(row []uint64) int64 { return int64(uint32(row[1])) }
 
-// cellsOldest is the index of the oldest cell that counts anything. There is one.
+// cellsOldest returns the index of the oldest cell that counts anything. The total must not be 0.
 func cellsOldest(row []uint64) int64 { return int64(row[0]) - int64(uint32(row[0])-uint32(row[1]>>32)) }
 
-// cellsRoll makes a cell the current one and forgets those that it pushes out. A moment before the current cell is
-// taken for the current cell's: what is charged then leaves late, never early.
+// cellsRoll makes the cell at an index the current one, and clears the cells that leave the window. An index before the
+// current cell changes nothing: a request that is then charged leaves the window late, never early.
 func (w *window) cellsRoll(row []uint64, index int64) {
 	if index <= int64(row[0]) {
 		return
@@ -44,7 +48,8 @@ func (w *window) cellsRoll(row []uint64, index int64) {
 	row[1] = uint64(uint32(oldest))<<32 | uint64(total)
 }
 
-// cellsCharge counts n requests in the current cell, or as many as it holds: a full cell holds the largest limit.
+// cellsCharge counts n requests in the current cell, or fewer if the cell or the total would overflow. Neither
+// overflows below the largest limit of its kind.
 func (w *window) cellsCharge(row []uint64, n int64) {
 	at := int(row[0] & (cellCount - 1))
 	before := w.cellAt(row, at)
@@ -66,7 +71,7 @@ func (w *window) cellsWait(row []uint64, now, limit int64) int64 {
 		return 0
 	}
 	index := cellsOldest(row)
-	if used == limit { // the oldest cell alone decides, and counts something: it need not be read
+	if used == limit { // when the oldest cell leaves, its requests leave: no cell need be read
 		return (index+cellCount)*w.cell - now
 	}
 	for ; index < current; index++ {

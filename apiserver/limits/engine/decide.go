@@ -2,7 +2,7 @@ package engine
 
 import "math/bits"
 
-// part is one block that a decision needs: of a program's matching rules those of one mode.
+// part is one block that a decision needs: the block for the matching rules of one program and one mode.
 type part struct {
 	scheme  *Scheme
 	program *program
@@ -13,7 +13,8 @@ type part struct {
 	words   []uint64
 }
 
-// partsMost is how many blocks one decision can need: every mode of the scheme, and two of the app's.
+// partsMost is how many blocks one decision can need: one for every mode of the request's scheme, and two for the app
+// modes of the app's scheme.
 const partsMost = int(modeCount) + 2
 
 // decision is the working state of a decision.
@@ -59,8 +60,8 @@ func (d *decision) rowOf(rule *Rule, from, to int) []uint64 {
 	return d.parts[from].words[rule.offset : rule.offset+rule.window.words()]
 }
 
-// fetch reads of a block what the decision will read, before any of it is needed: so the processor waits for memory
-// once, not for one rule after another.
+// fetch reads the words of a block that the decision will need, all in advance. So the processor waits for memory once,
+// and not once per rule.
 func (p *part) fetch() (sum uint64) {
 	for rules := p.rules; rules != 0; rules &= rules - 1 {
 		rule := &p.program.rules[bits.TrailingZeros64(rules)]
@@ -71,7 +72,8 @@ func (p *part) fetch() (sum uint64) {
 	return sum
 }
 
-// leastWait is the shortest Retry-After, in milliseconds: a limit whose part is zero has no reset time of its own.
+// leastWait is the shortest Retry-After, in microseconds. It applies to a limit of which this process' part is 0: its
+// window has no wait of its own.
 const leastWait = 1000
 
 func (d *decision) checkRule(out *Result, rule *Rule, limit int64, row []uint64) {
@@ -112,13 +114,14 @@ func (d *decision) charge(out *Result) {
 	}
 }
 
-// countDecisions adds the decision to the rules' totals: a denial to those of the rules that denied.
-func (d *decision) countDecisions(out *Result) {
+// countDecisions adds the decision to the rules' totals: a denial to those of the rules that denied. A recorded request
+// was admitted elsewhere, so it counts as allowed.
+func (d *decision) countDecisions(out *Result, allowed bool) {
 	stripe := d.parts[0].shard & (stripeCount - 1)
 	for i := range out.Rules {
 		of := &out.Rules[i].Rule.Decisions.stripes[stripe]
 		switch {
-		case out.Allowed:
+		case allowed:
 			of.allowed.Add(1)
 		case out.Rules[i].Remaining == 0:
 			of.denied.Add(1)

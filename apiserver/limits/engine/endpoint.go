@@ -6,7 +6,8 @@ import (
 )
 
 // matcher returns the rules of a program that match a request, as a mask of their positions. Rules that match every
-// path are always in the mask. An exact path is looked up once, a prefix once for each of its segments.
+// path are always in the mask. For a request, exact paths take one lookup, and prefixes one for each segment of its
+// path, up to the most segments of a prefix.
 type matcher struct {
 	always   masks
 	exact    map[string]*masks
@@ -15,7 +16,7 @@ type matcher struct {
 	segments int
 }
 
-// masks are the rules of one pattern: for any method, and for one method alone.
+// masks are the rules of one path pattern: those for any method, and those for each single method.
 type masks struct {
 	any      uint64
 	byMethod [methods]uint64

@@ -9,30 +9,32 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// DefaultMaxBytes bounds the counters' memory where nothing else is said: about half a million of the usual size.
+// DefaultMaxBytes is the default bound of the counters' memory. It has room for about half a million counters of the
+// usual size.
 const DefaultMaxBytes = 128 << 20
 
 const (
 	shardCount = 256
-	// Every sweepEvery-th use of a shard looks at sweepSlots of its slots: 64 slots for 1,024 decisions.
+	// Every sweepEvery-th use of a shard checks sweepSlots of its slots: 64 slots in 1,024 uses.
 	sweepEvery = 16
 	sweepSlots = 1
 )
 
-// Engine counts. It is safe for concurrent use.
+// Engine counts requests and decides by the counts. It is safe for concurrent use.
 //
 // Its memory is bounded, and every deployment with counters has an equal share of it (evict.go):
-//   - where it is full, a new block replaces an idle one of a deployment that exceeds its share (Stats.Evicted counts
-//     those that still counted something);
-//   - blocks of addresses take at most half. An address of a deployment that exceeds its share of that half replaces
-//     one whose counters are under a hundredth of their limits. Where there is none, it shares one strict counter with
-//     the other late addresses of its scheme. So a flood of addresses neither frees itself of its limits nor evicts
-//     another deployment's counters.
+//   - If the memory is full, a new block replaces an idle block of a deployment that exceeds its share. Stats.Evicted
+//     counts the replaced blocks that still counted something.
+//   - Blocks of addresses take at most half of the memory. If a deployment exceeds its share of that half, the block of
+//     a new address replaces one whose counters are below a hundredth of their limits. If there is no such block, the
+//     address shares one strict counter with other addresses of its scheme.
+//
+// So a flood of addresses neither escapes its limits nor evicts another deployment's counters.
 type Engine struct {
 	seed     uint64
 	maxShard int64
 	layouts  atomic.Uint32
-	// schemes are all by their schemeKey, until Forget.
+	// schemes are all schemes by their schemeKey, until Forget.
 	schemes sync.Map
 	shards  [shardCount]shard
 
@@ -92,10 +94,10 @@ func (e *Engine) Forget(s *Scheme) {
 
 // Stats are what the engine holds.
 type Stats struct {
-	// Blocks is how many subjects have counters, and Bytes what these take without the table.
+	// Blocks counts the blocks, one for each scheme, mode and subject. Bytes is their memory, without the tables.
 	Blocks, Bytes int64
-	// Evicted counts blocks that were evicted while they still counted something, and Shared the decisions about addresses
-	// without their own block.
+	// Evicted counts blocks that were evicted while they still counted something. Shared counts the decisions about
+	// addresses without their own block.
 	Evicted, Shared uint64
 }
 
@@ -119,11 +121,12 @@ func (e *Engine) Stats() Stats {
 // Decide evaluates one request. It charges every rule that matches, or none.
 func (e *Engine) Decide(now Instant, r *Request, out *Result) { e.judge(now, r, out, deciding) }
 
-// Peek returns what Decide would return, and charges nothing.
+// Peek returns the decision that Decide would make, and charges nothing. The result has what is left before the
+// request.
 func (e *Engine) Peek(now Instant, r *Request, out *Result) { e.judge(now, r, out, peeking) }
 
-// Record charges every rule that matches, also beyond its limit: the request was admitted elsewhere. The result holds
-// what was left before.
+// Record charges every rule that matches, even beyond its limit, because the request was admitted elsewhere. The result
+// has the decision that Decide would have made, and what is left after the request.
 func (e *Engine) Record(now Instant, r *Request, out *Result) { e.judge(now, r, out, recording) }
 
 // purpose is the purpose of an evaluation.
@@ -135,7 +138,7 @@ const (
 	recording
 )
 
-// Used is how many requests of a counter are in its window.
+// Used returns how many requests of a counter are in its window.
 func (e *Engine) Used(now Instant, c *Counter) int64 {
 	p := c.scheme.program.Load()
 	key := blockKey{c.Scheme, c.Of, c.Address, c.Rule.Mode}
@@ -198,14 +201,14 @@ func (e *Engine) judge(now Instant, r *Request, out *Result, why purpose) {
 		if e.open(d, tries >= staleTries) {
 			break
 		}
-		e.unlock(d) // a newer program took a block over: decide by it
+		e.unlock(d) // a newer program migrated a block: load the program again
 	}
 	d.check(out, r.Limits)
 	if why == recording || out.Allowed && why == deciding {
 		d.charge(out)
 	}
 	if why != peeking {
-		d.countDecisions(out)
+		d.countDecisions(out, out.Allowed || why == recording)
 	}
 	for _, at := range d.locked[:d.locks] {
 		s := &e.shards[at]
@@ -216,7 +219,7 @@ func (e *Engine) judge(now Instant, r *Request, out *Result, why purpose) {
 	e.unlock(d)
 }
 
-// plan notes the blocks that a scheme's matching rules need, or its rules for the whole app alone.
+// plan adds the blocks that a scheme's matching rules need. With ofApp, only the rules that count by app match.
 func (e *Engine) plan(d *decision, s *Scheme, r *Request, ofApp bool) {
 	if s == nil {
 		return
@@ -257,7 +260,7 @@ func (e *Engine) lock(d *decision) {
 	}
 }
 
-// hold adds a shard to those to lock.
+// hold adds a shard to the shards to lock, which stay in ascending order without duplicates.
 func (d *decision) hold(shard int32) {
 	at := d.locks
 	for at > 0 && d.locked[at-1] >= shard {
@@ -277,12 +280,12 @@ func (e *Engine) unlock(d *decision) {
 	}
 }
 
-// staleTries is how often a decision waits for the newer program of a block. A scheme that was forgotten and declared
-// again meanwhile never gets it: its block then starts empty.
+// staleTries is how often a decision loads its program again because a block has a newer layout. A Scheme that was
+// forgotten and then declared again never gets the newer program: after staleTries, the block starts empty.
 const staleTries = 100
 
-// open finds or makes the block of every part, in the layout of its program. It returns false where a block is of a
-// newer one, unless force replaces it.
+// open finds or makes the block of every part, in the layout of its program. It returns false if a block has a newer
+// layout; with force, it migrates that block too.
 func (e *Engine) open(d *decision, force bool) bool {
 	for i := range d.count {
 		part := &d.parts[i]

@@ -61,6 +61,19 @@ func TestHotGroup(t *testing.T) {
 	}
 }
 
+// A request that was admitted elsewhere counts as allowed, even beyond the local limit.
+func TestRecordedRequestsCountAsAllowed(t *testing.T) {
+	e := NewEngine(DefaultMaxBytes)
+	s := e.Scheme(1, rules(scheme.Rule{Unit: "hour", Duration: 1, MaxRequests: 2}))
+	var out Result
+	for range 5 {
+		e.Record(Instant{Steady: 1e15}, &Request{Method: "GET", Path: "/", Key: 1, Scheme: s}, &out)
+	}
+	if allowed, denied := out.Rules[0].Rule.Decisions.Total(); allowed != 5 || denied != 0 {
+		t.Errorf("%d allowed and %d denied, want 5 and 0", allowed, denied)
+	}
+}
+
 // TestAppScheme: a key's own scheme replaces its app's. The rules of the app's scheme that count the whole app still
 // apply.
 func TestAppScheme(t *testing.T) {
@@ -82,8 +95,8 @@ func TestAppScheme(t *testing.T) {
 	}
 }
 
-// TestFloodFromManyAddresses: tens of thousands of addresses of one key stay within the memory's bound, and none of
-// them gets a request more.
+// TestFloodFromManyAddresses: tens of thousands of addresses of one key stay within the memory bound, and no address is
+// admitted more often than its limit.
 func TestFloodFromManyAddresses(t *testing.T) {
 	const most = 8 << 20
 	e := NewEngine(most)
@@ -110,7 +123,7 @@ func TestFloodFromManyAddresses(t *testing.T) {
 	if stats.Bytes > most || stats.Shared == 0 || stats.Evicted != 0 {
 		t.Errorf("%+v, want at most %d bytes, shared counters, and no quota pushed out", stats, most)
 	}
-	// A day later the decisions of others sweep them away, a few at a time.
+	// Two days later, decisions about other keys sweep the blocks away, a few at a time.
 	r.Scheme = e.Scheme(2, rules(scheme.Rule{Unit: "millisecond", Duration: 1, MaxRequests: 1}))
 	now := Instant{Steady: 1e15 + 2*dayLength, Wall: 1e15}
 	for range 100 * stats.Blocks {
@@ -134,7 +147,7 @@ func TestEviction(t *testing.T) {
 	for key := range uint64(120_000) {
 		r.Key = key
 		e.Decide(Instant{Steady: 1e15 + int64(key), Wall: 1e15}, r, out)
-		// One key goes on all the time: it is never the idle one.
+		// One key is used all the time, so its block is never idle.
 		r.Key = 1 << 40
 		e.Decide(Instant{Steady: 1e15 + int64(key), Wall: 1e15}, r, out)
 	}

@@ -1,11 +1,12 @@
 package engine
 
-// A full shard evicts by deployments. Each has an equal share of the shard, and of the half that blocks of addresses
-// may take:
-//   - a deployment that exceeds its share loses a block of its own;
-//   - for one within its share, a deployment that exceeds its share loses one.
+// A full shard makes room by deployments. Each deployment has an equal share of the shard, and of the half that blocks
+// of addresses may take. To make room for a new block, the shard evicts a block of:
+//   - the same deployment, if that exceeds its share;
+//   - otherwise another deployment that exceeds its share;
+//   - the same deployment, if there is no other.
 //
-// So a deployment's counters within its share outlast whatever other deployments do.
+// So no other deployment can evict the counters of a deployment within its share.
 
 const (
 	// sample is how many blocks an eviction compares.
@@ -14,7 +15,7 @@ const (
 	lightPart = 100
 )
 
-// makeRoom evicts one block for a new one of a table. It reports whether it could.
+// makeRoom evicts one block to make room for a new block of a table. It reports whether it could.
 func (e *Engine) makeRoom(s *shard, t *table, size int64, now Instant) bool {
 	share := e.maxShard / int64(max(1, s.active))
 	if t.bytes+size > share && e.evict(s, t, now, anyBlock) {
@@ -26,9 +27,10 @@ func (e *Engine) makeRoom(s *shard, t *table, size int64, now Instant) bool {
 	return e.evict(s, t, now, anyBlock)
 }
 
-// makeAddressRoom makes room for a block of an address among those of addresses. It reports whether it could:
-//   - where the table exceeds its share, only empty and light blocks of its own make room;
-//   - else another table's do that exceeds its share, and there the idle ones where none is light.
+// makeAddressRoom makes room for a new block of a table among the blocks of addresses. It reports whether it could. It
+// first frees empty blocks of the table. Then it evicts:
+//   - light blocks of the table, if that exceeds its share;
+//   - otherwise blocks of another table that exceeds its share: light ones first, then idle ones.
 func (e *Engine) makeAddressRoom(s *shard, t *table, size int64, now Instant) bool {
 	most := e.maxShard / 2
 	s.sweepTable(t, now.Steady, 64)
@@ -55,8 +57,8 @@ func (e *Engine) makeAddressRoom(s *shard, t *table, size int64, now Instant) bo
 func (t *table) held() int64            { return t.bytes }
 func (t *table) heldByAddresses() int64 { return t.addressBytes }
 
-// exceeding returns another table than one which holds more than a share, nil where there is none. It stays at the same
-// table as long as that exceeds the share.
+// exceeding returns a table that holds more than a share, other than the given one; nil if there is none. It returns
+// the same table again as long as that exceeds the share.
 func (s *shard) exceeding(than *table, share int64, held func(*table) int64) *table {
 	for range s.tables {
 		if s.victim >= len(s.tables) {
@@ -77,12 +79,12 @@ const (
 	anyBlock candidates = iota
 	// anyAddress are the blocks of single addresses.
 	anyAddress
-	// lightAddress are those of them whose counters are all light.
+	// lightAddress are the blocks of single addresses whose counters are all light.
 	lightAddress
 )
 
-// evict frees of a table the block that was idle for longest among some, none that is in use at this moment. It reports
-// whether it could.
+// evict compares up to sample candidates of a table, and frees the one that was idle for longest. It frees none that is
+// in use at this moment. It reports whether it freed a block.
 func (e *Engine) evict(s *shard, t *table, now Instant, of candidates) bool {
 	oldest, oldestUse, seen, at := -1, now.Steady, 0, int(t.sweepAt)
 	for i := 0; i < len(t.slots) && seen < sample; i++ {
@@ -100,7 +102,7 @@ func (e *Engine) evict(s *shard, t *table, now Instant, of candidates) bool {
 		}
 	}
 	if oldest < 0 {
-		t.sweepAt = int32(at) // others are compared the next time
+		t.sweepAt = int32(at) // the next eviction compares other blocks
 		return false
 	}
 	if int64(s.block(uint32(t.slots[oldest]) - 1)[wordOver]) > now.Steady {
@@ -112,7 +114,7 @@ func (e *Engine) evict(s *shard, t *table, now Instant, of candidates) bool {
 }
 
 // light reports whether every counter of a block is below a hundredth of its limit. A block of a scheme that the engine
-// does not know any more is light, one of an older layout is not.
+// no longer knows is light, and a block with another layout than the scheme is not.
 func (e *Engine) light(of *owner, b []uint64, now Instant) bool {
 	known, found := e.schemes.Load(schemeKey{of, b[wordScheme]})
 	if !found {

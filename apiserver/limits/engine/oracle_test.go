@@ -32,7 +32,7 @@ func counterFor(id uint64, rule scheme.Rule, r *Request) counterOf {
 	return counterOf{scheme: id, unit: rule.Unit, duration: rule.Duration, mode: rule.Mode, endpoints: fmt.Sprint(rule.Endpoints), of: of, address: address}
 }
 
-// within counts the admitted requests that are less than a length old, or in the calendar period of now.
+// within counts the admitted requests that are younger than the window plus slack, or in the calendar period of now.
 func (o *oracle) within(of counterOf, now Instant, slack int64) int64 {
 	n := int64(0)
 	for _, at := range o.logs[of] {
@@ -55,7 +55,7 @@ func samePeriod(unit string, a, b int64) bool {
 	return x.Year() == y.Year() && x.Month() == y.Month() && (unit == "calendar_month" || x.Day() == y.Day())
 }
 
-// lateness is how much later than the exact log a rule may give quota back.
+// lateness is how much later than the exact log a rule may return quota, in microseconds.
 func lateness(of counterOf, peak int64) int64 {
 	length := unitLength[of.unit] * of.duration
 	switch {
@@ -107,7 +107,7 @@ type driver struct {
 	oracle oracle
 	now    Instant
 	rules  [2][]scheme.Rule
-	// peaks are the largest limits that each counter's rule had.
+	// peaks are the largest limits that each rule had, by scheme and identity.
 	peaks   map[string]int64
 	schemes [2]*Scheme
 	out     Result
@@ -125,7 +125,7 @@ func newDriver(t *rapid.T) *driver {
 	return d
 }
 
-// distinct leaves one rule of each identity: what several do together has a test of its own.
+// distinct keeps one rule of each identity; TestSharedIdentity has several.
 func distinct(rules []scheme.Rule) []scheme.Rule {
 	var out []scheme.Rule
 	for _, rule := range rules {
@@ -162,7 +162,7 @@ func (d *driver) applying(r *Request) []applied {
 	return all
 }
 
-// decide asks both and compares the results.
+// decide lets the engine and the oracle decide, and compares the results.
 func (d *driver) decide(r *Request) {
 	r.Scheme, r.AppScheme = d.schemes[0], d.schemes[1]
 	d.engine.Decide(d.now, r, &d.out)
@@ -200,8 +200,8 @@ func (d *driver) draw() *Request {
 
 func (d *driver) pass(by int64) { d.now.Steady += by; d.now.Wall += by }
 
-// TestOracle: over-admission is 0, a denied request consumes nothing, quota returns at most a cell late, and
-// Retry-After is never early, whatever the rules, the arrivals, the changes of rules and the jumps of the wall clock.
+// TestOracle: over-admission is 0, a denied request consumes nothing, quota returns late by lateness at most, and
+// Retry-After is never early. This holds for all rules, arrivals, changes of rules and forward jumps of the wall clock.
 func TestOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := newDriver(t)
@@ -237,7 +237,7 @@ func TestOracle(t *testing.T) {
 			},
 			"a rule comes": func(t *rapid.T) {
 				rule := ruleGenerator().Draw(t, "rule")
-				// An identity that nothing counted yet.
+				// A new endpoint makes a new identity, for which nothing is counted yet.
 				rule.Endpoints = append(rule.Endpoints, fmt.Sprintf("/new/%d", len(d.peaks)))
 				d.rules[0] = append(slices.Clone(d.rules[0]), rule)
 				if len(d.rules[0]) > 8 {
@@ -266,9 +266,9 @@ func TestClockGoesBackwards(t *testing.T) {
 		want         bool
 	}{
 		{1e9, midnight + 1e6, true}, {1e9, midnight + 1e6, true}, {1e9, midnight + 1e6, false},
-		{1e9 + 999_999, midnight - 4e6, false}, // back by 5 s: yesterday, and the second is not over
-		{1e9 + 1e6, midnight - 4e6, true},      // the third of the new day, though the clock says yesterday
-		{1e9 + 9e6, midnight - 1e6, false},     // no quota of yesterday
+		{1e9 + 999_999, midnight - 4e6, false}, // set back by 5 s, to the day before; the second is not over
+		{1e9 + 1e6, midnight - 4e6, true},      // the third of the new day, although the clock shows the day before
+		{1e9 + 9e6, midnight - 1e6, false},     // no quota of the day before
 		{1e9 + 9e6, midnight + 3600e6, false},
 		{1e9 + 9e6, midnight + dayLength, true},
 	} {
@@ -302,7 +302,7 @@ func TestEvictionLosesFewCounts(t *testing.T) {
 				ours, exact, oldest := 0, 0, 0
 				windows := int64(max(20, 4000/limit))
 				if limit > cells16Most {
-					windows = 3 // with so many requests, few windows show as much in less time
+					windows = 3 // with so many requests, a few windows are enough
 				}
 				for at := 1e12; at < 1e12+float64(windows*length); at += random.ExpFloat64() * float64(length) / (float64(limit) * demand) {
 					now := int64(at)

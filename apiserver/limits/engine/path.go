@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// MaxPath is the longest path in bytes that a decision takes, as it comes and with its bytes beyond ASCII escaped.
+// MaxPath is the longest path, in bytes, that a decision accepts: as received, and after bytes beyond ASCII are
+// escaped.
 const MaxPath = 8192
 
-// What CanonicalPath refuses.
+// The errors of CanonicalPath.
 var (
 	ErrPathForm      = errors.New("the path must begin with a slash, be at most 8192 bytes, and have no blank or control character")
 	ErrPathEscape    = errors.New("the path has a percent sign without two hexadecimal digits after it")
@@ -110,7 +111,8 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
 }
 
-// resolveDots removes the segments `.` and `..`, the latter with the segment before; above the root there is the root.
+// resolveDots removes the segments `.` and `..`, the latter with the segment before it. At the root, `..` stays at the
+// root.
 func resolveDots(path string) (string, error) {
 	segments := strings.Split(path[1:], "/")
 	out := segments[:0]

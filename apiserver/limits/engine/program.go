@@ -30,11 +30,11 @@ var modes = map[string]Mode{
 	"per_key": PerKey, "per_app": PerApp, "per_ip": PerIP, "per_key_and_ip": PerKeyAndIP, "per_app_and_ip": PerAppAndIP,
 }
 
-// Shared describes the rule's counter for a shared store, at a time of Unix time in microseconds:
+// Shared describes the rule's counter for a shared store, at a wall-clock time in microseconds of Unix time:
 //   - kind w: size is the length of a cell in microseconds; a window with its leases lasts 66 cells;
-//   - kind c: size is the end of the current calendar period.
+//   - kind c: size is the end of the current calendar period, in microseconds of Unix time.
 //
-// A lease of it lasts at most term microseconds: a fiftieth of the window, and at most a second.
+// A lease of the counter lasts at most term microseconds: a fiftieth of the window, and at most a second.
 func (r *Rule) Shared(wall int64) (kind string, size, term int64) {
 	if r.Length == 0 {
 		return "c", r.window.end(r.window.period(wall)), 1e6
@@ -55,7 +55,7 @@ func (m Mode) String() string {
 	return ""
 }
 
-// subject is what a mode counts by: of the key or the app, and the address.
+// subject returns what a mode counts by: the id of the key or app, and the address. A part that does not matter is 0.
 func (m Mode) subject(r *Request) (of, address uint64) {
 	switch m {
 	case PerKey:
@@ -70,7 +70,8 @@ func (m Mode) subject(r *Request) (of, address uint64) {
 	return r.App, r.Address
 }
 
-// Rule is one compiled rule. Rules of one identity (unit, duration, mode, endpoints) are one, with the smallest limit.
+// Rule is one compiled rule. Rules of the same identity (unit, duration, mode, endpoints) are compiled into one rule
+// with the smallest limit.
 type Rule struct {
 	// Text is `<max>/<duration><unit>`, as in `5/1s` or `100/calendar_day`.
 	Text string
@@ -80,10 +81,10 @@ type Rule struct {
 	Policy string
 	// Limit is max_requests.
 	Limit int64
-	// Length is a rolling window's in microseconds; 0 for calendar periods.
+	// Length is the length of a rolling window in microseconds, 0 for calendar periods.
 	Length int64
 	Mode   Mode
-	// Endpoints are those it covers, as in its scheme.
+	// Endpoints are the endpoint patterns of the rule, as in its scheme.
 	Endpoints []string
 	// Identity identifies a rule within its scheme: two words of a SHA-256.
 	Identity [2]uint64
@@ -91,8 +92,8 @@ type Rule struct {
 	Decisions *Decisions
 
 	window window
-	// peak is the largest limit that this identity had while the engine knows the scheme. The window's kind follows it, so
-	// that a limit that is lowered and raised again forgets nothing.
+	// peak is the largest limit that this identity has had since the engine knows the scheme. The kind of the window
+	// depends on peak, so that no count is lost if a limit is lowered and raised again.
 	peak int64
 	// offset is where the window's row begins in the block of the rule's mode.
 	offset int
@@ -119,7 +120,7 @@ func (d *Decisions) Total() (allowed, denied uint64) {
 
 // program is a compiled scheme. It never changes.
 type program struct {
-	// rules in the order of their priority; a position in it is a bit of every mask.
+	// rules are in the order of their priority. The position of a rule is its bit in every mask.
 	rules   []Rule
 	matcher matcher
 	// ofMode are the rules of each mode.
@@ -131,16 +132,17 @@ type program struct {
 	layout *layout
 }
 
-// layout is how the counters of a scheme lie in blocks, one block for each mode and subject. Programs that differ in
-// limits and priorities alone share one.
+// layout is how the counters of a scheme lie in blocks, one block for each mode and subject. Successive programs whose
+// rows are equal share one layout, for example if only their limits differ.
 type layout struct {
-	// number grows with every layout of the engine: a block never goes back to an older one.
+	// number increases with every new layout of the engine. A block with a larger number than that of a program was
+	// migrated by a newer program.
 	number uint32
 	modes  [modeCount]modeLayout
 }
 
 type modeLayout struct {
-	// words is the length of a block of this mode, 0 without a rule of it.
+	// words is the length of a block of this mode, 0 if no rule has the mode.
 	words int
 	rows  []row
 }
@@ -152,7 +154,7 @@ type row struct {
 	offset   int
 }
 
-// of is the row's words in a block.
+// of returns the row's words in a block.
 func (r *row) of(block []uint64) []uint64 { return block[r.offset : r.offset+r.window.words()] }
 
 // Scheme is an active rate-limit scheme. Its rules can be replaced at any time: a counter continues if its rule keeps
@@ -160,7 +162,8 @@ func (r *row) of(block []uint64) []uint64 { return block[r.offset : r.offset+r.w
 type Scheme struct {
 	// ID identifies the scheme within the install.
 	ID uint64
-	// deployment is that of the scheme, and owner the engine's.
+	// deployment is the "namespace/name" of the scheme's deployment. owner is what the engine holds for that
+	// deployment.
 	deployment string
 	owner      *owner
 	numbers    *atomic.Uint32
@@ -171,8 +174,8 @@ type Scheme struct {
 	past atomic.Pointer[[]*layout]
 }
 
-// pastMost is how many layouts of a scheme are remembered. A block that was not asked for during as many changes of
-// windows starts anew.
+// pastMost is how many layouts of a scheme are remembered. A block that is not used during so many changes of the
+// layout starts empty.
 const pastMost = 256
 
 // Replace activates rules, which internal/scheme has validated, from the next decision on.
@@ -199,7 +202,7 @@ func (s *Scheme) replace(rules []scheme.Rule) {
 	s.program.Store(next)
 }
 
-// layoutOf is a past layout by its number, nil for one that is forgotten.
+// layoutOf returns a past layout by its number, nil if it is not remembered.
 func (s *Scheme) layoutOf(number uint32) *layout {
 	for _, past := range *s.past.Load() {
 		if past.number == number {
@@ -209,8 +212,8 @@ func (s *Scheme) layoutOf(number uint32) *layout {
 	return nil
 }
 
-// Group names what the counters of a request have in common: the scheme where a rule counts by the address alone, else
-// the app where a rule counts by the app, else the key. All counters of one decision by this scheme are in it.
+// Group names the group to which all counters of a decision by this scheme belong. The group is the scheme if a rule
+// counts by the address alone, otherwise the app if a rule counts by the app, otherwise the key.
 func (s *Scheme) Group(r *Request) string {
 	p := s.program.Load()
 	id := strconv.FormatUint(s.ID, 36)
@@ -327,7 +330,7 @@ func newRule(r scheme.Rule) Rule {
 	return rule
 }
 
-// shape chooses the window of the rule's length and peak.
+// shape chooses the window for the rule's length and peak.
 func (r *Rule) shape(unit string) {
 	switch unit {
 	case "calendar_day":
@@ -339,7 +342,8 @@ func (r *Rule) shape(unit string) {
 	}
 }
 
-// inherit takes over what the rule of the same identity was before.
+// inherit takes over the decision counts of the rule of the same identity in the program before. It also takes over
+// that rule's peak and window if the peak was larger.
 func (r *Rule) inherit(before *program) {
 	if before == nil {
 		return
@@ -373,7 +377,7 @@ func text(r scheme.Rule) string {
 	return of + strconv.FormatInt(r.Duration, 10) + unitText[r.Unit]
 }
 
-// identity is the rule's: a digest over unit, duration, mode and the sorted endpoints.
+// identity returns a rule's identity: a digest over unit, duration, mode and the sorted endpoints.
 func identity(r scheme.Rule) [2]uint64 {
 	endpoints := slices.Sorted(slices.Values(r.Endpoints))
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s %q", r.Unit, r.Duration, r.Mode, slices.Compact(endpoints)))

@@ -22,11 +22,11 @@ func (w *window) ringCharge(row []uint64, now int64) {
 	if count == 0 {
 		row[0] = uint64(tick)
 	}
-	if count == w.capacity { // more than a ring keeps was charged at once: the newest decide
+	if count == w.capacity { // the ring is full: drop the oldest time, because the newest decide
 		head = w.ringNext(head)
 		count--
 	}
-	// Of two callers the second may come with the earlier moment.
+	// Concurrent callers may charge in another order than that of their moments.
 	at := tick - int64(row[0])
 	if count > 0 {
 		at = max(at, w.ringAt(row, w.ringPosition(head, count-1)))
@@ -54,7 +54,7 @@ func (w *window) ringWait(row []uint64, now, limit int64) int64 {
 	if int64(count) < limit {
 		return 0
 	}
-	// The request whose leaving makes room.
+	// When this request leaves the window, fewer than limit remain.
 	at := w.ringAt(row, w.ringPosition(head, count-int32(limit)))
 	return (int64(row[0])+at+ceil(w.length, 1<<w.shift))<<w.shift - now
 }

@@ -101,8 +101,8 @@ type arena struct {
 const (
 	chunkBits   = 4
 	chunkBlocks = 1 << chunkBits
-	// A reference has the index of the arena in its upper 8 bits, and the place in the arena in its lower 24 bits. That is
-	// more places than the memory bound of a shard allows.
+	// A reference has the index of the arena in its upper 8 bits, and the place in the arena in its lower 24 bits. That
+	// is more places than the memory bound of a shard allows.
 	placeBits = 24
 )
 
@@ -248,7 +248,7 @@ func (s *shard) remove(t *table, at int) {
 	clear(b)
 	a := &s.arenas[reference>>placeBits]
 	a.free = append(a.free, reference&(1<<placeBits-1))
-	if len(a.free) == int(a.made) { // nothing is left in it
+	if len(a.free) == int(a.made) { // the arena has no blocks left
 		a.chunks, a.free, a.made = nil, nil, 0
 	}
 	mask := len(t.slots) - 1
@@ -262,8 +262,8 @@ func (s *shard) remove(t *table, at int) {
 	t.slots[at] = 0
 }
 
-// sweep continues over the slots of the shard, one table after another over the calls. It frees the blocks whose
-// counters are all empty, and drops tables without blocks.
+// sweep checks the next slots of the shard. Successive calls go through the tables one after another. It frees the
+// blocks whose counters are all empty, and drops tables without blocks.
 func (s *shard) sweep(now int64, slots int) {
 	if len(s.tables) == 0 {
 		return

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestKeysSpreadEvenlyOverShardsForEverySeed: no shard gets twice its part of the keys, whichever field counts up, by
-// whatever step. A shard's memory is bounded, so an uneven one would take counters from a deployment that is within its
-// share.
+// TestKeysSpreadEvenlyOverShardsForEverySeed: no shard gets more than twice its even part of the keys, whichever field
+// of the keys counts up, and in whatever steps. The memory of a shard is bounded, so an overfull shard would evict
+// counters of a deployment within its share.
 func TestKeysSpreadEvenlyOverShardsForEverySeed(t *testing.T) {
 	t.Parallel()
 	const keys, seeds = 20_000, 200

@@ -15,9 +15,8 @@ func manyRules(mode string) []scheme.Rule {
 	return all
 }
 
-// TestAddressesDoNotEvictOtherDeployments: a deployment that used up the memory for addresses,
-// maliciously or by being busy, shares counters among its own clients alone: the clients of another deployment keep a
-// quota each.
+// TestAddressesDoNotEvictOtherDeployments: if a deployment uses up the memory for addresses, by malice or because it is
+// busy, only its own clients share counters. Each client of another deployment keeps its own quota.
 func TestAddressesDoNotEvictOtherDeployments(t *testing.T) {
 	t.Parallel()
 	for _, of := range []struct {
@@ -62,8 +61,8 @@ func TestAddressesDoNotEvictOtherDeployments(t *testing.T) {
 	}
 }
 
-// TestKeysDoNotEvictOtherDeployments: a quota that is used up stays so, however many keys of
-// another deployment ask; and that deployment's own counters make room.
+// TestKeysDoNotEvictOtherDeployments: a used-up quota stays used up, however many keys of another deployment send
+// requests. Only counters of that other deployment are evicted.
 func TestKeysDoNotEvictOtherDeployments(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20
@@ -83,7 +82,7 @@ func TestKeysDoNotEvictOtherDeployments(t *testing.T) {
 	}
 	for key := range uint64(200) {
 		if e.Decide(now, &Request{Method: "GET", Path: "/", Scheme: victim, Key: key}, out); out.Allowed {
-			t.Fatalf("the quota of key %d, which was used up, is back", key)
+			t.Fatalf("the used-up quota of key %d has returned", key)
 		}
 	}
 	if stats := e.Stats(); stats.Evicted == 0 || stats.Bytes > most {
@@ -91,8 +90,8 @@ func TestKeysDoNotEvictOtherDeployments(t *testing.T) {
 	}
 }
 
-// TestLightAddressesAreEvictedBeforeSharing: clients that used little of their quota are forgotten before new ones
-// share a counter.
+// TestLightAddressesAreEvictedBeforeSharing: the counters of clients that used little of their quota are evicted before
+// new clients share a counter.
 func TestLightAddressesAreEvictedBeforeSharing(t *testing.T) {
 	t.Parallel()
 	e := NewEngine(8 << 20)
@@ -116,8 +115,8 @@ func TestLightAddressesAreEvictedBeforeSharing(t *testing.T) {
 	}
 }
 
-// TestForgottenSchemeStartsAgain: what still decides by a scheme that was forgotten and declared again neither waits
-// nor fails.
+// TestForgottenSchemeStartsAgain: a decision by the old Scheme of one that was forgotten and declared again neither
+// waits nor fails.
 func TestForgottenSchemeStartsAgain(t *testing.T) {
 	t.Parallel()
 	e := NewEngine(1 << 20)

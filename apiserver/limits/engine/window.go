@@ -3,10 +3,10 @@ package engine
 // A window is the way one rule counts. Its state is a row of words in a block; the functions here read and write such
 // rows and know nothing of rules and blocks. Every row of zeros is an empty window.
 //
-// Three kinds keep the promise that no interval of the window's length admits more than the limit:
-//   - a ring of exact times, for limits up to ringMost: nothing is lost;
-//   - 64 cells, the oldest counted whole, for larger ones: at most 1.6 % of the limit comes back late, by up to a 63rd
-//     of the window;
+// There are three kinds. The first two admit at most the limit in every interval of the window's length:
+//   - a ring of exact times, for limits up to ringMost: no quota returns late;
+//   - 64 cells, for larger limits. The oldest cell counts as a whole, so at most 1.6 % of the limit returns late, by up
+//     to a 63rd of the window;
 //   - one count of a calendar period.
 type window struct {
 	kind kind
@@ -14,7 +14,8 @@ type window struct {
 	length int64
 	// capacity is the most times a ring keeps.
 	capacity int32
-	// shift makes a ring's ticks of microseconds: a window is at most 1<<31 ticks.
+	// shift converts microseconds to the ticks of a ring: a tick has 1<<shift of them, so that a window has at most
+	// 1<<31 ticks.
 	shift uint8
 	// cell is the length of one cell in microseconds.
 	cell int64
@@ -24,7 +25,7 @@ type kind uint8
 
 const (
 	ring kind = iota + 1
-	// cells16 and cells32 pack four and two cells in a word: for limits up to 65,535, and beyond.
+	// cells16 and cells32 pack four and two cells into a word, for limits up to 65,535 and for larger ones.
 	cells16
 	cells32
 	calendarDay
@@ -35,9 +36,9 @@ const (
 	ringMost    = 32
 	cells16Most = 1<<16 - 1
 	cellCount   = 64
-	// cellHeader is the index of the current cell and the total of all.
+	// cellHeader is the number of words before the cells (cells.go).
 	cellHeader = 2
-	// ringHeader is the base tick, and the position of the oldest time with their number.
+	// ringHeader is the number of words before the times (ring.go).
 	ringHeader = 2
 )
 
@@ -73,7 +74,7 @@ func (w *window) words() int {
 	return 1
 }
 
-// used forgets what has left the window and returns how many requests are in it.
+// used removes the requests that have left the window, and returns how many are in it.
 func (w *window) used(row []uint64, now Instant) int64 {
 	switch w.kind {
 	case ring:
@@ -84,7 +85,7 @@ func (w *window) used(row []uint64, now Instant) int64 {
 	return w.periodUsed(row, now.Wall)
 }
 
-// charge counts n requests at a moment; used has been called for the same moment, and n more fit.
+// charge counts n requests at a moment. The caller has called used for the same moment.
 func (w *window) charge(row []uint64, now Instant, n int64) {
 	switch w.kind {
 	case ring:
@@ -98,8 +99,8 @@ func (w *window) charge(row []uint64, now Instant, n int64) {
 	}
 }
 
-// wait returns how long it takes from a moment until fewer than limit requests are in the window, if none is added;
-// used has been called for the same moment. It is never too short.
+// wait returns how long it takes from a moment until fewer than limit requests are in the window, if none is added. The
+// result is never too short. The caller has called used for the same moment.
 func (w *window) wait(row []uint64, now Instant, limit int64) int64 {
 	switch w.kind {
 	case ring:
@@ -110,11 +111,11 @@ func (w *window) wait(row []uint64, now Instant, limit int64) int64 {
 	return w.periodWait(row, now.Wall, limit)
 }
 
-// over returns how long it takes from a moment until all that is charged then has left the window.
+// over returns how long it takes from a moment until all requests that are charged at that moment have left the window.
 func (w *window) over(now Instant) int64 {
 	switch w.kind {
 	case calendarDay, calendarMonth:
-		// An hour more, for a wall clock that is set back.
+		// An extra hour, in case the wall clock is set back.
 		return w.end(w.period(now.Wall)) - now.Wall + 3600e6
 	case ring:
 		return w.length + 2<<w.shift

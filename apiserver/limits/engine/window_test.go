@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// TestMonths: the arithmetic of months is time's, over four centuries and a bit.
+// TestMonths: monthOf agrees with package time, over more than four centuries.
 func TestMonths(t *testing.T) {
 	for day := int64(0); day < 150_000; day++ {
 		want := time.UnixMicro(day * dayLength).UTC()
@@ -24,8 +24,8 @@ func TestMonths(t *testing.T) {
 	}
 }
 
-// TestCellsDoNotExpireEarly: after any pause the requests less than a window old are all counted, at every offset in a
-// cell.
+// TestCellsDoNotExpireEarly: at every offset within a cell and after any pause, a request younger than the window still
+// counts.
 func TestCellsDoNotExpireEarly(t *testing.T) {
 	for _, length := range []int64{1000, 7000, 63_000_000, 3600e6} {
 		for _, most := range []int64{1000, 100_000} {
@@ -45,7 +45,7 @@ func TestCellsDoNotExpireEarly(t *testing.T) {
 					t.Fatalf("window %d: comes back after %d", length, total)
 				}
 				if got := w.used(row, Instant{Steady: start + max(0, pause) + wait}); got != 0 {
-					t.Fatalf("window %d: not back when told", length)
+					t.Fatalf("window %d: not empty after the returned wait", length)
 				}
 			}
 		}
@@ -69,7 +69,7 @@ func TestLongRings(t *testing.T) {
 	}
 }
 
-// TestLimitLoweredAndRaised: what was used before a limit was lowered is not forgotten when it is raised again.
+// TestLimitLoweredAndRaised: requests that were counted before a limit was lowered still count when it is raised again.
 func TestLimitLoweredAndRaised(t *testing.T) {
 	for _, limit := range []int64{30, 1000, 70000} {
 		e := NewEngine(DefaultMaxBytes)
@@ -88,7 +88,7 @@ func TestLimitLoweredAndRaised(t *testing.T) {
 				t.Fatalf("limit %d lowered to %d: allowed", limit, lower)
 			}
 		}
-		e.Scheme(1, rules(limit)) // deleted, and made again as it was
+		e.Scheme(1, rules(limit)) // declared again, with its first limit
 		if e.Decide(now, r, out); !out.Allowed {
 			t.Fatalf("limit %d: the last one is refused", limit)
 		}

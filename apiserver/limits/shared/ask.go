@@ -44,8 +44,8 @@ func groups(r *engine.Request, counters []engine.Counter, wanted func(i int) boo
 }
 
 // ask requests a token of every shared counter of which none is taken yet. It reports whether every counter granted
-// one. If not, it returns all tokens, and d.waits has how long the refusing counters refuse. It also returns them after
-// an error, which means that Redis did not answer or that no call was possible.
+// one. If not, it releases all tokens, and d.waits contains how long each refusing counter refuses. It also releases
+// them after an error, which means that Redis did not answer or that no call was possible.
 func (c *Counters) ask(ctx context.Context, r *engine.Request, d *decision) (bool, error) {
 	for _, g := range groups(r, d.counters, func(i int) bool { return !d.taken[i] && !d.own[i] }) {
 		granted, err := c.call(ctx, deploymentOf(r), g, d, true)
@@ -177,10 +177,11 @@ func readAnswer(raw []rueidis.RedisMessage, err error, counters int) ([]answer, 
 	return answers, number(&raw[0]) == 1, err
 }
 
-// names are a counter's keys in Redis: its own, and that of the mark that this replica sets for it.
+// names are the Redis keys of a counter: its own, and the key of the mark that this replica sets for it.
 type names struct{ counter, mark string }
 
-// namesOf names a counter: at most 64 bytes beside the prefix, without anything a client chose.
+// namesOf returns the Redis keys of a counter. The counter's own key has at most 64 bytes after the prefix. Neither key
+// contains text that a client chose.
 func (c *Counters) namesOf(tag string, of *engine.Counter) names {
 	h := fnv.New128a()
 	fmt.Fprintf(h, "%x %x %x %x", of.Rule.Identity[0], of.Rule.Identity[1], of.Of, of.Address)
@@ -188,7 +189,7 @@ func (c *Counters) namesOf(tag string, of *engine.Counter) names {
 	return names{counter, counter + ":" + c.node}
 }
 
-// begin marks a counter as being asked for, names it, and appends the arguments of its Redis call.
+// begin marks a counter as requested, names it, and appends the arguments of its Redis call.
 func (c *Counters) begin(args []string, tag string, of *engine.Counter, now engine.Instant, own int64, flight chan struct{}) (names, []string) {
 	key, offset := keyOf(of), c.offset.Load()
 	s := c.leases.shard(&key)
@@ -212,7 +213,7 @@ func (c *Counters) begin(args []string, tag string, of *engine.Counter, now engi
 	return held.names, held.arguments(args, of, now, request{kind, size, term, held.want, back, own, offset})
 }
 
-// request is what a Redis call contains of a counter in addition to the lease.
+// request contains the values of a Redis call for one counter that are not in its lease.
 type request struct {
 	kind             string
 	size, term, want int64
@@ -220,7 +221,7 @@ type request struct {
 	own, offset      int64
 }
 
-// arguments appends the twelve values of grant.lua.
+// arguments appends the twelve values of grant.lua for one counter.
 func (held *lease) arguments(args []string, of *engine.Counter, now engine.Instant, r request) []string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	window := of.Rule.Length

@@ -10,8 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// BenchmarkLeased states how often three replicas ask Redis for a decision, at half of what a limit of 60,000 a minute
-// allows, and how long decisions take.
+// BenchmarkLeased measures how often three replicas call Redis per decision, at half the rate that a limit of 60,000
+// per minute allows, and how long decisions take.
 func BenchmarkLeased(b *testing.B) {
 	redis := newServer(b)
 	all := replicas(b, redis.url(), 3, scheme.Rule{Unit: "minute", Duration: 1, MaxRequests: 60_000})
@@ -39,8 +39,8 @@ func BenchmarkLeased(b *testing.B) {
 	b.ReportMetric(float64(denied)/float64(decisions), "denied/decision")
 }
 
-// BenchmarkDecide is a decision by a lease that is held, and one that asks Redis: its rule's window is too short for
-// leases.
+// BenchmarkDecide measures a decision by a lease, and a decision that calls Redis because the window of its rule is too
+// short for leases.
 func BenchmarkDecide(b *testing.B) {
 	redis := newServer(b)
 	for name, rule := range map[string]scheme.Rule{

@@ -18,39 +18,40 @@ func keyOf(c *engine.Counter) counterKey {
 	return counterKey{c.Scheme, c.Of, c.Address, c.Rule.Identity}
 }
 
-// lease is what this replica has of one counter. Times are on the steady clock.
+// lease is the state of one counter on this replica. Times are microseconds of the steady clock.
 type lease struct {
-	// batches are what was granted and not spent, the older first; granted is how many the newest had.
+	// batches are the grants with unspent tokens, the older first. granted is how many tokens the newest grant left for
+	// later requests.
 	batches [2]batch
 	granted int64
-	// want is how many to ask for next: it follows what is spent.
+	// want is how many tokens to request next. It follows the use of the lease.
 	want int64
-	// remaining is what was left in Redis at the last answer.
+	// remaining is how many requests Redis had left at its last answer; answered reports whether there was one.
 	remaining int64
 	answered  bool
-	// deniedUntil is before when asking is in vain, for the limit deniedLimit.
+	// Until deniedUntil, Redis would refuse every request under the limit deniedLimit.
 	deniedUntil, deniedLimit int64
-	// counter and tag name it in Redis, once it was asked for or spent without; names are its keys there, once they were
-	// needed.
+	// counter and tag identify the counter in Redis, from its first request to Redis or its first request without
+	// Redis. names caches its keys in Redis.
 	counter engine.Counter
 	tag     string
 	names   names
-	// flight is closed when the call under way is over, nil without one.
+	// flight is closed when the call in progress ends, for which other requests wait; nil if there is no such call.
 	flight chan struct{}
 	// used is the moment of the last use.
 	used int64
 
-	// In the outage with number outage, localLimit is this replica's part of limit, and spent the requests admitted beyond
-	// leases since then.
+	// localLimit is this replica's part of limit in the outage with the number outage. spent counts the requests that
+	// were admitted without Redis and are in no report yet.
 	outage            uint64
 	localLimit, limit int64
 	spent             int64
-	// pending of batch is what a call to Redis under way reports.
+	// pending is how many requests the report with the number batch contains, until Redis acknowledges it.
 	pending int64
 	batch   uint64
-	// lost: Redis may have forgotten what this replica admitted.
+	// lost reports that Redis may have lost what this replica admitted.
 	lost bool
-	// markedUntil is until when Redis must know this replica's mark, and marking what it becomes when Redis has answered.
+	// Until markedUntil, Redis must have this replica's mark. marking is the next markedUntil, once Redis has answered.
 	markedUntil, marking int64
 }
 
@@ -61,12 +62,12 @@ func (held *lease) marked() {
 	}
 }
 
-// batch is what one grant left: tokens may be spent until deadline, and were charged to cell.
+// batch is the rest of one grant: tokens that can be spent until deadline, and that Redis charged to cell.
 type batch struct {
 	tokens, deadline, cell int64
 }
 
-// tokens are all that may be spent at a moment.
+// tokens returns how many tokens can be spent at a moment.
 func (held *lease) tokens(now int64) (sum int64) {
 	for i := range held.batches {
 		if now < held.batches[i].deadline {
@@ -76,7 +77,7 @@ func (held *lease) tokens(now int64) (sum int64) {
 	return sum
 }
 
-// take spends a token, the oldest first, and returns the batch that it belongs to; -1 if there is none.
+// take spends a token of the oldest batch that has one, and returns the index of that batch; -1 if there is no token.
 func (held *lease) take(now int64) int {
 	for i := range held.batches {
 		if b := &held.batches[i]; b.tokens > 0 && now < b.deadline {
@@ -87,7 +88,8 @@ func (held *lease) take(now int64) int {
 	return -1
 }
 
-// expired takes out what was not spent in time, to be given back: once, and to the cell that it was charged to.
+// expired removes and returns the older batch if its deadline has passed and tokens are left. The caller returns these
+// to Redis, once, for the cell that they were charged to.
 func (held *lease) expired(now int64) batch {
 	if over := held.batches[0]; over.tokens > 0 && now >= over.deadline {
 		held.batches[0], held.batches[1] = held.batches[1], batch{}
@@ -96,7 +98,7 @@ func (held *lease) expired(now int64) batch {
 	return batch{}
 }
 
-// add keeps a grant. Where two are held already, the older is forgotten: it stays charged.
+// add stores a grant. If both batches have tokens, the older one is dropped: its tokens stay charged.
 func (held *lease) add(b batch) {
 	if held.batches[0].tokens > 0 {
 		if held.batches[1].tokens > 0 {
@@ -116,9 +118,9 @@ const (
 	leaseShards = 64
 	// leasesMost bounds the leases of one shard.
 	leasesMost = 8192
-	// firstWant is what a counter that was not used lately asks for.
+	// firstWant is how many tokens are requested for a counter without recent use.
 	firstWant = 4
-	// mostWant bounds a lease.
+	// mostWant bounds the tokens of a lease.
 	mostWant = 10_000
 )
 
@@ -139,7 +141,7 @@ func (l *leases) shard(key *counterKey) *leaseShard {
 	return &l.shards[(key.identity[0]^key.of*0x9e3779b97f4a7c15>>7^key.address*0xd6e8feb86659fd93>>9)%leaseShards]
 }
 
-// of returns the lease of a counter in its locked shard; there is one afterwards.
+// of returns the lease of a counter, and creates it if there is none. The caller holds the lock of the shard.
 func (s *leaseShard) of(key counterKey, now int64) *lease {
 	held := s.held[key]
 	if held == nil {
@@ -153,12 +155,12 @@ func (s *leaseShard) of(key counterKey, now int64) *lease {
 	return held
 }
 
-// idle reports that nothing is lost with the lease but a few requests of quota.
+// idle reports whether the lease can be dropped: at most the quota of its unspent tokens is lost with it.
 func (held *lease) idle() bool {
 	return held.flight == nil && held.spent == 0 && held.pending == 0 && !held.lost
 }
 
-// makeRoom forgets one that nothing depends on, if there is one among a few.
+// makeRoom drops one idle lease, if there is one among the first few.
 func (s *leaseShard) makeRoom() {
 	tries := 0
 	for key, held := range s.held {
@@ -176,16 +178,17 @@ func (s *leaseShard) makeRoom() {
 type decision struct {
 	now      engine.Instant
 	counters []engine.Counter
-	// until is before when Redis must have answered.
+	// until is when Redis must have answered.
 	until time.Time
 	// taken are the counters of which a token is reserved.
 	taken [128]bool
 	// from are the cells that the reserved tokens were charged to.
 	from [128]int64
-	// own are the counters that are not shared, and limits those of this process, nil where all are shared.
+	// own marks the counters that are not shared. limits are the limits of this process, nil if all counters are
+	// shared.
 	own    [128]bool
 	limits []int64
-	// waits are the refusals' times, by counter.
+	// waits are how long each counter refuses, in microseconds; 0 if it does not.
 	waits  [128]int64
 	flight <-chan struct{}
 	// refill reports that a lease is nearly spent.
@@ -204,14 +207,14 @@ const (
 	reserved state = iota
 	// refused: a counter is known to be used up.
 	refused
-	// waiting: another request asks already.
+	// waiting: another request already calls Redis.
 	waiting
-	// short: the counters that are not taken must be asked for, and are marked as being so.
+	// short: Redis must be asked for the counters that are not taken.
 	short
 )
 
-// reserve takes a token of every counter that has one. Unless it returns reserved or short, it gives all of them
-// back. A request that is not patient asks even if another request asks already.
+// reserve takes a token of every counter that has one. Unless it returns reserved or short, it releases all of them. A
+// request that is not patient calls Redis even if another request already does.
 func (l *leases) reserve(d *decision, patient bool) state {
 	answer := reserved
 	d.refill = false
@@ -242,7 +245,7 @@ func (l *leases) reserve(d *decision, patient bool) state {
 	return answer
 }
 
-// give takes a token for a decision's counter, if there is one.
+// give takes a token for a decision's counter, and reports whether there was one.
 func (held *lease) give(d *decision, i int) bool {
 	from := held.take(d.now.Steady)
 	if from < 0 {
@@ -252,12 +255,13 @@ func (held *lease) give(d *decision, i int) bool {
 	return true
 }
 
-// low reports that it is time to ask for more.
+// low reports whether it is time to request more tokens: at most 30 % of the last grant are left.
 func (held *lease) low(now int64) bool {
 	return held.granted > 3 && held.tokens(now)*10 <= held.granted*3
 }
 
-// release gives back what reserve took, to the batch it was of; where that is gone meanwhile, it stays charged.
+// release gives the tokens that reserve took back to their batches. If a batch no longer exists, its token stays
+// charged.
 func (l *leases) release(d *decision) {
 	for i := range d.counters {
 		if !d.taken[i] {
@@ -278,9 +282,9 @@ func (l *leases) release(d *decision) {
 	}
 }
 
-// report fills in what is known of the remaining requests.
+// report sets the remaining requests of the rules, as far as they are known.
 func (l *leases) report(out *engine.Result, d *decision) {
-	for i := range min(len(out.Rules), len(d.counters)) { // a scheme that changed meanwhile has others
+	for i := range min(len(out.Rules), len(d.counters)) { // the rules differ if the scheme changed meanwhile
 		key := keyOf(&d.counters[i])
 		if known, found := l.remaining(key); found {
 			out.Rules[i].Remaining = known
@@ -299,7 +303,7 @@ func (l *leases) remaining(key counterKey) (int64, bool) {
 	return held.remaining + held.batches[0].tokens + held.batches[1].tokens, true
 }
 
-// sweep removes the leases of one shard that were not used since a moment.
+// sweep drops the idle leases of one shard that were last used before a moment.
 func (l *leases) sweep(shard int, before int64) {
 	s := &l.shards[shard%leaseShards]
 	s.Lock()

@@ -20,26 +20,26 @@ const (
 	beatEvery = 250 * time.Millisecond
 	// silence is the time without a heartbeat after which a replica no longer counts.
 	silence = 3 * time.Second
-	// failuresMost is how many calls may fail one after another before none is made, if they are of two deployments or
-	// heartbeats are among them.
+	// failuresMost is how many consecutive failed calls begin an outage, if calls of two deployments or heartbeats are
+	// among them.
 	failuresMost = 3
-	// recoverFor is how long after its return Redis only receives reports of requests that were admitted without it. Every
-	// replica reports before any leases.
+	// recoverFor is how long after its return Redis only receives reports of requests that were admitted without it. So
+	// every replica reports before any replica leases.
 	recoverFor = 3 * beatEvery
 	// idle is how long an unused lease is remembered.
 	idle = 2 * time.Minute
 )
 
-// failed records a call that Redis did not answer, of a deployment, or "" for a heartbeat. A call that Redis refused
-// is the fault of that call alone: the next one is made.
+// failed records a call of a deployment, or "" for a heartbeat, that Redis did not answer. A call that Redis refused
+// does not count: only that call is at fault.
 func (c *Counters) failed(err error, deployment string) {
 	if err != nil && !errors.Is(err, errBusy) && !refusedCall(err) && c.failures.add(deployment) {
 		c.leave(err)
 	}
 }
 
-// failures are the calls that failed one after another. One deployment's calls alone may fail for what that deployment
-// asks.
+// failures are the consecutive failed calls. If all are of one deployment, the cause may be what that deployment
+// requests.
 type failures struct {
 	mu    sync.Mutex
 	count int
@@ -67,7 +67,7 @@ func (f *failures) reset() {
 	f.count, f.others = 0, false
 }
 
-// outOfService are the prefixes of errors by which Redis says that it does not serve.
+// outOfService are the prefixes of errors with which Redis says that it does not serve.
 var outOfService = []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM", "OOM", "MISCONF", "BUSY"}
 
 // refusedCall reports whether Redis is available and refused only this call, such as after a script error.
@@ -80,12 +80,12 @@ func refusedCall(err error) bool {
 func (c *Counters) leave(err error) {
 	if !c.away.Swap(true) {
 		c.outage.Add(1)
-		c.opts.Log.Info("Redis is out of reach: limits are kept by each replica's share until it is back", "error", err.Error())
+		c.opts.Log.Info("Redis is unavailable: each replica enforces its part of the limits until Redis returns", "error", err.Error())
 	}
 }
 
-// alone decides by this replica's part of each limit: what it had admitted when Redis became unavailable, and its
-// share of what was left then. Over all replicas that is the limit, as far as each knew of the others.
+// alone decides by this replica's part of each limit: what it had admitted when Redis became unavailable, and its share
+// of what was left then. The parts of all replicas add up to the limit, as far as each replica knew of the others.
 func (c *Counters) alone(r *engine.Request, out *engine.Result, d *decision) {
 	c.leases.release(d)
 	c.opts.Engine.Peek(d.now, r, out)
@@ -147,8 +147,8 @@ func (l *leases) localLimit(of *engine.Counter, now, own int64, outage uint64, p
 	return held.localLimit
 }
 
-// Run keeps in touch with Redis until ctx ends. A Redis that is never reached is logged once, at the heartbeat
-// failuresMost.
+// Run stays connected to Redis until ctx ends. If Redis is never reached, Run logs that once, after failuresMost
+// heartbeats.
 func (c *Counters) Run(ctx context.Context) error {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -171,7 +171,7 @@ func (c *Counters) Run(ctx context.Context) error {
 			back = time.Time{}
 			c.failed(err, "")
 			if missed++; missed == failuresMost {
-				c.opts.Log.Info("Redis has not been reached since the start: limits are kept by each replica's share until it answers. "+
+				c.opts.Log.Info("Redis has not been reached since the start: each replica enforces its part of the limits until Redis answers. "+
 					"Check its address, password and certificate", "error", err.Error())
 			}
 		case c.away.Load():
@@ -196,7 +196,8 @@ func (c *Counters) Run(ctx context.Context) error {
 	}
 }
 
-// connect makes the client where there is none yet: a Redis that is late must not keep the server from starting.
+// connect returns the client, and creates it if there is none: a Redis that starts late must not prevent the start of
+// the server.
 func (c *Counters) connect() (rueidis.Client, error) {
 	if known := c.client.Load(); known != nil {
 		return *known, nil
@@ -215,8 +216,8 @@ func (c *Counters) connect() (rueidis.Client, error) {
 	return made, nil
 }
 
-// heartbeat reports this replica as live and reads which others are. Data with another mark than before has lost
-// every counter: then the replica reports again what it knows.
+// heartbeat reports this replica as live and reads which other replicas are. If the mark of the data is another one
+// than before, Redis has lost every counter. The replica then reports again what it knows.
 func (c *Counters) heartbeat(ctx context.Context) error {
 	client, err := c.connect()
 	if err != nil {
@@ -234,14 +235,14 @@ func (c *Counters) heartbeat(ctx context.Context) error {
 	return c.heard(raw, before)
 }
 
-// heard takes a heartbeat's answer in: the time, the mark, the living replicas.
+// heard processes a heartbeat's answer: the time, the mark, and the live replicas.
 func (c *Counters) heard(raw []string, before engine.Instant) error {
 	if len(raw) < 3 {
 		return fmt.Errorf("redis answered %d values to a heartbeat", len(raw))
 	}
 	wall, err := strconv.ParseInt(raw[0], 10, 64)
 	if err != nil {
-		return fmt.Errorf("redis tells no time: %w", err)
+		return fmt.Errorf("redis did not return its time: %w", err)
 	}
 	c.offset.Store(wall - before.Wall)
 	nodes := slices.Sorted(slices.Values(raw[2:]))
@@ -254,8 +255,8 @@ func (c *Counters) heard(raw []string, before engine.Instant) error {
 	return nil
 }
 
-// recount schedules a report of every counter to Redis. Where this replica's mark is missing, what it admitted in the
-// window that still runs is charged again.
+// recount schedules a report of every counter to Redis. If this replica's mark is missing there, Redis charges again
+// what the replica admitted in the current window.
 func (c *Counters) recount() {
 	for i := range c.leases.shards {
 		s := &c.leases.shards[i]
@@ -292,8 +293,8 @@ func (s *leaseShard) unreported() (keys []counterKey) {
 	return keys
 }
 
-// reportOne reports one counter once: the batch has a number. Only admitted requests that are still in the window
-// count. It returns false if Redis does not respond.
+// reportOne reports one counter. The number of the batch prevents Redis from counting it twice. Only admitted requests
+// that are still in the window count. It returns false if Redis does not respond.
 func (c *Counters) reportOne(ctx context.Context, shard int, key counterKey, now engine.Instant) bool {
 	client := c.client.Load()
 	s := &c.leases.shards[shard]

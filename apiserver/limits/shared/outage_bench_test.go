@@ -13,12 +13,12 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// BenchmarkOutage states what the loss of Redis costs three replicas under even load, half more than a limit of 3,000
-// in 5 seconds:
-//   - slow/replica: decisions that took more than a millisecond, from the loss until the replica decided alone, and
-//     slowest-ms of them;
-//   - alone-ns: a decision alone, and engine-ns: the engine's own in the same moment;
-//   - of-limit: the most that one window admitted around the outage.
+// BenchmarkOutage measures what the loss of Redis costs three replicas. The load is even, and half more than a limit of
+// 3,000 in 5 seconds:
+//   - slow/replica: decisions that took more than a millisecond, from the loss until the replica decided alone;
+//     slowest-ms: the slowest of them;
+//   - alone-ns: a decision of the replica alone; engine-ns: a decision of its engine at the same time;
+//   - of-limit: the most that one window admitted around the outage, as a part of the limit.
 func BenchmarkOutage(b *testing.B) {
 	for name, away := range map[string]func(*server){
 		"killed": (*server).kill, "paused": func(s *server) { s.signal(syscall.SIGSTOP) },
@@ -49,7 +49,7 @@ func lose(b *testing.B, away func(*server)) lost {
 	all := replicas(b, redis.url(), 3, scheme.Rule{Unit: "second", Duration: 5, MaxRequests: limit})
 	shared(b, all)
 	log, late, stop := evenly(all, 3*limit/2, window)
-	time.Sleep(window * 8 / 5) // the second window is half over
+	time.Sleep(window * 8 / 5) // half of the second window has passed
 	late.watch.Store(true)
 	away(redis)
 	eventually(b, "every replica noticed", func() bool { return all[0].Degraded() && all[1].Degraded() && all[2].Degraded() })
@@ -74,15 +74,15 @@ func lose(b *testing.B, away func(*server)) lost {
 	return o
 }
 
-// delays are decisions that took more than a millisecond while their replica did not know of the loss, and the longest
-// of them in nanoseconds, from when watch is set.
+// delays are the decisions that took more than a millisecond while their replica had not noticed the loss, and the
+// slowest of them in nanoseconds. They count from when watch is set.
 type delays struct {
 	watch   atomic.Bool
 	slow    []atomic.Int64
 	slowest atomic.Int64
 }
 
-// evenly lets every replica ask for its part of so many a window, four callers each, until stopped.
+// evenly lets the replicas together send asked requests per window, each with four callers, until stopped.
 func evenly(all []*replica, asked int, window time.Duration) (*admissions, *delays, func()) {
 	const callers = 4
 	log, late := &admissions{}, &delays{slow: make([]atomic.Int64, len(all))}
@@ -107,7 +107,7 @@ func evenly(all []*replica, asked int, window time.Duration) (*admissions, *dela
 					after := time.Now()
 					if took := after.Sub(before); waits && took > time.Millisecond {
 						late.slow[i].Add(1)
-						late.slowest.Store(max(late.slowest.Load(), int64(took)))
+						raise(&late.slowest, int64(took))
 					}
 					if out.Allowed {
 						log.Lock()

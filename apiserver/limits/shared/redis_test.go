@@ -24,7 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// server is a real Redis of the test's own.
+// server is a Redis process of the test.
 type server struct {
 	t    testing.TB
 	port int
@@ -32,7 +32,7 @@ type server struct {
 	cmd  *exec.Cmd
 }
 
-// newServer starts one, with more arguments.
+// newServer starts a Redis, with more arguments.
 func newServer(t testing.TB, more ...string) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,13 +74,13 @@ func (s *server) signal(what syscall.Signal) {
 	}
 }
 
-// kill ends it with all its data.
+// kill ends the Redis and deletes all its data.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	_, _ = s.cmd.Process.Wait()
 }
 
-// do sends it a command.
+// do sends a command to the Redis.
 func (s *server) do(command ...string) {
 	s.t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", s.port)}, DisableCache: true, ForceSingleClient: true})
@@ -99,7 +99,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out: %s", what)
 		}
 	}
 }
@@ -111,7 +111,7 @@ type replica struct {
 	scheme *engine.Scheme
 }
 
-// replicas starts some on one Redis, and waits until they know each other.
+// replicas starts count replicas on one Redis.
 func replicas(t testing.TB, url string, count int, rules ...scheme.Rule) []*replica {
 	t.Helper()
 	var all []*replica
@@ -147,7 +147,7 @@ func (r *replica) request(key uint64) *engine.Request {
 }
 
 // usedUp reports whether the replica has no token of the key's only counter and knows that Redis refuses more. The
-// admitted requests may then be fewer than the limit: a grant whose answer came too late is charged and not spent.
+// admitted requests may then be fewer than the limit: a grant whose answer came too late is charged but not spent.
 func (r *replica) usedUp(key uint64) bool {
 	now := r.opts.Clock()
 	counters := engine.Applying(r.request(key), nil)
@@ -162,7 +162,7 @@ func (r *replica) usedUp(key uint64) bool {
 	return held != nil && held.tokens(now.Steady) == 0 && held.deniedUntil > now.Steady
 }
 
-// admissions are when requests were admitted: between before and after.
+// admissions are the times of admitted requests: each was admitted between before and after.
 type admissions struct {
 	sync.Mutex
 	spans []span
@@ -170,8 +170,8 @@ type admissions struct {
 
 type span struct{ before, after time.Time }
 
-// most is the largest number that was surely within one window of a length: begun after its begin and answered before
-// its end.
+// most returns the largest number of requests that were certainly admitted within one window of a length: begun after
+// its start and answered before its end.
 func (a *admissions) most(length time.Duration) (most int) {
 	a.Lock()
 	defer a.Unlock()
@@ -187,7 +187,8 @@ func (a *admissions) most(length time.Duration) (most int) {
 	return most
 }
 
-// load lets every replica ask about one key as fast as it can until stopped, and collects what was admitted.
+// load lets the callers of every replica send requests with one key as fast as they can, until stopped. It collects the
+// admissions and the slowest decision.
 func load(all []*replica, callers int, key uint64) (*admissions, *atomic.Int64, func()) {
 	var log admissions
 	var slowest atomic.Int64
@@ -207,7 +208,7 @@ func load(all []*replica, callers int, key uint64) (*admissions, *atomic.Int64, 
 					before := time.Now()
 					r.Decide(context.Background(), request, &out)
 					after := time.Now()
-					slowest.Store(max(slowest.Load(), int64(after.Sub(before))))
+					raise(&slowest, int64(after.Sub(before)))
 					if out.Allowed {
 						log.Lock()
 						log.spans = append(log.spans, span{before, after})
@@ -222,14 +223,20 @@ func load(all []*replica, callers int, key uint64) (*admissions, *atomic.Int64, 
 	return &log, &slowest, func() { close(stop); running.Wait() }
 }
 
+// raise sets a value to a larger one, and keeps it otherwise.
+func raise(v *atomic.Int64, to int64) {
+	for old := v.Load(); old < to && !v.CompareAndSwap(old, to); old = v.Load() {
+	}
+}
+
 func (a *admissions) count() int {
 	a.Lock()
 	defer a.Unlock()
 	return len(a.spans)
 }
 
-// TestReplicasShareStrictly: three replicas under load at one key never admit more than the limit in any window, and
-// not much less over time: by leases, and by single calls for short windows.
+// TestReplicasShareStrictly: three replicas under load with one key never admit more than the limit in any window, and
+// not much less over time. This holds for leases, and for the single calls of short windows.
 func TestReplicasShareStrictly(t *testing.T) {
 	redis := newServer(t)
 	for _, tc := range []struct {
@@ -254,7 +261,7 @@ func TestReplicasShareStrictly(t *testing.T) {
 			if most, bound := log.most(tc.length), strictly(t, all, calm, tc.rule.MaxRequests); most > bound {
 				t.Errorf("%d within one window, the limit is %d, and at most %d was to be expected", most, tc.rule.MaxRequests, bound)
 			}
-			// Every window of the load could admit its limit, the first one at once.
+			// Every window during the load could admit its limit, the first one immediately.
 			full := float64(tc.rule.MaxRequests) * float64(tc.lasts) / float64(tc.length)
 			if got := float64(log.count()) / full; got < tc.least {
 				t.Errorf("admitted %d, that is %.2f of what the limit allows, want %.2f", log.count(), got, tc.least)
@@ -263,7 +270,7 @@ func TestReplicasShareStrictly(t *testing.T) {
 	}
 }
 
-// outages is how often replicas lost Redis up to now.
+// outages returns how often the replicas have lost Redis so far.
 func outages(all []*replica) (n uint32) {
 	for _, r := range all {
 		n += uint32(r.outage.Load())
@@ -271,13 +278,13 @@ func outages(all []*replica) (n uint32) {
 	return n
 }
 
-// strictly is the most that one window may admit: the limit, where every call was answered in time. On a machine so
-// busy that Redis is not, each such call is decided alone; and where several in a row are not, that is an outage, which
-// has the bound of TestRedisUnavailable.
+// strictly returns the most that one window may admit. That is the limit, if every call was answered in time. On a very
+// busy machine, a call may be too late: then its request is decided alone. Several such calls in a row are an outage,
+// which has the bound of TestRedisUnavailable.
 func strictly(t *testing.T, all []*replica, calm uint32, limit int64) int {
 	t.Helper()
 	if n := outages(all) - calm; n > 0 {
-		t.Logf("Redis was too slow %d times: judged as an outage", n)
+		t.Logf("Redis was too slow %d times: the bound of an outage applies", n)
 		return int(limit) * outageMost / 10
 	}
 	failed := 0
@@ -287,10 +294,10 @@ func strictly(t *testing.T, all []*replica, calm uint32, limit int64) int {
 	return int(limit) + failed
 }
 
-// outageMost is what replicas may admit together around an outage, in tenths of the limit.
+// outageMost is how many requests the replicas together may admit around an outage, in tenths of the limit.
 const outageMost = 13
 
-// TestDenialConsumesNothing: what one rule refuses costs the other nothing, over all replicas.
+// TestDenialConsumesNothing: a request that one rule refuses consumes nothing of the other rule, on any replica.
 func TestDenialConsumesNothing(t *testing.T) {
 	redis := newServer(t)
 	all := replicas(t, redis.url(), 2,
@@ -320,17 +327,17 @@ func TestDenialConsumesNothing(t *testing.T) {
 			rest++
 		}
 	}
-	if rest > 7 || rest < 5 { // two leases may hold one each when the end is near
+	if rest > 7 || rest < 5 { // near the end, each of two leases may still have one
 		t.Errorf("%d of /b, want the 7 that are left", rest)
 	}
 }
 
-// TestRedisUnavailable: however Redis goes and comes back, no decision fails or waits for more than a call, the
+// TestRedisUnavailable: in whatever way Redis fails and returns, no decision fails or waits longer than one call. The
 // replicas together stay near the limit, and share again within seconds.
 func TestRedisUnavailable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		away, back func(*server)
-		// loses reports that the counters are gone.
+		// loses reports whether the counters are lost.
 		loses bool
 	}{
 		"killed and restarted": {(*server).kill, (*server).start, true},
@@ -366,8 +373,8 @@ func TestRedisUnavailable(t *testing.T) {
 	}
 }
 
-// TestRedisFlushed: every replica reports again what a flush under load deleted, so the limit holds at once, and the
-// scripts, which the flush deleted too, are loaded again.
+// TestRedisFlushed: after a flush under load, every replica reports its counts again, so the limit holds immediately.
+// The scripts, which the flush deleted too, are loaded again.
 func TestRedisFlushed(t *testing.T) {
 	redis := newServer(t)
 	const limit = 200
@@ -390,12 +397,12 @@ func TestRedisFlushed(t *testing.T) {
 	if after := log.count(); after > max(before, limit) {
 		t.Errorf("%d were admitted after all replicas had reported %d of %d", after-before, before, limit)
 	}
-	if before > limit*3/2 { // what three replicas could lease in the quarter of a second before they noticed
+	if before > limit*3/2 { // the most that three replicas can lease in the quarter of a second before they notice
 		t.Errorf("%d of %d before all replicas had reported", before, limit)
 	}
 }
 
-// TestRedisCluster: one call touches one slot, whatever the schemes: a cluster refuses everything else.
+// TestRedisCluster: one call uses one slot, whatever the schemes, because a cluster refuses all other calls.
 func TestRedisCluster(t *testing.T) {
 	redis := newServer(t, "--cluster-enabled", "yes")
 	redis.do("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
@@ -425,12 +432,12 @@ func TestRedisCluster(t *testing.T) {
 			t.Fatalf("%v calls failed", failed)
 		}
 	}
-	if admitted < 17 || admitted > 20 { // the last ones may be leased to the replica that does not ask
+	if admitted < 17 || admitted > 20 { // the last tokens may be leased to the replica that needs none
 		t.Errorf("%d were admitted, want the app's 20", admitted)
 	}
 }
 
-// Whatever one counter holds, Redis is not taken for away, and the counter counts anew.
+// Whatever the value of one counter in Redis is, there is no outage, and the counter starts again.
 func TestDamagedCounterIsNoOutage(t *testing.T) {
 	redis := newServer(t)
 	all := replicas(t, redis.url(), 1, scheme.Rule{Unit: "minute", Duration: 1, MaxRequests: 5}, scheme.Rule{Unit: "calendar_day", Duration: 1, MaxRequests: 1000})
@@ -466,7 +473,7 @@ func TestDamagedCounterIsNoOutage(t *testing.T) {
 			}
 		}
 		if all[0].Degraded() {
-			t.Errorf("%s: Redis is taken for away", name)
+			t.Errorf("%s: a damaged counter began an outage", name)
 		}
 		if allowed > 5 {
 			t.Errorf("%s: %d allowed of a limit of 5", name, allowed)
@@ -496,7 +503,7 @@ func TestOnlyUnservingRedisIsAnOutage(t *testing.T) {
 	}
 }
 
-// keys are all that it holds.
+// keys returns all keys of the Redis.
 func (s *server) keys() []string {
 	s.t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", s.port)}, DisableCache: true, ForceSingleClient: true})

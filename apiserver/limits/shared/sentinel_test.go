@@ -16,8 +16,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// newSentinel starts a Sentinel of the master at a port, which it names limits. Half a second of silence is an outage,
-// and it decides alone.
+// newSentinel starts a Sentinel for the master at a port, under the name limits. It regards half a second of silence as
+// an outage, and needs no other Sentinel to agree.
 func newSentinel(t *testing.T, master int) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,8 +52,8 @@ func (s *server) replicas() int {
 	return len(known)
 }
 
-// replicated waits until a master's replica has what was counted so far. Replication is asynchronous: counts that it
-// lacks when it is promoted are lost, and a window may admit as many more.
+// replicated waits until a master's replica has everything that was counted so far. Replication is asynchronous: counts
+// that the replica lacks when it is promoted are lost, and a window may admit as many more.
 func (s *server) replicated() {
 	s.t.Helper()
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", s.port)}, DisableCache: true, ForceSingleClient: true})
@@ -74,8 +74,9 @@ func (s *server) replicated() {
 	}
 }
 
-// TestSentinelsPromoteAReplicaUnderLoad: the master is killed once its replica has what was counted, and Sentinel
-// promotes that; the servers go on with their parts, find the new master by themselves, and stay near the limit.
+// TestSentinelsPromoteAReplicaUnderLoad: the master is killed when its replica has everything that was counted, and
+// Sentinel promotes the replica. The servers continue with their parts, find the new master by themselves, and stay
+// near the limit.
 func TestSentinelsPromoteAReplicaUnderLoad(t *testing.T) {
 	if os.Getenv("CARDEA_HA") == "" {
 		t.Skip("takes half a minute: make ha")

@@ -1,14 +1,15 @@
 // Package shared counts together with other replicas, through Redis or Valkey. Over all replicas it guarantees for
 // every rule what the engine does: no interval of the window's length admits more than the limit.
 //
-// A replica does not ask Redis for every request. It leases requests of a counter: Redis charges them when it grants
-// the lease (grant.lua), and the replica may spend them until the lease ends, after a fiftieth of the window, a
-// second at most. The shared window is that much longer than the rule's, so the guarantee holds for the moments of
-// spending. Where little is left, a lease is of one request: then every request asks.
+// A replica does not call Redis for every request. It leases requests of a counter: Redis charges them when it grants
+// the lease (grant.lua), and the replica may spend them until the lease ends. A lease lasts a fiftieth of the window,
+// at most a second. The shared window is longer than the rule's by at least the length of a lease, so the guarantee
+// holds for the times at which requests are spent. If little is left, a lease has one request, so that every request
+// calls Redis.
 //
-// All deployments share one Redis. A deployment has a bounded number of concurrent calls, and its failures alone are
-// no outage. A scheme of which one request charges too many counters is not shared: each replica has an equal part of
-// its limits.
+// All deployments share one Redis. A deployment has a bounded number of concurrent calls, and its failures alone are no
+// outage. A scheme of which one request charges too many counters is not shared: each replica has an equal part of its
+// limits.
 //
 // Without Redis (outage.go) each replica continues in its own engine, with its part of what was left.
 package shared
@@ -36,15 +37,15 @@ var grantSource string
 //go:embed heartbeat.lua
 var heartbeatSource string
 
-// callWithin bounds the calls to Redis, its own and others', that one request waits for.
+// callWithin bounds how long one request waits for calls to Redis, both its own and those of other requests.
 const callWithin = 50 * time.Millisecond
 
-// countersMost is how many counters of a scheme one request may charge for the scheme to be shared: each takes up to 10
-// µs of Redis' one thread, and 600 bytes of its memory for each subject.
+// countersMost is how many counters of a scheme one request may charge if the scheme is to be shared. Each counter
+// takes up to 10 µs of Redis' one thread per call, and 600 bytes of its memory per subject.
 const countersMost = 16
 
-// callsMost are the calls of one replica under way, callsAtOnce those of one deployment: more wait for their turn as
-// long as for Redis.
+// callsMost bounds the concurrent calls of one replica, and callsAtOnce those of one deployment. Further calls wait for
+// a slot within callWithin.
 const (
 	callsMost   = 256
 	callsAtOnce = 16
@@ -56,7 +57,7 @@ type Options struct {
 	URL    string
 	Engine *engine.Engine
 	Clock  func() engine.Instant
-	// Replicas is how many there are taken to be until Redis was heard of; 0: one.
+	// Replicas is the assumed number of replicas until Redis answers; 0: one.
 	Replicas int
 	Log      logr.Logger
 	Registry prometheus.Registerer
@@ -75,14 +76,14 @@ type Counters struct {
 
 	// away reports that decisions are made on this replica alone.
 	away atomic.Bool
-	// failures are the calls that failed one after another.
+	// failures are the consecutive failed calls.
 	failures failures
 	// slots admit calls.
 	slots *egress.Slots
-	// outage numbers the times that Redis was away.
+	// outage is the number of the last outage. The time until Redis is first reached is outage 1.
 	outage atomic.Uint64
 	peers  atomic.Pointer[peers]
-	// offset is Redis' wall clock ahead of ours, in microseconds.
+	// offset is by how much Redis' wall clock is ahead of this process', in microseconds.
 	offset atomic.Int64
 	mark   string
 	calls  *prometheus.CounterVec
@@ -90,10 +91,10 @@ type Counters struct {
 	busy atomic.Uint64
 }
 
-// peers are the replicas as they were last heard of.
+// peers are the number of live replicas, and the rank of this replica among them, at the last heartbeat.
 type peers struct{ count, rank int }
 
-// part is this replica's part of a number: over all replicas the parts are the number.
+// part returns this replica's part of a number. The parts of all replicas add up to the number.
 func (p *peers) part(of int64) int64 {
 	part := of / int64(p.count)
 	if of%int64(p.count) > int64(p.rank) {
@@ -102,7 +103,7 @@ func (p *peers) part(of int64) int64 {
 	return part
 }
 
-// CheckURL reports whether a URL is one of Redis. The error may repeat it, with its password.
+// CheckURL returns an error if a URL is not one of Redis. The error may contain the URL with its password.
 func CheckURL(url string) error {
 	_, err := rueidis.ParseURL(url)
 	return err
@@ -119,7 +120,7 @@ func New(opts Options) (*Counters, error) {
 	c := &Counters{
 		opts: opts, node: rand.Text(), grant: rueidis.NewLuaScript(grantSource), beat: rueidis.NewLuaScript(heartbeatSource),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cardea_ratelimit_shared_calls_total", Help: "Calls for leases of shared counters, by outcome: granted, denied, failed, busy (not made, because too many of the deployment were under way).",
+			Name: "cardea_ratelimit_shared_calls_total", Help: "Calls for leases of shared counters, by outcome: granted, denied, failed, busy (not made, because too many calls of the deployment were in progress).",
 		}, []string{"outcome"}),
 	}
 	c.slots = egress.NewSlots(egress.Bounds{AtOnce: callsMost, DeploymentAtOnce: callsAtOnce}, time.Now)
@@ -128,7 +129,7 @@ func New(opts Options) (*Counters, error) {
 	c.away.Store(true)
 	c.outage.Store(1)
 	opts.Registry.MustRegister(c.calls, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "cardea_ratelimit_shared_degraded", Help: "1 while counters are not shared, because Redis is out of reach.",
+		Name: "cardea_ratelimit_shared_degraded", Help: "1 while counters are not shared, because Redis is unavailable.",
 	}, func() float64 {
 		if c.away.Load() {
 			return 1
@@ -198,7 +199,7 @@ func (c *Counters) Decide(ctx context.Context, r *engine.Request, out *engine.Re
 			if wait(ctx, d.flight, d.until) {
 				continue
 			}
-			c.alone(r, out, &d) // the request that asks will learn that Redis does not answer
+			c.alone(r, out, &d) // the request that made the call records that Redis does not answer
 			return
 		}
 		granted, err := c.ask(ctx, r, &d)
@@ -209,7 +210,7 @@ func (c *Counters) Decide(ctx context.Context, r *engine.Request, out *engine.Re
 		case granted:
 			c.admit(r, out, &d)
 		case tries < patience && !d.refusedBy():
-			continue // a calendar period ended between the clocks: ask about the next
+			continue // the calendar period is over by Redis' clock: ask about the next one
 		default:
 			c.deny(r, out, &d)
 		}
@@ -217,10 +218,11 @@ func (c *Counters) Decide(ctx context.Context, r *engine.Request, out *engine.Re
 	}
 }
 
-// patience is how often a request waits for what another has asked for, before it asks itself.
+// patience is how often a request waits for the call of another request before it calls Redis itself.
 const patience = 3
 
-// wait reports whether a call that is under way was over in time, or need not be waited for because the client left.
+// wait waits for a call in progress. It returns false if that does not end in time. It returns true if the call ended
+// or the client disconnected.
 func wait(ctx context.Context, flight <-chan struct{}, until time.Time) bool {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -233,8 +235,9 @@ func wait(ctx context.Context, flight <-chan struct{}, until time.Time) bool {
 	return true
 }
 
-// ownLimits are the limits of this process' own counters where a scheme is not shared, nil where all are: its parts of
-// that scheme's limits, and none of those that are shared. It marks the counters that are not shared.
+// ownLimits returns the limits of this process for a request, nil if all its counters are shared. Of a scheme that is
+// not shared, they are this process' parts of its limits. A shared counter has no limit here. ownLimits also marks the
+// counters that are not shared.
 func (c *Counters) ownLimits(r *engine.Request, d *decision) (limits []int64) {
 	wide := func(s *engine.Scheme) bool { return s != nil && s.Widest() > countersMost }
 	scheme, appScheme := wide(r.Scheme), wide(r.AppScheme)
@@ -260,7 +263,8 @@ func deploymentOf(r *engine.Request) string {
 	return r.AppScheme.Deployment()
 }
 
-// admit notes what was spent and reports. Where a scheme is not shared, it may still refuse.
+// admit records a request whose tokens are taken, and fills in the result. If a scheme is not shared, its limits may
+// still refuse the request.
 func (c *Counters) admit(r *engine.Request, out *engine.Result, d *decision) {
 	if d.limits != nil {
 		own := *r
@@ -276,7 +280,7 @@ func (c *Counters) admit(r *engine.Request, out *engine.Result, d *decision) {
 	c.leases.report(out, d)
 }
 
-// deny reports a refusal: nothing was spent.
+// deny fills in the result of a refusal, for which nothing was spent.
 func (c *Counters) deny(r *engine.Request, out *engine.Result, d *decision) {
 	if d.limits != nil {
 		own := *r
@@ -307,7 +311,7 @@ func (c *Counters) deny(r *engine.Request, out *engine.Result, d *decision) {
 			}
 		}
 	}
-	if out.Blocked < 0 { // the refusal's reason went by meanwhile
+	if out.Blocked < 0 { // the reason for the refusal no longer holds
 		out.Blocked, out.RetryAfter = 0, 1000
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// A scheme of which one request charges many counters costs Redis time and memory: each replica has its part of the
-// limits instead.
+// A scheme of which one request charges many counters would cost Redis too much time and memory. Each replica has its
+// part of the limits instead.
 func TestSchemeWithManyCountersPerRequestIsNotShared(t *testing.T) {
 	t.Parallel()
 	redis := newServer(t)
@@ -22,7 +22,7 @@ func TestSchemeWithManyCountersPerRequestIsNotShared(t *testing.T) {
 	}
 	all := replicas(t, redis.url(), 2, rules...)
 	shared(t, all)
-	// The app's scheme is shared on: it has few rules.
+	// The app's scheme is still shared, because it has few rules.
 	const ofApp = 100
 	for _, r := range all {
 		narrow := r.engine.Scheme(8, []scheme.Rule{{Unit: "hour", Duration: 1, MaxRequests: ofApp, Mode: "per_app"}})
@@ -51,7 +51,7 @@ func TestSchemeWithManyCountersPerRequestIsNotShared(t *testing.T) {
 			counters++
 		}
 	}
-	if counters == 0 || counters > 3 { // the app's counter, and each replica's mark
+	if counters == 0 || counters > 3 { // the app's counter, and the mark of each replica
 		t.Errorf("Redis holds %d keys of counters, want those of the app's scheme alone", counters)
 	}
 }
@@ -61,22 +61,22 @@ func TestFailuresOfOneDeploymentAreNoOutage(t *testing.T) {
 	var f failures
 	for range 10 * failuresMost {
 		if f.add("ns/a") {
-			t.Fatal("Redis is taken for away for what one deployment asks")
+			t.Fatal("failures of one deployment began an outage")
 		}
 	}
 	if !f.add("ns/b") {
-		t.Error("two deployments' calls fail, and Redis is not taken for away")
+		t.Error("failures of two deployments began no outage")
 	}
 	f.reset()
 	for n, of := range []string{"ns/b", "ns/b", ""} {
 		if enough := f.add(of); enough != (n == 2) {
-			t.Errorf("failure %d, the last of them a heartbeat: Redis is taken for away: %t", n+1, enough)
+			t.Errorf("failure %d, the last of them a heartbeat: an outage began: %t", n+1, enough)
 		}
 	}
 }
 
-// Calls beyond a deployment's places are not made: its decisions are by this replica's part of the limits, others' are
-// shared.
+// Calls beyond a deployment's slots are not made. Its decisions are then by this replica's part of the limits, and the
+// counters of other deployments are still shared.
 func TestConcurrentCallsPerDeploymentAreBounded(t *testing.T) {
 	t.Parallel()
 	redis := newServer(t)

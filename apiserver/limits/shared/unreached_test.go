@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 )
 
-// refuse answers every command of every connection as a Redis does that has another password.
+// refuse answers every command of every connection like a Redis with another password.
 func refuse(listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
@@ -29,7 +29,7 @@ func refuse(listener net.Listener) {
 				if err != nil {
 					return
 				}
-				commands := bytes.Count(buffer[:n], []byte("*")) // each begins with one
+				commands := bytes.Count(buffer[:n], []byte("*")) // every command begins with an asterisk
 				if _, err := conn.Write(bytes.Repeat([]byte("-WRONGPASS invalid username-password pair or user is disabled.\r\n"), commands)); err != nil {
 					return
 				}
@@ -75,7 +75,7 @@ func TestRedisNeverReachedIsLoggedOnceWithItsCause(t *testing.T) {
 		t.Error(err)
 	}
 	if !strings.Contains(line, "WRONGPASS") || strings.Contains(line, "hidden-password") {
-		t.Errorf("the line has no cause, or the password: %s", line)
+		t.Errorf("the line lacks the cause or contains the password: %s", line)
 	}
 	if len(lines) > 0 {
 		t.Errorf("logged again: %s", <-lines)
