@@ -157,7 +157,7 @@ func (m *connectionMetrics) bounded(listener net.Listener, name string, most int
 	open := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cardea_connections", Help: "Open connections of a listener.", ConstLabels: prometheus.Labels{"listener": name},
 	}, func() float64 { return float64(places.inUse()) })
-	_ = m.registry.Register(open) // a listener that was served before has one
+	_ = m.registry.Register(open) // fails if the name has a gauge already, which then remains
 	return &boundedListener{Listener: listener, places: places, refused: m.refuse(name)}, func() { m.registry.Unregister(open) }
 }
 

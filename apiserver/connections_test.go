@@ -151,7 +151,7 @@ func TestUnfinishedEnvoyCallsAreBounded(t *testing.T) {
 		go func() { ended <- w.call(held, 60<<10, 100) }()
 	}
 	if code := <-ended; code != resourceExhausted {
-		t.Errorf("one more call than half of all: %s", code)
+		t.Errorf("a call beyond the peer's half of the places: %s", code)
 	}
 	end()
 	<-ended
@@ -164,7 +164,7 @@ func TestUnfinishedEnvoyCallsAreBounded(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("a call that ended made no room")
+			t.Fatal("an ended call did not free its place")
 		}
 	}
 }

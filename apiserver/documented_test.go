@@ -76,7 +76,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 	rows := map[string]string{}
 	for _, found := range regexp.MustCompile("(?m)^\\| <a id=\"([A-Z_]+)\"></a>`([A-Z_]+)` \\| ([0-9, ]+) \\| .{10,} \\|$").FindAllStringSubmatch(page(t, "errors.md"), -1) {
 		if found[1] != found[2] || rows[found[1]] != "" {
-			t.Errorf("the row of %s has another address, or is there twice", found[2])
+			t.Errorf("the row of %s has another anchor, or occurs twice", found[2])
 		}
 		rows[found[1]] = found[3]
 	}
@@ -92,7 +92,7 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// The same for OAuth codes, whose rows have no statuses.
+// docs/errors.md has an addressable row, without statuses, for each OAuth error code of the source, and no other rows.
 func TestOAuthErrorCodesAreDocumented(t *testing.T) {
 	text := source(t, true)
 	rows := regexp.MustCompile("(?m)^\\| <a id=\"([a-z_]+)\"></a>`([a-z_]+)` \\| .{10,} \\|$").FindAllStringSubmatch(page(t, "errors.md"), -1)
@@ -100,9 +100,10 @@ func TestOAuthErrorCodesAreDocumented(t *testing.T) {
 	for _, row := range rows {
 		documented[row[1]] = true
 		if row[1] != row[2] {
-			t.Errorf("the row of %s has another address", row[2])
+			t.Errorf("the row of %s has another anchor", row[2])
 		}
-		if code := row[1]; !strings.Contains(text, `"`+code+`"`) && code != "permission_denied" && code != "rate_limited" { // which are decisions'
+		// Decisions return permission_denied and rate_limited.
+		if code := row[1]; !strings.Contains(text, `"`+code+`"`) && code != "permission_denied" && code != "rate_limited" {
 			t.Errorf("docs/errors.md: no source file returns %s", code)
 		}
 	}
@@ -131,7 +132,7 @@ func TestConditionReasonsAreDocumented(t *testing.T) {
 	for _, found := range reasons {
 		place := regexp.MustCompile(`<a id="reason-` + strings.ToLower(found[1]) + `"></a>` + "`?" + found[1] + "\\b")
 		if n := len(place.FindAllString(text, -1)); n != 1 {
-			t.Errorf("docs/operations.md has %d addressable places of %s", n, found[1])
+			t.Errorf("docs/operations.md has %d anchors of %s, want 1", n, found[1])
 		}
 	}
 }

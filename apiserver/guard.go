@@ -73,5 +73,5 @@ func (g *guard) warn(r *http.Request) {
 	if last != 0 && now-last < int64(warnEvery) || !g.warned.CompareAndSwap(last, now) {
 		return
 	}
-	g.log.Info("X-Forwarded-For arrives from a peer that is not trusted, so everybody behind it counts as one client: name the ingress' addresses in --trusted-proxies", "peer", r.RemoteAddr)
+	g.log.Info("X-Forwarded-For arrives from a peer that is not trusted, so all clients behind it count as one: name the ingress' addresses in --trusted-proxies", "peer", r.RemoteAddr)
 }

@@ -38,6 +38,6 @@ func TestDisabledTracingAllocatesNothingPerRequest(t *testing.T) {
 	}
 	_, tracer := servertest.Collect(t)
 	if allocated(tracer) == 0 {
-		t.Error("none with traces either: nothing was compared")
+		t.Error("no allocations with tracing either, so the comparison proves nothing")
 	}
 }

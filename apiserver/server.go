@@ -98,7 +98,7 @@ type Options struct {
 	Tracer *tracing.Tracer
 }
 
-// Server serves the backend API and the end-user API, and sends the messages of the outbox.
+// Server serves the backend, end-user and decision APIs, and sends the messages of the outbox.
 type Server struct {
 	opts       Options
 	follower   *snapshot.Follower

@@ -49,11 +49,11 @@ func newTraced(t *testing.T, options ...trace.TracerProviderOption) *traced {
 
 const (
 	proxy     = "127.0.0.1:4000"    // in --trusted-proxies
-	untrusted = "198.51.100.9:4000" // not
+	untrusted = "198.51.100.9:4000" // not in --trusted-proxies
 )
 
-// ask sends a request with the key directly to a listener, from the proxy. header are pairs of names and values;
-// RemoteAddr is the peer.
+// ask sends a request with the key directly to a listener, from the proxy. header are pairs of names and values; the
+// value of RemoteAddr replaces the peer's address.
 func (w *traced) ask(listener http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.RemoteAddr = proxy
@@ -111,7 +111,7 @@ func TestWriteIsOneTraceWithItsTransactions(t *testing.T) {
 		t.Fatal(status)
 	}
 	if span := w.newest("GET"); span.Attribute("http.route") != "" || span.Attribute("http.response.status_code") != "404" {
-		t.Errorf("what has no route: %v", span)
+		t.Errorf("a request without a route: %v", span)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestSpansContainNoSecretOrPersonalData(t *testing.T) {
 	w.newest("outbox send")
 	sent := w.collector.Raw()
 	if !bytes.Contains(sent, []byte("POST /auth/signup")) || !bytes.Contains(sent, []byte("GET /api-auth/apps/{slug}")) || len(w.collector.Named("decision")) == 0 {
-		t.Fatal("the spans do not come, or not in readable form: this test looks at nothing")
+		t.Fatal("the collector has no spans, or not in readable form, so this test checks nothing")
 	}
 	cookies := v.client.Jar.Cookies(&url.URL{Scheme: "http", Host: "app.localhost"})
 	planted := []string{
@@ -295,7 +295,7 @@ func TestLogLinesHaveSpanIDs(t *testing.T) {
 	d := w.Settings()
 	d.Email = &document.Email{From: "no-reply@acme.example", Log: true}
 	w.Declare(d)
-	w.Eventually("the log takes mail", func() bool {
+	w.Eventually("the mail is logged", func() bool {
 		v := w.visit()
 		v.ask("POST", "/auth/signup", `{"email":"ada@acme.example","password":"correct horse battery staple 7"}`)
 		return strings.Contains(w.Logs.String(), "ada@acme.example")

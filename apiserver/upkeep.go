@@ -56,7 +56,7 @@ func (s *Server) keepUp(ctx context.Context) error {
 		for ctx.Err() == nil {
 			purged, err := s.opts.People.Purge(ctx, s.opts.Clock(), cmp.Or(s.opts.AuditRetention, DefaultAuditRetention), upkeepBatch)
 			if err != nil && ctx.Err() == nil {
-				s.opts.Log.Error(err, "What is over was not deleted; trying again later")
+				s.opts.Log.Error(err, "Expired data was not deleted; trying again later")
 			}
 			if err != nil || purged < upkeepBatch {
 				break

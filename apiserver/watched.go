@@ -17,7 +17,8 @@ type watched struct {
 	watch *outage.Watch
 }
 
-// note logs an outage that a call reveals. A call that ends by its caller's patience reveals none.
+// note records the result of a call. A call that ends because its caller stopped waiting (outage.ErrPatience) does not
+// indicate an outage.
 func (w watched) note(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), outage.ErrPatience) {
 		return err

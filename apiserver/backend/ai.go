@@ -82,7 +82,7 @@ func listAgents(c *call) (reply, error) {
 	l.integer(`,"per_page":`, size)
 	l.integer(`,"total_pages":`, (int64(total)+size-1)/size)
 	*l.out = append(*l.out, `,"data":[`...)
-	if number-1 <= int64(total)/size { // after the last page the page is empty, and the product could overflow
+	if number-1 <= int64(total)/size { // a page after the last one is empty, and the product could overflow
 		l.offset = int((number - 1) * size)
 		addAgents(c, active, "", &l)
 	}
@@ -125,7 +125,7 @@ func listToolsOfAgent(c *call) (reply, error) {
 	}
 	var size, skip *int
 	l := listing{limit: len(snapshot.ContentOf[snapshot.Agent](agent).Tools), whole: true}
-	if q.Has("limit") || q.Has("offset") { // neither: all of them
+	if q.Has("limit") || q.Has("offset") { // without both, the response lists all tools
 		l.limit, l.offset = limit, offset
 		size, skip = &limit, &offset
 	}

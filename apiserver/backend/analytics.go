@@ -16,7 +16,8 @@ import (
 const (
 	// recentEntries is how many sign-ups and sign-ins a summary lists.
 	recentEntries = 10
-	// analyticsTimeout bounds the count, below the time a client has for reading the answer.
+	// analyticsTimeout bounds the query of the store. It is shorter than the write timeout of the listener, so that the
+	// client still gets a response.
 	analyticsTimeout = 20 * time.Second
 )
 
@@ -42,7 +43,7 @@ func summarize(c *call, period, before people.Period, recent int) (people.Summar
 
 func storeUnavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
-		return apierror.Unavailable(err, "the store cannot be asked at the moment: try again")
+		return apierror.Unavailable(err, "the store is unavailable: try again")
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// fixedAnalytics answers every question alike, and keeps the last one.
+// fixedAnalytics returns the same result for every call, and records the arguments of the last call.
 type fixedAnalytics struct {
 	summary        people.Summary
 	err            error

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // damages what Cardea keeps
+	_ "modernc.org/sqlite" // to damage stored rows
 
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -75,7 +75,7 @@ func TestExportAnalyticsRefusesInvalidPeriods(t *testing.T) {
 	for query, field := range map[string]string{
 		"": "?from", "?from=2026-05-10T00:00:00Z": "?to", "?from=2026-05-10T00:00:00Z&to=2026-05-10T00:00:00Z": "?to",
 		"?from=2026-05-10T00:00:00Z&to=2026-05-11T00:00:00Z&format=xml": "?format",
-		// 1,100 days long, and touching 1,101.
+		// The period is 1,100 days long, and touches 1,101 UTC days.
 		"?from=2024-02-29T12:00:00Z&to=2027-03-05T12:00:00Z": "?to",
 	} {
 		s.says(t, "GET", "/analytics/export"+query, "", 400, fmt.Sprintf(`"field":%q`, field))

@@ -16,7 +16,7 @@ type operation func(*call) (reply, error)
 
 // reply is a successful answer. The zero value is 204 without a body.
 type reply struct {
-	// parts are JSON in the form in which it is sent, one after the other.
+	// parts are the encoded body, sent one after the other.
 	parts [2][]byte
 	// value is sent as JSON if there are no parts.
 	value any
@@ -40,14 +40,14 @@ func raw(first []byte, rest ...[]byte) reply {
 	return answer
 }
 
-// inForce sets whether servers already apply the written configuration.
+// inForce sets the header Cardea-Synced, which reports whether this server already applies the written configuration.
 func (a reply) inForce(synced bool) reply {
 	a.synced = strconv.FormatBool(synced)
 	return a
 }
 
-// unchunked is the largest response, in bytes, for which net/http sets Content-Length itself. A longer one without a
-// length is sent in chunks.
+// unchunked is the largest response, in bytes, for which net/http sets Content-Length itself. A longer response without
+// a length is sent in chunks.
 const unchunked = 2048
 
 var contentTypeJSON = []string{"application/json"}
@@ -79,7 +79,7 @@ func (c *call) send(answer reply) {
 	}
 	for _, part := range answer.parts {
 		if part != nil {
-			_, _ = c.Write(part) // the client has disconnected
+			_, _ = c.Write(part) // an error means that the client has disconnected
 		}
 	}
 	if answer.pooled != nil && cap(*answer.pooled) <= maxPooled {
@@ -87,7 +87,7 @@ func (c *call) send(answer reply) {
 	}
 }
 
-// refuse responds with an error, and logs it if the server caused it.
+// Refuse responds with an error, and logs it if the server caused it.
 func (c *call) Refuse(err error) {
 	refused, id := apierror.Of(err), c.ID[0]
 	if refused.Status >= 500 && !outage.Quiet(refused) && c.r.Context().Err() == nil {

@@ -43,7 +43,7 @@ type Options struct {
 	Hasher *password.Hasher
 	// Random is the source of ids and salts.
 	Random io.Reader
-	// OnImported, if set, is called with the deployment of each completed import.
+	// OnImported, if set, is called with the deployment of each completed import that has imported rows.
 	OnImported func(deployment string)
 
 	// patience is how long a write waits until this server applies it; 0: syncPatience.

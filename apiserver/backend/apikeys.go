@@ -239,7 +239,7 @@ func rotateKey(c *call) (reply, error) {
 	var secret apikey.Key
 	answer, err := p.changeKey(entry, app, func(u *account.Unit, k people.APIKey) (people.APIKey, error) {
 		if err := c.mayGrant(k.Permissions, app.Ceiling); err != nil && k.Owner == 0 {
-			return k, err // a user's key manages nothing
+			return k, err // a key that is bound to a user has no management permissions
 		}
 		next, minted, err := account.RotateKey(u, k, app.EffectiveKeyPrefix(), overlap)
 		if err != nil {

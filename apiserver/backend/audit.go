@@ -44,6 +44,6 @@ func (c *call) auditWrite(action, object string) {
 		return tx.Records().RecordAudit(record)
 	})
 	if err != nil {
-		tracing.Logger(ctx, c.api.Log).Error(err, "A configuration write is in no audit row", "deployment", c.tenant(), "actor", record.Actor, "action", action, "object", object, "request_id", c.ID[0])
+		tracing.Logger(ctx, c.api.Log).Error(err, "No audit record was stored for a configuration write", "deployment", c.tenant(), "actor", record.Actor, "action", action, "object", object, "request_id", c.ID[0])
 	}
 }

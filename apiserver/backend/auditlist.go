@@ -17,8 +17,8 @@ import (
 const (
 	// auditReadWithin bounds the search for records: a filter that matches few of many records reads its whole period.
 	auditReadWithin = 10 * time.Second
-	// auditSettled is the age of a record from which no older record is added: transactions that began before it have
-	// ended, and the clocks of other servers differ by less.
+	// auditSettled is the age from which the audit is complete: no record that is this old is added later. Transactions
+	// that began before it have ended, and the clocks of other servers differ by less.
 	auditSettled = time.Minute
 )
 

@@ -78,7 +78,8 @@ var authApps = declared[v1alpha1.APIAuthApp, *v1alpha1.APIAuthApp]{
 	view:       viewAuthApp,
 }
 
-// createAuthApp creates an APIAuthApp resource and replies when servers apply it.
+// createAuthApp creates an APIAuthApp resource and replies when this server applies it, at the latest after
+// syncPatience.
 func createAuthApp(c *call) (reply, error) {
 	obj, err := newAuthApp(c)
 	if err != nil {
@@ -90,7 +91,8 @@ func createAuthApp(c *call) (reply, error) {
 	return authApps.create(c, obj)
 }
 
-// updateAuthApp merges a request into an APIAuthApp resource and replies when servers apply it.
+// updateAuthApp merges a request into an APIAuthApp resource and replies when this server applies it, at the latest
+// after syncPatience.
 func updateAuthApp(c *call) (reply, error) {
 	sent, err := readAuthAppUpdate(c)
 	if err != nil {
@@ -105,7 +107,8 @@ func updateAuthApp(c *call) (reply, error) {
 	})
 }
 
-// deleteAuthApp deletes an APIAuthApp resource that has no keys left and that no other resource uses or declares.
+// deleteAuthApp deletes an APIAuthApp resource that has no active runtime keys, that no other resource refers to, and
+// that no other field manager declares.
 func deleteAuthApp(c *call) (reply, error) { return authApps.delete(c, c.r.PathValue("slug")) }
 
 // withoutKeys refuses the deletion of an app with active runtime keys: they would become valid again with the next app

@@ -92,8 +92,8 @@ func viewSettings(c *call, obj *v1alpha1.B2BSettings, entry *snapshot.Entry) (re
 	return object(b2bSettings(c.snapshot, c.principal.Deployment, content)), nil
 }
 
-// settingsUpdate is a PATCH of the settings: the members that were sent. Roles are references; a sent null is an empty
-// one.
+// settingsUpdate is a PATCH of the settings: the members that were sent. A role is a reference; null is sent as an
+// empty reference.
 type settingsUpdate struct {
 	enabled, allowWorkspaceCreation, requireOrgForSignup *bool
 	defaultWorkspaceLimit                                *int32

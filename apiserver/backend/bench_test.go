@@ -21,12 +21,12 @@ func (d *discarding) Header() http.Header         { return d.header }
 func (d *discarding) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discarding) WriteHeader(status int)      { d.status = status }
 
-// BenchmarkGetRateLimitScheme is what Cardea adds to net/http on the most frequent path.
+// BenchmarkGetRateLimitScheme measures what Cardea adds to net/http on the most frequent path.
 func BenchmarkGetRateLimitScheme(b *testing.B) {
 	benchmarkGet(b, serve(b, failing{}), "/api-auth/rate-limit-schemes/free")
 }
 
-// BenchmarkListToolsOfAgent is the longest answer: 50 tools.
+// BenchmarkListToolsOfAgent measures the longest response: 50 tools.
 func BenchmarkListToolsOfAgent(b *testing.B) {
 	created := time.Unix(1700000000, 0)
 	agent := document.AIAgent{Name: "Helper", Active: true}
@@ -42,7 +42,7 @@ func BenchmarkListToolsOfAgent(b *testing.B) {
 	benchmarkGet(b, serveWith(b, failing{}, nil, documents...), "/ai/agents/13/tools")
 }
 
-// benchmarkGet asks for one path over and over.
+// benchmarkGet requests one path repeatedly.
 func benchmarkGet(b *testing.B, handler served, path string) {
 	request := httptest.NewRequest(http.MethodGet, path, nil)
 	request.Header.Set("Authorization", "Bearer "+handler.key)

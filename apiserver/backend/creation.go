@@ -27,9 +27,10 @@ const (
 	gonePoll = 50 * time.Millisecond
 )
 
-// candidates returns the names under which a deployment's new resource is created and searched: first the plain name.
-// If another resource has that, they are names with five digits derived from it. Every server derives the same names,
-// so each finds what another created, even before it is served.
+// candidates returns the names under which a deployment's new resource is created and searched: the plain name, then
+// the plain name with five hexadecimal digits that are derived from it. The latter are for a plain name that another
+// resource has. Every server derives the same names, so it finds a resource that another server created, even before
+// the resource is in its snapshot.
 func candidates(c *call, plain string) []client.ObjectKey {
 	keys := make([]client.ObjectKey, nameCandidates)
 	for i := range keys {
@@ -59,7 +60,7 @@ func created(c *call) metav1.ObjectMeta {
 type creation[P any] struct {
 	kind string
 	obj  P
-	// keys are the names it may get.
+	// keys are the names that the resource may get.
 	keys []client.ObjectKey
 	// taken decides the meaning of a live resource with the name: an error ends the creation, nil tries the next name.
 	taken func(existing P) error
@@ -67,8 +68,8 @@ type creation[P any] struct {
 	written func(P)
 }
 
-// create creates a resource and waits until this server has it. It deletes the resource again if the operator does not
-// accept it.
+// create creates a resource and waits until this server applies it. It deletes the resource again if the operator does
+// not accept it.
 func create[T any, P resource[T]](ctx context.Context, a *API, n creation[P]) (synced bool, err error) {
 	if err := place[T](ctx, a.writer, n); err != nil {
 		return false, err
@@ -83,8 +84,8 @@ func create[T any, P resource[T]](ctx context.Context, a *API, n creation[P]) (s
 	return synced, err
 }
 
-// freeSlug refuses a slug that a resource of a kind has on this server. It waits for a resource that is being deleted,
-// or has just been deleted.
+// freeSlug refuses a slug if a resource of the kind has it in the snapshot of this server. A deleted resource does not
+// count. freeSlug waits for a resource that is being deleted.
 func freeSlug[T any, P resource[T]](a *API, c *call, kind, slug string, taken func(slug string) error) error {
 	entry, found := c.snapshot.BySlug(kind, c.tenant(), slug)
 	if !found {
@@ -147,7 +148,7 @@ func leaves[T any, P resource[T]](ctx context.Context, w *writer, leaving P) boo
 
 // withdraw deletes a resource that was created and then refused.
 func (a *API) withdraw(ctx context.Context, obj v1alpha1.Resource) {
-	// Also after the client has disconnected: no other process knows that this object must be removed.
+	// The deletion also runs if the client has disconnected: no other process knows that this object must be removed.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
 	if err := a.writer.kubernetes.Delete(ctx, obj, client.Preconditions{UID: ptr.To(obj.GetUID())}); err != nil && !apierrors.IsNotFound(err) {

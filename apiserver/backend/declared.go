@@ -22,22 +22,22 @@ type declared[T any, P resource[T]] struct {
 	kind string
 	// audit begins the names of actions and objects in audit records, such as rate_limit_scheme.
 	audit string
-	// noun is the name of a resource of the kind in messages, and title the name of one that does not exist.
+	// noun names a resource of the kind in messages; title names it in the message that no such resource exists.
 	noun, title string
-	// member is the JSON pointer of the slug in the body of a creation, and segment the parameter of the path that holds
-	// it.
+	// member is the JSON pointer of the slug in the body of a creation, and segment the parameter of the path that
+	// holds it.
 	member, segment string
 	// slug returns the slug of a resource, deployment the name of its deployment.
 	slug, deployment func(P) string
-	// name returns the plain name of the resource that a creation makes for a slug; nil: the deployment's, a dot and the
-	// slug.
+	// name returns the plain name of the resource that a creation makes for a slug; nil: the deployment's, a dot and
+	// the slug.
 	name func(c *call, slug string) string
 	// unused says how to end the references of other resources.
 	unused string
 	// permit refuses a deletion for further reasons; nil: there are none.
 	permit func(c *call, live P) error
-	// view replies with a resource: as servers have it if entry is not nil, otherwise as the Kubernetes API acknowledged
-	// it.
+	// view replies with a resource: with entry, the resource in the snapshot, if entry is not nil; otherwise with obj,
+	// as the Kubernetes API acknowledged it.
 	view func(c *call, obj P, entry *snapshot.Entry) (reply, error)
 }
 
@@ -46,7 +46,7 @@ type target[P any] struct {
 	// keys are its possible names, the most likely first. is reports whether a live resource is the target.
 	keys []client.ObjectKey
 	is   func(live P) bool
-	// object names it in audit records, after the name of the kind.
+	// object names the resource in audit records, after the name of the kind.
 	object func(P) string
 	// missing is the error if there is none.
 	missing error
@@ -68,7 +68,7 @@ func (d declared[T, P]) is(c *call, live P, slug string) bool {
 }
 
 // keys returns the names under which the resource of a slug may exist: the name in the snapshot, then the names that a
-// creation assigns. It returns none for a text that cannot be a slug, because it would make no valid name.
+// creation assigns. It returns none for a text that cannot be a slug, because the text would not make a valid name.
 func (d declared[T, P]) keys(c *call, slug string) []client.ObjectKey {
 	var keys []client.ObjectKey
 	if entry, found := c.snapshot.BySlug(d.kind, c.tenant(), slug); found {
@@ -89,7 +89,7 @@ func (d declared[T, P]) candidates(c *call, slug string) []client.ObjectKey {
 	return candidates(c, name)
 }
 
-// create creates a resource and replies when servers apply it.
+// create creates a resource and replies when this server applies it, at the latest after syncPatience.
 func (d declared[T, P]) create(c *call, obj P) (reply, error) {
 	slug := d.slug(obj)
 	if err := freeSlug[T, P](c.api, c, d.kind, slug, d.taken); err != nil {
@@ -102,7 +102,8 @@ func (d declared[T, P]) create(c *call, obj P) (reply, error) {
 	return d.answer(c, obj, synced)
 }
 
-// insert creates a resource, and reports whether servers apply it. taken is the error if another resource has the slug.
+// insert creates a resource, and reports whether this server applies it. taken is the error if another resource has the
+// slug.
 func (d declared[T, P]) insert(c *call, obj P, taken error, object func(P) string) (synced bool, err error) {
 	slug := d.slug(obj)
 	return create[T](c.r.Context(), c.api, creation[P]{
@@ -117,7 +118,8 @@ func (d declared[T, P]) insert(c *call, obj P, taken error, object func(P) strin
 	})
 }
 
-// update makes the outstanding changes to the live resource of a slug, and replies when servers apply them.
+// update makes the outstanding changes to the live resource of a slug. It replies when this server applies them, at the
+// latest after syncPatience.
 func (d declared[T, P]) update(c *call, slug string, plan func(live P) ([]change, error)) (reply, error) {
 	obj, synced, err := d.change(c, d.target(c, slug), "updated", plan)
 	if err != nil {
@@ -127,7 +129,7 @@ func (d declared[T, P]) update(c *call, slug string, plan func(live P) ([]change
 }
 
 // change makes the outstanding changes to a live resource, and records the action. It returns the resource, and whether
-// servers apply it.
+// this server applies it.
 func (d declared[T, P]) change(c *call, of target[P], action string, plan func(live P) ([]change, error)) (P, bool, error) {
 	obj, synced, err := update[T](c.r.Context(), c.api.writer, edit[P]{
 		kind: d.kind, keys: of.keys, override: c.overrides(),
@@ -182,7 +184,7 @@ func (d declared[T, P]) deletable(c *call, live P) error {
 	return refuseForeign(live)
 }
 
-// answer replies with a resource, and says whether servers apply it.
+// answer replies with a resource, and reports whether this server applies it.
 func (d declared[T, P]) answer(c *call, obj P, synced bool) (reply, error) {
 	c.snapshot = c.api.Snapshots.Current()
 	var served *snapshot.Entry
@@ -193,8 +195,8 @@ func (d declared[T, P]) answer(c *call, obj P, synced bool) (reply, error) {
 	return answered.inForce(synced), err
 }
 
-// metaOf returns when a resource that servers do not have yet was created, and when its content last changed: the time
-// in its status if that is about this content, otherwise now.
+// metaOf returns when a resource that this server does not apply yet was created, and when its content last changed.
+// The latter is the time in its status if the status describes this content, otherwise now.
 func metaOf(c *call, kind string, obj v1alpha1.Resource, content any) document.Meta {
 	meta := document.Meta{CreatedAt: obj.GetCreationTimestamp().Time, UpdatedAt: c.api.Clock()}
 	status := obj.CommonStatus()

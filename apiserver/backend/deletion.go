@@ -26,8 +26,8 @@ type deletion[P any] struct {
 	written func(P)
 }
 
-// remove deletes a live resource and waits until it is gone from this server. If the deletion waits for resources that
-// refer to it, remove returns a 409. errElsewhere: there is no such resource.
+// remove deletes a live resource and waits until it is gone from this server. If the deletion waits for other resources
+// that refer to the resource, remove returns a 409. errElsewhere: there is no such resource.
 func remove[T any, P resource[T]](ctx context.Context, w *writer, d deletion[P]) (synced bool, err error) {
 	for _, key := range d.keys {
 		var obj P

@@ -17,8 +17,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// Every operation is asked as the document's examples show, and answers as they show: the bodies and the required
-// parameters of the example, in the world that the examples are of.
+// Every operation is called with the parameters and the body of its documented example. In exampleWorld it responds as
+// the example shows.
 func TestDocumentExamplesMatchResponses(t *testing.T) {
 	contract, err := openapi.Load()
 	if err != nil {
@@ -35,7 +35,8 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 	}
 }
 
-// exampleURL fills a path with the examples of its parameters, and asks what must be asked.
+// exampleURL fills in the examples of the parameters in a path and its query. A required parameter without an example
+// is an error.
 func exampleURL(t *testing.T, path string, parameters openapi3.Parameters) string {
 	t.Helper()
 	asked := url.Values{}
@@ -100,7 +101,8 @@ func expectExample(t *testing.T, pattern string, op *openapi3.Operation, world s
 	}
 }
 
-// hideSecret replaces a real key by the one that the document shows for it: a real one would alarm secret scanners.
+// hideSecret replaces a generated key by the placeholder that the document shows: a key in the document would alarm
+// secret scanners.
 func hideSecret(t *testing.T, body any) {
 	t.Helper()
 	object, ok := body.(map[string]any)
@@ -129,7 +131,7 @@ func indented(t *testing.T, value any) string {
 	return string(raw)
 }
 
-// Every operation refuses who shows no credential as the document shows, and what is nowhere as it says.
+// Every operation refuses an unknown credential, and an invalid limit, with the error that the document shows.
 func TestDocumentedRefusalsAreTrue(t *testing.T) {
 	contract, err := openapi.Load()
 	if err != nil {

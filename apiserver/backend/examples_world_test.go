@@ -27,8 +27,8 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore"
 )
 
-// The world that the document's examples speak of: one deployment, with one of everything, at one moment, with ids that
-// every run makes alike. So what an example shows is what the server answers.
+// The world of the document's examples: one deployment with one object of every kind, at one moment, with the same ids
+// in every run. So the examples can show exactly what the server responds.
 
 // exampleNow is when the examples are sent.
 var exampleNow = time.Date(2026, time.May, 10, 12, 0, 0, 0, time.UTC)
@@ -37,12 +37,12 @@ func exampleDay(day, hour int) time.Time {
 	return time.Date(2026, time.May, day, hour, 0, 0, 0, time.UTC)
 }
 
-// exampleID is the id of a row that was made at a time.
+// exampleID returns the id of a row that was created at a time.
 func exampleID(at time.Time, low int64) int64 {
 	return at.Sub(time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)).Milliseconds()<<21 | low
 }
 
-// The rows of people.
+// The ids of the rows in the store.
 var (
 	ada, grace         = exampleID(exampleDay(4, 8), 1001), exampleID(exampleDay(9, 9), 1002)
 	engines, navy      = exampleID(exampleDay(5, 10), 2001), exampleID(exampleDay(9, 10), 2002)
@@ -65,14 +65,14 @@ const (
 	exampleTenant     = "acme/acme"
 )
 
-// exampleDocuments are the configuration, and the resources it came from.
+// exampleDocuments are the configuration, and the resources that declare it.
 type exampleDocuments struct {
 	t         testing.TB
 	documents []store.Document
 	objects   []client.Object
 }
 
-// declares adds a resource that is in force.
+// declares adds a resource that is in effect.
 func (d *exampleDocuments) declares(id int64, key string, content any, obj v1alpha1.Resource) {
 	d.t.Helper()
 	created, updated := exampleDay(1, 9), exampleDay(2, 15)
@@ -104,7 +104,7 @@ func resourceNamed(kind, name string) (metav1.TypeMeta, metav1.ObjectMeta) {
 	return metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind}, metav1.ObjectMeta{Name: name}
 }
 
-// configuration declares everything.
+// configuration declares all resources. admin verifies the key that sends the examples.
 func (d *exampleDocuments) configuration(admin document.Verifier) {
 	ref := v1alpha1.DeploymentReference{Name: "acme"}
 	deployment := &v1alpha1.IdentityDeployment{}
@@ -155,7 +155,7 @@ func (d *exampleDocuments) apps(ref v1alpha1.DeploymentReference) {
 	}
 }
 
-// keys declares the examples' own key and a customer's.
+// keys declares the key that sends the examples, and a customer's key.
 func (d *exampleDocuments) keys(admin document.Verifier) {
 	for i, key := range []document.APIKey{
 		{App: "acme.operations", Name: "Administrator", Permissions: []string{"*"}, Verifiers: []document.Verifier{admin}},
@@ -196,7 +196,7 @@ func (d *exampleDocuments) oauthAndAI(ref v1alpha1.DeploymentReference) {
 	}, agent)
 }
 
-// exampleSigningKeys are a current key and the one before.
+// exampleSigningKeys returns the current signing key and the previous one.
 func exampleSigningKeys(t testing.TB) []document.SigningKey {
 	t.Helper()
 	var keys []document.SigningKey
@@ -222,7 +222,7 @@ func (d *exampleDocuments) organizations(ref v1alpha1.DeploymentReference) {
 	}
 }
 
-// exampleRows fills a store with people, and with what they did.
+// exampleRows fills a store with users and their organizations, sessions, grants and events.
 func exampleRows(tx people.Tx) error {
 	user := func(id int64, at time.Time, first, last, address string) (people.User, people.Email) {
 		return people.User{ID: id, FirstName: first, LastName: last, CreatedAt: at, UpdatedAt: at},
@@ -325,7 +325,8 @@ func firstError(steps ...func() error) error {
 // exampleFile is the SHA-256 of a file that is being imported.
 const exampleFile = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-// exampleTemplate is a store that is filled, which every world gets a copy of: making one takes longer than all else.
+// exampleTemplate is the content of a filled store. Every world gets a copy, because filling a store takes longer than
+// everything else.
 var exampleTemplate = sync.OnceValues(func() ([]byte, error) {
 	folder, err := os.MkdirTemp("", "cardea-examples")
 	if err != nil {
@@ -352,7 +353,7 @@ var exampleTemplate = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// exampleCluster gives what is created there what a Kubernetes API gives it.
+// exampleCluster sets the UID, the generation and the creation time of a created resource, as a Kubernetes API does.
 type exampleCluster struct{ client.Client }
 
 func (k exampleCluster) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
@@ -362,7 +363,7 @@ func (k exampleCluster) Create(ctx context.Context, obj client.Object, opts ...c
 	return k.Client.Create(ctx, obj, opts...)
 }
 
-// exampleWorld serves what the document's examples speak of.
+// exampleWorld returns a handler that serves the world of the document's examples.
 func exampleWorld(t *testing.T) served {
 	t.Helper()
 	template, err := exampleTemplate()

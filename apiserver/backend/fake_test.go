@@ -36,7 +36,7 @@ import (
 
 var schemeResource = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "ratelimitschemes"}
 
-// fixedFeed is a store that never changes: deployment acme with a key, and the scheme free.
+// fixedFeed is a feed of documents that never change.
 type fixedFeed []store.Document
 
 func (f fixedFeed) Load(context.Context) ([]store.Document, store.Position, error) {
@@ -49,16 +49,16 @@ func (f fixedFeed) Changes(_ context.Context, after store.Position) ([]store.Cha
 
 func (f fixedFeed) Signals(context.Context) <-chan struct{} { return nil }
 
-// fakeKubernetes holds the resource behind the scheme free. Each answer is decoded into what the caller passes, as the
-// real client does, so that leftovers of an earlier answer stay.
+// fakeKubernetes holds the resource behind the scheme free. Each answer is decoded into the caller's object, as the
+// real client does, so that fields of an earlier answer remain.
 type fakeKubernetes struct {
 	// live is the JSON of the resource at each Get; the last one stays.
 	live []string
-	// patched is the JSON a successful Patch answers with.
+	// patched is the JSON that a successful Patch returns.
 	patched string
-	// errs are the errors of the next writes, nil for success; with none left, writes succeed.
+	// errs are the errors of the next writes, nil for success. Later writes return the error in always.
 	errs []error
-	// always is the error of writes that errs has none for.
+	// always is the error of a write for which errs has no entry, nil for success.
 	always  error
 	patches []string
 	deletes int
@@ -108,18 +108,18 @@ func (k *fakeKubernetes) Delete(context.Context, client.Object, ...client.Delete
 // served is a handler over a fixed configuration.
 type served struct {
 	http.Handler
-	// key may do everything, reader may read.
+	// key has all permissions, reader may only read rate-limit schemes.
 	key, reader string
 	// keyID is the public id of key.
 	keyID string
 	rows  *sqlstore.Store
-	// authenticator is the handler's.
+	// authenticator is the authenticator of the handler.
 	authenticator *credential.Authenticator
-	// path is where rows are.
+	// path is the file of the store.
 	path string
 }
 
-// counted is a store with what end users did put in its place.
+// counted is a store whose analytics are replaced.
 type counted struct {
 	people.Store
 	people.Analytics
@@ -129,13 +129,13 @@ func (c counted) Summarize(ctx context.Context, deployment string, period, befor
 	return c.Analytics.Summarize(ctx, deployment, period, before, recent)
 }
 
-// serve returns a handler whose writes go to a Kubernetes API of the caller's.
+// serve returns a handler that writes configuration to kubernetes.
 func serve(t testing.TB, kubernetes Kubernetes) served {
 	t.Helper()
 	return serveWith(t, kubernetes, nil)
 }
 
-// serveWith is serve, with what end users did, and with more documents.
+// serveWith is serve with analytics, if not nil, and with more documents.
 func serveWith(t testing.TB, kubernetes Kubernetes, analytics people.Analytics, more ...store.Document) served {
 	t.Helper()
 	return serveChanged(t, kubernetes, analytics, func(*Options) {}, more...)
@@ -160,8 +160,7 @@ func serveChanged(t testing.TB, kubernetes Kubernetes, analytics people.Analytic
 	return world
 }
 
-// serveFeed returns a handler over a configuration and over the store of a URL, with options that the caller may
-// change.
+// serveFeed returns a handler over a configuration and the store at a URL, with options that the caller may change.
 func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, url string, analytics people.Analytics, change func(*Options)) served {
 	t.Helper()
 	follower := snapshot.NewFollower(feed, time.Hour, time.Now, logr.Discard())
@@ -189,7 +188,7 @@ func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, url string, 
 	options := Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &credential.Authenticator{Clock: time.Now}, Clock: time.Now,
 		Limiter: limits.New(engine.NewEngine(engine.DefaultMaxBytes), engine.NewClock(time.Now).Now, nil, follower.Current), Log: logr.Discard(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "backend", nil),
-		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // nothing here comes into force
+		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // the feed never changes, so no write is ever applied
 	}
 	change(&options)
 	handler, err := New(options)
@@ -220,7 +219,7 @@ func fixed(t testing.TB, kind, name, uid string, id int64, key string, created t
 	}
 }
 
-// resourceJSON is the live resource of the scheme free with more members of spec, `,"description":"x"`.
+// resourceJSON returns the live resource of the scheme free, with more members of spec such as `,"description":"x"`.
 func resourceJSON(version, more string) string {
 	return `{"metadata":{"namespace":"ns","name":"free","uid":"uid-5","resourceVersion":"` + version + `","generation":1,` +
 		`"creationTimestamp":"2023-11-14T22:13:20Z"},"spec":{"deploymentRef":{"name":"acme"},"slug":"free","displayName":"Free",` +
@@ -236,7 +235,7 @@ func keyOf(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: "ns", Name: name}
 }
 
-// failing is a Kubernetes API that must not be asked: every call is out of reach.
+// failing is a Kubernetes API that must not be called: every call fails.
 type failing struct{}
 
 var errAway = errors.New("the Kubernetes API was asked")

@@ -24,14 +24,14 @@ type cluster struct {
 	objects map[string]string // JSON by name
 	// forbid is how many calls are still forbidden.
 	forbid int
-	// leaving are looked at so many times before they are gone.
+	// leaving is, by name, how often an object is still read before it is gone.
 	leaving map[string]int
 	created []client.Object
 }
 
 func newCluster() *cluster { return &cluster{objects: map[string]string{}, leaving: map[string]int{}} }
 
-// put holds a scheme.
+// put stores a scheme; meta, if not nil, changes its metadata.
 func (k *cluster) put(name, slug string, meta func(*metav1.ObjectMeta)) {
 	obj := &v1alpha1.RateLimitScheme{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "1", Generation: 1},
@@ -151,7 +151,7 @@ func TestCreatedResourceNamesItsDeployment(t *testing.T) {
 			t.Errorf("owner %+v", owner)
 		}
 		if owner.BlockOwnerDeletion != nil || owner.Controller != nil {
-			t.Errorf("a deployment must not wait for what HTTP created: %+v", owner)
+			t.Errorf("the deletion of a deployment must not wait for resources that HTTP created: %+v", owner)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestResourceCreatedUnderOtherNameIsFound(t *testing.T) {
 	if answer := serve(t, k).send("POST", schemesPath, newBody("new")); answer.Code != 200 {
 		t.Fatalf("%d %s", answer.Code, answer.Body)
 	}
-	// Neither server has it in its snapshot; the second did not answer the POST.
+	// Neither of these two servers has the resource in its snapshot, and neither served the POST.
 	for _, method := range []string{"PATCH", "DELETE"} {
 		want := map[string]int{"PATCH": 200, "DELETE": 204}[method]
 		if answer := serve(t, k).send(method, schemesPath+"/new", `{"name":"Other"}`); answer.Code != want {

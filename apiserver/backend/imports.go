@@ -95,7 +95,7 @@ func importBatch(c *call) (reply, error) {
 			}
 			return object(run.served), err
 		case try == importTries:
-			return reply{}, apierror.Unavailable(err, "others keep writing what the batch is about: try again")
+			return reply{}, apierror.Unavailable(err, "concurrent requests keep changing the rows of the batch: try again")
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (r *importRun) mayBegin(u *account.Unit, file string) error {
 	unfinished, err := u.Imports().UnfinishedImports()
 	if err == nil && unfinished >= unfinishedImports && !r.complete {
 		return &apierror.Error{Status: http.StatusBadRequest, Faults: []apierror.Fault{{
-			Pointer: ":file", Message: fmt.Sprintf("cannot be begun: %d imports of the deployment are unfinished: complete one of them, or wait until one is deleted, 30 days after it began", unfinished)}}}
+			Pointer: ":file", Message: fmt.Sprintf("cannot be started: %d imports of the deployment are unfinished: complete one of them, or wait until one is deleted 30 days after its start", unfinished)}}}
 	}
 	return err
 }
@@ -175,7 +175,7 @@ func (r *importRun) mayBegin(u *account.Unit, file string) error {
 func (r *importRun) batch(u *account.Unit, state *people.Import) (imports.Result, error) {
 	if r.offset != state.Done {
 		return imports.Result{}, &apierror.Error{Status: http.StatusConflict, Faults: []apierror.Fault{{
-			Pointer: "?offset", Message: fmt.Sprintf("is not where the file goes on: the import came to %d", state.Done)}}}
+			Pointer: "?offset", Message: fmt.Sprintf("is not the next offset of the file: continue at %d", state.Done)}}}
 	}
 	result, err := imports.Import(u, r.lines, r.c.checkImportedKey)
 	if err != nil {
@@ -234,7 +234,7 @@ func (c *call) checkImportedKey(k *imports.APIKey, bound bool) error {
 		return apierror.Invalid(faults...)
 	}
 	if bound {
-		return nil // a user's key manages nothing
+		return nil // a key that is bound to a user has no management permissions
 	}
 	return c.mayGrant(k.Permissions, app.Ceiling)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// moved is a small tenant as a file.
+// moved is the import file of a small tenant.
 const moved = `{"type":"user","external_id":"u1","first_name":" Ada ","last_name":"Lovelace","created_at":"2024-02-29T13:00:00.1234567+01:00","password_hash":"$2b$12$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW"}
 {"type":"user","external_id":"u2","disabled":true,"first_name":null,"created_at":"2024-03-01T00:00:00Z"}
 {"type":"email","external_id":"e1","user":"u1","email":"Ada@Example.com","verified_at":"2024-02-29T12:01:00Z"}
@@ -37,7 +37,7 @@ const moved = `{"type":"user","external_id":"u1","first_name":" Ada ","last_name
 {"type":"api_key","external_id":"k1","app":"shop","name":"Old","sha256":"` + "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" + `","user":"u1","workspace":"w1"}
 `
 
-// movedNow is moved with its one recent sign-in.
+// movedNow returns moved, with the present as the time of its one recent sign-in.
 func movedNow() string {
 	return strings.Replace(moved, "NOW", time.Now().UTC().Format(time.RFC3339Nano), 1)
 }
@@ -51,7 +51,7 @@ func read[T any](t *testing.T, s served, do func(people.Tx) (T, error)) (out T) 
 	return out
 }
 
-// rowOf is the id that a line became.
+// rowOf returns the id of the row that was imported from a line.
 func (s served) rowOf(t *testing.T, kind, externalID string) int64 {
 	t.Helper()
 	found := read(t, s, func(tx people.Tx) (map[string]int64, error) {
@@ -80,7 +80,7 @@ func TestImportUsers(t *testing.T) {
 		t.Errorf("%+v", second)
 	}
 	emails := read(t, s, func(tx people.Tx) ([]people.Email, error) { return tx.Users().EmailsOf(ada) })
-	// They are in the order of their lines.
+	// The addresses are in the order of their lines.
 	if len(emails) != 2 || emails[0].VerifiedAt.IsZero() || !emails[1].VerifiedAt.IsZero() || emails[1].Primary {
 		t.Errorf("%+v", emails)
 	}
@@ -251,7 +251,7 @@ func TestInvalidUserLineIsRejectedAlone(t *testing.T) {
 				fields = append(fields, *rejection.Field)
 			}
 			if strings.Contains(rejection.Message, "secret-hash") || strings.Contains(rejection.Message, "ADA@") {
-				t.Errorf("a value is told: %s", rejection.Message)
+				t.Errorf("a message contains a value: %s", rejection.Message)
 			}
 		}
 		if !slices.Contains(fields, f.field) {
@@ -269,7 +269,7 @@ func TestInvalidUserLineIsRejectedAlone(t *testing.T) {
 	}
 }
 
-// emailsOf are a user's addresses as "address primary verified".
+// emailsOf returns a user's addresses as "address primary verified", sorted.
 func (s served) emailsOf(t *testing.T, user string) (told []string) {
 	t.Helper()
 	id := s.rowOf(t, "user", user)
@@ -286,8 +286,8 @@ func emailLine(id, user, address, more string) string {
 
 const isProven = `,"verified_at":"2024-01-01T00:00:00Z"`
 
-// An address belongs to the user who verified it, whichever account it was imported into before: in one batch, or in
-// another.
+// An address belongs to the user who verified it, even if an earlier line of the same or another batch gave it to
+// another account.
 func TestVerifiedAddressReplacesUnverifiedOnes(t *testing.T) {
 	t.Parallel()
 	users := line(`"user","external_id":"thief"`) + line(`"user","external_id":"owner"`) + line(`"user","external_id":"late"`)
@@ -307,7 +307,7 @@ func TestVerifiedAddressReplacesUnverifiedOnes(t *testing.T) {
 			t.Errorf("%s: the other has %q", name, got)
 		}
 		if got := s.emailsOf(t, "late"); got != nil {
-			t.Errorf("%s: who came late has %q", name, got)
+			t.Errorf("%s: the user who was imported last has %q", name, got)
 		}
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// hashOf is the digest of a key as it is imported.
+// hashOf returns the digest of a key, as import lines contain it.
 func hashOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
 }
 
-// keyLine is a line of a key.
+// keyLine returns the import line of a key, with more members.
 func keyLine(externalID, key, more string) string {
 	return fmt.Sprintf(`{"type":"api_key","external_id":%q,"app":"tools","name":"Old","sha256":%q,"permissions":["rate_limit_schemes:read"]%s}`, externalID, hashOf(key), more) + "\n"
 }
@@ -118,7 +118,7 @@ func TestImportContinuesWhereItStopped(t *testing.T) {
 	if got := s.imports(t, "file", 0, keyLine("c", "three", ""), ""); got.Imported != 2 || got.CompletedAt == nil {
 		t.Errorf("a completed file goes on: %+v", got)
 	}
-	// The same lines in a corrected file change nothing, and the corrected one comes in.
+	// The same lines in a corrected file change nothing, and the corrected line is imported.
 	if got := s.imports(t, "corrected", 0, first+second+keyLine("c", "three", ""), "&complete=true"); got.Imported != 1 || got.Present != 2 {
 		t.Errorf("a corrected file: %+v", got)
 	}
@@ -162,7 +162,7 @@ func TestInvalidLineIsRejectedAlone(t *testing.T) {
 	}
 	for _, rejection := range got.Rejections {
 		if strings.Contains(rejection.Message, secret) {
-			t.Errorf("line %d tells its value: %s", rejection.Line, rejection.Message)
+			t.Errorf("the rejection of line %d contains the value: %s", rejection.Line, rejection.Message)
 		}
 	}
 	for i, f := range faulty {
@@ -186,7 +186,7 @@ func TestImportCannotGrantMissingPermission(t *testing.T) {
 	}
 	s.key = s.reader
 	if answer := s.send("POST", "/imports/"+hashOf("file")+"/batches?offset=0", keyLine("y", "y", "")); answer.Code != 403 {
-		t.Errorf("by who may not: %d", answer.Code)
+		t.Errorf("by a key without the permission: %d", answer.Code)
 	}
 }
 

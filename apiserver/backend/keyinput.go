@@ -29,7 +29,7 @@ func (p *peopleRequest) readNewKey(o *body.Object, app *snapshot.App, k *people.
 	k.Scheme, _ = p.c.readScheme(o)
 	k.Owner, k.Organization, k.Workspace = nullableID(o, "owner_user_id"), nullableID(o, "organization_id"), nullableID(o, "workspace_id")
 	if k.Owner == 0 && (k.Organization != 0 || k.Workspace != 0) && !o.Faulty("owner_user_id") {
-		o.Fault("owner_user_id", "is required with organization_id and workspace_id: the key may do what that member may")
+		o.Fault("owner_user_id", "is required with organization_id and workspace_id: the key gets the permissions of that member")
 	}
 }
 

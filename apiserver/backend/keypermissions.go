@@ -23,15 +23,16 @@ func readKeyPermissions(o *body.Object, ceiling permission.Set, app string) ([]s
 	return names, sent
 }
 
-// readResources reads a member of published clients: Cardea has no resources besides permissions.
+// readResources reads the member resources, which published clients send. It must be empty: only permissions limit a
+// key.
 func readResources(o *body.Object) {
 	if names, sent := o.Strings("resources"); sent && len(names) > 0 {
 		o.Fault("resources", "must be empty: limit what keys may do by permissions")
 	}
 }
 
-// mayGrant refuses to grant a permission of this API that the credential does not have, and to reveal the secret of a
-// key that has one. Otherwise the permission to create keys would imply every permission. ceiling bounds the granted
+// mayGrant refuses to grant a permission of this API that the credential lacks, and to reveal the secret of a key with
+// such a permission. Otherwise the permission to create keys would imply every permission. ceiling bounds the granted
 // permissions.
 func (c *call) mayGrant(granted []string, ceiling permission.Set) error {
 	set := permission.NewSet(granted)
@@ -46,7 +47,7 @@ func (c *call) mayGrant(granted []string, ceiling permission.Set) error {
 
 // mayExtend decides whether a credential may change a key. If a change extends the key (a later or removed expiry, or
 // another scheme), the credential needs the permissions to create the changed key. Any other change needs only the
-// permissions that it adds. A user's key manages nothing, so extending it grants nothing here.
+// permissions that it adds. A key that is bound to a user has no management permissions, so its extension needs none.
 func (c *call) mayExtend(before, after people.APIKey, ceiling permission.Set) error {
 	later := !before.ExpiresAt.IsZero() && (after.ExpiresAt.IsZero() || after.ExpiresAt.After(before.ExpiresAt))
 	if (later || after.Scheme != before.Scheme) && after.Owner == 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// keyWorld serves two apps: shop, whose keys are the customers', and tools, whose keys may manage; and roles of both
-// levels.
+// keyWorld serves three apps: shop, with keys of customers; tools, with keys that have management permissions; and
+// closed, which is inactive. It also has a role of organizations, and a declared key of shop.
 func keyWorld(t *testing.T, more ...store.Document) served {
 	t.Helper()
 	at := time.Unix(1700000000, 0)
@@ -52,7 +52,7 @@ type keyJSON struct {
 	Source               string
 }
 
-// creates makes a key of an app and returns it with its secret.
+// creates creates a key of an app and returns it with its secret.
 func (s served) creates(t *testing.T, app, body string) (key keyJSON, secret string) {
 	t.Helper()
 	answer := s.send("POST", "/api-auth/apps/"+app+"/keys", body)
@@ -66,7 +66,7 @@ func (s served) creates(t *testing.T, app, body string) (key keyJSON, secret str
 	return made.Key, made.Secret
 }
 
-// says expects a status, and texts in the answer.
+// says sends a request, and expects a status and some texts in the response. It returns the body.
 func (s served) says(t *testing.T, method, path, body string, status int, texts ...string) string {
 	t.Helper()
 	answer := s.send(method, path, body)
@@ -232,7 +232,7 @@ func TestListKeysPagesDeclaredFirst(t *testing.T) {
 		key, _ := s.creates(t, "shop", `{"name":"`+name+`"}`)
 		want = append(want, key.ID)
 	}
-	slices.Sort(want) // of one length, so as numbers: of one millisecond, their order is chance
+	slices.Sort(want) // ids have equal lengths, so this is their numeric order; within a millisecond it is random
 	slices.Reverse(want)
 	s.says(t, "POST", shopKeys+"/"+want[3]+"/revoke", `{}`, 200)
 	read := func(query string) (ids []string) {
@@ -295,7 +295,8 @@ func TestBoundKeyFollowsOwnersRoleAndMembership(t *testing.T) {
 	s.says(t, "GET", shopKeys+"/"+own.ID, "", 404)
 }
 
-// following is a handler whose authenticator knows the keys of the store.
+// following lets the handler's authenticator follow the keys of the store. It returns the key cache, and a function
+// that returns the status of a request with a key.
 func following(t *testing.T, s served) (*keycache.Cache, func(secret string) int) {
 	t.Helper()
 	cache := keycache.New(keycache.Options{Store: s.rows, Clock: time.Now, Log: logr.Discard()})
@@ -335,7 +336,7 @@ func TestBackendAcceptsStoredKeysAndRefusesDeadOnesAlike(t *testing.T) {
 	deadline := time.Now().Add(time.Second)
 	for status(secret) != 401 {
 		if time.Now().After(deadline) {
-			t.Fatal("a revoked key lives after a second")
+			t.Fatal("a revoked key is still accepted after a second")
 		}
 	}
 	as := func(secret string) string {
@@ -345,19 +346,19 @@ func TestBackendAcceptsStoredKeysAndRefusesDeadOnesAlike(t *testing.T) {
 		return body[:strings.Index(body, "request_id")]
 	}
 	if as(secret) != as(mint(t).Plain()) || as(secret) != as(closed) {
-		t.Error("refusals can be told apart")
+		t.Error("the refusals differ")
 	}
 	if err := s.rows.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got := status(mint(t).Plain()); got != 503 {
-		t.Errorf("a key that is not held while the store is away: %d, want 503", got)
+		t.Errorf("a key that is not cached while the store is unavailable: %d, want 503", got)
 	}
 	if got := status(none); got != 403 {
-		t.Errorf("a held key while the store is away: %d, want 403", got)
+		t.Errorf("a cached key while the store is unavailable: %d, want 403", got)
 	}
 	if got := status(s.key); got != 200 {
-		t.Errorf("a declared key while the store is away: %d, want 200", got)
+		t.Errorf("a declared key while the store is unavailable: %d, want 200", got)
 	}
 }
 
@@ -380,12 +381,12 @@ func TestKeyCannotGrantMissingPermission(t *testing.T) {
 	for _, request := range []string{"GET " + shopKeys, "POST " + shopKeys, "GET /api-auth/apps", "PATCH /api-auth/apps/shop"} {
 		method, path, _ := strings.Cut(request, " ")
 		if answer := s.send(method, path, "{}"); answer.Code != http.StatusForbidden {
-			t.Errorf("%s by who may not: %d", request, answer.Code)
+			t.Errorf("%s by a key without the permission: %d", request, answer.Code)
 		}
 	}
 }
 
-// An expired key stays ended, and a key is extended only with the permissions that it has.
+// An expired key cannot be extended. Another key can be extended only by a credential that has its permissions.
 func TestExtendingKeyNeedsPermissionToCreateIt(t *testing.T) {
 	s := keyWorld(t)
 	following(t, s)
@@ -429,7 +430,7 @@ func TestKeysOfOtherTenantsAreNotFound(t *testing.T) {
 	}
 }
 
-// makes makes something and returns its id.
+// makes creates an object and returns its id.
 func (s served) makes(t *testing.T, path, body string) string {
 	t.Helper()
 	answer := s.send("POST", path, body)

@@ -84,7 +84,8 @@ func withSecret(key backendapi.ApiKey, secret apikey.Key) backendapi.ApiKeyWithS
 	return backendapi.ApiKeyWithSecret{Key: key, Secret: secret.Plain()}
 }
 
-// keyCursor is where a list of keys continues: after a declared key, or after a key of the store, 0: at the beginning.
+// keyCursor is where a list of keys continues: after a declared key, or after a key of the store. Id 0 is the
+// beginning.
 type keyCursor struct {
 	declared bool
 	id       int64

@@ -87,11 +87,11 @@ func kubernetesError(err error) error {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return apierror.New(http.StatusBadRequest, "the Kubernetes API refuses the change: %s", statusMessage(err))
 	case apierrors.IsConflict(err):
-		return apierror.New(http.StatusConflict, "others changed the resource meanwhile: read it and try again")
+		return apierror.New(http.StatusConflict, "another request changed the resource: read it and try again")
 	case apierrors.IsForbidden(err):
-		return apierror.Unavailable(err, "the Kubernetes API forbids the change: it may still be starting, or the server's rights or a namespace that is being deleted stand in the way; try again, and read before retrying")
+		return apierror.Unavailable(err, "the Kubernetes API forbids the change: it may still be starting, the server may lack rights, or the namespace is being deleted; read the resource, then try again")
 	}
-	return apierror.Unavailable(err, "the Kubernetes API is out of reach: the change may still be applied, so read before retrying")
+	return apierror.Unavailable(err, "the Kubernetes API is unavailable: the change may still be applied, so read before retrying")
 }
 
 func statusMessage(err error) string {

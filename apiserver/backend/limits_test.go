@@ -10,8 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// TestAPIKeysAreLimited: the backend API's own operations pass the scheme of the key, refusals of permission consume
-// nothing, and what is not limited says nothing about limits.
+// TestAPIKeysAreLimited: the scheme of a key limits its requests to the backend API. A request that lacks a permission
+// consumes nothing, and a response to an unlimited request has no fields about limits.
 func TestAPIKeysAreLimited(t *testing.T) {
 	limited := mint(t)
 	created := time.Unix(1700000000, 0)
@@ -48,7 +48,7 @@ func TestAPIKeysAreLimited(t *testing.T) {
 	}
 }
 
-// TestUnknownSchemeIsNotUnlimited: a key whose scheme is not known here waits for it.
+// TestUnknownSchemeIsNotUnlimited: a key whose scheme is not known on this server is refused with 503 until it is.
 func TestUnknownSchemeIsNotUnlimited(t *testing.T) {
 	key := mint(t)
 	s := serveWith(t, &fakeKubernetes{}, nil, fixed(t, "APIKey", "early", "uid-7", 6, "", time.Unix(1700000000, 0), document.APIKey{

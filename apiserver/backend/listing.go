@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// buffers are lent to lists: an answer is tens of kilobytes, and the collector should not have to follow each.
+// buffers are reused by lists: a response has tens of kilobytes, and a new buffer for each would burden the garbage
+// collector.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxPooled is the largest buffer, in bytes, that is kept for the next list.

@@ -49,7 +49,8 @@ func updateScopeOfDeployment(c *call) (reply, error) {
 	if c.r.PathValue("deployment_id") == ids.Format(c.principal.Deployment.ID) {
 		return updateScope(c)
 	}
-	// The body is validated before the objects are read: an unknown client learns nothing from the order.
+	// As in updateScope, the body is validated before the objects are found, so the order of errors does not reveal
+	// which objects exist.
 	if _, err := readScopeUpdate(c.body); err != nil {
 		return reply{}, err
 	}
@@ -66,7 +67,7 @@ func updateScope(c *call) (reply, error) {
 	return changeScope(c, "updated", sent.changes)
 }
 
-// archiveScope ends new grants of a scope.
+// archiveScope prevents new grants of a scope.
 func archiveScope(c *call) (reply, error) {
 	return changeScope(c, "archived", func(live *v1alpha1.OAuthScope) []change {
 		if translation.OAuthScope(live).Archived {
@@ -76,7 +77,7 @@ func archiveScope(c *call) (reply, error) {
 	})
 }
 
-// unarchiveScope lets people grant a scope again.
+// unarchiveScope lets users grant a scope again.
 func unarchiveScope(c *call) (reply, error) {
 	return changeScope(c, "unarchived", func(live *v1alpha1.OAuthScope) []change {
 		if !translation.OAuthScope(live).Archived {
@@ -102,7 +103,7 @@ func changeScope(c *call, action string, changes func(live *v1alpha1.OAuthScope)
 	}
 	obj, synced, err := scopes.change(c, target[*v1alpha1.OAuthScope]{
 		keys: []client.ObjectKey{{Namespace: entry.Namespace, Name: entry.Name}},
-		// It may have been created again under the same name, as another scope.
+		// The resource may have been created again under the same name, for another scope.
 		is: func(live *v1alpha1.OAuthScope) bool {
 			return live.Spec.OAuthAppRef.Name == app.Name && live.Spec.Scope == scope
 		},

@@ -12,10 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// memberNames are the members whose names in the backend API differ from the protocol's.
+// memberNames maps the names of members in the protocol to their names in the backend API, if these differ.
 var memberNames = map[string]string{"token_endpoint_auth_method": "client_auth_method"}
 
-// clientFields are the members of a client that a backend may set, each with its metadata.
+// clientTexts and clientLists are the members of a client that a backend may set, each with its field of the metadata.
 var (
 	clientTexts = []struct {
 		member string
@@ -119,7 +119,7 @@ func (s *clientUpdate) apply(content document.OAuthClient) (document.OAuthClient
 	}
 	if len(s.changes) > 0 {
 		said := consent.MetadataOf(content)
-		said.Trusted, said.ApplicationType = true, "" // validated again, by its URIs
+		said.Trusted, said.ApplicationType = true, "" // no type: HTTPS and local redirect URIs may be mixed
 		for _, change := range s.changes {
 			change(&said)
 		}
@@ -140,7 +140,7 @@ func (s *clientUpdate) apply(content document.OAuthClient) (document.OAuthClient
 	return content, nil
 }
 
-// readOverlap reads how long a replaced secret stays valid. Absent: it ends at once.
+// readOverlap reads how long a replaced secret stays valid; 0 if the member is absent.
 func readOverlap(o *body.Object) time.Duration {
 	seconds, sent := o.Integer("overlap_seconds")
 	if most := int64(account.MaxKeyOverlap / time.Second); sent && (seconds < 0 || seconds > most) {

@@ -61,7 +61,8 @@ func listOAuthClients(c *call) (reply, error) {
 	return object(list), err
 }
 
-// createOAuthClient creates a client that the backend trusts, and answers with its secret, this once.
+// createOAuthClient creates a client that the backend trusts, and replies with its secret, which no later response
+// contains.
 func createOAuthClient(c *call) (reply, error) {
 	p := c.people()
 	var content document.OAuthClient
@@ -90,7 +91,8 @@ func createOAuthClient(c *call) (reply, error) {
 	return object(served), err
 }
 
-// updateOAuthClient changes what may be changed of a client: of one that speaks for itself, whether it is in use.
+// updateOAuthClient changes the sent members of a client. Of a client that registered itself, only is_active can be
+// changed.
 func updateOAuthClient(c *call) (reply, error) {
 	p := c.people()
 	var sent clientUpdate
@@ -101,7 +103,7 @@ func updateOAuthClient(c *call) (reply, error) {
 	answer, err := p.changeClient(func(u *account.Unit, client *consent.Client) (document.OAuthClient, string, error) {
 		secret = ""
 		if !client.Registered.ByBackend && len(sent.changes) > 0 {
-			return client.OAuthClient, "", speaksForItself("change is_active alone, or delete it")
+			return client.OAuthClient, "", speaksForItself("change only is_active, or delete the client")
 		}
 		content, err := sent.apply(client.OAuthClient)
 		if err == nil && consent.HasSecret(&content) && len(content.Verifiers) == 0 {
@@ -116,7 +118,8 @@ func updateOAuthClient(c *call) (reply, error) {
 	return object(answer), nil
 }
 
-// rotateOAuthClientSecret gives a client a new secret, and lets the one before end at once or after a while.
+// rotateOAuthClientSecret gives a client a new secret. The previous secret ends immediately, or after the requested
+// overlap.
 func rotateOAuthClientSecret(c *call) (reply, error) {
 	p := c.people()
 	var overlap time.Duration
@@ -127,10 +130,10 @@ func rotateOAuthClientSecret(c *call) (reply, error) {
 	answer, err := p.changeClient(func(_ *account.Unit, client *consent.Client) (document.OAuthClient, string, error) {
 		content := client.OAuthClient
 		if !client.Registered.ByBackend {
-			return content, "", speaksForItself("it manages its secret itself")
+			return content, "", speaksForItself("it rotates its own secret")
 		}
 		if !consent.HasSecret(&content) {
-			return content, "", conflict("the client proves itself by no secret: change its client_auth_method first")
+			return content, "", conflict("the client does not authenticate with a secret: change its client_auth_method first")
 		}
 		before := content.Verifiers
 		var err error
@@ -168,7 +171,7 @@ func deleteOAuthClient(c *call) (reply, error) {
 	})
 }
 
-// runtimeClient reads whose id is in the path, which no resource may declare.
+// runtimeClient returns the app and the client id in the path. It refuses a client that a resource declares.
 func (c *call) runtimeClient() (app *snapshot.Entry, id string, err error) {
 	if app, err = findOAuthApp(c); err != nil {
 		return nil, "", err
@@ -183,8 +186,8 @@ func (c *call) runtimeClient() (app *snapshot.Entry, id string, err error) {
 	return app, id, nil
 }
 
-// changeClient runs do with the path's client, locked against concurrent changes. It writes what do returns if that
-// differs, records the action, and returns the client as it is then.
+// changeClient runs do with the path's client, locked against concurrent changes. If do returns a different content, it
+// writes that and records the action. It returns the resulting client.
 func (p *peopleRequest) changeClient(do func(*account.Unit, *consent.Client) (content document.OAuthClient, action string, err error)) (served backendapi.OAuthClient, err error) {
 	app, id, err := p.c.runtimeClient()
 	if err != nil {
@@ -219,14 +222,14 @@ func (p *peopleRequest) changeClient(do func(*account.Unit, *consent.Client) (co
 	return served, err
 }
 
-// speaksForItself refuses to change what a client says of itself.
+// speaksForItself refuses to change a client that registered itself. instead says what is possible instead.
 func speaksForItself(instead string) error {
-	return conflict("the client registered itself, and says itself what it is: " + instead)
+	return conflict("the client registered itself and manages its own metadata: " + instead)
 }
 
 func conflict(message string) error { return apierror.New(409, "%s", message) }
 
-// noSuchClient is the answer to an id that no client of the app has.
+// noSuchClient is the error for an id that no client of the app has.
 func noSuchClient() error {
 	return &apierror.Error{Status: 404, Faults: []apierror.Fault{{Pointer: ":oauth_client_id", Message: "is the id of no client of the app: list them to see which there are"}}}
 }

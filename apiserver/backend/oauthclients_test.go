@@ -27,8 +27,9 @@ const (
 	documentID    = "https://agent.example/client.json"
 )
 
-// oauthWorld serves the OAuth app portal with a declared client, one that registered itself, one by its metadata, and
-// an app without any; another deployment has an app and a client as well. limited may read clients alone.
+// oauthWorld serves the OAuth app portal with two declared clients, one that registered itself, and one with a metadata
+// document. The app empty has no clients. Another deployment has an app and a client too. limited is a key that may
+// only read clients.
 func oauthWorld(t *testing.T, kubernetes Kubernetes) (s served, limited string) {
 	t.Helper()
 	at, reader, elsewhere := time.Unix(1700000000, 0), mint(t), time.Unix(1700000000, 0)
@@ -80,7 +81,7 @@ func (s served) rowsOf(t *testing.T, tenant string, do func(people.Tx) error) {
 	}
 }
 
-// makesClient makes a client of the app portal.
+// makesClient creates a client of the app portal.
 func (s served) makesClient(t *testing.T, body string) (made backendapi.OAuthClient) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(s.says(t, "POST", portalClients, body, 200)), &made); err != nil {
@@ -89,7 +90,7 @@ func (s served) makesClient(t *testing.T, body string) (made backendapi.OAuthCli
 	return made
 }
 
-// audited are the actions in the audit, the newest first.
+// audited returns the actions and objects in the audit, the newest first.
 func (s served) audited(t *testing.T) (actions []string) {
 	t.Helper()
 	for _, record := range asks[backendapi.AuditList](t, s, "/audit").Data {
@@ -99,7 +100,7 @@ func (s served) audited(t *testing.T) (actions []string) {
 }
 
 func TestBackendClientLifecycle(t *testing.T) {
-	s, _ := oauthWorld(t, failing{}) // rows need no Kubernetes API
+	s, _ := oauthWorld(t, failing{}) // clients in the store need no Kubernetes API
 	made := s.makesClient(t, `{"client_name":" Reports ","client_auth_method":"client_secret_post","grant_types":["authorization_code","client_credentials"],"redirect_uris":["https://reports.example/cb"],"logo_uri":null}`)
 	at := portalClients + "/" + made.Id
 	if made.ClientName != "Reports" || made.ClientId != made.Id || made.OauthAppId != "30" || made.Source != "backend" || !made.IsActive || made.ClientSecret == nil ||
@@ -107,7 +108,7 @@ func TestBackendClientLifecycle(t *testing.T) {
 		t.Fatalf("%+v", made)
 	}
 	if changed := s.says(t, "PATCH", at, `{"logo_uri":"https://reports.example/logo.png","redirect_uris":["https://reports.example/cb","http://127.0.0.1/cb"]}`, 200, `logo.png`, `127.0.0.1`, `"client_name":"Reports"`); strings.Contains(changed, "client_secret\":") {
-		t.Errorf("a secret without need: %s", changed)
+		t.Errorf("a response contains a secret without need: %s", changed)
 	}
 	s.says(t, "PATCH", at, `{}`, 200, `logo.png`)
 	s.says(t, "PATCH", at, `{"is_active":false,"logo_uri":null}`, 200, `"is_active":false`, `"logo_uri":null`)
@@ -234,7 +235,7 @@ func TestOAuthPermissionsAndNotFound(t *testing.T) {
 		{"PATCH", portalClients + "/" + escaped, `{"is_active":false}`, 200, `"is_active":false`},
 		{"GET", portalClients + "/" + escaped + "/grants", ``, 200, `"grants":[]`},
 		{"DELETE", portalClients + "/" + escaped, ``, 204, ""},
-		// Another tenant's, another app's, and an unknown client.
+		// A client of another tenant, one of another app, and an unknown one.
 		{"PATCH", portalClients + "/42", `{}`, 404, ":oauth_client_id"},
 		{"PATCH", portalClients + "/88", `{}`, 404, ":oauth_client_id"},
 		{"DELETE", "/oauth/apps/empty/clients/33", ``, 404, ":oauth_client_id"},
@@ -254,7 +255,7 @@ func TestOAuthPermissionsAndNotFound(t *testing.T) {
 		{"POST", "/oauth/apps/portal/scopes/nothing/archive", ``, 404, ":scope"},
 		{"POST", "/oauth/apps/empty/signing-keys/rotate", ``, 409, "no signing keys"},
 		{"GET", "/oauth/apps/empty/signing-keys", ``, 200, `"keys":[]`},
-		// Resources cannot be written while the Kubernetes API is away.
+		// Resources cannot be written while the Kubernetes API is unavailable.
 		{"POST", "/oauth/apps/portal/scopes/read/archive", ``, 503, "read before retrying"},
 		{"POST", "/oauth/apps/portal/signing-keys/rotate", ``, 503, "read before retrying"},
 	} {
@@ -326,7 +327,7 @@ func TestArchiveScopeChangesItsResource(t *testing.T) {
 	s.says(t, "POST", "/oauth/apps/portal/scopes/read/archive", "", 200)
 	s.says(t, "POST", "/oauth/apps/portal/scopes/read/unarchive", "", 200, `"archived":false`)
 	if live().Spec.Archived != nil {
-		t.Error("what is not archived says so")
+		t.Error("the resource still has the member archived")
 	}
 	s.says(t, "POST", "/oauth/apps/portal/scopes/read/unarchive", "", 200)
 	if got, want := s.audited(t), []string{"oauth_scope.unarchived oauth_scope:portal read", "oauth_scope.archived oauth_scope:portal read"}; !slices.Equal(got, want) {

@@ -118,5 +118,5 @@ func grantView(g people.Grant, app *snapshot.Entry) backendapi.OAuthGrant {
 
 // noSuchGrant is the error for an id that no grant of the app's clients has.
 func noSuchGrant() error {
-	return &apierror.Error{Status: 404, Faults: []apierror.Fault{{Pointer: ":grant_id", Message: "is the id of no grant that is in force: list them to see which there are"}}}
+	return &apierror.Error{Status: 404, Faults: []apierror.Fault{{Pointer: ":grant_id", Message: "is the id of no active grant: list the grants to see which exist"}}}
 }

@@ -40,7 +40,7 @@ func rotateOAuthSigningKeys(c *call) (reply, error) {
 	}
 	before := currentKeys(app)
 	if len(before) == 0 {
-		return reply{}, apierror.New(http.StatusConflict, "the app has no signing keys: it issues nothing until the deployment has a frontend host and the operator a --root-key")
+		return reply{}, apierror.New(http.StatusConflict, "the app has no signing keys: configure a frontend host in the deployment, and --root-key for the operator")
 	}
 	obj, err := askForKeys(c.r.Context(), c.api.writer, app, c.Received)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// asks sends a GET that must succeed.
+// asks sends a GET that must succeed, and returns the body.
 func asks[T any](t *testing.T, s served, path string) T {
 	t.Helper()
 	answer := s.send("GET", path, "")
@@ -122,7 +122,7 @@ func TestListAuditByKeyID(t *testing.T) {
 }
 
 func TestOldestFirstOmitsRecordsOfLastMinute(t *testing.T) {
-	var ahead atomic.Int64 // of the server's clock, in nanoseconds
+	var ahead atomic.Int64 // how far the server's clock is ahead, in nanoseconds
 	began := time.Now()
 	s := serveChanged(t, failing{}, nil, func(o *Options) { o.Clock = func() time.Time { return began.Add(time.Duration(ahead.Load())) } })
 	record := func(id int64, ago time.Duration) {
@@ -139,7 +139,7 @@ func TestOldestFirstOmitsRecordsOfLastMinute(t *testing.T) {
 		}
 		return actions
 	}
-	until := "&until=" + began.Add(2*time.Minute).UTC().Format(time.RFC3339) // of a client whose clock is ahead
+	until := "&until=" + began.Add(2*time.Minute).UTC().Format(time.RFC3339) // from a client whose clock is ahead
 	record(1, 2*time.Minute)
 	record(3, 10*time.Second)
 	for _, query := range []string{"order=asc", "order=asc" + until} {
@@ -153,7 +153,7 @@ func TestOldestFirstOmitsRecordsOfLastMinute(t *testing.T) {
 	if got := listed("x=y"); !slices.Equal(got, []string{"test.3", "test.1"}) {
 		t.Errorf("the newest first: %v", got)
 	}
-	record(2, 20*time.Second) // by a server that was slower
+	record(2, 20*time.Second) // a slower server adds it later
 	ahead.Store(int64(time.Minute))
 	last := strconv.FormatInt(began.Add(-2*time.Minute).UnixMicro(), 10) + "-1"
 	if got := listed("order=asc" + until + "&cursor=" + last); !slices.Equal(got, []string{"test.2", "test.3"}) {
@@ -186,7 +186,7 @@ func TestDecisionsAreCountedByRule(t *testing.T) {
 		}
 	}
 	var summary backendapi.DecisionSummary
-	for { // until the limit lets the question through
+	for { // until the limit admits the request
 		answer := s.send("GET", "/decisions/summary", "")
 		if answer.Code == 200 {
 			if err := json.Unmarshal(answer.Body.Bytes(), &summary); err != nil {
@@ -264,7 +264,7 @@ func TestListResourcesWithoutKubernetesAPI(t *testing.T) {
 	}
 }
 
-// reads counts the resources that are read.
+// reads counts the reads of resources.
 type reads struct {
 	Kubernetes
 	count atomic.Int64
@@ -303,7 +303,7 @@ func TestListResourcesReadsWithinShare(t *testing.T) {
 	}
 }
 
-// renewed answers every Get with a resource of another life.
+// renewed answers every Get with a resource of the same name that was created again.
 type renewed struct{ Kubernetes }
 
 func (renewed) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {

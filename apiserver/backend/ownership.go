@@ -38,7 +38,7 @@ func refuseOwned(obj metav1.Object, changes []change) error {
 	return &apierror.Error{Status: http.StatusConflict, Faults: items}
 }
 
-// conflicts returns, for each change, the other managers that declare the field.
+// conflicts returns a fault for each change of a field that another manager declares. It names one such manager.
 func conflicts(obj metav1.Object, changes []change) ([]apierror.Fault, error) {
 	owners, err := specOwners(obj)
 	if err != nil {
@@ -52,7 +52,7 @@ func conflicts(obj metav1.Object, changes []change) ([]apierror.Fault, error) {
 			}
 			items = append(items, apierror.Fault{
 				Pointer: c.field, Manager: owner.manager, ResourcePath: "spec." + c.path,
-				Message: fmt.Sprintf("is declared as spec.%s by field manager %q: change it there, or let the deployment say spec.management.fieldConflicts: Override", c.path, owner.manager),
+				Message: fmt.Sprintf("is declared as spec.%s by field manager %q: change it there, or set spec.management.fieldConflicts: Override in the IdentityDeployment", c.path, owner.manager),
 			})
 			break
 		}
@@ -76,9 +76,9 @@ func (o owner) owns(path string) bool {
 	return !o.fields.WithPrefix(at[0]).WithPrefix(name).Empty()
 }
 
-// specOwners returns every manager but ours that owns a field of spec. For kubectl's client-side apply, the
-// annotation with the last applied configuration counts: a field that is added to YAML with the value it already has
-// changes no managed field, and is a declaration anyway.
+// specOwners returns every manager but ours that owns a field of spec. For kubectl's client-side apply, the fields in
+// the annotation with the last applied configuration also count as owned. If YAML adds a field with the value that it
+// already has, only the annotation shows the declaration: managedFields does not change.
 func specOwners(obj metav1.Object) ([]owner, error) {
 	var owners []owner
 	for _, entry := range obj.GetManagedFields() {
@@ -137,8 +137,8 @@ func lastApplied(obj metav1.Object) *fieldpath.Set {
 	return set
 }
 
-// refuseForeign returns a 409 if any manager but ours owns a field of spec: the deletion would undo that manager's
-// declaration.
+// refuseForeign refuses the deletion of a resource with a 409 if a manager other than ours owns a field of its spec:
+// the deletion would undo that manager's declaration.
 func refuseForeign(obj metav1.Object) error {
 	owners, err := specOwners(obj)
 	if err != nil || len(owners) == 0 {
@@ -148,7 +148,7 @@ func refuseForeign(obj metav1.Object) error {
 	for _, manager := range slices.Compact(managers(owners)) {
 		p.Faults = append(p.Faults, apierror.Fault{
 			Manager: manager, ResourcePath: "spec",
-			Message: fmt.Sprintf("this resource is declared by field manager %q: delete it there, or let the deployment say spec.management.fieldConflicts: Override", manager),
+			Message: fmt.Sprintf("this resource is declared by field manager %q: delete it there, or set spec.management.fieldConflicts: Override in the IdentityDeployment", manager),
 		})
 	}
 	return p

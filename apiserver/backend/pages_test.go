@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// opens asks for a path as a browser does.
+// opens requests a path as a browser does.
 func (s served) opens(path string) *httptest.ResponseRecorder {
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)
 	r.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
@@ -46,7 +46,7 @@ func TestPagesLoadTheirAssets(t *testing.T) {
 	}
 }
 
-// The root is a page for browsers alone: what else asks for it gets what it always got.
+// At the root, browsers get a page and other clients a 404.
 func TestRootIsNotFoundForAPIClients(t *testing.T) {
 	backend := serve(t, failing{})
 	for _, method := range []string{"GET", "POST", "DELETE"} {

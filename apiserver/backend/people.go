@@ -23,8 +23,8 @@ type peopleRequest struct {
 	c *call
 }
 
-// people returns the values that the request's transactions share. Their analytics events do not contain the backend's
-// own address.
+// people returns the values that the request's transactions share. The analytics events of these transactions do not
+// contain the backend's own address.
 func (c *call) people() *peopleRequest {
 	return &peopleRequest{c: c, Request: &account.Request{
 		Tenant: account.NewTenant(c.snapshot, c.principal.Deployment), Store: c.api.People, Random: c.api.Random, Actor: c.actor(),
@@ -63,9 +63,9 @@ var peopleWordings = []struct {
 	fault   apierror.Fault
 }{
 	{account.ErrEmailTaken, http.StatusConflict, apierror.Fault{Pointer: "/email", Message: "belongs to a user of the deployment already: choose another, or update that user"}},
-	{account.ErrAlreadyMember, http.StatusConflict, apierror.Fault{Pointer: "/user_id", Message: "is the id of a member of the organization already"}},
-	{account.ErrTooManyOrganizations, http.StatusConflict, apierror.Fault{Pointer: "/owner_id", Message: "is the id of a user who owns as many organizations as one may (B2BSettings maxOrganizationsPerUser)"}},
-	{account.ErrOrganizationsDisabled, http.StatusForbidden, apierror.Fault{Message: "organizations are disabled in this deployment: its B2B settings enable them"}},
+	{account.ErrAlreadyMember, http.StatusConflict, apierror.Fault{Pointer: "/user_id", Message: "is the id of a user who is already a member of the organization"}},
+	{account.ErrTooManyOrganizations, http.StatusConflict, apierror.Fault{Pointer: "/owner_id", Message: "is the id of a user who already owns the maximum number of organizations (B2BSettings maxOrganizationsPerUser)"}},
+	{account.ErrOrganizationsDisabled, http.StatusForbidden, apierror.Fault{Message: "organizations are disabled in this deployment: enable them in its B2B settings"}},
 	{account.ErrUserUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no user of the deployment"}},
 	{errNoMember, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no member of the organization"}},
 	{errNoOrganization, http.StatusNotFound, apierror.Fault{Pointer: ":organization_id", Message: "is the id of no organization of the deployment"}},
@@ -93,7 +93,7 @@ func peopleError(err error) error {
 		busy.RetryAfter = 2 * time.Second
 		return busy
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return apierror.Unavailable(err, "the store is out of reach: try again; if this request changes something, check first whether it did")
+		return apierror.Unavailable(err, "the store is unavailable: try again; if this request changes something, check first whether it did")
 	}
 	for _, wording := range peopleWordings {
 		if errors.Is(err, wording.refused) {

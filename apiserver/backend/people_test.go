@@ -40,7 +40,7 @@ func (s served) people(method, path, body string) *httptest.ResponseRecorder {
 	return w
 }
 
-// A user's list of sessions shows none that is no longer usable.
+// A user's list of sessions omits sessions that can no longer be used.
 func TestIdleSessionsAreNotListed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -59,7 +59,7 @@ func TestIdleSessionsAreNotListed(t *testing.T) {
 	}
 }
 
-// Body, then object, then state, as everywhere.
+// A fault of the body comes before a missing object, and that before an unsuitable state, as in every operation.
 func TestPasswordRefusalReportsFirstReason(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, nil, nil, fixed(t, "IdentityDeployment", "acme", "uid-1", 7, "acme", time.Now(), document.Deployment{

@@ -15,7 +15,7 @@ const (
 	day = 24 * time.Hour
 	// maxDays is the longest period.
 	maxDays = 1100
-	// Times are within the years in which their microseconds since 1970 are positive and their text has four digits.
+	// minYear and maxYear bound times: from 1970, Unix time is not negative, and up to 9999, the year has four digits.
 	minYear, maxYear = 1970, 9999
 )
 
@@ -50,7 +50,7 @@ func parseDays(query url.Values) (people.Period, []apierror.Fault) {
 	period.From = period.From.Truncate(day)
 	period.To = period.To.Add(day - time.Microsecond).Truncate(day)
 	if period.To.Sub(period.From) > maxDays*day {
-		return people.Period{}, []apierror.Fault{{Pointer: "?to", Message: fmt.Sprintf("must leave at most %d days touched: ask for shorter periods", maxDays)}}
+		return people.Period{}, []apierror.Fault{{Pointer: "?to", Message: fmt.Sprintf("must be such that the period touches at most %d UTC days: request a shorter period", maxDays)}}
 	}
 	return period, nil
 }

@@ -30,7 +30,8 @@ func TestParsePeriod(t *testing.T) {
 	const from, to = "from=2026-11-01T00:00:00Z", "to=2026-11-02T00:00:00Z"
 	for _, tc := range []struct {
 		name, query string
-		// from and to are what is parsed, or faults where the query is refused, joined by blanks.
+		// from and to are the parsed times. If the query is refused, faults are the fields with faults, joined by
+		// blanks.
 		from, to, faults string
 	}{
 		{"whole days", from + "&" + to, "2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z", ""},
@@ -70,7 +71,7 @@ func TestParsePeriod(t *testing.T) {
 		{"longer than a duration can be", "from=1970-01-01T00:00:00Z&to=9999-12-31T00:00:00Z", "", "", "?to"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			query, _ := url.ParseQuery(tc.query) // what it cannot read is left out, as for a request
+			query, _ := url.ParseQuery(tc.query) // as for a request, parameters that cannot be parsed are omitted
 			got, items := parsePeriod(query)
 			var faults []string
 			for _, item := range items {
@@ -152,7 +153,7 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestPeriodEqualsSumOfDays: of any period that is accepted, the days are those its instants are of, and no others.
+// TestPeriodEqualsSumOfDays: the days of an accepted period are exactly the UTC days that it touches.
 func TestPeriodEqualsSumOfDays(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -122,7 +122,7 @@ func (p *pipeline) unrouted(_ http.ResponseWriter, r *http.Request, allow string
 		callOf(r).Refuse(apierror.MethodNotAllowed(r.Method, allow))
 		return
 	}
-	callOf(r).Refuse(apierror.NoSuchPath("see /docs for those there are"))
+	callOf(r).Refuse(apierror.NoSuchPath("see /docs for the paths that are served"))
 }
 
 // check authenticates and authorizes a request and reads its body.
@@ -143,7 +143,7 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 		}
 	}
 	if c.principal.Bound {
-		return apierror.New(http.StatusForbidden, "the key acts for a person, an organization or a workspace alone: use one of the application's own")
+		return apierror.New(http.StatusForbidden, "the key is bound to a user, an organization or a workspace and has no management permissions: use a key that is not bound")
 	}
 	if !slices.ContainsFunc(needs.Permissions, c.principal.Allows) {
 		return lacking(strings.Join(needs.Permissions, " or "))
@@ -173,7 +173,7 @@ func (c *call) limit() error {
 		return nil
 	}
 	path := c.r.URL.EscapedPath()
-	if canonical, err := engine.CanonicalPath(path); err == nil { // a scope's name may be an encoded slash: then the path is as sent
+	if canonical, err := engine.CanonicalPath(path); err == nil { // else as sent: a scope may contain an encoded slash
 		path = canonical
 	}
 	result := results.Get().(*engine.Result)
@@ -183,7 +183,7 @@ func (c *call) limit() error {
 	if result.Allowed {
 		return nil
 	}
-	refused := apierror.New(http.StatusTooManyRequests, "the limit %s of the key's rate-limit scheme is used up: try again after the seconds that Retry-After says",
+	refused := apierror.New(http.StatusTooManyRequests, "the limit %s of the key's rate-limit scheme is used up: try again after the number of seconds in Retry-After",
 		result.Rules[result.Blocked].Rule.Text)
 	refused.RetryAfter = time.Duration(result.RetryAfter) * time.Microsecond
 	return refused

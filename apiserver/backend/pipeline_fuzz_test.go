@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// FuzzPipeline sends any method, target, credential and body: no answer is a 5xx or a redirect, every refusal is our
-// JSON.
+// FuzzPipeline sends any method, target, credential and body. No response is a 5xx or a redirect, and every refusal has
+// the API's JSON form.
 func FuzzPipeline(f *testing.F) {
 	for _, seed := range []struct{ method, target, credential, contentType, body string }{
 		{"GET", "/api-auth/rate-limit-schemes?limit=1&offset=0", "key", "", ""},
@@ -35,7 +35,7 @@ func FuzzPipeline(f *testing.F) {
 	} {
 		f.Add(seed.method, seed.target, seed.credential, seed.contentType, seed.body)
 	}
-	// Another writer is always first: an accepted write would be waited for.
+	// Every write ends in a conflict, because the handler would wait for an accepted write to be applied.
 	lost := apierrors.NewConflict(schemeResource, "free", errors.New("another writer was first"))
 	backend := serve(f, &fakeKubernetes{live: []string{resourceJSON("1", "")}, always: lost})
 	f.Fuzz(func(t *testing.T, method, target, credential, contentType, body string) {

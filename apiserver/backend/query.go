@@ -13,7 +13,7 @@ type parameters struct{ *query.Query }
 
 func (c *call) query() *parameters { return &parameters{query.New(c.r.URL.Query())} }
 
-// page returns the limit and offset of a list: a limit over the largest is clamped, below 1 refused.
+// page returns the limit and offset of a list. A limit over maxLimit is clamped, and one below 1 is a fault.
 func (q *parameters) page() (limit, offset int) {
 	return q.Limit(defaultLimit, maxLimit), int(q.Integer("offset", 0, 0))
 }

@@ -58,7 +58,8 @@ var schemes = declared[v1alpha1.RateLimitScheme, *v1alpha1.RateLimitScheme]{
 	view:       viewScheme,
 }
 
-// createScheme creates a RateLimitScheme resource and replies when servers apply it.
+// createScheme creates a RateLimitScheme resource and replies when this server applies it, at the latest after
+// syncPatience.
 func createScheme(c *call) (reply, error) {
 	obj, err := newScheme(c)
 	if err != nil {
@@ -67,7 +68,8 @@ func createScheme(c *call) (reply, error) {
 	return schemes.create(c, obj)
 }
 
-// updateScheme merges a request into a RateLimitScheme resource and replies when servers apply it.
+// updateScheme merges a request into a RateLimitScheme resource and replies when this server applies it, at the latest
+// after syncPatience.
 func updateScheme(c *call) (reply, error) {
 	sent, err := readSchemeUpdate(c.body)
 	if err != nil {
@@ -97,7 +99,7 @@ func newScheme(c *call) (*v1alpha1.RateLimitScheme, error) {
 	if o.Require("name") {
 		spec.DisplayName = typed[v1alpha1.DisplayName](input.Name(o, "name"))
 	}
-	if !o.IsNull("description") { // on create, null is as absent
+	if !o.IsNull("description") { // on create, null means absent
 		spec.Description = typed[v1alpha1.Description](input.Description(o, "description"))
 	}
 	if o.Require("rules") {

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// liveReadWithin bounds reading a page's resources from the Kubernetes API, including the wait. If it fails, the page
-	// is served without conditions.
+	// liveReadWithin bounds reading a page's resources from the Kubernetes API, including the wait for slots. If the
+	// reads fail, the page is served without conditions.
 	liveReadWithin = 3 * time.Second
 	// readsOfOne is how many resources are read concurrently for a deployment.
 	readsOfOne = 8
 )
 
-// readBounds limit the reads of pages of resources from the Kubernetes API: one account makes the reads and writes of
-// all deployments.
+// readBounds limit the reads of pages of resources from the Kubernetes API: the server reads and writes for all
+// deployments with one account.
 var readBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: readsOfOne, DeploymentPerMinute: 600}
 
 // LiveReads limits reads of resources from the Kubernetes API, fairly among deployments.
@@ -47,8 +47,8 @@ func (l *LiveReads) Exhausted() uint64 { return l.exhausted.Load() }
 // errReadShare is returned for a read that was not admitted.
 var errReadShare = errors.New("too many resources were read for the deployment")
 
-// begin waits for a read's turn; the caller calls done when the read has ended. errReadShare: ctx ended first, or the
-// deployment has exhausted its bound of this minute.
+// begin waits for a read's turn; the caller calls done when the read has ended. errReadShare: the deadline of ctx
+// passed first, or the deployment has exhausted its bound of this minute.
 func (l *LiveReads) begin(ctx context.Context, deployment string) (done func(), err error) {
 	done, err = l.slots.Begin(ctx, egress.Asker{Deployment: deployment})
 	if errors.Is(err, egress.ErrTooManyFetches) || errors.Is(err, context.DeadlineExceeded) {
@@ -150,7 +150,7 @@ func (a *API) readLive(ctx context.Context, deployment string, entries []*snapsh
 		return live, ""
 	case errors.Is(err, errReadShare):
 		a.LiveReads.exhausted.Add(1)
-		return live, "Too many resources of this deployment were read lately, so that conditions are missing: list fewer at once, or try again in a minute."
+		return live, "Too many resources of this deployment were read recently, so conditions are missing: list fewer resources per request, or try again in a minute."
 	case apierrors.IsForbidden(err):
 		return live, "The Kubernetes API forbids this server to read resources, so that conditions are missing: grant it get on every kind, as config/rbac/server_role.yaml does."
 	default:

@@ -12,7 +12,7 @@ import (
 
 // Backends can change a user's password and end the user's sessions.
 
-// readPassword reads a new password for a user. It must not be one of the user's own names.
+// readPassword reads a new password for a user. It must not equal one of own, the user's address and names.
 func (p *peopleRequest) readPassword(o *body.Object, own ...string) string {
 	typed, sent := o.String("password")
 	settings := p.Settings.EffectiveSignIn()
@@ -35,7 +35,7 @@ func (p *peopleRequest) hash(secret string) (string, error) {
 	return hash, peopleError(err)
 }
 
-// setPassword sets or replaces a user's password. It ends every session that was signed in with the old one.
+// setPassword sets or replaces a user's password, and signs the user out everywhere.
 func setPassword(c *call) (reply, error) {
 	p := c.people()
 	enabled := p.Settings.EffectiveSignIn().Password
@@ -47,7 +47,7 @@ func setPassword(c *call) (reply, error) {
 			case enabled:
 				secret = p.readPassword(o, own...)
 			default:
-				_, _ = o.String("password") // what it is matters no more: it is refused below
+				_, _ = o.String("password") // its value does not matter: the request is refused below
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func setPassword(c *call) (reply, error) {
 	if !enabled {
 		return reply{}, peopleError(errPasswordsDisabled)
 	}
-	// Again, now that it is known which names the password must not contain.
+	// The body is read again, now with the address and names that the password must not equal.
 	if err := p.parse(read(user.Email, user.FirstName, user.LastName)); err != nil {
 		return reply{}, err
 	}

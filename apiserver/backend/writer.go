@@ -19,25 +19,26 @@ import (
 )
 
 const (
-	// writeDeadline bounds all calls to the Kubernetes API of one request.
+	// writeDeadline bounds each step of a request that calls the Kubernetes API, such as all attempts of one patch.
 	writeDeadline = 5 * time.Second
-	// syncPatience is how long a write waits to be in force here before it is answered from the API server's word.
+	// syncPatience is how long a write waits until this server applies it. After that, the response shows the resource
+	// as the Kubernetes API acknowledged it.
 	syncPatience = 2 * time.Second
 	// statusPoll is the time between two reads of the resource while waiting.
 	statusPoll = 100 * time.Millisecond
 	// patchAttempts bounds the retries against other writers.
 	patchAttempts = 5
-	// firstPause is the shortest pause of a patch that lost against another writer; each further pause is twice as
-	// long. The operator writes the status after each change, so a patch that came back at once could lose against
-	// that each time.
+	// firstPause is the shortest pause before a patch is tried again after a conflict. Each further pause is about
+	// twice as long. The operator writes the status after each change, so a patch that is tried again immediately could
+	// conflict with that write each time.
 	firstPause = 10 * time.Millisecond
 )
 
-// writer changes resources through the Kubernetes API and waits until servers answer with the change.
+// writer changes resources through the Kubernetes API and waits until this server applies the change.
 type writer struct {
 	kubernetes Kubernetes
 	snapshots  *snapshot.Follower
-	// patience is how long a write waits to be in force here.
+	// patience is how long a write waits until this server applies it.
 	patience time.Duration
 }
 
@@ -54,8 +55,8 @@ type edit[P any] struct {
 	keys []client.ObjectKey
 	// override reports that fields which other managers declare are changed as well.
 	override bool
-	// plan returns the outstanding changes to a live resource, or why there is nothing to change here. errElsewhere means
-	// that it is not the intended resource.
+	// plan returns the outstanding changes to a live resource, or why there is nothing to change here. errElsewhere
+	// means that it is not the intended resource.
 	plan func(live P) ([]change, error)
 	// written is called when the Kubernetes API has acknowledged changes.
 	written func(P)
@@ -64,9 +65,8 @@ type edit[P any] struct {
 // errElsewhere means that the resource under a key is not the intended one.
 var errElsewhere = errors.New("the resource is another one")
 
-// update patches a resource and waits until this server applies it. It returns the resource and whether servers apply
-// it.
-// errElsewhere: there is no such resource.
+// update patches a resource and waits until this server applies it. It returns the resource, and whether this server
+// applies it. It returns errElsewhere if there is no such resource.
 func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (obj P, synced bool, err error) {
 	var changed bool
 	err = errElsewhere
@@ -118,7 +118,8 @@ func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.Obje
 		if err != nil {
 			return nil, false, err
 		}
-		// The client decodes into the existing object: a field that is absent in the response must not keep an older value.
+		// The client decodes into the existing object: a field that is absent in the response must not keep an older
+		// value.
 		patched := P(new(T))
 		patched.SetNamespace(key.Namespace)
 		patched.SetName(key.Name)
@@ -127,7 +128,7 @@ func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.Obje
 			return patched, err == nil, err
 		}
 	}
-	return nil, false, apierror.New(http.StatusConflict, "others changed the resource %d times meanwhile: read it and try again", patchAttempts)
+	return nil, false, apierror.New(http.StatusConflict, "other requests changed the resource during all %d attempts: read it and try again", patchAttempts)
 }
 
 func mergePatch(live v1alpha1.Resource, changes []change) ([]byte, error) {

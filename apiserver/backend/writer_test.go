@@ -23,7 +23,7 @@ var (
 	errRefused = apierrors.NewBadRequest("spec.slug is odd")
 )
 
-// send asks a handler and returns status, body and header.
+// send sends a request with the key, and returns the recorded response.
 func (s served) send(method, path, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+s.key)
@@ -39,8 +39,8 @@ func (s served) send(method, path, body string) *httptest.ResponseRecorder {
 const freePath = "/api-auth/rate-limit-schemes/free"
 
 func TestPatchRetriesAfterConflict(t *testing.T) {
-	// The second read no longer has what the first one saw: a decision by the first would drop the change as already
-	// made.
+	// The second read lacks the description that the first one had. A plan from the first read would omit that change,
+	// as if it were already made.
 	k := &fakeKubernetes{live: []string{resourceJSON("1", `,"description":"old"`), resourceJSON("2", "")}, patched: resourceJSON("3", `,"description":"old"`), errs: []error{errLost}}
 	answer := serve(t, k).send("PATCH", freePath, `{"name":"Other","description":"old"}`)
 	if answer.Code != 200 {
@@ -162,7 +162,7 @@ func TestErrorsNameEveryRule(t *testing.T) {
 	}
 }
 
-// callTo is a request whose answer is recorded.
+// callTo returns a call whose response goes to w.
 func callTo(w http.ResponseWriter) *call {
 	return &call{Exchange: httpapi.Exchange{Recorder: httpapi.Recorder{ResponseWriter: w}}, api: &API{}, r: httptest.NewRequest("PATCH", "/", nil)}
 }

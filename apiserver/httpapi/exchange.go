@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// Exchange is one request and its response, the common part of the calls of all listeners. A listener embeds it in its
-// call.
+// Exchange is one request and its response. It is the common part of the call types of all listeners, which embed it.
 type Exchange struct {
 	Recorder
-	// ID is the request's id, as the value of its header.
+	// ID is the request's id, in the form of a header's values.
 	ID [1]string
 	// Received is when the request arrived.
 	Received time.Time
@@ -23,8 +22,8 @@ type Exchange struct {
 // Refuser writes the response of an error in the form of its listener.
 type Refuser interface{ Refuse(err error) }
 
-// Begin starts the exchange and gives the answer its X-Request-Id. The caller defers End. Without metrics, the caller
-// measures.
+// Begin starts the exchange and sets the response's X-Request-Id. The caller defers End. If metrics is nil, the caller
+// measures the exchange itself.
 func (x *Exchange) Begin(w http.ResponseWriter, r *http.Request, metrics *Metrics, clock func() time.Time) {
 	x.Recorder = Recorder{ResponseWriter: w, Status: http.StatusOK}
 	x.Received, x.clock, x.metrics = clock(), clock, metrics
@@ -32,8 +31,9 @@ func (x *Exchange) Begin(w http.ResponseWriter, r *http.Request, metrics *Metric
 	w.Header()["X-Request-Id"] = x.ID[:]
 }
 
-// End answers a panic as an error, and measures the exchange under the pattern of the request. It must be deferred
-// itself. http.ErrAbortHandler goes on to net/http, which ends the connection.
+// End responds to a panic with an error, and measures the exchange under the pattern of the request. The caller must
+// defer it directly, because it calls recover. End passes http.ErrAbortHandler on to net/http, which ends the
+// connection.
 func (x *Exchange) End(r *http.Request, to Refuser) {
 	switch fault := recover(); {
 	case fault == http.ErrAbortHandler:

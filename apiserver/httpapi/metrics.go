@@ -11,8 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// buckets bound the response times, in seconds. Each is a series of every route, so there are few. An alert compares
-// with 1.
+// buckets are the bounds of the histogram of response times, in seconds. There are few, because each adds a series to
+// every route. An alert depends on the bound of 1 s.
 var buckets = []float64{.0005, .0025, .01, .05, .25, 1, 5}
 
 // unknownRoute is the label of requests without an expected route.
@@ -22,10 +22,11 @@ const unknownRoute = "none"
 type Metrics struct {
 	durations *prometheus.HistogramVec
 	requests  *prometheus.CounterVec
-	// routes are the expected patterns; unknown is that of all other requests.
+	// routes are the series of the expected patterns; unknown is that of all other requests.
 	routes  map[string]*measured
 	unknown *measured
-	// traced reports whether the span in a request's context is also updated, because the search for one costs time.
+	// traced reports whether Observe also updates the span in the request's context. Without tracing, Observe saves the
+	// search for a span.
 	traced bool
 }
 
@@ -34,11 +35,12 @@ type measured struct {
 	route     string
 	once      sync.Once
 	durations prometheus.Observer
-	// status 200 without a lookup for every request
+	// succeeded counts requests with status 200, without a lookup for each of them.
 	succeeded prometheus.Counter
 }
 
-// NewMetrics registers the metrics of a listener. With a tracer, the spans of requests get their route and status here.
+// NewMetrics registers the metrics of a listener. With a tracer, Observe also sets the route and status of the
+// requests' spans.
 func NewMetrics(registry prometheus.Registerer, listener string, tracer *tracing.Tracer) *Metrics {
 	labels := prometheus.Labels{"listener": listener}
 	m := &Metrics{
@@ -54,12 +56,12 @@ func NewMetrics(registry prometheus.Registerer, listener string, tracer *tracing
 	return m
 }
 
-// Expect prepares a route pattern, which must be the program's own: each has series. All routes are expected before the
-// first request.
+// Expect prepares a route pattern. The pattern must be a constant of the program, because each has its own series. All
+// routes are expected before the first request.
 func (m *Metrics) Expect(pattern string) { m.routes[pattern] = &measured{route: pattern} }
 
-// Observe records one request under its route pattern, or as "none" if the pattern was not expected, so that no path
-// makes series.
+// Observe records one request under its route pattern, or as "none" if the pattern was not expected, so that a client
+// cannot create series with paths.
 func (m *Metrics) Observe(r *http.Request, status int, took time.Duration) {
 	if m.traced {
 		nameSpan(r, status)

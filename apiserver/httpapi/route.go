@@ -1,5 +1,5 @@
-// Package httpapi routes requests for every listener: by the escaped path, with the methods of a path, and never with a
-// redirect.
+// Package httpapi routes requests for every listener. It matches the escaped path, refuses other methods with the
+// methods of the path, and never redirects.
 package httpapi
 
 import (
@@ -14,7 +14,7 @@ type Router struct {
 	mux *http.ServeMux
 	// bare has the same routes and no fallback. It knows the methods of a path.
 	bare *http.ServeMux
-	// refuse responds to requests without a route: with the methods of the path, or "" if there is no such path.
+	// refuse responds to requests without a route. allow lists the methods of the path, "" if there is no such path.
 	refuse func(w http.ResponseWriter, r *http.Request, allow string)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// served is a Router with a few routes behind real HTTP.
+// served returns a server whose Router has a few routes.
 func served(t *testing.T) *httptest.Server {
 	t.Helper()
 	router := New(func(w http.ResponseWriter, r *http.Request, allow string) {
@@ -93,7 +93,7 @@ func TestRoutes(t *testing.T) {
 			case w.Code == 200 && tc.method != "HEAD" && w.Body.String() != tc.want:
 				t.Errorf("%q, want %q", w.Body, tc.want)
 			case w.Code >= 400 && strings.TrimSpace(w.Body.String()) != map[int]string{404: "no such path", 405: "not that method"}[w.Code]:
-				t.Errorf("a pattern is told for what has no route: %q", w.Body)
+				t.Errorf("a request without a route has a pattern: %q", w.Body)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestNothingIsRedirectedOverHTTP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.URL.Opaque = "//" + r.URL.Host + target // as it stands
+			r.URL.Opaque = "//" + r.URL.Host + target // sends the target unchanged
 			answer, err := client.Do(r)
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +230,7 @@ func TestRequestsHaveFewSeries(t *testing.T) {
 		t.Errorf("%d routes that were used have %d series, want at most %d", used, n, most)
 	}
 	before := count()
-	for n := range 1000 { // of a tenant's choice
+	for n := range 1000 { // patterns that a tenant chose
 		metrics.Observe(&http.Request{Pattern: fmt.Sprintf("GET /apps/tenant%d", n)}, 200, 0)
 	}
 	if n, most := count(), before+perRoute+1; n > most {

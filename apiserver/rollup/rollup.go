@@ -1,6 +1,6 @@
 // Package rollup rolls analytics events up into days, so that summaries stay fast, and deletes the addresses and user
-// agents of events after the retention. Every server runs it; servers take turns by deployment, in the store. The
-// counts do not depend on it.
+// agents of events after the retention. Every server runs it; servers take turns by deployment, in the store. Summaries
+// count an event the same before and after its roll-up.
 package rollup
 
 import (
@@ -26,9 +26,9 @@ const (
 	wholeEvery = 10 * time.Minute
 	// passFor bounds the roll-up of one pass: expired data is deleted in time even if millions of events wait.
 	passFor = 5 * time.Minute
-	// step is how many events of a kind one transaction rolls up of a small day: some tens of milliseconds, during
-	// which SQLite has no other writer. Each step writes the day again, so a step of a large day is an eighth of it,
-	// and at most maxStep.
+	// step is how many events of a kind one transaction rolls up for a small day. It takes some tens of milliseconds,
+	// during which SQLite has no other writer. Each transaction rewrites the day, so for a large day it rolls up an
+	// eighth of the day's events, at most maxStep.
 	step, maxStep = 4_000, 50_000
 )
 
@@ -57,7 +57,7 @@ type Worker struct {
 // New returns a Worker and registers the metric of waiting events.
 func New(opts Options) *Worker {
 	s := &Worker{Options: opts, wake: make(chan struct{}, 1), imported: map[string]bool{}, waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "cardea_analytics_waiting_events", Help: "Events that were not rolled up at the last pass of this server, at most 2,000 or an eighth of the rolled-up ones per day. They are counted too, more slowly.",
+		Name: "cardea_analytics_waiting_events", Help: "Events that were not rolled up at the last pass of this server, at most 2,000 or an eighth of the rolled-up ones per day. Summaries count them too, more slowly.",
 	})}
 	opts.Registry.MustRegister(s.waiting)
 	return s
@@ -157,8 +157,8 @@ func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
 	return waiting
 }
 
-// rollUpDay rolls up the waiting events of a day, up to a time. Between two steps it pauses for as long as the last one
-// took, so that other writers of SQLite proceed.
+// rollUpDay rolls up the waiting events of a day, and stops at until. Between two steps it pauses for as long as the
+// last one took, so that other writers of SQLite proceed.
 func (s *Worker) rollUpDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
 	for rolledUp := w.RolledUp; s.Clock().Before(until); {
 		began := time.Now()

@@ -19,7 +19,7 @@ import (
 
 var now = time.Date(2026, time.May, 2, 12, 0, 0, 0, time.UTC)
 
-// fewest is the number of events from which a day without rolled-up events is worth it.
+// fewest is the least number of events for which a pass rolls up a day without rolled-up events.
 var fewest = int(people.EnoughToRollUp(0))
 
 func newWorker(t *testing.T) (*Worker, *sqlstore.Store) {
@@ -96,12 +96,12 @@ func TestFewEventsWaitForAWholePass(t *testing.T) {
 			t.Errorf("%d wait, want %d", left, step.left)
 		}
 		if told := testutil.ToFloat64(worker.waiting); told != float64(step.found) {
-			t.Errorf("%v are told to wait, want %d", told, step.found)
+			t.Errorf("the metric reports %v waiting events, want %d", told, step.found)
 		}
 	}
 }
 
-// The first pass of Run comes after 10 s or more.
+// The first pass of Run comes after 10 s or more, so an earlier roll-up is that of the import.
 func TestEndedImportIsRolledUpImmediately(t *testing.T) {
 	t.Parallel()
 	worker, s := newWorker(t)
@@ -212,7 +212,7 @@ func TestPassEndsInTimeAndNextContinues(t *testing.T) {
 		left = append(left, waiting(t, s))
 	}
 	if len(left) < 4 || left[len(left)-1] != 0 || left[1] == 12 {
-		t.Errorf("after each pass there waited %v", left)
+		t.Errorf("events that wait after each pass: %v", left)
 	}
 }
 
@@ -220,12 +220,12 @@ func TestDayIsRewrittenWhenAnEighthIsNew(t *testing.T) {
 	t.Parallel()
 	for rolledUp, want := range map[int64]int64{0: 2_000, 16_000: 2_000, 16_008: 2_001, 1_000_000: 125_000} {
 		if got := people.EnoughToRollUp(rolledUp); got != want {
-			t.Errorf("%d are enough where %d are rolled up, want %d", got, rolledUp, want)
+			t.Errorf("%d events are enough for %d rolled-up events, want %d", got, rolledUp, want)
 		}
 	}
 }
 
-// steps counts the events of each call.
+// steps records the deployment and day of each RollUpDay call.
 type steps struct {
 	people.RollUp
 	of []string
@@ -236,8 +236,8 @@ func (s *steps) RollUpDay(ctx context.Context, w people.WaitingEvents, since tim
 	return s.RollUp.RollUpDay(ctx, w, since, limit)
 }
 
-// The first day of every deployment is rolled up before the second of any, and each completely, however many more
-// events there are than counted.
+// The first day of every deployment is rolled up before the second day of any deployment. Each day is rolled up
+// completely, even if it has more events than Waiting counts.
 func TestBacklogDelaysNoOtherDeployment(t *testing.T) {
 	t.Parallel()
 	worker, s := newWorker(t)
@@ -292,7 +292,7 @@ func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
 			t.Errorf("%v later: %q and %q, want %q and %q", step.later, home, short, step.home, step.short)
 		}
 		if gone := addresses("acme/gone"); gone != "true true true true" {
-			t.Errorf("%v later: of a deployment that is not known now: %q", step.later, gone)
+			t.Errorf("%v later: addresses of an unknown deployment: %q", step.later, gone)
 		}
 	}
 }

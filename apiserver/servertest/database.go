@@ -14,7 +14,7 @@ import (
 // Engines are the database engines of tests, each with the function that makes a store for a test.
 var Engines = map[string]func(testing.TB) string{"sqlite": SQLite, "postgres": Postgres}
 
-// OnEngines runs a story on each engine, in parallel. It is for stories that depend on locks, races or statements.
+// OnEngines runs a test on each engine, in parallel. It is for tests that depend on locks, races or statements.
 func OnEngines(t *testing.T, story func(t *testing.T, url string)) {
 	t.Helper()
 	t.Parallel()
@@ -26,8 +26,9 @@ func OnEngines(t *testing.T, story func(t *testing.T, url string)) {
 	}
 }
 
-// OnOneEngine runs a story on SQLite, and on each engine if CARDEA_TEST_ENGINES is all (make test-engines). It is for
-// rules over users: the conformance suite of the store proves that both engines keep its contract.
+// OnOneEngine runs a test on SQLite, and on each engine if CARDEA_TEST_ENGINES is all (make test-engines). It is for
+// tests of rules over users, which do not depend on the engine: the conformance suite of the store proves that both
+// engines fulfill its contract.
 func OnOneEngine(t *testing.T, story func(t *testing.T, url string)) {
 	t.Helper()
 	if os.Getenv("CARDEA_TEST_ENGINES") == "all" {

@@ -65,7 +65,7 @@ type World struct {
 	Tracer *tracing.Tracer
 }
 
-// New returns a world with an empty store of a URL; "" is SQLite in a folder of the test. trace, if not nil, is called
+// New returns a world with an empty store at a URL; "" is SQLite in a folder of the test. trace, if not nil, is called
 // with every statement on users' rows.
 func New(t testing.TB, url string, trace func(query string, args []any)) *World {
 	t.Helper()
@@ -96,7 +96,7 @@ func newWorld(t testing.TB, url string, trace func(query string, args []any), tr
 	return w
 }
 
-// OpenStore opens the store a second time, as another process does; SQLite permits one at a time.
+// OpenStore opens the store again, as another process does. SQLite permits only one open store at a time.
 func (w *World) OpenStore() store.Store {
 	w.T.Helper()
 	st, err := sqlstore.Open(w.T.Context(), w.URL, sqlstore.Options{Clock: w.Clock.Now, Logger: logr.Discard(), MaxConns: 8, Trace: w.trace, Tracer: w.Tracer})
@@ -189,7 +189,7 @@ func (w *World) Eventually(what string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-deadline.C:
-			w.T.Fatalf("waited in vain: %s", what)
+			w.T.Fatalf("timed out waiting until: %s", what)
 		case <-tick.C:
 		}
 	}

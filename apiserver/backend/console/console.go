@@ -1,4 +1,4 @@
-// Package console serves what people see of the backend listener: the page at its root, and the console.
+// Package console serves the HTML pages of the backend listener: the page at its root, and the console.
 package console
 
 import (
@@ -21,7 +21,7 @@ const (
 	Assets = "/console/assets"
 )
 
-// Console serves the pages. All of them are static: the browser reads what they show from the backend API, with its
+// Console serves the pages. All of them are static: the browser reads the displayed data from the backend API, with the
 // user's key.
 type Console struct {
 	assets        *asset.Set
@@ -67,7 +67,7 @@ func (c *Console) ServePage(w http.ResponseWriter, r *http.Request) {
 	asset.SendPage(w, r, c.page)
 }
 
-// ServeAsset answers a request for a script or style, and reports whether there is one.
+// ServeAsset answers a request for a script or style, and reports whether the file exists.
 func (c *Console) ServeAsset(w http.ResponseWriter, r *http.Request) bool {
 	return c.assets.Serve(w, r)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// sources are the files of the page's folder, by their name.
+// sources returns the files of the folder page, by name.
 func sources(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -31,7 +31,7 @@ func sources(t *testing.T) map[string]string {
 	return found
 }
 
-// texts are the keys and texts of a catalogue.
+// texts returns the keys and texts of a language's catalog.
 func texts(t *testing.T, source string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -75,7 +75,7 @@ func TestEveryLanguageSaysTheSame(t *testing.T) {
 	names := regexp.MustCompile(`\{\w+\}`)
 	for key, text := range english {
 		if german[key] == "" {
-			t.Errorf("%s is not said in German", key)
+			t.Errorf("%s has no German text", key)
 			continue
 		}
 		a, b := names.FindAllString(text, -1), names.FindAllString(german[key], -1)
@@ -101,7 +101,7 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 		for _, call := range regexp.MustCompile(`\bt\("([a-z0-9_.]+)"( \+)?`).FindAllStringSubmatch(source, -1) {
 			key, computed := call[1], call[2] != ""
 			if _, found := known[key]; !found && !computed {
-				t.Errorf("%s says %s, which is no text", name, key)
+				t.Errorf("%s uses the text %s, which does not exist", name, key)
 			}
 			for of := range known {
 				if of == key || computed && strings.HasPrefix(of, key) {
@@ -110,19 +110,19 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 			}
 		}
 	}
-	used["common.never"] = true // of text.js itself
+	used["common.never"] = true // text.js itself uses it
 	for key := range known {
 		if !used[key] {
-			t.Errorf("%s is said nowhere", key)
+			t.Errorf("%s is not used", key)
 		}
 	}
 }
 
-// Names of people and resources are anybody's: no text is ever parsed as markup or as code.
+// Users choose the names of accounts and resources, so no text is ever parsed as markup or as code.
 func TestNothingIsParsedAsMarkup(t *testing.T) {
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|\beval\b|new Function|srcdoc|setHTML|localStorage|sessionStorage|document\.cookie|indexedDB`)
 	for name, source := range sources(t) {
-		if name == "api.js" { // keeps the key for the tab where its holder chose that, and in one place
+		if name == "api.js" { // stores the key for the tab, in one place, if the user chose that
 			if got := strings.Count(source, "sessionStorage"); got != 1 {
 				t.Errorf("api.js names sessionStorage %d times, want 1", got)
 			}
@@ -153,7 +153,7 @@ func TestTheModulesImportEachOther(t *testing.T) {
 	}
 }
 
-// weight is the most that the console may be, compressed, in bytes.
+// weight is the largest permitted size of the compressed console, in bytes.
 const weight = 60 << 10
 
 func TestTheConsoleIsLight(t *testing.T) {

@@ -40,12 +40,12 @@ func TestForeignFormIsRefused(t *testing.T) {
 	}
 	b.header = map[string]string{}
 	for name, change := range map[string]func(url.Values){
-		"no token":              func(v url.Values) { v.Del("form_token") },
-		"an empty token":        func(v url.Values) { v.Set("form_token", "") },
-		"another's token":       func(v url.Values) { v.Set("form_token", strings.Repeat("A", 43)) },
-		"a token of no user":    func(v url.Values) { v.Set("form_user", "") },
-		"a token of a user":     func(v url.Values) { v.Set("form_user", "1") },
-		"not base64":            func(v url.Values) { v.Set("form_token", "!!") },
+		"no token":           func(v url.Values) { v.Del("form_token") },
+		"an empty token":     func(v url.Values) { v.Set("form_token", "") },
+		"another's token":    func(v url.Values) { v.Set("form_token", strings.Repeat("A", 43)) },
+		"a token of no user": func(v url.Values) { v.Set("form_user", "") },
+		"a token of a user":  func(v url.Values) { v.Set("form_user", "1") },
+		"not base64":         func(v url.Values) { v.Set("form_token", "!!") },
 	} {
 		forged := url.Values{}
 		for member, value := range values {

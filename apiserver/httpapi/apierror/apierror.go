@@ -14,7 +14,7 @@ import (
 type Error struct {
 	// Status is the HTTP status, 400 to 599.
 	Status int
-	// Code identifies the error for programs of end users, in upper case; "" means the code of the status (DefaultCode).
+	// Code is the error code of the end-user API, in upper case; "" means the code of the status (DefaultCode).
 	Code string
 	// Message is one sentence: what is wrong, why, and how to fix it. If it is empty, the messages of the faults are
 	// joined.
@@ -35,9 +35,9 @@ type Error struct {
 type Fault struct {
 	// Pointer is a JSON pointer into the body, ?name for a query parameter, :name for a path one, "" for neither.
 	Pointer string
-	// Message says what is wrong and how to fix it. It continues the pointer's text.
+	// Message says what is wrong and how to fix it. It follows the pointer in a sentence: "/name is required: send it".
 	Message string
-	// Manager and ResourcePath name the owner of a field that was not written, and the field.
+	// ResourcePath is a field that was not written, and Manager is the field manager that owns it.
 	Manager, ResourcePath string
 }
 
@@ -162,7 +162,8 @@ func NotAuthenticated() *Error {
 	return New(http.StatusUnauthorized, "you are not signed in: sign in, and send the session cookie")
 }
 
-// Of returns the response to an error. Any other error becomes a plain 500, and its text is only logged.
+// Of returns the response to an error: the Error that it contains, or else a plain 500. The text of other errors is
+// only logged.
 func Of(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -173,7 +174,7 @@ func Of(err error) *Error {
 	return e
 }
 
-// Is reports whether an error is a response already.
+// Is reports whether an error contains an Error, which is a response already.
 func Is(err error) bool {
 	var e *Error
 	return errors.As(err, &e)
@@ -181,12 +182,12 @@ func Is(err error) bool {
 
 // MethodNotAllowed refuses a method that a path does not take; allow lists the methods that it takes.
 func MethodNotAllowed(method, allow string) *Error {
-	e := New(http.StatusMethodNotAllowed, "this path does not take %s: use %s", method, allow)
+	e := New(http.StatusMethodNotAllowed, "this path does not support %s: use %s", method, allow)
 	e.Header = http.Header{"Allow": {allow}}
 	return e
 }
 
-// NoSuchPath refuses a path that nothing serves; hint says where the paths are, "" for nothing.
+// NoSuchPath refuses a path without a handler; hint says where the paths are, "" for nothing.
 func NoSuchPath(hint string) *Error {
 	if hint != "" {
 		hint = ": " + hint

@@ -22,11 +22,11 @@ func SendPage(w http.ResponseWriter, r *http.Request, page []byte) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(page) // the client is gone
+		_, _ = w.Write(page) // fails only if the client is disconnected
 	}
 }
 
-// WantsPage reports whether a user opened a path in a browser: the method is GET, and Accept names HTML.
+// WantsPage reports whether a user opened a path in a browser: the method is GET or HEAD, and Accept names HTML.
 func WantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && NamesHTML(r)
 }
@@ -35,8 +35,7 @@ func WantsPage(r *http.Request) bool {
 // anything, or JSON.
 func NamesHTML(r *http.Request) bool { return names(r.Header.Values("Accept"), "text/html") }
 
-// names reports whether a header that lists accepted values names one of these, with a weight above 0 (RFC 9110
-// 12.4.2).
+// names reports whether a list header names the wanted value with a weight above 0 (RFC 9110 12.4.2).
 func names(header []string, wanted string) bool {
 	for _, taken := range strings.Split(strings.Join(header, ","), ",") {
 		name, parameters, _ := strings.Cut(taken, ";")

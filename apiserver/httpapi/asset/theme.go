@@ -8,11 +8,12 @@ import (
 //go:embed theme
 var theme embed.FS
 
-// Theme is a folder with what all pages share: tokens.css has the colours, controls.css letters, links and controls.
+// Theme returns the folder of the files that all pages share: tokens.css has the colors, controls.css the fonts, links
+// and controls.
 func Theme() fs.FS {
 	folder, err := fs.Sub(theme, "theme")
 	if err != nil {
-		panic(err) // the name above is no path
+		panic(err) // fs.Sub fails only if the name is not a valid path
 	}
 	return folder
 }

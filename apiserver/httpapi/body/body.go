@@ -60,7 +60,7 @@ type member struct {
 	known bool
 }
 
-// fewMembers is how many members are looked through faster than they are found in a map.
+// fewMembers is the number of members up to which a linear search is faster than a map.
 const fewMembers = 24
 
 // find returns the position of a member, -1 if it was not sent.
@@ -135,7 +135,7 @@ func (o *Object) Err() error {
 	return apierror.Invalid(o.faults.items...)
 }
 
-// ask is find for a member that is read: the member is known afterwards.
+// ask returns the position of a member like find, and marks the member as known.
 func (o *Object) ask(name string) int {
 	at := o.find(name)
 	switch {
@@ -152,7 +152,7 @@ func (o *Object) ask(name string) int {
 	return at
 }
 
-// value returns a member that was sent.
+// value returns the value of a member, which must have been sent.
 func (o *Object) value(name string) jsontext.Value { return o.members[o.find(name)].value }
 
 // Has reports whether a member was sent, also as null.
@@ -174,7 +174,8 @@ func (o *Object) Require(name string) bool {
 	return true
 }
 
-// take returns a member of a kind. Absent is nil without a fault; null and other kinds are faults.
+// take returns the value of a member of a kind. It returns nil if the member is absent, and nil with a fault if the
+// member is null or of another kind.
 func (o *Object) take(name string, kind jsontext.Kind, want string) jsontext.Value {
 	if !o.Has(name) {
 		return nil
@@ -223,7 +224,8 @@ func (o *Object) Integer(name string) (int64, bool) {
 	return n, true
 }
 
-// Strings returns a member that is an array of strings. An element that is none is a fault and "".
+// Strings returns a member that is an array of strings. An element that is not a string is a fault, and "" in the
+// result.
 func (o *Object) Strings(name string) ([]string, bool) {
 	v := o.take(name, '[', "an array of strings")
 	if v == nil {
@@ -265,7 +267,7 @@ func (o *Object) Raw(name string) ([]byte, bool) {
 	return v, true
 }
 
-// Objects returns a member that is an array of objects. An element that is none is a fault and left out.
+// Objects returns a member that is an array of objects. An element that is not an object is a fault, and is left out.
 func (o *Object) Objects(name string) ([]*Object, bool) {
 	v := o.take(name, '[', "an array of objects")
 	if v == nil {

@@ -67,7 +67,7 @@ func TestAtMostHundredFaultsAreListed(t *testing.T) {
 		t.Errorf("%v", o.Err())
 	}
 	if !errors.As(o.Err(), &p) || len(p.Faults) != maxFaults+1 {
-		t.Error("asking twice changes the answer")
+		t.Error("a second call of Err returns another result")
 	}
 }
 

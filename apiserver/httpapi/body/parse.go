@@ -56,7 +56,7 @@ func scan(raw []byte) (int64, error) {
 	}
 }
 
-// isValue reports whether the token just read begins a value: the others end one, or are a member's name.
+// isValue reports whether the token just read begins a value. Other tokens end a value, or are a member's name.
 func isValue(dec *jsontext.Decoder, kind jsontext.Kind) bool {
 	switch kind {
 	case '}', ']':
@@ -68,10 +68,10 @@ func isValue(dec *jsontext.Decoder, kind jsontext.Kind) bool {
 	return parent != '{' || read%2 == 0
 }
 
-// decoders are used again: making one costs as much as reading a small body.
+// decoders are reused, because making one costs as much as reading a small body.
 var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(bytes.NewBuffer(nil), jsontext.AllowDuplicateNames(true)) }}
 
-// decoder returns a decoder that its user puts back.
+// decoder returns a decoder of raw. The caller puts it back into decoders.
 func decoder(raw []byte) *jsontext.Decoder {
 	dec := decoders.Get().(*jsontext.Decoder)
 	dec.Reset(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true))
@@ -83,7 +83,7 @@ func newObject(raw jsontext.Value, pointer string, found *faults) *Object {
 	o := &Object{faults: found, pointer: pointer, members: make([]member, 0, 8)}
 	dec := decoder(raw)
 	defer decoders.Put(dec)
-	_, _ = dec.ReadToken() // scan read it all before: nothing here can fail
+	_, _ = dec.ReadToken() // scan has read all of it before, so this cannot fail
 	for dec.PeekKind() != '}' {
 		token, err := dec.ReadToken()
 		if err != nil {
@@ -103,8 +103,8 @@ func newObject(raw jsontext.Value, pointer string, found *faults) *Object {
 	return o
 }
 
-// partOf returns a value that was just read as a part of what it was read from: the decoder's own is overwritten by the
-// next.
+// partOf returns the part of raw that contains the value just read. The decoder overwrites the value's own memory at
+// the next read.
 func partOf(raw []byte, dec *jsontext.Decoder, value jsontext.Value) jsontext.Value {
 	end := dec.InputOffset()
 	return jsontext.Value(raw[end-int64(len(value)) : end : end])
@@ -138,7 +138,7 @@ func reason(err error) string {
 		return "it ends too early"
 	}
 	if errors.As(err, &syntactic) {
-		// The caller adds the position, once. The value is never part of the error: it may be a secret.
+		// The caller adds the position. The error must not contain the value, which may be a secret.
 		return syntactic.Err.Error()
 	}
 	return err.Error()
@@ -146,8 +146,8 @@ func reason(err error) string {
 
 var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
-// escape writes a member's name as a part of a JSON pointer (RFC 6901). It is echoed, to terminals too: an over-long
-// name is shortened, and characters that no text may have are replaced.
+// escape returns a member's name as a part of a JSON pointer (RFC 6901). The response contains the name, and a terminal
+// may show it. So a name is cut after 100 bytes, and unprintable characters are replaced.
 func escape(name string) string {
 	if len(name) > 100 {
 		name = strings.ToValidUTF8(name[:100], "") + "…"

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 )
 
-// The longest request bodies, in bytes. Nothing an end user sends needs more, and anybody may send it.
+// The maximum sizes of request bodies, in bytes. End users need no larger bodies, and any client can send them.
 const (
 	MaxBackendBytes = 1 << 20
 	MaxEndUserBytes = 16 << 10
@@ -27,7 +27,7 @@ func require(r *http.Request, wanted string) error {
 	}
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mediaType != wanted || len(r.Header.Values("Content-Type")) > 1 {
-		return apierror.New(http.StatusUnsupportedMediaType, "the Content-Type is not %s: send that and say so", wanted)
+		return apierror.New(http.StatusUnsupportedMediaType, "the Content-Type is not %s: send this type, and set the header", wanted)
 	}
 	if charset, given := params["charset"]; given && !strings.EqualFold(charset, "utf-8") {
 		return apierror.New(http.StatusUnsupportedMediaType, "the charset is not UTF-8: send JSON in UTF-8")
@@ -35,7 +35,7 @@ func require(r *http.Request, wanted string) error {
 	return nil
 }
 
-// Read reads a body of at most a number of bytes. A longer body is a 413.
+// Read reads a body. A body of more than most bytes is a 413.
 func Read(r *http.Request, most int64) ([]byte, error) {
 	if r.ContentLength > most {
 		return nil, tooLarge(most)
@@ -55,7 +55,7 @@ func Read(r *http.Request, most int64) ([]byte, error) {
 // believed bounds the memory, in bytes, that is allocated by Content-Length before the body arrives.
 const believed = 16 << 10
 
-// readAll reads a body to its end, or a byte more than allowed.
+// readAll reads a body to its end, but at most one byte more than allowed.
 func readAll(r *http.Request, most int64) ([]byte, error) {
 	if r.ContentLength < 0 || r.ContentLength > believed {
 		return io.ReadAll(io.LimitReader(r.Body, most+1))

@@ -1,5 +1,5 @@
-// Package input reads the members of request bodies that several listeners have. It records a fault of a member in the
-// object, with how to fix it.
+// Package input reads members that the request bodies of several listeners share. It records a member's fault in the
+// object, and how to fix it.
 package input
 
 import (
@@ -111,7 +111,7 @@ func Future(o *body.Object, member string, now time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, sent)
 	switch {
 	case err != nil || at.Year() > 9999:
-		o.Fault(member, "must be a time as RFC 3339 writes it, such as 2030-01-02T15:04:05Z")
+		o.Fault(member, "must be an RFC 3339 time, such as 2030-01-02T15:04:05Z")
 	case !at.After(now):
 		o.Fault(member, "must be in the future")
 	}

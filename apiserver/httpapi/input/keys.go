@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxPermissions is how many permissions an app or a key lists, and maxPermission the length of one, as in the
-	// resources.
+	// maxPermissions bounds the permissions of an app or a key, and maxPermission the characters of a permission. The
+	// custom resources have the same bounds.
 	maxPermissions = 128
 	maxPermission  = 100
 	// maxMetadata bounds the JSON that is stored with a key, in bytes.
@@ -45,7 +45,7 @@ func Permissions(o *body.Object, member string) ([]string, bool) {
 // ElementOf names an element of a list.
 func ElementOf(member string, i int) string { return member + "/" + strconv.Itoa(i) }
 
-// Metadata reads the free members of a key, nil for null and an empty object. It returns false if they were not sent.
+// Metadata reads the metadata of a key as JSON, nil for null and an empty object. It returns false if it was not sent.
 func Metadata(o *body.Object, member string) ([]byte, bool) {
 	if o.IsNull(member) {
 		return nil, true

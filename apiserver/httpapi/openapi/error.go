@@ -25,7 +25,7 @@ func SendError(w http.ResponseWriter, r *http.Request, refused *apierror.Error, 
 	header.Set("Content-Length", strconv.Itoa(len(raw)))
 	w.WriteHeader(refused.Status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(raw) // the client is disconnected
+		_, _ = w.Write(raw) // fails only if the client is disconnected
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 	Fresh
 )
 
-// NoDailyLimit is the daily limit of an operation that declares "none". Other limits bound the rows that it leaves.
+// NoDailyLimit is the daily limit of an operation that declares "none". Other limits bound the rows that it creates.
 const NoDailyLimit = -1
 
 // Route is what an operation needs of a request, as the document declares it.

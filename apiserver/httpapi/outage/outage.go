@@ -35,15 +35,15 @@ type Watch struct {
 // New returns a Watch of a dependency with a name, such as "the Kubernetes API".
 func New(what string, log logr.Logger) *Watch { return &Watch{what: what, log: log} }
 
-// Note records the result of a call: whether the dependency responded, and the error otherwise. It returns the error
-// marked with ErrAway. A canceled call and a single slow call do not indicate an outage; their error is returned
-// unchanged.
+// Note records the result of a call; answered reports whether the dependency responded, even with an error. If it did
+// not respond, Note returns err marked with ErrAway. A canceled call and a single slow call do not indicate an outage,
+// so Note returns their error unchanged.
 func (w *Watch) Note(answered bool, err error) error {
 	switch {
 	case answered:
 		w.slow.Store(false)
 		if w.away.Load() && w.away.CompareAndSwap(true, false) {
-			w.log.Info("Back in reach", "what", w.what)
+			w.log.Info("Reachable again", "what", w.what)
 		}
 		return err
 	case errors.Is(err, context.Canceled):
@@ -52,7 +52,7 @@ func (w *Watch) Note(answered bool, err error) error {
 		return err
 	}
 	if w.away.CompareAndSwap(false, true) {
-		w.log.Error(err, "Out of reach; what needs it is refused until it is back", "what", w.what)
+		w.log.Error(err, "Unreachable; requests that need it are refused until it is reachable again", "what", w.what)
 	}
 	return fmt.Errorf("%w: %w", ErrAway, err)
 }

@@ -30,7 +30,7 @@ func TestOutageIsLoggedTwice(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if len(lines) != 2 || !strings.Contains(lines[0], "Out of reach") || !strings.Contains(lines[1], "Back") {
+	if len(lines) != 2 || !strings.Contains(lines[0], "Unreachable") || !strings.Contains(lines[1], "Reachable again") {
 		t.Errorf("lines %q", lines)
 	}
 }

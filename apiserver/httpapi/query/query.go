@@ -54,7 +54,7 @@ func (q *Query) Text(name string) (string, bool) {
 	return sent[0], true
 }
 
-// Integer returns a parameter of at least least, absent if it was not sent.
+// Integer returns an integer parameter, or absent if it was not sent. A value below least is a fault.
 func (q *Query) Integer(name string, least, absent int64) int64 {
 	sent, ok := q.Text(name)
 	if !ok {
@@ -87,7 +87,7 @@ func (q *Query) Flag(name string) *bool {
 	return &value
 }
 
-// OneOf returns a parameter that is one of several values, absent if it was not sent or is empty.
+// OneOf returns a parameter that must be one of several values, or absent if it was not sent or is empty.
 func (q *Query) OneOf(name, absent string, values ...string) string {
 	sent, _ := q.Text(name)
 	if sent == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 )
 
-// faultsOf returns what a 400 says, "" if err is none.
+// faultsOf returns the text of a 400, "" for a nil error.
 func faultsOf(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {

@@ -25,7 +25,8 @@ type Document struct {
 	Name string
 	// Page is the path of its page, and JSON that of the document itself.
 	Page, JSON string
-	// Elsewhere names the listener of its operations if it is another one; a browser cannot try them from here.
+	// Elsewhere says where to try the document's operations if they are on another listener, because a browser cannot
+	// try them on this page. It is empty for the page's own listener.
 	Elsewhere string
 }
 
@@ -54,7 +55,7 @@ const (
 	Assets = "/docs/assets"
 )
 
-// New returns the pages of a listener's documents, which link to each other and to more.
+// New returns the pages of a listener's documents. Each page has links to the other pages, and the additional links.
 func New(documents []Document, links ...Link) (*Pages, error) {
 	vendored, err1 := fs.Sub(swaggerUI, "swaggerui")
 	page, err2 := fs.Sub(own, "page")

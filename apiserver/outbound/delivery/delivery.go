@@ -1,5 +1,6 @@
-// Package delivery sends texts and mails through the providers that deployments declare. No error and no log contains a
-// message's text, a secret or a whole recipient; only the Log sender writes them, which is its purpose.
+// Package delivery sends text messages and mails through the providers that deployments declare, and logout tokens to
+// clients. Errors and logs never contain a message's body, a secret or a whole recipient. The only exception is the Log
+// sender, which writes messages to the log by design.
 package delivery
 
 import (
@@ -19,17 +20,17 @@ import (
 const (
 	// sendWithin bounds one Send, from name resolution to the end of the answer.
 	sendWithin = 10 * time.Second
-	// dialWithin bounds the connection to one address, and the TLS handshake.
+	// dialWithin bounds a dial and, over HTTP, the TLS handshake, each.
 	dialWithin = 5 * time.Second
 )
 
 // Message is what a Sender delivers.
 type Message struct {
-	// ID is the outbox's. A retry has the same one.
+	// ID is the id of the message in the outbox. Retries have the same id.
 	ID int64
-	// To is an E.164 number, or a mail address without a display name.
+	// To is an E.164 number, a mail address without a display name, or the URL to which a logout token is sent.
 	To string
-	// Subject is a mail's; a text has none.
+	// Subject is the subject of a mail. Other messages have none.
 	Subject string
 	Body    string
 	// ExpiresAt is when the message becomes useless; zero: never. Senders pass it to providers that can drop late
@@ -37,26 +38,27 @@ type Message struct {
 	ExpiresAt time.Time
 }
 
-// Content is what a message says, as the outbox stores it sealed: a text and a logout token have no subject.
+// Content is a message's subject and body, which the outbox stores sealed. Text messages and logout tokens have no
+// subject.
 type Content struct{ Subject, Body string }
 
-// Receipt is what a provider said when it took a message.
+// Receipt is a provider's response to a message that it accepted.
 type Receipt struct {
-	// ProviderID is the message's name at the provider, for its support; empty where it gives none.
+	// ProviderID identifies the message in requests to the provider's support; empty if the provider returns no id.
 	ProviderID string
-	// Segments is how many texts the provider bills; 0: unknown.
+	// Segments is the number of text messages that the provider bills; 0 means unknown.
 	Segments int
 }
 
-// Sender hands one message to a provider: once, without retries of its own, within 10 s. A provider may have taken the
-// message although an error is returned, so delivery is at least once. Errors are PermanentError, ThrottledError or
+// Sender passes one message to a provider, within 10 s and without retries. The provider may have accepted the message
+// even if Send returns an error, so delivery is at least once. Errors are PermanentError, ThrottledError or
 // TransientError. It is safe for concurrent use.
 type Sender interface {
 	Send(ctx context.Context, m Message) (Receipt, error)
 }
 
-// Transport is how all senders of a process reach their providers. It outlives them, so that a change of settings keeps
-// what is connected.
+// Transport connects all senders of a process to their providers. It outlives the senders, so open connections survive
+// a change of settings.
 type Transport struct {
 	http   *http.Client
 	dialer *net.Dialer
@@ -80,7 +82,7 @@ func NewTransport(policy *egress.Policy, clock func() time.Time, log logr.Logger
 	}
 }
 
-// SMSOptions say how texts leave: exactly one of them is set.
+// SMSOptions select the provider of text messages. Exactly one field is set.
 type SMSOptions struct {
 	Twilio  *TwilioOptions
 	Webhook *WebhookOptions
@@ -98,10 +100,10 @@ func NewSMS(opts SMSOptions, transport *Transport) (Sender, error) {
 	case opts.Log && opts.Twilio == nil && opts.Webhook == nil:
 		return &logSender{log: transport.log.WithName("sms")}, nil
 	}
-	return nil, errors.New("exactly one provider of texts must be set")
+	return nil, errors.New("exactly one provider of text messages must be set")
 }
 
-// MailOptions say how mails leave: exactly one of them is set.
+// MailOptions select how mails are sent. Exactly one field is set.
 type MailOptions struct {
 	SMTP *SMTPOptions
 	// Log writes mails to the server's log. The caller allows it in Staging deployments only.
@@ -116,11 +118,11 @@ func NewMail(opts MailOptions, transport *Transport) (Sender, error) {
 	case opts.Log && opts.SMTP == nil:
 		return &logSender{log: transport.log.WithName("mail")}, nil
 	}
-	return nil, errors.New("exactly one way of mail must be set")
+	return nil, errors.New("exactly one of SMTP and Log must be set for mail")
 }
 
-// Mask returns a recipient as logs and errors may name it: a number with its last two digits, an address with its
-// domain.
+// Mask returns a recipient in masked form, for logs and errors. It shows the last two digits of a phone number, or the
+// domain of a mail address. It hides numbers of fewer than 6 characters completely.
 func Mask(recipient string) string {
 	if at := strings.LastIndexByte(recipient, '@'); at >= 0 {
 		return "***" + recipient[at:]

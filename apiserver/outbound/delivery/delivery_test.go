@@ -30,14 +30,14 @@ var (
 	now      = time.Date(2026, 10, 18, 12, 0, 0, 0, time.UTC)
 )
 
-// newTransport reaches loopback, and waits for less than in earnest.
+// newTransport returns a Transport that may connect to the allowed ranges and whose sends end after 1.5 s.
 func newTransport(allowed ...netip.Prefix) *Transport {
 	t := NewTransport(egress.NewPolicy(allowed, nil), func() time.Time { return now }, logr.Discard())
 	t.within = 1500 * time.Millisecond
 	return t
 }
 
-// fault is what an error says, in short.
+// fault returns a short form of an error: its kind, and its code or delay.
 func fault(err error) string {
 	var permanent *PermanentError
 	var throttled *ThrottledError
@@ -67,7 +67,7 @@ func tellsNothing(t *testing.T, err error, secrets ...string) {
 	}
 }
 
-// server answers all requests in one way.
+// server starts an HTTP server that handles every request with serve, and returns its URL.
 func server(t *testing.T, serve http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(serve)
@@ -85,10 +85,10 @@ func answers(status int, body string, header ...string) http.HandlerFunc {
 	}
 }
 
-// hangs answers half of something and then waits for the client to go.
+// hangs sends part of a response and then waits until the client disconnects.
 func hangs(status int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the client's going is noticed
+		_, _ = io.Copy(io.Discard, r.Body) // the server notices a disconnected client only after it has read the body
 		w.Header().Set("Content-Length", "100")
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(`{"sid":`))
@@ -115,13 +115,13 @@ func TestConstructorsRefuse(t *testing.T) {
 	for name, opts := range map[string]SMSOptions{
 		"nothing":                  {},
 		"two":                      {Log: true, Webhook: &WebhookOptions{}},
-		"an account of a path":     twilio(func(o *TwilioOptions) { o.AccountSID = "AC/../x" }),
+		"an account with a path":   twilio(func(o *TwilioOptions) { o.AccountSID = "AC/../x" }),
 		"no token":                 twilio(func(o *TwilioOptions) { o.AuthToken = "" }),
 		"no number":                twilio(func(o *TwilioOptions) { o.From = "" }),
 		"a base of another scheme": twilio(func(o *TwilioOptions) { o.BaseURL = "file:///etc" }),
 		"a base with a password":   twilio(func(o *TwilioOptions) { o.BaseURL = "https://user:" + secretToken + "@example.com" }),
 		"a base with a query":      twilio(func(o *TwilioOptions) { o.BaseURL = "https://example.com?a=" + secretToken }),
-		"a webhook of nowhere":     {Webhook: &WebhookOptions{URL: "https://", Secret: webhookSecret}},
+		"a webhook without host":   {Webhook: &WebhookOptions{URL: "https://", Secret: webhookSecret}},
 		"a webhook that is no URL": {Webhook: &WebhookOptions{URL: "https://%zz" + secretToken, Secret: webhookSecret}},
 		"a webhook without secret": {Webhook: &WebhookOptions{URL: "https://example.com"}},
 		"a short secret":           {Webhook: &WebhookOptions{URL: "https://example.com", Secret: "whsec_MTIz"}},
@@ -129,7 +129,7 @@ func TestConstructorsRefuse(t *testing.T) {
 	} {
 		_, err := NewSMS(opts, transport)
 		if err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 		tellsNothing(t, err)
 	}
@@ -153,18 +153,18 @@ func TestConstructorsRefuse(t *testing.T) {
 		change(&opts)
 		_, err := NewMail(MailOptions{SMTP: &opts}, transport)
 		if err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 		tellsNothing(t, err)
 	}
 	for _, opts := range []MailOptions{{}, {Log: true, SMTP: &SMTPOptions{}}} {
 		if _, err := NewMail(opts, transport); err == nil {
-			t.Errorf("%+v: taken", opts)
+			t.Errorf("%+v: accepted", opts)
 		}
 	}
 }
 
-// Addresses inside the network are unreachable, by any provider and name, until they are allowed.
+// No sender connects to an address inside the network, not even by name, unless the policy allows the address.
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	url := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the server was called") })

@@ -12,9 +12,11 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 )
 
-// PermanentError says that this message will never be taken: the outbox ends it as failed and does not try again.
+// PermanentError reports that the provider will never accept this message. The outbox marks the message as failed and
+// does not retry it.
 type PermanentError struct {
-	// Code is the provider's, such as Twilio's 21211 or an SMTP reply's 550, or one of ours in words.
+	// Code is the provider's code, such as Twilio's 21211 or an SMTP reply's 550, or a word of this package, such as
+	// egress_refused.
 	Code   string
 	Reason string
 	// Configuration reports that the deployment's settings are wrong, not the recipient: every message fails until
@@ -32,22 +34,22 @@ func Misconfigured(code, reason string) error {
 	return &PermanentError{Code: code, Reason: reason, Configuration: true}
 }
 
-// ThrottledError says that the provider takes no more for now: the outbox tries again after that time if the message is
-// still of use then, and holds back the deployment's other messages to the provider as long.
+// ThrottledError reports that the provider accepts no more messages for now. The outbox retries the message after the
+// delay, unless the message expires earlier. It delays the deployment's other messages to the provider until then.
 type ThrottledError struct {
-	// After is from 1 s to 60 s.
+	// After is the delay, 1 s to 60 s.
 	After time.Duration
 }
 
 func (e *ThrottledError) Error() string { return fmt.Sprintf("throttled: try again after %s", e.After) }
 
-// Throttled returns a ThrottledError; after is brought into its bounds.
+// Throttled returns a ThrottledError. It limits the delay to 1 s to 60 s.
 func Throttled(after time.Duration) error {
 	return &ThrottledError{After: min(max(after, time.Second), time.Minute)}
 }
 
-// TransientError says that the message may be taken another time, or was taken without our knowing: the outbox tries
-// again with its own growing pause while the message is of use.
+// TransientError reports that a later try may succeed, or that the provider may have accepted the message without
+// confirming it. The outbox retries the message with increasing delays until shortly before it expires.
 type TransientError struct{ Reason string }
 
 func (e *TransientError) Error() string { return "not sent: " + e.Reason }
@@ -55,15 +57,15 @@ func (e *TransientError) Error() string { return "not sent: " + e.Reason }
 // Transient returns a TransientError.
 func Transient(reason string) error { return &TransientError{Reason: reason} }
 
-// interrupted makes one of our errors from a connection's. Its text is ours: theirs may hold what was sent, or a URL
-// with a secret in it.
+// interrupted converts a connection error to an error of this package. It copies only addresses, host names and the
+// texts of failed dials. Other texts may contain sent data, or a URL with a secret.
 func interrupted(err error) error {
 	var refused *egress.RefusedError
 	if errors.As(err, &refused) {
 		return Misconfigured("egress_refused", refused.Error())
 	}
 	if errors.Is(err, context.Canceled) {
-		return Transient("ended before the answer")
+		return Transient("canceled before the provider responded")
 	}
 	var name *net.DNSError
 	if errors.As(err, &name) {
@@ -71,7 +73,7 @@ func interrupted(err error) error {
 	}
 	var timeout net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
-		return Transient("no answer in time")
+		return Transient("the provider did not respond in time")
 	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {

@@ -13,25 +13,26 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// maxAnswer bounds what is read of a provider's answer, in bytes.
+// maxAnswer bounds the part of a provider's response body that is read, in bytes.
 const maxAnswer = 64 << 10
 
-// answer is what a provider answered.
+// answer is a provider's response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// whole is false if the body is longer than asked for, or broke off.
+	// whole reports whether the whole body was read: it is within the limit and did not break off. If not, body is nil.
 	whole bool
 }
 
-// post sends a body to a URL and reads at most limit bytes of the answer's; 0: does not wait for it.
+// post sends a POST request, after prepare has set its headers, and reads a response body of at most limit bytes. If
+// limit is 0, it does not read the response body.
 func (t *Transport) post(ctx context.Context, target, body string, limit int64, prepare func(*http.Request)) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(body))
 	if err != nil {
-		return answer{}, Misconfigured("invalid_url", "the provider's URL is not one")
+		return answer{}, Misconfigured("invalid_url", "the provider's URL is not a valid URL")
 	}
 	request.Header.Set("User-Agent", "cardea")
 	tracing.Outgoing(request)
@@ -52,7 +53,8 @@ func (t *Transport) post(ctx context.Context, target, body string, limit int64, 
 	return a, nil
 }
 
-// throttled makes the error of an answer that asks to wait: Retry-After in seconds or as a date, 1 s without it.
+// throttled returns the ThrottledError for a response that asks to wait. The delay is Retry-After, in seconds or as a
+// date, or 1 s without a valid Retry-After.
 func (a answer) throttled(now time.Time) error {
 	text := strings.TrimSpace(a.header.Get("Retry-After"))
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
@@ -66,11 +68,10 @@ func (a answer) throttled(now time.Time) error {
 	return Throttled(0)
 }
 
-// code names an answer that has no code of the provider's own.
+// code returns the code of a response without a code of the provider: http_ and the status.
 func (a answer) code() string { return "http_" + strconv.Itoa(a.status) }
 
-// endpoint returns a URL of ours to append a path to, or an error that says what is wrong and not what the URL is: it
-// may hold a secret.
+// endpoint parses the http or https URL of a provider. Its errors do not contain the URL, which may hold a secret.
 func endpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -79,11 +80,11 @@ func endpoint(text string) (*url.URL, error) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("must begin with https:// or http://")
 	case u.Hostname() == "":
-		return nil, errors.New("names no host")
+		return nil, errors.New("must name a host")
 	case u.User != nil:
-		return nil, errors.New("must hold no user name or password")
+		return nil, errors.New("must not contain a user name or password")
 	case u.Fragment != "":
-		return nil, errors.New("must hold no fragment")
+		return nil, errors.New("must not contain a fragment")
 	}
 	return u, nil
 }

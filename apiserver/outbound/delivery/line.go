@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// line is the one connection of a mail that is being sent. It ends with its context, whatever the mail client waits
-// for, and is closed on all paths; the client forgets it on some.
+// line is the connection that sends one mail. It is closed when its context ends, even while the mail client waits for
+// the server. Send also closes it on all paths, because the mail client leaves it open on some.
 type line struct {
 	ctx  context.Context
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
-	tls  *tls.Config // nil: without TLS from the start
+	tls  *tls.Config // nil: the connection begins without TLS
 
 	mu   sync.Mutex
 	conn net.Conn
 	stop func() bool
 }
 
-// open connects.
+// open dials the connection, and performs the TLS handshake if tls is set.
 func (l *line) open(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := l.dial(ctx, network, address)
 	if err != nil {

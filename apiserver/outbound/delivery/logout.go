@@ -12,11 +12,11 @@ import (
 // 2.5).
 type logout struct{ transport *Transport }
 
-// NewLogout returns a Sender of logout tokens: To is the client's address, and Body the token.
+// NewLogout returns a Sender of logout tokens. The message's To is the client's logout URL, and its Body is the token.
 func NewLogout(transport *Transport) Sender { return &logout{transport} }
 
-// logoutWithin bounds one message to a client: the addresses are of the clients' own choice, and those that hang must
-// not keep others waiting.
+// logoutWithin bounds one notification. Clients choose their logout URLs, and a client that does not respond must not
+// delay the notifications of others.
 const logoutWithin = 3 * time.Second
 
 // Send implements Sender.

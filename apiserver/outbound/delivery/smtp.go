@@ -57,7 +57,7 @@ func newSMTP(opts SMTPOptions, transport *Transport) (*smtpSender, error) {
 	case opts.Security != StartTLS && opts.Security != ImplicitTLS && opts.Security != NoTLS:
 		return nil, fmt.Errorf("the security of the mail server must be %s, %s or %s", StartTLS, ImplicitTLS, NoTLS)
 	case (opts.Username == "") != (opts.Password == ""):
-		return nil, errors.New("the mail server's user name and password go together: give both or neither")
+		return nil, errors.New("the mail server's user name and password must both be set, or neither")
 	case opts.Username != "" && opts.Security == NoTLS && !local(opts.Host):
 		return nil, errors.New("the mail server's password is not sent without TLS")
 	case !bareAddress(opts.From):
@@ -83,7 +83,7 @@ func (s *smtpSender) Send(ctx context.Context, m Message) (Receipt, error) {
 	}
 	client, err := s.client(line)
 	if err != nil {
-		return Receipt{}, Misconfigured("smtp_options", "the mail server's options do not go together")
+		return Receipt{}, Misconfigured("smtp_options", "the mail server's options contradict each other")
 	}
 	// If the server accepted the mail, a later error is ignored, because a retry would send a second copy.
 	if err := client.DialAndSendWithContext(ctx, mail); err != nil && !mail.IsDelivered() {
@@ -111,7 +111,7 @@ func (s *smtpSender) tls() *tls.Config {
 	return &tls.Config{ServerName: s.opts.Host, MinVersion: tls.VersionTLS12, RootCAs: s.roots}
 }
 
-// compose refuses whatever could end a header line and begin another.
+// compose returns the mail of a message. It refuses a subject or recipient that could add a header line.
 func (s *smtpSender) compose(m Message) (*mail.Msg, error) {
 	switch {
 	case manyLines(m.Subject):
@@ -158,7 +158,7 @@ func smtpFault(err error, line *line) error {
 		return interrupted(line.ctx.Err())
 	case sending == nil && line.connected() && !broken(err):
 		// The mail client itself stopped before it sent the mail: the server lacks what the options require.
-		return Misconfigured("smtp_negotiation", "the mail server offers no TLS or no authentication of the kind declared")
+		return Misconfigured("smtp_negotiation", "the mail server does not offer the declared TLS, or no supported authentication mechanism")
 	}
 	return interrupted(err)
 }

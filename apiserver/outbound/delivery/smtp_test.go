@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 )
 
-// certificate returns a server's configuration for 127.0.0.1 and who trusts it.
+// certificate returns the TLS configuration of a server at 127.0.0.1, and roots that trust its certificate.
 func certificate(t *testing.T) (*tls.Config, *x509.CertPool) {
 	t.Helper()
 	s := httptest.NewTLSServer(nil)
@@ -76,18 +76,18 @@ func TestMailOverTLSAndWithPassword(t *testing.T) {
 		password string
 		want     string
 	}{
-		"STARTTLS":                    {messagegateway.Options{TLS: config}, StartTLS, "", "sent"},
-		"STARTTLS, PLAIN":             {messagegateway.Options{TLS: config, SMTPMechanisms: []string{"PLAIN"}}, StartTLS, secretToken, "sent"},
-		"STARTTLS, LOGIN":             {messagegateway.Options{TLS: config, SMTPMechanisms: []string{"LOGIN"}}, StartTLS, secretToken, "sent"},
-		"TLS":                         {messagegateway.Options{TLS: config, ImplicitTLS: true}, ImplicitTLS, "", "sent"},
-		"TLS, PLAIN":                  {messagegateway.Options{TLS: config, ImplicitTLS: true, SMTPMechanisms: []string{"PLAIN"}}, ImplicitTLS, secretToken, "sent"},
-		"TLS, LOGIN":                  {messagegateway.Options{TLS: config, ImplicitTLS: true, SMTPMechanisms: []string{"LOGIN"}}, ImplicitTLS, secretToken, "sent"},
-		"loopback, PLAIN":             {messagegateway.Options{SMTPMechanisms: []string{"PLAIN"}}, NoTLS, secretToken, "sent"},
-		"a wrong password":            {messagegateway.Options{TLS: config}, StartTLS, "another", "misconfigured 535"},
-		"no mechanism in common":      {messagegateway.Options{TLS: config, SMTPMechanisms: []string{"EXTERNAL"}}, StartTLS, secretToken, "misconfigured smtp_negotiation"},
-		"a server without STARTTLS":   {messagegateway.Options{}, StartTLS, "", "misconfigured smtp_negotiation"},
-		"TLS with one that speaks no": {messagegateway.Options{}, ImplicitTLS, "", "transient"},
-		"none with one that begins":   {messagegateway.Options{TLS: config, ImplicitTLS: true}, NoTLS, "", "transient"},
+		"STARTTLS":                  {messagegateway.Options{TLS: config}, StartTLS, "", "sent"},
+		"STARTTLS, PLAIN":           {messagegateway.Options{TLS: config, SMTPMechanisms: []string{"PLAIN"}}, StartTLS, secretToken, "sent"},
+		"STARTTLS, LOGIN":           {messagegateway.Options{TLS: config, SMTPMechanisms: []string{"LOGIN"}}, StartTLS, secretToken, "sent"},
+		"TLS":                       {messagegateway.Options{TLS: config, ImplicitTLS: true}, ImplicitTLS, "", "sent"},
+		"TLS, PLAIN":                {messagegateway.Options{TLS: config, ImplicitTLS: true, SMTPMechanisms: []string{"PLAIN"}}, ImplicitTLS, secretToken, "sent"},
+		"TLS, LOGIN":                {messagegateway.Options{TLS: config, ImplicitTLS: true, SMTPMechanisms: []string{"LOGIN"}}, ImplicitTLS, secretToken, "sent"},
+		"loopback, PLAIN":           {messagegateway.Options{SMTPMechanisms: []string{"PLAIN"}}, NoTLS, secretToken, "sent"},
+		"a wrong password":          {messagegateway.Options{TLS: config}, StartTLS, "another", "misconfigured 535"},
+		"no mechanism in common":    {messagegateway.Options{TLS: config, SMTPMechanisms: []string{"EXTERNAL"}}, StartTLS, secretToken, "misconfigured smtp_negotiation"},
+		"a server without STARTTLS": {messagegateway.Options{}, StartTLS, "", "misconfigured smtp_negotiation"},
+		"TLS, a server without TLS": {messagegateway.Options{}, ImplicitTLS, "", "transient"},
+		"no TLS, a server with TLS": {messagegateway.Options{TLS: config, ImplicitTLS: true}, NoTLS, "", "transient"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,11 +110,11 @@ func TestMailOverTLSAndWithPassword(t *testing.T) {
 	}
 	c := startCarrier(t, messagegateway.Options{TLS: config})
 	if _, err := smtpAt(t, c.SMTPPort(), func(o *SMTPOptions) { o.Security = StartTLS }).Send(context.Background(), Message{To: "person@example.com"}); fault(err) != "transient" {
-		t.Errorf("a certificate of nobody: %v", err)
+		t.Errorf("an untrusted certificate: %v", err)
 	}
 	c = startCarrier(t, messagegateway.Options{SMTPUsername: "user", SMTPPassword: secretToken})
 	if _, err := smtpAt(t, c.SMTPPort()).Send(context.Background(), Message{To: "person@example.com"}); fault(err) != "misconfigured 530" {
-		t.Errorf("without the password asked for: %v", err)
+		t.Errorf("without the required password: %v", err)
 	}
 }
 
@@ -149,7 +149,9 @@ func TestRefusedMail(t *testing.T) {
 	}
 }
 
-// dialogue is a mail server that says its lines, one for each line of the client's, and then nothing more.
+// dialogue starts a mail server and returns its port. The server sends one of the lines, reads the client's command,
+// and continues with the next line. It closes the connection at an empty line. After the last line it waits until the
+// client disconnects.
 func dialogue(t *testing.T, lines ...string) int {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -177,7 +179,7 @@ func dialogue(t *testing.T, lines ...string) int {
 						return
 					}
 				}
-				_, _ = conn.Read(buffer) // until the client goes
+				_, _ = conn.Read(buffer) // until the client disconnects
 			}()
 		}
 	}()
@@ -190,19 +192,19 @@ func TestMisbehavingMailServers(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"silence":                   {nil, "transient"},
-		"a hang-up":                 {[]string{""}, "transient"},
-		"no SMTP":                   {[]string{"HTTP/1.1 200 OK"}, "transient"},
-		"busy":                      {[]string{"421 busy"}, "transient"},
-		"closed to us":              {[]string{"554 no"}, "misconfigured 554"},
-		"silence after the hello":   {[]string{"220 hi", "250 ok"}, "transient"},
-		"a sender that is refused":  {[]string{"220 hi", "250 ok", "550 not yours, person@example.com"}, "misconfigured 550"},
-		"a sender refused for now":  {[]string{"220 hi", "250 ok", "451 later"}, "transient"},
-		"a hang-up before the data": {[]string{"220 hi", "250 ok", "250 ok", ""}, "transient"},
-		"no data":                   {[]string{"220 hi", "250 ok", "250 ok", "250 ok", "552 too much of " + secretCode}, "permanent 552"},
-		"an end without a word":     {[]string{"220 hi", "250 ok", "250 ok", "250 ok", "354 go", ""}, "transient"},
-		"an end refused":            {[]string{"220 hi", "250 ok", "250 ok", "250 ok", "354 go", "554 spam"}, "permanent 554"},
-		"no good-bye":               {[]string{"220 hi", "250 ok", "250 ok", "250 ok", "354 go", "250 taken", ""}, "sent"},
+		"silence":                    {nil, "transient"},
+		"a hang-up":                  {[]string{""}, "transient"},
+		"no SMTP":                    {[]string{"HTTP/1.1 200 OK"}, "transient"},
+		"busy":                       {[]string{"421 busy"}, "transient"},
+		"a refused session":          {[]string{"554 no"}, "misconfigured 554"},
+		"silence after the hello":    {[]string{"220 hi", "250 ok"}, "transient"},
+		"a sender that is refused":   {[]string{"220 hi", "250 ok", "550 not yours, person@example.com"}, "misconfigured 550"},
+		"a sender refused for now":   {[]string{"220 hi", "250 ok", "451 later"}, "transient"},
+		"a hang-up before the data":  {[]string{"220 hi", "250 ok", "250 ok", ""}, "transient"},
+		"no data":                    {[]string{"220 hi", "250 ok", "250 ok", "250 ok", "552 too much of " + secretCode}, "permanent 552"},
+		"a hang-up after the data":   {[]string{"220 hi", "250 ok", "250 ok", "250 ok", "354 go", ""}, "transient"},
+		"refused data":               {[]string{"220 hi", "250 ok", "250 ok", "250 ok", "354 go", "554 spam"}, "permanent 554"},
+		"a hang-up after acceptance": {[]string{"220 hi", "250 ok", "250 ok", "250 ok", "354 go", "250 taken", ""}, "sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,20 +14,22 @@ import (
 	"time"
 )
 
-// twilioURL is where Twilio's REST interface is.
+// twilioURL is the base URL of Twilio's REST API.
 const twilioURL = "https://api.twilio.com"
 
-// maxValidity is the longest ValidityPeriod that Twilio takes, in seconds.
+// maxValidity is the longest ValidityPeriod that Twilio accepts, in seconds.
 const maxValidity = 36000
 
-// TwilioOptions are an account at Twilio, or at another service with its API.
+// TwilioOptions describe an account at Twilio, or at another service with Twilio's API.
 type TwilioOptions struct {
-	// AccountSID names the account, AC and 32 hexadecimal digits; AuthToken is its password.
+	// AccountSID identifies the account; at Twilio it is AC and 32 hexadecimal digits. AuthToken is the password of the
+	// account.
 	AccountSID, AuthToken string
-	// From is the number, short code or name that texts come from; MessagingServiceSID the pool that one is chosen from.
-	// At least one is set.
+	// From is the number, short code or name that sends the texts. MessagingServiceSID is a pool from which the service
+	// chooses the sender. At least one is set.
 	From, MessagingServiceSID string
-	// BaseURL is what /2010-04-01/... is appended to; empty: Twilio's own. Plain http is for carriers inside the network.
+	// BaseURL is the URL to which /2010-04-01/... is appended; empty means Twilio's. Use http only for carriers inside
+	// the network.
 	BaseURL string
 }
 
@@ -53,7 +55,7 @@ func newTwilio(opts TwilioOptions, transport *Transport) (*twilio, error) {
 	}
 	base, err := endpoint(opts.BaseURL)
 	if err == nil && base.RawQuery != "" {
-		err = errors.New("must hold no query")
+		err = errors.New("must not contain a query")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("base URL: %w", err)
@@ -92,7 +94,7 @@ func (s *twilio) form(m Message) url.Values {
 	return form
 }
 
-// twilioMessage is what is read of a message's representation.
+// twilioMessage contains the members that are read of Twilio's message resource.
 type twilioMessage struct {
 	SID         string   `json:"sid"`
 	Status      string   `json:"status"`
@@ -100,34 +102,34 @@ type twilioMessage struct {
 	ErrorCode   looseInt `json:"error_code"`
 }
 
-// twilioReceipt reads an answer of success, which need not be one.
+// twilioReceipt reads a response with a 2xx status. It returns an error if the response does not confirm the message.
 func twilioReceipt(a answer) (Receipt, error) {
 	var message twilioMessage
 	switch {
 	case !a.whole:
-		return Receipt{}, Transient("the carrier's answer broke off or is too long")
+		return Receipt{}, Transient("the carrier's response broke off or is too long")
 	case json.Unmarshal(a.body, &message) != nil:
-		return Receipt{}, Transient("the carrier's answer is not the JSON of a message")
+		return Receipt{}, Transient("the carrier's response is not the JSON of a message")
 	}
 	switch message.Status {
 	case "failed", "undelivered", "canceled":
 		if err := twilioRefusal(int(message.ErrorCode)); err != nil {
 			return Receipt{}, err
 		}
-		return Receipt{}, Transient(fmt.Sprintf("the carrier took the text and says %s (%d)", message.Status, message.ErrorCode))
+		return Receipt{}, Transient(fmt.Sprintf("the carrier accepted the text and reports the status %s (error code %d)", message.Status, message.ErrorCode))
 	}
 	if message.SID == "" {
-		return Receipt{}, Transient("the carrier's answer names no message")
+		return Receipt{}, Transient("the carrier's response contains no message SID")
 	}
 	return Receipt{ProviderID: message.SID, Segments: int(message.NumSegments)}, nil
 }
 
-// twilioFault classifies an answer that is no success.
+// twilioFault returns the error for a response without a 2xx status.
 func twilioFault(a answer, now time.Time) error {
 	var fault struct {
 		Code looseInt `json:"code"`
 	}
-	// Proxies answer in other forms: the status remains.
+	// The response of a proxy may not be JSON. The status then decides.
 	_ = json.Unmarshal(a.body, &fault)
 	code := int(fault.Code)
 	switch {
@@ -136,7 +138,7 @@ func twilioFault(a answer, now time.Time) error {
 	case a.status >= 500, a.status == http.StatusRequestTimeout:
 		return Transient("the carrier answered " + strconv.Itoa(a.status))
 	case a.status < 400:
-		return Misconfigured(a.code(), "the carrier's URL is redirected: declare its final one")
+		return Misconfigured(a.code(), "the carrier's URL redirects: declare its final URL")
 	}
 	if err := twilioRefusal(code); err != nil {
 		return err
@@ -152,7 +154,8 @@ func twilioFault(a answer, now time.Time) error {
 	return Permanent(text, "the carrier refuses the text")
 }
 
-// twilioRefusal returns the error of a code that is known to be final, in our words: theirs name the recipient.
+// twilioRefusal returns the error for a Twilio code that is known to be final, nil for other codes. The error does not
+// contain Twilio's text, which names the recipient.
 func twilioRefusal(code int) error {
 	text := strconv.Itoa(code)
 	switch code {
@@ -165,20 +168,20 @@ func twilioRefusal(code int) error {
 	case 21608:
 		return Permanent(text, "a trial account sends to verified numbers only")
 	case 21211, 21265:
-		return Permanent(text, "the carrier does not take the recipient for a number that receives texts")
+		return Permanent(text, "the carrier reports that the recipient is not a number that receives texts")
 	case 21610:
 		return Permanent(text, "the recipient has opted out")
 	case 21612, 30005, 30006:
 		return Permanent(text, "the carrier cannot reach the recipient")
 	case 21614, 21635:
-		return Permanent(text, "the recipient's number is no mobile one")
+		return Permanent(text, "the recipient's number is not a mobile number")
 	case 30004, 30007:
 		return Permanent(text, "the text is blocked on its way")
 	}
 	return nil
 }
 
-// looseInt is a whole number that some write as a JSON string, and that may be null or absent: 0 then.
+// looseInt is an integer that some services send as a JSON string. It is 0 if it is null, empty or absent.
 type looseInt int
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -52,11 +52,11 @@ func TestTwilioAnswers(t *testing.T) {
 	}{
 		"queued":                   {created("queued", `"1"`, "null"), "sent"},
 		"accepted, in numbers":     {created("accepted", "1", `""`), "sent"},
-		"a code in words":          {created("queued", `"1"`, `"0"`), "sent"},
+		"a code as a string":       {created("queued", `"1"`, `"0"`), "sent"},
 		"another success":          {answers(200, `{"sid":"SM1","status":"sent"}`), "sent"},
 		"no sid":                   {answers(201, `{"status":"queued"}`), "transient"},
 		"failed":                   {created("failed", `"1"`, "30008"), "transient"},
-		"failed, code in words":    {created("failed", `"1"`, `"21610"`), "permanent 21610"},
+		"failed, code as a string": {created("failed", `"1"`, `"21610"`), "permanent 21610"},
 		"undelivered, not mobile":  {created("undelivered", `"1"`, "30006"), "permanent 30006"},
 		"undelivered":              {created("undelivered", `"1"`, "null"), "transient"},
 		"no JSON":                  {answers(201, "<html>"), "transient"},
@@ -77,7 +77,7 @@ func TestTwilioAnswers(t *testing.T) {
 		"not mobile":               {refusal(400, 21614), "permanent 21614"},
 		"a number not owned":       {refusal(400, 21606), "misconfigured 21606"},
 		"an unknown code":          {refusal(400, 29999), "permanent 29999"},
-		"a code in words of 400":   {answers(400, `{"code":"21614"}`), "permanent 21614"},
+		"a 400 with a string code": {answers(400, `{"code":"21614"}`), "permanent 21614"},
 		"wrong credentials":        {refusal(401, 20003), "misconfigured 20003"},
 		"a suspended account":      {refusal(403, 20005), "misconfigured 20005"},
 		"no such account":          {refusal(404, 20404), "misconfigured 20404"},
@@ -116,7 +116,7 @@ func TestTwilioAnswers(t *testing.T) {
 func TestTwilioUnavailable(t *testing.T) {
 	t.Parallel()
 	closed := server(t, hangsUp)
-	for name, url := range map[string]string{"nobody listens": strings.Replace(closed, "127.0.0.1:", "127.0.0.2:", 1), "no such name": "https://carrier.invalid", "no TLS": strings.Replace(closed, "http:", "https:", 1)} {
+	for name, url := range map[string]string{"no listener": strings.Replace(closed, "127.0.0.1:", "127.0.0.2:", 1), "no such name": "https://carrier.invalid", "no TLS": strings.Replace(closed, "http:", "https:", 1)} {
 		_, err := twilioAt(t, url).Send(context.Background(), Message{To: mobile, Body: secretCode})
 		if fault(err) != "transient" {
 			t.Errorf("%s: %v", name, err)

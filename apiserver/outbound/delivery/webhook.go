@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// WebhookOptions are a service of the tenant's that sends texts in its own way. Requests are signed as Standard
-// Webhooks says.
+// WebhookOptions describe the tenant's own service for text messages. Requests are signed according to Standard
+// Webhooks.
 type WebhookOptions struct {
 	URL string
 	// Secret is `whsec_` and the base64 of the key, 24 to 64 bytes.
@@ -53,7 +53,7 @@ type eventData struct {
 	ID   string `json:"id"`
 	To   string `json:"to"`
 	Body string `json:"body"`
-	// ExpiresAt is absent if the text is of use for ever.
+	// ExpiresAt is absent if the text does not expire.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 }
 
@@ -70,7 +70,7 @@ func (s *webhook) Send(ctx context.Context, m Message) (Receipt, error) {
 		return Receipt{}, Permanent("invalid_message", "the text cannot be written as JSON")
 	}
 	timestamp := strconv.FormatInt(s.transport.clock().Unix(), 10)
-	// Success is in the status: nothing is read of the body.
+	// The status alone reports success, so the body is not read.
 	a, err := s.transport.post(ctx, s.url, string(body), 0, func(request *http.Request) {
 		request.Header.Set("Content-Type", "application/json")
 		request.Header.Set("webhook-id", id)
@@ -93,7 +93,8 @@ func (s *webhook) Send(ctx context.Context, m Message) (Receipt, error) {
 	return Receipt{}, Permanent(a.code(), "the webhook refuses the text")
 }
 
-// signature covers id, time and body, so that none can be exchanged or replayed later.
+// signature signs the id, the time and the body, so that an attacker cannot change them, and the receiver can refuse
+// late replays.
 func (s *webhook) signature(id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write([]byte(id + "." + timestamp + "."))

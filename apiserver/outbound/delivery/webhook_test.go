@@ -25,7 +25,7 @@ func webhookAt(t *testing.T, url string) Sender {
 	return sender
 }
 
-// The example of Standard Webhooks' own libraries.
+// The values are the example of the Standard Webhooks libraries.
 func TestWebhookSignature(t *testing.T) {
 	t.Parallel()
 	hook, err := newWebhook(WebhookOptions{URL: "https://example.com", Secret: webhookSecret}, nil)
@@ -65,7 +65,7 @@ func TestWebhookRequest(t *testing.T) {
 	}
 }
 
-// A message carries its trace context, and no other data of the tracing.
+// A request propagates the message's trace context, without the caller's tracestate.
 func TestDeliveryPropagatesTrace(t *testing.T) {
 	t.Parallel()
 	var header http.Header

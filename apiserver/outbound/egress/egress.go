@@ -18,10 +18,10 @@ import (
 // maxHeader bounds the header of an answer, in bytes.
 const maxHeader = 64 << 10
 
-// fabric are addresses that are public by the registries but internal in clouds.
+// fabric are addresses that IANA's registries classify as public, but that are internal in clouds.
 var fabric = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure's WireServer
-	netip.MustParsePrefix("34.118.224.0/20"),  // the Services of GKE clusters that name no range
+	netip.MustParsePrefix("34.118.224.0/20"),  // Services of GKE clusters that configure no range
 }
 
 // RefusedError means that a name or an address leads to an address that the policy does not allow.
@@ -39,8 +39,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s is not a public address: name its range in --egress-allowed-cidrs to connect to it", e.IP)
 }
 
-// Policy decides where connections are allowed: to public addresses, and to those of allowed ranges; never to those
-// of denied ones.
+// Policy decides which addresses the server may connect to: public addresses and allowed ranges, but never denied
+// ranges.
 type Policy struct {
 	denied []netip.Prefix
 	guard  *ssrf.Guardian
@@ -75,7 +75,7 @@ func (p *Policy) Dialer(within time.Duration) *net.Dialer {
 // Transport returns an HTTP transport over Dialer. within bounds the dial and the TLS handshake, each.
 func (p *Policy) Transport(within time.Duration) *http.Transport {
 	return &http.Transport{
-		// No proxy of the environment: the checked address must be that of the connection.
+		// Proxy is not set: through a proxy, the checked address would not be the destination of the request.
 		DialContext: p.Dialer(within).DialContext, TLSHandshakeTimeout: within, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: 90 * time.Second,
 	}

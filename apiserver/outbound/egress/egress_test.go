@@ -31,7 +31,7 @@ func TestPermit(t *testing.T) {
 	}
 }
 
-// A name is allowed by the address to which it resolves when connecting.
+// The policy checks the address to which a name resolves when the client connects.
 func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
@@ -70,9 +70,9 @@ func TestInternalCloudAddressesAreDenied(t *testing.T) {
 		t.Errorf("a denied public address: %v", err)
 	}
 	if NewPolicy(prefixes("10.0.0.0/8"), prefixes("10.1.0.0/16")).permit("10.1.2.3:443") == nil {
-		t.Error("what is allowed is not denied")
+		t.Error("a denied range within an allowed one is permitted")
 	}
 	if err := NewPolicy(prefixes("168.63.129.16/32"), nil).permit("168.63.129.16:80"); err != nil {
-		t.Errorf("what the operator of the service allows: %v", err)
+		t.Errorf("an allowed address that is denied by default: %v", err)
 	}
 }

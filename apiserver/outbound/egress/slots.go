@@ -10,7 +10,7 @@ import (
 
 // ErrTooManyFetches is returned for a fetch that is refused before it begins, because its network or deployment used up
 // its fetches of this minute.
-var ErrTooManyFetches = errors.New("too many fetches were asked for; try again in a minute")
+var ErrTooManyFetches = errors.New("too many fetches were requested; try again in a minute")
 
 // Asker is the network and deployment for which the server fetches.
 type Asker struct {
@@ -24,7 +24,7 @@ type Asker struct {
 // Bounds limit fetches.
 type Bounds struct {
 	// AtOnce, DeploymentAtOnce and NetworkAtOnce bound the concurrent fetches: in all, of one deployment, and of one
-	// network within a deployment. 0 means no such bound.
+	// network within a deployment. AtOnce must be positive; 0 means no bound for the other two.
 	AtOnce, DeploymentAtOnce, NetworkAtOnce int
 	// DeploymentPerMinute and NetworkPerMinute bound the fetches that begin in a minute. Fetches are counted before they
 	// begin. 0 means no bound.

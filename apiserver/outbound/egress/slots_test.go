@@ -59,7 +59,7 @@ func TestFetchesAreCountedBeforeTheyBegin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 10 { // refused ones do not count for the deployment
+	for range 10 { // refused fetches do not count toward the deployment's bound
 		if err := try("1"); !errors.Is(err, ErrTooManyFetches) {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestFetchesAreCountedBeforeTheyBegin(t *testing.T) {
 		}
 	}
 	if err := try("one more"); !errors.Is(err, ErrTooManyFetches) {
-		t.Errorf("a seventh of the deployment: %v", err)
+		t.Errorf("the seventh fetch of the deployment: %v", err)
 	}
 	begin(t, s, Asker{"b", "1"})()
 	now = now.Add(time.Minute)

@@ -1,6 +1,6 @@
-// Package outbox passes messages from the store to the senders. A message is written in the transaction of its cause.
-// Here it is leased, sent, retried until it expires, and loses its body with its final state. Any number of servers
-// share the work.
+// Package outbox passes messages from the store to the senders. A message is written in the transaction that causes it.
+// A dispatcher leases and sends the message, and retries it until shortly before it expires. The body is erased with
+// the final state. Any number of servers share the work.
 package outbox
 
 import (
@@ -32,8 +32,9 @@ const (
 	pollEvery = time.Second
 	// margin is how long before its expiry a message is abandoned, because the user must still read and enter the code.
 	margin = 30 * time.Second
-	// follows is how much newer than a message the configuration must be to refuse it. Servers follow the feed within this
-	// time, and another server may have written the message by a newer configuration.
+	// follows is how much newer than a message this server's configuration must be before a missing provider fails the
+	// message. Another server may have written the message with a newer configuration, and servers follow the feed
+	// within this time.
 	follows = time.Second
 	// firstRetry and maxRetry bound the increasing delay between tries.
 	firstRetry = 500 * time.Millisecond
@@ -81,9 +82,9 @@ func (d *Dispatcher) Wake() {
 	}
 }
 
-// Run sends messages until ctx ends; it starts once the configuration is loaded. It returns when every send in progress
-// has its outcome: a message without a response by then is due again. If an outcome cannot be written, the lease of the
-// message ends and it is claimed again.
+// Run sends messages until ctx ends. It starts once the configuration is loaded, and returns when every send in
+// progress has an outcome. A message without a response by then is due again. A message whose outcome cannot be written
+// is claimed again when its lease ends.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -206,7 +207,7 @@ func (d *Dispatcher) send(ctx context.Context, m people.Message) people.Outcome 
 		provider += " " + m.Recipient // each client is its own provider
 	}
 	if wait := d.breakers.enter(provider, now); wait > 0 {
-		return again(m, now, wait, "the provider is busy or given a rest")
+		return again(m, now, wait, "the provider is busy, or rests after failures")
 	}
 	receipt, err := sender.Send(ctx, delivery.Message{ID: m.ID, To: m.Recipient, Subject: mail.Subject, Body: mail.Body, ExpiresAt: m.ExpiresAt})
 	return d.outcomeOf(m, provider, receipt, err)
@@ -262,7 +263,7 @@ func (d *Dispatcher) open(m people.Message) (delivery.Content, error) {
 func (d *Dispatcher) sender(m people.Message) (delivery.Sender, error) {
 	entry, found := d.Snapshots.Current().Deployment(m.Deployment)
 	if !found {
-		return nil, errors.New("the deployment is gone")
+		return nil, errors.New("the deployment is deleted")
 	}
 	return d.senders.of(m.Deployment, m.Channel, entry.Content.(*document.Deployment))
 }

@@ -52,7 +52,7 @@ func TestRetryDelayIncreasesWithJitter(t *testing.T) {
 		for range 100 {
 			got := pause(tries)
 			if got < want/2 || got >= want {
-				t.Errorf("pause(%d) = %s, want %s at most and its half at least", tries, got, want)
+				t.Errorf("pause(%d) = %s, want less than %s and at least half of it", tries, got, want)
 			}
 			seen[got] = true
 		}
@@ -90,11 +90,11 @@ func TestTransientFailureIsRetriedUntilShortlyBeforeExpiry(t *testing.T) {
 	w.expect(m, people.MessageExpired)
 	// The next try would be within the last 30 s, which are left for reading and typing.
 	if left := m.ExpiresAt.Sub(w.Clock.Now()); left <= margin || left > margin+maxRetry || r.Tries < 30 {
-		t.Errorf("given up %s before the end, after %d tries", left, r.Tries)
+		t.Errorf("abandoned %s before expiry, after %d tries", left, r.Tries)
 	}
 	w.Clock.Advance(life)
 	if n := w.turn(d); n != 0 {
-		t.Error("tried after its end")
+		t.Error("tried after its expiry")
 	}
 	w.received(number, 0)
 }
@@ -106,10 +106,10 @@ func TestLateMessageIsAbandoned(t *testing.T) {
 		state string
 		sent  int
 	}{
-		"there is time":          {margin + time.Microsecond, people.MessageSent, 1},
-		"there is hardly any":    {margin, people.MessageExpired, 0},
-		"it is over":             {0, people.MessageExpired, 0},
-		"it has been for longer": {-time.Hour, people.MessageExpired, 0},
+		"there is time":       {margin + time.Microsecond, people.MessageSent, 1},
+		"the margin is left":  {margin, people.MessageExpired, 0},
+		"expired now":         {0, people.MessageExpired, 0},
+		"expired an hour ago": {-time.Hour, people.MessageExpired, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,7 +221,7 @@ func TestMessageOfCrashedDispatcherIsSentAfterTheLease(t *testing.T) {
 	t.Parallel()
 	for name, died := range map[string]func(w *world, d *Dispatcher, m people.Message){
 		"before it sent": func(*world, *Dispatcher, people.Message) {},
-		"before it settled": func(w *world, d *Dispatcher, m people.Message) {
+		"before it recorded the outcome": func(w *world, d *Dispatcher, m people.Message) {
 			if to := d.send(w.T.Context(), m); to.State != people.MessageSent {
 				w.T.Fatalf("%+v", to)
 			}
@@ -313,7 +313,7 @@ func TestMessageOfRemovedProviderFails(t *testing.T) {
 		change func(w *world)
 		reason string
 	}{
-		"it is gone": {func(w *world) { w.withdraw(home) }, "gone"},
+		"it is deleted": {func(w *world) { w.withdraw(home) }, "deleted"},
 		"it declares no sms": {func(w *world) {
 			d := w.deployment(home)
 			d.SMS = nil
@@ -382,12 +382,12 @@ func TestUnsentMessageIsLogged(t *testing.T) {
 	d := w.dispatcher(w.Store)
 	var lines []string
 	d.Log = funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-	w.text(home, number) // replaced
+	w.text(home, number) // the next text to the same number replaces this one
 	sent := w.text(home, number)
 	w.turn(d)
 	w.expect(sent, people.MessageSent)
 	if len(lines) > 0 {
-		t.Errorf("told of what was sent, or replaced: %q", lines)
+		t.Errorf("a sent or replaced message was logged: %q", lines)
 	}
 	for name, tc := range map[string]struct {
 		post func() people.Message
@@ -395,13 +395,13 @@ func TestUnsentMessageIsLogged(t *testing.T) {
 		says []string
 	}{
 		"refused": {func() people.Message { return w.text(home, "+15005550001") }, people.MessageFailed, []string{"refused for good", "21211", `"channel"="sms"`, "to"}},
-		"a text that nobody took": {func() people.Message {
+		"a text that no provider accepted": {func() people.Message {
 			w.Must(w.carrier.Fail(messagegateway.Fault{Kind: messagegateway.FaultError, To: number}))
 			m := w.text(home, number)
 			w.Clock.Advance(life - margin - firstRetry/4)
 			return m
 		}, people.MessageExpired, []string{"abandoned", "500", `"channel"="sms"`, `"tries"=1`}},
-		"a mail that lay for too long": {func() people.Message {
+		"a mail that waited too long": {func() people.Message {
 			m := w.message(other, "somebody@acme.example")
 			m.Channel = people.ChannelMail
 			w.post(m)
@@ -430,7 +430,7 @@ func TestUnsentMessageIsLogged(t *testing.T) {
 	}
 }
 
-// redeclare replaces the declaration of a deployment and waits until it is followed.
+// redeclare replaces the declaration of a deployment and waits until the follower has loaded the change.
 func (w *world) redeclare(deployment string, d document.Deployment) {
 	w.T.Helper()
 	before := w.follower.Current().Position()

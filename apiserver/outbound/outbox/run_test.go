@@ -67,7 +67,7 @@ func TestDispatcherContinuesAfterStoreOutage(t *testing.T) {
 	w.run(d)
 	m := w.text(home, number)
 	d.Wake()
-	w.Eventually("the store is asked in vain", func() bool { return st.refused.Load() > 0 })
+	w.Eventually("a call of the store fails", func() bool { return st.refused.Load() > 0 })
 	w.expect(m, people.MessagePending)
 	st.away.Store(false)
 	w.Eventually("it is sent", func() bool { return w.row(m).State == people.MessageSent })
@@ -78,12 +78,12 @@ func TestDispatcherContinuesAfterStoreOutage(t *testing.T) {
 	d.Wake()
 	w.Eventually("the carrier has it", func() bool { return len(w.carrier.Messages(m.Recipient)) == 1 })
 	st.away.Store(true)
-	w.Eventually("it is not settled", func() bool { return st.unsettled.Load() > 0 })
+	w.Eventually("the outcome is not recorded", func() bool { return st.unsettled.Load() > 0 })
 	st.away.Store(false)
 	w.expect(m, people.MessagePending)
 	w.Clock.Advance(lease)
 	d.Wake()
-	w.Eventually("it is settled", func() bool { return w.row(m).State == people.MessageSent })
+	w.Eventually("the outcome is recorded", func() bool { return w.row(m).State == people.MessageSent })
 	w.received(m.Recipient, 2)
 }
 
@@ -105,7 +105,7 @@ func TestSlowProviderDelaysNoOther(t *testing.T) {
 	w.Eventually("another deployment's text is sent", func() bool { return w.count(people.MessageSent) == 1 })
 	w.expect(m, people.MessageSent)
 	if got := len(w.carrier.Messages("")); got != maxPerProvider+1 {
-		t.Errorf("%d texts were handed over, want %d of the one that hangs", got-1, maxPerProvider)
+		t.Errorf("the slow provider got %d texts, want %d", got-1, maxPerProvider)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestDispatcherEndsPromptlyWhileGatewayIsSlow(t *testing.T) {
 	case err := <-ended:
 		w.Must(err)
 	case <-time.After(5 * time.Second):
-		t.Fatal("it waits for the carrier")
+		t.Fatal("Run waits for the carrier")
 	}
 	// Another dispatcher takes over without waiting for the lease.
 	if r := w.expect(m, people.MessagePending); r.Lease != "" || r.NextAt.Sub(w.Clock.Now()) > firstRetry {

@@ -31,7 +31,7 @@ func TestDeploymentHasItsShareOfSends(t *testing.T) {
 		t.Error("another deployment is refused")
 	}
 	if !s.leave(of("a", people.ChannelMail)) || !s.enter(of("a", people.ChannelMail)) {
-		t.Error("a place that was given back is not taken again")
+		t.Error("a returned slot is not granted again")
 	}
 }
 
@@ -53,7 +53,7 @@ func TestSignOutMessagesHaveFewerPlaces(t *testing.T) {
 		t.Errorf("%+v", claim)
 	}
 	if s.enter(of("late", people.ChannelLogout)) {
-		t.Error("there are more sign-out messages under way than may be")
+		t.Error("more sign-out messages are in progress than the bound")
 	}
 }
 
@@ -113,12 +113,12 @@ func TestFailingProviderGetsOneMessageAtATime(t *testing.T) {
 	}
 	now = now.Add(restFor)
 	if b.enter("p", now) != 0 || b.enter("p", now) == 0 {
-		t.Error("after its rest it gets none, or more than one")
+		t.Error("after its rest the provider gets no message, or more than one")
 	}
 	b.leave("p", now, true, time.Time{})
 	first := b.enter("p", now)
 	if second := b.enter("p", now); first != 0 || second != 0 {
-		t.Error("it worked, and gets one at a time")
+		t.Error("after a success the provider still gets only one message at a time")
 	}
 }
 
@@ -153,7 +153,7 @@ func TestSlowProvidersLeaveSlots(t *testing.T) {
 		burst = append(burst, w.message(home, to))
 	}
 	w.post(burst...)
-	for i := range 3 { // of three further deployments, which this world does not declare
+	for i := range 3 { // three more deployments, which this world does not declare
 		for range maxPerDeployment {
 			d.slots.enter(of(fmt.Sprint("hanging-", i), people.ChannelMail))
 		}

@@ -41,7 +41,7 @@ const (
 type messages struct {
 	people.Messages
 	away atomic.Bool
-	// refused counts the calls while it is unavailable, and unsettled those that would have recorded an outcome.
+	// refused counts the calls that failed because the store was unavailable. unsettled counts those of AckMessage.
 	refused, unsettled atomic.Int64
 	// watch, if not nil, is called before each claim.
 	watch func()
@@ -125,7 +125,7 @@ func (w *world) withdraw(deployment string) {
 	w.T.Helper()
 	namespace, name, _ := strings.Cut(deployment, "/")
 	w.Withdraw(v1alpha1.KindIdentityDeployment, namespace, name)
-	w.Eventually("the deployment is gone", func() bool {
+	w.Eventually("the deployment is deleted", func() bool {
 		_, found := w.follower.Current().Deployment(deployment)
 		return !found
 	})
@@ -190,11 +190,11 @@ func (w *world) post(list ...people.Message) {
 	}
 }
 
-// phoneOf returns the id of the phone of a text: one per number.
+// phoneOf returns the id of a text's phone, one per number. A mail has the id of its challenge.
 func phoneOf(m people.Message) int64 {
 	number, err := strconv.ParseInt(strings.TrimPrefix(m.Recipient, "+"), 10, 64)
 	if err != nil {
-		return m.Challenge // a mail: each has its own attempt
+		return m.Challenge // the recipient is a mail address
 	}
 	return number
 }
