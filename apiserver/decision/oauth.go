@@ -36,6 +36,9 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 		return known, nil
 	}
 	app, tenant, claims, ok := a.readAccessToken(s, raw, audience, now)
+	if entry, found := s.AppByIssuer(bearer.StatedIssuer(raw)); !ok && found && a.Tokens.Expired(entry, raw, now) {
+		return nil, credential.Expired()
+	}
 	if !ok && a.attempts.TooMany(client, client) {
 		return nil, credential.TooManyAttempts()
 	}

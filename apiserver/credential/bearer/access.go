@@ -79,10 +79,22 @@ func (t *AccessTokens) Evicted() uint64 { return t.verified.Evicted() }
 // share the claims and must not change them. ok is false for every other text. Read does not check whether the user
 // still grants the token's access: package consent does.
 func (t *AccessTokens) Read(app *snapshot.Entry, raw string, now time.Time) (claims AccessClaims, ok bool) {
+	claims, ok = t.issued(app, raw, now)
+	return claims, ok && now.Before(claims.Expiry.Time())
+}
+
+// Expired reports whether an OAuth app issued an access token that has expired.
+func (t *AccessTokens) Expired(app *snapshot.Entry, raw string, now time.Time) bool {
+	claims, ok := t.issued(app, raw, now)
+	return ok && !now.Before(claims.Expiry.Time())
+}
+
+// issued is Read without the check of the token's expiry.
+func (t *AccessTokens) issued(app *snapshot.Entry, raw string, now time.Time) (claims AccessClaims, ok bool) {
 	content := snapshot.ContentOf[document.OAuthApp](app)
 	if !IsJWT(raw) {
 		claims, ok = t.open(raw)
-		return claims, ok && current(&claims, content.Issuer, now)
+		return claims, ok && issuedBy(&claims, content.Issuer)
 	}
 	digest := sha256.Sum256([]byte(raw))
 	known, found := t.verified.Get(digest, now)
@@ -93,7 +105,7 @@ func (t *AccessTokens) Read(app *snapshot.Entry, raw string, now time.Time) (cla
 		}
 		t.verified.Put(app.Deployment, digest, known, int64(verifiedOverhead+2*len(raw)), now)
 	}
-	return known.claims, current(&known.claims, content.Issuer, now)
+	return known.claims, issuedBy(&known.claims, content.Issuer)
 }
 
 // open opens an opaque access token.
@@ -107,7 +119,7 @@ func (t *AccessTokens) open(raw string) (claims AccessClaims, ok bool) {
 	return claims, err == nil && json.Unmarshal(text, &claims) == nil
 }
 
-// current reports whether verified claims are of an issuer and have not expired.
-func current(claims *AccessClaims, issuer string, now time.Time) bool {
-	return claims.Issuer == issuer && claims.Expiry != nil && claims.IssuedAt != nil && now.Before(claims.Expiry.Time())
+// issuedBy reports whether verified claims are of an issuer and have their times.
+func issuedBy(claims *AccessClaims, issuer string) bool {
+	return claims.Issuer == issuer && claims.Expiry != nil && claims.IssuedAt != nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
@@ -103,5 +104,35 @@ func TestDecisionAcceptsAccessTokens(t *testing.T) {
 	w.Clock.Advance(time.Second)
 	if _, said := decide(bound, map[string]any{"audience": resource}); said["allowed"] != false {
 		t.Errorf("after the organization's end: %v", said)
+	}
+}
+
+// Expired access tokens do not count as failed attempts, so a client that reuses one does not throttle its address.
+func TestExpiredAccessTokensDoNotThrottleTheirAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	signed, opaque, p := w.web("reports", nil), w.web("opaque", func(d *document.OAuthClient) { d.OpaqueTokens = true }), w.signUp("ada@example.com")
+	decide := func(token string) int {
+		raw, err := json.Marshal(map[string]any{"principal": map[string]any{"type": "oauth_access_token", "value": token}, "method": "GET", "resource": "/"})
+		w.Must(err)
+		r, answer := httptest.NewRequest("POST", "/v1/authz/check", bytes.NewReader(raw)), httptest.NewRecorder()
+		r.Header.Set("Content-Type", "application/json")
+		w.Decision.ServeHTTP(answer, r)
+		return answer.Code
+	}
+	var expired []string
+	for _, c := range []*client{signed, opaque} {
+		expired = append(expired, c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("access_token"))
+	}
+	w.Clock.Advance(time.Hour)
+	for range 100 {
+		for _, token := range expired {
+			if status := decide(token); status != http.StatusUnauthorized {
+				t.Fatalf("an expired token: %d", status)
+			}
+		}
+	}
+	if status := decide("unknown"); status != http.StatusUnauthorized {
+		t.Errorf("the address is throttled: %d", status)
 	}
 }
