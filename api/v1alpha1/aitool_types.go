@@ -13,7 +13,7 @@ const (
 	AIToolTypeAPI AIToolType = "API"
 	// AIToolTypeFunction is a function of the application itself.
 	AIToolTypeFunction AIToolType = "Function"
-	// AIToolTypeWebhook is a call with a later response.
+	// AIToolTypeWebhook is a call whose response comes later.
 	AIToolTypeWebhook AIToolType = "Webhook"
 )
 
@@ -23,7 +23,7 @@ type HTTPMethod string
 
 // HeaderValueSource is the source of a header's value.
 type HeaderValueSource struct {
-	// secretKeyRef names the Secret and key with the value. It must exist. The value is never stored or served.
+	// secretKeyRef names the Secret and the key with the value. Both must exist. The value is never stored or served.
 	// +required
 	SecretKeyRef SecretKeyReference `json:"secretKeyRef"`
 }
@@ -126,15 +126,15 @@ type SchemaField struct {
 	// +kubebuilder:validation:MaxLength=100
 	Format *string `json:"format,omitempty"`
 
-	// minimum is the smallest allowed number, between -(2^53 - 1) and 2^53 - 1, which every JSON reader keeps exactly.
-	// Absent: none.
+	// minimum is the smallest allowed number, between -(2^53 - 1) and 2^53 - 1: in this range, every JSON reader keeps
+	// integers exact. Absent: none.
 	// +optional
 	// +kubebuilder:validation:Minimum=-9007199254740991
 	// +kubebuilder:validation:Maximum=9007199254740991
 	Minimum *float64 `json:"minimum,omitempty"`
 
-	// maximum is the largest allowed number, between -(2^53 - 1) and 2^53 - 1, which every JSON reader keeps exactly.
-	// Absent: none.
+	// maximum is the largest allowed number, between -(2^53 - 1) and 2^53 - 1: in this range, every JSON reader keeps
+	// integers exact. Absent: none.
 	// +optional
 	// +kubebuilder:validation:Minimum=-9007199254740991
 	// +kubebuilder:validation:Maximum=9007199254740991
@@ -205,7 +205,7 @@ type AIToolSpec struct {
 	Description *Description `json:"description,omitempty"`
 
 	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
-	// call with a later response.
+	// call whose response comes later.
 	// +required
 	Type AIToolType `json:"type"`
 

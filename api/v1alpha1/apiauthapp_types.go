@@ -66,7 +66,8 @@ type APIAuthAppSpec struct {
 	// +kubebuilder:validation:MaxItems=128
 	Permissions []Permission `json:"permissions,omitempty"`
 
-	// active lets the app's keys authenticate. While false, each gets the response of an unknown key. Absent: true.
+	// active lets the app's keys authenticate. While it is false, each of these keys gets the same response as an
+	// unknown key. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 

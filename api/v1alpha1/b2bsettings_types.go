@@ -8,8 +8,8 @@ import (
 type B2BSettingsSpec struct {
 	CommonSpec `json:",inline"`
 
-	// deploymentRef names the IdentityDeployment to which these settings belong; each has at most one B2BSettings.
-	// Immutable.
+	// deploymentRef names the IdentityDeployment to which these settings belong. A deployment has at most one
+	// B2BSettings. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another resource for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
@@ -54,7 +54,7 @@ type B2BSettingsStatus struct {
 	CommonStatus `json:",inline"`
 }
 
-// B2BSettings are the organization and workspace settings of a deployment, which has at most one.
+// B2BSettings are the organization and workspace settings of a deployment. A deployment has at most one B2BSettings.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=b2b,categories=cardea

@@ -9,28 +9,32 @@ import (
 const (
 	// LabelManagedBy is Kubernetes' recommended label for the tool that manages an object.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedByOperator is LabelManagedBy's value on Secrets the operator generated; the operator may update and
-	// delete only those.
+	// ManagedByOperator is LabelManagedBy's value on Secrets that the operator generated. The operator updates and
+	// deletes no other Secrets.
 	ManagedByOperator = "cardea"
-	// ManagedByHTTP is LabelManagedBy's value on resources the management API created; declared resources take over their
-	// slug, and they become declared when another manager declares any of their spec.
+	// ManagedByHTTP is LabelManagedBy's value on resources that the management API created. A declared resource takes
+	// over the slug of such a resource. Such a resource becomes a declared one when another manager declares any part
+	// of its spec.
 	ManagedByHTTP = "cardea-http"
 
-	// LabelDeployment on a Secret names the IdentityDeployment that may take values from it. As an annotation it can have
-	// the value `*`, which no label can have: every deployment of the namespace may.
+	// LabelDeployment is the label of a Secret that names the IdentityDeployment that may read its values. As an
+	// annotation of the Secret it can be `*`, which is not a valid label value: every deployment of the namespace may
+	// read the Secret's values.
 	LabelDeployment = "iam.cardea.dev/deployment"
 	// AnnotationAllowedHosts on a Namespace lists the frontend hosts that its deployments may declare, if the operator
 	// requires grants: names and patterns such as `*.acme.example`, separated by commas or blanks. Cluster admins write
 	// it.
 	AnnotationAllowedHosts = "iam.cardea.dev/allowed-hosts"
-	// AnnotationFormerPeopleAccepted on an IdentityDeployment accepts, with any value, users from before its creation.
+	// AnnotationFormerPeopleAccepted on an IdentityDeployment accepts users that are older than the deployment. Its
+	// value has no meaning, but must not be empty.
 	AnnotationFormerPeopleAccepted = "iam.cardea.dev/former-people-accepted"
 
 	// AnnotationReconcileRequestedAt requests one reconcile now; any new value counts. status.lastHandledReconcileAt
 	// repeats the handled value.
 	AnnotationReconcileRequestedAt = "iam.cardea.dev/reconcile-requested-at"
-	// AnnotationRotateAt (RFC 3339) on an APIKey rotates it once, when the time is past and later than
-	// status.lastRotatedAt; on an OAuthClient its secret, on an OAuthApp its signing keys.
+	// AnnotationRotateAt (RFC 3339) requests one rotation: of the key of an APIKey, the secret of an OAuthClient, or
+	// the signing keys of an OAuthApp. The operator rotates when the time is past, and only if it is later than the
+	// last rotation (status.lastRotatedAt of an APIKey or OAuthClient).
 	AnnotationRotateAt = "iam.cardea.dev/rotate-at"
 	// AnnotationAPIKey on a generated Secret names the APIKey it belongs to.
 	AnnotationAPIKey = "iam.cardea.dev/api-key"
@@ -44,7 +48,7 @@ const (
 	// AnnotationRotatedFor on a generated Secret is the value of AnnotationRotateAt that was handled last.
 	AnnotationRotatedFor = "iam.cardea.dev/rotated-for"
 
-	// Finalizer holds a resource until the store no longer serves it.
+	// Finalizer keeps a resource that is being deleted until the store no longer serves it.
 	Finalizer = "iam.cardea.dev/store"
 )
 

@@ -20,8 +20,9 @@ const (
 	// ConditionCredentialsReady reports whether the Secrets and ConfigMaps that the resource names or generates have the
 	// required values.
 	ConditionCredentialsReady = "CredentialsReady"
-	// ConditionFormerPeople is true while a deployment has users from before it was created: users of a former deployment
-	// with its name. It has no effect. The annotation iam.cardea.dev/former-people-accepted removes it.
+	// ConditionFormerPeople is true while a deployment has users from before it was created: users of a former
+	// deployment with its name. The condition is only a warning. The annotation iam.cardea.dev/former-people-accepted
+	// removes it.
 	ConditionFormerPeople = "FormerPeople"
 	// ConditionIssuerChanged is true on an OAuthApp for the minute before its issuer changes.
 	ConditionIssuerChanged = "IssuerChanged"
@@ -48,7 +49,8 @@ const (
 
 	// ReasonInvalid: the spec breaks a rule that the API server cannot check; the message names the field.
 	ReasonInvalid = "Invalid"
-	// ReasonUnknownPermission: a permission is not in the deployment's catalog of that level; the message names it.
+	// ReasonUnknownPermission: a permission of a role or scope is not in the deployment's catalog for its level
+	// (organization or workspace); the message names it.
 	ReasonUnknownPermission = "UnknownPermission"
 	// ReasonConflict: another resource has a value that must be unique (an id, a slug, a host, a key). The message names
 	// the resource if it is in the same namespace.
@@ -80,9 +82,9 @@ const (
 	ReasonSecretNotOwned = "SecretNotOwned"
 	// ReasonSecretNotFound: the Secret to adopt or to read, or its key, does not exist yet; creating it is enough.
 	ReasonSecretNotFound = "SecretNotFound"
-	// ReasonSecretNotShared: the Secret may not be read for this deployment. It has no label iam.cardea.dev/deployment
-	// with the deployment's name (nor that annotation with `*`), its type has a purpose of its own, or Cardea generated
-	// it.
+	// ReasonSecretNotShared: the Secret may not be read for this deployment. Either it has neither the label
+	// iam.cardea.dev/deployment with the deployment's name nor that annotation with `*`, or its type is neither Opaque
+	// nor kubernetes.io/basic-auth, or Cardea generated it.
 	ReasonSecretNotShared = "SecretNotShared"
 	// ReasonSecretForbidden: the operator has no rights on Secrets in this namespace: bind ClusterRole
 	// cardea-operator-secrets to it there.

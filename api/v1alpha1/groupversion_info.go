@@ -1,7 +1,7 @@
 // Package v1alpha1 holds Cardea's custom resources: group iam.cardea.dev, version v1alpha1.
 //
-// Spec fields have no schema defaults, so that GitOps tools never see drift: the comment of a field states the meaning
-// of its absence. Code resolves it, and the served content shows it.
+// Spec fields have no schema defaults, so that GitOps tools never see drift: the comment of a field states what its
+// absence means. The code applies that meaning, and the served content has the resulting value.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true

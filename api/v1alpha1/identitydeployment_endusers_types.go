@@ -10,14 +10,14 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="!self.matches(':(6553[6-9]|655[4-9][0-9]|65[6-9][0-9]{2}|6[6-9][0-9]{3}|[7-9][0-9]{4})$')",message="a port is at most 65535: correct it"
 type Origin string
 
-// SessionPreset names an assurance level of NIST SP 800-63B-4, whose bounds are the lifetimes of sessions.
+// SessionPreset names an assurance level of NIST SP 800-63B-4, whose time limits become the lifetimes of sessions.
 // +kubebuilder:validation:Enum=AAL1;AAL2
 type SessionPreset string
 
 const (
-	// SessionPresetAAL1 is a lifetime of 30 days, and as long without a request.
+	// SessionPresetAAL1 is a lifetime of 30 days and an idle timeout of 30 days.
 	SessionPresetAAL1 SessionPreset = "AAL1"
-	// SessionPresetAAL2 is a lifetime of 24 hours, and one hour without a request.
+	// SessionPresetAAL2 is a lifetime of 24 hours and an idle timeout of one hour.
 	SessionPresetAAL2 SessionPreset = "AAL2"
 )
 
@@ -25,8 +25,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.preset) || !has(self.idleTimeoutSeconds) && !has(self.lifetimeSeconds)",message="preset stands for both idleTimeoutSeconds and lifetimeSeconds: remove it or them"
 // +kubebuilder:validation:XValidation:rule="(has(self.idleTimeoutSeconds) ? self.idleTimeoutSeconds : 86400) <= (has(self.lifetimeSeconds) ? self.lifetimeSeconds : 604800)",message="idleTimeoutSeconds (absent: 86400) must not be more than lifetimeSeconds (absent: 604800): shorten the one or lengthen the other"
 type SessionSettings struct {
-	// preset sets both lifetimes by an assurance level of NIST SP 800-63B-4. `AAL1`: 30 days, and as long without a
-	// request. `AAL2`: 24 hours, and one hour without a request. Absent: idleTimeoutSeconds and lifetimeSeconds apply.
+	// preset sets the lifetime and the idle timeout by an assurance level of NIST SP 800-63B-4. `AAL1`: 30 days for
+	// both. `AAL2`: a lifetime of 24 hours and an idle timeout of one hour. Absent: idleTimeoutSeconds and
+	// lifetimeSeconds apply.
 	// +optional
 	Preset *SessionPreset `json:"preset,omitempty"`
 
@@ -58,8 +59,8 @@ type SessionSettings struct {
 
 // AnalyticsSettings configure the personal data that analytics keeps about sign-ins and sign-ups.
 type AnalyticsSettings struct {
-	// addressRetentionDays is for how many days the client's address and user agent of a sign-in or sign-up are kept, 1 to
-	// 3650. Counts stay. An import stores neither for older sign-ins. Absent: 30.
+	// addressRetentionDays is how many days the client's address and user agent of a sign-in or sign-up are kept, 1 to
+	// 3650. Counts are not affected. An import stores no address and no user agent of older sign-ins. Absent: 30.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=3650

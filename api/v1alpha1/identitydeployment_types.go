@@ -51,8 +51,9 @@ type ManagementPolicy struct {
 	// +optional
 	FieldConflicts *FieldConflicts `json:"fieldConflicts,omitempty"`
 
-	// writes selects whether the management API may change resources. `Enabled`: with the permission of each operation.
-	// `Disabled`: every write returns 403, so that only Git changes them. Absent: Enabled.
+	// writes selects whether the management API may change resources. `Enabled`: it may, with the permission of each
+	// operation. `Disabled`: every write returns 403, so that resources change only through the Kubernetes API, for
+	// example from Git. Absent: Enabled.
 	// +optional
 	Writes *ManagementWrites `json:"writes,omitempty"`
 }

@@ -36,8 +36,8 @@ var Kinds = []KindInfo{
 	{KindAIAgent, "aiagents", mayGet, empty[AIAgent], emptyList[AIAgentList]},
 }
 
-// The rights of the HTTP server: it reads the conditions of every kind, patches a kind whose objects only manifests
-// create, and changes a kind that its interface creates and deletes.
+// The rights of the HTTP server on a kind. It reads the conditions of every kind. It also patches some kinds whose
+// objects only manifests create, and creates, patches and deletes objects of the kinds that its interface creates.
 var (
 	mayGet    = []string{"get"}
 	mayPatch  = []string{"get", "patch"}

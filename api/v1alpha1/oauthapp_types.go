@@ -21,8 +21,8 @@ type OAuthAppReference struct {
 type URL string
 
 // ResourceURI identifies a protected resource (RFC 8707): an absolute https URL without fragment (in Staging
-// deployments also http on this machine), or `cardea:<namespace>:<name>`, the management API of a deployment that
-// accepts the app in its jwtIssuers.
+// deployments also http to 127.0.0.1, [::1] and localhost), or `cardea:<namespace>:<name>`, the management API of a
+// deployment that accepts the app in its jwtIssuers.
 // +kubebuilder:validation:MinLength=9
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:Pattern=`^(https?://[!"$-~]+|cardea:[a-z0-9-]+:[a-z0-9.-]+)$`

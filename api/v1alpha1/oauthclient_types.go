@@ -263,8 +263,8 @@ type OAuthClientSpec struct {
 	// +kubebuilder:validation:Pattern=`^https://[!"$-~]+$`
 	BackchannelLogoutURI *string `json:"backchannelLogoutURI,omitempty"`
 
-	// allowedOrigins are the origins whose pages may call the token endpoint. Absent: those of a public client's https
-	// redirect URIs.
+	// allowedOrigins are the origins whose pages may call the token endpoint. Absent: for a public client, the origins
+	// of its https redirect URIs; for other clients, none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32

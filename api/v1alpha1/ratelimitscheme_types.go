@@ -34,13 +34,13 @@ type RateLimitMode string
 const (
 	// RateLimitModePerApp counts all keys of an app together.
 	RateLimitModePerApp RateLimitMode = "per_app"
-	// RateLimitModePerKey counts each key.
+	// RateLimitModePerKey counts each key separately.
 	RateLimitModePerKey RateLimitMode = "per_key"
-	// RateLimitModePerIP counts each client address, and each IPv6 /64.
+	// RateLimitModePerIP counts each IPv4 address and each IPv6 /64 of clients separately.
 	RateLimitModePerIP RateLimitMode = "per_ip"
-	// RateLimitModePerKeyAndIP counts each address of each key.
+	// RateLimitModePerKeyAndIP counts each client address of each key separately.
 	RateLimitModePerKeyAndIP RateLimitMode = "per_key_and_ip"
-	// RateLimitModePerAppAndIP counts each address of each app.
+	// RateLimitModePerAppAndIP counts each client address of each app separately.
 	RateLimitModePerAppAndIP RateLimitMode = "per_app_and_ip"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// runVerify runs the command against a backend API of the caller's.
+// runVerify runs the command against a backend API whose handler is answer.
 func runVerify(t *testing.T, answer http.HandlerFunc, args ...string) (out string, err error) {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -24,7 +24,7 @@ func runVerify(t *testing.T, answer http.HandlerFunc, args ...string) (out strin
 	return stdout.String(), err
 }
 
-// pages answers with one page after the other, by the day it is asked for.
+// pages returns a handler that responds with the page for the query parameter from, "" for the first page.
 func pages(answers map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/analytics/verification" || r.Header.Get("Authorization") != "Bearer secret" {

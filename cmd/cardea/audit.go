@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// minAuditAge is the minimum age of an exported record. At that age, all older records are written, so no record is
-	// added between two exported ones afterward. The backend API applies the same bound by its own clock.
+	// minAuditAge is the minimum age of an exported record. When a record has that age, all older records are written,
+	// so no record can be added later between two exported ones. The backend API applies the same bound by its own
+	// clock.
 	minAuditAge = time.Minute
 	// auditPage is how many records one request returns.
 	auditPage = "100"

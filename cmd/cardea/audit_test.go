@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// auditOf answers as the backend API does, two records a page, and keeps what it was asked for.
+// auditOf is a stand-in for the backend API with two records per page. It records the queries of its requests.
 type auditOf struct {
 	records []string
 	asked   []string
-	// fault answers instead, where it is there.
+	// fault, if it is not nil, handles every request instead.
 	fault http.HandlerFunc
 }
 
-// record is the line of the n-th record: two of each second.
+// record returns the line of the n-th record. Two records have the same time.
 func record(n int) string {
 	at := time.Date(2026, 5, 10, 12, 0, n/2, 5000, time.UTC)
 	return fmt.Sprintf(`{"id":"%d","at":"%s","actor":"key:abc","action":"user.updated","object":"user:%d","session_id":null,"ip_address":"","newer":1}`, 100+n, at.Format(time.RFC3339Nano), n)
@@ -91,7 +91,7 @@ func TestAuditIsExportedWholeAndInOrder(t *testing.T) {
 	for _, asked := range api.asked {
 		for _, want := range []string{"actor=key%3Aabc", "action=user.updated", "object=user%3A1", "since=2026-05-10T12%3A00%3A00Z", "until=2"} {
 			if !strings.Contains(asked, want) {
-				t.Errorf("%s does not ask for %s", asked, want)
+				t.Errorf("the query %s lacks %s", asked, want)
 			}
 		}
 	}
@@ -144,7 +144,7 @@ func TestAnExportSparesWhatIsNoExport(t *testing.T) {
 			api := &auditOf{records: records(5)}
 			_, _, err := runExport(t, api, "--file", file)
 			if got, _ := os.ReadFile(file); exitCode(err) != 2 || !strings.Contains(err.Error(), "use another file") || string(got) != content || len(api.asked) > 0 {
-				t.Errorf("%v after %d requests; is the file as it was: %t", err, len(api.asked), string(got) == content)
+				t.Errorf("%v after %d requests; file unchanged: %t", err, len(api.asked), string(got) == content)
 			}
 		})
 	}
@@ -191,7 +191,8 @@ func TestAnExportThatCannotRunEndsWithTwo(t *testing.T) {
 	}
 }
 
-// The default of --until is a minute ago: the backend API would refuse an --until that is not on the command line.
+// The default of --until is a minute ago. With a later --since, the backend API would refuse that default, which is not
+// on the command line, so the command itself handles that case.
 func TestASinceWithinTheLastMinuteExportsNothingYet(t *testing.T) {
 	now := time.Date(2026, 5, 10, 12, 0, 30, 0, time.UTC)
 	const late, settled = "2026-05-10T13:59:30+02:00", "2026-05-10T11:59:29.999999Z"
@@ -235,7 +236,7 @@ func TestASinceWithinTheLastMinuteExportsNothingYet(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if len(api.asked) != tc.asked || !strings.HasPrefix(problems.String(), tc.says) {
-				t.Errorf("%d requests, and it says %q", len(api.asked), &problems)
+				t.Errorf("%d requests, standard error %q", len(api.asked), &problems)
 			}
 			if tc.file != "" {
 				if got, err := os.ReadFile(o.file); err != nil || string(got) != tc.left {

@@ -16,8 +16,8 @@ import (
 // recordBegins is the start of each record. Only an incomplete line with this start is cut off at the end of a file.
 const recordBegins = `{"id":"`
 
-// maxAuditLine is the longest line of an export that is read again, in bytes. The texts of a record have a few hundred
-// bytes each.
+// maxAuditLine is the maximum length of an existing file's last line, in bytes. The texts of a record have a few
+// hundred bytes each.
 const maxAuditLine = 1 << 20
 
 // auditPlace is the position of a record in the audit: records of the same time are ordered by id.
@@ -50,12 +50,12 @@ func placeOf(line []byte) (auditPlace, error) {
 // auditFile is a file of JSON Lines that one process at a time appends to.
 type auditFile struct {
 	*os.File
-	// last is the place of its last record, zero for an empty file.
+	// last is the place of the file's last record, zero for an empty file.
 	last auditPlace
 }
 
-// openAuditFile opens or creates a file, to append after its last complete line. An incomplete line after it is from an
-// interrupted export, and is cut off.
+// openAuditFile opens or creates a file, to append after its last complete line. It cuts off an incomplete line at the
+// end, which an interrupted export left.
 func openAuditFile(name string) (file *auditFile, err error) {
 	opened, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

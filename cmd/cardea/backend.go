@@ -20,7 +20,7 @@ import (
 const (
 	// requestTimeout bounds one request to the backend API.
 	requestTimeout = time.Minute
-	// requestTries is how often a request is sent if it gets no response, or a temporary error.
+	// requestTries is how often a request is sent at most, if it gets no response or a temporary error.
 	requestTries = 8
 	// maxAnswer is the longest response that is read, in bytes.
 	maxAnswer = 64 << 20

@@ -7,12 +7,13 @@ import (
 	"runtime/metrics"
 )
 
-// heapRoom is how much a server may allocate, in bytes, between two garbage collections. By the runtime's own rule that
-// is the heap in use: a server with a small configuration would collect several times a second under load, which delays
-// decisions.
+// heapRoom is how much a server may allocate, in bytes, between two garbage collections. The Go runtime's default is as
+// much as the heap in use. A server with a small configuration would then collect several times a second under load,
+// which delays decisions.
 const heapRoom = 64 << 20
 
-// leastHeap is the minimum heap in use, in bytes, because the value before the first collection is meaningless.
+// leastHeap is the least heap in use that growth assumes, in bytes. Before the first collection, the runtime reports no
+// meaningful value.
 const leastHeap = 8 << 20
 
 // giveHeapRoom lets the heap grow by heapRoom, or by the heap in use if that is more, between two collections.

@@ -25,7 +25,7 @@ func TestAfterCollections(t *testing.T) {
 		case <-told:
 			n++
 		case <-deadline:
-			t.Fatalf("told %d times, want 3", n)
+			t.Fatalf("%d callbacks, want 3", n)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -32,7 +32,8 @@ func exitCode(err error) int {
 	return 1
 }
 
-// endsWithTwo lets a command exit with 2 if its flags, arguments or environment are invalid, because 1 is its result.
+// endsWithTwo lets a command exit with 2 if its flags, arguments or environment are invalid, because exit code 1 is a
+// result of the command: rejected lines, or days that differ.
 func endsWithTwo(cmd *cobra.Command) {
 	two := func(err error) error {
 		if err == nil {

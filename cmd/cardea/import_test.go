@@ -16,15 +16,16 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/imports"
 )
 
-// importing imports lines as the backend API does: those that contain "bad" are rejected.
+// importing is a stand-in for the backend API's import. It rejects lines that contain "bad".
 type importing struct {
 	mu sync.Mutex
-	// got is what was imported, and done whether it was all.
+	// got is the received text. done is true if the last batch was received.
 	got  bytes.Buffer
 	done bool
-	// batches counts them; lose is the one whose answer is lost, and busy the one that is answered with 503 once.
+	// batches counts the received batches. The response to batch number lose is lost, and batch number busy gets a 503
+	// once.
 	batches, lose, busy int
-	// other is the batch that another command has sent when it comes.
+	// other is the number of the batch that another command has already sent when this command sends it.
 	other              int
 	imported, rejected int
 }
@@ -110,7 +111,7 @@ func TestImportSendsAFileWhole(t *testing.T) {
 				t.Errorf("%q, %q, %v", out, problems, err)
 			}
 			if b.got.String() != content || !b.done {
-				t.Errorf("%d bytes came, of %d; complete: %t", b.got.Len(), len(content), b.done)
+				t.Errorf("received %d bytes of %d; complete: %t", b.got.Len(), len(content), b.done)
 			}
 		})
 	}
@@ -213,12 +214,12 @@ func TestAnEndlessLineIsRejectedAlone(t *testing.T) {
 			t.Errorf("%q lacks %q", problems, at)
 		}
 	}
-	// An interrupted import goes on behind the line, in the bytes that were sent.
+	// An interrupted import continues after the long line: its offset counts the bytes of the stand-in, which was sent.
 	halfway := &importing{imported: 1, rejected: 1}
 	halfway.got.WriteString("first\n" + string(standIn))
 	out, problems, err = runImport(t, halfway, "first\n"+long+"\nlast\nbad\n")
 	if exitCode(err) != 1 || out != "FILE: 2 imported, 0 present, 2 rejected\n" || problems != "FILE:4: /x: is bad\n" {
-		t.Errorf("it went on with %q, %q, %v", out, problems, err)
+		t.Errorf("the continued import: %q, %q, %v", out, problems, err)
 	}
 	within := &importing{}
 	within.got.WriteString("fir")

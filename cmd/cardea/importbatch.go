@@ -16,18 +16,19 @@ const (
 	maxImportLine = importBatch / 2
 )
 
-// standIn is sent instead of a longer line. It is also too long, so the API rejects it with the line's number.
+// standIn is sent instead of a line that is longer than maxImportLine. The stand-in is also too long for the API, which
+// rejects it with the line's number.
 var standIn = []byte(strings.Repeat("x", imports.MaxLine+1) + "\n")
 
-// errWithinLine: the import came to a byte that no batch of this command ends at.
-var errWithinLine = errors.New("is within a line, or behind the end: the file was imported by something else")
+// errWithinLine: the offset of the file's import is not the end of a line, as this command sends lines.
+var errWithinLine = errors.New("this offset is within a line or after the end of the file: another program imported the file")
 
-// batches reads whole lines, as many at once as a batch holds. How far a file came counts the bytes that were sent:
-// those of the stand-in, where a line had one. A file always has the same, so that an interrupted import goes on in the
-// right place.
+// batches reads whole lines, as many at once as a batch holds. The offset of an import counts sent bytes: for a
+// replaced line, the bytes of its stand-in. The lines to replace depend only on the file, so an interrupted import
+// continues at the right line.
 type batches struct {
 	reader *bufio.Reader
-	// line was read, and had no room in the batch before. It is overwritten by the next that is read.
+	// line was read and did not fit into the previous batch. The next read overwrites it.
 	line  []byte
 	ended bool
 	// read counts the bytes of the file.
@@ -38,7 +39,7 @@ func newBatches(from io.Reader) *batches {
 	return &batches{reader: bufio.NewReaderSize(from, maxImportLine+1)}
 }
 
-// next returns the next lines, and reports whether they are the last. The last one of a file may lack its end.
+// next returns the next lines, and reports whether they are the last. The last line of a file may have no line break.
 func (b *batches) next() (batch []byte, last bool, err error) {
 	batch = make([]byte, 0, importBatch)
 	for lines := 0; ; {
@@ -80,7 +81,7 @@ func (b *batches) readLine() error {
 	return err
 }
 
-// skip passes over what was sent already, and returns how many lines that were.
+// skip skips the lines that were already sent, and returns their number. sent is the offset of the import in bytes.
 func (b *batches) skip(sent int64) (lines int64, err error) {
 	for sent > 0 && !b.ended {
 		if err := b.readLine(); err != nil {

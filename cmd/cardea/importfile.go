@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// progressEvery is the time between two words about how far a file came.
+// progressEvery is the time between two progress messages of a file.
 const progressEvery = 5 * time.Second
 
-// errElsewhere: the progress is beyond the sent bytes, so another command also imports the file.
+// errElsewhere: the offset of the file's import is not where this command's batches ended, so another command also
+// imports the file.
 var errElsewhere = errors.New("another command also imports this file")
 
 // importer sends files of JSON Lines to the backend API.
@@ -72,7 +73,7 @@ func (i *importer) rest(ctx context.Context, f importFile, path string, size int
 	batches, told := newBatches(f), time.Now()
 	done, err := batches.skip(state.Offset)
 	if err != nil {
-		return state, fmt.Errorf("go on at byte %d: %w", state.Offset, err)
+		return state, fmt.Errorf("continue at byte %d: %w", state.Offset, err)
 	}
 	for state.CompletedAt == nil {
 		batch, last, err := batches.next()

@@ -93,7 +93,7 @@ func convertExports(cmd *cobra.Command, from string, files []importFile) (import
 		if left.First.Record > 0 {
 			where = fmt.Sprintf("%s:%d", left.First.File, left.First.Record)
 		}
-		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), text.Printable(fmt.Sprintf("%s: left out: %s (of %d users, this one the first)", where, left.What, left.Users)))
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), text.Printable(fmt.Sprintf("%s: left out: %s (%d users; this is the first)", where, left.What, left.Users)))
 	}
 	_, err = out.Seek(0, io.SeekStart)
 	return importFile{name: files[0].name, File: out, source: lines.Source}, err

@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// restConfig returns how to reach the Kubernetes API, without client-side throttling, because API priority and fairness
-// is better.
+// restConfig returns the configuration of clients of the Kubernetes API. It disables client-side throttling, because
+// the API server's priority and fairness limits requests better.
 func restConfig(kubeconfig string, tracer *tracing.Tracer) (*rest.Config, error) {
 	var config *rest.Config
 	var err error

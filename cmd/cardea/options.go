@@ -26,7 +26,7 @@ func fromEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 		name := "CARDEA_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
 		if value, found := lookup(name); found && !flag.Changed && value != "" {
 			if err := flag.Value.Set(value); err != nil {
-				// The value may be a secret, such as a store's password.
+				// The error omits the value, which may be a secret, such as a store's password.
 				faults = append(faults, fmt.Errorf("%s in the environment is not a value of --%s", name, flag.Name))
 			}
 		}
@@ -146,20 +146,20 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.envoyAddress, "envoy-address", ":8083", "address of the decisions for Envoy (ext_authz over gRPC); empty: none")
 	flags.Int64Var(&o.limiterMemory, "limiter-memory", limiter.DefaultMaxBytes, "bytes that the counters of rate limits may take")
 	flags.StringVar(&o.redis, "redis", "", "redis:// or rediss:// URL through which replicas share the counters of rate limits (pass a URL with a password as CARDEA_REDIS); absent: each server counts for itself")
-	flags.IntVar(&o.replicas, "replicas", 1, "servers that share a limit until Redis was reached")
+	flags.IntVar(&o.replicas, "replicas", 1, "number of servers among which a limit is divided until Redis is reached")
 	flags.StringVar(&o.decisionLog, "decision-log", "", "file to which a sample of the decisions is appended as JSON Lines, - for standard output; absent: none")
 	flags.Float64Var(&o.decisionShare, "decision-log-share", 0.01, "share of the decisions in --decision-log, above 0 and up to 1")
 	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is trusted; absent: none")
 	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs to which the server connects for tenants: token issuers, SMS providers, webhooks, mail servers; absent: none")
 	flags.StringSliceVar(&o.egressDenied, "egress-denied-cidrs", nil, "CIDRs to which the server never connects for tenants, even if public or allowed; absent: only internal addresses of clouds")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "respond 503 to authenticated requests if the store was unreachable for longer; 0: never")
-	flags.BoolVar(&o.anyDeployment, "decisions-of-any-deployment", false, "answer decisions that name no deployment, although several are served: any deployment's credentials then pass a gateway that names none")
+	flags.BoolVar(&o.anyDeployment, "decisions-of-any-deployment", false, "respond to decision requests that name no deployment even if several are served: a gateway that names none then accepts the credentials of every deployment")
 	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; if servers differ, the shortest counts")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
 }
 
-// day is one without a change of the clocks.
+// day is always 24 hours, also when daylight saving time begins or ends.
 const day = 24 * time.Hour
 
 // minLimiterMemory is enough for some ten thousand counters, in bytes.

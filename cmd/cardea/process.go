@@ -38,7 +38,7 @@ func newLogger(level string) (logr.Logger, error) {
 	return log, nil
 }
 
-// process is what every long-running role starts with.
+// process has the dependencies that every long-running role needs.
 type process struct {
 	log     logr.Logger
 	keyring *seal.Keyring

@@ -22,7 +22,7 @@ import (
 // mostAnswer is the maximum size of a response that is read, in bytes.
 const mostAnswer = 16 << 20
 
-// environment variables that stand for flags, as `make run` exports them.
+// Environment variables that replace absent flags. `make run` exports them.
 const (
 	envServer         = "CARDEA_BASE_URL"
 	envDecisionServer = "CARDEA_DECISION_URL"
@@ -32,11 +32,12 @@ const (
 // apiFlags select the server and the credential.
 type apiFlags struct {
 	server, keyFile, keyOf, authority string
-	// serverEnv stands for the server's flag.
+	// serverEnv is the environment variable that replaces --server.
 	serverEnv string
 }
 
-// register adds the flags. port names the listener in the help text.
+// register adds the flags to a command. serverEnv replaces an absent --server, and listener names the listener in the
+// help text.
 func (f *apiFlags) register(cmd *cobra.Command, to *connection, serverEnv, listener string) {
 	f.serverEnv = serverEnv
 	flags := cmd.Flags()
@@ -126,7 +127,7 @@ func oneLine(from, value string) (string, error) {
 	return value, nil
 }
 
-// get asks for a path and reads its JSON.
+// get requests a path and decodes the JSON of the response.
 func (a *api) get(ctx context.Context, path string, query url.Values, into any) error {
 	target := a.base.JoinPath(path)
 	target.RawQuery = query.Encode()

@@ -48,7 +48,8 @@ func (c *connection) completeOf(kind string) cobra.CompletionFunc {
 	}
 }
 
-// completeNames returns the names of a kind, given by any of its names, or of namespaces.
+// completeNames returns the names of the resources of a kind, or of the namespaces if kind is "Namespace". kind can be
+// any name of the kind, such as its short name.
 func (c *connection) completeNames(ctx context.Context, kind string) []string {
 	opened, err := c.open(ctx)
 	if err != nil {

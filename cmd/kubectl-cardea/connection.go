@@ -95,7 +95,8 @@ func (c *connection) load() (*rest.Config, string, error) {
 	return config, namespace, nil
 }
 
-// install says how to install or upgrade the kinds. The plugin has no checkout with paths that it could name.
+// install says how to install or upgrade the kinds. It names no paths of the repository, because users of the plugin
+// have no checkout.
 const install = "by Helm (helm upgrade --install cardea CHART -n cardea-system), or by the release's manifests (kubectl apply --server-side -f install.yaml, " +
 	"or install-standalone.yaml)"
 

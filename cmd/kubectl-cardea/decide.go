@@ -84,7 +84,7 @@ func decideCommand(to *connection, around surroundings) *cobra.Command {
 		Use:   "decide [APIKEY] METHOD PATH",
 		Short: "Show the decision for a key and a request, and what is left of its limits; nothing is used up",
 		Long: "Show the decision for a key and a request. The key is an APIKey of the namespace, or with --key-id a key with that public id.\n" +
-			"The asking credential is a different one, and needs the permission decisions:read.",
+			"The credential that you use for the request is a different one. It needs the permission decisions:read.",
 		Example: `  kubectl cardea decide globex-tracking-key GET /v1/orders --permission orders:read -n acme --use-key acme-backend-key
   kubectl cardea decide --key-id Zk3Qh8sVbN2p POST /v1/orders`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -27,8 +27,8 @@ const (
 	clockDrift = 5 * time.Second
 	// clockFault is the difference that the server allows between its clock and that of a token's issuer.
 	clockFault = 60 * time.Second
-	// leaseAge is the age of a Lease from which no operator leads: a leader renews every second, and another leads within
-	// 12 s.
+	// leaseAge is the age of a Lease from which no operator leads: a leader renews every second, and another operator
+	// takes over within 12 s.
 	leaseAge = 15 * time.Second
 )
 
@@ -179,7 +179,7 @@ func (d *doctor) checkLease(ctx context.Context, running installed) []check {
 	switch {
 	case apierrors.IsNotFound(err):
 		return []check{{name, levelWarn, "there is no Lease cardea-operator in namespace " + d.system,
-			"nothing, if cardea standalone runs; otherwise check whether the operator runs, and name its namespace with --system-namespace"}}
+			"no action is needed if cardea standalone runs; otherwise check whether the operator runs, and name its namespace with --system-namespace"}}
 	case apierrors.IsForbidden(err):
 		return []check{{name, levelWarn, "the leader is not known: you may not get Lease cardea-operator in namespace " + d.system,
 			"ask a cluster admin to check it, or to bind you a Role for it, because ClusterRole view does not include it: kubectl create role cardea-lease-reader -n " + d.system +

@@ -28,7 +28,8 @@ func (d *doctor) checkConditions(ctx context.Context, life string) []check {
 	return evaluateConditions(d.namespace, all, life)
 }
 
-// evaluateConditions uses a sign of life for the store, "" for none.
+// evaluateConditions returns the checks that the conditions of a namespace's resources allow. life is the sign of life
+// of a process that uses the store, "" for none.
 func evaluateConditions(namespace string, all []v1alpha1.Resource, life string) []check {
 	if len(all) == 0 {
 		return []check{{"store", levelWarn, "not known: no resource of Cardea is in namespace " + namespace, "name a tenant's namespace with -n"}}
@@ -127,7 +128,7 @@ func answered(status int, err error) string {
 	if err != nil {
 		return err.Error()
 	}
-	return "it answers " + strconv.Itoa(status)
+	return "it responds " + strconv.Itoa(status)
 }
 
 func fetch(ctx context.Context, asker *http.Client, address string) (status int, text string, err error) {

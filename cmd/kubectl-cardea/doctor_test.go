@@ -22,7 +22,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// resources are one whose conditions say something, written as Type/Reason.
+// resources returns one resource with conditions, written as Type/Reason. Only conditions with the reason Ready are
+// True.
 func resources(conditions ...string) []v1alpha1.Resource {
 	obj := &v1alpha1.APIKey{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 	for _, c := range conditions {

@@ -126,7 +126,7 @@ func writeExport(w io.Writer, namespace string, resources []*unstructured.Unstru
 }
 
 // writePreamble lists what an export needs but does not contain, each line after a mark. Names of Kubernetes objects
-// cannot end a comment.
+// have no line breaks, so they cannot end a YAML comment.
 func writePreamble(b *strings.Builder, mark, namespace string, kept, leaving []*unstructured.Unstructured) {
 	fmt.Fprintf(b, "%sCardea's resources of namespace %s. Not included:\n", mark, namespace)
 	fmt.Fprintf(b, "%s- Namespace %s, with its annotation %s if hosts are granted\n", mark, namespace, v1alpha1.AnnotationAllowedHosts)

@@ -30,7 +30,7 @@ func TestAnExportSaysWhatItLeavesOut(t *testing.T) {
 		"API keys and OAuth clients that were created over HTTP", "OAuth clients that registered themselves", "cardea backup", "- the Secret of APIKey/web", "- RoleBinding cardea-operator-secrets",
 	} {
 		if !strings.Contains(preamble, part) || !strings.Contains(beside.String(), part) {
-			t.Errorf("%q is not told: %s%s", part, preamble, beside.String())
+			t.Errorf("%q is missing in one of the outputs: %s%s", part, preamble, beside.String())
 		}
 	}
 	for line := range strings.Lines(preamble) {

@@ -59,7 +59,7 @@ type changeFlags struct {
 	timeout time.Duration
 }
 
-// addTo adds them to a command. yes describes --yes.
+// addTo adds the flags to a command. yes is the help text of --yes.
 func (f *changeFlags) addTo(cmd *cobra.Command, yes string) {
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, yes)
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the operator")
@@ -75,7 +75,7 @@ type credential struct {
 // String returns its name for the output.
 func (c *credential) String() string { return c.info.Kind + " " + c.obj.GetName() }
 
-// credentialName reads NAME, which is an APIKey's, or KIND/NAME.
+// credentialName parses KIND/NAME, or NAME, which is the name of an APIKey.
 func (c *cluster) credentialName(argument string) (info v1alpha1.KindInfo, name string, err error) {
 	kind, name, found := strings.Cut(argument, "/")
 	if !found {
@@ -90,7 +90,7 @@ func (c *cluster) credentialName(argument string) (info v1alpha1.KindInfo, name 
 	return info, name, nil
 }
 
-// credential reads what an argument names.
+// credential reads the resource that an argument names.
 func (c *cluster) credential(ctx context.Context, argument string) (*credential, error) {
 	info, name, err := c.credentialName(argument)
 	if err != nil {
@@ -103,8 +103,8 @@ func (c *cluster) credential(ctx context.Context, argument string) (*credential,
 	return &credential{cluster: c, info: info, obj: obj}, nil
 }
 
-// delivered returns the Secret with the credential and the key in it, the time of issue, and whether the operator
-// generated it.
+// delivered returns the name of the Secret with the credential, the key of the Secret's data, the credential's time of
+// issue, and whether the operator generated the credential.
 func (c *credential) delivered() (secret, key string, issued *metav1.Time, generated bool) {
 	switch obj := c.obj.(type) {
 	case *v1alpha1.APIKey:
@@ -144,7 +144,7 @@ func revealCommand(to *connection, around surroundings) *cobra.Command {
 	})
 }
 
-// read returns the value of a Secret. No error repeats it.
+// read returns the credential and the name of its Secret. No error repeats the credential.
 func (c *credential) read(ctx context.Context) (value, secret string, err error) {
 	secret, key, _, _ := c.delivered()
 	if secret == "" {
@@ -156,7 +156,7 @@ func (c *credential) read(ctx context.Context) (value, secret string, err error)
 	}
 	value = strings.TrimSpace(string(found.Data[key]))
 	if value == "" || terminal.Clean(value) != value {
-		return "", "", fmt.Errorf("secret %s has no key of one line as %s: see kubectl cardea why %s/%s -n %s", secret, key,
+		return "", "", fmt.Errorf("the Secret %s has no one-line value under key %s: see kubectl cardea why %s/%s -n %s", secret, key,
 			strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
 	}
 	return value, secret, nil

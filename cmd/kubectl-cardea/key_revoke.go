@@ -72,7 +72,7 @@ func (c *credential) revoke(ctx context.Context, timeout time.Duration) error {
 	if err != nil {
 		return c.explain(err, "delete", c.String(), c.obj.GetNamespace())
 	}
-	return c.await(ctx, timeout, "gone", func(err error) (bool, error) {
+	return c.await(ctx, timeout, "deleted", func(err error) (bool, error) {
 		if apierrors.IsNotFound(err) || err == nil && c.obj.GetUID() != uid {
 			return true, nil
 		}

@@ -38,8 +38,8 @@ func rotateCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// rotate annotates the resource and waits until the operator has issued a new key. yes ends the overlap of the previous
-// key.
+// rotate annotates the resource and waits until the operator has issued a new key. Without yes, it refuses to end the
+// overlap of an earlier rotation.
 func (c *credential) rotate(ctx context.Context, timeout time.Duration, yes bool) error {
 	secret, _, before, generated := c.delivered()
 	switch {
@@ -92,15 +92,16 @@ func (c *credential) checkOverlap(ctx context.Context, secret string, now time.T
 		"Wait until then, or add --yes if no program uses it any more", c, until.UTC().Format(time.RFC3339))
 }
 
-// rotateAt returns the value of the annotation: the second after the last issue, whose precision is a second. It is
-// later than the issue and, except within that second, in the past by the operator's clock. This machine's clock is not
-// used: a wrong clock would delay the rotation, and two requests about one key have the same value.
+// rotateAt returns the value of the annotation: the second after the last issue, whose precision is a second. That time
+// is later than the issue and, except within that second, in the past by the operator's clock. This machine's clock is
+// not used, for two reasons: a wrong clock would delay the rotation, and two concurrent requests to rotate one key must
+// have the same value, to rotate it once.
 func rotateAt(issued time.Time) string {
 	return issued.UTC().Truncate(time.Second).Add(time.Second).Format(time.RFC3339)
 }
 
-// await reads the resource until done returns true, for at most the timeout. done gets the error of the read. A
-// permanent error that it returns ends the wait; otherwise the last one is part of the error after the timeout.
+// await reads the resource until done returns true, for at most the timeout. done gets the error of the read. If done
+// returns a permanent error, the wait ends. The last other error is part of the error after the timeout.
 func (c *credential) await(ctx context.Context, timeout time.Duration, what string, done func(error) (bool, error)) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, askAgain, timeout, true, func(ctx context.Context) (bool, error) {
@@ -116,7 +117,7 @@ func (c *credential) await(ctx context.Context, timeout time.Duration, what stri
 	see := fmt.Sprintf("see kubectl cardea why %s/%s -n %s, and kubectl cardea doctor", strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w: the change was requested, but not waited for: %s is to be %s: %s", ctx.Err(), c, what, see)
+		return fmt.Errorf("%w: the change was requested, but the wait for it was interrupted; %s is to be %s: %s", ctx.Err(), c, what, see)
 	case wait.Interrupted(err) && last != nil:
 		return fmt.Errorf("the change was requested, but %s was not seen to be %s within %s; the last error was: %w: %s", c, what, timeout, c.explain(last, "get", c.String(), c.obj.GetNamespace()), see)
 	case wait.Interrupted(err):

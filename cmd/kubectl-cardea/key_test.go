@@ -25,7 +25,7 @@ import (
 // issued is when the key of these tests was issued.
 var issued = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// inMemory is a cluster in memory, of which some answers may be other ones.
+// inMemory returns a cluster in memory. funcs can replace its responses.
 func inMemory(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -43,8 +43,8 @@ func inMemory(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	return &cluster{config: &rest.Config{Host: "https://cluster.example"}, client: made, namespace: "acme", served: served}
 }
 
-// issuedKey is an APIKey whose key was generated, and its Secret; until is the annotation of the previous key's end, ""
-// for none.
+// issuedKey returns an APIKey whose key was generated, and its Secret. until is the Secret's annotation with the end of
+// the overlap, "" for none.
 func issuedKey(until string) []client.Object {
 	key := &v1alpha1.APIKey{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "acme"}}
 	key.Spec.SecretTemplate = &v1alpha1.SecretTemplate{}
@@ -89,7 +89,7 @@ func TestASecondRotationDoesNotCutOffAKeyInUse(t *testing.T) {
 		name  string
 		until string
 		yes   bool
-		// answer is that to reading the Secret, nil for the Secret.
+		// answer is the error of reading the Secret's metadata, nil for none.
 		answer error
 		code   int
 		says   string
@@ -129,7 +129,7 @@ func TestASecondRotationDoesNotCutOffAKeyInUse(t *testing.T) {
 	}
 }
 
-// asOperator writes what is asked for, and answers it as the operator does.
+// asOperator applies a patch, and then sets the time of issue, as the operator does after a rotation.
 func asOperator(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	if err := c.Patch(ctx, obj, patch, opts...); err != nil {
 		return err
@@ -143,7 +143,7 @@ func TestRotateGoesOnAfterAnErrorThatPasses(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		err  error
-		// often is how many answers are that error.
+		// often is how many reads return err.
 		often int
 		code  int
 		says  string
@@ -183,7 +183,7 @@ func TestRotateGoesOnAfterAnErrorThatPasses(t *testing.T) {
 	}
 }
 
-// A wait that ends without an answer says how it ended: by the interruption, or with the last error.
+// The error of a wait that ends early names the cause: the interruption, or the last error of a read.
 func TestAWaitSaysHowItEnded(t *testing.T) {
 	away := interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 		return errors.New("connection refused")

@@ -164,7 +164,7 @@ func writeAnalytics(w io.Writer, begin, end string, s backendapi.AnalyticsSummar
 	return terminal.Table(w, []string{"DAY (UTC)", "SIGN-UPS", "SIGNED IN", ""}, chart)
 }
 
-// change formats a change in percent, or "-" if the previous period had none.
+// change formats a change in percent. It returns "-" for nil: the previous period had a count of 0.
 func change(percent *float64) string {
 	if percent == nil {
 		return "-"

@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/cmd/kubectl-cardea/terminal"
 )
 
-// run runs a command line with an environment of its own.
+// run runs a command line with env as its environment.
 func run(t *testing.T, env map[string]string, args ...string) (out, problems string, code int) {
 	t.Helper()
 	var stdout, stderr strings.Builder
@@ -33,7 +33,7 @@ func run(t *testing.T, env map[string]string, args ...string) (out, problems str
 	return stdout.String(), stderr.String(), exitCode(err)
 }
 
-// answering is a server that gives one answer to everything, and what it was asked last.
+// answering starts a server with the same response to every request. asked is the last request.
 func answering(t *testing.T, status int, body string) (url string, asked *http.Request) {
 	t.Helper()
 	asked = &http.Request{}
@@ -71,7 +71,7 @@ func TestHostileNamesDoNotSteerTheTerminal(t *testing.T) {
 		}
 	}
 	if got := asked.Header.Get("Authorization"); got != "Bearer the-key" {
-		t.Errorf("the server was shown %q", got)
+		t.Errorf("the server received the Authorization header %q", got)
 	}
 	refusing, _ := answering(t, http.StatusForbidden, `{"message":"no\u001b[2J"}`)
 	_, problems, _ := run(t, map[string]string{envServer: refusing, envAPIKey: "the-key"}, "users")
@@ -182,7 +182,7 @@ func TestATreeIsDrawn(t *testing.T) {
 	}
 }
 
-// Where no address is given, what the key's address ranges say is not part of the answer.
+// Without --client-ip, the key's address ranges are not checked, and the output says so.
 func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 	server, asked := answering(t, http.StatusOK, `{"key_id":"k","app_slug":"shop","is_active":true,"permissions":[],"resource":"/","method":"GET","allowed":true,"rules":[]}`)
 	const hint = "not checked: set --client-ip"
@@ -240,7 +240,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestPeriod(t *testing.T) {
-	now := time.Date(2026, 5, 4, 23, 30, 0, 0, time.FixedZone("", -2*3600)) // the fifth in UTC
+	now := time.Date(2026, 5, 4, 23, 30, 0, 0, time.FixedZone("", -2*3600)) // 2026-05-05 in UTC
 	begin, end, err := period(now, 2, "", "")
 	if err != nil || begin != "2026-05-04T00:00:00Z" || end != "2026-05-06T00:00:00Z" {
 		t.Errorf("%s to %s, %v", begin, end, err)

@@ -96,7 +96,7 @@ func (c *cluster) why(ctx context.Context, kind, name string) (diagnosis, error)
 	return diagnosis{Well: node.Well(), Resources: []*cause.Node{node}, Looked: 1}, nil
 }
 
-// whyAll checks every resource of the namespace. A kind comes before the kinds that refer to it.
+// whyAll checks every resource of the namespace, each kind before the kinds that refer to it.
 func (c *cluster) whyAll(ctx context.Context) (diagnosis, error) {
 	listed := &listing{cluster: c, found: map[string]v1alpha1.Resource{}}
 	found := diagnosis{Well: true, Resources: []*cause.Node{}}

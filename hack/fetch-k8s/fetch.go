@@ -19,10 +19,10 @@ import (
 	"strings"
 )
 
-// maxBytes is the most that a file has: more is no binary of ours.
+// maxBytes is the maximum size of a downloaded or unpacked file. The binaries are smaller.
 const maxBytes = 512 << 20
 
-// parseSums reads lines of a SHA-256 sum in hex and a path. Empty lines and those that begin with # are nothing. A path
+// parseSums reads lines of a SHA-256 sum in hex and a path. It ignores empty lines and lines that begin with #. A path
 // may have several sums.
 func parseSums(text string) (map[string][]string, error) {
 	sums := map[string][]string{}
@@ -43,21 +43,21 @@ func parseSums(text string) (map[string][]string, error) {
 	return sums, nil
 }
 
-// mirrorOf is where files are fetched from, and the sums that they may have, by their paths.
+// mirrorOf is a mirror: its base address, and the accepted sums of its files by their paths.
 type mirrorOf struct {
 	base *url.URL
 	sums map[string][]string
 }
 
-// pathsOf returns where a binary can be for this machine: alone, as Kubernetes is published, or in an archive, as etcd
-// is.
+// pathsOf returns the paths at which a mirror can have a binary for this machine: the path of the binary itself, as
+// Kubernetes publishes it, and the path of an archive with it, as etcd publishes it.
 func pathsOf(name, version string) []string {
 	release := fmt.Sprintf("%s-%s-%s-%s", name, version, runtime.GOOS, runtime.GOARCH)
 	return []string{path.Join(version, "bin", runtime.GOOS, runtime.GOARCH, name), path.Join(version, release+".tar.gz")}
 }
 
-// fetch puts a binary into a folder. A file without a sum is not asked for; one with another sum, and one that breaks
-// off, is deleted.
+// fetch puts a binary into a folder. It does not request a file without a known sum. It deletes a file with another
+// sum, and an incomplete file.
 func (m mirrorOf) fetch(ctx context.Context, name, version, dir string) error {
 	err := fmt.Errorf("no sum of %s %s for %s/%s is known", name, version, runtime.GOOS, runtime.GOARCH)
 	for _, at := range pathsOf(name, version) {
@@ -78,7 +78,7 @@ func (m mirrorOf) fetchFile(ctx context.Context, at, name, dir string) (err erro
 	}
 	defer func() {
 		_ = file.Close()
-		_ = os.Remove(file.Name()) // gone already where it was taken
+		_ = os.Remove(file.Name()) // fails if the file was renamed, which is fine
 	}()
 	if err := m.download(ctx, at, file); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
@@ -127,7 +127,8 @@ func (m mirrorOf) download(ctx context.Context, at string, to io.Writer) error {
 	return nil
 }
 
-// extract writes the one file of a name from an archive, whose sum was checked, into a folder, and returns its path.
+// extract writes the first file with a name in an archive to a temporary file in a folder, and returns the path of that
+// file. The caller has checked the sum of the archive.
 func extract(archive *os.File, name, dir string) (string, error) {
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
 		return "", err

@@ -21,7 +21,8 @@ import (
 
 const kubernetesVersion, etcdVersion = "v1.2.3", "v3.2.1"
 
-// asCommand makes this test binary the command, for the script.
+// asCommand is the environment variable with which this test binary runs as the command, so that the script can call
+// it.
 const asCommand = "CARDEA_TEST_FETCH_K8S"
 
 func TestMain(m *testing.M) {
@@ -147,7 +148,7 @@ esac
 	return root
 }
 
-// build runs the script and returns what it said, what every binary holds, and which were compiled.
+// build runs the script, and returns its output, the content of every binary, and the names of the compiled binaries.
 func build(t *testing.T, root, mirror string) (said string, holds map[string]string, compiled []string) {
 	t.Helper()
 	_ = os.Remove(filepath.Join(root, "compiled"))
@@ -172,7 +173,7 @@ func build(t *testing.T, root, mirror string) (said string, holds map[string]str
 			t.Fatal(err)
 		}
 		if entry.Name() != ".built-from" && info.Mode()&0o111 == 0 {
-			t.Errorf("%s is no program", entry.Name())
+			t.Errorf("%s is not executable", entry.Name())
 		}
 		holds[entry.Name()] = strings.TrimSpace(string(content))
 	}
@@ -261,7 +262,7 @@ func TestFileWithoutASumIsNotFetched(t *testing.T) {
 	}
 }
 
-// The sums of the repository are of the versions that it pins.
+// hack/k8s/sums.txt has only sums of the versions that hack/k8s/go.mod pins.
 func TestTheSumsAreOfThePinnedVersions(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../k8s/sums.txt")

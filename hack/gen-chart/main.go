@@ -1,6 +1,7 @@
-// Command gen-chart writes the parts of the Helm chart that say the same as config/: the CRDs, the roles and their
-// bindings, the network policies, and what lies in config/observability. Workloads, Services and what only the chart
-// has are templates written by hand; test/chart compares the whole with config/.
+// Command gen-chart generates the parts of the Helm chart that have the same content as config/: the CRDs, the roles
+// and their bindings, the network policies, and the files of config/observability. The templates of workloads, of
+// Services and of everything that only the chart has are written by hand; test/chart compares the whole chart with
+// config/.
 package main
 
 import (
@@ -40,7 +41,7 @@ var parts = []part{
 	},
 }
 
-// files are copied as they are, for they have braces of their own.
+// files are copied unchanged and are not templates, because they contain {{ of their own.
 var files = map[string]string{"observability/prometheus_rule.yaml": "files/rules", "observability/dashboards/*.json": "files/dashboards"}
 
 // run writes into the chart below the folder config. Earlier output without a source is removed.
@@ -131,7 +132,7 @@ func object(_, text string) (string, error) {
 		before, after, labelled := strings.Cut(tail, "  labels:\n"+nameLabel)
 		if labelled {
 			tail = before + "  labels:\n" + nameLabel + helmLabels + after
-		} else { // what controller-gen wrote
+		} else { // controller-gen writes no labels
 			tail = "  labels:\n" + helmLabels + tail
 		}
 		documents[i] = head + "\nmetadata:\n" + tail

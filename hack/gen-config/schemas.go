@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// dialect is the draft that editors and kubeconform read alike.
+// dialect is a draft of JSON Schema that both editors and kubeconform support.
 const dialect = "http://json-schema.org/draft-07/schema#"
 
 // writeSchemas writes the JSON Schema of each kind into config/schemas, from its CRD, where kubeconform looks for it.
@@ -51,7 +51,7 @@ func writeSchemas(config string) error {
 // object is a JSON object.
 type object = map[string]any
 
-// schemaOf is the JSON Schema of a kind, as its CRD has it.
+// schemaOf returns the JSON Schema of a kind, made from its CRD in file.
 func schemaOf(file, kind string) (object, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// documents are those of a YAML text, as JSON values.
+// documents returns the documents of a YAML text, as JSON values.
 func documents(t *testing.T, text []byte) (values []any) {
 	t.Helper()
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -112,7 +112,7 @@ func TestSchemasRefuseWhatTheAPIServerRefuses(t *testing.T) {
 	}
 }
 
-// TestSchemasHoldNothingOfKubernetesOwn: editors know no x-kubernetes-.
+// TestSchemasHoldNothingOfKubernetesOwn: editors do not know Kubernetes' x-kubernetes- extensions.
 func TestSchemasHoldNothingOfKubernetesOwn(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "config", "schemas", "*", "*.json"))
 	if err != nil || len(files) != len(v1alpha1.Kinds) {

@@ -11,7 +11,7 @@ import (
 // unboundedIntegers are counted by Kubernetes, not by users: a bound on them would be a guess.
 var unboundedIntegers = []string{"observedGeneration"}
 
-// jsonNumbers are the fields that bound numbers of JSON and so are such numbers themselves.
+// jsonNumbers are the fields that may be float64, because they are bounds of JSON numbers.
 var jsonNumbers = []string{"SchemaField.minimum", "SchemaField.maximum"}
 
 // boundedElsewhere are types of other packages whose schema is bounded by its format or by Kubernetes itself.
@@ -56,10 +56,10 @@ func (m markers) all(name string) []string {
 	return values
 }
 
-// validates reports whether the markers hold a rule of controller-gen's.
+// validates reports whether the markers include a validation marker of controller-gen, such as MaxLength.
 func (m markers) validates(rule string) bool { return m.has("kubebuilder:validation:" + rule) }
 
-// items returns the markers that speak of a list's elements.
+// items returns the markers for a list's elements, named like markers of a field.
 func (m markers) items() markers {
 	var found markers
 	for _, one := range m {
@@ -70,7 +70,7 @@ func (m markers) items() markers {
 	return found
 }
 
-// sentence returns the first line of a doc comment that is no marker.
+// sentence returns the first line of a doc comment that is not a marker.
 func sentence(doc *ast.CommentGroup) string {
 	if doc == nil {
 		return ""
@@ -83,14 +83,14 @@ func sentence(doc *ast.CommentGroup) string {
 	return ""
 }
 
-// bound checks that a value of a type, under the markers of the field and of the type, cannot grow without end.
+// bound checks that the markers of the field and of its type bound the size of a value.
 func (l *linter) bound(at token.Pos, name string, expr ast.Expr, m markers) {
 	switch t := expr.(type) {
 	case *ast.StarExpr:
 		l.bound(at, name, t.X, m)
 	case *ast.Ident:
 		if named, found := l.types[t.Name]; found {
-			if _, isStruct := named.spec.Type.(*ast.StructType); !isStruct { // the fields of a struct are checked where they are
+			if _, isStruct := named.spec.Type.(*ast.StructType); !isStruct { // a struct's fields are checked at its declaration
 				l.bound(at, name, named.spec.Type, slices.Concat(m, named.markers))
 			}
 			return
@@ -134,7 +134,7 @@ func (l *linter) scalar(at token.Pos, name, kind string, m markers) {
 			l.fault(at, "%s: an integer needs Minimum and Maximum", name)
 		}
 	case "float64":
-		// Only where the field itself speaks of JSON numbers; a setting is an integer with a unit.
+		// Only a bound of JSON numbers may be a float64. A setting is an integer with a unit.
 		if !slices.Contains(jsonNumbers, name) {
 			l.fault(at, "%s: a float64 loses digits on the way: use an integer with a unit, or a decimal string", name)
 		} else if !m.validates("Minimum") || !m.validates("Maximum") {

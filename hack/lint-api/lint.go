@@ -21,7 +21,7 @@ type fault struct {
 	message  string
 }
 
-// String returns the fault as compilers write theirs, so that editors jump to it.
+// String returns the fault in the form of compiler errors, so that editors can jump to it.
 func (f fault) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.position.Filename, f.position.Line, f.message)
 }
@@ -39,8 +39,7 @@ type declared struct {
 	markers markers
 }
 
-// lint returns the faults of the package in a folder, in order of file and line. Tests and generated files are left
-// out.
+// lint returns the faults of the package in a folder, in order of file and line. It skips tests and generated files.
 func lint(folder string) ([]fault, error) {
 	l := &linter{files: token.NewFileSet(), types: map[string]declared{}}
 	paths, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -78,7 +77,7 @@ func (l *linter) fault(at token.Pos, format string, args ...any) {
 	l.faults = append(l.faults, fault{l.files.Position(at), fmt.Sprintf(format, args...)})
 }
 
-// collect notes the package's types: a field is bounded by its own markers or by those of its type.
+// collect records the package's types, because either a field's own markers or those of its type bound it.
 func (l *linter) collect(file *ast.File) {
 	for _, decl := range file.Decls {
 		group, ok := decl.(*ast.GenDecl)
@@ -92,7 +91,8 @@ func (l *linter) collect(file *ast.File) {
 	}
 }
 
-// docOf returns the comment of a spec: its own, or that of a declaration which holds it alone.
+// docOf returns the comment of a spec: its own comment, or the comment of the declaration if that contains no other
+// spec.
 func docOf(group *ast.GenDecl, own *ast.CommentGroup) *ast.CommentGroup {
 	if own == nil && len(group.Specs) == 1 {
 		return group.Doc
@@ -130,7 +130,8 @@ func (l *linter) typeDeclaration(spec *ast.TypeSpec, doc *ast.CommentGroup) {
 	m := parseMarkers(doc)
 	l.rules(spec.Pos(), spec.Name.Name, m)
 	structure, ok := spec.Type.(*ast.StructType)
-	// Lists and types with a marker object:generate are skipped: users do not write them, and no schema comes of them.
+	// Lists and types with a marker object:generate are skipped: users do not write them, and no schema is generated
+	// from them.
 	if !ok || m.has("kubebuilder:object:generate") || m.has("kubebuilder:object:root") && strings.HasSuffix(spec.Name.Name, "List") {
 		return
 	}
@@ -168,7 +169,7 @@ func (l *linter) field(parent string, field *ast.Field) {
 	l.bound(field.Pos(), at, field.Type, m)
 }
 
-// rules checks that every CEL rule says how to fix what it refuses.
+// rules checks that every CEL rule has a message, which says how to fix a refused value.
 func (l *linter) rules(at token.Pos, name string, m markers) {
 	for _, rule := range m.all("kubebuilder:validation:XValidation") {
 		if !strings.Contains(rule, "message=") && !strings.Contains(rule, "messageExpression=") {

@@ -1,5 +1,5 @@
-// Command lint-api checks what no schema generator insists on: that every field of the custom resources is documented,
-// bounded, and marked as required or optional. It prints a line a fault and fails if there is one.
+// Command lint-api checks rules that no schema generator enforces: every field of the custom resources is documented,
+// bounded, and marked as required or optional. It prints one line per fault, and fails if there is a fault.
 //
 // Usage: lint-api [folder...]; without a folder, api/v1alpha1.
 package main

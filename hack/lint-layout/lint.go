@@ -70,8 +70,8 @@ func lint(root string) ([]string, error) {
 	return faults, nil
 }
 
-// read returns the Go files of every package that is not generated, by folder; folders with a module of their own only
-// by their test files.
+// read returns the Go files of every package by folder. It omits packages whose files are all generated, except
+// apiserver/httpapi/openapi/enduserapi.
 func read(root string) (map[string][]source, error) {
 	packages := map[string][]source{}
 	err := filepath.WalkDir(root, func(at string, entry fs.DirEntry, err error) error {
@@ -221,11 +221,11 @@ func methodsOf(name string, interfaces map[string]*ast.InterfaceType) (count int
 	return count
 }
 
-// numbered is the name of a test that begins with an id, such as TestM1Turns. Protocols' own names, such as B2B, are
-// none.
+// numbered matches the name of a test that begins with an id, such as TestM1Turns. It also matches TestB2B..., which
+// does not begin with an id: ofTests excludes it.
 var numbered = regexp.MustCompile(`^Test([A-Z]{1,6})\d+[A-Z]`)
 
-// ofTests checks that the names of tests describe behavior and hold no ids of reports or checklists.
+// ofTests checks that the names of tests do not begin with ids of reports or checklists.
 func ofTests(files []source) (faults []string) {
 	for _, f := range files {
 		for _, declared := range f.file.Decls {
@@ -241,7 +241,7 @@ func ofTests(files []source) (faults []string) {
 	return faults
 }
 
-// quoted is the name of a test in a page.
+// quoted matches the name of a test in a page.
 var quoted = regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z][A-Za-z0-9]*)`")
 
 // ofPages checks that the tests that pages name exist.
@@ -290,7 +290,7 @@ func ofComments(f source) (faults []string) {
 	return faults
 }
 
-// generated are pages that are generated.
+// generated are the generated pages, whose lines may be longer.
 var generated = []string{"docs/resources.md"}
 
 // ofLines checks the length of the lines of a page.
@@ -307,7 +307,7 @@ func ofLines(name string, text []byte) (faults []string) {
 	return faults
 }
 
-// ofFile checks the length of a file and of its functions. Tests may have long tables and stories.
+// ofFile checks the length of a file and of its functions. Tests are exempt.
 func ofFile(f source) (faults []string) {
 	if ast.IsGenerated(f.file) || strings.HasSuffix(f.path, "_test.go") {
 		return nil
@@ -327,7 +327,7 @@ func ofFile(f source) (faults []string) {
 	return faults
 }
 
-// literals returns how many lines of a node are inside of composite literals, which are tables.
+// literals returns how many lines of a node are inside composite literals, such as tables.
 func literals(set *token.FileSet, in ast.Node) (lines int) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		if table, ok := n.(*ast.CompositeLit); ok {

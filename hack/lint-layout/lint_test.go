@@ -67,7 +67,7 @@ func TestEachFaultIsReported(t *testing.T) {
 	}
 }
 
-// methods returns a number of lines, each with a name of its own between before and after.
+// methods returns count lines, each with a different name between before and after.
 func methods(before, after string, count int) string {
 	var text strings.Builder
 	for i := range count {

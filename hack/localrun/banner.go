@@ -13,8 +13,8 @@ func (r *localRun) banner(e env, unready []object) string {
 	return bannerText(e, locations{dir: r.dir, kubernetes: r.cluster.URL(), metrics: "http://" + address(r.ports.Metrics)}, unready)
 }
 
-// bannerText says where things are and what to try: the inbox has the texts and mails that were sent. It holds no
-// secret: the commands take the key from env.
+// bannerText returns the banner: the addresses of the run, and commands to try. The inbox shows the sent texts and
+// mails. The banner contains no secret, because the commands take the key from the file env.
 func bannerText(e env, at locations, unready []object) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, `

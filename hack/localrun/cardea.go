@@ -48,8 +48,8 @@ func (r *localRun) startStandalone(ctx context.Context) error {
 	return r.startAs(ctx, "standalone", append(r.listeners(), "--root-key="+rootKey, "--store=sqlite://"+database, r.browsersReach())...)
 }
 
-// browsersReach returns the operator's setting for where browsers reach the samples' localhost, the host of their OAuth
-// issuers.
+// browsersReach returns the operator's flag for the URL of the samples' frontend host localhost. The samples' OAuth
+// issuers begin with that URL.
 func (r *localRun) browsersReach() string {
 	return fmt.Sprintf("--frontend-url=http://localhost:%d", r.ports.Frontend)
 }
@@ -61,7 +61,7 @@ func (r *localRun) listeners() []string {
 		"--decision-address=" + address(r.ports.Decision),
 		"--envoy-address=" + address(r.ports.Envoy),
 		"--metrics-address=" + address(r.ports.Metrics),
-		"--egress-allowed-cidrs=127.0.0.0/8", // where the carrier is
+		"--egress-allowed-cidrs=127.0.0.0/8", // the addresses of the message gateway stand-in
 	}
 }
 
@@ -97,8 +97,9 @@ func (r *localRun) migrate(ctx context.Context) error {
 	})
 }
 
-// cardeaEnvironment is ours without a kubeconfig, so that Cardea can never be admin by accident. The URL of a
-// PostgreSQL store goes in it, not on a command line, for it may hold a password.
+// cardeaEnvironment returns this process's environment without KUBECONFIG, so that Cardea never uses an admin's
+// credentials by accident. It contains the URL of a PostgreSQL store. The URL may hold a password, so it is not on the
+// command line.
 func (r *localRun) cardeaEnvironment() []string {
 	var env []string
 	for _, entry := range os.Environ() {

@@ -8,17 +8,18 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 )
 
-// startCarrier runs the stand-in for carriers in this process, with the account that the samples name.
+// startCarrier runs the message gateway stand-in in this process, with the account that the samples name.
 func (r *localRun) startCarrier() (err error) {
 	r.carrier, err = messagegateway.Start(messagegateway.Options{HTTPPort: r.ports.CarrierHTTP, SMTPPort: r.ports.CarrierSMTP})
 	if err != nil {
-		return fmt.Errorf("carrier: %w", err)
+		return fmt.Errorf("message gateway stand-in: %w", err)
 	}
-	r.step("a stand-in for carriers took ports %d (texts, inbox) and %d (mails)", r.ports.CarrierHTTP, r.ports.CarrierSMTP)
+	r.step("message gateway stand-in started on ports %d (texts, inbox) and %d (mails)", r.ports.CarrierHTTP, r.ports.CarrierSMTP)
 	return nil
 }
 
-// aimAtCarrier patches the sample tenant's message gateway, if it listens elsewhere than the sample says.
+// aimAtCarrier patches the sample deployment, if the message gateway stand-in listens on other ports than the sample
+// names.
 func (r *localRun) aimAtCarrier(ctx context.Context) error {
 	patch := carrierPatch(r.ports)
 	if patch == "" {
@@ -29,7 +30,7 @@ func (r *localRun) aimAtCarrier(ctx context.Context) error {
 	return err
 }
 
-// carrierPatch is "" where the carrier has the ports that the samples name.
+// carrierPatch returns the patch of aimAtCarrier, or "" if the stand-in has the ports that the samples name.
 func carrierPatch(p ports) string {
 	if p.CarrierHTTP == preferred.CarrierHTTP && p.CarrierSMTP == preferred.CarrierSMTP {
 		return ""

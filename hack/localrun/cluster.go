@@ -13,7 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
-// What every run installs: the kinds, and what Cardea finds in its cluster (namespace, ServiceAccounts, roles).
+// The kustomizations that every run installs: the kinds, and the namespace, ServiceAccounts and roles that Cardea
+// needs.
 const (
 	crdPath   = "config/crd"
 	localPath = "config/local"
@@ -62,7 +63,7 @@ func (r *localRun) useCurrent(ctx context.Context) error {
 	return nil
 }
 
-// kubeconfig is the human's: admin.
+// kubeconfig returns the path of the user's kubeconfig, with admin rights.
 func (r *localRun) kubeconfig() string { return r.path("kubeconfig") }
 
 func (r *localRun) installManifests(ctx context.Context) error {
@@ -79,9 +80,9 @@ func (r *localRun) installManifests(ctx context.Context) error {
 	return nil
 }
 
-// kubectl runs as admin and returns what is printed.
+// kubectl runs kubectl as admin and returns its standard output.
 func (r *localRun) kubectl(ctx context.Context, arguments ...string) ([]byte, error) {
-	// Its discovery cache stays in our folder: the home of the user is none of our business.
+	// The discovery cache is in the run's folder, so that kubectl writes nothing to the user's home.
 	arguments = append([]string{"--kubeconfig=" + r.kubeconfig(), "--cache-dir=" + r.path("kubectl-cache")}, arguments...)
 	command := exec.CommandContext(ctx, r.cluster.Kubectl(), arguments...)
 	var output, problems bytes.Buffer

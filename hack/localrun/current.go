@@ -19,7 +19,7 @@ import (
 // cluster is where a run declares its resources: a control plane of its own, or the cluster of the current kubeconfig
 // context.
 type cluster interface {
-	// AdminKubeconfig is the path of the human's kubeconfig.
+	// AdminKubeconfig is the path of the user's kubeconfig.
 	AdminKubeconfig() string
 	Kubectl() string
 	URL() string
@@ -27,14 +27,13 @@ type cluster interface {
 	Stop() error
 }
 
-// current is the cluster of the user's kubeconfig, which lives on when the run ends.
+// current is the cluster of the user's kubeconfig. It keeps running when the run ends.
 type current struct {
 	file, kubectl string
 	config        *clientcmdapi.Config // of the one context, without references to files
 }
 
-// openCurrent takes the current context as it is now into file: what the user switches to later concerns the run no
-// more.
+// openCurrent copies the current context into file, so that a later switch of context does not affect the run.
 func openCurrent(kubectl, file string) (*current, error) {
 	config, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
 	if err != nil {
@@ -66,8 +65,8 @@ func (c *current) URL() string {
 	return c.config.Clusters[c.config.Contexts[c.config.CurrentContext].Cluster].Server
 }
 
-// ServiceAccountKubeconfig reaches the cluster the way the user does, and is a ServiceAccount there. A cluster may make
-// the token's life shorter than asked; the next start makes another.
+// ServiceAccountKubeconfig writes a kubeconfig that reaches the cluster as the user's does, with a token of a
+// ServiceAccount. A cluster may shorten the requested lifetime of the token. The next start requests another token.
 func (c *current) ServiceAccountKubeconfig(ctx context.Context, namespace, name, file string, lifetime time.Duration) error {
 	rest, err := clientcmd.NewDefaultClientConfig(*c.config, nil).ClientConfig()
 	if err != nil {
@@ -89,7 +88,7 @@ func (c *current) ServiceAccountKubeconfig(ctx context.Context, namespace, name,
 	return clientcmd.WriteToFile(*config, file)
 }
 
-// refuseInstalled keeps a second Cardea from a cluster that runs one: they would reconcile each other's resources.
+// refuseInstalled returns an error if the cluster already runs Cardea, because both would reconcile the same resources.
 func (r *localRun) refuseInstalled(ctx context.Context) error {
 	found, err := r.kubectl(ctx, "get", "deployments,statefulsets", "--all-namespaces", "--selector=app.kubernetes.io/name=cardea",
 		"-o", `jsonpath={range .items[*]}{.kind}/{.metadata.name} in {.metadata.namespace}, {end}`)
@@ -99,18 +98,18 @@ func (r *localRun) refuseInstalled(ctx context.Context) error {
 	if names := strings.TrimSuffix(string(found), ", "); names != "" {
 		return fmt.Errorf("the cluster %s runs Cardea already (%s): choose another context, or uninstall it first", r.cluster.URL(), names)
 	}
-	// An uninstalled chart leaves the kinds, which are Helm's then.
+	// An uninstalled chart leaves the kinds behind, with Helm's labels.
 	owned, err := r.kubectl(ctx, "get", "crd", "--selector=app.kubernetes.io/managed-by=Helm", "-o", "name")
 	if err != nil {
 		return err
 	}
 	if strings.Contains(string(owned), ".iam.cardea.dev") {
-		return fmt.Errorf("the kinds of Cardea in the cluster %s are of a Helm release: choose another context, or delete them first (kubectl delete -k config/crd)", r.cluster.URL())
+		return fmt.Errorf("the kinds of Cardea in the cluster %s belong to a Helm release: choose another context, or delete them first (kubectl delete -k config/crd)", r.cluster.URL())
 	}
 	return nil
 }
 
-// database is SQLite's file: one a cluster, for a store belongs to one.
+// database returns the path of the SQLite file. Each cluster has its own file, because a store belongs to one cluster.
 func (r *localRun) database(ctx context.Context) (string, error) {
 	if r.clusterName == "" {
 		return r.path("cardea.db"), nil

@@ -13,7 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
-// output is what a run prints, read while it is written. The run is there when it printed its banner's last line.
+// output collects the output of a run, and can be read at the same time. The channel there is closed when the run has
+// printed the last line of its banner.
 type output struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
@@ -37,8 +38,8 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// A developer runs Cardea on a cluster that is not the run's: it has the banner and the env file of any run, and is
-// left alone at the end. Where Cardea is installed it is refused.
+// With --cluster=current, Cardea runs on an existing cluster. The run prints the same banner and writes the same env
+// file as any run, and leaves the cluster running at the end. It refuses a cluster where Cardea is installed.
 func TestRunOnTheCurrentCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a control plane")
@@ -102,7 +103,8 @@ func TestRunOnTheCurrentCluster(t *testing.T) {
 	}
 }
 
-// buildCardea builds it from the repository's root, with the flags of make build, whose packages are built already.
+// buildCardea builds cardea from the repository's root. The flags are those of make build, so that Go's build cache
+// usually has the packages.
 func buildCardea(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "cardea")

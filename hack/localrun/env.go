@@ -12,30 +12,31 @@ import (
 	"time"
 )
 
-// schemesPath is a read that every key with `*` may do: the proof that the store's content is served.
+// schemesPath is the path of a read that every key with the permission `*` may do. A 200 proves that the store's
+// content is served.
 const schemesPath = "/api-auth/rate-limit-schemes"
 
-// sessionPath is what everybody may ask of the end-user API: who they are.
+// sessionPath is a path of the end-user API that needs no session. It returns the signed-in user, if any.
 const sessionPath = "/session"
 
-// sampleServiceAccount is who the samples let in by token, in the deployment's namespace.
+// sampleServiceAccount is the ServiceAccount, in the deployment's namespace, whose tokens the samples accept.
 const sampleServiceAccount = "backend"
 
-// The samples' own authorization server, and its clients: a web application and a program of this machine.
+// The samples' authorization server, and its clients: a web application, and a program on the user's machine.
 const (
 	sampleApp         = "tools"
 	sampleWebClient   = "tools-web"
 	sampleLocalClient = "tools-terminal"
 )
 
-// env is what .dev/env exports.
+// env has the values that .dev/env exports.
 type env struct {
 	kubeconfig   string
 	baseURL      string // without path
 	deploymentID string
 	apiKey       string
-	jwt          string // of the sample ServiceAccount, for two days
-	// The users' API, and what it sends them, both without path.
+	jwt          string // a token of the sample ServiceAccount, valid for two days
+	// frontendURL is the URL of the end-user API, and inboxURL the URL of the inbox of its messages. Both have no path.
 	frontendURL string
 	inboxURL    string
 	decisionURL string // without path
@@ -59,7 +60,7 @@ func (r *localRun) environment(ctx context.Context) (env, error) {
 	return e, r.oauth(ctx, &e)
 }
 
-// oauth reads what the sample clients sign users in with.
+// oauth reads the values that the sample clients need to sign users in: the issuer, their ids, and a secret.
 func (r *localRun) oauth(ctx context.Context, e *env) error {
 	namespace, _, _ := strings.Cut(r.tenant.deployment, "/")
 	for _, of := range []struct {
@@ -95,7 +96,7 @@ func (r *localRun) credentials(ctx context.Context, of tenant) (id, apiKey strin
 	return id, string(key), nil
 }
 
-// serviceAccountToken makes a token of the sample ServiceAccount for the sample deployment.
+// serviceAccountToken returns a new token of the sample ServiceAccount for the sample deployment.
 func (r *localRun) serviceAccountToken(ctx context.Context) (string, error) {
 	namespace, name, _ := strings.Cut(r.tenant.deployment, "/")
 	token, err := r.kubectl(ctx, "create", "token", sampleServiceAccount, "--namespace="+namespace,
@@ -103,7 +104,7 @@ func (r *localRun) serviceAccountToken(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(token)), err
 }
 
-// field reads one field that must not be empty of namespace/name.
+// field returns a field of an object, named as namespace/name. An empty field is an error.
 func (r *localRun) field(ctx context.Context, kind, object, path string) (string, error) {
 	namespace, name, _ := strings.Cut(object, "/")
 	value, err := r.kubectl(ctx, "get", kind, name, "--namespace="+namespace, "-o", "jsonpath="+path)
@@ -116,7 +117,7 @@ func (r *localRun) field(ctx context.Context, kind, object, path string) (string
 	return string(value), nil
 }
 
-// render is a script for sh.
+// render returns the script for sh that exports the values.
 func (e env) render() string {
 	var script strings.Builder
 	for _, variable := range []struct{ name, value string }{
@@ -139,10 +140,11 @@ func (e env) render() string {
 	return script.String()
 }
 
-// quote makes any text one word of sh.
+// quote quotes a text as one word of sh.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// writeEnv puts the file in place whole: who sees it may source it. It holds a key, so it is the owner's alone.
+// writeEnv creates the file atomically, so that a shell never sources a part of it. Only the owner can read the file,
+// because it holds a key.
 func writeEnv(file, script string) error {
 	temporary := file + ".new"
 	if err := os.RemoveAll(temporary); err != nil {
@@ -181,7 +183,7 @@ func served(ctx context.Context, e env) error {
 	)
 }
 
-// answered returns nil if a URL answers with 200.
+// answered returns nil if a GET of a URL returns 200.
 func answered(ctx context.Context, url, apiKey string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -62,7 +62,8 @@ func TestBannerHoldsNoSecret(t *testing.T) {
 	}
 }
 
-// The samples name the preferred ports; only a carrier elsewhere changes what was applied.
+// The samples name the preferred ports. The applied sample is patched only if the message gateway stand-in has other
+// ports.
 func TestCarrierPatch(t *testing.T) {
 	t.Parallel()
 	if patch := carrierPatch(preferred); patch != "" {

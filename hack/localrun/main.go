@@ -1,7 +1,7 @@
-// Command localrun is `make run`: a Kubernetes control plane on loopback, or the cluster of a kubeconfig, Cardea over
-// it as its own ServiceAccount, a stand-in for carriers of texts and mails, and the samples, applied as users apply
-// them. It is run from the repository's root. When everything serves it writes .dev/env and prints a banner; Ctrl-C or
-// SIGTERM ends it all. Data stays in the folder.
+// Command localrun is `make run`. It starts a Kubernetes control plane on loopback, or uses the cluster of a
+// kubeconfig. On it, localrun starts Cardea with the tokens of its ServiceAccounts and a message gateway stand-in, and
+// applies the samples as users do. Run it from the repository's root. When everything is served, it writes .dev/env and
+// prints a banner. Ctrl-C or SIGTERM stops everything. The data stays in the folder of --dir.
 package main
 
 import (
@@ -24,16 +24,16 @@ import (
 type options struct {
 	dir     string // absolute
 	binDir  string
-	binary  string // of cardea
+	binary  string // path of the cardea binary
 	store   string
 	samples string
 	tenant  tenant
-	// clusterName is "current", or "" for a control plane of the run's own.
+	// clusterName is "current", or "" if the run starts its own control plane.
 	clusterName string
 	kubectlPath string // for clusterName
 }
 
-// tenant is a sample deployment and a key of it, both as namespace/name.
+// tenant names a sample deployment and the Secret with one of its API keys, both as namespace/name.
 type tenant struct{ deployment, apiKeySecret string }
 
 func main() {
@@ -43,7 +43,8 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// After the first signal the next one has its default effect: we die at once and the children with us.
+	// The first signal stops everything in order. A second signal has its default effect: it kills this process, and
+	// the children die with it.
 	context.AfterFunc(ctx, stop)
 	if err := run(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "localrun:", err)
@@ -61,7 +62,7 @@ func parse(arguments []string) (options, error) {
 	flags.StringVar(&o.samples, "samples", "config/samples", "kustomization with the resources to apply")
 	flags.StringVar(&o.tenant.deployment, "deployment", "acme/acme", "namespace/name of the IdentityDeployment that has the host localhost and whose id goes into env")
 	flags.StringVar(&o.tenant.apiKeySecret, "api-key-secret", "acme/acme-backend-key", "namespace/name of the Secret whose API key goes into env")
-	flags.StringVar(&o.clusterName, "cluster", "", "current runs Cardea on the cluster of your kubeconfig's current context (default: a control plane of the run's own)")
+	flags.StringVar(&o.clusterName, "cluster", "", "the value current runs Cardea on the cluster of your kubeconfig's current context (default: the run starts its own control plane)")
 	flags.StringVar(&o.kubectlPath, "kubectl", "kubectl", "kubectl for --cluster")
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
@@ -72,10 +73,10 @@ func parse(arguments []string) (options, error) {
 	return o, o.complete()
 }
 
-// complete makes paths absolute and refuses, before anything starts, what cannot work.
+// complete makes paths absolute, and returns an error for options that cannot work, before anything starts.
 func (o *options) complete() error {
 	if o.store != "" && !strings.HasPrefix(o.store, "postgres://") && !strings.HasPrefix(o.store, "postgresql://") {
-		return errors.New("--store must be a postgres:// URL; SQLite is what you get without it")
+		return errors.New("--store must be a postgres:// URL; without --store, Cardea uses SQLite")
 	}
 	if o.clusterName != "" && o.clusterName != "current" {
 		return fmt.Errorf("--cluster is %q: say current, for the cluster of your kubeconfig's current context, or nothing", o.clusterName)
@@ -108,7 +109,7 @@ func (o *options) complete() error {
 	return nil
 }
 
-// run returns nil when ctx asked for the end, and an error when something failed or a child died.
+// run returns nil after ctx ended, and an error if something failed or a child process died before.
 func run(ctx context.Context, o options, out io.Writer) error {
 	r, err := open(o, out)
 	if err != nil {
@@ -119,18 +120,18 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		err = r.awaitEnd(ctx)
 	}
 	if ctx.Err() != nil {
-		err = nil // whatever failed, failed because we were asked to end
+		err = nil // a failure after the end of ctx is a consequence of that end
 		fmt.Fprintln(out, "\nStopping ...")
 	}
 	return errors.Join(err, r.stop())
 }
 
-// localRun is what runs.
+// localRun is the state of a run.
 type localRun struct {
 	options
 	out   io.Writer
 	ports ports
-	// reserved are held as long as the process lives.
+	// reserved are the ports of this run, held until the process ends.
 	reserved *reservations
 	group    *process.Group
 	cluster  cluster
@@ -144,14 +145,14 @@ func open(o options, out io.Writer) (*localRun, error) {
 		return nil, err
 	}
 	r := &localRun{options: o, out: out, group: group, reserved: newReservations()}
-	// The file's existence means that everything is ready.
+	// Remove the file of an earlier run: its existence means that everything is ready.
 	if err := os.Remove(r.path("env")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(err, group.Close())
 	}
 	return r, nil
 }
 
-// bringUp ends early, with the reason, when a child dies meanwhile.
+// bringUp starts everything. If a child process dies meanwhile, bringUp stops early and returns that child's error.
 func (r *localRun) bringUp(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -199,7 +200,7 @@ func (r *localRun) bringUpAll(ctx context.Context) error {
 	return err
 }
 
-// awaitEnd returns nil when ctx is done, or the story of the first child that died.
+// awaitEnd returns nil when ctx is done, or the exit error of the first child process that died.
 func (r *localRun) awaitEnd(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -209,7 +210,7 @@ func (r *localRun) awaitEnd(ctx context.Context) error {
 	}
 }
 
-// stop ends Cardea before what it uses, so that it can still say goodbye, and withdraws env.
+// stop removes env, and stops Cardea before the services that it uses, so that Cardea can shut down cleanly.
 func (r *localRun) stop() error {
 	failures := []error{os.RemoveAll(r.path("env"))}
 	for _, p := range r.cardea {

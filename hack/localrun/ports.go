@@ -8,7 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
-// ports on 127.0.0.1, remembered in the folder so that URLs and kubeconfigs stay good from one start to the next.
+// ports are the ports of a run on 127.0.0.1. They are stored in the run's folder, so that URLs and kubeconfigs stay
+// valid from one start to the next.
 type ports struct {
 	APIServer       int `json:"apiServer"`
 	Etcd            int `json:"etcd"`
@@ -22,18 +23,19 @@ type ports struct {
 	CarrierSMTP     int `json:"carrierSMTP"`
 }
 
-// preferred are the documented ones of Cardea, and those of the carrier that the samples name, where they are free.
+// preferred are the ports of a first start, if they are free: Cardea's documented ports, and for the message gateway
+// stand-in the ports that the samples name.
 var preferred = ports{
 	APIServer: 26443, Etcd: 22379,
 	Backend: 8080, Frontend: 8081, Decision: 8082, Envoy: 8083, Metrics: 8090, OperatorMetrics: 8091,
 	CarrierHTTP: 8084, CarrierSMTP: 8085,
 }
 
-// choosePorts takes the ports remembered in file, another one for each that cannot be had now, and remembers the
-// result.
+// choosePorts returns the ports stored in file, with another port for each that take refuses, and stores the result in
+// file.
 func choosePorts(file string, take func(int) bool) (ports, error) {
 	p := preferred
-	// A file that cannot be read is as good as none: ports are no data.
+	// An unreadable file is treated like a missing one, because ports can be chosen again.
 	if content, err := os.ReadFile(file); err == nil {
 		_ = json.Unmarshal(content, &p)
 	}

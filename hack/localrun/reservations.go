@@ -18,12 +18,13 @@ type reservations struct {
 	held []*os.File
 }
 
-// newReservations returns what the runs of one user share.
+// newReservations returns empty reservations in the folder that all runs of one user share.
 func newReservations() *reservations {
 	return &reservations{dir: filepath.Join(os.TempDir(), "cardea-ports-"+strconv.Itoa(os.Getuid()))}
 }
 
-// take reserves a port. It returns false where another run has it. Where files cannot be made nothing is reserved.
+// take reserves a port, and reports whether the run may use it: false if another run has it. If the lock file cannot be
+// created, take returns true without a reservation.
 func (r *reservations) take(port int) bool {
 	if err := os.MkdirAll(r.dir, 0o700); err != nil {
 		return true

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
-// Two runs that begin at once find the same ports free, seconds before either listens on them.
+// Two runs that start at the same time find the same ports free, because seconds pass until either listens on them.
 func TestRunsThatBeginAtOnceTakeDifferentPorts(t *testing.T) {
 	t.Parallel()
 	port, err := controlplane.FreePort()
@@ -45,11 +45,12 @@ func TestRunsThatBeginAtOnceTakeDifferentPorts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A child that a parallel test is starting holds a copy of every lock until it has become its own program.
+	// While a parallel test starts a child process, the forked child holds a copy of every lock until it executes its
+	// program.
 	deadline := time.Now().Add(10 * time.Second)
 	for !other.take(port) {
 		if time.Now().After(deadline) {
-			t.Fatal("the port of a run that ended cannot be had")
+			t.Fatal("the port of a run that ended is still reserved")
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// rootKey makes the install's root key, once: what it sealed is in the store that stays as well.
+// rootKey returns the path of the file with the install's root key, and creates the key if it does not exist. The key
+// is kept, because the store that is kept has values sealed with it.
 func (r *localRun) rootKey() (string, error) {
 	file := r.path("root.key")
 	var key [32]byte

@@ -13,7 +13,7 @@ const (
 	readyPause  = 500 * time.Millisecond
 )
 
-// object is what readiness needs of a resource.
+// object has the fields of a resource that its readiness depends on.
 type object struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -35,13 +35,13 @@ type condition struct {
 	Message string `json:"message"`
 }
 
-// key names an object as kubectl users do; the version of its API is no part of its identity.
+// key returns kind, API group, namespace and name of an object. The API version is not part of its identity.
 func (o object) key() string {
 	group, _, _ := strings.Cut(o.APIVersion, "/")
 	return fmt.Sprintf("%s.%s %s/%s", strings.ToLower(o.Kind), group, o.Metadata.Namespace, o.Metadata.Name)
 }
 
-// ready: Ready=True of the present generation, not of one before the last edit.
+// ready reports whether the object has Ready=True for its current generation, and not for one before the last edit.
 func (o object) ready() bool {
 	if o.Status.ObservedGeneration != o.Metadata.Generation {
 		return false
@@ -63,8 +63,8 @@ func (o object) describe() string {
 	return text
 }
 
-// applySamples applies the samples and waits until each of them is Ready. Objects that are not samples are the
-// user's own, kept from earlier runs; those that are not Ready are returned and hold up nothing.
+// applySamples applies the samples and waits until each of them is Ready. Objects that are not samples are the user's
+// own, kept from earlier runs. applySamples does not wait for these, and returns those that are not Ready.
 func (r *localRun) applySamples(ctx context.Context) (others []object, err error) {
 	if _, err := r.kubectl(ctx, "apply", "-k", r.samples); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (r *localRun) list(ctx context.Context, what ...string) ([]object, error) {
 	return parseObjects(output)
 }
 
-// parseObjects reads a list, or the bare object that kubectl prints when it was asked for a single one.
+// parseObjects parses a list, or the single object that kubectl prints without a list if one object was requested.
 func parseObjects(output []byte) ([]object, error) {
 	var list struct {
 		Kind  string   `json:"kind"`

@@ -10,8 +10,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBill writes the CycloneDX bill of materials of a binary: the modules that the linker recorded in it, and nothing
-// that was only near when it was built.
+// writeBill writes the CycloneDX bill of materials of a binary. It lists only the modules that the linker recorded in
+// the binary, not modules of the build that are not linked.
 func (r *release) writeBill(program, binary, to string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *release) writeBill(program, binary, to string) error {
 		}
 		url := "pkg:golang/" + module.Path + "@" + module.Version
 		component := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: module.Path, Version: module.Version, PackageURL: url}
-		if module.Sum != "" { // of a tree of files, so no hash in CycloneDX' sense
+		if module.Sum != "" { // a hash of a file tree, which is not a component hash of CycloneDX
 			component.Properties = &[]cdx.Property{{Name: "cdx:go:sum", Value: module.Sum}}
 		}
 		components = append(components, component)
@@ -63,10 +63,10 @@ func (r *release) writeBill(program, binary, to string) error {
 	return file.Close()
 }
 
-// serial is a UUID of version 8, which RFC 9562 leaves to us, made of the binary's digest: the same binary has the same
-// bill.
+// serial returns a UUID made from the binary's digest, so that the same binary has the same bill. Its version is 8,
+// whose content RFC 9562 leaves to the application.
 func serial(digest string) string {
-	bytes, _ := hex.DecodeString(digest[:32]) // of digestOf
+	bytes, _ := hex.DecodeString(digest[:32]) // digestOf returns hexadecimal digits
 	bytes[6] = bytes[6]&0x0f | 0x80
 	bytes[8] = bytes[8]&0x3f | 0x80
 	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", bytes[:4], bytes[4:6], bytes[6:8], bytes[8:10], bytes[10:])

@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// programs are the commands that a release has.
+// programs are the commands that a release contains.
 var programs = []string{"cardea", "kubectl-cardea"}
 
-// binary is where a program for a target is published.
+// binary returns the path of a published program for a target.
 func (r *release) binary(program string, t target) string {
 	return filepath.Join(r.out, fmt.Sprintf("%s-%s-%s", program, r.version, t))
 }
 
-// writeBinaries builds every program for a target, each with its bill of materials beside it.
+// writeBinaries builds every program for a target, and writes its bill of materials next to it.
 func (r *release) writeBinaries(ctx context.Context, t target) error {
 	for _, program := range programs {
 		file := r.binary(program, t)
@@ -35,8 +35,8 @@ func (r *release) writeBinaries(ctx context.Context, t target) error {
 	return nil
 }
 
-// build is what `make build` does: without cgo, paths and the state of the checkout, so that the same source is the
-// same binary.
+// build builds a program as `make build` does: without cgo, and without paths and the state of the checkout in the
+// binary, so that the same source gives the same binary.
 func (r *release) build(ctx context.Context, program string, t target, file string) error {
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", file, "./cmd/"+program)
 	command.Dir = r.root

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// writeChart packs the chart as `helm package` does, with the release's version and image, and with nothing of the day
-// or the machine in it.
+// writeChart packs the chart as `helm package` does, with the release's version and image. The archive does not depend
+// on the time or the machine of the build.
 func (r *release) writeChart() (err error) {
 	chart := filepath.Join(r.root, "config", "chart", "cardea")
 	file, err := os.Create(filepath.Join(r.out, "cardea-"+strings.TrimPrefix(r.version, "v")+".tgz"))
@@ -63,7 +63,7 @@ func (r *release) stamp(name string, content []byte) ([]byte, error) {
 	return []byte(text), err
 }
 
-// replaceLine replaces the one line that begins so.
+// replaceLine replaces the first line that begins with begin, and returns an error if there is none.
 func replaceLine(text, begin, line string) (string, error) {
 	lines := strings.SplitAfter(text, "\n")
 	for i := range lines {
@@ -72,5 +72,5 @@ func replaceLine(text, begin, line string) (string, error) {
 			return strings.Join(lines, ""), nil
 		}
 	}
-	return replaceAll(text, "\n"+begin, "") // says what is missing
+	return replaceAll(text, "\n"+begin, "") // returns the error, which names the missing line
 }

@@ -23,14 +23,15 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// source is where the project lives, for registries that link there.
+// source is the URL of the project's repository. Registries link to it.
 const source = "https://github.com/cardea-iam/cardea"
 
-// user is a UID and GID that no node has an account for; config/ runs the image with it, too.
+// user is the UID and GID of the image's process. No node has an account with them. The manifests in config/ use them,
+// too.
 const user = "65532:65532"
 
-// writeImage writes the index of the Linux targets as an OCI image layout into the folder image, pushes it where that
-// is asked for, and returns its digest.
+// writeImage writes the index of the Linux targets as an OCI image layout into the folder image, and returns its
+// digest. It also pushes the index if -push is set.
 func (r *release) writeImage(ctx context.Context) (string, error) {
 	certificates, err := layer(r.created, "etc/ssl/certs/ca-certificates.crt", 0o644, authorities())
 	if err != nil {
@@ -70,7 +71,7 @@ func (r *release) writeImage(ctx context.Context) (string, error) {
 	return digest.String(), r.pushIndex(ctx, index)
 }
 
-// pushIndex does nothing where no name was given.
+// pushIndex pushes the index to the name of -push. Without a name, it does nothing.
 func (r *release) pushIndex(ctx context.Context, index v1.ImageIndex) error {
 	if r.push == "" {
 		return nil
@@ -82,10 +83,11 @@ func (r *release) pushIndex(ctx context.Context, index v1.ImageIndex) error {
 	return remote.WriteIndex(to, index, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
 }
 
-// imageOf is the binary over the certificates of authorities, and nothing else: no shell, no user, nothing to write to.
+// imageOf returns the image for a target. It contains only the binary and the certificates of authorities: no shell, no
+// user account, and no folder that its process can write to.
 func (r *release) imageOf(ctx context.Context, t target, certificates v1.Layer, annotations map[string]string) (v1.Image, error) {
 	file := r.binary("cardea", t)
-	if _, err := os.Stat(file); err != nil { // `all` built it before
+	if _, err := os.Stat(file); err != nil { // absent unless `all` built it before
 		folder, err := os.MkdirTemp("", "cardea-image-")
 		if err != nil {
 			return nil, err
@@ -118,7 +120,7 @@ func (r *release) imageOf(ctx context.Context, t target, certificates v1.Layer, 
 	return mutate.Annotations(image, annotations).(v1.Image), nil
 }
 
-// configuration is that of the Dockerfile.
+// configuration returns the same configuration as the Dockerfile's image has.
 func (r *release) configuration(image v1.Image, t target) *v1.ConfigFile {
 	configuration, err := image.ConfigFile()
 	if err != nil {
@@ -151,7 +153,7 @@ func (r *release) labels() map[string]string {
 	}
 }
 
-// layer holds one file and the folders above it, all root's and of the release's time.
+// layer returns a layer with one file and the folders above it, all owned by root and with the time of the release.
 func layer(created time.Time, path string, mode int64, content []byte) (v1.Layer, error) {
 	var archive bytes.Buffer
 	writer := tar.NewWriter(&archive)
@@ -177,12 +179,13 @@ func layer(created time.Time, path string, mode int64, content []byte) (v1.Layer
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
 }
 
-// authorities are Mozilla's, from a module and not from the machine: every machine makes the same image.
+// authorities returns the certificates of Mozilla's authorities in PEM. They come from a module and not from the
+// machine, so that every machine builds the same image.
 func authorities() []byte {
 	var bundled bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint != nil {
-			continue // trusted in part; a file of certificates cannot say so
+			continue // trusted only with constraints, which a file of certificates cannot express
 		}
 		_ = pem.Encode(&bundled, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer never fails
 	}

@@ -1,7 +1,7 @@
-// Command release makes what a release publishes, from the repository's root: static binaries with a bill of materials
-// each, an OCI image of two platforms without a container engine, the Helm chart, the install manifests, and the
-// checksums of them all. Its output depends only on the commit, the version and the Go release, so that every build can
-// be reproduced.
+// Command release makes the files of a release, from the repository's root: static binaries, each with a bill of
+// materials, an OCI image for two platforms, the Helm chart, the install manifests, and the checksums of all files. It
+// needs no container engine. Its output depends only on the commit, the version and the Go release, so that every build
+// can be reproduced.
 package main
 
 import (
@@ -20,14 +20,15 @@ import (
 	"time"
 )
 
-// release says what is made, and of what.
+// release has the settings of a release and the commit that it is made from.
 type release struct {
 	root    string // of the repository
 	out     string
 	version string // with a leading v
 	image   string // without a tag
 	push    string
-	// created is the commit's time, revision the commit.
+	// created is the time of the commit, or SOURCE_DATE_EPOCH. revision is the commit's hash, with dirty at its end if
+	// files were changed.
 	created  time.Time
 	revision string
 	// targets of binaries; the image has the Linux ones.
@@ -55,9 +56,9 @@ func run(ctx context.Context, arguments []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.root, "root", ".", "the repository")
 	flags.StringVar(&r.out, "out", "dist", "folder to write to")
-	flags.StringVar(&r.version, "version", "", "version, such as v0.1.0 (absent: what the file VERSION says)")
+	flags.StringVar(&r.version, "version", "", "version, such as v0.1.0 (absent: the version in the file VERSION)")
 	flags.StringVar(&r.image, "image", "cardea", "name of the image in manifests and chart, without a tag")
-	flags.StringVar(&r.push, "push", "", "push the image to this name too, with the credentials of ~/.docker/config.json")
+	flags.StringVar(&r.push, "push", "", "also push the image to this name, with the credentials of ~/.docker/config.json")
 	flags.StringVar(&r.kubectl, "kubectl", "kubectl", "kubectl, which renders the manifests")
 	if err := flags.Parse(arguments); err != nil {
 		return err
@@ -83,14 +84,14 @@ func run(ctx context.Context, arguments []string) error {
 		}
 		return r.all(ctx)
 	default:
-		return fmt.Errorf("%q is nothing that can be made: say image, chart or all, after the flags", what)
+		return fmt.Errorf("unknown target %q: say image, chart or all, after the flags", what)
 	}
 }
 
-// versions are those of semver.org, with the v of Go and of git's tags.
+// versions matches a version of semver.org with a leading v, as Go and git tags have it.
 var versions = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
-// complete reads what was not given, and refuses what cannot be published.
+// complete fills in settings that are absent, and returns an error for settings that cannot be published.
 func (r *release) complete(ctx context.Context) error {
 	for _, path := range []*string{&r.root, &r.out} {
 		absolute, err := filepath.Abs(*path)
@@ -110,7 +111,7 @@ func (r *release) complete(ctx context.Context) error {
 		r.version = "v" + r.version
 	}
 	if !versions.MatchString(r.version) {
-		return fmt.Errorf("version %q is none of semver.org: give one such as v0.1.0 or v0.2.0-rc.1", r.version)
+		return fmt.Errorf("version %q does not have the form of semver.org: give one such as v0.1.0 or v0.2.0-rc.1", r.version)
 	}
 	if strings.Contains(r.image[strings.LastIndex(r.image, "/")+1:], ":") || strings.Contains(r.image, "@") {
 		return fmt.Errorf("image %q has a tag: give the name alone, the tag is the version", r.image)
@@ -118,10 +119,10 @@ func (r *release) complete(ctx context.Context) error {
 	return r.readCommit(ctx)
 }
 
-// dirty ends the revision of what was made from changed files.
+// dirty is the end of the revision if the release is made from changed files.
 const dirty = "-dirty"
 
-// readCommit takes revision and time from git, and the time from SOURCE_DATE_EPOCH where it is set.
+// readCommit takes the revision and the time from git. If SOURCE_DATE_EPOCH is set, it is the time instead.
 func (r *release) readCommit(ctx context.Context) error {
 	output, err := exec.CommandContext(ctx, "git", "-C", r.root, "log", "-1", "--format=%H %ct").Output()
 	if err != nil {
@@ -146,14 +147,14 @@ func (r *release) readCommit(ctx context.Context) error {
 	return nil
 }
 
-// all writes everything into a folder that has nothing else in it, for its checksums to be whole.
+// all writes all files of the release. The folder must be empty, because the checksums cover all its files.
 func (r *release) all(ctx context.Context) error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: remove it first, its checksums would name what is old", r.out)
+		return fmt.Errorf("%s is not empty: remove it first, because the checksums would include its old files", r.out)
 	}
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
@@ -179,7 +180,7 @@ func (r *release) all(ctx context.Context) error {
 	return r.writeChecksums()
 }
 
-// writeManifests renders what users install without Helm.
+// writeManifests renders the manifests for installs without Helm.
 func (r *release) writeManifests(ctx context.Context) error {
 	for folder, name := range map[string]string{"default": "install.yaml", "default-standalone": "install-standalone.yaml"} {
 		command := exec.CommandContext(ctx, r.kubectl, "kustomize", filepath.Join(r.root, "config", folder))
@@ -199,7 +200,8 @@ func (r *release) writeManifests(ctx context.Context) error {
 	return nil
 }
 
-// replaceAll fails where there is nothing to replace: what is published would name something else.
+// replaceAll returns an error if the text does not contain old, because the published file would then have a wrong
+// value.
 func replaceAll(text, old, replacement string) (string, error) {
 	if !strings.Contains(text, old) {
 		return "", fmt.Errorf("no %q to replace", strings.TrimSpace(old))

@@ -32,7 +32,7 @@ import (
 
 const root = "../.."
 
-// here is the one platform that is built: each costs the link of every program.
+// here is the only platform that the tests build, because each platform costs the linking of every program.
 var here = target{"linux", runtime.GOARCH}
 
 func newRelease(t *testing.T, version string) *release {
@@ -83,7 +83,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 		}
 	}
 	if len(first) != len(second) {
-		t.Errorf("%d files, and %d", len(first), len(second))
+		t.Errorf("the first release has %d files, the second %d", len(first), len(second))
 	}
 	t.Run("checksums", func(t *testing.T) { testChecksums(t, one.out, first) })
 	t.Run("binary", func(t *testing.T) { testBinary(t, one.binary("cardea", here)) })
@@ -105,7 +105,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	})
 }
 
-// tree is the digest of every file below a folder, by its path.
+// tree returns the digest of every file below a folder, by its path.
 func tree(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -168,7 +168,7 @@ func testBill(t *testing.T, r *release) {
 		t.Fatal(err)
 	}
 	if hashes := *bill.Metadata.Component.Hashes; hashes[0].Value != sum || bill.Metadata.Component.Version != "v1.2.3" {
-		t.Errorf("it is the bill of %+v", bill.Metadata.Component)
+		t.Errorf("the bill describes %+v", bill.Metadata.Component)
 	}
 	named := map[string]bool{}
 	for _, component := range *bill.Components {
@@ -176,11 +176,11 @@ func testBill(t *testing.T, r *release) {
 	}
 	for _, module := range []string{"std", "k8s.io/client-go", "github.com/jackc/pgx/v5", "modernc.org/sqlite"} {
 		if !named[module] {
-			t.Errorf("it lacks %s", module)
+			t.Errorf("the bill lacks %s", module)
 		}
 	}
 	if named["github.com/chromedp/chromedp"] || len(named) != len(*bill.Components) {
-		t.Error("it names what only tests need, or a module twice")
+		t.Error("the bill names a module that only tests need, or a module twice")
 	}
 }
 
@@ -194,7 +194,7 @@ func testImage(t *testing.T, r *release) {
 		t.Fatalf("%v, %v, want one index", manifest, err)
 	}
 	if got := strings.TrimSpace(string(read(t, filepath.Join(r.out, "image-digest.txt")))); got != manifest.Manifests[0].Digest.String() {
-		t.Errorf("the digest is said to be %s, and is %s", got, manifest.Manifests[0].Digest)
+		t.Errorf("image-digest.txt has %s, want %s", got, manifest.Manifests[0].Digest)
 	}
 	platforms, err := index.ImageIndex(manifest.Manifests[0].Digest)
 	if err != nil {
@@ -214,7 +214,8 @@ func testImage(t *testing.T, r *release) {
 	testFiles(t, r, image)
 }
 
-// testPushed compares by the digest of the file that names the digest.
+// testPushed compares the digest of the pushed index with the file image-digest.txt. want is the SHA-256 sum of that
+// file.
 func testPushed(t *testing.T, reference, want string) {
 	parsed, err := containers.ParseReference(reference)
 	if err != nil {
@@ -225,7 +226,7 @@ func testPushed(t *testing.T, reference, want string) {
 		t.Fatal(err)
 	}
 	if sum := sha256.Sum256([]byte(pushed.Digest.String() + "\n")); hex.EncodeToString(sum[:]) != want || !pushed.MediaType.IsIndex() {
-		t.Errorf("%s %s was pushed, and is not what was written", pushed.MediaType, pushed.Digest)
+		t.Errorf("the pushed index %s %s is not the written one", pushed.MediaType, pushed.Digest)
 	}
 }
 
@@ -245,11 +246,12 @@ func testConfiguration(t *testing.T, r *release, image v1.Image) {
 	}
 	dockerfile := string(read(t, filepath.Join(root, "Dockerfile")))
 	if !strings.Contains(dockerfile, "USER "+user+"\n") || !strings.Contains(dockerfile, `ENTRYPOINT ["/cardea"]`) {
-		t.Error("the Dockerfile makes another image")
+		t.Error("the Dockerfile has another user or entrypoint")
 	}
 }
 
-// testFiles: the image holds the released binary and certificates that Go reads, both root's, and nothing else.
+// testFiles expects that the image contains only the released binary and certificates that Go can parse, both owned by
+// root.
 func testFiles(t *testing.T, r *release, image v1.Image) {
 	flat := mutate.Extract(image)
 	defer flat.Close()
@@ -308,11 +310,12 @@ func TestInvalidReleaseVersionsAreRefused(t *testing.T) {
 	}
 }
 
-// The chart in the repository has the version of the file VERSION, which is also the release's when none is given.
+// The chart in the repository has the version of the file VERSION. A release has that version, too, if no version is
+// set.
 func TestVersion(t *testing.T) {
 	r := newRelease(t, "")
 	if chart := string(read(t, filepath.Join(root, "config", "chart", "cardea", "Chart.yaml"))); !strings.Contains(chart, "\nversion: "+strings.TrimPrefix(r.version, "v")+"\n") {
-		t.Errorf("VERSION says %s, and the chart something else", r.version)
+		t.Errorf("VERSION has %s, and Chart.yaml has another version", r.version)
 	}
 	for name, want := range map[string][]string{
 		"Chart.yaml": {"version: 9.1.0\n", "appVersion: v9.1.0\n"}, "values.yaml": {"repository: registry.example:5000/team/cardea\n"},
@@ -325,7 +328,7 @@ func TestVersion(t *testing.T) {
 			}
 		}
 		if _, err := r.stamp(name, []byte("nothing: here\n")); err == nil {
-			t.Errorf("%s without anything to stamp passes", name)
+			t.Errorf("%s: no error, although there is nothing to stamp", name)
 		}
 	}
 }

@@ -46,8 +46,8 @@ func find(obj v1alpha1.Resource, kind string) []Finding {
 }
 
 // findDeletion returns only what a deletion waits for, because the other conditions describe the time before it. The
-// start of a deletion is a generation of its own, which only the condition Deleting observes. That condition does not
-// change after the operator removed its finalizer, so the finalizer is checked first.
+// start of a deletion increments the generation, and only the condition Deleting observes the new generation. That
+// condition does not change after the operator removed its finalizer, so the finalizer is checked first.
 func findDeletion(obj v1alpha1.Resource, kind string) []Finding {
 	begun := Finding{
 		Condition: v1alpha1.ConditionDeleting, Reason: v1alpha1.ReasonBeingDeleted, Message: "it is being deleted",

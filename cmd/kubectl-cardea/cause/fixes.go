@@ -40,10 +40,10 @@ var fixes = map[cause]string{
 		"Deleting it without a copy permanently loses its contents, so first find out which programs use it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidKey}: "put a key of Cardea's form into the Secret (cardea key new --prefix PREFIX); " +
 		"a client's secret has 32 to 512 visible ASCII characters",
-	{v1alpha1.ConditionAccepted, v1alpha1.ReasonPending}: "nothing here: it is evaluated once the other conditions are well",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonPending}: "no action is needed: it is evaluated once the other conditions are True",
 
 	{v1alpha1.ConditionSynced, v1alpha1.ReasonStoreUnavailable}: "check the runtime store and the operator's log; the operator retries by itself",
-	{v1alpha1.ConditionSynced, v1alpha1.ReasonPending}:          "nothing here: it follows once the other conditions are well",
+	{v1alpha1.ConditionSynced, v1alpha1.ReasonPending}:          "no action is needed: it follows once the other conditions are True",
 
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound}:    "create the Secret with the key that the message names",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound}: "create the ConfigMap with the key that the message names",

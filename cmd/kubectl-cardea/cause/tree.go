@@ -27,9 +27,9 @@ const (
 	Ready State = "Ready"
 	// NotReady means that the declared state is not active; the findings have the reason.
 	NotReady State = "NotReady"
-	// Missing means that it does not exist.
+	// Missing means that the object does not exist.
 	Missing State = "Missing"
-	// Unreadable means that the caller may not read it.
+	// Unreadable means that the caller may not read the object.
 	Unreadable State = "Unreadable"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// world is a cluster in memory, by kind/name; an error in it is what reading answers.
+// world is a cluster in memory. It maps kind/name to an object, or to the error that reading the object returns.
 type world map[string]any
 
 func (w world) Resource(_ context.Context, kind, _, name string) (v1alpha1.Resource, error) {
@@ -42,7 +42,8 @@ func (w world) Metadata(_ context.Context, kind, _, name string) (*metav1.Partia
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: kind}, name)
 }
 
-// in gives a resource a name, and conditions written as Type=Status/Reason; none is Ready.
+// in sets a resource's name and its conditions, written as Type=Status/Reason. Without conditions, the resource is
+// Ready.
 func in[R v1alpha1.Resource](obj R, name string, conditions ...string) R {
 	obj.SetNamespace("acme")
 	obj.SetName(name)
@@ -204,7 +205,7 @@ func TestFixesSayWhatTheyLose(t *testing.T) {
 	}
 	for reason, text := range fixes {
 		if strings.Contains(text, "cardea-system") || strings.Contains(text, "--serviceaccount=cardea") {
-			t.Errorf("%s names an install that may be another: %s", reason.reason, text)
+			t.Errorf("%s names a namespace or ServiceAccount that other installs may not have: %s", reason.reason, text)
 		}
 		if strings.HasPrefix(text, "kubectl ") && strings.HasSuffix(text, ")") {
 			t.Errorf("%s cannot be pasted: %s", reason.reason, text)
@@ -229,8 +230,8 @@ func TestThePageHasTheSameFixesWhereDataIsLost(t *testing.T) {
 	}
 }
 
-// The start of a deletion is a generation, which the status as a whole never observes: only the condition Deleting
-// observes it.
+// The start of a deletion increments the generation. status.observedGeneration never reaches the new generation; only
+// the condition Deleting observes it.
 func TestADeletionReportsOnlyWhatItWaitsFor(t *testing.T) {
 	ours, other := []string{v1alpha1.Finalizer}, []string{"example.com/backup"}
 	for name, tc := range map[string]struct {
@@ -300,11 +301,11 @@ func TestAnInquiryTellsOfEachOnce(t *testing.T) {
 func TestAnErrorOfReadingIsNoAbsence(t *testing.T) {
 	_, err := NewDiagnosis(world{"APIAuthApp/shop": errors.New("no answer")}).Diagnose(t.Context(), key("shop", "a"), "APIKey")
 	if err == nil {
-		t.Error("a tree was made of a cluster that does not answer")
+		t.Error("no error, although reading from the cluster failed")
 	}
 }
 
-// The page for operators is what people read; whatever it names must be named here too, with what to do.
+// Operators look up conditions in docs/operations.md, so every cause in its table must have a fix here.
 func TestEveryDocumentedCauseHasAFix(t *testing.T) {
 	causes := documented(t)
 	if len(causes) < 20 {
@@ -334,8 +335,8 @@ type documentedCause struct {
 	status string
 }
 
-// documented reads the table of conditions in docs/operations.md: all but the rows that say that all is well, or repeat
-// another.
+// documented returns the causes in the table of conditions in docs/operations.md, without the rows about good states
+// and the rows that repeat another condition.
 func documented(t *testing.T) []documentedCause {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations.md"))
@@ -353,7 +354,7 @@ func documented(t *testing.T) []documentedCause {
 			condition, status = kind, value
 		} else if named != "" {
 			condition, _, _ = strings.Cut(named, " ")
-			status = "True" // "Ready as it was"
+			status = "True" // the row of Suspended says "Ready as it was"
 		}
 		if named == "condition" || strings.Contains(reason, " ") || reason == v1alpha1.ReasonReady {
 			continue
@@ -363,7 +364,7 @@ func documented(t *testing.T) []documentedCause {
 	return causes
 }
 
-// A reference that is not followed would end a tree too early: every reference type of the API must be known.
+// A tree would end too early at a reference of an unknown type, so every reference type of the API must be known.
 func TestEveryTypeOfReferenceIsFollowed(t *testing.T) {
 	named := map[string]bool{}
 	var visit func(reflect.Type)

@@ -12,15 +12,15 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// requests are annotations that request an action once, or accept the users of one cluster. They declare nothing, and
-// would act again in every cluster: users of another cluster would be accepted unseen.
+// requests are annotations that request one action, or accept the users of one cluster. They are not part of the
+// declared state. In another cluster they would act again, and accept its users unseen.
 var requests = []string{v1alpha1.AnnotationReconcileRequestedAt, v1alpha1.AnnotationRotateAt, v1alpha1.AnnotationFormerPeopleAccepted}
 
 // traces are prefixes of the labels and annotations of deployment tools. In another cluster they would be wrong, and
 // such a tool could delete the object.
 var traces = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/", "meta.helm.sh/", "helm.sh/chart",
-	"app.kubernetes.io/instance", // Argo CD tracks objects to prune with it, and Helm names its release
+	"app.kubernetes.io/instance", // Argo CD finds objects to prune by this label; Helm writes its release's name
 	"helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/", "argocd.argoproj.io/", "config.kubernetes.io/", "applyset.kubernetes.io/",
 }
 
@@ -28,7 +28,8 @@ var traces = []string{
 func Clean(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	metadata := map[string]any{"name": obj.GetName(), "namespace": obj.GetNamespace()}
 	labels := kept(obj.GetLabels(), func(name, value string) bool {
-		// The object is declared from now on: it belongs neither to HTTP, which declared resources replace, nor to Helm.
+		// The exported object is a declared one. Its manager is neither the management API, whose resources declared
+		// ones replace, nor Helm.
 		return name == v1alpha1.LabelManagedBy && (value == v1alpha1.ManagedByHTTP || value == "Helm") || trace(name)
 	})
 	annotations := kept(obj.GetAnnotations(), func(name, _ string) bool { return slices.Contains(requests, name) || trace(name) })
@@ -104,8 +105,9 @@ func Sort(resources []*unstructured.Unstructured) {
 	})
 }
 
-// Needs are the names of the Secrets and ConfigMaps that specs refer to and that an export does not contain, each with
-// the resources that need it. The field distinguishes both kinds: fields for ConfigMaps end with ConfigMapRef.
+// Needs returns the names of the Secrets and ConfigMaps that specs refer to and that an export does not contain, each
+// with the resources that need it. The name of the referring field distinguishes the two kinds: fields for ConfigMaps
+// end with ConfigMapRef.
 func Needs(resources []*unstructured.Unstructured) (secrets, configMaps map[string][]string) {
 	secrets, configMaps = map[string][]string{}, map[string][]string{}
 	for _, obj := range resources {
@@ -126,7 +128,7 @@ func Needs(resources []*unstructured.Unstructured) (secrets, configMaps map[stri
 	return secrets, configMaps
 }
 
-// walk calls found for every object with a name, with the field it is the value of.
+// walk calls found for every JSON object with a member name: with the field that contains the object, and the name.
 func walk(value any, field string, found func(field, name string)) {
 	switch v := value.(type) {
 	case map[string]any:

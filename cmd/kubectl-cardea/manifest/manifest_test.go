@@ -91,7 +91,7 @@ func mustYAML(t *testing.T, obj *unstructured.Unstructured) string {
 	return string(text)
 }
 
-// tenants are two of one namespace.
+// tenants returns the resources of two tenants in one namespace.
 func tenants(t *testing.T) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, line := range []string{
@@ -139,7 +139,8 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// Needs goes by the names of fields, cause by types: what one calls a Secret the other must.
+// Needs recognizes references by the names of fields, and package cause by types. Both must agree on which fields name
+// a Secret or a ConfigMap.
 func TestNeedsKnowsEveryFieldThatNamesASecret(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	fields := 0
@@ -172,7 +173,7 @@ func TestNeedsKnowsEveryFieldThatNamesASecret(t *testing.T) {
 		visit(reflect.TypeOf(info.New()).Elem(), "")
 	}
 	if fields < 7 {
-		t.Errorf("%d fields were looked at", fields)
+		t.Errorf("%d fields were checked, want at least 7", fields)
 	}
 }
 

@@ -68,7 +68,8 @@ func Compare(document []byte) (Difference, error) {
 	return d, nil
 }
 
-// compare descends both sides while they have fields. Types of other packages are Kubernetes' own.
+// compare descends both sides while they have fields. It does not compare types of other packages, which are
+// Kubernetes' own.
 func (d *Difference) compare(path string, typ reflect.Type, schema node) {
 	switch typ.Kind() {
 	case reflect.Pointer:

@@ -12,7 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// document is what an API server with our CRDs says, as far as Compare reads it.
+// document returns the part of an API server's OpenAPI document that Compare reads, made from our CRDs. change can
+// alter the specs before.
 func document(t *testing.T, change func(kind string, spec map[string]any)) []byte {
 	t.Helper()
 	schemas := map[string]any{}
@@ -79,6 +80,6 @@ func TestAKindThatIsNotServed(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	if _, err := Compare([]byte(`<html>`)); err == nil {
-		t.Error("a page was read as a document")
+		t.Error("no error for a document that is not JSON")
 	}
 }

@@ -174,7 +174,7 @@ func Table(w io.Writer, head []string, rows [][]string) error {
 	return nil
 }
 
-// eighths are the ends of a bar.
+// eighths are the last characters of a bar, from 0 to 7 eighths of a column.
 var eighths = []string{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"}
 
 // Bar draws value as a part of most over width columns, in steps of an eighth of a column. A value above zero is always

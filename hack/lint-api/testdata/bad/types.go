@@ -1,4 +1,4 @@
-// Package bad breaks every rule; each `want` says in the line of the fault which.
+// Package bad breaks every rule. A `want` comment in the line of a fault has the expected message.
 package bad
 
 import (
