@@ -20,7 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
-// A kind of the table without controller fails the operator's start, which asks the API server nothing.
+// NewManager fails if a kind of v1alpha1.Kinds has no controller. It sends no request to the API server.
 func TestEveryKindHasAController(t *testing.T) {
 	ring, err := seal.Load(nil)
 	if err != nil {
@@ -34,7 +34,7 @@ func TestEveryKindHasAController(t *testing.T) {
 	}
 }
 
-// named is a kind as the code's names have it.
+// named returns the name that types and functions have for a kind.
 func named(kind string) string {
 	if kind == v1alpha1.KindIdentityDeployment {
 		return "Deployment"
@@ -42,14 +42,14 @@ func named(kind string) string {
 	return kind
 }
 
-// Content that the store holds, and the translation that makes it, are named after the kind.
+// The type of the stored content, and the function that translates a resource into it, are named after the kind.
 func TestEveryKindHasContentAndTranslation(t *testing.T) {
 	contents, translations := exported(t, "../internal/document"), exported(t, "../internal/translation")
 	for _, info := range v1alpha1.Kinds {
 		if name := named(info.Kind); !slices.Contains(contents, name) {
-			t.Errorf("package document has no type %s: what does the store hold of a %s?", name, info.Kind)
+			t.Errorf("package document has no type %s for the stored content of a %s", name, info.Kind)
 		} else if !slices.Contains(translations, name) {
-			t.Errorf("package translation has no function %s: what is served of a %s?", name, info.Kind)
+			t.Errorf("package translation has no function %s that translates a %s", name, info.Kind)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func exported(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// Manifests that are not generated from the table name its kinds, all of them and no other.
+// Manifests that are not generated from v1alpha1.Kinds name exactly these kinds.
 func TestEveryKindIsInTheManifests(t *testing.T) {
 	var kinds, resources, crds []string
 	for _, info := range v1alpha1.Kinds {

@@ -12,20 +12,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// The leader's lease. A replica takes over from a leader that was killed after leaseDuration and one retry, and from
-// one that ended cleanly after one retry. A leader that cannot renew for renewDeadline ends. The store fences off
-// what it still writes either way, so the only risk of a short lease is a change of leaders.
+// The times of the leader's lease. A replica takes over from a killed leader within leaseDuration and one retry, and
+// from a leader that ended cleanly within one retry. A leader that cannot renew its lease for renewDeadline ends. The
+// store fences off its late writes in any case, so the only risk of a short lease is a change of leaders.
 const (
 	leaseDuration = 7 * time.Second
 	renewDeadline = 5 * time.Second
 	retryPeriod   = time.Second
 )
 
-// ErrLeaseLost is Run's answer where another operator has the lease, or this one could not renew it. It starts again as
-// the one that stands by.
+// ErrLeaseLost is returned by Run if another operator has the lease, or if this operator could not renew it. The
+// process then exits and starts again as the standby.
 var ErrLeaseLost = errors.New("the leader's lease was lost")
 
-// renewedLock notes when the lease was renewed last.
+// renewedLock records when the lease was renewed last.
 type renewedLock struct {
 	*resourcelock.LeaseLock
 	clock func() time.Time
@@ -49,13 +49,13 @@ func (l *renewedLock) note(record resourcelock.LeaderElectionRecord, err error) 
 	return err
 }
 
-// lost reports that the lease was held once and could not be renewed in time.
+// lost reports whether this operator had the lease and could not renew it in time.
 func (l *renewedLock) lost() bool {
 	last := l.last.Load()
 	return last != 0 && l.clock().Sub(time.Unix(0, last)) >= renewDeadline
 }
 
-// lead lets a manager be one of several, of which one leads.
+// lead turns on leader election, so that one of several managers leads.
 func lead(opts *manager.Options, lock resourcelock.Interface) {
 	opts.LeaderElection = true
 	opts.LeaderElectionResourceLockInterface = lock
@@ -63,8 +63,8 @@ func lead(opts *manager.Options, lock resourcelock.Interface) {
 	opts.LeaseDuration, opts.RenewDeadline, opts.RetryPeriod = ptr.To(leaseDuration), ptr.To(renewDeadline), ptr.To(retryPeriod)
 }
 
-// stillLeader asks the API server which replica holds the Lease. It uses a lock of its own: a lock caches what it
-// read, and the elector writes what its own lock has cached.
+// stillLeader asks the API server which replica holds the Lease. It uses a separate lock: a lock caches the lease that
+// it read, and the elector writes the lease that its own lock has cached.
 func stillLeader(lock *resourcelock.LeaseLock) func(context.Context) (bool, error) {
 	if lock == nil {
 		return func(context.Context) (bool, error) { return true, nil }

@@ -21,8 +21,8 @@ func newLease(identity string) *resourcelock.LeaseLock {
 	}
 }
 
-// The elector's lock caches what it read; another reader through that lock would change it during the elector's work.
-// The race detector reports that.
+// The elector's lock caches the lease that it read. Another reader that used this lock would change its cache while the
+// elector works, which the race detector reports.
 func TestAskingForTheLeaderLeavesTheElectorsLockAlone(t *testing.T) {
 	lock := newLease("me")
 	record := resourcelock.LeaderElectionRecord{HolderIdentity: "me", LeaseDurationSeconds: 7}

@@ -26,20 +26,20 @@ import (
 	"github.com/cardea-iam/cardea/controllers/engine"
 )
 
-// forever is a time no process waits to its end: caches wait for an API server that is away as long as it takes.
+// forever is longer than any process runs: caches wait for an unavailable API server without a bound.
 const forever = 10 * 365 * 24 * time.Hour
 
-// stopGrace bounds the end of an operator: its workers finish what they are in.
+// stopGrace bounds the shutdown of an operator, in which its workers finish their current reconciles.
 const stopGrace = 8 * time.Second
 
 // Operator is a manager with the operator's controllers.
 type Operator struct {
 	manager.Manager
-	lease *renewedLock // nil where it leads alone
+	lease *renewedLock // nil without leader election
 }
 
-// NewManager composes the operator. It asks the API server nothing, so that it can start while that is away. Without a
-// lock the operator leads alone.
+// NewManager composes the operator. It sends no request to the API server, so that the operator can start while the API
+// server is unavailable. Without a lock there is no leader election.
 func NewManager(ctx context.Context, config *rest.Config, lock *resourcelock.LeaseLock, log logr.Logger, opts Options) (*Operator, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, corev1.AddToScheme, eventsv1.AddToScheme} {
@@ -56,7 +56,7 @@ func NewManager(ctx context.Context, config *rest.Config, lock *resourcelock.Lea
 		Scheme:         scheme,
 		Logger:         log,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return newMapper(), nil },
-		Metrics:        metricsserver.Options{BindAddress: "0"}, // served beside the probes
+		Metrics:        metricsserver.Options{BindAddress: "0"}, // the server of the probes also serves the metrics
 		Cache: cache.Options{
 			DefaultTransform:            slim,
 			ReaderFailOnMissingInformer: true,
@@ -84,9 +84,9 @@ func NewManager(ctx context.Context, config *rest.Config, lock *resourcelock.Lea
 	return &Operator{Manager: mgr, lease: lease}, nil
 }
 
-// Run runs an operator until ctx ends, or until it is no leader any more: then ErrLeaseLost. A manager that is stopped
-// while its caches still wait for the API server never returns: then it is left behind at once, for no reconcile can be
-// under way before the caches are filled.
+// Run runs an operator until ctx ends, or until it is not the leader any more: then it returns ErrLeaseLost. A manager
+// that is stopped while its caches still wait for the API server never returns. Run then waits only one second for the
+// manager, because no reconcile can run before the caches are filled.
 func Run(ctx context.Context, operator *Operator) error {
 	filled := make(chan struct{})
 	go func() {
@@ -135,7 +135,7 @@ func newMapper() meta.RESTMapper {
 	return mapper
 }
 
-// installID is the UID of namespace kube-system: as old and as unique as the cluster.
+// installID returns a function that reads the UID of namespace kube-system, which identifies the cluster.
 func installID(reader client.Reader) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -148,7 +148,7 @@ func installID(reader client.Reader) func(context.Context) (string, error) {
 	}
 }
 
-// watchErrors logs broken watches once an outage, and other errors as client-go does.
+// watchErrors logs broken watches once per outage, and other errors as client-go does.
 func watchErrors(api *engine.APIServer) toolscache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 		if !api.Failed(ctx, err) {

@@ -43,19 +43,20 @@ type Options struct {
 	// Clock returns the time; Random is the source of keys.
 	Clock  func() time.Time
 	Random io.Reader
-	// Keyring holds the root keys; empty, deployments cannot sign and take no values from Secrets.
+	// Keyring holds the root keys; if it is empty, deployments cannot sign and take no values from Secrets.
 	Keyring *seal.Keyring
 	// Resync is the time between two reconciles of an unchanged resource.
 	Resync time.Duration
-	// Beat is the time between two signs of life in the store.
+	// Heartbeat is the time between two heartbeats to the store.
 	Heartbeat time.Duration
 	// Workers is the number of reconciles of one kind at once.
 	Workers int
-	// LocalFrontend is where browsers reach hosts that are this machine.
+	// LocalFrontend is the scheme and port under which browsers reach hosts of this machine.
 	LocalFrontend translation.LocalFrontend
-	// RequireHostGrants lets a namespace declare the hosts alone that its annotation lists.
+	// RequireHostGrants lets a namespace declare only the hosts that its annotation AnnotationAllowedHosts lists.
 	RequireHostGrants bool
-	// Hook is called before each step of each reconcile; an error ends it as a crash would. Nil outside tests.
+	// Hook is called before each step of each reconcile. An error ends the reconcile; engine.ErrCrash also skips the
+	// report, as a crash would. Nil outside tests.
 	Hook func(kind, step string) error
 	// Tracer makes a trace of each reconcile; nil: none.
 	Tracer *tracing.Tracer
@@ -83,7 +84,7 @@ func setup(ctx context.Context, mgr manager.Manager, lock *resourcelock.LeaseLoc
 	return e.Start(ctx, mgr)
 }
 
-// addKinds adds how each kind is reconciled. A kind of the table that is missing here fails the start.
+// addKinds adds every kind to the engine. Engine.Start returns an error if a kind of v1alpha1.Kinds is missing here.
 func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Options) error {
 	objects, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -94,8 +95,8 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 		e.WhenGone(w.Release)
 		return w
 	}
-	// Secrets and ConfigMaps go past the manager's client: its read-your-writes would begin to watch, and cache, all there
-	// are.
+	// Secrets and ConfigMaps do not go through the manager's client: its read-your-writes consistency would watch and
+	// cache all of them.
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return err

@@ -25,7 +25,8 @@ func Kind() engine.Kind[*v1alpha1.AIAgent] {
 	}
 }
 
-// references are the deployment and the tools. Servers leave out a tool that does not exist, and so does the agent.
+// references returns the references to the deployment and to the tools. A missing tool does not hold back the agent:
+// servers leave the tool out.
 func references(a *v1alpha1.AIAgent) []engine.Reference {
 	refs := []engine.Reference{engine.DeploymentReference(a.Spec.DeploymentRef)}
 	for i, ref := range a.Spec.ToolRefs {

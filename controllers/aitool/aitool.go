@@ -20,7 +20,7 @@ import (
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=aitools,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=aitools/status,verbs=patch
 
-// Kind returns how an AITool is reconciled. The reader looks for Secrets past every cache.
+// Kind returns how an AITool is reconciled. The reader reads Secrets from the API server, not from a cache.
 func Kind(secrets client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alpha1.AITool] {
 	return engine.Kind[*v1alpha1.AITool]{
 		Name:     v1alpha1.KindAITool,
@@ -49,7 +49,8 @@ func Kind(secrets client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alpha1
 	}
 }
 
-// checkSecrets waits until every Secret key that a header takes its value from exists. The values are not looked at.
+// checkSecrets returns a WaitingError until every Secret key from which a header takes its value exists. It does not
+// look at the values.
 func checkSecrets(ctx context.Context, secrets client.Reader, watch *objectwatch.Watch, t *v1alpha1.AITool) error {
 	for _, header := range t.Spec.Headers {
 		if header.ValueFrom == nil {

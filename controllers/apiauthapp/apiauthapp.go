@@ -1,4 +1,4 @@
-// Package apiauthapp is the kind APIAuthApp: a family of API keys.
+// Package apiauthapp is the kind APIAuthApp: a group of API keys.
 package apiauthapp
 
 import (

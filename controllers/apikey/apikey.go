@@ -1,7 +1,7 @@
 // Package apikey is the kind APIKey: one API key, delivered in a Secret.
 //
-// The Secret is written before the store knows the key, and the store before the status, so that a crash between any
-// two neither loses nor duplicates a key.
+// The Secret is written before the store knows the key, and the store before the status, so that a crash between two of
+// these writes neither loses nor duplicates a key.
 package apikey
 
 import (
@@ -38,7 +38,7 @@ const (
 
 // Options are the kind's dependencies other than the engine.
 type Options struct {
-	// Client reads and writes Secrets past every cache: foreign Secrets are never cached.
+	// Client reads and writes Secrets without a cache: foreign Secrets are never cached.
 	Client client.Client
 	// Secrets reports when a Secret of a namespace changed.
 	Secrets *objectwatch.Watch
@@ -79,7 +79,8 @@ func check(key *v1alpha1.APIKey, refs engine.ResolvedRefs) error {
 	return engine.CheckScheme(schemeField, app.Spec.DeploymentRef.Name, refs)
 }
 
-// adoptedSecret reserves the Secret key an APIKey adopts: two resources cannot register one key.
+// adoptedSecret returns the reservation of the Secret key that an APIKey adopts, so that two resources cannot register
+// the same key.
 func adoptedSecret(key *v1alpha1.APIKey) []string {
 	if ref := key.Spec.ExistingSecretRef; ref != nil {
 		return []string{reservation.AdoptedSecret(key.Namespace, ref.Name, ptr.Deref(ref.Key, v1alpha1.SecretKeyAPIKey))}
@@ -123,7 +124,7 @@ func wanted(key *v1alpha1.APIKey) credential.Wanted {
 	return w
 }
 
-// secretName is the Secret an APIKey is delivered in or adopted from.
+// secretName returns the name of the Secret in which an APIKey is delivered, or from which it is adopted.
 func secretName(key *v1alpha1.APIKey) string {
 	switch {
 	case key.Spec.ExistingSecretRef != nil:
@@ -134,7 +135,7 @@ func secretName(key *v1alpha1.APIKey) string {
 	return key.Name
 }
 
-// secretNames are the Secret of an APIKey, and the one that it was delivered in before.
+// secretNames returns the name of an APIKey's Secret, and of the Secret in which the key was delivered before.
 func secretNames(key *v1alpha1.APIKey) []string {
 	names := []string{secretName(key)}
 	if old := key.Status.SecretName; old != "" && old != names[0] {
@@ -143,7 +144,7 @@ func secretNames(key *v1alpha1.APIKey) []string {
 	return names
 }
 
-// prepare brings the Secret into shape and returns the verifiers of the keys that are accepted.
+// prepare issues, rotates or adopts the key in the Secret and returns the verifiers of the keys that are accepted.
 func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.APIKey]) (engine.Prepared, error) {
 	m.Secrets.Ensure(p.Object.Namespace)
 	key, w := p.Object, wanted(p.Object)
@@ -166,7 +167,7 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.AP
 	return m.prepared(key, w, found), nil
 }
 
-// prepared turns what the Secret delivers into verifiers, reservations and conditions.
+// prepared derives verifiers, reservations and conditions from the content of the Secret.
 func (m *manager) prepared(key *v1alpha1.APIKey, w credential.Wanted, d credential.Delivered) engine.Prepared {
 	now := m.Clock()
 	verifiers := w.Verifiers(d, now)
@@ -181,7 +182,8 @@ func (m *manager) prepared(key *v1alpha1.APIKey, w credential.Wanted, d credenti
 	return p
 }
 
-// cleanup deletes the Secret that was generated for an APIKey. The ownerReference only helps.
+// cleanup deletes the Secret that was generated for an APIKey. It does not rely on garbage collection by the Secret's
+// ownerReference.
 func (m *manager) cleanup(ctx context.Context, key *v1alpha1.APIKey) error {
 	return m.credentials.Remove(ctx, wanted(key).Owner, secretNames(key)...)
 }
@@ -196,7 +198,7 @@ func (m *manager) dropOldSecret(ctx context.Context, key *v1alpha1.APIKey) error
 	return nil
 }
 
-// recordKey writes what may be known of the key into the status.
+// recordKey writes the public facts about the key into the status: its id, prefix, last four characters and times.
 func recordKey(key *v1alpha1.APIKey, w credential.Wanted, d credential.Delivered) {
 	status := &key.Status
 	status.KeyID, status.Prefix, status.Last4 = d.Current.ID(), d.Current.Prefix(), d.Current.Last4()

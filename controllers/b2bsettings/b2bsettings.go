@@ -23,7 +23,7 @@ func Kind() engine.Kind[*v1alpha1.B2BSettings] {
 		Name:       v1alpha1.KindB2BSettings,
 		RefersTo:   []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindMembershipRole},
 		References: references,
-		// There is one of the kind in a deployment: all reserve the same slug.
+		// A deployment has at most one B2BSettings: all of them reserve the same slug.
 		Reserves: func(b *v1alpha1.B2BSettings) []string {
 			return []string{reservation.Slug(v1alpha1.KindB2BSettings, engine.DeploymentOf(b, b.Spec.DeploymentRef), document.B2BKey)}
 		},
@@ -46,8 +46,8 @@ func references(b *v1alpha1.B2BSettings) []engine.Reference {
 	return refs
 }
 
-// check holds each role to its level and to the deployment. The organization's role comes first, always: a message that
-// changed from time to time would be a change of status each time.
+// check refuses a role of another level or of another deployment. It always checks the organization's role first: a
+// message that alternated would change the status at each reconcile.
 func check(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs) error {
 	for _, role := range []struct {
 		field string

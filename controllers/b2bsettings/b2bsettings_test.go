@@ -7,7 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/engine"
 )
 
-// A message that alternated would be a new status at every resync.
+// A message that alternated would change the status at every resync.
 func TestTwoWrongRolesAreToldInTheSameWordsEachTime(t *testing.T) {
 	role := func(name string, level v1alpha1.RoleLevel) *v1alpha1.MembershipRole {
 		r := &v1alpha1.MembershipRole{}

@@ -13,8 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// unused waits until nothing that lives refers to the resource any more. A referrer that is itself being deleted does
-// not count, so that a namespace ends in whatever order its kinds are deleted.
+// unused returns a WaitingError while a live resource refers to the resource. A referrer that is itself being deleted
+// does not count, so that the kinds of a namespace can be deleted in any order.
 func (r *reconciler) unused(ctx context.Context, s *state) error {
 	referrers, err := r.referrers(ctx, s.identity(r.kind.name()))
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *reconciler) retains(obj v1alpha1.Resource) bool {
 	return r.kind.retention() == RetainDocument && policy != nil && *policy == v1alpha1.DeletionPolicyRetain
 }
 
-// cleanUp undoes what prepare made, once the store no longer serves it.
+// cleanUp undoes what prepare created. It runs after the document was removed from the store.
 func (r *reconciler) cleanUp(ctx context.Context, s *state) error {
 	return r.kind.cleanup(ctx, s.obj)
 }
@@ -86,9 +86,9 @@ func (r *reconciler) removeFinalizer(ctx context.Context, s *state) error {
 	return r.patchMetadata(ctx, s)
 }
 
-// sweep deletes the document of a resource that disappeared without its deletion: its finalizer was removed by hand,
-// or the cluster was lost. The API server itself is asked whether the resource exists. A document that is still in
-// use stays active, as in an ordinary deletion.
+// sweep deletes the document of a resource that disappeared without the deletion steps: its finalizer was removed by
+// hand, or the cluster was lost. It asks the API server, not the cache, whether the resource exists. A document that is
+// still in use stays active, as in an ordinary deletion.
 func (r *reconciler) sweep(ctx context.Context, id store.Identity) error {
 	stored, err := r.documents.Stored(ctx, id)
 	if err != nil {

@@ -33,7 +33,7 @@ func (r *reconciler) disown(ctx context.Context, s *state) error {
 	}
 	s.obj.SetOwnerReferences(owners)
 	if r.api.concerns(err) {
-		return nil // an API server that has just started refuses what it will allow: the next reconcile tries again
+		return nil // a starting API server may refuse requests that it allows later: the next reconcile tries again
 	}
 	r.keptOwners.add(key, s.obj.GetUID())
 	log.FromContext(ctx).Info("The cluster does not let the operator remove the deployment as owner of an adopted resource, so the resource is deleted with the deployment, "+
@@ -61,8 +61,9 @@ func denied(err error) bool {
 	}
 }
 
-// keptOwners are the adopted resources whose owner the cluster keeps, so that it is not asked at each reconcile. Rights
-// that are granted later cannot be watched; the next operator asks anew.
+// keptOwners holds the adopted resources whose owner reference the cluster refused to remove, so that the operator does
+// not try again at each reconcile. Rights that are granted later cannot be watched; the next operator process tries
+// again.
 type keptOwners struct {
 	mu  sync.Mutex
 	set map[types.NamespacedName]types.UID

@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// adoption is a cluster with one adopted resource, which answers writes with a fault where one is set.
+// adoption is a cluster with one adopted resource. The cluster refuses writes with fault, if it is set.
 type adoption struct {
 	*reconciler
 	t      *testing.T
@@ -58,7 +58,7 @@ func (nothingStored) Stored(context.Context, store.Identity) (store.Stored, erro
 	return store.Stored{}, nil
 }
 
-// create creates the resource as HTTP made it and kubectl declares it.
+// create creates the resource as if the management API had created it and kubectl then declared it.
 func (a *adoption) create(uid types.UID) {
 	a.t.Helper()
 	obj := &v1alpha1.RateLimitScheme{ObjectMeta: metav1.ObjectMeta{
@@ -71,7 +71,8 @@ func (a *adoption) create(uid types.UID) {
 	}
 }
 
-// reconcileOnce runs the step as a reconcile does that read the resource, and returns the remaining owners.
+// reconcileOnce reads the resource, runs the step disown as a reconcile does, and returns the number of remaining
+// owners.
 func (a *adoption) reconcileOnce(ctx context.Context, change func(*v1alpha1.RateLimitScheme)) (owners int, err error) {
 	a.t.Helper()
 	obj := &v1alpha1.RateLimitScheme{}
@@ -108,10 +109,10 @@ func TestAnOwnerThatTheClusterKeepsIsAskedForAndToldOnce(t *testing.T) {
 				t.Errorf("logged %s", line)
 			}
 
-			// After it is allowed, a user requests a reconcile.
+			// The cluster now allows the removal, and a user requests a reconcile.
 			a.fault = nil
 			if owners, err := a.reconcileOnce(ctx, func(s *v1alpha1.RateLimitScheme) { s.Annotations[v1alpha1.AnnotationReconcileRequestedAt] = "now" }); err != nil || owners != 0 || a.writes != 2 {
-				t.Errorf("asked for: %d owners after %d requests, %v", owners, a.writes, err)
+				t.Errorf("after the requested reconcile: %d owners, %d requests, %v", owners, a.writes, err)
 			}
 		})
 	}
@@ -148,11 +149,11 @@ func TestAnOwnerThatIsKeptIsForgottenWithItsResource(t *testing.T) {
 	}
 }
 
-// Errors that say nothing of the request itself end the reconcile as before, and the next one asks again.
+// Errors that do not concern the request itself end the reconcile with an error, and the next reconcile tries again.
 func TestAnOwnerIsAskedForAgainWhereNobodyRefusedIt(t *testing.T) {
 	for name, fault := range map[string]error{
-		"a conflict": apierrors.NewConflict(resource, "free", errors.New("changed")), "away": apierrors.NewServiceUnavailable("starting"),
-		"too many": apierrors.NewTooManyRequests("later", 1), "who are you": apierrors.NewUnauthorized("expired"), "gone": apierrors.NewNotFound(resource, "free"),
+		"a conflict": apierrors.NewConflict(resource, "free", errors.New("changed")), "unavailable": apierrors.NewServiceUnavailable("starting"),
+		"too many": apierrors.NewTooManyRequests("later", 1), "unauthorized": apierrors.NewUnauthorized("expired"), "deleted": apierrors.NewNotFound(resource, "free"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAdoption(t)

@@ -30,7 +30,7 @@ type Options struct {
 		store.Terms
 		store.Schema
 	}
-	// Term and API are kept by the caller's manager.
+	// The caller adds Term and API to its manager.
 	Term *Term
 	API  *APIServer
 	// Clock returns the time.
@@ -39,8 +39,8 @@ type Options struct {
 	Resync time.Duration
 	// Workers is the number of reconciles of one kind at once.
 	Workers int
-	// Hook is called before each step of each reconcile with the kind and the step; an error ends it as a crash would.
-	// Nil outside tests.
+	// Hook is called before each step of each reconcile with the kind and the step. An error ends the reconcile;
+	// ErrCrash also skips the report, as a crash would. Nil outside tests.
 	Hook func(kind, step string) error
 	// Tracer makes a trace of each reconcile; nil: none.
 	Tracer *tracing.Tracer
@@ -50,8 +50,8 @@ type Options struct {
 
 // Engine runs the kinds added to it.
 type Engine struct {
-	client    client.Client // reads the cache, and its own writes in it
-	live      client.Reader // asks the API server itself
+	client    client.Client // reads the cache, including its own writes
+	live      client.Reader // reads from the API server, not from the cache
 	documents store.Documents
 	term      *Term
 	api       *APIServer
@@ -95,7 +95,8 @@ func (e *Engine) WhenGone(do func(ctx context.Context, namespace string)) {
 	e.gone = append(e.gone, do)
 }
 
-// Start registers indexes, controllers and the sweep of every kind with the manager. Every kind of the table was added.
+// Start registers indexes, controllers and the sweep of every kind with the manager. It returns an error if a kind of
+// v1alpha1.Kinds was not added.
 func (e *Engine) Start(ctx context.Context, mgr manager.Manager) error {
 	for _, info := range v1alpha1.Kinds {
 		if _, added := e.kinds[info.Kind]; !added {
@@ -176,7 +177,7 @@ func (e *Engine) wakeAll(ctx context.Context) {
 	}
 }
 
-// wakeWaiters asks for a reconcile of what waited for the store or the API server.
+// wakeWaiters asks for a reconcile of every resource that waited for the store or the API server.
 func (e *Engine) wakeWaiters(ctx context.Context) {
 	for kind, requests := range e.waiters.takeAll() {
 		for request := range requests {

@@ -22,14 +22,14 @@ func Terminal(reason, format string, args ...any) error {
 	return &TerminalError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// WaitingError is something that may still come by itself: it becomes a False condition and Reconciling; a watch wakes
-// the resource, or RetryAfter where nothing can be watched.
+// WaitingError reports that something is missing that may appear later. It becomes a False condition and Reconciling. A
+// watch wakes the resource; if nothing can be watched, RetryAfter does.
 type WaitingError struct {
 	// Condition is the condition type that is False meanwhile.
 	Condition string
 	Reason    string
 	Message   string
-	// RetryAfter is the longest time between two looks, 0 where a watch wakes the resource.
+	// RetryAfter is the longest time between two checks; 0 if a watch wakes the resource.
 	RetryAfter time.Duration
 }
 
@@ -40,7 +40,8 @@ func Waiting(condition, reason, format string, args ...any) error {
 	return &WaitingError{Condition: condition, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// SecretsForbidden is the wait for rights on Secrets in a namespace. Their granting cannot be watched.
+// SecretsForbidden returns the WaitingError for missing rights on Secrets in a namespace. It has a RetryAfter, because
+// the grant of rights cannot be watched.
 func SecretsForbidden(condition, namespace string) error {
 	return &WaitingError{
 		Condition: condition, Reason: v1alpha1.ReasonSecretForbidden, RetryAfter: 15 * time.Second,
@@ -49,9 +50,9 @@ func SecretsForbidden(condition, namespace string) error {
 }
 
 var (
-	// errAgain asks for another reconcile: what this one saw changed under its hands.
+	// errAgain asks for another reconcile: the state that this reconcile read changed meanwhile.
 	errAgain = errors.New("the state that this reconcile read has changed: reconcile again")
-	// errVanished ends a reconcile: the resource exists in the cache alone. Its deletion is on the way.
+	// errVanished ends a reconcile: the resource exists only in the cache, which has not received the deletion yet.
 	errVanished = errors.New("the resource no longer exists")
 )
 
@@ -64,7 +65,7 @@ func (e *storeError) Unwrap() error { return e.cause }
 // StoreError marks an error of the runtime store in a kind's step.
 func StoreError(err error) error { return &storeError{err} }
 
-// inUse is the wait of a deletion for the resources that still refer to the deleted one.
+// inUse returns the WaitingError of a deletion while other resources still refer to the resource.
 func inUse(referrers []string) error {
 	shown := referrers
 	more := ""

@@ -44,7 +44,7 @@ func reported(t *testing.T, conditions []metav1.Condition) map[string]any {
 	return object
 }
 
-// documented is every condition with a reason in docs/operations.md.
+// documented returns every pair of condition and reason in docs/operations.md.
 func documented(t *testing.T) (rows [][2]string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
@@ -74,7 +74,7 @@ func documented(t *testing.T) (rows [][2]string) {
 	return rows
 }
 
-// Argo CD's script and Flux' kstatus say of every documented condition what an operator of either has to know.
+// Argo CD's script and Flux' kstatus report the expected health for every documented condition.
 func TestHealthInArgoCDAndFlux(t *testing.T) {
 	now := time.Now()
 	away := &storeError{fmt.Errorf("%w: down", store.ErrUnavailable)}
@@ -110,9 +110,9 @@ func TestHealthInArgoCDAndFlux(t *testing.T) {
 			case "Ready as it was":
 				conditions, argo, flux = whileSuspended(summarize(outcome{synced: true}), 2, now), "Suspended", kstatus.CurrentStatus
 			case "Reconciling=True", "Stalled=True":
-				return // each comes with another row's condition, and is in what that row reports
+				return // each comes with another row's condition and is covered by that row
 			default:
-				t.Fatalf("nobody says what %s is", row[0])
+				t.Fatalf("this test does not cover %s", row[0])
 			}
 			object := reported(t, conditions)
 			if deleted {
@@ -137,8 +137,8 @@ func expectHealth(t *testing.T, object map[string]any, argo string, flux kstatus
 
 func TestHealthOfWhatIsNotReportedYet(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){
-		"nobody looked at it": func(o map[string]any) { delete(o, "status") },
-		"an edit since":       func(o map[string]any) { o["metadata"].(map[string]any)["generation"] = int64(3) },
+		"not reconciled yet": func(o map[string]any) { delete(o, "status") },
+		"an edit since":      func(o map[string]any) { o["metadata"].(map[string]any)["generation"] = int64(3) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := reported(t, summarize(outcome{synced: true}))
@@ -149,7 +149,7 @@ func TestHealthOfWhatIsNotReportedYet(t *testing.T) {
 		})
 	}
 	// Flux does not report a resource as current that was never active: its wait times out.
-	t.Run("suspended before it was ever in force", func(t *testing.T) {
+	t.Run("suspended before it was ever active", func(t *testing.T) {
 		expectHealth(t, reported(t, whileSuspended(nil, 2, time.Now())), "Suspended", kstatus.InProgressStatus)
 	})
 	t.Run("refused, with the reason", func(t *testing.T) {

@@ -12,31 +12,32 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Kind is everything that differs between kinds. Its functions are pure but for Permit, Prepare and Cleanup; a nil one
-// does nothing.
+// Kind holds everything that differs between kinds. All its functions are pure except Permit, Prepare and Cleanup. A
+// nil function does nothing.
 type Kind[T v1alpha1.Resource] struct {
 	// Name is the kind's name in the table of kinds.
 	Name string
 	// RefersTo are the kinds References may name.
 	RefersTo []string
-	// Through are the kinds that are referred to by way of another one's references, with that other kind: a Reference's
-	// Next names them.
+	// Through maps each kind that is referred to indirectly to the kind whose reference leads to it. A Reference's Next
+	// returns the indirect reference.
 	Through map[string]string
 	// References lists the resource's references.
 	References func(T) []Reference
 	// Reserves lists the resource's reservations other than its id, only from its spec.
 	Reserves func(T) []string
-	// Check returns a TerminalError for what schema and CEL cannot say. Missing referents are absent.
+	// Check returns a TerminalError for faults that the schema and CEL rules cannot express. ResolvedRefs lacks
+	// referents that do not exist.
 	Check func(T, ResolvedRefs) error
 	// Permit returns a TerminalError for content that the resource may not declare in its namespace, before it reserves
 	// anything.
 	Permit func(context.Context, T) error
-	// Translate returns the content to serve. It is never nil.
+	// Translate returns the content to serve. This function must not be nil.
 	Translate func(T, ResolvedRefs, Prepared) Content
 	// Retention says what deletionPolicy Retain keeps of the document.
 	Retention Retention
-	// Prepare makes what the content needs outside the store, such as a Secret. It is called by every reconcile and must
-	// do nothing when all is there.
+	// Prepare creates what the content needs outside the store, such as a Secret. Every reconcile calls it, so it must
+	// do nothing if everything exists.
 	Prepare func(context.Context, Preparation[T]) (Prepared, error)
 	// Cleanup undoes Prepare after the document is deleted; a missing object is success.
 	Cleanup func(context.Context, T) error
@@ -54,7 +55,8 @@ type Retention int
 const (
 	// RetainDocument keeps the document, marked as retained.
 	RetainDocument Retention = iota
-	// RetainNothing lets the document go whatever the policy: a key is revoked, a deployment keeps people's rows alone.
+	// RetainNothing deletes the document whatever the policy: an API key is revoked, and of a deployment only its
+	// users' rows are kept.
 	RetainNothing
 )
 
@@ -68,13 +70,13 @@ type Reference struct {
 	Protects bool
 	// Content reports that the served content, or its check, depends on the referent's spec.
 	Content bool
-	// LeftOut reports that a missing referent is left out of the content instead of holding it back.
+	// LeftOut reports that a missing referent does not hold back the content: servers leave the referent out.
 	LeftOut bool
-	// Next returns the reference of the referent that the resource depends on too. Nil: none.
+	// Next returns the referent's own reference on which the resource depends too. Nil: none.
 	Next func(v1alpha1.Resource) Reference
 }
 
-// ResolvedRefs are the referents that were found, by their field.
+// ResolvedRefs are the referents that were found, by the Field of their Reference.
 type ResolvedRefs map[string]v1alpha1.Resource
 
 // Preparation is the input of Prepare.
@@ -87,7 +89,7 @@ type Preparation[T v1alpha1.Resource] struct {
 	Stored []byte
 }
 
-// Prepared is what Prepare made.
+// Prepared is the result of Prepare.
 type Prepared struct {
 	// Value is handed to Translate.
 	Value any

@@ -35,7 +35,7 @@ func disownAdopted(obj metav1.Object) bool {
 }
 
 // otherManager names a manager other than the management API that declares part of the spec, "" if there is none. A
-// field declared by client-side `kubectl apply` that had the same value already has no managed field, so its
+// client-side `kubectl apply` does not become the manager of a field that already has the declared value, so its
 // annotation counts too.
 func otherManager(obj metav1.Object) string {
 	for _, entry := range obj.GetManagedFields() {
@@ -49,16 +49,16 @@ func otherManager(obj metav1.Object) string {
 	return ""
 }
 
-// declaresSpec reports whether a JSON object has a member with members of its own.
+// declaresSpec reports whether the named member of a JSON object is an object that is not empty.
 func declaresSpec(raw []byte, member string) bool {
 	var object map[string]json.RawMessage
 	var spec map[string]json.RawMessage
 	return json.Unmarshal(raw, &object) == nil && json.Unmarshal(object[member], &spec) == nil && len(spec) > 0
 }
 
-// SlimOrigin drops what a cached object does not need to show its origin: all managed fields, and the annotation of
-// `kubectl apply`. Of a resource that the management API created it keeps one short entry, for another manager that
-// declares its spec.
+// SlimOrigin removes fields that a cached object does not need to show its origin: all managed fields, and the
+// annotation of `kubectl apply`. If the management API created the resource and another manager declares its spec,
+// SlimOrigin keeps one short entry for that manager.
 func SlimOrigin(obj metav1.Object) {
 	manager := ""
 	if obj.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByHTTP {

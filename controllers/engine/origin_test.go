@@ -21,14 +21,14 @@ func TestWhatAnotherManagerDeclaresIsDeclared(t *testing.T) {
 		applied string
 		want    bool
 	}{
-		"HTTP alone":                          {v1alpha1.ManagedByHTTP, append(operator, byHTTP), "", true},
-		"no label":                            {"", []metav1.ManagedFieldsEntry{byHTTP}, "", false},
-		"Git too":                             {v1alpha1.ManagedByHTTP, append(operator, byHTTP, entry("kustomize-controller", "", `{"f:spec":{"f:slug":{}}}`)), "", false},
-		"Git, of the labels alone":            {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP, entry("kustomize-controller", "", `{"f:metadata":{"f:labels":{}}}`)}, "", true},
-		"Git, of an empty spec":               {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP, entry("kustomize-controller", "", `{"f:spec":{}}`)}, "", true},
-		"kubectl apply of the same values":    {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{"kind":"RateLimitScheme","spec":{"slug":"free"}}`, false},
-		"kubectl apply of what has no spec":   {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{"kind":"RateLimitScheme"}`, true},
-		"kubectl apply with a garbled memory": {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{`, true},
+		"HTTP alone":                               {v1alpha1.ManagedByHTTP, append(operator, byHTTP), "", true},
+		"no label":                                 {"", []metav1.ManagedFieldsEntry{byHTTP}, "", false},
+		"Git too":                                  {v1alpha1.ManagedByHTTP, append(operator, byHTTP, entry("kustomize-controller", "", `{"f:spec":{"f:slug":{}}}`)), "", false},
+		"Git, of the labels alone":                 {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP, entry("kustomize-controller", "", `{"f:metadata":{"f:labels":{}}}`)}, "", true},
+		"Git, of an empty spec":                    {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP, entry("kustomize-controller", "", `{"f:spec":{}}`)}, "", true},
+		"kubectl apply of the same values":         {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{"kind":"RateLimitScheme","spec":{"slug":"free"}}`, false},
+		"kubectl apply of an object without spec":  {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{"kind":"RateLimitScheme"}`, true},
+		"kubectl apply with an invalid annotation": {v1alpha1.ManagedByHTTP, []metav1.ManagedFieldsEntry{byHTTP}, `{`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			obj := &v1alpha1.RateLimitScheme{}

@@ -12,9 +12,9 @@ import (
 // APIServer watches for outages of the Kubernetes API server, so that each is logged once, and waiting work is woken
 // when it ends.
 type APIServer struct {
-	// probe asks the API server something small.
+	// probe sends the API server a small request.
 	probe func(context.Context) error
-	// onBack is called when it answers again.
+	// onBack is called when the API server answers again.
 	onBack func(context.Context)
 	every  time.Duration
 	clock  func() time.Time
@@ -25,18 +25,18 @@ type APIServer struct {
 	ended time.Time
 }
 
-// settleAfter is how long an API server that has just started may still refuse requests that it will allow.
+// settleAfter is how long an API server that has just started may still refuse requests that it allows later.
 const settleAfter = 10 * time.Second
 
-// NewAPIServer returns an APIServer to be added to a manager, which asks by a probe whether an outage is over.
+// NewAPIServer returns an APIServer to be added to a manager. It calls probe to find out whether an outage is over.
 func NewAPIServer(probe func(context.Context) error) *APIServer {
 	return &APIServer{
 		probe: probe, onBack: func(context.Context) {}, every: 500 * time.Millisecond, clock: time.Now, wake: make(chan struct{}, 1),
 	}
 }
 
-// Failed handles an error of a watch. It returns whether the API server itself is at fault: then the probe determines
-// the rest.
+// Failed handles an error of a watch. It reports whether the error is an outage of the API server; if so, the probe
+// detects the end of the outage.
 func (a *APIServer) Failed(ctx context.Context, err error) bool {
 	if !a.concerns(err) {
 		return false
@@ -45,8 +45,8 @@ func (a *APIServer) Failed(ctx context.Context, err error) bool {
 	return true
 }
 
-// concerns reports whether an error is the API server's own. A server that is just starting also refuses what it will
-// allow.
+// concerns reports whether an error is an outage of the API server. An API server that has just started also refuses
+// requests that it allows later.
 func (a *APIServer) concerns(err error) bool {
 	if unreachable(err) {
 		return true

@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// logged is a context with a log, and its lines.
+// logged returns a context with a logger, and the lines that it logs.
 func logged(t *testing.T) (context.Context, chan string) {
 	lines := make(chan string, 1000)
 	return log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines <- line }, funcr.Options{})), lines
@@ -52,7 +52,7 @@ func TestAnOutageOfTheAPIServerIsToldTwice(t *testing.T) {
 		away.Store(true)
 		for range 100 {
 			if !api.Failed(ctx, apierrors.NewServiceUnavailable("starting")) {
-				t.Fatal("it is no outage")
+				t.Fatal("ServiceUnavailable does not count as an outage")
 			}
 		}
 		if got := len(lines); got != 2*outage+1 {
@@ -65,7 +65,7 @@ func TestAnOutageOfTheAPIServerIsToldTwice(t *testing.T) {
 		}
 	}
 	if api.Failed(ctx, errors.New("the server could not find the requested resource")) {
-		t.Error("what the API server says of a request is no outage")
+		t.Error("an error of a single request counts as an outage")
 	}
 	cancel()
 	if err := within(t, "the end", ended); err != nil {
@@ -112,7 +112,7 @@ func (s *changeable) Prune(context.Context, store.Term, time.Duration) error { r
 func (s *changeable) Migrate(context.Context) error                          { return s.err() }
 func (s *changeable) CheckSchema(context.Context) error                      { return s.err() }
 
-// started is a Term over a store, with its log.
+// started starts a Term over a store. It returns the Term, its acquisitions, and the ends of outages.
 func started(t *testing.T, ctx context.Context, s *changeable) (term *Term, acquired chan Acquired, back chan struct{}) {
 	term = NewTerm(TermOptions{
 		Store: s, Install: func(context.Context) (string, error) { return "this", nil },
@@ -170,7 +170,7 @@ func TestAStoreThatComesLateWakesWhatWaits(t *testing.T) {
 	}
 }
 
-// Documents without resource are removed at once where the cluster is known, and after a resync where it was rebuilt.
+// Documents without a resource are removed at once if the cluster is known, and after a resync if it was rebuilt.
 func TestWhoAcquiresTheStoreKnowsWhetherTheClusterWasRebuilt(t *testing.T) {
 	for install, rebuilt := range map[string]bool{"": false, "this": false, "another": true} {
 		ctx, _ := logged(t)

@@ -41,8 +41,12 @@ func (r *reconciler) translate(_ context.Context, s *state) error {
 	return nil
 }
 
-// updatedAt returns when the content with this hash came into being: what the store says of the same content, else what
-// the status says, so that neither a lost store nor a lost status changes it; else now.
+// updatedAt returns the time of the last change to the content with this hash:
+//  1. the time in the store, if the store has the same content;
+//  2. the time in the status, if the status records the same content;
+//  3. now.
+//
+// The loss of the store or of the status alone does not change the time.
 func updatedAt(hash string, stored store.Stored, status *v1alpha1.CommonStatus, now time.Time) time.Time {
 	if stored.Found && stored.Document.Hash == hash {
 		if meta, err := document.DecodeMeta(stored.Document.Payload); err == nil {
@@ -86,8 +90,8 @@ func (r *reconciler) put(ctx context.Context, s *state) error {
 	return nil
 }
 
-// refusedWrite sorts the store's refusals: after a lost race the resource is read again, a lost term is reported to
-// its keeper.
+// refusedWrite classifies a refused write. After a lost race it asks for another reconcile, which reads the resource
+// again. It reports a lost term to the Term.
 func (r *reconciler) refusedWrite(term store.Term, err error) error {
 	var taken *store.ReservedError
 	switch {

@@ -59,7 +59,7 @@ type reconciler struct {
 	*Engine
 	kind    kind
 	backoff workqueue.TypedRateLimiter[reconcile.Request]
-	// keptOwners are those that disown gave up.
+	// keptOwners are the resources whose owner disown could not remove.
 	keptOwners keptOwners
 }
 
@@ -82,7 +82,7 @@ type state struct {
 	updatedAt    time.Time
 	// retry asks for another reconcile before the resync; 0: none.
 	retry time.Duration
-	// released reports that the resource may have vanished: there is nothing left to report on.
+	// released reports that the finalizer was removed: the resource may no longer exist, so no status is written.
 	released bool
 	// plain is the reconcile's logger without the ids of a span.
 	plain logr.Logger
@@ -100,7 +100,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return r.reconcile(ctx, req, logr.Logger{})
 }
 
-// reconcile is Reconcile without its span; plain is for those of its steps.
+// reconcile is Reconcile without its span; plain is the logger for the spans of its steps.
 func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request, plain logr.Logger) (reconcile.Result, error) {
 	obj := r.kind.newObject()
 	if err := r.client.Get(ctx, req.NamespacedName, obj); err != nil {
@@ -178,9 +178,9 @@ func (r *reconciler) addFinalizer(ctx context.Context, s *state) error {
 	return r.patchMetadata(ctx, s)
 }
 
-// patchMetadata writes changed lists of finalizers and owners. It is locked on the resource version: the lists are
-// owned by many. errVanished reports that the resource is deleted: the cache was stale, and nothing of the resource is
-// activated.
+// patchMetadata writes changed lists of finalizers and owners. The patch requires the resource version that was read,
+// because other writers share these lists. It returns errVanished if the resource is deleted: the cache was stale, and
+// nothing of the resource is activated.
 func (r *reconciler) patchMetadata(ctx context.Context, s *state) error {
 	patch := client.MergeFromWithOptions(s.base, client.MergeFromWithOptimisticLock{})
 	err := r.client.Patch(ctx, s.obj, patch, client.FieldOwner(v1alpha1.FieldManagerOperator))

@@ -25,8 +25,8 @@ func CatalogReference(ref v1alpha1.DeploymentReference) Reference {
 	return r
 }
 
-// CheckPermission refuses a permission that the deployment's catalog of a level does not list. A missing deployment is
-// checked when it appears.
+// CheckPermission refuses a permission that the deployment's catalog of a level does not list. Callers skip the check
+// while the deployment does not exist; the resource is checked when the deployment appears.
 func CheckPermission(field string, level v1alpha1.RoleLevel, deployment *v1alpha1.IdentityDeployment, name v1alpha1.CatalogPermission) error {
 	var listed []v1alpha1.CatalogPermission
 	if catalog := deployment.Spec.PermissionCatalog; catalog != nil {
@@ -51,7 +51,7 @@ func SchemeReference(field string, ref *v1alpha1.RateLimitSchemeReference) []Ref
 	return []Reference{{Field: field, Kind: v1alpha1.KindRateLimitScheme, Name: ref.Name, Protects: true}}
 }
 
-// CheckScheme refuses a rate-limit scheme of another deployment: what limits a tenant is the tenant's own.
+// CheckScheme refuses a rate-limit scheme of another deployment: the limits of a tenant must belong to that tenant.
 func CheckScheme(field, deployment string, refs ResolvedRefs) error {
 	scheme, found := refs[field].(*v1alpha1.RateLimitScheme)
 	if !found || scheme.Spec.DeploymentRef.Name == deployment {

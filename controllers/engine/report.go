@@ -20,7 +20,7 @@ import (
 
 // outcome is the result of a reconcile, as far as conditions show it.
 type outcome struct {
-	// err is what ended the reconcile, nil if it came through.
+	// err is the error that ended the reconcile, nil if every step succeeded.
 	err error
 	// unresolved is why references do not resolve, nil if they do.
 	unresolved error
@@ -32,9 +32,9 @@ type outcome struct {
 	own []metav1.Condition
 }
 
-// report writes the status, once and only if it changed, and returns the reconcile's error. If the status could not
-// be written, that error is returned instead: the pass is repeated, and does not wait for what the reconcile waits
-// for, because its result was not reported.
+// report writes the status, once and only if it changed, and returns the reconcile's error. If the status cannot be
+// written, report returns that error instead. The reconcile is then repeated soon, even if its own result was to wait,
+// because that result was not reported.
 func (r *reconciler) report(ctx context.Context, s *state, failed error) error {
 	status := s.obj.CommonStatus()
 	generation := s.obj.GetGeneration()
@@ -78,8 +78,8 @@ func (r *reconciler) reportSuspended(ctx context.Context, s *state) error {
 	return r.patchStatus(ctx, s)
 }
 
-// whileSuspended keeps Ready as it was, with another reason, and removes Reconciling: no work is under way. The other
-// conditions describe the state before.
+// whileSuspended keeps the status of Ready, sets its reason to Suspended, and removes Reconciling, because no work is
+// under way. The other conditions stay and describe the state before the suspension.
 func whileSuspended(have []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	ready := condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended before it was ever active: remove spec.suspend")
 	switch was := meta.FindStatusCondition(have, v1alpha1.ConditionReady); {
@@ -184,7 +184,7 @@ func withDeleting(have []metav1.Condition, err error, generation int64, now time
 	case errors.As(err, &waiting):
 		deleting.Reason, deleting.Message = waiting.Reason, waiting.Message
 	case isStoreError(err):
-		deleting.Reason, deleting.Message = v1alpha1.ReasonStoreUnavailable, "waiting for the runtime store, which must forget this resource first"
+		deleting.Reason, deleting.Message = v1alpha1.ReasonStoreUnavailable, "waiting for the runtime store, from which this resource must be removed first"
 	}
 	others := slices.DeleteFunc(slices.Clone(have), func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionDeleting })
 	return sorted(append(others, merge(have, []metav1.Condition{deleting}, generation, now)...))
@@ -235,8 +235,8 @@ func transient(err error) bool {
 	return err != nil && !errors.As(err, &waiting) && !errors.As(err, &terminal)
 }
 
-// storeMessage says what is wrong with the store in words that stay the same from try to try: a changing message would
-// write a status each time. The cause is in the log.
+// storeMessage returns a message about the store's fault. The message is the same at each attempt: a changing message
+// would cause a status write each time. The log has the cause.
 func storeMessage(err error) string {
 	switch {
 	case errors.Is(err, store.ErrForeignInstall):
@@ -246,7 +246,7 @@ func storeMessage(err error) string {
 	case errors.Is(err, store.ErrPooled):
 		return store.ErrPooled.Error()
 	}
-	return "the runtime store does not answer; the operator retries, and servers go on with what they hold"
+	return "the runtime store does not answer: the operator retries, and servers continue with the state that they have cached"
 }
 
 func logTransition(ctx context.Context, s *state) {

@@ -94,7 +94,7 @@ func TestStoreMessageStaysTheSame(t *testing.T) {
 		t.Errorf("%q and %q", a, b)
 	}
 	if foreign := storeMessage(&storeError{fmt.Errorf("take: %w", store.ErrForeignInstall)}); !strings.Contains(foreign, "another live install") {
-		t.Errorf("a foreign install is not told: %s", foreign)
+		t.Errorf("a foreign install is not reported: %s", foreign)
 	}
 }
 
@@ -138,8 +138,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// A reconcile's result is not lost with a status that could not be written, even where it waits for a watch: the pass
-// is repeated.
+// If the status cannot be written, the reconcile is repeated soon, even if its result is a wait for a watch.
 func TestAStatusThatCouldNotBeWrittenIsWrittenSoon(t *testing.T) {
 	for name, refused := range map[string]error{
 		"changed meanwhile": apierrors.NewConflict(resource, "free", errors.New("changed")),

@@ -32,12 +32,13 @@ func reservationsOf(k kind, obj v1alpha1.Resource) []string {
 type competitor struct {
 	store.Owner
 	created time.Time
-	// innate reports that the reservation is the resource's by its name alone.
+	// innate reports whether the reservation belongs to the resource by its name alone.
 	innate bool
-	// lists reports that its status lists the reservation: it had it when that was written.
+	// lists reports whether the resource's status lists the reservation. The resource had the reservation when the
+	// status was written.
 	lists bool
-	// yields reports whether the management API created it and no other manager declares it: it yields the slug to
-	// one that is declared.
+	// yields reports whether the management API created the resource and no other manager declares it. Such a resource
+	// yields a slug to a resource that another manager declares.
 	yields bool
 }
 
@@ -61,22 +62,24 @@ type recordedOwner struct {
 	gone bool
 }
 
-// resolution is what becomes of one reservation.
+// resolution is the decision about one reservation.
 type resolution struct {
 	// displace is the recorded owner whose document is removed with the put, nil if there is none.
 	displace *store.Owner
-	// fault is why the reservation cannot be had, nil if it can.
+	// fault says why the resource cannot have the reservation, nil if it can.
 	fault error
 }
 
-// resolveConflict decides which resource has a reservation, by the first rule that applies:
-//  1. The recorded owner keeps it.
-//  2. The resource that it belongs to by name displaces a recorded owner of another namespace to which it does
+// resolveConflict decides whether the resource me gets a reservation, by the first rule that applies:
+//  1. If me is the recorded owner, it keeps the reservation.
+//  2. A recorded owner of the same kind in another namespace is displaced if the reservation belongs to me by name and
+//     does not belong to the owner by name.
+//  3. A recorded owner of the same kind and namespace is displaced if it no longer exists, or if it yields and me does
 //     not.
-//  3. A recorded owner of the same kind and namespace is displaced if it no longer exists, or if it yields and the
-//     other does not.
-//  4. Any other recorded owner keeps it until it releases it. The sweep releases it for one that no longer exists.
-//  5. Without a record, the competitor that precedes puts first gets it, of whatever kind.
+//  4. Any other recorded owner keeps the reservation until it releases it. The sweep releases the reservation of an
+//     owner that no longer exists.
+//  5. Without a recorded owner, the competitor that is first in the order of precedes gets the reservation, whatever
+//     its kind.
 func resolveConflict(key string, me competitor, recorded *recordedOwner, competitors []competitor) resolution {
 	if recorded != nil {
 		switch {
@@ -98,9 +101,14 @@ func resolveConflict(key string, me competitor, recorded *recordedOwner, competi
 	return resolution{}
 }
 
-// precedes orders the competitors for a free reservation: first the one that it belongs to by name, then those that
-// do not yield, then those whose status lists it, then the older, then the lower namespace, name and kind. Slugs are
-// the only reservations that are yielded; resources of two namespaces never compete for one.
+// precedes reports whether competitor a comes before b in the order for a free reservation:
+//  1. the resource to which the reservation belongs by name;
+//  2. resources that do not yield;
+//  3. resources whose status lists the reservation;
+//  4. the older resource;
+//  5. the lower namespace, name and kind.
+//
+// Only slugs are yielded. Resources of two namespaces never compete for the same slug.
 func precedes(a, b competitor) bool {
 	switch {
 	case a.innate != b.innate:
@@ -138,7 +146,7 @@ func (r *reconciler) reserve(ctx context.Context, s *state) error {
 	return r.resolveConflicts(ctx, s, s.reservations)
 }
 
-// resolveConflicts decides about those of the reservations that the store does not record for the resource yet.
+// resolveConflicts decides about the needed reservations that the store does not record for the resource yet.
 func (r *reconciler) resolveConflicts(ctx context.Context, s *state, needed []string) error {
 	var missing []string
 	for _, key := range needed {
@@ -174,9 +182,9 @@ func (r *reconciler) resolveConflicts(ctx context.Context, s *state, needed []st
 	return nil
 }
 
-// recorded looks up the recorded owner of a reservation. The API server itself is asked, about the owner's own kind,
-// whether the owner still exists: a cache may lag. An owner of a kind that this operator does not know, written by a
-// newer one, is taken to exist. An owner of another kind that is gone is swept at once, which wakes its competitors.
+// recorded looks up the recorded owner of a reservation. It reads the owner from the API server, because the cache may
+// lag. An owner of a kind that this operator does not know, written by a newer operator, is assumed to exist. If an
+// owner of another kind no longer exists, its document is swept at once, which wakes its competitors.
 func (r *reconciler) recorded(ctx context.Context, key string, me competitor, owners map[string]store.Owner) (*recordedOwner, error) {
 	owner, found := owners[key]
 	if !found {
@@ -203,7 +211,7 @@ func (r *reconciler) recorded(ctx context.Context, key string, me competitor, ow
 		return nil, fmt.Errorf("check whether %s still exists: %w", owner.Identity, err)
 	}
 	o := &recordedOwner{competitor: newCompetitor(owner.Kind, key, obj)}
-	o.Owner = owner // displaced as recorded, also when the resource was created again since
+	o.Owner = owner // displaced as recorded, even if the resource was created again since
 	return o, nil
 }
 
@@ -225,7 +233,7 @@ func (r *reconciler) competitors(ctx context.Context, key string, me competitor)
 	return competitors, nil
 }
 
-// refused reports that a resource was found unacceptable as it is declared now.
+// refused reports whether the current generation of a resource has Accepted=False.
 func refused(obj v1alpha1.Resource) bool {
 	accepted := meta.FindStatusCondition(obj.CommonStatus().Conditions, v1alpha1.ConditionAccepted)
 	return accepted != nil && accepted.Status == "False" && accepted.ObservedGeneration == obj.GetGeneration()

@@ -100,7 +100,8 @@ func TestResolveConflict(t *testing.T) {
 	}
 }
 
-// A declared resource supersedes what HTTP created for a slug of its own deployment alone: an id is no such thing.
+// A declared resource supersedes a resource that HTTP created if both need the same slug, but not if both need the same
+// id.
 func TestOnlySlugsAreYielded(t *testing.T) {
 	byHTTP := &v1alpha1.B2BSettings{}
 	byHTTP.Namespace, byHTTP.Name = "acme", "acme"

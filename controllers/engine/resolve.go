@@ -40,7 +40,7 @@ func (r *reconciler) resolve(ctx context.Context, s *state) error {
 	return nil
 }
 
-// unresolvedBy notes a reference that does not resolve; another error it returns.
+// unresolvedBy records the error of a reference that does not resolve. It returns any other error.
 func (s *state) unresolvedBy(ref Reference, err error) error {
 	var waiting *WaitingError
 	if !errors.As(err, &waiting) {
@@ -71,8 +71,8 @@ func (r *reconciler) resolveOne(ctx context.Context, s *state, ref Reference) er
 	return nil
 }
 
-// referentLeaves decides about a reference to something that is being deleted: one that is already in force stays in
-// force, a new one is refused.
+// referentLeaves decides about a reference to a resource that is being deleted: an active reference stays active, and a
+// new reference does not resolve.
 func (s *state) referentLeaves(ref Reference) error {
 	if s.obj.CommonStatus().ObservedGeneration == s.obj.GetGeneration() && s.obj.CommonStatus().ContentHash != "" {
 		return nil

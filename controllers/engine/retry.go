@@ -51,7 +51,7 @@ func (r *reconciler) result(ctx context.Context, req reconcile.Request, err erro
 		r.waiters.add(r.kind.name(), req)
 		r.term.failed()
 		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // this reconcile took too long, for whatever it waited
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()): // this reconcile took too long, whatever it waited for
 		return reconcile.Result{RequeueAfter: r.backoff.When(req)}, nil
 	case r.api.concerns(err):
 		r.waiters.add(r.kind.name(), req)
@@ -67,8 +67,9 @@ func (r *reconciler) result(ctx context.Context, req reconcile.Request, err erro
 	return reconcile.Result{RequeueAfter: resync, Priority: ptr.To(handler.LowPriority)}, nil
 }
 
-// retryAfter returns when a wait that no watch ends is looked at again: sooner while it is young, for what is missing
-// is often just being made. Without such a wait it is what the kind asked for.
+// retryAfter returns the time until a wait that no watch ends is checked again. It is as long as the wait has lasted,
+// at least 1 second and at most RetryAfter: a missing object is often created soon. Without such a wait, it is the time
+// that the kind asked for.
 func (s *state) retryAfter(err error, now time.Time) time.Duration {
 	var waiting *WaitingError
 	if !errors.As(err, &waiting) || waiting.RetryAfter == 0 {
@@ -81,7 +82,8 @@ func (s *state) retryAfter(err error, now time.Time) time.Duration {
 	return min(max(age, time.Second), waiting.RetryAfter)
 }
 
-// unreachable reports that an error says nothing of the request: the API server did not answer, or not as itself.
+// unreachable reports whether an error concerns the API server and not the request: the API server did not answer, is
+// overloaded, or failed.
 func unreachable(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) ||

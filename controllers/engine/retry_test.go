@@ -45,7 +45,7 @@ func TestWhatWaitsIsLookedAtWithinSeconds(t *testing.T) {
 	select {
 	case <-r.term.away:
 	default:
-		t.Error("the term does not know")
+		t.Error("the outage was not reported to the term")
 	}
 }
 
@@ -91,7 +91,7 @@ func TestAnOutageOfTheAPIServerIsNoErrorOfAResource(t *testing.T) {
 	r := testReconciler()
 	r.api.ended = r.api.clock()
 	if _, err := r.result(t.Context(), reconcile.Request{}, apierrors.NewForbidden(resource, "free", errors.New("no")), 0); err != nil {
-		t.Errorf("one that has just started refuses what it will allow: %v", err)
+		t.Errorf("a refusal of an API server that has just started counts as an error: %v", err)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
-// A reconcile that took too long, for whatever it waited, says nothing about the API server.
+// A reconcile that took too long, whatever it waited for, does not count as an outage of the API server.
 func TestAReconcileThatTookTooLongIsNoOutage(t *testing.T) {
 	t.Parallel()
 	r := testReconciler()

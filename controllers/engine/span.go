@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
-// reconcileTraced is a reconcile as a trace of its own. It has no link to the write that caused it: there may be
-// many.
+// reconcileTraced runs a reconcile in a new trace. The trace has no link to the write that caused the reconcile,
+// because there may be many such writes.
 func (r *reconciler) reconcileTraced(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	plain := log.FromContext(ctx)
 	ctx, span := r.tracer.Begin(ctx, "reconcile "+r.kind.name(), trace.WithNewRoot(), trace.WithAttributes(
@@ -44,7 +44,7 @@ func failure(err error) error {
 	return err
 }
 
-// withLogger is a context whose logger has the ids of the span in it, and not those of the span around.
+// withLogger returns ctx with a logger that adds the ids of ctx's span to plain, and not those of the enclosing span.
 func withLogger(ctx context.Context, plain logr.Logger) context.Context {
 	return log.IntoContext(ctx, tracing.Logger(ctx, plain))
 }

@@ -16,16 +16,16 @@ import (
 
 // sweeper compares documents with resources, in both directions.
 //
-// Documents whose resource is not in the cache are reconciled, which makes sure and removes them:
-//   - when this operator took over, for another may have died between a deletion and its effect;
-//   - when the API server is back, for deletions may have been missed;
-//   - once a resync.
+// Documents whose resource is not in the cache are reconciled. The reconcile verifies that the resource is gone and
+// removes the document. This happens:
+//   - when this operator took over, because another may have died between a deletion and its effect;
+//   - when the API server is back, because deletions may have been missed;
+//   - once per resync period.
 //
-// A cluster that was rebuilt over the store gets one resync to apply its resources again, before what the old one left
-// is removed.
+// A rebuilt cluster that uses the same store gets one resync period to apply its resources again before the documents
+// of the old cluster are removed.
 //
-// Resources that say Ready while the store holds no document of theirs are reconciled at each of these times and once a
-// minute.
+// Resources that are Ready but have no document in the store are reconciled at each of these times and once a minute.
 type sweeper struct {
 	engine *Engine
 	now    chan struct{}

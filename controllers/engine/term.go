@@ -20,11 +20,11 @@ type TermOptions struct {
 	}
 	// Install returns the id of this cluster; it may fail while the API server is unavailable.
 	Install func(context.Context) (string, error)
-	// StillLeader asks, past every cache, whether this process holds the lease. An operator that was fenced off and does
-	// not is over.
+	// StillLeader asks the API server, not a cache, whether this process holds the lease. A fenced operator that does
+	// not hold the lease exits.
 	StillLeader func(context.Context) (bool, error)
-	// Heartbeat is the time between two signs of life. An install that gave none for foreignPatience times as long loses
-	// the store to another.
+	// Heartbeat is the time between two heartbeats to the store. If an install sends none for foreignPatience times as
+	// long, another install can acquire its store.
 	Heartbeat time.Duration
 }
 
@@ -44,28 +44,30 @@ type Term struct {
 	tried   chan struct{} // closed after the first try
 }
 
-// Acquired says how a store was found that was acquired.
+// Acquired describes the state of the store when it was acquired.
 type Acquired struct {
-	// Again reports that this process had acquired it before: it was replaced or emptied, or another operator was between.
+	// Again reports whether this process had acquired the store before. Since then, the store was replaced or emptied,
+	// or another operator acquired it.
 	Again bool
-	// Rebuilt reports that another install had it: this cluster's resources may not all have been applied yet.
+	// Rebuilt reports whether another install had the store: this cluster's resources may not all have been applied
+	// yet.
 	Rebuilt bool
 }
 
 const (
-	// foreignPatience times the heartbeat is longer than a leader of the other install takes to follow one that was killed
-	// (12 s): a failover or a rolling restart there never hands its store to this install.
+	// foreignPatience times the heartbeat is longer than the other install takes to replace a killed leader (12 s). So
+	// a failover or a rolling restart there never hands its store to this install.
 	foreignPatience = 4
 	// feedAge is how long the feed remembers changes; a reader that slept longer loads everything again.
 	feedAge = time.Hour
-	// probeEvery is the time between two looks whether the store is back.
+	// probeEvery is the time between two checks whether the store is back.
 	probeEvery = 500 * time.Millisecond
 	// heartbeatTimeout bounds a heartbeat: a store that takes longer is unavailable.
 	heartbeatTimeout = 5 * time.Second
 )
 
-// ErrDeposed ends an operator whose lease another one holds.
-var ErrDeposed = errors.New("another operator has the lease and writes the store: this one exits")
+// ErrDeposed ends an operator whose lease another operator holds.
+var ErrDeposed = errors.New("another operator holds the lease and writes to the store: this process exits")
 
 // NewTerm returns a Term to be added to a manager.
 func NewTerm(opts TermOptions) *Term {
@@ -77,7 +79,7 @@ func NewTerm(opts TermOptions) *Term {
 }
 
 // Current returns the term to write with. It waits for the first try to acquire the store and then answers at once,
-// with an error while the store cannot be had.
+// with an error while the store is not acquired.
 func (t *Term) Current(ctx context.Context) (store.Term, error) {
 	select {
 	case <-t.tried:
@@ -162,7 +164,7 @@ func (t *Term) drain() {
 	}
 }
 
-// heartbeat gives the sign of life, and forgets old entries of the feed once a minute.
+// heartbeat sends a heartbeat, and once a minute prunes old entries of the change feed.
 func (t *Term) heartbeat(ctx context.Context, pruned *time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()

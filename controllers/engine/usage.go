@@ -11,8 +11,9 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// Limits bound what the documents of one deployment take: every server holds all documents of all deployments. The
-// deployments of a namespace together have NamespaceDeployments times as much. A zero bound is none.
+// Limits bound the number and size of one deployment's documents, because every server holds all documents of all
+// deployments. All deployments of a namespace together may have NamespaceDeployments times as much. A bound of zero
+// means no bound.
 type Limits struct {
 	// Documents is their number, Bytes the sum of their payloads.
 	Documents, Bytes int64
@@ -22,16 +23,17 @@ type Limits struct {
 const NamespaceDeployments = 2
 
 const (
-	// usageAge is how long a sum that was read is added to before it is read again.
+	// usageAge is how long a sum from the store is used, with later writes added, before it is read again.
 	usageAge = 10 * time.Second
-	// refusedUsageAge is the same where the sum refuses a document.
+	// refusedUsageAge is the usageAge of a sum by which a document would be refused.
 	refusedUsageAge = time.Second
-	// tooManyRetry is the time between two tries of a document that was refused. Deletions of others make room.
+	// tooManyRetry is the time between two tries of a document that was refused. Deletions of other documents make
+	// room.
 	tooManyRetry = time.Minute
 )
 
-// usages remembers how much the documents of each namespace take. Reconciles beside each other may exceed a bound by
-// what they write at once.
+// usages remembers how much the documents of each namespace take. Concurrent reconciles may exceed a bound by the
+// documents that they write at the same time.
 type usages struct {
 	mu         sync.Mutex
 	namespaces map[string]namespaceUsage
@@ -42,8 +44,8 @@ type namespaceUsage struct {
 	byDeployment map[string]store.Usage
 }
 
-// grow returns a TerminalError if the document that is to be written does not fit what its deployment, or its
-// namespace, may take. A document that becomes no larger always fits.
+// grow returns a TerminalError if the document to be written would exceed a bound of its deployment or its namespace. A
+// document that becomes no larger always fits.
 func (r *reconciler) grow(ctx context.Context, s *state) error {
 	more := growth(s.stored, s.document)
 	if more.Documents <= 0 && more.Bytes <= 0 {

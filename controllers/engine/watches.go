@@ -23,7 +23,8 @@ const indexReferences = "references"
 
 func referenceKey(kind, name string) string { return kind + "/" + name }
 
-// index registers the indexes of a kind: every question "who refers to me, who needs what I reserve" is one look-up.
+// index registers the indexes of a kind: the referrers of a resource, and the resources that need a reservation, are
+// found by one look-up each.
 func (e *Engine) index(ctx context.Context, mgr manager.Manager, k kind) error {
 	indexes := map[string]func(v1alpha1.Resource) []string{
 		indexReferences: func(obj v1alpha1.Resource) []string {
@@ -51,7 +52,8 @@ func (e *Engine) index(ctx context.Context, mgr manager.Manager, k kind) error {
 	return nil
 }
 
-// declared passes the events of a resource that say something new: not our own writes of status and finalizer.
+// declared passes the events of a resource that can change the result of its reconcile. It drops the operator's own
+// writes of status and finalizer.
 func declared() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(ev event.UpdateEvent) bool {
@@ -68,8 +70,8 @@ func declared() predicate.Predicate {
 	}
 }
 
-// competitorsOf wakes the other resources, of every kind, that need a reservation which an event of a resource of one
-// kind may have freed, or given a better owner.
+// competitorsOf handles the events of resources of kind k. It wakes other resources, of every kind, that need a
+// reservation which the event may have freed or assigned to another resource.
 func (e *Engine) competitorsOf(k kind) handler.EventHandler {
 	wake := func(ctx context.Context, q queue, self client.Object, keys []string) {
 		for _, key := range keys {
@@ -107,7 +109,7 @@ func (e *Engine) competitorsOf(k kind) handler.EventHandler {
 	}
 }
 
-// wakeCompetitors asks for a reconcile of the resources, of every kind, that need one of some reservations.
+// wakeCompetitors asks for a reconcile of the resources, of every kind, that need one of the reservations.
 func (e *Engine) wakeCompetitors(ctx context.Context, keys []string) {
 	for _, key := range keys {
 		e.eachCompetitor(ctx, key, func(k kind, obj v1alpha1.Resource) bool {
@@ -132,8 +134,7 @@ func (e *Engine) eachCompetitor(ctx context.Context, key string, f func(kind, v1
 	}
 }
 
-// relatedTo wakes resources of a kind when a resource of the other kind changed that they refer to, or that refers to
-// them.
+// relatedTo wakes resources of kind k when a resource of kind other changed that they refer to, or that refers to them.
 func (e *Engine) relatedTo(k, other kind) handler.EventHandler {
 	referrers := func(ctx context.Context, q queue, referent client.Object, contentOnly bool) {
 		for _, obj := range e.referrersIn(ctx, k, other.name(), referent) {
@@ -161,8 +162,8 @@ func (e *Engine) relatedTo(k, other kind) handler.EventHandler {
 	return eachChange(referrers, referents)
 }
 
-// relatedThrough wakes resources of a kind when a resource of the other kind changed that is referred to by what they
-// refer to, of the middle kind.
+// relatedThrough wakes resources of kind k when a resource of kind other changed, if they refer to a resource of kind
+// middle that refers to the changed resource.
 func (e *Engine) relatedThrough(k, middle, other kind) handler.EventHandler {
 	referrers := func(ctx context.Context, q queue, referent client.Object, _ bool) {
 		for _, between := range e.referrersIn(ctx, middle, other.name(), referent) {
@@ -174,7 +175,7 @@ func (e *Engine) relatedThrough(k, middle, other kind) handler.EventHandler {
 	return eachChange(referrers, func(context.Context, queue, client.Object) {})
 }
 
-// referrersIn are the cached resources of a kind that refer to a referent.
+// referrersIn returns the cached resources of a kind that refer to a referent.
 func (e *Engine) referrersIn(ctx context.Context, k kind, referentKind string, referent client.Object) []v1alpha1.Resource {
 	key := client.MatchingFields{indexReferences: referenceKey(referentKind, referent.GetName())}
 	found, err := e.list(ctx, k, client.InNamespace(referent.GetNamespace()), key)
@@ -184,8 +185,9 @@ func (e *Engine) referrersIn(ctx context.Context, k kind, referentKind string, r
 	return found
 }
 
-// eachChange sorts the events of a resource by the resources that they affect: its referrers, all or those whose
-// content depends on it; and the resources that it refers to, or did before.
+// eachChange calls referrers and referents for the events of a resource. referrers wakes the resources that refer to
+// it: all of them or, with contentOnly, those whose content depends on it. referents wakes the resources to which it
+// refers, or referred before an update.
 func eachChange(referrers func(ctx context.Context, q queue, obj client.Object, contentOnly bool), referents func(context.Context, queue, client.Object)) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, ev event.CreateEvent, q queue) {

@@ -43,7 +43,7 @@ func accentRule(t *testing.T) cel.Program {
 	return program
 }
 
-// find returns what read makes of the first member of a name, at any depth.
+// find returns the result of read for the first member called name, at any depth.
 func find(in any, name string, read func(any) string) string {
 	switch in := in.(type) {
 	case map[string]any:
@@ -65,7 +65,8 @@ func find(in any, name string, read func(any) string) string {
 	return ""
 }
 
-// Admission refuses no colour that can be read, and lets through little that cannot: that is the operator's to refuse.
+// Admission accepts every colour on which white text can be read. It also accepts a few slightly lighter colours, which
+// the operator refuses.
 func TestAdmissionApproximatesTheContrast(t *testing.T) {
 	const slack = 0.1
 	program := accentRule(t)

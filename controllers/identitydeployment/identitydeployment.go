@@ -238,7 +238,7 @@ func readKeySets(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployme
 	return sets, nil
 }
 
-// objectNames are the ConfigMaps and Secrets a deployment names.
+// objectNames returns the names of the ConfigMaps and Secrets that a deployment uses.
 func objectNames(d *v1alpha1.IdentityDeployment) []string {
 	var names []string
 	for _, issuer := range d.Spec.JWTIssuers {

@@ -70,9 +70,9 @@ func TestPeopleFromBeforeTheDeployment(t *testing.T) {
 		user int64
 		want bool
 	}{
-		"nobody":                         {0, false},
-		"somebody of before":             {of(created.AddDate(0, -1, 0)), true},
-		"somebody of after":              {of(created.Add(time.Second)), false},
+		"no user":                        {0, false},
+		"a user from before":             {of(created.AddDate(0, -1, 0)), true},
+		"a user from after":              {of(created.Add(time.Second)), false},
 		"a server whose clock is behind": {of(created.Add(-5 * time.Second)), false},
 	} {
 		if got := isFormer(tc.user, created); got != tc.want {

@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// People counts and erases users' rows, and returns the term to do so under.
+// People finds and erases users' rows. Term returns the term under which rows are erased.
 type People struct {
 	Store interface {
 		store.Erasure
@@ -25,7 +25,8 @@ type People struct {
 const (
 	// eraseBatch bounds one deletion, so that no other transaction waits long.
 	eraseBatch = 500
-	// lastWrites is how long a server that has not yet seen the deployment go may still write: it follows within 1 s.
+	// lastWrites is how long a server may still write rows of a deleted deployment: every server learns of the deletion
+	// within 1 s.
 	lastWrites = 2 * time.Second
 )
 
@@ -58,8 +59,8 @@ func isFormer(user int64, created time.Time) bool {
 	return user != 0 && ids.CreatedAt(user).Before(created.Add(-clockSkew))
 }
 
-// eraseAll deletes every row of a deployment that servers no longer serve: what is there, and then what was being
-// written meanwhile. A reconcile that is cut short begins again.
+// eraseAll deletes every row of a deployment that servers no longer serve. It deletes twice, because servers may write
+// rows during the first pass. A reconcile that is interrupted begins again.
 func (p People) eraseAll(ctx context.Context, deployment string) error {
 	if err := p.eraseWhatIs(ctx, deployment); err != nil {
 		return err
@@ -82,7 +83,7 @@ func (p People) eraseWhatIs(ctx context.Context, deployment string) error {
 		}
 		erased, err := p.Store.Erase(ctx, term, deployment, eraseBatch)
 		if err != nil {
-			return fmt.Errorf("erase people's rows: %w", err)
+			return fmt.Errorf("erase users' rows: %w", err)
 		}
 		if erased == 0 {
 			return nil

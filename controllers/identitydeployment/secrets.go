@@ -39,7 +39,7 @@ func secretFields(d *v1alpha1.IdentityDeployment) []secretField {
 	return fields
 }
 
-// sealSecrets reads the Secrets that a deployment names, past every cache, and returns their values sealed, by kind.
+// sealSecrets reads the Secrets that a deployment names, without a cache, and returns their sealed values by kind.
 func sealSecrets(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (map[string]string, error) {
 	var sealed map[string]string
 	for _, field := range secretFields(d) {

@@ -82,7 +82,7 @@ func TestASecretIsReadForWhomItIsSharedWithAlone(t *testing.T) {
 	}
 }
 
-// What wakes a deployment.
+// A change of one of these objects wakes the deployment.
 func TestObjectNames(t *testing.T) {
 	ref := func(name string) v1alpha1.SecretKeyReference {
 		return v1alpha1.SecretKeyReference{Name: name, Key: "k"}

@@ -25,7 +25,7 @@ func Kind() engine.Kind[*v1alpha1.MembershipRole] {
 	}
 }
 
-// check holds every permission against the deployment's catalog of the role's level.
+// check refuses permissions that the deployment's catalog of the role's level does not list.
 func check(m *v1alpha1.MembershipRole, refs engine.ResolvedRefs) error {
 	deployment, found := engine.DeploymentIn(refs)
 	if !found {

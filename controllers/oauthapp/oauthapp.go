@@ -36,15 +36,15 @@ const issuerChangesAfter = time.Minute
 
 // Options are the kind's dependencies other than the engine.
 type Options struct {
-	// Client reads and writes Secrets past every cache.
+	// Client reads and writes Secrets without a cache.
 	Client client.Client
 	// Secrets reports when a Secret of a namespace changed.
 	Secrets *objectwatch.Watch
-	// Keyring seals signing keys; where it is empty the app issues nothing.
+	// Keyring seals signing keys; if it is empty, the app issues no tokens.
 	Keyring *seal.Keyring
 	// Grants say which hosts a namespace may declare.
 	Grants *hostpolicy.Grants
-	// Local is where browsers reach hosts that are this machine.
+	// Local is the scheme and port under which browsers reach hosts of this machine.
 	Local  translation.LocalFrontend
 	Clock  func() time.Time
 	Random io.Reader
@@ -85,7 +85,7 @@ func reserves(o *v1alpha1.OAuthApp) []string {
 	return list
 }
 
-// check refuses resources on this machine where the deployment is not for trying things out.
+// check refuses http resources unless the deployment has mode Staging.
 func check(o *v1alpha1.OAuthApp, refs engine.ResolvedRefs) error {
 	deployment, found := engine.DeploymentIn(refs)
 	if !found || translation.Staging(deployment) {
@@ -108,7 +108,7 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 	}
 	content := translation.OAuthApp(app, frontend, nil)
 	wait := opts.announce(p, &content, &prepared)
-	if !opts.Keyring.Empty() && content.Issuer != "" { // an issuer that goes away signs until then
+	if !opts.Keyring.Empty() && content.Issuer != "" { // a withdrawn issuer signs until the change takes effect
 		opts.Secrets.Ensure(app.Namespace)
 		var err error
 		if content.SigningKeys, prepared.RequeueAfter, err = opts.keeper().Keep(ctx, keysOf(app)); err != nil {
@@ -126,8 +126,8 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 	return prepared, nil
 }
 
-// announce keeps the active issuer until a change of it was announced for a while, so that services that trust the
-// old one can add the new one. It returns how long that is from now on, 0 where no change is announced.
+// announce keeps the active issuer until its change was announced for issuerChangesAfter, so that services that trust
+// the old issuer can add the new one. It returns the rest of this time, 0 if no change is announced.
 func (opts Options) announce(p engine.Preparation[*v1alpha1.OAuthApp], content *document.OAuthApp, prepared *engine.Prepared) time.Duration {
 	app := p.Object
 	var before document.OAuthApp
@@ -153,7 +153,7 @@ func (opts Options) announce(p engine.Preparation[*v1alpha1.OAuthApp], content *
 	}
 	content.Issuer = before.Issuer
 	if deployment, found := engine.DeploymentIn(p.Refs); found && declares(deployment, before.FrontendURL) {
-		content.FrontendURL = before.FrontendURL // clients know it by the metadata, and send browsers there
+		content.FrontendURL = before.FrontendURL // clients know this URL from the metadata and send browsers to it
 	}
 	prepared.Conditions = append(prepared.Conditions, told)
 	return max(wait, time.Second)
@@ -175,7 +175,7 @@ func orNone(issuer string) string {
 // annotationApp on a Secret names the app whose signing keys it holds.
 const annotationApp = "iam.cardea.dev/oauth-signing-keys-of"
 
-// keysOf is the Secret with the keys that an app signs by.
+// keysOf is the Secret with the keys with which an app signs.
 func keysOf(o *v1alpha1.OAuthApp) signingkey.Wanted {
 	owner := ownedsecret.Owner{Object: o, Kind: v1alpha1.KindOAuthApp, Marker: annotationApp, Taken: "copy it to a Secret of another name, and delete it when no program uses it"}
 	return signingkey.Wanted{

@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
-// TestAChangeOfTheIssuerIsToldForAMinute: until then the issuer of before is in force, and people are asked where they
-// were while that host is the deployment's.
+// TestAChangeOfTheIssuerIsToldForAMinute: until then the old issuer stays active. Users are asked for consent at the
+// old host as long as it is a host of the deployment.
 func TestAChangeOfTheIssuerIsToldForAMinute(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	before := document.OAuthApp{Slug: "portal", Issuer: "https://a.example/oauth/portal", FrontendURL: "https://a.example"}

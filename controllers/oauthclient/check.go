@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
-// check validates what schema and CEL cannot: redirect URIs, and the app's scopes and grants.
+// check validates what the schema and CEL rules cannot: redirect URIs, the app's resources, and the rate-limit scheme.
 func check(o *v1alpha1.OAuthClient, refs engine.ResolvedRefs) error {
 	public := ptr.Deref(o.Spec.Authentication, v1alpha1.ClientAuthenticationSecretBasic) == v1alpha1.ClientAuthenticationNone
 	for _, list := range []struct {

@@ -37,22 +37,22 @@ import (
 const (
 	appField    = "spec.oauthAppRef"
 	schemeField = "spec.rateLimitSchemeRef"
-	// deploymentField is where the deployment is found, whose catalog and mode decide about the client.
+	// deploymentField is the key of the app's deployment in ResolvedRefs.
 	deploymentField = appField + "'s spec.deploymentRef"
 	// secretPrefix begins generated secrets, so that scanners know them.
 	secretPrefix = "cs"
-	// annotationDigest on a generated Secret is the SHA-256 of its current secret: a value edited by hand no longer fits
-	// it.
+	// annotationDigest on a generated Secret is the SHA-256 of its current secret: a value edited by hand no longer
+	// fits it.
 	annotationDigest = "iam.cardea.dev/client-secret-sha256"
-	// minSecret is the least length of a secret that is brought, in characters.
+	// minSecret is the minimum length of an adopted secret, in characters.
 	minSecret = 32
 )
 
 // Options are the kind's dependencies other than the engine.
 type Options struct {
-	// Client reads and writes Secrets and reads ConfigMaps past every cache.
+	// Client reads and writes Secrets and reads ConfigMaps, without a cache.
 	Client client.Client
-	// Secrets and ConfigMaps report when one of a namespace changed.
+	// Secrets and ConfigMaps report changes of Secrets and ConfigMaps in watched namespaces.
 	Secrets, ConfigMaps *objectwatch.Watch
 	Events              recorder.EventRecorder
 	Clock               func() time.Time
@@ -79,7 +79,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.OAuthClient] {
 	}
 }
 
-// references are the app, through it its deployment, and the scheme.
+// references returns the references to the app, through the app to its deployment, and to the rate-limit scheme.
 func references(o *v1alpha1.OAuthClient) []engine.Reference {
 	app := engine.Reference{
 		Field: appField, Kind: v1alpha1.KindOAuthApp, Name: o.Spec.OAuthAppRef.Name, Protects: true, Content: true,
@@ -91,7 +91,8 @@ func references(o *v1alpha1.OAuthClient) []engine.Reference {
 	return append([]engine.Reference{app}, engine.SchemeReference(schemeField, o.Spec.RateLimitSchemeRef)...)
 }
 
-// adoptedSecret reserves the Secret key that a client adopts: two resources cannot register one secret.
+// adoptedSecret returns the reservation of the Secret key that a client adopts, so that two resources cannot register
+// the same secret.
 func adoptedSecret(o *v1alpha1.OAuthClient) []string {
 	if ref := o.Spec.ExistingSecretRef; ref != nil {
 		return []string{reservation.AdoptedSecret(o.Namespace, ref.Name, ptr.Deref(ref.Key, v1alpha1.SecretKeyClientSecret))}
@@ -105,7 +106,7 @@ func translate(o *v1alpha1.OAuthClient, refs engine.ResolvedRefs, prepared engin
 	return engine.Content{Deployment: engine.DeploymentOf(o, app.Spec.DeploymentRef), Value: translation.OAuthClient(o, made.verifiers, made.jwks)}
 }
 
-// proof is what proves that a client is itself.
+// proof is the data by which a client is authenticated: verifiers of its secrets, or its public keys.
 type proof struct {
 	verifiers []document.Verifier
 	jwks      json.RawMessage
@@ -117,7 +118,7 @@ type manager struct {
 	credentials credential.Keeper
 }
 
-// prepare brings the Secret into shape, or reads the client's keys.
+// prepare issues, rotates or adopts the client's secret, or reads the client's public keys.
 func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.OAuthClient]) (engine.Prepared, error) {
 	o, clientID := p.Object, ids.Format(p.ID)
 	var prepared engine.Prepared
@@ -148,7 +149,7 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.OA
 	return prepared, nil
 }
 
-// secret returns the secret that was brought or is generated.
+// secret returns the client's secret, adopted from an existing Secret or generated.
 func (m *manager) secret(ctx context.Context, o *v1alpha1.OAuthClient, w credential.Wanted) (credential.Delivered, error) {
 	if ref := o.Spec.ExistingSecretRef; ref != nil {
 		return m.credentials.Adopt(ctx, o.Namespace, ref.Name, ptr.Deref(ref.Key, v1alpha1.SecretKeyClientSecret), "32 to 512 random visible ASCII characters", readSecret)
@@ -195,7 +196,7 @@ func ownerOf(o *v1alpha1.OAuthClient) ownedsecret.Owner {
 	}
 }
 
-// secretName is the Secret that a client's secret is delivered in or adopted from.
+// secretName returns the name of the Secret in which a client's secret is delivered, or from which it is adopted.
 func secretName(o *v1alpha1.OAuthClient) string {
 	switch {
 	case o.Spec.ExistingSecretRef != nil:
@@ -206,7 +207,8 @@ func secretName(o *v1alpha1.OAuthClient) string {
 	return o.Name
 }
 
-// objectNames are the Secret of a client, the one that it was delivered in before, and the ConfigMap of its keys.
+// objectNames returns the names of a client's Secret, of the Secret in which its secret was delivered before, and of
+// the ConfigMap with its keys.
 func objectNames(o *v1alpha1.OAuthClient) (names []string) {
 	if hasSecret(o) {
 		names = append(names, secretName(o))
@@ -220,7 +222,7 @@ func objectNames(o *v1alpha1.OAuthClient) (names []string) {
 	return names
 }
 
-// readKeySet reads the keys by which a client signs from its ConfigMap.
+// readKeySet reads the public keys that verify a client's signatures. They are in the client's ConfigMap.
 func (m *manager) readKeySet(ctx context.Context, o *v1alpha1.OAuthClient) (json.RawMessage, error) {
 	ref := o.Spec.JWKSConfigMapRef
 	m.ConfigMaps.Ensure(o.Namespace)
@@ -241,15 +243,16 @@ func (m *manager) readKeySet(ctx context.Context, o *v1alpha1.OAuthClient) (json
 	if err != nil {
 		return nil, engine.Terminal(v1alpha1.ReasonInvalid, "spec.jwksConfigMapRef: ConfigMap %q, key %q: %v", ref.Name, ref.Key, err)
 	}
-	return json.Marshal(set) // as understood: private keys that were put there by mistake go no further
+	return json.Marshal(set) // encoded from the parsed public keys: private keys put there by mistake are not stored
 }
 
-// cleanup deletes the Secret that was generated for a client. The ownerReference only helps.
+// cleanup deletes the Secret that was generated for a client. It does not rely on garbage collection by the Secret's
+// ownerReference.
 func (m *manager) cleanup(ctx context.Context, o *v1alpha1.OAuthClient) error {
 	return m.credentials.Remove(ctx, ownerOf(o), objectNames(o)...)
 }
 
-// dropOldSecret deletes the Secret of a former template, now that the store accepts only what is declared.
+// dropOldSecret deletes the Secret of a former template, now that the store accepts only the declared secret.
 func (m *manager) dropOldSecret(ctx context.Context, o *v1alpha1.OAuthClient) error {
 	now := ""
 	if hasSecret(o) {
@@ -264,7 +267,7 @@ func (m *manager) dropOldSecret(ctx context.Context, o *v1alpha1.OAuthClient) er
 	return nil
 }
 
-// record writes what may be known of the credentials into the status.
+// record writes the public facts about the credentials into the status: the client id and the times of rotation.
 func record(o *v1alpha1.OAuthClient, w credential.Wanted, d credential.Delivered, clientID string) {
 	status := &o.Status
 	status.ClientID, status.LastRotatedAt, status.NextRotationAt = clientID, nil, nil

@@ -20,7 +20,8 @@ import (
 
 const (
 	appField = "spec.oauthAppRef"
-	// deploymentField is where the deployment is found, whose catalog decides about the scope.
+	// deploymentField is the key of the app's deployment in ResolvedRefs. Its permission catalog decides about the
+	// scope.
 	deploymentField = appField + "'s spec.deploymentRef"
 )
 
@@ -45,7 +46,7 @@ func Kind() engine.Kind[*v1alpha1.OAuthScope] {
 	}
 }
 
-// references are the app, and through it its deployment.
+// references returns the references to the app, and through the app to its deployment.
 func references(o *v1alpha1.OAuthScope) []engine.Reference {
 	return []engine.Reference{{
 		Field: appField, Kind: v1alpha1.KindOAuthApp, Name: o.Spec.OAuthAppRef.Name, Protects: true,
@@ -56,10 +57,11 @@ func references(o *v1alpha1.OAuthScope) []engine.Reference {
 	}}
 }
 
-// appOf is the app of a scope, in the place where other kinds' slugs have their deployment.
+// appOf returns the "namespace/name" of a scope's app. In the reservation of a scope, it takes the place that the
+// deployment has in other slugs.
 func appOf(o *v1alpha1.OAuthScope) string { return o.Namespace + "/" + o.Spec.OAuthAppRef.Name }
 
-// check holds the scope's permissions against the catalog of its app's deployment.
+// check refuses permissions that the catalog of the app's deployment does not list.
 func check(o *v1alpha1.OAuthScope, refs engine.ResolvedRefs) error {
 	deployment, found := refs[deploymentField].(*v1alpha1.IdentityDeployment)
 	if !found {
@@ -74,8 +76,8 @@ func check(o *v1alpha1.OAuthScope, refs engine.ResolvedRefs) error {
 	return nil
 }
 
-// prepare warns of a scope that a person holds alone and that has the name of a permission: decisions compare both as
-// one list.
+// prepare warns of a scope that requires no permission and has the name of a permission: decisions compare scopes and
+// permissions as one list.
 func prepare(_ context.Context, p engine.Preparation[*v1alpha1.OAuthScope]) (prepared engine.Prepared, err error) {
 	deployment, found := p.Refs[deploymentField].(*v1alpha1.IdentityDeployment)
 	if !found || deployment.Spec.PermissionCatalog == nil || p.Object.Spec.OrganizationPermission != nil || p.Object.Spec.WorkspacePermission != nil {

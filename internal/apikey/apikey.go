@@ -40,7 +40,7 @@ var ErrForm = errors.New("not an API key of the form <prefix>_<50 letters and di
 // Key is an API key in plain text. Its String and Format never reveal it.
 type Key struct {
 	plain string
-	// foreign: of another form than Cardea's.
+	// foreign reports that the key has another form than Cardea's.
 	foreign bool
 }
 
@@ -78,7 +78,8 @@ func Parse(s string) (Key, error) {
 	return Key{plain: s}, nil
 }
 
-// maxForeign is the longest key of another form, in bytes: a prefix of 255 characters and as much again.
+// maxForeign is the longest key of another form, in bytes: room for a prefix of 255 characters and a secret of the same
+// length.
 const maxForeign = 512
 
 // Foreign returns a key of another form than Cardea's, which may have been imported by its hash: 1 to 512 visible ASCII
@@ -95,7 +96,7 @@ func Foreign(s string) (Key, error) {
 	return Key{plain: s, foreign: true}, nil
 }
 
-// Read is Parse, and Foreign for what Parse refuses.
+// Read parses a key as Parse does. If Parse refuses the key, Read returns it as Foreign does.
 func Read(s string) (Key, error) {
 	if key, err := Parse(s); err == nil {
 		return key, nil
@@ -191,8 +192,8 @@ func checksum(head string) string {
 	return string(sum[:])
 }
 
-// checked are buffers for what is checked: the library's function would take one of the stack to the heap, on every
-// request.
+// checked holds buffers for the text that is checksummed. A buffer on the stack would escape to the heap in
+// crc32.ChecksumIEEE, on every request.
 var checked = sync.Pool{New: func() any { return &[maxPrefix + 1 + bodyLength]byte{} }}
 
 func writeChecksum(sum *[crcLength]byte, head string) {

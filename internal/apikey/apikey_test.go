@@ -132,7 +132,7 @@ func TestForeignKeysHaveBoundsAndShowNothing(t *testing.T) {
 			t.Errorf("%d characters: %v, %v", len(good), key, err)
 		}
 		if shown := fmt.Sprintf("%s %v %#v", key, key, key); strings.Contains(shown, good) && good != "x" {
-			t.Errorf("a foreign key shows: %s", shown)
+			t.Errorf("the text of a foreign key is printed: %s", shown)
 		}
 	}
 	for _, bad := range []string{"", "two words", "line\nbreak", "käse", strings.Repeat("k", 513), "nul\x00"} {

@@ -1,5 +1,5 @@
 // Package claimpermission holds the rules by which a token's payload grants permissions: a claim, or a CEL expression
-// over the whole.
+// over the whole payload.
 package claimpermission
 
 import (
@@ -19,8 +19,9 @@ import (
 // CEL compares the cost of an evaluation with its bound after each step, so one step must not be able to take much.
 // Hence:
 //   - functions that multiply their operands are left out (forbidden);
-//   - what goes in is short (MaxString), and lists are doubled a few times at most (maxConcatenations);
-//   - what comes out is counted before it is copied (maxPermissions).
+//   - the strings of the payload are short (MaxString), and an expression adds lists only a few times
+//     (maxConcatenations);
+//   - the number of permissions is checked before they are copied (maxPermissions).
 const (
 	// MaxString is the longest string in a token's payload that an expression is evaluated over, in bytes.
 	MaxString = 4 << 10
@@ -28,9 +29,9 @@ const (
 	maxCost = 100_000
 	// maxRange bounds lists.range.
 	maxRange = 1_000
-	// maxConcatenations bounds the additions of lists that an expression spells out.
+	// maxConcatenations bounds the additions of lists in the text of an expression.
 	maxConcatenations = 8
-	// maxPermissions bounds what an expression yields.
+	// maxPermissions bounds the number of permissions that an expression yields.
 	maxPermissions = 1_000
 )
 
@@ -40,7 +41,8 @@ var forbidden = map[string]bool{"join": true, "replace": true, "split": true}
 // Expression is a compiled permissionsExpression.
 type Expression struct{ program cel.Program }
 
-// Compile compiles an expression over `claims` that yields a list of strings. The error says where and what.
+// Compile compiles an expression over `claims` that yields a list of strings. The error says where the fault is and
+// what it is.
 func Compile(source string) (*Expression, error) {
 	env, err := cel.NewEnv(cel.Variable("claims", cel.MapType(cel.StringType, cel.DynType)),
 		ext.Strings(), ext.Lists(ext.ListsMaxRangeSize(maxRange)), ext.Sets())
@@ -80,7 +82,7 @@ func check(compiled *ast.AST) (err error) {
 		}
 	}))
 	if err == nil && concatenations > maxConcatenations {
-		err = fmt.Errorf("adds lists %d times: do it at most %d times", concatenations, maxConcatenations)
+		err = fmt.Errorf("adds lists %d times: at most %d times are allowed", concatenations, maxConcatenations)
 	}
 	return err
 }
@@ -89,8 +91,8 @@ func mayBeList(t *types.Type) bool {
 	return t.Kind() == types.ListKind || t.Kind() == types.DynKind
 }
 
-// accumulates reports whether a call is the addition with which map() and filter() collect their result: one element a
-// step, and each step has a cost.
+// accumulates reports whether a call is the addition with which map() and filter() collect their result. Such a call
+// adds one element per step, and each step has a cost.
 func accumulates(call ast.CallExpr) bool {
 	first := call.Args()[0]
 	return first.Kind() == ast.IdentKind && (first.AsIdent() == "@result" || first.AsIdent() == "__result__")
@@ -115,7 +117,7 @@ func (e *Expression) Permissions(claims map[string]any) ([]string, error) {
 	}
 	native, err := out.ConvertToNative(reflect.TypeFor[[]string]())
 	if err != nil {
-		return nil, errors.New("yields a list of something else: it must yield a list of permissions")
+		return nil, errors.New("yields a list with elements that are not strings: it must yield a list of permissions")
 	}
 	return native.([]string), nil
 }

@@ -62,7 +62,7 @@ func TestFromClaim(t *testing.T) {
 	}
 }
 
-// TestM6 bounds what one tenant's expression may take of a server it shares with others.
+// TestAnExpressionTakesLittleMemory: one tenant's expression must not exhaust a server that other tenants share.
 func TestAnExpressionTakesLittleMemory(t *testing.T) {
 	for _, source := range []string{
 		`claims.x.split('').join(claims.y) == '' ? ['a'] : []`,

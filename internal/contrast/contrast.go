@@ -15,7 +15,7 @@ const Minimum = 4.5
 // Colour is a colour of sRGB.
 type Colour struct{ R, G, B uint8 }
 
-// White is the text that stands on a brand's colour.
+// White is the colour of text on a brand's colour.
 var White = Colour{255, 255, 255}
 
 // Parse reads a colour as CSS writes it, `#rrggbb`, in either case.
@@ -53,8 +53,8 @@ func linear(channel uint8) float64 {
 	return math.Pow((c+0.055)/1.055, 2.4)
 }
 
-// Toward returns the colour between c and target that is nearest to c and can be read on every surface. The target
-// itself must be readable on all of them; else it is returned though it is not.
+// Toward returns the colour between c and target that is nearest to c and can be read on every surface. If no colour
+// between them can be read on every surface, it returns target, even if target cannot be read either.
 func Toward(c, target Colour, surfaces ...Colour) Colour {
 	const steps = 100
 	for step := range steps {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The ratios of well-known pairs, as the field's tools print them.
+// The ratios of well-known pairs, as common contrast checkers print them.
 func TestRatio(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string

@@ -1,14 +1,14 @@
-// Package daylog is the compact form of what analytics counts on one UTC day: when which users signed in, and when
-// accounts, organizations and workspaces were created, to the microsecond and without a word about a person. A user is
-// a number, dense from 0 on within a deployment. One Day has one encoding, whatever order its events came in: equal
-// days are equal bytes.
+// Package daylog is the compact form of the events that analytics counts on one UTC day: the sign-ins with their users,
+// and the creation of accounts, organizations and workspaces. Times are in microseconds. A user is only a number, dense
+// from 0 within a deployment, so that the form has no personal data. A Day has one encoding, whatever the order of its
+// events: equal days have equal bytes.
 //
 // # The encoding
 //
-// A byte with the version (1), then the sign-ins, sign-ups, organizations and workspaces. Each of the four begins with
-// how many events it has and how many bytes follow. An event is the microseconds since the one before it, or since
-// midnight, and of a sign-in the user's number as well. Every number is an unsigned varint. It takes 6 to 8 bytes a
-// sign-in where there are millions of users.
+// The encoding begins with a byte for the version (1). Four sections follow: sign-ins, sign-ups, organizations and
+// workspaces. A section begins with the number of its events and the number of its bytes that follow. An event is the
+// number of microseconds since the event before it, or since midnight for the first one. A sign-in also has the user's
+// number. Every number is an unsigned varint. With millions of users, a sign-in takes 6 to 8 bytes.
 package daylog
 
 import (
@@ -35,7 +35,7 @@ type SignIn struct {
 	User uint32
 }
 
-// Day is what happened on a day. Times are microseconds after midnight.
+// Day has the events of one day. Times are microseconds after midnight.
 type Day struct {
 	SignIns                            []SignIn
 	SignUps, Organizations, Workspaces []int64
@@ -54,7 +54,7 @@ func (d *Day) Counts() Counts {
 	return Counts{int64(len(d.SignUps)), int64(len(d.Organizations)), int64(len(d.Workspaces))}
 }
 
-// Add takes the events of another day in. Neither needs to be ordered; Encode orders.
+// Add adds the events of another day. Neither day needs to be ordered, because Encode orders the events.
 func (d *Day) Add(more *Day) {
 	d.SignIns = append(d.SignIns, more.SignIns...)
 	d.SignUps = append(d.SignUps, more.SignUps...)
@@ -102,8 +102,8 @@ func appendSection(out []byte, events int, section []byte) []byte {
 	return append(out, section...)
 }
 
-// Decode reads an encoding whole, of which no bytes at all are a day without events. ErrCorrupt: it is none that Encode
-// makes.
+// Decode reads a whole encoding. No bytes at all are a day without events. It returns ErrCorrupt for bytes that Encode
+// cannot have returned.
 func Decode(encoded []byte) (*Day, error) {
 	var d Day
 	l, err := open(encoded)
@@ -129,8 +129,8 @@ func Decode(encoded []byte) (*Day, error) {
 	return &d, nil
 }
 
-// Between counts the events of an encoded day from a time, included, to another, excluded, and passes the users who
-// signed in to seen, once for each sign-in. It takes no memory for the events.
+// Between counts the events of an encoded day that happened at or after from and before to. It calls seen with the user
+// of each sign-in in this time. It allocates no memory for the events.
 func Between(encoded []byte, from, to int64, seen func(user uint32)) (Counts, error) {
 	l, err := open(encoded)
 	if err != nil {
@@ -178,7 +178,8 @@ func open(encoded []byte) (log, error) {
 		}
 		rest = rest[n:]
 		size, n := binary.Uvarint(rest)
-		// An event takes a byte at least, so that no number makes Decode ask for more memory than there are bytes.
+		// An event takes at least one byte. This bounds the events for which Decode allocates memory by the number of
+		// bytes.
 		if n <= 0 || size > uint64(len(rest)-n) || events > size {
 			return l, ErrCorrupt
 		}
@@ -229,13 +230,13 @@ func (l *log) times(of int, each func(at int64)) error {
 	return nil
 }
 
-// number reads a varint at a place and returns where the next one is, the place itself where there is none. It is read
-// a byte at a time here, and not by binary.Uvarint: a summary reads millions.
+// number reads the varint at an index and returns the index of the next one. It returns the same index if there is no
+// valid varint. It does not use binary.Uvarint, because this loop is faster and a summary reads millions of numbers.
 func number(b []byte, at int) (n uint64, next int) {
 	for i, shift := at, 0; i < len(b) && shift < 42; i, shift = i+1, shift+7 {
 		c := b[i]
 		if c == 0 && i > at {
-			return 0, at // longer than it has to be
+			return 0, at // not the shortest form of the number
 		}
 		if c < 0x80 {
 			return n | uint64(c)<<shift, i + 1

@@ -21,8 +21,8 @@ func drawDay(t *rapid.T, label string) *Day {
 	return d
 }
 
-// TestADayIsWhatWasAddedToIt: whatever the order and the parts in which events come, the encoding is one, and gives
-// them back.
+// TestADayIsWhatWasAddedToIt: the encoding does not depend on the order or the parts in which events were added, and
+// decodes to the same events.
 func TestADayIsWhatWasAddedToIt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -39,7 +39,7 @@ func TestADayIsWhatWasAddedToIt(t *testing.T) {
 		b.Add(decoded)
 		encoded := whole.Encode()
 		if !bytes.Equal(b.Encode(), encoded) {
-			t.Fatal("the order in which events came shows")
+			t.Fatal("the encoding depends on the order in which events were added")
 		}
 		again, err := Decode(encoded)
 		if err != nil {
@@ -154,7 +154,8 @@ func TestEqualSetsAreEqualBytes(t *testing.T) {
 	})
 }
 
-// FuzzDecode: decoded bytes equal the bytes that Encode produces of the result.
+// FuzzDecode: a decoded day stays the same when it is encoded and decoded again, and Between accepts the same bytes as
+// Decode.
 func FuzzDecode(f *testing.F) {
 	day := Day{SignIns: []SignIn{{1, 2}, {1, 3}, {Microseconds - 1, 0}}, SignUps: []int64{5, Microseconds - 1}, Workspaces: []int64{0}}
 	f.Add(day.Encode())

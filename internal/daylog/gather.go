@@ -2,18 +2,18 @@ package daylog
 
 import "github.com/RoaringBitmap/roaring/v2"
 
-// maxGathered is below which number users are gathered in a plain set of bits, 32 MiB at most.
+// maxGathered bounds the user numbers that are kept in a plain bit set, which takes at most 32 MiB.
 const maxGathered = 1 << 28
 
-// Gathering is a set of users that grows in no order: a plain set of bits, because in a roaring bitmap each user out of
-// order moves the following ones. The zero value is empty.
+// Gathering is a set to which users are added in any order. It is a plain bit set: in a roaring bitmap, adding a user
+// out of order moves the users behind it. The zero value is empty.
 type Gathering struct {
-	// bits are the users below maxGathered, and others are the rest.
+	// bits has the users below maxGathered, and others has the rest.
 	bits   []uint64
 	others *Users
 }
 
-// Add puts a user in.
+// Add adds a user.
 func (g *Gathering) Add(user uint32) {
 	if user >= maxGathered {
 		if g.others == nil {

@@ -27,10 +27,10 @@ func TestAGatheringIsTheSetOfWhoWasPutIn(t *testing.T) {
 		}
 		b, err := EncodeUsers(want)
 		if err != nil || string(a) != string(b) {
-			t.Errorf("up to %d: equal sets are other bytes, %v", highest, err)
+			t.Errorf("up to %d: equal sets have different bytes, %v", highest, err)
 		}
 		if !g.Users().IsEmpty() {
-			t.Error("it is not used up")
+			t.Error("the Gathering is not empty after Users")
 		}
 	}
 }

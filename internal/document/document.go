@@ -1,5 +1,5 @@
-// Package document holds the payloads of config documents: what the operator translates resources into and servers
-// read. A payload carries a version; readers ignore members they do not know and refuse versions they do not know.
+// Package document holds the payloads of config documents. The operator translates resources into payloads, and servers
+// read them. A payload carries a version; readers ignore members they do not know and refuse versions they do not know.
 package document
 
 import (
@@ -28,8 +28,8 @@ type Meta struct {
 // B2BKey is the natural key of the one B2BSettings of a deployment.
 const B2BKey = "b2b"
 
-// ScopeKey is the natural key of an OAuthScope in its deployment: of an app, by the name of its resource, a scope.
-// Neither can contain what stands between them.
+// ScopeKey is the natural key of an OAuthScope in its deployment: the name of the OAuthApp resource, a separator
+// (U+001F) and the scope. Neither the name nor the scope can contain the separator.
 func ScopeKey(app, scope string) string { return ScopePrefix(app) + scope }
 
 // ScopePrefix begins the natural keys of an app's scopes.
@@ -45,23 +45,24 @@ type Deployment struct {
 	FieldConflicts   string      `json:"field_conflicts"`
 	ManagementWrites string      `json:"management_writes"`
 	JWTIssuers       []JWTIssuer `json:"jwt_issuers,omitempty"`
-	// SigningKeys are the deployment's own, the current one first; none where nothing is signed.
+	// SigningKeys are the deployment's own keys, the current one first; none if the deployment signs nothing.
 	SigningKeys []SigningKey `json:"signing_keys,omitempty"`
-	// OrganizationPermissions and WorkspacePermissions are the catalog: what roles of each level may grant.
+	// OrganizationPermissions and WorkspacePermissions are the permission catalog: the permissions that roles of each
+	// level may grant.
 	OrganizationPermissions []string `json:"organization_permissions,omitempty"`
 	WorkspacePermissions    []string `json:"workspace_permissions,omitempty"`
-	// AllowedOrigins are the origins, beside those of FrontendHosts, that end users' browsers may call from.
+	// AllowedOrigins are the origins from which end users' browsers may call, in addition to those of FrontendHosts.
 	AllowedOrigins []string `json:"allowed_origins,omitempty"`
-	// Session and SignIn have effective values; read them through EffectiveSession and EffectiveSignIn, for documents from
-	// before they were written have neither.
+	// Session and SignIn have effective values; read them through EffectiveSession and EffectiveSignIn, because
+	// documents of earlier versions have neither.
 	Session *SessionSettings `json:"session,omitempty"`
 	SignIn  *SignInSettings  `json:"sign_in,omitempty"`
 	// Email and SMS have effective values; nil: nothing is sent.
 	Email *Email `json:"email,omitempty"`
 	SMS   *SMS   `json:"sms,omitempty"`
-	// Pages are nil where nothing is declared; read them through EffectivePages.
+	// Pages is nil if nothing is declared; read it through EffectivePages.
 	Pages *Pages `json:"pages,omitempty"`
-	// AddressRetentionDays is 0 where none is declared; read it through AddressRetention.
+	// AddressRetentionDays is 0 if none is declared; read it through AddressRetention.
 	AddressRetentionDays int `json:"address_retention_days,omitempty"`
 }
 
@@ -84,11 +85,11 @@ type APIAuthApp struct {
 	Scheme string `json:"scheme,omitempty"`
 	// KeyPrefix begins the app's keys, "" if none is declared; read it through EffectiveKeyPrefix.
 	KeyPrefix string `json:"key_prefix,omitempty"`
-	// SelfService is nil where users make no keys of their own.
+	// SelfService is nil if users cannot create keys for themselves.
 	SelfService *KeySelfService `json:"self_service,omitempty"`
 }
 
-// KeySelfService is what keys of an app users make for themselves, with effective values.
+// KeySelfService says which keys of an app users may create for themselves, with effective values.
 type KeySelfService struct {
 	MaxKeysPerUser int      `json:"max_keys_per_user"`
 	Permissions    []string `json:"permissions,omitempty"`
@@ -165,7 +166,7 @@ func Decode(payload []byte, content any) (Meta, error) {
 		return Meta{}, fmt.Errorf("decode payload: %w", err)
 	}
 	if e.Version != version {
-		return Meta{}, fmt.Errorf("payload version %d is not one this binary reads (%d): upgrade servers before operators", e.Version, version)
+		return Meta{}, fmt.Errorf("payload version %d is not supported; this binary reads version %d: upgrade servers before operators", e.Version, version)
 	}
 	if err := json.Unmarshal(e.Content, content); err != nil {
 		return Meta{}, fmt.Errorf("decode content: %w", err)

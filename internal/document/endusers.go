@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// The kinds that a deployment's secrets are sealed for. Signing keys are bound to their ids, the others to SecretID.
+// The kinds under which a deployment's secrets are sealed. A sealed signing key is bound to the key's id, any other
+// secret to SecretID.
 const (
 	SealedSigningKey    = "session-signing-key"
 	SealedOAuthKey      = "oauth-signing-key"
@@ -14,8 +15,8 @@ const (
 	SealedWebhookSecret = "sms-webhook-signing-secret"
 )
 
-// SecretID is what a secret of a deployment ("namespace/name"), given by a field, is bound to. The kind sealed for is
-// the field.
+// SecretID returns the id to which a sealed secret of a deployment ("namespace/name") is bound. The kind identifies the
+// field from which the secret comes.
 func SecretID(deployment, kind string) string { return deployment + "/" + kind }
 
 // SessionSettings are the effective settings of end users' sessions.
@@ -23,12 +24,12 @@ type SessionSettings struct {
 	IdleTimeoutSeconds int64 `json:"idle_timeout_seconds"`
 	LifetimeSeconds    int64 `json:"lifetime_seconds"`
 	MaxSignIns         int   `json:"max_sign_ins"`
-	// ReauthenticateSeconds is 0 where nothing is declared, and in documents of before it was; read it through
+	// ReauthenticateSeconds is 0 if nothing is declared, and in documents of earlier versions; read it through
 	// ReauthenticateWithin.
 	ReauthenticateSeconds int64 `json:"reauthenticate_seconds,omitempty"`
 }
 
-// absentReauthenticateSeconds is how old a proof may be where a deployment does not say.
+// absentReauthenticateSeconds is the maximum age of the last authentication if a deployment declares none.
 const absentReauthenticateSeconds = 600
 
 // ReauthenticateWithin is the maximum age of the user's last authentication for sensitive operations.
@@ -64,7 +65,7 @@ func DefaultSignIn() SignInSettings {
 	return SignInSettings{Password: true, PasswordMinLength: 15, EmailCode: true}
 }
 
-// absentAddressRetentionDays is for how many days addresses are kept where a deployment does not say.
+// absentAddressRetentionDays is for how many days addresses are kept if a deployment declares nothing.
 const absentAddressRetentionDays = 30
 
 // AddressRetention is for how long the address and user agent of a sign-in or sign-up are kept.
@@ -107,15 +108,15 @@ type SMTP struct {
 	Port int    `json:"port"`
 	// Security is StartTLS, TLS or None.
 	Security string `json:"security"`
-	// Username is "" where there is no sign-in.
+	// Username is "" if Cardea does not authenticate to the mail server.
 	Username string `json:"username,omitempty"`
-	// SealedPassword is sealed for kind SealedSMTPPassword, "" where there is no sign-in.
+	// SealedPassword is sealed for kind SealedSMTPPassword; "" without authentication.
 	SealedPassword string `json:"sealed_password,omitempty"`
 }
 
 // SMS says how a deployment's text messages are sent.
 type SMS struct {
-	// Provider is Twilio, Webhook or Log, and says which of the members below is there.
+	// Provider is Twilio, Webhook or Log. It determines which of the members Twilio and Webhook is set.
 	Provider string   `json:"provider"`
 	Twilio   *Twilio  `json:"twilio,omitempty"`
 	Webhook  *Webhook `json:"webhook,omitempty"`
@@ -123,7 +124,7 @@ type SMS struct {
 	AllowedCountries *[]string `json:"allowed_countries,omitempty"`
 	// DailyBudget is the number of messages that may be sent in one UTC day.
 	DailyBudget int64 `json:"daily_budget"`
-	// TestNumbers are there in Staging deployments alone.
+	// TestNumbers are set only in Staging deployments.
 	TestNumbers []TestNumber `json:"test_numbers,omitempty"`
 }
 
@@ -154,7 +155,7 @@ type Twilio struct {
 	BaseURL string `json:"base_url"`
 }
 
-// Webhook is an endpoint of the tenant's own.
+// Webhook is an endpoint of the tenant.
 type Webhook struct {
 	URL string `json:"url"`
 	// SealedSigningSecret is sealed for kind SealedWebhookSecret.

@@ -55,7 +55,7 @@ func TestAddressesAreKeptForThirtyDaysUnlessDeclared(t *testing.T) {
 	}
 }
 
-// No country and any country are not the same.
+// An empty list (no country) and an absent list (all countries) stay different.
 func TestCountriesSurviveTheStore(t *testing.T) {
 	for _, want := range []*[]string{nil, {}, {"US"}} {
 		payload, err := Encode(Meta{}, Deployment{SMS: &SMS{Provider: "Log", AllowedCountries: want}})

@@ -20,7 +20,7 @@ type B2BSettings struct {
 	MaxOrganizationsPerUser *int64 `json:"max_organizations_per_user,omitempty"`
 }
 
-// OrganizationsPerUser is the effective MaxOrganizationsPerUser: absent 20.
+// OrganizationsPerUser is the effective MaxOrganizationsPerUser: 20 if it is absent.
 func (b B2BSettings) OrganizationsPerUser() int64 {
 	if b.MaxOrganizationsPerUser == nil {
 		return 20
@@ -105,9 +105,10 @@ type JWTIssuer struct {
 	JWKSURL    string          `json:"jwks_url,omitempty"`
 	JWKS       json.RawMessage `json:"jwks,omitempty"`
 	Kubernetes bool            `json:"kubernetes,omitempty"`
-	// OwnSessions says that the deployment issues the tokens itself, by this server's clock.
+	// OwnSessions reports that the deployment issues the tokens itself, with times of Cardea's own clock.
 	OwnSessions bool `json:"own_sessions,omitempty"`
-	// OAuthApp is the name of the OAuthApp resource whose tokens these are, "" for others; issuer and keys are its own.
+	// OAuthApp is the name of the OAuthApp resource that issues the tokens, "" for other issuers. Issuer and keys are
+	// those of the app.
 	OAuthApp string `json:"oauth_app,omitempty"`
 	// MaxLifetimeSeconds bounds exp - iat; 0: DefaultMaxLifetimeSeconds, and no bound with Kubernetes.
 	MaxLifetimeSeconds int32 `json:"max_lifetime_seconds,omitempty"`
@@ -119,13 +120,15 @@ type JWTIssuer struct {
 // DefaultMaxLifetimeSeconds bounds the lifetime of tokens whose issuer's entry says nothing else: a day.
 const DefaultMaxLifetimeSeconds = 24 * 60 * 60
 
-// SigningKey is a key by which a deployment signs the tokens of its end users' sessions.
+// SigningKey is a key with which a deployment signs the tokens of its end users' sessions, or an OAuthApp signs its
+// tokens.
 type SigningKey struct {
 	// ID is the key's id, its thumbprint (RFC 7638).
 	ID string `json:"id"`
 	// Public is the public key as a JSON Web Key.
 	Public json.RawMessage `json:"public"`
-	// Sealed is the private key (PKCS #8), sealed for kind SealedSigningKey and the key's id.
+	// Sealed is the private key (PKCS #8), sealed for the key's id and kind SealedSigningKey or, for an OAuthApp,
+	// SealedOAuthKey.
 	Sealed string `json:"sealed"`
 	// CreatedAt is when it was created, nil if that is not known.
 	CreatedAt *time.Time `json:"created_at,omitempty"`

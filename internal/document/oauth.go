@@ -21,21 +21,21 @@ type OAuthApp struct {
 	FQDN                           string `json:"fqdn,omitempty"`
 	AllowDynamicClientRegistration bool   `json:"allow_dynamic_client_registration,omitempty"`
 	Active                         bool   `json:"active"`
-	// Issuer is what tokens name as their issuer, without a slash at its end; "" where there is none, and in documents of
-	// before.
+	// Issuer is the issuer of the app's tokens, without a slash at its end; "" if the app has none, and in documents of
+	// earlier versions.
 	Issuer string `json:"issuer,omitempty"`
-	// FrontendURL is where users are asked for consent: a URL of the deployment's first frontend host, without a slash at
-	// its end; "" without hosts.
+	// FrontendURL is where users are asked for consent: a URL of the deployment's first frontend host, without a slash
+	// at its end; "" without hosts.
 	FrontendURL string `json:"frontend_url,omitempty"`
-	// Resources are the protected resources that tokens may be for, other than the issuer.
+	// Resources are the protected resources for which tokens may be issued, in addition to the issuer.
 	Resources []string `json:"resources,omitempty"`
 	// IDTokenSigningAlg is ES256 or RS256; read it through EffectiveIDTokenSigningAlg.
 	IDTokenSigningAlg string `json:"id_token_signing_alg,omitempty"`
-	// SigningKeys are those of both algorithms, the current ones first; none without a root key.
+	// SigningKeys are the keys of both algorithms, the current ones first; none without a root key.
 	SigningKeys []SigningKey `json:"signing_keys,omitempty"`
 }
 
-// EffectiveIDTokenSigningAlg signs ID tokens of clients that name no other.
+// EffectiveIDTokenSigningAlg returns the algorithm for ID tokens of clients that name no other.
 func (a *OAuthApp) EffectiveIDTokenSigningAlg() string { return cmp.Or(a.IDTokenSigningAlg, "ES256") }
 
 // OAuthScope is the content of an OAuthScope.
@@ -64,12 +64,12 @@ type OAuthClient struct {
 	PostLogoutURIs []string `json:"post_logout_uris,omitempty"`
 	// Verifiers are the accepted secrets: the current one first, then the previous one during an overlap.
 	Verifiers []Verifier `json:"verifiers,omitempty"`
-	// JWKSURL or JWKS (the key set itself) says by which keys the client signs.
+	// JWKSURL or JWKS (the key set itself) says which keys verify the client's signatures.
 	JWKSURL string          `json:"jwks_url,omitempty"`
 	JWKS    json.RawMessage `json:"jwks,omitempty"`
-	// Scopes are the most the client may ask for; nil: all of the app.
+	// Scopes are the scopes that the client may request; nil: all scopes of the app.
 	Scopes *[]string `json:"scopes,omitempty"`
-	// Resources are those it may ask tokens for; nil: all of the app.
+	// Resources are the resources for which the client may request tokens; nil: all resources of the app.
 	Resources *[]string `json:"resources,omitempty"`
 	// SkipsConsent reports whether users are not asked for consent.
 	SkipsConsent bool `json:"skips_consent,omitempty"`

@@ -48,7 +48,7 @@ func TestNewIDsOfOneMomentDifferByAll21Bits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A millisecond's first id may be 0 at the epoch alone.
+		// Only in the first millisecond after the epoch do the random values 0 and 1 give the same id, 1.
 		if now.Sub(epoch) >= time.Millisecond && (first == second) != (a == b) {
 			t.Fatalf("random %d and %d gave %d and %d", a, b, first, second)
 		}

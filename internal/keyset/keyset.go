@@ -19,8 +19,8 @@ const (
 	MaxKeys = 32
 	// minRSABits and maxRSABits bound the modulus of an RSA key.
 	minRSABits, maxRSABits = 2048, 4096
-	// keyBytes is a generous estimate of the memory that one parsed key takes without its texts: the largest is an RSA key
-	// of maxRSABits.
+	// keyBytes is a generous estimate of the memory that one parsed key takes without its strings. The largest key is
+	// an RSA key of maxRSABits.
 	keyBytes = 2 << 10
 )
 
@@ -71,7 +71,7 @@ func Bytes(set *jose.JSONWebKeySet) (bytes int64) {
 	return bytes
 }
 
-// Find returns the key with an id; a token that names none fits a set of one key.
+// Find returns the key with the id keyID. If keyID is empty, it returns the key of a set that has only one.
 func Find(set *jose.JSONWebKeySet, keyID string) *jose.JSONWebKey {
 	if set == nil {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// sized returns an RSA public key of a number of bits. It is no product of two primes; nothing verifies with it.
+// sized returns an RSA public key of a number of bits. Its modulus is no product of two primes, so nothing can be
+// verified with it.
 func sized(bits int) jose.JSONWebKey {
 	n := new(big.Int).Lsh(big.NewInt(1), uint(bits-1))
 	return jose.JSONWebKey{Key: &rsa.PublicKey{N: n.Add(n, big.NewInt(1)), E: 65537}, KeyID: fmt.Sprint(bits)}
@@ -44,7 +45,7 @@ func TestKeySetBounds(t *testing.T) {
 	}{
 		"32 keys":                            {encode(t, many(MaxKeys)...), ""},
 		"33 keys":                            {encode(t, many(MaxKeys+1)...), "33 keys"},
-		"8,000 tiny RSA keys":                {[]byte(`{"keys":[` + strings.Repeat(small+",", 1900) + small + `]}`), "1901 keys"},
+		"1,901 tiny RSA keys":                {[]byte(`{"keys":[` + strings.Repeat(small+",", 1900) + small + `]}`), "1901 keys"},
 		"one tiny RSA key":                   {[]byte(`{"keys":[` + small + `]}`), "RSA key of 1 bits"},
 		"RSA 2047":                           {encode(t, sized(2047)), "2047 bits"},
 		"RSA 2048":                           {encode(t, sized(2048)), ""},

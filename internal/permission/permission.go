@@ -29,8 +29,8 @@ func (s Set) Allows(name string) bool {
 	return found
 }
 
-// Within returns the names that both sets grant, sorted. All in one of them leaves the other's names, All in both is
-// All.
+// Within returns the names that both sets grant, sorted. If one set has All, the result is the names of the other set.
+// If both have All, the result is All.
 func (s Set) Within(ceiling Set) []string {
 	switch {
 	case s.all && ceiling.all:

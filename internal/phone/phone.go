@@ -19,7 +19,7 @@ type Number struct {
 	Region string
 }
 
-// form is E.164: ASCII digits only, while the library would also read other scripts', letters and extensions.
+// form is E.164: ASCII digits only. The library would also accept digits of other scripts, letters and extensions.
 var form = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 
 // Parse reads a number in E.164 form, blanks around it allowed, that is a mobile number by its range, or may be one if
@@ -42,7 +42,7 @@ func Parse(text string, allowed *[]string) (Number, error) {
 	}
 	number := Number{E164: text, Region: phonenumbers.GetRegionCodeForNumber(parsed)}
 	if allowed != nil && !slices.Contains(*allowed, number.Region) {
-		return Number{}, errors.New("is of a country that texts are not sent to")
+		return Number{}, errors.New("belongs to a country to which text messages are not sent")
 	}
 	return number, nil
 }

@@ -35,7 +35,8 @@ func TestParse(t *testing.T) {
 		"+979123456789":  "", // premium of no country
 		"+110":           "", // short
 		"+4470":          "", // short
-		// Twilio's magic numbers are personal numbers (+1 500): they reach the carrier's fake, and no account.
+		// Twilio's magic numbers are personal numbers (+1 500): tests send to them directly, and no account can have
+		// one.
 		"+15005550001": "", "+15005550002": "", "+15005550003": "", "+15005550004": "", "+15005550006": "", "+15005550009": "",
 	} {
 		got, err := Parse(text, nil)
@@ -65,7 +66,7 @@ func TestAllowedRegions(t *testing.T) {
 	}
 }
 
-// Whatever is typed, an error does not repeat it and a number is what was typed.
+// For any input, an error does not repeat the input, and an accepted number is the trimmed input.
 func TestParseOfAnything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,8 +81,8 @@ func TestParseOfAnything(t *testing.T) {
 	})
 }
 
-// FuzzParse: a number that is accepted is in E.164 form and is read as itself again; an error never holds what was
-// typed.
+// FuzzParse: a number that is accepted is in E.164 form and parses to the same number again; an error never contains
+// the input.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"+12025550123", " +4915112345678 ", "+1", "tel:+12025550123", "+１２０２５５５０１２３", "+12025550123;ext=1"} {
 		f.Add(seed)

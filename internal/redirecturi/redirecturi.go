@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// Form is what a redirect URI is.
+// Form is the form of a redirect URI.
 type Form int
 
 const (
@@ -38,11 +38,11 @@ var foreignSchemes = []string{
 // Classify returns the form of a redirect URI. The error says why it is not a redirect URI.
 func Classify(raw string) (Form, error) {
 	if raw == "" || len(raw) > MaxLength {
-		return 0, errors.New("has to be 1 to 2048 characters")
+		return 0, errors.New("must have 1 to 2048 characters")
 	}
 	for i := range len(raw) {
 		if raw[i] <= ' ' || raw[i] > '~' || strings.IndexByte("\"<>\\^`{|}", raw[i]) >= 0 {
-			return 0, errors.New("has a character that no URI has")
+			return 0, errors.New("has a character that is not allowed in a URI")
 		}
 	}
 	if strings.ContainsAny(raw, "#*") {
@@ -58,9 +58,9 @@ func Classify(raw string) (Form, error) {
 	case u.Scheme == "http" && proper(u) && slices.Contains(loopbackHosts, u.Hostname()):
 		return Loopback, nil
 	case u.Scheme == "https":
-		return 0, errors.New("names no host as names are resolved: write it as in https://app.example/callback, in lower case and Punycode, without a user")
+		return 0, errors.New("has no valid host: write it as in https://app.example/callback, in lower case and Punycode, without a user name")
 	case u.Scheme == "http":
-		return 0, errors.New("is http, which is for 127.0.0.1, [::1] and localhost alone: use https")
+		return 0, errors.New("uses http, which is allowed only for 127.0.0.1, [::1] and localhost: use https")
 	case slices.Contains(foreignSchemes, u.Scheme) || len(u.Scheme) < 2:
 		return 0, errors.New("has a scheme that an app cannot own: use https, or one of your own such as com.example.app")
 	}
@@ -79,13 +79,14 @@ func proper(u *url.URL) bool {
 	return u.Opaque == "" && u.Hostname() != "" && u.User == nil && u.Host == strings.ToLower(u.Host) && isASCII(u.Host) && !strings.HasSuffix(u.Host, ":")
 }
 
-// isASCII reports whether a text is ASCII: url.Parse decodes the letters of a host.
+// isASCII reports whether a text is ASCII. The host can contain other letters, because url.Parse decodes
+// percent-encoded ones.
 func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
-// Fits reports whether a client that registered a URI may be answered at another: the same, character by character, but
-// that the port of the machine that the browser runs on may be any (RFC 8252 7.3).
+// Fits reports whether a client that registered one redirect URI may ask for another. Both must be the same, character
+// by character, except for the port of a loopback URI (RFC 8252 7.3).
 func Fits(registered, asked string) bool {
 	if registered == asked {
 		return true
@@ -110,8 +111,8 @@ func withoutPort(raw string) string {
 	return strings.Trim(authority, "[]") + rest
 }
 
-// Origins are the origins of the https ones among some URIs, each once: where programs run that the browser may let
-// read an answer.
+// Origins returns the origins of the https URIs among uris, each once. Programs run there that browsers may let read
+// responses.
 func Origins(uris []string) (origins []string) {
 	for _, raw := range uris {
 		u, err := url.Parse(raw)
@@ -125,8 +126,8 @@ func Origins(uris []string) (origins []string) {
 	return origins
 }
 
-// Host is what people know of where an answer goes: the host, or the scheme of an app, whatever stands where a host
-// would; "" of what is no redirect URI.
+// Host returns the part of a redirect URI by which users know its target: the host, or the scheme if an app owns it,
+// whatever follows the scheme. It returns "" if uri is not a redirect URI.
 func Host(uri string) string {
 	form, err := Classify(uri)
 	if err != nil {

@@ -80,7 +80,7 @@ func FuzzFits(f *testing.F) {
 		if _, err := Classify(registered); err != nil || !Fits(registered, asked) {
 			return
 		}
-		// Whatever fits is as good as what was registered.
+		// A URI that fits has the form of the registered one.
 		first, _ := Classify(registered)
 		if form, err := Classify(asked); err != nil || form != first {
 			t.Fatalf("registered %q, and %q fits: %v, %v", registered, asked, form, err)

@@ -1,6 +1,6 @@
 // Package reservation writes the keys by which a resource reserves what it must own alone: an id, a slug, a host. A key
-// is one string, at most 512 bytes; two resources of one kind that need the same key are in conflict. Keys are stored,
-// in the store and in status.claims, so their form is frozen.
+// is one string, at most 512 bytes; two resources that need the same key are in conflict. Keys are stored, in the store
+// and in status.claims, so their form is frozen.
 package reservation
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
-// AudiencePrefix begins the audiences that Cardea names itself.
+// AudiencePrefix begins the audiences that Cardea assigns.
 const AudiencePrefix = "cardea:"
 
 // ID reserves an id, unique per kind in the install.
@@ -32,7 +32,7 @@ func APIKey(publicID string) string { return "api-key/" + publicID }
 // JWT reserves the tokens of an issuer ("" for the Kubernetes API) for an audience, unique in the install.
 func JWT(issuer, audience string) string { return "jwt/" + audience + " " + issuer }
 
-// AdoptedSecret reserves one key of a Secret that an APIKey adopts.
+// AdoptedSecret reserves one key of a Secret that an APIKey or OAuthClient adopts.
 func AdoptedSecret(namespace, name, key string) string {
 	return "secret/" + namespace + "/" + name + "/" + key
 }

@@ -1,5 +1,5 @@
-// Package schemafield holds the fields by which AI tools describe what a request takes. They nest, which a schema of
-// Kubernetes cannot say; here they are read and checked in full.
+// Package schemafield holds the fields with which AI tools describe the parameters of a request. Fields nest, which a
+// Kubernetes schema cannot express, so this package reads and checks them in full.
 package schemafield
 
 import (
@@ -62,8 +62,8 @@ type declared struct {
 	Properties  []json.RawMessage `json:"properties"`
 }
 
-// Parse reads a declared field and everything below it. The error names the path of the fault below the given one and
-// says how to fix it.
+// Parse reads a declared field and everything below it. The error names the path of the fault, which begins with path,
+// and says how to fix it.
 func Parse(path string, raw json.RawMessage) (Field, error) {
 	return parse(path, raw, 1, true)
 }

@@ -29,12 +29,12 @@ var maxDuration = map[string]int64{
 	"month": 1, "calendar_day": 1, "calendar_month": 1,
 }
 
-// Units and Modes list the allowed values in the order they are documented.
+// Units lists the allowed units in the order in which they are documented.
 func Units() []string {
 	return []string{"millisecond", "second", "minute", "hour", "day", "month", "calendar_day", "calendar_month"}
 }
 
-// Modes lists whose requests can be counted together.
+// Modes lists the allowed modes. A mode says which requests are counted together.
 func Modes() []string {
 	return []string{"per_app", "per_key", "per_ip", "per_key_and_ip", "per_app_and_ip"}
 }
@@ -49,7 +49,7 @@ type Rule struct {
 	Priority    *int64   `json:"priority,omitempty"`
 }
 
-// Effective returns the rule with every default filled in; the answer shares nothing with the rule.
+// Effective returns the rule with every default filled in; the result shares no memory with the rule.
 func (r Rule) Effective() Rule {
 	if r.Mode == "" {
 		r.Mode = DefaultMode
@@ -76,7 +76,7 @@ func Effective(rules []Rule) []Rule {
 	return out
 }
 
-// EqualEffective reports whether two lists of rules mean the same, in the same order.
+// EqualEffective reports whether two lists of rules have the same effective values, in the same order.
 func EqualEffective(a, b []Rule) bool {
 	return slices.EqualFunc(a, b, func(x, y Rule) bool {
 		x, y = x.Effective(), y.Effective()
@@ -85,7 +85,7 @@ func EqualEffective(a, b []Rule) bool {
 	})
 }
 
-// Fault is one broken rule of validity: where, as a JSON pointer below the list of rules, and what to do.
+// Fault is one fault of a list of rules: its place, as a JSON pointer below the list, and how to fix it.
 type Fault struct {
 	Pointer string
 	Message string

@@ -93,7 +93,7 @@ func TestEqualEffective(t *testing.T) {
 	}
 }
 
-// FuzzRule: a rule without a fault is within every bound, and stays one with its effective values.
+// FuzzRule: a rule without a fault is within every bound, and its effective form has no fault either.
 func FuzzRule(f *testing.F) {
 	f.Add("minute", int64(1), int64(60), "per_key", "POST /v1/*", int64(0))
 	f.Add("calendar_month", int64(2), int64(0), "", "*", int64(-1))

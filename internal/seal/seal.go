@@ -1,7 +1,7 @@
 // Package seal encrypts secret values in the store: AES-SIV (RFC 5297) under a subkey of the install's root key.
 // Sealing is deterministic, so that a steady state writes nothing. Equal ciphertexts reveal only that texts of one
-// object are equal. Values of the older form can still be opened; sealing them again is a change that their owner
-// writes.
+// object are equal. Values of the older form (v1) can still be opened. Their owner writes them again in the new form,
+// because sealing again gives a different text.
 package seal
 
 import (
@@ -24,7 +24,8 @@ const keySize = 32
 
 // The version begins every sealed text.
 const (
-	// versionGCM was AES-256-GCM whose nonce is a keyed hash of everything that is sealed. It is opened only.
+	// versionGCM is AES-256-GCM with a nonce that is a keyed hash of everything that is sealed. Texts of this version
+	// are only opened, never written.
 	versionGCM = "v1"
 	// versionSIV is AES-SIV.
 	versionSIV = "v2"
@@ -41,11 +42,11 @@ type rootKey struct {
 	id  string // 8 hexadecimal digits, no secret
 	siv *subtle.AESSIV
 	gcm cipher.AEAD
-	// derive is what Subkeys' keys are derived from, in place of the root key itself.
+	// derive is the secret from which Subkeys derives keys, in place of the root key itself.
 	derive []byte
 }
 
-// Subkey is a key of a process's own, derived from a root key.
+// Subkey is a key that a process derives from a root key for a purpose.
 type Subkey struct {
 	// ID is the root key's public id, 8 hexadecimal digits, by which a stored value can name its key.
 	ID string
@@ -65,7 +66,7 @@ func Load(files []string) (*Keyring, error) {
 		if len(raw) != keySize {
 			root, err = base64.StdEncoding.DecodeString(strings.TrimSpace(string(raw)))
 			if err != nil || len(root) != keySize {
-				return nil, fmt.Errorf("root key %s is not %d bytes, as they are or in base64: make one with `head -c 32 /dev/urandom | base64`", file, keySize)
+				return nil, fmt.Errorf("root key %s must have %d bytes, raw or in base64: make one with `head -c 32 /dev/urandom | base64`", file, keySize)
 			}
 		}
 		key, err := newRootKey(root)
@@ -100,7 +101,7 @@ func newRootKey(root []byte) (rootKey, error) {
 	return rootKey{id: hex.EncodeToString(id), siv: siv, gcm: gcm, derive: subkeys}, err
 }
 
-// Empty reports that the ring has no key.
+// Empty reports whether the ring has no key.
 func (r *Keyring) Empty() bool { return r == nil || len(r.keys) == 0 }
 
 // Subkeys returns the keys for a purpose, one of each root key (HKDF-SHA-256, RFC 5869), the current one first: none on
@@ -114,7 +115,7 @@ func (r *Keyring) Subkeys(purpose string) []Subkey {
 	for i, key := range r.keys {
 		derived, err := hkdf.Expand(sha256.New, key.derive, purpose, keySize)
 		if err != nil {
-			panic(err) // only on a longer key, or in FIPS mode on a shorter secret
+			panic(err) // fails only for a longer key, or in FIPS mode for a shorter secret
 		}
 		subkeys[i] = Subkey{ID: key.id, Key: derived}
 	}
@@ -126,7 +127,7 @@ func (r *Keyring) Seal(kind, id string, text []byte) string {
 	key := r.keys[0]
 	sealed, err := key.siv.EncryptDeterministically(text, binding(kind, id))
 	if err != nil {
-		panic(err) // only on a text longer than memory
+		panic(err) // fails only for a text larger than memory
 	}
 	return versionSIV + "." + key.id + "." + base64.RawURLEncoding.EncodeToString(sealed)
 }
@@ -152,7 +153,7 @@ func (r *Keyring) Open(kind, id, sealed string) ([]byte, error) {
 	return nil, ErrOpen
 }
 
-// open decrypts by the form of a version.
+// open decrypts a text of a version.
 func (k rootKey) open(version string, raw, bound []byte) ([]byte, error) {
 	nonce := k.gcm.NonceSize()
 	switch {

@@ -107,7 +107,7 @@ func TestSubkeys(t *testing.T) {
 		}
 		seen[string(key.Key)] = true
 	}
-	// Frozen: what processes derived is in stores.
+	// Frozen: stores hold values that were made with the derived keys.
 	if got := hex.EncodeToString(first[0].Key); got != "c63ddb9012a0f9e0349ad2caa8787fd82ad02370b478187b4192239b71fea6f2" {
 		t.Errorf("the key has changed: %s", got)
 	}

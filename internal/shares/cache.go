@@ -34,7 +34,7 @@ func (c *Cache[K, V]) Get(key K, now time.Time) (value V, found bool) {
 	return thing.value, true
 }
 
-// Put stores a deployment's value of a number of bytes.
+// Put stores a deployment's value. bytes is its size.
 func (c *Cache[K, V]) Put(deployment string, key K, value V, bytes int64, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Cache[K, V]) Size() (values int, bytes int64) {
 	return c.set.Len(), c.set.Bytes()
 }
 
-// Evicted returns how many values were dropped for want of room.
+// Evicted returns how many values were dropped to make room.
 func (c *Cache[K, V]) Evicted() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,7 +4,7 @@ import "github.com/prometheus/client_golang/prometheus"
 
 const (
 	exhaustedName = "cardea_share_exhausted_total"
-	exhaustedHelp = "How often a deployment, a network or an address was at its share: an entry of its own was dropped, or a request of its own refused."
+	exhaustedHelp = "How often a deployment, a network or an address reached its share, so that one of its own entries was dropped or one of its own requests was refused."
 )
 
 // ReportExhausted registers the counter of a share, as docs/capacity.md names it.

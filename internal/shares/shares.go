@@ -4,9 +4,9 @@ package shares
 
 import "sync/atomic"
 
-// Item is embedded in what a Set holds. The zero Item belongs to no set.
+// Item is embedded in the things that a Set holds. The zero Item belongs to no set.
 type Item[K comparable] struct {
-	// hit is 1 for a thing that was asked for since an eviction passed over it.
+	// hit is 1 if Get returned the thing since an eviction last passed over it.
 	hit        uint32
 	owner      *owner[K]
 	size       int64
@@ -16,13 +16,13 @@ type Item[K comparable] struct {
 
 func (i *Item[K]) item() *Item[K] { return i }
 
-// Held is a pointer to what embeds an Item.
+// Held is a pointer to a type that embeds an Item.
 type Held[K comparable] interface {
 	comparable
 	item() *Item[K]
 }
 
-// owner is a deployment's part of a set: a list, the thing to evict next first.
+// owner is a deployment's part of a set: a list that begins with the thing to evict next.
 type owner[K comparable] struct {
 	name        string
 	at          int
@@ -31,21 +31,21 @@ type owner[K comparable] struct {
 	bytes       int64
 }
 
-// passesMost bounds how many things that were asked for one eviction passes over.
+// passesMost bounds the number of recently used things that one eviction passes over.
 const passesMost = 64
 
 // Bounds limit a Set.
 type Bounds struct {
-	// Bytes is the most that the whole set holds. A deployment has an equal share of it; what others do not use, it may
-	// use.
+	// Bytes is the maximum size of the whole set. Every deployment has an equal share of it, and may also use the space
+	// that others do not use.
 	Bytes int64
-	// DeploymentBytes and DeploymentCount are the most that one deployment holds even while others use nothing; 0: no
-	// bound of its own.
+	// DeploymentBytes and DeploymentCount bound what one deployment holds, even while others use nothing; 0: no such
+	// bound.
 	DeploymentBytes int64
 	DeploymentCount int
 }
 
-// largest returns the size of the largest thing that is held, in bytes.
+// largest returns the size of the largest thing that the set accepts, in bytes.
 func (b Bounds) largest() int64 {
 	if b.DeploymentBytes > 0 {
 		return min(b.DeploymentBytes, b.Bytes)
@@ -58,7 +58,7 @@ type Set[K comparable, V Held[K]] struct {
 	bounds Bounds
 	things map[K]V
 	owners map[string]*owner[K]
-	// order has the owners, and victim is the position of the one that the last eviction took from.
+	// order lists the owners. victim is the position of the owner from which the last eviction took a thing.
 	order   []*owner[K]
 	victim  int
 	bytes   int64
@@ -70,7 +70,7 @@ func New[K comparable, V Held[K]](bounds Bounds) *Set[K, V] {
 	return &Set[K, V]{bounds: bounds, things: map[K]V{}, owners: map[string]*owner[K]{}}
 }
 
-// Get returns the thing of a key, and notes that it was asked for.
+// Get returns the thing of a key, and marks it as used.
 func (s *Set[K, V]) Get(key K) (V, bool) {
 	thing, found := s.things[key]
 	if found {
@@ -81,8 +81,8 @@ func (s *Set[K, V]) Get(key K) (V, bool) {
 	return thing, found
 }
 
-// Put holds a deployment's thing of a size in bytes in place of what the key had. A thing is not held that exceeds the
-// bound of a deployment, or half of the set where a deployment has no bound of its own.
+// Put stores a deployment's thing in place of the previous thing of the key. size is in bytes. A thing is not stored if
+// it exceeds DeploymentBytes or, if there is no such bound, half of the set.
 func (s *Set[K, V]) Put(key K, thing V, deployment string, size int64) {
 	s.Delete(key)
 	if size > s.bounds.largest() {
@@ -109,7 +109,8 @@ func (s *Set[K, V]) Put(key K, thing V, deployment string, size int64) {
 	}
 }
 
-// exceeding returns an owner that exceeds its share, preferably one; there is one where the set exceeds its bound.
+// exceeding returns an owner that exceeds its share, preferably first. There is such an owner if the set exceeds its
+// bound.
 func (s *Set[K, V]) exceeding(first *owner[K]) *owner[K] {
 	share := s.bounds.Bytes / int64(len(s.order))
 	if first.bytes > share {
@@ -122,7 +123,7 @@ func (s *Set[K, V]) exceeding(first *owner[K]) *owner[K] {
 	return s.order[s.victim]
 }
 
-// evict drops an owner's oldest thing that was not asked for lately.
+// evict drops an owner's oldest thing that was not used recently.
 func (s *Set[K, V]) evict(of *owner[K]) {
 	for range passesMost {
 		i := of.first
@@ -168,13 +169,13 @@ func (s *Set[K, V]) Clear() {
 	s.order, s.bytes = s.order[:0], 0
 }
 
-// Len returns how many things are held, Bytes their size, and Evicted how many were dropped for want of room.
+// Len returns how many things are held.
 func (s *Set[K, V]) Len() int { return len(s.things) }
 
 // Bytes returns the size of all that is held.
 func (s *Set[K, V]) Bytes() int64 { return s.bytes }
 
-// Evicted returns how many things were dropped for want of room.
+// Evicted returns how many things were dropped to make room.
 func (s *Set[K, V]) Evicted() uint64 { return s.evicted }
 
 func (o *owner[K]) push(i *Item[K]) {

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// MaxEmail is the length of an address, in bytes (RFC 5321 4.5.3.1.3).
+// MaxEmail is the maximum length of an address, in bytes (RFC 5321 4.5.3.1.3).
 const MaxEmail = 254
 
-// Email returns an address trimmed, or an error that says how to fix it: one bare address, without a display name,
-// quotes, blanks and domain literals, in ASCII, because look-alikes of other scripts fold into another user's address.
+// Email returns an address trimmed, or an error that says how to fix it. The address must be one bare ASCII address,
+// without a display name, quotes, blanks and domain literals. Look-alikes of other scripts could otherwise fold into
+// another user's address.
 func Email(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	parsed, err := mail.ParseAddress(s)

@@ -14,8 +14,9 @@ const (
 )
 
 // Isolate returns a name as pages and mails show it among words: in a first strong isolate (UAX 9) if it has characters
-// that are written from right to left, so that it cannot reorder the words around it. Any other name, and one whose
-// parts are isolated, is returned as it is. Names that users choose hold no isolates of their own: Name refuses them.
+// that are written from right to left, so that it cannot reorder the words around it. Any other name is returned as it
+// is, and so is a name whose parts are isolated already. Names that users choose have no isolates, because Name refuses
+// them.
 func Isolate(name string) string {
 	if !Reorders(name) {
 		return name
@@ -49,6 +50,6 @@ func rightToLeft(r rune) bool {
 	return class == bidi.R || class == bidi.AL || class == bidi.AN
 }
 
-// Person returns the name of a person as pages show it: both names or the one that is there, isolated as one; "" for
-// neither.
+// Person returns the name of a person as pages show it: both names or the only one, isolated as one name; "" if both
+// are empty.
 func Person(first, last string) string { return Isolate(strings.TrimSpace(first + " " + last)) }

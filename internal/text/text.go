@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// MaxName is the length of a name, in characters.
+	// MaxName is the maximum length of a name, in characters.
 	MaxName = 80
-	// MaxDescription is the length of a description, in characters.
+	// MaxDescription is the maximum length of a description, in characters.
 	MaxDescription = 500
 )
 
-// Normal returns s as it is stored and compared: trimmed, and in Unicode's normalization form C, so that what looks the
-// same is the same, whatever keyboard it came from.
+// Normal returns s as it is stored and compared: trimmed, and in Unicode's normalization form C, so that texts that
+// look the same are equal, whatever keyboard they were typed on.
 func Normal(s string) string { return norm.NFC.String(strings.TrimSpace(s)) }
 
 // Name returns s in its normal form, or an error that says how to fix it: a name has 1 to MaxName characters on one

@@ -49,7 +49,7 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// TestSCP04 holds that what looks the same is stored the same.
+// TestNamesAreInNormalFormC: texts that look the same are stored as the same text.
 func TestNamesAreInNormalFormC(t *testing.T) {
 	const composed, decomposed = "Zo\u00eb", "Zoe\u0308"
 	for name, rule := range map[string]func(string) (string, error){"name": Name, "description": Description} {

@@ -32,8 +32,8 @@ func Incoming(ctx context.Context, header propagation.TextMapCarrier, trusted bo
 	return ctx, []trace.SpanStartOption{trace.WithLinks(trace.Link{SpanContext: remote.WithTraceState(trace.TraceState{})})}
 }
 
-// Header reads the trace context of an HTTP request, or of the metadata of a gRPC call. More than one traceparent is
-// none.
+// Header reads the trace context of an HTTP request, or of the metadata of a gRPC call. More than one traceparent
+// counts as none.
 type Header http.Header
 
 // Get implements propagation.TextMapCarrier.
@@ -74,14 +74,14 @@ func Parent(ctx context.Context) string {
 	return header[headerParent]
 }
 
-// LinkTo returns the link to what a traceparent of ours names, and none where it names nothing.
+// LinkTo returns the link to the span that a traceparent of Cardea names, and no link if the traceparent is invalid.
 func LinkTo(parent string) []trace.SpanStartOption {
 	_, options := Incoming(context.Background(), propagation.MapCarrier{headerParent: parent}, false)
 	return options
 }
 
-// Outgoing lets a request that leaves name the span in its context. The state stays here: it is between us and our own
-// collectors, and those who are called are the tenants'.
+// Outgoing writes the span of an outgoing request's context into its traceparent. It does not send the tracestate,
+// which is only for Cardea and its collectors: the called servers belong to tenants.
 func Outgoing(r *http.Request) {
 	if parent := Parent(r.Context()); parent != "" {
 		r.Header.Set(headerParent, parent)

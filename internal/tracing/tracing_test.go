@@ -104,6 +104,6 @@ func TestRequestsThatLeaveNameTheirSpan(t *testing.T) {
 		t.Errorf("sent without a span: %v", got[1])
 	}
 	if none := (*Tracer)(nil); none.Transport(http.DefaultTransport, "") != http.DefaultTransport {
-		t.Error("without a tracer there is something between")
+		t.Error("a nil tracer wraps the transport")
 	}
 }

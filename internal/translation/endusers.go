@@ -33,7 +33,7 @@ func session(declared *v1alpha1.SessionSettings) *document.SessionSettings {
 	return &content
 }
 
-// addressRetentionDays is 0 where nothing is declared, so that documents from before stay as they are.
+// addressRetentionDays is 0 if nothing is declared, so that documents of earlier versions do not change.
 func addressRetentionDays(declared *v1alpha1.AnalyticsSettings) int {
 	if declared == nil {
 		return 0
@@ -99,7 +99,7 @@ func sms(declared *v1alpha1.SMSSettings, sealed map[string]string) *document.SMS
 	return content
 }
 
-// pages is nil where nothing is declared, so that documents from before stay as they are.
+// pages is nil if nothing is declared, so that documents of earlier versions do not change.
 func pages(declared *v1alpha1.PagesSettings) *document.Pages {
 	if declared == nil {
 		return nil

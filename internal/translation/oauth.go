@@ -12,12 +12,12 @@ import (
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
-// LocalFrontend is the URL, scheme and port, under which browsers reach hosts that are this machine, such as
+// LocalFrontend is the scheme and port under which browsers reach hosts of this machine, such as
 // "http://localhost:8081". The zero value: "https" without port, as everywhere else.
 type LocalFrontend struct{ Scheme, Port string }
 
-// URL is where a deployment's first frontend host is reached, without a slash at its end; "" without hosts. It depends
-// on configuration alone.
+// URL returns the URL of a deployment's first frontend host, without a slash at its end; "" without hosts. It depends
+// only on configuration.
 func (l LocalFrontend) URL(d *v1alpha1.IdentityDeployment) string {
 	if len(d.Spec.FrontendHosts) == 0 {
 		return ""
@@ -32,12 +32,12 @@ func (l LocalFrontend) URL(d *v1alpha1.IdentityDeployment) string {
 	return l.Scheme + "://" + host
 }
 
-// Staging reports whether a deployment is for trying things out.
+// Staging reports whether a deployment has mode Staging.
 func Staging(d *v1alpha1.IdentityDeployment) bool {
 	return ptr.Deref(d.Spec.Mode, v1alpha1.DeploymentModeProduction) == v1alpha1.DeploymentModeStaging
 }
 
-// OAuthIssuer is an app's issuer: its own host, or a path of the deployment's; "" where there is neither.
+// OAuthIssuer returns an app's issuer: its own host, or a path of the deployment's first host; "" if there is neither.
 func OAuthIssuer(o *v1alpha1.OAuthApp, frontendURL string) string {
 	switch {
 	case o.Spec.FQDN != nil:
@@ -48,7 +48,8 @@ func OAuthIssuer(o *v1alpha1.OAuthApp, frontendURL string) string {
 	return ""
 }
 
-// OAuthApp translates an OAuthApp, whose deployment's pages are at a URL ("" without), and which signs by some keys.
+// OAuthApp translates an OAuthApp. frontendURL is the URL of the deployment's pages, "" if it has none. keys are the
+// app's signing keys.
 func OAuthApp(o *v1alpha1.OAuthApp, frontendURL string, keys []document.SigningKey) document.OAuthApp {
 	return document.OAuthApp{
 		Slug:                           string(o.Spec.Slug),
@@ -80,14 +81,14 @@ func OAuthScope(o *v1alpha1.OAuthScope) document.OAuthScope {
 	}
 }
 
-// The lives of a client's tokens, in seconds, where it declares none.
+// The lifetimes of a client's tokens, in seconds, if it declares none.
 const (
 	defaultAccessTokenSeconds  = 600
 	defaultRefreshTokenSeconds = 30 * 24 * 60 * 60
 	defaultRefreshIdleSeconds  = 7 * 24 * 60 * 60
 )
 
-// OAuthClient translates an OAuthClient, with what verifies its secrets or signatures.
+// OAuthClient translates an OAuthClient, with the verifiers of its secrets or the key set that verifies its signatures.
 func OAuthClient(o *v1alpha1.OAuthClient, verifiers []document.Verifier, jwks json.RawMessage) document.OAuthClient {
 	access, refresh := ptr.Deref(o.Spec.AccessToken, v1alpha1.AccessTokenSettings{}), ptr.Deref(o.Spec.RefreshToken, v1alpha1.RefreshTokenSettings{})
 	content := document.OAuthClient{
@@ -116,7 +117,7 @@ func OAuthClient(o *v1alpha1.OAuthClient, verifiers []document.Verifier, jwks js
 		content.GrantTypes = []string{string(v1alpha1.GrantTypeAuthorizationCode)}
 	}
 	if o.Spec.Scopes != nil {
-		content.Scopes = ptr.To(append([]string{}, words(o.Spec.Scopes)...)) // none, where the list is empty
+		content.Scopes = ptr.To(append([]string{}, words(o.Spec.Scopes)...)) // an empty list allows no scopes
 	}
 	if o.Spec.Resources != nil {
 		content.Resources = ptr.To(append([]string{}, words(o.Spec.Resources)...))

@@ -1,6 +1,5 @@
-// Package translation turns resources into the content of config documents. The operator uses it to fill the store, the
-// server to compare a live resource with a request and to answer from it while the store lags: one translation for
-// both.
+// Package translation turns resources into the content of config documents. The operator uses it to fill the store. The
+// server uses it to compare a live resource with a request, and to answer from the resource while the store lags.
 package translation
 
 import (
@@ -14,13 +13,14 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
-// Keys are what a deployment's content takes from outside its spec.
+// Keys are the parts of a deployment's content that come from outside its spec.
 type Keys struct {
-	// Sets are the key sets of issuers that bring them along, by the entry's name.
+	// Sets are the key sets of issuers with a ConfigMap or with own sessions, by the name of their entry in
+	// spec.jwtIssuers.
 	Sets map[string]json.RawMessage
 	// Signing are the deployment's own keys, the current one first.
 	Signing []document.SigningKey
-	// Sealed are the values of the Secrets that the spec names, sealed, by the kind sealed for.
+	// Sealed are the sealed values of the Secrets that the spec names, by the kind under which they are sealed.
 	Sealed map[string]string
 }
 
@@ -52,7 +52,7 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 	}
 }
 
-// allAlgorithms are those of an issuer that names none.
+// allAlgorithms are the algorithms of an issuer that names none.
 var allAlgorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
 
 func issuers(d *v1alpha1.IdentityDeployment, keySets map[string]json.RawMessage) []document.JWTIssuer {

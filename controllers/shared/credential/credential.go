@@ -1,6 +1,6 @@
-// Package credential keeps the credential of a resource in a Secret: generated there and rotated with an overlap, or
-// brought in one that its owner wrote. It is in its Secret before the store knows its digest, so that a crash between
-// the two neither loses nor doubles it.
+// Package credential keeps the credential of a resource in a Secret. The credential is generated there and rotated with
+// an overlap, or adopted from a Secret that a user wrote. It is written to its Secret before the store knows its
+// digest, so that a crash between the two writes neither loses nor duplicates it.
 package credential
 
 import (
@@ -36,14 +36,14 @@ type Wanted struct {
 	Owner ownedsecret.Owner
 	// Noun is the credential's name in messages, such as "key".
 	Noun string
-	// Name is that of the Secret, and Labels and Annotations what it shall have beside ours.
+	// Name is the name of the Secret. Labels and Annotations are set in addition to Cardea's own.
 	Name        string
 	Labels      map[string]v1alpha1.LabelValue
 	Annotations map[string]v1alpha1.AnnotationValue
-	// Current and Previous are the keys of the Secret's data that hold the credential and the one before; ID, "" for none,
-	// its public id.
+	// Current, Previous and ID are keys of the Secret's data: for the credential, for the one before it, and for the
+	// credential's public id. ID is "" if the Secret has no id.
 	Current, Previous, ID string
-	// Fixed is further data, the same whatever the credential.
+	// Fixed is further data of the Secret, which does not depend on the credential.
 	Fixed map[string]string
 	// Digest is the annotation with the SHA-256 of the credential: a value edited by hand no longer fits it.
 	Digest string
@@ -58,23 +58,24 @@ type Wanted struct {
 	Known bool
 }
 
-// Delivered is what a Secret delivers.
+// Delivered is the content of a Secret.
 type Delivered struct {
 	Current  apikey.Key
 	Previous *apikey.Key
-	// IssuedAt is when the current credential was issued; zero if it was brought.
+	// IssuedAt is when the current credential was issued; zero if it was adopted.
 	IssuedAt time.Time
-	// RotatedFor is the value of the annotation rotate-at that was answered last, "" if none was.
+	// RotatedFor is the value of the annotation rotate-at for which the last requested rotation was made, "" if none
+	// was made.
 	RotatedFor string
 	// PreviousUntil is when the previous one stops being accepted.
 	PreviousUntil time.Time
 }
 
-// Issue is the event of a new credential; no reason: there is none.
+// Issue is the event of a new credential. If Reason is empty, no credential was issued.
 type Issue struct{ Reason, Note string }
 
-// Adopt returns the value that was brought under a key of a Secret, read by read. It waits for a missing one and never
-// invents it; mint says how one makes it.
+// Adopt returns the credential that a user wrote under a key of a Secret, parsed by read. It returns a WaitingError if
+// the key is missing, and never generates a credential. mint says in messages how to make one.
 func (k Keeper) Adopt(ctx context.Context, namespace, name, key, mint string, read func(string) (apikey.Key, error)) (Delivered, error) {
 	secret, err := k.Secrets.Read(ctx, namespace, name)
 	if err != nil {
@@ -116,7 +117,7 @@ func (k Keeper) Generate(ctx context.Context, w Wanted) (Delivered, Issue, error
 	return d, done, err
 }
 
-// Remove deletes the Secrets of some names that were generated for the owner.
+// Remove deletes those of the named Secrets that were generated for the owner.
 func (k Keeper) Remove(ctx context.Context, o ownedsecret.Owner, names ...string) error {
 	for _, name := range names {
 		if err := k.Secrets.Remove(ctx, o, name); err != nil {
@@ -133,7 +134,8 @@ func (w Wanted) firstIssue() Issue {
 	return Issue{v1alpha1.EventReasonKeyIssued, "a " + w.Noun + " was issued"}
 }
 
-// renew replaces the credential of a Secret that was edited or is due, and drops a previous one that is over.
+// renew replaces the credential if the Secret was edited by hand or a rotation is due. It removes the previous
+// credential when its overlap has ended.
 func (k Keeper) renew(secret *corev1.Secret, w Wanted) (Issue, error) {
 	now := k.Clock()
 	w.rename(secret)
@@ -153,7 +155,8 @@ func (k Keeper) renew(secret *corev1.Secret, w Wanted) (Issue, error) {
 	return Issue{}, nil
 }
 
-// rename moves a credential to the name that is wanted now: it is recognized by its digest.
+// rename moves a credential to the data key Current, if it is under another key. It recognizes the credential by its
+// digest.
 func (w Wanted) rename(secret *corev1.Secret) {
 	if secret.Data[w.Current] != nil {
 		return
@@ -171,10 +174,10 @@ func (w Wanted) rename(secret *corev1.Secret) {
 	}
 }
 
-// PreviousOf is the key of a Secret's data with the credential before that of a key.
+// PreviousOf returns the data key of the previous credential, from the data key of the current one.
 func PreviousOf(key string) string { return "previous-" + key }
 
-// fix puts in what is the same whatever the credential, and takes away where it was called otherwise.
+// fix writes the Fixed data, and removes the same values under other keys, because a key may have been renamed.
 func (w Wanted) fix(secret *corev1.Secret) {
 	for key, value := range w.Fixed {
 		maps.DeleteFunc(secret.Data, func(_ string, held []byte) bool { return string(held) == value })
@@ -194,7 +197,8 @@ func (k Keeper) replace(secret *corev1.Secret, w Wanted, previous *apikey.Key) e
 		secret.Data[w.ID] = []byte(minted.ID())
 	}
 	secret.Annotations[w.Digest] = digestOf(minted)
-	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339Nano) // compared with annotations that may have fractions
+	// The time has fractions of a second, because it is compared with annotations that may have them.
+	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339Nano)
 	delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
 	if previous != nil {
 		secret.Data[w.Previous] = []byte(previous.Plain())
@@ -203,7 +207,7 @@ func (k Keeper) replace(secret *corev1.Secret, w Wanted, previous *apikey.Key) e
 	return nil
 }
 
-// template gives a Secret the declared labels and annotations, but for annotations in our name.
+// template gives a Secret the declared labels and annotations, except annotations with Cardea's prefix.
 func (w Wanted) template(secret *corev1.Secret) {
 	for name, value := range w.Labels {
 		secret.Labels[name] = string(value)
@@ -215,7 +219,7 @@ func (w Wanted) template(secret *corev1.Secret) {
 	}
 }
 
-// read reads a Secret of ours. The error says that it was edited by hand.
+// read reads a generated Secret. An error means that the Secret was edited by hand.
 func (w Wanted) read(secret *corev1.Secret) (Delivered, error) {
 	current, err := apikey.Parse(string(secret.Data[w.Current]))
 	if err != nil {

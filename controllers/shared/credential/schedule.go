@@ -15,7 +15,7 @@ import (
 const defaultOverlap = 24 * time.Hour
 
 // rotationDue reports whether a credential is to be rotated now: the interval has passed, or the annotation rotate-at
-// is past, later than the issue, and not answered yet. A garbled annotation asks for nothing.
+// requests a rotation that is due. An annotation that is not a time is ignored.
 func (w Wanted) rotationDue(d Delivered, now time.Time) bool {
 	if next := w.NextRotation(d); next != nil && !now.Before(*next) {
 		return true
@@ -33,8 +33,8 @@ func (w Wanted) NextRotation(d Delivered) *time.Time {
 	return &next
 }
 
-// requestedRotation returns when the annotation asks for a rotation that has not been made. One value is answered once,
-// whatever the clocks say.
+// requestedRotation returns the time in the annotation rotate-at, and whether it requests a rotation that was not made
+// yet: the time is later than the issue. Each value causes one rotation, even if a clock is set back.
 func (w Wanted) requestedRotation(d Delivered) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, w.RotateAt)
 	return at, err == nil && at.After(d.IssuedAt) && w.RotateAt != d.RotatedFor
@@ -59,8 +59,8 @@ func (w Wanted) expiry(limit time.Time) *time.Time {
 	return nil
 }
 
-// NextWake returns how long until a part of the credential changes by time alone; 0: none will. generated reports
-// that Cardea made it and the user did not bring it.
+// NextWake returns the time until the credential next changes by the passage of time alone; 0: it will not. generated
+// reports that Cardea generated the credential and did not adopt it.
 func (w Wanted) NextWake(d Delivered, generated bool, now time.Time) time.Duration {
 	var times []time.Time
 	if generated {
@@ -79,7 +79,7 @@ func (w Wanted) NextWake(d Delivered, generated bool, now time.Time) time.Durati
 	}
 	var wake time.Duration
 	for _, t := range times {
-		// A little late rather than a little early: at the instant itself nothing would be due.
+		// Wake a little late: a wake that is a little early would find nothing due.
 		if wait := max(t.Sub(now), 0) + 10*time.Millisecond; wake == 0 || wait < wake {
 			wake = wait
 		}
@@ -98,7 +98,7 @@ func (w Wanted) Conditions(kind string, now time.Time) []metav1.Condition {
 	return []metav1.Condition{c}
 }
 
-// Verifiers are what verifies the credentials that are accepted: the current one first.
+// Verifiers returns the verifiers of the accepted credentials, that of the current credential first.
 func (w Wanted) Verifiers(d Delivered, now time.Time) []document.Verifier {
 	verifiers := []document.Verifier{verifier(d.Current, w.expiry(time.Time{}))}
 	if d.Previous != nil && now.Before(d.PreviousUntil) {

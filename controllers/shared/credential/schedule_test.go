@@ -62,7 +62,7 @@ func keeper(now func() time.Time) Keeper {
 	return Keeper{Secrets: ownedsecret.Manager{Client: fake.NewClientBuilder().Build()}, Clock: now, Random: rand.Reader}
 }
 
-// `toISOString()` writes fractions of a second; the time of the issue has them too, and one value is answered once.
+// `toISOString()` writes fractions of a second. The time of issue has them too, so that each value causes one rotation.
 func TestRotateAtWithAFractionRotatesOnce(t *testing.T) {
 	now := issued
 	clock := func() time.Time { return now }
@@ -87,14 +87,14 @@ func TestRotateAtWithAFractionRotatesOnce(t *testing.T) {
 			t.Errorf("wakes again after %s", wake)
 		}
 	}
-	// A clock that was set back makes the issue look earlier than the request: the value was issued anyway.
+	// After the clock is set back, the same value of the annotation causes no second rotation.
 	now = issued.Add(7 * time.Second)
 	if again, _, err := m.Generate(t.Context(), key); err != nil || again.Current.ID() != second.Current.ID() {
 		t.Errorf("rotated again (%v)", err)
 	}
 }
 
-// A rotation that was due by its interval does not answer a request for a later time.
+// A rotation that was due by its interval does not replace a rotation that was requested for a later time.
 func TestAnIntervalAnswersNoLaterRequest(t *testing.T) {
 	now := issued
 	key := rotating(3600, 60)

@@ -21,9 +21,9 @@ import (
 	"github.com/cardea-iam/cardea/controllers/engine"
 )
 
-// Grants are the hosts that cluster admins grant to namespaces. Nil: none is needed.
+// Grants are the hosts that cluster admins grant to namespaces. Nil: no grant is required.
 type Grants struct {
-	// Cache knows the namespaces' metadata, and the deployments.
+	// Cache holds the namespaces' metadata, and the resources that declare hosts.
 	Cache cache.Cache
 }
 
@@ -33,7 +33,7 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 	return namespace
 }
 
-// Permit refuses hosts, declared in a field, that a namespace has no grant of.
+// Permit refuses hosts that are not granted to the namespace in. field is the path of the field that declares them.
 func (g *Grants) Permit(ctx context.Context, in, field string, hosts ...v1alpha1.Hostname) error {
 	if g == nil || len(hosts) == 0 {
 		return nil
@@ -53,8 +53,8 @@ func (g *Grants) Permit(ctx context.Context, in, field string, hosts ...v1alpha1
 	return nil
 }
 
-// grants reports whether a list of hosts, separated by commas or blanks, has a host. `*.acme.example` grants every name
-// under acme.example, at any depth, but not acme.example itself.
+// grants reports whether a list of hosts, separated by commas or blanks, grants a host. `*.acme.example` grants every
+// name under acme.example, at any depth, but not acme.example itself.
 func grants(list, host string) bool {
 	host = strings.ToLower(host)
 	for _, granted := range strings.FieldsFunc(strings.ToLower(list), func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) }) {

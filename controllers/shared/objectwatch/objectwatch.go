@@ -23,7 +23,7 @@ import (
 // Index finds the resources of a kind that name an object of the watched resource, by its name.
 const Index = "named-object"
 
-// Secrets and ConfigMaps are what can be watched.
+// Secrets and ConfigMaps are the resources that can be watched.
 var (
 	Secrets    = corev1.SchemeGroupVersion.WithResource("secrets")
 	ConfigMaps = corev1.SchemeGroupVersion.WithResource("configmaps")
@@ -41,7 +41,7 @@ type Watch struct {
 	mu    sync.Mutex
 	ctx   context.Context // set while the controller runs
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// running ends the watch of each namespace.
+	// running holds the function that ends the watch of each namespace.
 	running map[string]context.CancelFunc
 }
 
@@ -68,7 +68,7 @@ func (w *Watch) Ensure(namespace string) {
 		return
 	}
 	informer := metadatainformer.NewFilteredMetadataInformer(w.objects, w.resource, namespace, 0, cache.Indexers{}, nil).Informer()
-	// Neither can fail on an informer that has not started.
+	// Neither call can fail on an informer that has not started.
 	_ = informer.SetTransform(bare)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, _ error) {
 		// The condition SecretForbidden reports missing rights; the reflector tries again by itself.
@@ -124,7 +124,7 @@ func (w *Watch) wake(ctx context.Context, queue workqueue.TypedRateLimitingInter
 	})
 }
 
-// bare keeps of the metadata what identifies it: foreign annotations can be large.
+// bare keeps only the metadata that identifies the object, because foreign annotations can be large.
 func bare(obj any) (any, error) {
 	secret, ok := obj.(*metav1.PartialObjectMetadata)
 	if !ok {

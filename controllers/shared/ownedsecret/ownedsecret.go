@@ -1,5 +1,6 @@
-// Package ownedsecret keeps the Secrets that Cardea generates for its resources: created once and only by us, changed
-// under a lock on the version that was read, deleted with their resource. The resource's kind decides their content.
+// Package ownedsecret keeps the Secrets that Cardea generates for its resources. A Secret is created once and only by
+// Cardea, updated only at the version that was read, and deleted with its resource. The resource's kind decides about
+// its content.
 package ownedsecret
 
 import (
@@ -23,10 +24,10 @@ type Owner struct {
 	// Object is the resource, Kind its kind.
 	Object metav1.Object
 	Kind   string
-	// Marker is the annotation that names the resource on its Secrets. It goes by name, not UID: in a cluster restored
-	// from a backup the Secret outlives the UID.
+	// Marker is the annotation that names the resource on its Secrets. It holds the name, not the UID, because a
+	// cluster that is restored from a backup gives the resource a new UID.
 	Marker string
-	// Taken says what to do where the Secret exists and has another owner.
+	// Taken says in a message what to do if the Secret exists and has another owner.
 	Taken string
 }
 
@@ -35,7 +36,7 @@ func (o Owner) owns(secret *corev1.Secret) bool {
 	return secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByOperator && secret.Annotations[o.Marker] == o.Object.GetName()
 }
 
-// mark makes a Secret the owner's.
+// mark marks a Secret as generated for the owner.
 func (o Owner) mark(secret *corev1.Secret) {
 	secret.Labels[v1alpha1.LabelManagedBy] = v1alpha1.ManagedByOperator
 	secret.Annotations[o.Marker] = o.Object.GetName()
@@ -45,7 +46,7 @@ func (o Owner) mark(secret *corev1.Secret) {
 	}}
 }
 
-// Manager reads and writes Secrets past every cache.
+// Manager reads and writes Secrets without a cache.
 type Manager struct{ Client client.Client }
 
 // Read returns a Secret, nil if there is none.
@@ -61,9 +62,9 @@ func (m Manager) Read(ctx context.Context, namespace, name string) (*corev1.Secr
 	return secret, nil
 }
 
-// Ensure makes sure that the owner has a Secret as change leaves it, and returns it. Change gets a new Secret, or what
-// the present one holds, with maps that are never nil; it says nothing of what marks the Secret. A new Secret is only
-// ever created: if another writer was first, the next reconcile reads what that one wrote.
+// Ensure creates or updates the owner's Secret as change requires, and returns it. change gets a new Secret or a copy
+// of the existing one, with maps that are never nil. Ensure marks the Secret itself. It never writes a new Secret over
+// an existing one: if another writer creates the Secret first, the next reconcile reads that Secret.
 func (m Manager) Ensure(ctx context.Context, o Owner, name string, change func(secret *corev1.Secret, fresh bool) error) (*corev1.Secret, error) {
 	namespace := o.Object.GetNamespace()
 	have, err := m.Read(ctx, namespace, name)
@@ -96,8 +97,8 @@ func (m Manager) Ensure(ctx context.Context, o Owner, name string, change func(s
 }
 
 // Remove deletes the owner's Secret of a name. Success is also: no Secret, a Secret of another owner, and a namespace
-// without rights (no Secret there can be ours, and no deletion may depend on it). An owner that stays gets an error
-// where the Secret may be read and not deleted.
+// without rights (no Secret there can be ours, and no deletion may depend on it). If the Secret may be read but not
+// deleted, Remove returns an error, unless the owner is being deleted.
 func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 	namespace := o.Object.GetNamespace()
 	secret, err := m.Read(ctx, namespace, name)
@@ -110,7 +111,9 @@ func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 	}
 	err = m.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
 	if apierrors.IsForbidden(err) && !o.Object.GetDeletionTimestamp().IsZero() {
-		return nil // the rights went since the read, as they do with a namespace; the Secret goes with its owner
+		// The rights were removed since the read, as in a namespace that is being deleted. The Secret is deleted with
+		// its owner.
+		return nil
 	}
 	if err = client.IgnoreNotFound(err); err != nil {
 		return fmt.Errorf("delete Secret %q: %w", name, err)
@@ -118,8 +121,8 @@ func (m Manager) Remove(ctx context.Context, o Owner, name string) error {
 	return nil
 }
 
-// refused sorts the API server's refusals: rights that an administrator can grant; a namespace that is ending, which
-// ends the resource too; anything else.
+// refused classifies an error of the API server: missing rights, which an administrator can grant; a namespace that is
+// being deleted, and the resource with it; any other error.
 func refused(err error, verb, namespace, name string) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

@@ -23,7 +23,7 @@ func owner(uid types.UID) Owner {
 	return Owner{Object: key, Kind: v1alpha1.KindAPIKey, Marker: v1alpha1.AnnotationAPIKey, Taken: "choose another name"}
 }
 
-// counting counts writes.
+// counting returns a Manager over the objects, and the number of its writes.
 func counting(objects ...client.Object) (Manager, *int) {
 	writes := new(int)
 	return Manager{fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -120,7 +120,7 @@ func TestRefusals(t *testing.T) {
 		},
 	}).Build()}
 	if err := m.Remove(t.Context(), owner("first"), "s"); err != nil {
-		t.Errorf("a deletion hangs on rights it does not need: %v", err)
+		t.Errorf("a deletion fails because of rights that it does not need: %v", err)
 	}
 
 	rightsGo := interceptor.Funcs{Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return forbidden }}
@@ -130,12 +130,12 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := m.Remove(t.Context(), owner("first"), "s"); !apierrors.IsForbidden(err) {
-		t.Errorf("the Secret of an owner that stays was left behind without a word: %v", err)
+		t.Errorf("Remove returned no error although the Secret of an existing owner could not be deleted: %v", err)
 	}
 	deleted := owner("first")
 	now := metav1.Now()
 	deleted.Object.SetDeletionTimestamp(&now)
 	if err := m.Remove(t.Context(), deleted, "s"); err != nil {
-		t.Errorf("a deletion hangs on rights that went between read and delete: %v", err)
+		t.Errorf("a deletion fails because rights were removed between read and delete: %v", err)
 	}
 }

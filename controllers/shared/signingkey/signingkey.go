@@ -1,5 +1,5 @@
-// Package signingkey keeps the keys by which a resource signs tokens, in a Secret: generated once, replaced with an
-// overlap, sealed for the store. Like an API key, a key is in its Secret before the store knows it.
+// Package signingkey keeps a resource's token signing keys in a Secret. Keys are generated there, replaced with an
+// overlap, and sealed for the store. Like an API key, a signing key is written to its Secret before the store knows it.
 package signingkey
 
 import (
@@ -30,16 +30,15 @@ import (
 const (
 	// age is how long a key signs.
 	age = 90 * 24 * time.Hour
-	// overlap is how long the key before is accepted: far longer than any token lives or a key set is cached.
+	// overlap is how long the previous key is accepted: far longer than any token lives and any key set is cached.
 	overlap = 24 * time.Hour
-	// annotationPreviousRotatedAt on a Secret is when the previous keys were made, where keys are dated.
+	// annotationPreviousRotatedAt on a Secret is when the previous keys were generated, if its keys are dated.
 	annotationPreviousRotatedAt = "iam.cardea.dev/previous-rotated-at"
-	// rsaBits is the size of RSA keys: what every verifier takes.
+	// rsaBits is the size of RSA keys, in bits. Every verifier accepts it.
 	rsaBits = 2048
 )
 
-// Slot is where a Secret has its current and its previous key of an algorithm. Names in Secrets stay as they are for
-// ever.
+// Slot names the data keys of a Secret with the current and the previous key of an algorithm. These names never change.
 type Slot struct {
 	Algorithm         jose.SignatureAlgorithm
 	Current, Previous string
@@ -60,22 +59,22 @@ type Keeper struct {
 	Random io.Reader
 }
 
-// Wanted is the Secret that a resource has its keys in.
+// Wanted describes the Secret in which a resource has its keys.
 type Wanted struct {
 	Owner ownedsecret.Owner
-	// Name is the Secret's.
+	// Name is the name of the Secret.
 	Name  string
 	Slots []Slot
-	// Dated reports that keys say when they were made.
+	// Dated reports that keys record when they were generated.
 	Dated bool
-	// Kind is what private keys are sealed for.
+	// Kind is the kind under which private keys are sealed.
 	Kind string
-	// RotateAt is the annotation AnnotationRotateAt of the resource: each value is answered once.
+	// RotateAt is the annotation AnnotationRotateAt of the resource: each value causes one rotation.
 	RotateAt string
 }
 
-// Keep makes sure that the Secret holds current keys, and returns its keys sealed, those that sign first, with the time
-// to the next change. It needs a root key.
+// Keep ensures that the Secret holds current keys. It returns the sealed keys, those that sign first, and the time
+// until the next change. The Keyring must have a root key.
 func (k Keeper) Keep(ctx context.Context, w Wanted) ([]document.SigningKey, time.Duration, error) {
 	now := k.Clock()
 	secret, err := k.Secrets.Ensure(ctx, w.Owner, w.Name, func(secret *corev1.Secret, fresh bool) error {
@@ -96,14 +95,14 @@ func (k Keeper) Remove(ctx context.Context, w Wanted) error {
 	return k.Secrets.Remove(ctx, w.Owner, w.Name)
 }
 
-// NoRootKey says that keys are needed, by what, and cannot be sealed.
+// NoRootKey returns the WaitingError for a missing root key. The parameter names the field that needs a signing key.
 func NoRootKey(what string) error {
 	return engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonRootKeyMissing,
 		"%s needs a signing key, which is stored sealed: start the operator with --root-key", what)
 }
 
-// renew replaces keys that are due or were edited, and drops previous ones that are over. It reports whether it changed
-// anything.
+// renew replaces keys that are due or were edited, and removes previous keys when their overlap has ended. It reports
+// whether it changed anything.
 func (k Keeper) renew(secret *corev1.Secret, w Wanted, now time.Time) (bool, error) {
 	issued, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt])
 	edited := err != nil
@@ -130,7 +129,7 @@ func (k Keeper) renew(secret *corev1.Secret, w Wanted, now time.Time) (bool, err
 	return false, nil
 }
 
-// issue puts new keys into a Secret; those there become the previous.
+// issue puts new keys into a Secret. The existing keys become the previous keys.
 func (k Keeper) issue(secret *corev1.Secret, w Wanted, now time.Time) error {
 	delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
 	if made := secret.Annotations[v1alpha1.AnnotationRotatedAt]; made != "" && w.Dated {
@@ -171,7 +170,7 @@ func (k Keeper) generate(algorithm jose.SignatureAlgorithm) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// sealAll seals the keys of a Secret, and returns when it changes next.
+// sealAll returns the sealed keys of a Secret, and the time until the Secret changes next.
 func (k Keeper) sealAll(secret *corev1.Secret, w Wanted, now time.Time) ([]document.SigningKey, time.Duration, error) {
 	var keys []document.SigningKey
 	wake := age
@@ -206,7 +205,7 @@ func (k Keeper) sealAll(secret *corev1.Secret, w Wanted, now time.Time) ([]docum
 	return keys, max(wake, time.Second), nil
 }
 
-// made is the time of a key's creation in an annotation, nil where the annotation is missing.
+// made returns a key's creation time from an annotation, nil if the annotation is missing or keys are not dated.
 func (w Wanted) made(secret *corev1.Secret, annotation string) *time.Time {
 	at, err := time.Parse(time.RFC3339, secret.Annotations[annotation])
 	if err != nil || !w.Dated {

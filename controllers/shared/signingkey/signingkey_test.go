@@ -68,7 +68,8 @@ func TestRenew(t *testing.T) {
 		data, annotations map[string]string
 		after             time.Duration
 		changed           bool
-		// current is "kept" or "new"; previous is "", "kept" or "the current before"; until is when that one ends.
+		// current is "kept" or "new"; previous is "", "kept" or "the current before"; until is when the previous key
+		// stops being accepted.
 		current, previous string
 		until             string
 	}{
@@ -133,7 +134,8 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestOneKeysLife follows a deployment's keys over the clock: what the store holds, and when to look again.
+// TestOneKeysLife follows a deployment's keys over time: the keys that the store holds, and the time until the next
+// change.
 func TestOneKeysLife(t *testing.T) {
 	keys, secret := signing(t), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Data: map[string][]byte{}}
 	if err := keys.issue(secret, sessions, begin); err != nil {
@@ -193,7 +195,8 @@ func TestOneKeysLife(t *testing.T) {
 	}
 }
 
-// TestAnAppsKeys are of both algorithms, renewed together, and on request once for each value of the annotation.
+// TestAnAppsKeys: an app has keys of both algorithms. They are renewed together, and on request once for each value of
+// the annotation.
 func TestAnAppsKeys(t *testing.T) {
 	keys, secret := signing(t), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}, Data: map[string][]byte{}}
 	app := Wanted{Slots: ForApps, Dated: true, Kind: document.SealedOAuthKey}
@@ -238,7 +241,7 @@ func TestAnAppsKeys(t *testing.T) {
 		t.Errorf("made at %v and %v", made, both[2].CreatedAt)
 	}
 	if again, _ := look(3 * time.Hour); !reflect.DeepEqual(again, both) {
-		t.Fatal("one value of the annotation was answered twice")
+		t.Fatal("one value of the annotation caused two rotations")
 	}
 	// One edited key is reason to renew both: it is unknown what was done with the Secret.
 	secret.Data["current-rs256.pem"] = secret.Data["current-es256.pem"]

@@ -1,5 +1,5 @@
-// Package collector is a stand-in for a collector of OpenTelemetry: it takes spans over OTLP by gRPC and by HTTP, as
-// the standard's own protobuf, and keeps them for tests.
+// Package collector is a stand-in for a collector of OpenTelemetry: it accepts spans as protobuf over OTLP, by gRPC and
+// by HTTP, and keeps them for tests.
 package collector
 
 import (
@@ -29,24 +29,23 @@ import (
 // Path is where spans are posted to over HTTP.
 const Path = "/v1/traces"
 
-// Span is one span as it came.
+// Span is one span as it was received.
 type Span struct {
 	*tracepb.Span
-	// Resource are the attributes of the process that it came from.
+	// Resource has the attributes of the process that sent the span.
 	Resource map[string]string
 }
 
-// Trace and ID are the span's ids as logs and headers write them, and Parent that of the span around, "" for the first
-// of its trace.
+// Trace returns the id of the span's trace in hexadecimal, as logs and headers write it.
 func (s Span) Trace() string { return hex.EncodeToString(s.TraceId) }
 
 // ID returns the id of the span in hexadecimal.
 func (s Span) ID() string { return hex.EncodeToString(s.SpanId) }
 
-// Parent returns the id of the parent span in hexadecimal.
+// Parent returns the id of the parent span in hexadecimal, "" for the first span of a trace.
 func (s Span) Parent() string { return hex.EncodeToString(s.ParentSpanId) }
 
-// Attribute is the text or the whole number of an attribute, "" where it has none.
+// Attribute returns the value of an attribute as text, "" if the span does not have the attribute.
 func (s Span) Attribute(key string) string { return texts(s.Attributes)[key] }
 
 func texts(attributes []*commonpb.KeyValue) map[string]string {
@@ -69,7 +68,7 @@ type Collector struct {
 	collectorpb.UnimplementedTraceServiceServer
 	http *http.Server
 	grpc *grpc.Server
-	// url and address are where it listens.
+	// url and address are the addresses of the HTTP and the gRPC listener.
 	url, address string
 
 	mu      sync.Mutex
@@ -100,7 +99,7 @@ func Start() (*Collector, error) {
 	return c, nil
 }
 
-// Close ends it, with all connections.
+// Close stops the collector and closes all connections.
 func (c *Collector) Close() error {
 	c.grpc.Stop()
 	return c.http.Close()
@@ -112,40 +111,40 @@ func (c *Collector) HTTP() string { return c.url }
 // GRPC returns the URL of the OTLP endpoint over gRPC, as OTEL_EXPORTER_OTLP_ENDPOINT takes it.
 func (c *Collector) GRPC() string { return "http://" + c.address }
 
-// Spans are those that came so far.
+// Spans returns the spans that were received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.spans)
 }
 
-// Named are the spans of a name.
+// Named returns the received spans with a name.
 func (c *Collector) Named(name string) []Span {
 	return slices.DeleteFunc(c.Spans(), func(s Span) bool { return s.Name != name })
 }
 
-// Raw is all that came, as it came over the wire, uncompressed.
+// Raw returns the bytes of all accepted requests, as uncompressed protobuf.
 func (c *Collector) Raw() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.raw)
 }
 
-// Authorizations are the values of the header Authorization that came.
+// Authorizations returns the received values of the header Authorization.
 func (c *Collector) Authorizations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.headers)
 }
 
-// Refuse makes it refuse what comes for good, or take it again.
+// Refuse makes the collector refuse all spans with a permanent error, or accept spans again.
 func (c *Collector) Refuse(refuse bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refuse = refuse
 }
 
-// Asked is how often spans were sent, refused ones included.
+// Asked returns how often spans were sent, refused ones included.
 func (c *Collector) Asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

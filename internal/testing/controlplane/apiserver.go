@@ -14,7 +14,7 @@ import (
 
 const serviceAccountIssuer = "https://kubernetes.default.svc.cluster.local"
 
-// auditPolicy leaves out the stage that doubles every line and says less.
+// auditPolicy leaves out the stage RequestReceived, whose line repeats part of the later line of the same request.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -79,14 +79,14 @@ func (c *ControlPlane) apiServerArgs() []string {
 		"--service-account-max-token-expiration=" + maxServiceAccountTokens.String(),
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--allow-privileged=true",
-		// Priority and fairness stay on, as in production, with more seats than the default of 600: a benchmark
-		// that writes thousands of objects shall measure Cardea and not a queue, of which its ServiceAccount's
-		// level has a fraction.
+		// Priority and fairness stay on, as in production, with more seats than the default of 600. A benchmark that
+		// writes thousands of objects must measure Cardea, not a queue: the priority level of its ServiceAccount has
+		// only a fraction of the seats.
 		"--max-requests-inflight=2000",
 		"--max-mutating-requests-inflight=1000",
-		// Tests end namespaces with thousands of objects.
+		// Tests delete namespaces with thousands of objects.
 		"--delete-collection-workers=4",
-		// Without a period open watches are not ended at all, and the end of the server waits a minute for them.
+		// Without this period, the server does not end open watches, and its shutdown waits a minute for them.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--profiling=false",
 	}

@@ -22,8 +22,8 @@ const (
 	certificateRenewal = 30 * 24 * time.Hour
 )
 
-// certificates are the control plane's, as files in dir: ca, apiserver, admin and controller-manager, each a .crt
-// and a .key, and service-account.key, which signs the tokens of ServiceAccounts.
+// certificates are the certificates of the control plane, as files in dir: ca, apiserver, admin and controller-manager,
+// each a .crt and a .key, and service-account.key, which signs the tokens of ServiceAccounts.
 type certificates struct {
 	dir               string
 	ca                []byte // PEM
@@ -34,8 +34,8 @@ type certificates struct {
 // pair is a client certificate with its key, both PEM.
 type pair struct{ certificate, key []byte }
 
-// ensureCertificates reads the certificates in dir and makes those that are missing, near their end, or not of the
-// authority that is there.
+// ensureCertificates reads the certificates in dir and makes those that are missing, expire soon, or are not signed by
+// the authority in dir.
 func ensureCertificates(dir string, now time.Time) (certificates, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return certificates{}, err
@@ -51,8 +51,8 @@ func ensureCertificates(dir string, now time.Time) (certificates, error) {
 	if result.admin, err = authority.ensure(dir, "admin", now, client("admin", "system:masters")); err != nil {
 		return certificates{}, err
 	}
-	// All controllers share this identity, and the role that Kubernetes has for it is only enough to start
-	// controllers that have one each.
+	// All controllers share this identity. The role that Kubernetes binds to it suffices only if each controller runs
+	// under an identity of its own.
 	result.controllerManager, err = authority.ensure(dir, "controller-manager", now, client("system:kube-controller-manager", "system:masters"))
 	if err != nil {
 		return certificates{}, err
@@ -118,7 +118,7 @@ func readAuthority(crt, key string) (*authority, error) {
 	return &authority{certificate: certificate, key: privateKey, pem: content}, nil
 }
 
-// ensure returns the pair called name, made from template unless a good one is there.
+// ensure returns the pair called name, made from template unless dir has a valid one.
 func (a *authority) ensure(dir, name string, now time.Time, template x509.Certificate) (pair, error) {
 	crt, key := filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	if !a.holds(crt, key, now) {
@@ -153,7 +153,7 @@ func lasts(certificate *x509.Certificate, now time.Time) bool {
 	return now.After(certificate.NotBefore) && now.Add(certificateRenewal).Before(certificate.NotAfter)
 }
 
-// sign writes a certificate for key; a nil parent makes it sign itself.
+// sign writes a certificate for key; with a nil parent, the certificate is self-signed.
 func sign(file string, template x509.Certificate, parent *x509.Certificate, key, signer *ecdsa.PrivateKey, now time.Time) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

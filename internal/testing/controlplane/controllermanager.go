@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/process"
 )
 
-// controllers are those that a cluster without nodes has work for.
+// controllers are the controllers for which a cluster without nodes has work.
 var controllers = []string{
 	"namespace-controller",
 	"garbage-collector-controller",
@@ -34,7 +34,7 @@ func (c *ControlPlane) startControllerManager(ctx context.Context) (err error) {
 			"--leader-elect=false",
 			"--use-service-account-credentials=false",
 			"--secure-port=0",
-			// The default of 20 a second makes the end of a namespace with many objects a matter of minutes.
+			// With the default of 20 requests a second, the deletion of a namespace with many objects takes minutes.
 			"--kube-api-qps=1000",
 			"--kube-api-burst=2000",
 			"--profiling=false",

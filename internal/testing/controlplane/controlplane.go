@@ -1,9 +1,9 @@
 // Package controlplane runs a real Kubernetes control plane on loopback: etcd, kube-apiserver and
-// kube-controller-manager, with certificates of its own and RBAC. The local run keeps one in a folder; tests take one
-// each in a temporary folder. There are no nodes: pods are never scheduled.
+// kube-controller-manager, with certificates of its own and RBAC. The local run keeps one in a folder; each test starts
+// its own in a temporary folder. There are no nodes: pods are never scheduled.
 //
-// What takes its time in Kubernetes itself takes it here too: a deleted namespace vanishes after a little more than
-// 5 s, and the garbage collector learns of a new custom resource within 30 s. Both are constants of the controllers.
+// Delays of Kubernetes itself occur here too: a deleted namespace vanishes after a little more than 5 s, and the
+// garbage collector learns of a new custom resource within 30 s. Both are constants of the controllers.
 package controlplane
 
 import (
@@ -33,13 +33,13 @@ const (
 type Options struct {
 	// BinDir holds etcd, kube-apiserver, kube-controller-manager and kubectl. Empty: DefaultBinDir.
 	BinDir string
-	// Dir keeps data, certificates and kubeconfigs. Over a folder used before, the cluster goes on where it ended,
-	// also after a kill -9. One living control plane a folder. Absolute or relative.
+	// Dir is the folder of data, certificates and kubeconfigs, absolute or relative. In a folder that was used before,
+	// the cluster continues where it ended, even after a kill -9. Only one control plane at a time can run in a folder.
 	Dir string
-	// Group runs the processes; then the logs are in its folder, and it must be open for as long as the control
-	// plane runs. Dir lies in the group's folder. Nil: a group of Dir, with the logs in Dir/logs.
+	// Group runs the processes. Dir must lie in the group's folder, where the logs are too, and the group must be open
+	// for as long as the control plane runs. Nil: a group of Dir, with the logs in Dir/logs.
 	Group *process.Group
-	// APIServerPort and EtcdPort on 127.0.0.1; 0 takes a free one.
+	// APIServerPort and EtcdPort are ports on 127.0.0.1; 0 takes a free one.
 	APIServerPort, EtcdPort int
 	// EtcdUnsafeNoFsync trades the data's survival of a power cut for speed; a killed process still loses nothing.
 	// For tests.
@@ -47,14 +47,14 @@ type Options struct {
 	// NoControllerManager leaves the controller manager out: then namespaces stay in deletion, owned objects are
 	// not collected, no namespace gets its `default` ServiceAccount, and aggregated ClusterRoles stay empty.
 	NoControllerManager bool
-	// AuditLog records the metadata of every request (who, verb, what; no bodies) in the file that
+	// AuditLog records the metadata of every request (user, verb, resource; no bodies) in the file that
 	// ControlPlane.AuditLog names.
 	AuditLog bool
 	// APIServerArgs are added to the API server's command line; a flag given twice has its last value.
 	APIServerArgs []string
 }
 
-// ControlPlane is a running control plane. Its methods are not for concurrent use, but for the accessors.
+// ControlPlane is a running control plane. Its methods are not for concurrent use, except the accessors.
 type ControlPlane struct {
 	options           Options
 	binaries          binaries
@@ -96,7 +96,7 @@ func prepare(options Options) (*ControlPlane, error) {
 	if c.binaries, err = findBinaries(options.BinDir); err != nil {
 		return nil, err
 	}
-	// The group first: it ends leftovers, which may hold the ports.
+	// The group comes first: it ends processes of an earlier run, which may hold the ports.
 	c.group = options.Group
 	if c.group == nil {
 		if c.group, err = process.NewGroup(dir); err != nil {
@@ -148,10 +148,10 @@ func (c *ControlPlane) Stop() error {
 	)
 }
 
-// APIServer is its process, for tests that kill or freeze it; nil while it is stopped.
+// APIServer is the API server's process, for tests that kill or freeze it; nil while it is stopped.
 func (c *ControlPlane) APIServer() *process.Process { return c.apiServer }
 
-// Etcd is its process, for tests that kill or freeze it.
+// Etcd is the process of etcd, for tests that kill or freeze it.
 func (c *ControlPlane) Etcd() *process.Process { return c.etcd }
 
 // ReviveAPIServer starts the API server again if it was killed, on the same port and data, and returns when it is
@@ -196,13 +196,13 @@ func (c *ControlPlane) Deaths() <-chan *process.Process { return c.group.Deaths(
 // AdminKubeconfig is the path of a kubeconfig of group system:masters.
 func (c *ControlPlane) AdminKubeconfig() string { return c.path("admin.kubeconfig") }
 
-// RESTConfig is the admin's, without client-side throttle; each call returns a copy.
+// RESTConfig returns a copy of the admin's configuration, without client-side throttle.
 func (c *ControlPlane) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
 // Kubectl is the path of kubectl.
 func (c *ControlPlane) Kubectl() string { return c.binaries.kubectl }
 
-// URL of the API server.
+// URL is the URL of the API server.
 func (c *ControlPlane) URL() string { return c.admin.Host }
 
 // AuditLog is the path of the audit log, one JSON object a line, when Options.AuditLog is set.

@@ -194,7 +194,7 @@ func TestKilledParent(t *testing.T) {
 func TestMissingBinary(t *testing.T) {
 	_, err := Start(t.Context(), Options{Dir: t.TempDir(), BinDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "make k8s") {
-		t.Errorf("no word of `make k8s`: %v", err)
+		t.Errorf("the error does not mention `make k8s`: %v", err)
 	}
 }
 

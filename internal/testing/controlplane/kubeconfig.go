@@ -67,7 +67,8 @@ func writeKubeconfig(file string, config *rest.Config) error {
 	return writeFile(file, content)
 }
 
-// writeFile writes a file for its owner alone and puts it in place whole: a killed run leaves no half of one.
+// writeFile writes a file that only its owner can read. It renames the complete file into place, so that a killed run
+// leaves no partial file.
 func writeFile(file string, content []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {

@@ -23,7 +23,7 @@ func FreePort(taken ...int) (int, error) {
 	return 0, errors.New("no free port on 127.0.0.1")
 }
 
-// PortIsFree reports whether one could listen on 127.0.0.1:port now.
+// PortIsFree reports whether a process could listen on 127.0.0.1:port now.
 func PortIsFree(port int) bool {
 	listener, err := net.Listen("tcp", loopback(port))
 	if err != nil {

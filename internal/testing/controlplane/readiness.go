@@ -25,7 +25,7 @@ func awaitHealthy(ctx context.Context, p *process.Process, client *http.Client, 
 }
 
 func healthy(ctx context.Context, client *http.Client, url string) error {
-	// A server that accepts and does not answer must not hold up the next try.
+	// A server that accepts a connection and does not answer must not hold up the next try.
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -61,8 +61,8 @@ func pause(ctx context.Context, p *process.Process, moment time.Duration) error 
 	}
 }
 
-// childEnvironment is what a process of the control plane gets: not the user's ETCD_ and KUBE variables, which would
-// change what runs.
+// childEnvironment is the environment of the control plane's processes. It leaves out the user's ETCD_ and KUBE
+// variables, which would change the behavior of these processes.
 func childEnvironment() []string {
 	env := []string{}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR"} {

@@ -21,7 +21,7 @@ const (
 	FaultSlow = "slow"
 	// FaultHangUp ends the connection without an answer.
 	FaultHangUp = "hang_up"
-	// FaultSlowBody takes and delivers the text, and answers the half of the body, the rest after Delay.
+	// FaultSlowBody takes and delivers the text, and answers half of the body at once and the rest after Delay.
 	FaultSlowBody = "slow_body"
 	// FaultGarbage responds 201 with a body that is not a message.
 	FaultGarbage = "garbage"
@@ -29,20 +29,20 @@ const (
 	FaultFailed = "failed"
 )
 
-// Fault is what goes wrong instead of the next requests to send a text, before anything of them is looked at.
+// Fault is a failure of the next requests to send a text. It happens before the Gateway validates the request.
 type Fault struct {
 	Kind string
-	// Count is how many requests it happens to; 0: one.
+	// Count is the number of requests that fail; 0: one.
 	Count int
-	// To makes it happen to this recipient's only; empty: to all.
+	// To limits the fault to requests to this recipient; empty: to all.
 	To string
 	// RetryAfter is the header of FaultThrottle: seconds or a date; empty: 1.
 	RetryAfter string
-	// Delay is that of FaultSlow and FaultSlowBody.
+	// Delay is the delay of FaultSlow and FaultSlowBody.
 	Delay time.Duration
-	// Status is that of FaultError; 0: 500.
+	// Status is the HTTP status of FaultError; 0: 500.
 	Status int
-	// Code is Twilio's; 0: 20500 for FaultError, 30008 for FaultFailed.
+	// Code is Twilio's error code; 0: 20500 for FaultError, 30008 for FaultFailed.
 	Code int
 }
 
@@ -147,7 +147,7 @@ func (c *Gateway) deleteFaults(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// happen lets a fault happen to a request. serve answers it as if there were none.
+// happen applies a fault to a request. serve answers the request as if there were no fault.
 func (c *Gateway) happen(fault Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	switch fault.Kind {
 	case FaultThrottle:
@@ -186,7 +186,7 @@ func (c *Gateway) happen(fault Fault, w http.ResponseWriter, r *http.Request, se
 	}
 }
 
-// recorder keeps an answer.
+// recorder records a response.
 type recorder struct {
 	header http.Header
 	status int

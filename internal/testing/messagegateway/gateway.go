@@ -1,6 +1,6 @@
-// Package messagegateway is a local stand-in for what brings texts and mails: Twilio's REST contract for messages, and
-// a mail server, both on loopback, with one inbox. Nothing leaves it. Tests start it in process, and developers as a
-// command.
+// Package messagegateway is a local stand-in for the services that deliver texts and mails. It has Twilio's REST
+// interface for messages and a mail server, both on loopback, with one inbox. No message leaves the machine. Tests
+// start it in process, and developers as a command.
 package messagegateway
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// DefaultAccountSID and DefaultAuthToken are the account where Options name none.
+// DefaultAccountSID and DefaultAuthToken are the account if Options name none.
 const (
 	DefaultAccountSID = "AC00000000000000000000000000000000"
 	DefaultAuthToken  = "carrier-auth-token"
@@ -33,7 +33,7 @@ type Options struct {
 	Numbers []string
 	// SMTPUsername and SMTPPassword make the mail server ask for them; empty: it does not.
 	SMTPUsername, SMTPPassword string
-	// SMTPMechanisms are the ways to give them; empty: PLAIN and LOGIN.
+	// SMTPMechanisms are the SASL mechanisms that the mail server offers; empty: PLAIN and LOGIN.
 	SMTPMechanisms []string
 	// TLS makes the mail server offer STARTTLS; with ImplicitTLS it begins with TLS. Nil: neither.
 	TLS         *tls.Config
@@ -95,13 +95,13 @@ func (c *Gateway) SMTPAddress() string { return c.smtpSocket.Addr().String() }
 // SMTPPort is the mail server's port on 127.0.0.1.
 func (c *Gateway) SMTPPort() int { return c.smtpSocket.Addr().(*net.TCPAddr).Port }
 
-// Messages returns what came for a number or an address, oldest first; for an empty one, everything.
+// Messages returns the messages to a number or an address, oldest first; for an empty one, all messages.
 func (c *Gateway) Messages(to string) []Message { return c.inbox.list(to) }
 
 // Empty forgets the messages.
 func (c *Gateway) Empty() { c.inbox.empty() }
 
-// Fail makes the next requests to send a text go wrong; faults wait in line.
+// Fail makes the next requests to send a text fail. Faults happen in the order in which they were added.
 func (c *Gateway) Fail(f Fault) error { return c.faults.add(f) }
 
 // Heal forgets the faults that have not happened yet.
@@ -117,7 +117,7 @@ func (c *Gateway) Close() (err error) {
 	return err
 }
 
-// closed closes a listener that its server may have closed, or have had no time to know of.
+// closed closes a listener. Its server may have closed it already, or may not have started to use it yet.
 func closed(listener net.Listener) error {
 	if err := listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err

@@ -79,7 +79,7 @@ func TestWhatTheContractRefuses(t *testing.T) {
 	service := "MG" + strings.Repeat("0a", 16)
 	for name, tt := range map[string]struct {
 		form url.Values
-		code int // 0: taken
+		code int // 0: accepted
 	}{
 		"an owned number":              {form("From", "+12025550100"), 0},
 		"the magic number":             {form(), 0},

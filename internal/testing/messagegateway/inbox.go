@@ -28,11 +28,11 @@ type Message struct {
 	From    string `json:"from"`
 	// Subject is decoded; a text has none.
 	Subject string `json:"subject"`
-	// Body is a mail's decoded plain text, with \n at the ends of lines.
+	// Body is the text, or a mail's decoded plain text with \n at the ends of lines.
 	Body       string    `json:"body"`
 	ReceivedAt time.Time `json:"received_at"`
 
-	// Header is a mail's, as it came. Form is what a text was sent with.
+	// Header is the header of a mail, as it was received. Form is the form with which a text was sent.
 	Header netmail.Header      `json:"-"`
 	Form   map[string][]string `json:"-"`
 }

@@ -94,7 +94,7 @@ func (s *session) Data(r io.Reader) error {
 	return nil
 }
 
-// readMail takes a mail apart.
+// readMail parses a mail.
 func readMail(raw []byte) (Message, error) {
 	parsed, err := netmail.ReadMessage(bytes.NewReader(raw))
 	if err != nil {
@@ -111,7 +111,7 @@ func readMail(raw []byte) (Message, error) {
 	return Message{Subject: subject, Body: strings.ReplaceAll(body, "\r\n", "\n"), Header: parsed.Header}, nil
 }
 
-// plainText decodes a body, and finds the first plain part of one in parts.
+// plainText decodes a body; of a multipart body, the first plain part.
 func plainText(contentType, encoding string, body io.Reader) (string, error) {
 	if contentType == "" {
 		contentType = "text/plain"

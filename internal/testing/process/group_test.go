@@ -83,7 +83,7 @@ func TestStopKillsAChildThatDoesNotEnd(t *testing.T) {
 	}
 	waitFor(t, "the trap", func() bool { return Tail(p.LogPath, 1) == "ready" })
 	if err := p.Stop(50 * time.Millisecond); err == nil {
-		t.Error("nothing says that the child was killed")
+		t.Error("Stop returned no error although it killed the child")
 	}
 }
 

@@ -38,8 +38,8 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Stop asks the child to end and kills it when it has not within grace. It returns once the child is gone: nil, or
-// an error that says that it had to be killed. Stopping an ended child does nothing.
+// Stop asks the child to end and kills it if it has not ended within grace. It returns when the child has ended: nil,
+// or an error that says that the child had to be killed. Stopping an ended child does nothing.
 func (p *Process) Stop(grace time.Duration) error {
 	p.stopping.Store(true)
 	p.signal(syscall.SIGTERM)
@@ -62,8 +62,8 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// KillGroup is Kill for a shell and the like: what the child started and did not take along, and which is still of its
-// process group, ends too.
+// KillGroup is Kill for a child that starts processes itself, such as a shell. It also kills all processes that are
+// still in the child's process group.
 func (p *Process) KillGroup() {
 	p.stopping.Store(true)
 	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // an error means that no process is left

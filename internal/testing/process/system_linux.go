@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// childAttributes: the kernel kills the child when we die, and the child has a process group of its own, so that the
-// Ctrl-C of a terminal reaches us alone and we decide the order in which children stop.
+// childAttributes lets the kernel kill the child when this process ends. The child has its own process group, so that
+// the Ctrl-C of a terminal reaches only this process, which decides the order in which children stop.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// executable is the path of what pid runs, "" when there is no such process or it is a zombie. A binary that was
-// rebuilt since is still the same path.
+// executable is the path of the program that pid runs, "" when there is no such process or it is a zombie. The path
+// stays the same if the binary was rebuilt since.
 func executable(pid int) string {
 	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Limit is the t beyond which noise alone is unlikely: customary where leaks by time are looked for. A difference
-// exceeds it with enough samples, however small it is.
+// Limit is the value of t beyond which noise alone is an unlikely cause. It is customary in tests for timing leaks.
+// With enough samples, every difference exceeds it, however small the difference is.
 const Limit = 4.5
 
-// T returns Welch's t of the fastest nine tenths of two samples, of at least three each: the slowest are interrupts and
-// collections.
+// T returns Welch's t of two samples of at least three durations each. It uses the fastest nine tenths of each sample,
+// because interrupts and garbage collections cause the slowest.
 func T(a, b []time.Duration) float64 {
 	meanA, errorA := moments(fastest(a))
 	meanB, errorB := moments(fastest(b))

@@ -23,9 +23,9 @@ const flushWithin = 2 * time.Second
 
 // Options are what Start needs to know of the process.
 type Options struct {
-	// Service is the process' name where OTEL_SERVICE_NAME gives no other.
+	// Service is the name of the process, unless OTEL_SERVICE_NAME sets another.
 	Service string
-	// Version is the process'.
+	// Version is the version of the process.
 	Version string
 	// Log gets a line when the collector becomes unavailable, and when it is back.
 	Log logr.Logger
@@ -48,7 +48,7 @@ func Start(ctx context.Context, opts Options) (tracer *tracing.Tracer, stop func
 		return nil, func() {}, err
 	}
 	watched := newWatched(exporter, settings.address(), settings.secrets, opts.Log, time.Now)
-	// What the libraries say on the way, such as that a collector took a part only; they know one place for it in a
+	// The libraries report other errors here, such as a collector that accepted only a part. They have one handler per
 	// process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(watched.failed))
 	provider := trace.NewTracerProvider(trace.WithBatcher(watched), trace.WithResource(identity))
@@ -61,8 +61,8 @@ func Start(ctx context.Context, opts Options) (tracer *tracing.Tracer, stop func
 	}, nil
 }
 
-// exporter does not connect yet. The libraries read endpoint, headers, certificates, compression and timeouts from the
-// environment, which was checked.
+// exporter returns an exporter that does not connect yet. The libraries read endpoint, headers, certificates,
+// compression and timeouts from the environment, which function read has checked.
 func (s settings) exporter(ctx context.Context) (trace.SpanExporter, error) {
 	plain := s.endpoint == nil && !s.insecureSet // the standard's default endpoints have no TLS, the libraries' have
 	if s.grpc {
@@ -79,7 +79,7 @@ func (s settings) exporter(ctx context.Context) (trace.SpanExporter, error) {
 	return otlptracehttp.New(ctx, options...)
 }
 
-// describe is the process as its spans name it. The environment's word counts.
+// describe returns the resource by which spans identify the process. Values of the environment take precedence.
 func describe(ctx context.Context, opts Options) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", opts.Service), attribute.String("service.version", opts.Version)),

@@ -51,7 +51,7 @@ func collect(t *testing.T) *collector.Collector {
 	return c
 }
 
-// setenv sets the variables, and no other of OpenTelemetry's. So these tests cannot run in parallel.
+// setenv sets the variables, and clears all others of OpenTelemetry. So these tests cannot run in parallel.
 func setenv(t *testing.T, variables map[string]string) {
 	t.Helper()
 	for _, variable := range os.Environ() {
@@ -83,7 +83,7 @@ func TestSpansGoWhereTheEnvironmentSays(t *testing.T) {
 			}
 			_, span := tracer.Begin(t.Context(), t.Name())
 			span.End()
-			stop() // sends what waits
+			stop() // sends the waiting spans
 			got := c.Named(t.Name())
 			if len(got) != 1 {
 				t.Fatalf("%d spans came", len(got))
@@ -117,13 +117,13 @@ func TestTheEnvironmentsServiceNameCounts(t *testing.T) {
 
 func TestTracesAreOffUnlessAsked(t *testing.T) {
 	for name, variables := range map[string]map[string]string{
-		"nothing is set":      {},
-		"disabled":            {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"},
-		"no exporter":         {"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"},
-		"an empty endpoint":   {"OTEL_EXPORTER_OTLP_ENDPOINT": ""},
-		"what needs traces":   {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_SERVICE_NAME": "iam", "OTEL_TRACES_SAMPLER": "always_on"},
-		"another's is to go":  {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://127.0.0.1:1"},
-		"disabled, and wrong": {"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": "nonsense"},
+		"nothing is set":               {},
+		"disabled":                     {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"},
+		"no exporter":                  {"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"},
+		"an empty endpoint":            {"OTEL_EXPORTER_OTLP_ENDPOINT": ""},
+		"no endpoint":                  {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_SERVICE_NAME": "iam", "OTEL_TRACES_SAMPLER": "always_on"},
+		"an endpoint for metrics only": {"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://127.0.0.1:1"},
+		"disabled, and wrong":          {"OTEL_SDK_DISABLED": "TRUE", "OTEL_EXPORTER_OTLP_ENDPOINT": "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setenv(t, variables)
@@ -175,7 +175,7 @@ func TestWhatCannotBeMeantIsNamed(t *testing.T) {
 			setenv(t, variables)
 			tracer, _, err := Start(t.Context(), Options{})
 			if err == nil || tracer != nil {
-				t.Fatal("it is taken")
+				t.Fatal("the value is accepted")
 			}
 			if text := err.Error(); !strings.HasPrefix(text, tc.name+" ") || !strings.Contains(text, tc.says) || strings.Contains(text, secret) {
 				t.Errorf("it says: %s", text)
@@ -190,7 +190,7 @@ func TestACollectorThatIsAwayIsOneLineAndHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
-	for name, endpoint := range map[string]string{"nobody is there": "http://127.0.0.1:1", "it never answers": "http://" + silent.Addr().String()} {
+	for name, endpoint := range map[string]string{"nothing listens": "http://127.0.0.1:1", "it never answers": "http://" + silent.Addr().String()} {
 		for _, protocol := range []string{"grpc", "http/protobuf"} {
 			t.Run(name+" "+protocol, func(t *testing.T) {
 				setenv(t, map[string]string{
@@ -208,7 +208,7 @@ func TestACollectorThatIsAwayIsOneLineAndHoldsNobodyUp(t *testing.T) {
 						span.End()
 					}
 					if t.Context().Err() != nil {
-						t.Fatal("the log is told nothing")
+						t.Fatal("nothing was logged")
 					}
 				}
 				began := time.Now()
@@ -224,7 +224,8 @@ func TestACollectorThatIsAwayIsOneLineAndHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// The log hears of an outage once a minute at most, when it is over, and never what authenticates us.
+// An outage is logged at most once a minute, and when it is over. The log never contains the credentials for the
+// collector.
 func TestTheLogHearsOfOutages(t *testing.T) {
 	c := collect(t)
 	const secret = "s3cr3t-token"
@@ -243,7 +244,7 @@ func TestTheLogHearsOfOutages(t *testing.T) {
 	export := func() {
 		t.Helper()
 		if err := w.ExportSpans(t.Context(), spans); err != nil {
-			t.Fatalf("the SDK is told, and would log it by itself: %v", err)
+			t.Fatalf("the error is returned to the SDK, which would log it too: %v", err)
 		}
 	}
 	c.Refuse(true)
@@ -269,11 +270,11 @@ func TestTheLogHearsOfOutages(t *testing.T) {
 			t.Errorf("the line %s", line)
 		}
 		if fields.Spans > 0 && !strings.Contains(fields.Reason, "***") {
-			t.Errorf("the collector's word is not in the line, so nothing was taken out of it: %s", line)
+			t.Errorf("the line lacks the collector's error, so it cannot show that the secret was removed: %s", line)
 		}
 	}
 	if want := "not 1,not 5,them 0"; strings.Join(told, ",") != want {
-		t.Errorf("told %q, want %q", strings.Join(told, ","), want)
+		t.Errorf("logged %q, want %q", strings.Join(told, ","), want)
 	}
 }
 

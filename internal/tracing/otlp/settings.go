@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The variables that OpenTelemetry knows in two forms, of which that for traces counts.
+// The prefixes of variables that OpenTelemetry has in two forms. The form for traces takes precedence.
 const (
 	allSignals = "OTEL_EXPORTER_OTLP_"
 	tracesOnly = "OTEL_EXPORTER_OTLP_TRACES_"
@@ -54,7 +54,7 @@ func read(lookup func(string) (string, bool)) (settings, error) {
 	return s, errors.Join(env.faults...)
 }
 
-// wanted reports whether there are to be traces: where an exporter or its endpoint is set, and the SDK not disabled.
+// wanted reports whether tracing is on: an exporter or its endpoint is set, and the SDK is not disabled.
 func (e *environment) wanted() bool {
 	disabled := e.oneOf("OTEL_SDK_DISABLED", "false", "true", "FALSE", "TRUE", "False", "True")
 	exporter := e.oneOf("OTEL_TRACES_EXPORTER", "", "otlp", "none")
@@ -67,7 +67,8 @@ func (e *environment) get(name string) string {
 	return strings.TrimSpace(value)
 }
 
-// either is the name under which a setting of the exporter counts.
+// either returns the name of the variable for a setting of the exporter: the form for traces if it is set, else the
+// form for all signals.
 func (e *environment) either(setting string) string {
 	if e.get(tracesOnly+setting) != "" {
 		return tracesOnly + setting
@@ -104,7 +105,7 @@ func (e *environment) url(name string) *url.URL {
 	case u.User != nil:
 		e.fault(name, "holds a user name or password: authenticate by %sHEADERS", allSignals)
 	case u.RawQuery != "" || u.Fragment != "":
-		e.fault(name, "holds a query or fragment: give scheme, host, port and path alone")
+		e.fault(name, "has a query or fragment: give only scheme, host, port and path")
 	default:
 		return u
 	}
@@ -170,7 +171,7 @@ func (e *environment) certificates() {
 		return
 	}
 	if _, err := tls.LoadX509KeyPair(certificate, key); err != nil {
-		e.fault(name, "and %s name no certificate and its key, each a readable file in PEM", keyName)
+		e.fault(name, "and %s must name a certificate and its key, each a readable file in PEM", keyName)
 	}
 }
 
@@ -182,11 +183,11 @@ func (e *environment) sampler() {
 		return
 	}
 	if ratio, err := strconv.ParseFloat(value, 64); err != nil || !(ratio >= 0 && ratio <= 1) {
-		e.fault(argument, "is no share from 0 to 1")
+		e.fault(argument, "is not a ratio from 0 to 1")
 	}
 }
 
-// bounds reads what bounds the queue and the spans.
+// bounds checks the variables that bound the queue and the spans.
 func (e *environment) bounds() {
 	const queue, batch = "OTEL_BSP_MAX_QUEUE_SIZE", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
 	for _, name := range []string{queue, batch, "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT"} {
@@ -200,7 +201,7 @@ func (e *environment) bounds() {
 	}
 }
 
-// address is where spans go, as a log may name it.
+// address returns the address of the collector, without parts that must not be logged.
 func (s settings) address() string {
 	switch {
 	case s.endpoint != nil:

@@ -13,7 +13,7 @@ import (
 const (
 	// lineEvery is the least time between two lines in the log about an unavailable collector.
 	lineEvery = time.Minute
-	// longestReason bounds what a line repeats of a collector's own words, in bytes.
+	// longestReason bounds the part of a collector's error that a line repeats, in bytes.
 	longestReason = 300
 )
 
@@ -30,7 +30,7 @@ type watched struct {
 	// said is when the last line was logged. away is true while a logged outage lasts.
 	said time.Time
 	away bool
-	// lost are the spans since the last line.
+	// lost is the number of spans that were dropped since the last line.
 	lost int
 }
 
@@ -50,12 +50,12 @@ func (w *watched) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) e
 	}
 	if w.away {
 		w.away = false
-		w.log.Info("The collector of traces takes them again", "endpoint", w.address)
+		w.log.Info("The collector of traces accepts them again", "endpoint", w.address)
 	}
 	return nil
 }
 
-// failed notes an error that concerns no batch.
+// failed handles an error that concerns no batch.
 func (w *watched) failed(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,11 +67,11 @@ func (w *watched) tell(err error) {
 	if !w.said.IsZero() && now.Sub(w.said) < lineEvery {
 		return
 	}
-	w.log.Info("The collector of traces does not take them; they are dropped", "endpoint", w.address, "spans", w.lost, "reason", w.reason(err))
+	w.log.Info("The collector of traces does not accept spans; they are dropped", "endpoint", w.address, "spans", w.lost, "reason", w.reason(err))
 	w.said, w.away, w.lost = now, true, 0
 }
 
-// reason is an error without what authenticates us: a collector may repeat it.
+// reason returns the text of an error without the credentials for the collector, which the collector may repeat.
 func (w *watched) reason(err error) string {
 	text := err.Error()
 	for _, secret := range w.secrets {
