@@ -250,7 +250,7 @@ func TestListResourcesWithoutKubernetesAPI(t *testing.T) {
 		err  error
 		note string
 	}{
-		"out of reach": {errors.New("connection refused"), "out of reach"}, "forbidden": {apierrors.NewForbidden(schemeResource, "x", nil), "forbids"}, "deleted": {gone, ""},
+		"out of reach": {errors.New("connection refused"), "is unavailable"}, "forbidden": {apierrors.NewForbidden(schemeResource, "x", nil), "forbids"}, "deleted": {gone, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			list := asks[backendapi.ResourceList](t, serveWith(t, away{failing{}, tc.err}, nil), "/resources")

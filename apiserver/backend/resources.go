@@ -154,7 +154,7 @@ func (a *API) readLive(ctx context.Context, deployment string, entries []*snapsh
 	case apierrors.IsForbidden(err):
 		return live, "The Kubernetes API forbids this server to read resources, so that conditions are missing: grant it get on every kind, as config/rbac/server_role.yaml does."
 	default:
-		return live, "The Kubernetes API is out of reach, so conditions are missing: the listed resources are in effect anyway."
+		return live, "The Kubernetes API is unavailable, so conditions are missing: the listed resources are in effect anyway."
 	}
 }
 

@@ -28,19 +28,20 @@ import (
 )
 
 const (
-	// analyticsEvents is how many sign-ins a year has, of a tenth as many users; CARDEA_BENCH_EVENTS replaces it. A
-	// hundred million take an hour on an engine, which CARDEA_BENCH_ENGINE names, and 7 GB on SQLite, 35 GB on PostgreSQL.
-	// CARDEA_BENCH_DAYS records the first so many days of the year alone, and asks for what lies in them.
+	// analyticsEvents is the number of sign-ins in the year, with a tenth as many users; CARDEA_BENCH_EVENTS replaces
+	// it. A hundred million sign-ins take an hour per engine, and 7 GB on SQLite or 35 GB on PostgreSQL.
+	// CARDEA_BENCH_ENGINE selects one engine. CARDEA_BENCH_DAYS records only the first days of the year, and queries
+	// only those days.
 	analyticsEvents = 1_000_000
-	// recordedAtOnce is how many events a transaction records: what a batch of an import has.
+	// recordedAtOnce is how many events one transaction records, as many as a batch of an import.
 	recordedAtOnce = 8_000
-	// retention is how long it is kept whose an event is.
+	// retention is how long an event stays linked to its user.
 	retention = 30 * 24 * time.Hour
 	// wholeYear is how many days the year has.
 	wholeYear = 366
 )
 
-// yearBegins is when the sign-ins begin; the year has a leap day.
+// yearBegins is the time of the first sign-in; 2024 is a leap year.
 var yearBegins = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // TestBenchAnalytics compares operation 4.2 over a year of sign-ins with the engine's own COUNT(DISTINCT) over the same
@@ -86,8 +87,8 @@ type year struct {
 	next              atomic.Int64
 }
 
-// sizedServer is a PostgreSQL with the memory its manual advises for a database of this size on this machine: tests'
-// own has next to none.
+// sizedServer returns a PostgreSQL with the memory that its manual advises for a database of this size on this machine.
+// The default test server has almost none.
 func sizedServer(t *testing.T) *pgtest.Server {
 	t.Helper()
 	server, err := pgtest.Start(t.Context(), "shared_buffers=4GB", "max_wal_size=4GB")
@@ -103,7 +104,7 @@ func sizedServer(t *testing.T) *pgtest.Server {
 	return server
 }
 
-// newYear returns a store without events: on a server, or on SQLite where there is none.
+// newYear returns a store without events, on a PostgreSQL server, or on SQLite if server is nil.
 func newYear(t *testing.T, server *pgtest.Server, events, days int) *year {
 	t.Helper()
 	y := &year{engine: "SQLite", events: events * days / wholeYear, days: days, users: max(events/10, 1)}
@@ -157,8 +158,8 @@ func (s timedRollUp) RollUpDay(ctx context.Context, w people.WaitingEvents, sinc
 	return n, err
 }
 
-// fill makes the users and records the year in the order of time, as an import does, while a server's roll-up runs
-// concurrently; then it rolls up what is left, without the pauses of a server.
+// fill creates the users and records the year in chronological order, as an import does, while a server's roll-up runs
+// concurrently. Then it rolls up the remaining events without a server's pauses.
 func (y *year) fill(t *testing.T) {
 	t.Helper()
 	var beside sync.WaitGroup
@@ -215,7 +216,7 @@ func (y *year) rollUpRest(ctx context.Context) error {
 	return err
 }
 
-// signInCosts is what recording one event takes in a transaction of its own, at the median, in two stores turn by turn.
+// signInCosts returns the median time of recording one event in its own transaction. It alternates between two stores.
 func signInCosts(t *testing.T, first, second *year) (one, two time.Duration) {
 	t.Helper()
 	took := map[*year][]time.Duration{}
@@ -257,7 +258,7 @@ func (y *year) sizes(t *testing.T) {
 	y.say("bytes a sign-in: sets and logs, and all with its row", "", "%.1f, %.0f", float64(rolledUp)/float64(y.events), float64(whole)/float64(y.events))
 }
 
-// plain opens the database without Cardea's limits on time.
+// plain opens the database without Cardea's time limits.
 func (y *year) plain(t *testing.T) *sql.DB {
 	t.Helper()
 	if y.path != "" {
@@ -270,14 +271,14 @@ func (y *year) plain(t *testing.T) *sql.DB {
 	return stdlib.OpenDB(*config)
 }
 
-// ask asks for summaries: warm, and by a server that was just started, and counts the same by COUNT(DISTINCT).
+// ask measures summaries on a warm store and on one that was just opened, and compares them with COUNT(DISTINCT).
 func (y *year) ask(t *testing.T) {
 	t.Helper()
 	db := y.plain(t)
 	defer db.Close() //nolint:errcheck // only read from
 	for _, of := range []struct {
 		name string
-		// first is the day of the year at which it begins, and at when on that day.
+		// first is the day of the year at which the period begins; at is the time of that day.
 		first int
 		at    time.Duration
 		days  float64
@@ -285,7 +286,7 @@ func (y *year) ask(t *testing.T) {
 		if y.days < wholeYear {
 			of.first = y.days - int(of.days) - 1
 		}
-		if of.first < int(of.days) && y.days < wholeYear { // there is nothing to compare it with
+		if of.first < int(of.days) && y.days < wholeYear { // The previous period would begin before the first event.
 			continue
 		}
 		from := yearBegins.AddDate(0, 0, of.first).Add(of.at)
@@ -314,7 +315,7 @@ func (y *year) summarize(t *testing.T, period people.Period) people.Summary {
 	return s
 }
 
-// summaries asks so many times, each time with a store that was just opened if they are to be cold.
+// summaries measures a number of summaries; if cold is set, each uses a store that was just opened.
 func (y *year) summaries(t *testing.T, times int, period people.Period, cold bool) (took []time.Duration) {
 	t.Helper()
 	for range times {
@@ -329,8 +330,8 @@ func (y *year) summaries(t *testing.T, times int, period people.Period, cold boo
 	return took
 }
 
-// busy counts sign-ins on an otherwise idle store, and while a client asks for the year in a loop and an import is
-// rolled up.
+// busy counts sign-ins per second on an otherwise idle store. It counts them again while a client queries the year in a
+// loop and an import is rolled up.
 func (y *year) busy(t *testing.T) {
 	t.Helper()
 	alone := y.signInsFor(t, 3*time.Second)

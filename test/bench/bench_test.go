@@ -1,6 +1,6 @@
-// Package bench measures what docs/benchmarks.md states: whole processes on a real control plane, each figure with the
-// bare one it is compared with, in the same run. Nothing here fails for being slow; it fails when the work was not
-// done.
+// Package bench takes the measurements of docs/benchmarks.md: whole processes on a real control plane, each figure next
+// to the bare one it is compared with, in the same run. A benchmark does not fail for being slow; it fails if the work
+// was not done.
 package bench
 
 import (
@@ -109,10 +109,10 @@ func (w *world) tenant(t *testing.T) {
 	w.key = w.APIKey(t.Context(), w.namespace, "key")
 }
 
-// sqliteURL is a store of the world's own.
+// sqliteURL returns the URL of a store in the world's folder.
 func (w *world) sqliteURL() string { return "sqlite://" + w.processes.Path("cardea.db") }
 
-// each calls work for 0 to n-1 from the workers and ends the test on the first error.
+// each calls work for 0 to n-1 from several workers and ends the test on the first error.
 func each(t *testing.T, n int, work func(ctx context.Context, i int) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -139,7 +139,7 @@ func each(t *testing.T, n int, work func(ctx context.Context, i int) error) {
 	check(t, context.Cause(ctx))
 }
 
-// await looks until done says so, and ends the test after the patience. It returns the time that took.
+// await calls done until it returns true, and ends the test after patience. It returns the time that took.
 func await(t *testing.T, patience, pause time.Duration, done func() bool) time.Duration {
 	t.Helper()
 	begin := time.Now()

@@ -20,7 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// peerConfig limits each client by three windows, as the rules here do.
+// peerConfig limits each client by three windows, as the leased rules do.
 const peerConfig = `domain: bench
 descriptors:
 - {key: minute, rate_limit: {unit: minute, requests_per_unit: 1073741824}}
@@ -28,12 +28,13 @@ descriptors:
 - {key: day, rate_limit: {unit: day, requests_per_unit: 1073741824}}
 `
 
-// side is one of those that are compared.
+// side is one of the servers that are compared.
 type side struct {
 	name, target string
 	pid          int
 	ask          func(ctx context.Context, client int) error
-	// server and redis are processor microseconds a decision, of each round, and rate decisions a second.
+	// Each holds one value per round: server and redis in microseconds of processor time per decision, rate in
+	// decisions per second.
 	server, redis, rate []float64
 }
 
@@ -77,7 +78,7 @@ func TestBenchBesideRatelimit(t *testing.T) {
 	row("load average then", "-", "%s", loadAverage())
 }
 
-// alternate asks each side in turn, and notes what a decision cost its process and Redis.
+// alternate sends requests to each side in turn, and records what a decision cost the side's process and Redis.
 func alternate(t *testing.T, sides []*side, clients int, shared *redis) {
 	t.Helper()
 	const rounds, calls, atOnce = 5, 20_000, 8
@@ -96,7 +97,7 @@ func alternate(t *testing.T, sides []*side, clients int, shared *redis) {
 	}
 }
 
-// startRatelimit runs envoyproxy/ratelimit with its own defaults over a Redis, and returns where it answers.
+// startRatelimit runs envoyproxy/ratelimit with its defaults over a Redis, and returns its gRPC address.
 func (w *world) startRatelimit(t *testing.T, program string, shared *redis) (*process.Process, string) {
 	t.Helper()
 	folder := w.processes.Path("ratelimit")
@@ -128,7 +129,7 @@ func (w *world) startRatelimit(t *testing.T, program string, shared *redis) (*pr
 	return started, address
 }
 
-// askPeer asks for a decision by the three limits of a client, and expects that all three were found and allow.
+// askPeer requests a decision by the three limits of a client, and expects that all three are found and allow it.
 func askPeer(to ratelimitv3.RateLimitServiceClient) func(ctx context.Context, client int) error {
 	return func(ctx context.Context, client int) error {
 		request := &ratelimitv3.RateLimitRequest{Domain: "bench"}

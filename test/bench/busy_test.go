@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// busyLoop makes this binary a loop that leaves others half the time of a processor.
+// busyLoop makes this binary run a busy loop instead of the tests.
 const busyLoop = "CARDEA_BENCH_BUSY"
 
-// busyAtMost ends a loop whose test died.
+// busyAtMost ends a loop whose test process died.
 const busyAtMost = 5 * time.Minute
 
 // spin uses a processor until it is killed.
@@ -19,8 +19,7 @@ func spin() {
 	}
 }
 
-// besideBusyLoops runs do while two other processes want all the time of two processors, as other work on a machine
-// does.
+// besideBusyLoops runs do while two other processes each use a processor fully, as other work on the machine does.
 func besideBusyLoops(t *testing.T, do func()) {
 	t.Helper()
 	for range 2 {

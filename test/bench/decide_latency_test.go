@@ -21,9 +21,9 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// TestBenchDecisionLatency measures decisions by three rules at half of the most that a server with one processor
-// answers, the clients having the other, and a bare net/http server at the same rate: its latency is the machine's
-// part.
+// TestBenchDecisionLatency measures decisions by three rules at half of the maximum throughput of a server on one
+// processor; the clients use the other processor. It measures a bare net/http server at the same rate, whose latency
+// the machine itself causes.
 func TestBenchDecisionLatency(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)
@@ -66,9 +66,9 @@ func TestBenchDecisionLatency(t *testing.T) {
 	row("load average then", "-", "%s", loadAverage())
 }
 
-// pace lets callers ask for a time, at a rate a second altogether whatever the answers take, or in closed loops where
-// the rate is 0. It returns how long each answer took: from when the request was due, if its caller was late with the
-// one before.
+// pace lets callers send requests for a time, and returns the latency of each. A positive rate is the total per second,
+// however long responses take; at rate 0 each caller runs a closed loop. If the previous response delayed its caller,
+// the latency counts from when the request was due.
 func pace(t *testing.T, callers int, length time.Duration, rate float64, ask func(ctx context.Context, caller int) error) []time.Duration {
 	t.Helper()
 	took, faults := make([][]time.Duration, callers), make(chan error, callers)
@@ -82,7 +82,7 @@ func pace(t *testing.T, callers int, length time.Duration, rate float64, ask fun
 					due := began.Add(time.Duration(float64(i) / rate * float64(time.Second)))
 					if due.After(start) {
 						time.Sleep(time.Until(due))
-						due = time.Now() // how late this process wakes up is not the server's
+						due = time.Now() // the delay of this process's wake-up does not count
 					}
 					start = due
 				}
@@ -107,7 +107,7 @@ func pace(t *testing.T, callers int, length time.Duration, rate float64, ask fun
 	return all
 }
 
-// askHTTP sends a request over a connection of each caller's own, and expects 200.
+// askHTTP sends a request over a separate connection for each caller, and expects 200.
 func askHTTP(t *testing.T, url, request string, callers int) func(ctx context.Context, caller int) error {
 	t.Helper()
 	conns := make([]*bufio.ReadWriter, callers)
@@ -127,8 +127,8 @@ func askHTTP(t *testing.T, url, request string, callers int) func(ctx context.Co
 	}
 }
 
-// readAnswer reads one answer with the least that can be, so that the clients are not what is measured, and expects
-// 200.
+// readAnswer reads one response with as little work as possible, so that the clients do not distort the measurement. It
+// expects 200.
 func readAnswer(from *bufio.Reader) error {
 	length := 0
 	for first := true; ; first = false {

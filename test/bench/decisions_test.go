@@ -27,7 +27,8 @@ import (
 // unlimited is a limit that no measurement reaches.
 const unlimited = 1 << 30
 
-// limited puts an app that is bound by rules into the store, and a key of it; id numbers them.
+// limited puts an app with a rate limit scheme of these rules into the store, and a key of the app. Their ids derive
+// from id.
 func (f *filler) limited(t *testing.T, id int64, name string, rules ...scheme.Rule) (key string) {
 	t.Helper()
 	minted, err := apikey.Mint(rand.Reader, "ck")
@@ -41,7 +42,7 @@ func (f *filler) limited(t *testing.T, id int64, name string, rules ...scheme.Ru
 	return minted.Plain()
 }
 
-// redis is a Redis of the test's own, without a disk.
+// redis is a Redis for one test, without a disk.
 type redis struct {
 	*process.Process
 	port int
@@ -73,7 +74,7 @@ func (r *redis) start(t *testing.T) {
 
 func (r *redis) env() string { return fmt.Sprintf("CARDEA_REDIS=redis://127.0.0.1:%d", r.port) }
 
-// dial opens one connection of gRPC.
+// dial opens one gRPC connection.
 func dial(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -85,7 +86,7 @@ func dial(t *testing.T, address string) *grpc.ClientConn {
 // clientName is the address of a client, one for each number below 65,536.
 func clientName(i int) string { return fmt.Sprintf("10.0.%d.%d", i/256, i%256) }
 
-// askEnvoy asks as Envoy does, for a client, and expects to be allowed.
+// askEnvoy requests a decision for a client as Envoy does, and expects the request to be allowed.
 func askEnvoy(to authv3.AuthorizationClient, key string) func(ctx context.Context, client int) error {
 	return func(ctx context.Context, client int) error {
 		answer, err := to.Check(ctx, &authv3.CheckRequest{Attributes: &authv3.AttributeContext{
@@ -103,7 +104,7 @@ func askEnvoy(to authv3.AuthorizationClient, key string) func(ctx context.Contex
 	}
 }
 
-// callers ask at once, each in a closed loop, a number of times altogether, for clients in turn.
+// callers makes a number of calls from concurrent callers, each in a closed loop, and rotates through the clients.
 func callers(t *testing.T, count, calls, clients int, ask func(ctx context.Context, client int) error) time.Duration {
 	t.Helper()
 	faults := make(chan error, count)
@@ -126,5 +127,5 @@ func callers(t *testing.T, count, calls, clients int, ask func(ctx context.Conte
 	return took
 }
 
-// loadAverage is what other work there was.
+// loadAverage returns the load of the machine, which includes other work.
 func loadAverage() string { return strings.Join(strings.Fields(read("/proc/loadavg"))[:3], " ") }

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// controlGroups is where version 1 of the kernel's control groups keeps the groups of the scheduler.
+// controlGroups is the folder of the scheduler's control groups, version 1.
 const controlGroups = "/sys/fs/cgroup/cpu"
 
-// inOneGroup puts this process and all it will start into one group of the kernel's scheduler, as a service or a
-// container is, and returns what ends that.
+// inOneGroup puts this process and all it will start into one group of the kernel's scheduler, as for a service or a
+// container. It returns a function that undoes this.
 //
-// Where a process has no such group, the kernel may make each session one (sched_autogroup_enabled). PostgreSQL begins
-// a session for every connection, and beside a busy loop each of these is left waiting for seconds while it could run:
-// figures of PostgreSQL would be the kernel's, not ours.
+// For a process without such a group, the kernel may create a group for each session (sched_autogroup_enabled).
+// PostgreSQL begins a session for every connection. While a busy loop runs, each of these sessions waits for seconds
+// although it could run. PostgreSQL's figures would then measure the kernel, not Cardea.
 func inOneGroup() (leave func() error, err error) {
 	if strings.TrimSpace(read("/proc/sys/kernel/sched_autogroup_enabled")) != "1" || schedulerGroup() != "/" {
 		return func() error { return nil }, nil
@@ -32,8 +32,8 @@ func inOneGroup() (leave func() error, err error) {
 	return func() error { return errors.Join(enter(controlGroups), os.Remove(group)) }, nil
 }
 
-// schedulerGroup returns the control group that counts for the scheduler: that of the controller cpu, else the one of
-// version 2.
+// schedulerGroup returns the control group that the scheduler uses: the group of the cpu controller, or else the
+// version 2 group.
 func schedulerGroup() string {
 	group := ""
 	for line := range strings.Lines(read("/proc/self/cgroup")) {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// hostileConnections is how many unknown clients send the costliest known bodies at once, and hostileLength for how
-// long.
+// hostileConnections unknown clients send the costliest known bodies concurrently, for hostileLength.
 const (
 	hostileConnections = 64
 	hostileLength      = 5 * time.Second
 )
 
-// hostileBodies are those that once cost the most: many small objects, unknown members, deep nesting with long names.
-// Each is as long as a body of the backend may be; the end-user listener refuses most of it by its length.
+// hostileBodies returns the bodies that once cost the most: many small objects, unknown members, deep nesting with long
+// names. The first three have about the maximum length of a backend body; the end-user listener refuses them by their
+// length.
 func hostileBodies() []string {
 	const size = 1 << 20
 	fill := func(head, unit, tail string) string {
@@ -67,7 +67,7 @@ func TestBenchHostileBodies(t *testing.T) {
 	for i := range hostileConnections {
 		all.Go(func() {
 			for n := i; time.Since(begin) < hostileLength; n++ {
-				// A refused body may end the connection before it is sent whole: that is the server's right.
+				// The server may close the connection before it has read a refused body whole.
 				if status, err := post(bodies[n%len(bodies)]); err == nil && (status < 400 || status >= 500) {
 					t.Errorf("a hostile body was answered %d", status)
 				}

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// importUsers is how many users the imported file has, CARDEA_IMPORT_USERS replaces it; five sign-ins come with each.
+// importUsers is how many users the file has, each with five sign-ins; CARDEA_IMPORT_USERS replaces it.
 const importUsers = 50_000
 
 // TestBenchImport measures `cardea import` of users, of their emails and of their sign-ins, over HTTP, on both engines.
@@ -68,7 +68,7 @@ func importedSignIn(i, of, users int, random *rand.Rand) string {
 		i, random.IntN(users), imported(i, of), random.IntN(256))
 }
 
-// imported spreads times over the year 2024.
+// imported returns the time of line i of a number of lines, evenly spread over the year 2024.
 func imported(i, of int) string {
 	year := 365 * 24 * time.Hour
 	return time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(float64(year) * float64(i%of) / float64(of))).Format(time.RFC3339Nano)

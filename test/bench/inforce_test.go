@@ -20,9 +20,9 @@ const (
 	revocations   = 200
 )
 
-// TestBenchInForce measures, with an operator and two servers over PostgreSQL, how long after the API server's answer
-// the change of a scheme binds decisions on both, and how long after the answer to a revocation the other server
-// refuses the key.
+// TestBenchInForce measures two delays with an operator and two servers over PostgreSQL. The first is from the API
+// server's response to a change of a scheme until decisions of both servers use it. The second is from the response to
+// a revocation until the other server refuses the key.
 func TestBenchInForce(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)
@@ -57,7 +57,8 @@ func TestBenchInForce(t *testing.T) {
 
 	var refused []time.Duration
 	for i := range revocations {
-		// Each key has a client address of its own: a client that tries a bad key again and again is refused every look-up.
+		// Each key has its own client address, because lookups of a client that repeatedly presents bad keys are
+		// refused.
 		await(t, 10*time.Second, resolution, func() bool { return decided(t, servers[1], secret, i).status == http.StatusOK })
 		answer, err := testkit.Do("POST", servers[0].Backend+keys+"/"+id+"/revoke", w.key, `{}`)
 		check(t, err)
@@ -90,7 +91,7 @@ func (w *world) give(t *testing.T, keys string) (id, secret string) {
 	return made.Key.ID, made.Secret
 }
 
-// decision is what a server says of a key that a client presents.
+// decision is a server's decision about a key that a client presents.
 type decision struct{ status, limit int }
 
 func decided(t *testing.T, server *testkit.Cardea, key string, client int) decision {

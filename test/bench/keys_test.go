@@ -19,12 +19,11 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
-// keysMade are how many rows there are when first uses are measured; CARDEA_BENCH_KEYS replaces the larger one: ten
-// million take six minutes to make.
+// keysMade are the numbers of rows at which first uses are measured; CARDEA_BENCH_KEYS replaces the larger number. Ten
+// million rows take six minutes to create.
 var keysMade = []int{1_000_000, 2_000_000}
 
-// TestBenchKeys measures the first use of a key that an application gave away, on PostgreSQL, among a million rows and
-// among more.
+// TestBenchKeys measures the first use of a runtime key on PostgreSQL, among a million rows and among more.
 func TestBenchKeys(t *testing.T) {
 	ctx := t.Context()
 	url := pgtest.ForTest(t)
@@ -49,7 +48,7 @@ func TestBenchKeys(t *testing.T) {
 	row("... the larger to the smaller at p50", "<= 1.2", "%.2f", float64(p50[1])/float64(p50[0]))
 }
 
-// makeKeys makes the rows from one number to another, each with the digest of its number.
+// makeKeys creates the rows with the numbers from+1 to to; the digest of a row is the hash of its number.
 func makeKeys(ctx context.Context, t *testing.T, url string, from, to int) {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
@@ -70,7 +69,7 @@ func makeKeys(ctx context.Context, t *testing.T, url string, from, to int) {
 	check(t, err)
 }
 
-// firstUses reads keys at random, each once, as a server does that meets them.
+// firstUses reads keys at random, as a server does on the first use of a key.
 func firstUses(ctx context.Context, t *testing.T, st *sqlstore.Store, count int) []time.Duration {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, uint64(count)))

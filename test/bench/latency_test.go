@@ -20,13 +20,13 @@ import (
 const (
 	latencyResources = 1000
 	latencySamples   = 300
-	// resolution of the poll that looks for a change: fine compared with what is measured, coarse enough to leave the two
-	// processors to those who do the work.
+	// resolution is the pause between polls for a change: short compared with the measured time, long enough to leave
+	// the two processors to the measured processes.
 	resolution = 200 * time.Microsecond
 )
 
-// TestBenchLatency measures, at 1,000 resources and over each store: the time from the API server's answer to a change
-// until the server process answers with it; and the round trip of PATCH 4.8 and of a bare merge patch.
+// TestBenchLatency measures at 1,000 resources and over each store (1) the time from the API server's response to a
+// change until the server process serves it, and (2) the round trip of PATCH 4.8 and of a bare merge patch.
 func TestBenchLatency(t *testing.T) {
 	t.Run("SQLite, standalone", func(t *testing.T) {
 		w := newWorld(t)
@@ -70,7 +70,7 @@ func measureLatency(t *testing.T, w *world, server *testkit.Cardea, setting stri
 	row("PATCH 4.8 to bare patch at p50; "+setting, "<= 3", "%.2f", float64(quantile(round, 0.5))/float64(quantile(bare, 0.5)))
 }
 
-// measureAcceptance changes schemes one by one, to limits from one on, and waits for each change to be served.
+// measureAcceptance changes schemes one by one, to limits counted up from from, and waits until each change is served.
 func measureAcceptance(t *testing.T, w *world, probe *probe, slug func(int) string, from int) []time.Duration {
 	var samples []time.Duration
 	for i := range latencySamples {
@@ -103,7 +103,8 @@ func measurePatch(t *testing.T, w *world, probe *probe, slug func(int) string) (
 	return round, bare
 }
 
-// settle waits until the operator has reported on the last change, so that one sample does not disturb the next.
+// settle waits until the operator has reported the status of the last change, so that it does not disturb the next
+// sample.
 func settle(t *testing.T, w *world, name string) {
 	t.Helper()
 	scheme := testkit.Scheme(w.namespace, deployment, name)
@@ -114,14 +115,15 @@ func settle(t *testing.T, w *world, name string) {
 	})
 }
 
-// bareLimit changes the limit of a scheme as the field manager of the HTTP interface, so that both kinds of patch may.
+// bareLimit changes the limit of a scheme as the field manager of the HTTP API, so that both kinds of patch own the
+// field.
 func bareLimit(ctx context.Context, w *world, name string, limit int) error {
 	patch := fmt.Sprintf(`{"spec":{"rules":[{"unit":"minute","duration":1,"maxRequests":%d}]}}`, limit)
 	return w.Client.Patch(ctx, testkit.Scheme(w.namespace, deployment, name), client.RawPatch(types.MergePatchType, []byte(patch)),
 		client.FieldOwner(v1alpha1.FieldManagerHTTP))
 }
 
-// probe asks a server over one kept connection.
+// probe sends requests to a server over one kept-alive connection.
 type probe struct {
 	server *testkit.Cardea
 	key    string

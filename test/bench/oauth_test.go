@@ -33,16 +33,16 @@ const (
 	oauthCallback             = "https://client.example/callback"
 	oauthVerifier             = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 	oauthChallenge            = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
-	// oauthCodes are how many codes each person has ready before a round: more than are redeemed in it.
+	// oauthCodes are how many codes each person has ready before a round; a round redeems fewer.
 	oauthCodes = 2500
 )
 
-// oauthWorld is a peopleWorld whose deployment has an authorization server, and a client that everybody let in.
+// oauthWorld is a peopleWorld whose deployment has an authorization server, and a client that every person authorized.
 type oauthWorld struct {
 	*peopleWorld
 	secret  string
 	private *ecdsa.PrivateKey
-	// Of each person: the tokens that were given last, the family they are of, and codes that were not redeemed.
+	// Of each person: the latest tokens, their token family, and the codes that are not yet redeemed.
 	access, refresh map[*person]string
 	families        map[*person]people.TokenFamily
 	codes           map[*person][]string
@@ -75,11 +75,11 @@ func TestBenchOAuth(t *testing.T) {
 	t.Run("signing", func(t *testing.T) { newOAuthWorld(t, "SQLite").measureMachine(t) })
 }
 
-// measure compares each kind of request, and returns how often a second each was answered.
+// measure compares each kind of request, and returns how many per second were answered.
 func (w *oauthWorld) measure(t *testing.T, engine string) map[string]float64 {
 	t.Helper()
 	rates := map[string]float64{}
-	// Each is a test of its own, so that one alone can be measured: -run TestBenchOAuth/SQLite/code
+	// Each kind is a subtest, so that it can be measured alone: -run TestBenchOAuth/SQLite/code
 	compare := func(name, what string, request func(*testing.T, *person), prepare ...func()) {
 		t.Run(name, func(t *testing.T) { rates[what] = w.compare(t, engine, what, request, prepare...) })
 	}
@@ -123,7 +123,7 @@ func newOAuthWorld(t *testing.T, engine string) *oauthWorld {
 	return w
 }
 
-// authorizePath is a request of the client.
+// authorizePath returns the path of an authorization request of the client.
 func (w *oauthWorld) authorizePath() string {
 	return "/oauth/portal/authorize?" + url.Values{
 		"client_id": {ids.Format(oauthClientID)}, "redirect_uri": {oauthCallback}, "response_type": {"code"}, "scope": {"openid email"},
@@ -131,7 +131,7 @@ func (w *oauthWorld) authorizePath() string {
 	}.Encode()
 }
 
-// letIn takes a person the whole way once.
+// letIn takes a person through the whole authorization code flow once.
 func (w *oauthWorld) letIn(t *testing.T, p *person) {
 	t.Helper()
 	page := w.ask(p, "GET", w.authorizePath(), "").Result().Header.Get("Location")
@@ -154,7 +154,7 @@ func redemption(code string) url.Values {
 	return url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {oauthCallback}, "code_verifier": {oauthVerifier}}
 }
 
-// keep keeps the tokens that came.
+// keep stores the tokens of a token response.
 func (w *oauthWorld) keep(t *testing.T, p *person, answer map[string]any) {
 	t.Helper()
 	access, _ := answer["access_token"].(string)
@@ -181,7 +181,7 @@ func (w *oauthWorld) post(t *testing.T, path string, form url.Values) (answer ma
 	return answer
 }
 
-// request is a form that the client posts.
+// request returns a request that posts a form as the client.
 func (w *oauthWorld) request(path string, form url.Values) *http.Request {
 	r := httptest.NewRequest("POST", "http://"+benchHost+"/oauth/portal"+path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -189,7 +189,7 @@ func (w *oauthWorld) request(path string, form url.Values) *http.Request {
 	return r
 }
 
-// prepareCodes gives everybody codes, each of an authorization of its own.
+// prepareCodes gives each person codes, each with its own token family.
 func (w *oauthWorld) prepareCodes(t *testing.T) {
 	t.Helper()
 	for _, p := range w.persons {
@@ -252,7 +252,7 @@ func (w *oauthWorld) userinfo(t *testing.T, p *person) {
 	}
 }
 
-// fillGrants writes grants of other users, each with its tokens.
+// fillGrants writes grants of other users, each with a token family and a refresh token.
 func (w *oauthWorld) fillGrants(t *testing.T, many int) {
 	t.Helper()
 	numbers, hash := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "+fmt.Sprint(many)+")", "randomblob(32)"
@@ -279,8 +279,8 @@ func (w *oauthWorld) fillGrants(t *testing.T, many int) {
 	}
 }
 
-// measureMachine measures tokens of a client's own, which need no statement, on one processor: how much of their time
-// the signature takes.
+// measureMachine measures client_credentials tokens, which need no statement, on one processor. It also measures how
+// much of that time the signature takes.
 func (w *oauthWorld) measureMachine(t *testing.T) {
 	t.Helper()
 	const each = 3000
@@ -300,7 +300,7 @@ func (w *oauthWorld) measureMachine(t *testing.T) {
 	var took []time.Duration
 	for range peopleRounds {
 		var whole time.Duration
-		for range each { // the handler's time, without what a client does
+		for range each { // only the handler's time, without the client's work
 			r, recorder := w.request("/token", own), httptest.NewRecorder()
 			start := time.Now()
 			w.handler.ServeHTTP(recorder, r)

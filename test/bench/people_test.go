@@ -38,18 +38,18 @@ const (
 	benchHost       = "localhost"
 	benchDeployment = "bench/" + deployment
 	benchPassword   = "correct horse battery staple"
-	people8         = 8 // who ask at once
+	people8         = 8 // concurrent users
 	peopleRounds    = 5
 	peopleLength    = 2 * time.Second
 )
 
-// statement is one statement as the driver gets it.
+// statement is one statement as the driver receives it.
 type statement struct {
 	query string
 	args  []any
 }
 
-// recording keeps the statements of the requests that one goroutine makes while it is on.
+// recording keeps the statements of one goroutine's requests while it is on.
 type recording struct {
 	on         atomic.Bool
 	mu         sync.Mutex
@@ -65,7 +65,7 @@ func (r *recording) trace(query string, args []any) {
 	r.statements = append(r.statements, statement{query, append([]any{}, args...)})
 }
 
-// of returns the statements of do.
+// of returns the statements that do executes.
 func (r *recording) of(do func()) []statement {
 	r.statements = nil
 	r.on.Store(true)
@@ -81,7 +81,7 @@ type person struct {
 	switched      int
 }
 
-// peopleWorld is the end-user API in this process, without sockets: what is compared is Cardea's work with the store's.
+// peopleWorld is the end-user API in this process, without sockets: Cardea's work is compared with the store's.
 type peopleWorld struct {
 	store     *sqlstore.Store
 	filler    *filler
@@ -94,8 +94,8 @@ type peopleWorld struct {
 	persons   []*person
 }
 
-// TestBenchPeople compares requests that check a session with the same statements run bare on the same engine by the
-// same driver: GET /session, which reads, and switch-organization, which writes.
+// TestBenchPeople compares requests that check a session with the same statements run bare on the same engine, by the
+// same driver. The requests are GET /session, which reads, and switch-organization, which writes.
 func TestBenchPeople(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for minutes")
@@ -179,7 +179,7 @@ func (w *peopleWorld) openBare(t *testing.T, url string) {
 	t.Cleanup(func() { report(t, w.read.Close()) })
 }
 
-// person makes an account by rows and signs in over HTTP.
+// person inserts an account into the store and signs in over HTTP.
 func (w *peopleWorld) person(t *testing.T, st *sqlstore.Store, i int, hash string) *person {
 	t.Helper()
 	email, id := fmt.Sprintf("user%d@example.com", i), int64(1000+i)
@@ -198,7 +198,7 @@ func (w *peopleWorld) person(t *testing.T, st *sqlstore.Store, i int, hash strin
 	return p
 }
 
-// do asks as a person and keeps the cookie they are given.
+// do sends a request as a person and keeps the cookie of the response.
 func (w *peopleWorld) do(t *testing.T, p *person, method, path, body string) map[string]any {
 	recorder := w.ask(p, method, path, body)
 	var answer struct{ Data map[string]any }
@@ -251,7 +251,7 @@ func (w *peopleWorld) compare(t *testing.T, engine, what string, request func(*t
 		}
 	}
 	ready()
-	for range 20 { // the steady state: tokens trimmed, statements prepared
+	for range 20 { // reach the steady state: session tokens trimmed, statements prepared
 		for _, p := range w.persons {
 			request(t, p)
 		}
@@ -276,7 +276,8 @@ func (w *peopleWorld) compare(t *testing.T, engine, what string, request func(*t
 	return median(rates)
 }
 
-// atOnce lets everybody work for a while, and returns how often a second and how long each time took.
+// atOnce runs work for every person concurrently for peopleLength. It returns the rate per second and the time of each
+// call.
 func atOnce(work func(i int)) (float64, []time.Duration) {
 	var mu sync.Mutex
 	var all []time.Duration
@@ -299,10 +300,10 @@ func atOnce(work func(i int)) (float64, []time.Duration) {
 	return float64(len(all)) / time.Since(begin).Seconds(), all
 }
 
-// fresh makes keys of inserted rows that were not there before.
+// fresh numbers the keys of inserted rows, so that each is new.
 var fresh atomic.Int64
 
-// replay runs statements as they were recorded, each transaction whole; rows that were inserted get keys of their own.
+// replay runs recorded statements, each transaction whole; inserted rows get new keys.
 func (w *peopleWorld) replay(script []statement) error {
 	ctx := context.Background()
 	var tx *sql.Tx
@@ -352,16 +353,16 @@ func drain(ctx context.Context, read *sql.DB, tx *sql.Tx, query string, args []a
 	return rows.Err()
 }
 
-// renewed returns the arguments of an INSERT with a key that is new.
+// renewed returns the arguments of a statement; an INSERT gets a new key.
 func renewed(s statement) []any {
 	args := append([]any{}, s.args...)
 	switch {
 	case strings.HasPrefix(s.query, "INSERT INTO session_tokens"):
 		_, hash, _ := session.Mint(strings.NewReader(fmt.Sprintf("%032d", fresh.Add(1))))
-		args[0], args[1] = hash, int64(1) // of no session, so that the sessions that are measured stay as they are
+		args[0], args[1] = hash, int64(1) // session 1 does not exist: the measured sessions stay unchanged
 	case strings.HasPrefix(s.query, "INSERT INTO oauth_refresh_tokens"):
 		_, hash, _ := session.Mint(strings.NewReader(fmt.Sprintf("%032d", fresh.Add(1))))
-		args[0], args[1] = hash, int64(1) // of no family, likewise
+		args[0], args[1] = hash, int64(1) // family 1 does not exist
 	case strings.HasPrefix(s.query, "INSERT INTO audit"):
 		args[1] = fresh.Add(1)
 	}

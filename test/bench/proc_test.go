@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// memory returns what a process holds in RAM now, and held at most, in MiB.
+// memory returns the resident memory of a process, current and peak, in MiB.
 func memory(t *testing.T, pid int) (now, most float64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -42,7 +42,7 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// pin keeps every thread of a process, those to come included, on the processors of a list such as "0-1".
+// pin restricts all threads of a process, including later ones, to a list of processors such as "0-1".
 func pin(t *testing.T, pid int, processors string) {
 	t.Helper()
 	if out, err := exec.Command("taskset", "--all-tasks", "--cpu-list", "--pid", processors, strconv.Itoa(pid)).CombinedOutput(); err != nil {

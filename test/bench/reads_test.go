@@ -32,14 +32,14 @@ const (
 	startDocuments = 100_000
 )
 
-// filler puts documents of one deployment into a store, as an operator would.
+// filler puts documents of one deployment into a store, as an operator does.
 type filler struct {
 	store   store.Store
 	term    store.Term
 	created time.Time
 }
 
-// fill opens a store and puts a tenant into it, whose key and token may do everything.
+// fill opens a store and puts a tenant into it. The returned key and token may do everything.
 func (w *world) fill(t *testing.T, url string) (f *filler, key, token string) {
 	t.Helper()
 	f = &filler{store: openStore(t, url), created: time.Unix(1_700_000_000, 0)}
@@ -114,8 +114,8 @@ func (f *filler) agent(ctx context.Context, i int) error {
 	return f.put(ctx, v1alpha1.KindAIAgent, fmt.Sprintf("agent-%05d", i), "", int64(3_000_000+i), agent)
 }
 
-// TestBenchReads compares the two large reads with a bare handler of the same bytes, and a request with a token with
-// one with an API key.
+// TestBenchReads compares the two large reads with a bare handler that returns the same bytes, and a request with a
+// token to the same request with an API key.
 func TestBenchReads(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)

@@ -33,7 +33,7 @@ const (
 )
 
 // TestBenchScale activates 10,000 schemes over PostgreSQL, compares that with as many bare writes, and restarts the
-// operator over them.
+// operator over these schemes.
 func TestBenchScale(t *testing.T) {
 	w := newWorld(t)
 	bareBefore := w.bareWrites(t, "bare-before")
@@ -61,8 +61,8 @@ func TestBenchScale(t *testing.T) {
 	w.standalone(t)
 }
 
-// bareWrites creates, finalizes and reports 10,000 resources of the same kind as Cardea's operator would, while none
-// runs, and returns how long that took. It cleans up after itself.
+// bareWrites creates, finalizes and reports 10,000 resources of the same kind as Cardea's operator would, while no
+// operator runs. It returns how long that took and deletes the resources.
 func (w *world) bareWrites(t *testing.T, namespace string) time.Duration {
 	t.Helper()
 	check(t, w.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
@@ -90,7 +90,7 @@ func (w *world) bareWrites(t *testing.T, namespace string) time.Duration {
 	return took
 }
 
-// likeStatus has the size of a status of the operator's.
+// likeStatus has the size of a status that the operator writes.
 const likeStatus = `{"observedGeneration":1,"id":"1234567890123456789","contentHash":"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",` +
 	`"updatedAt":"2026-01-01T00:00:00.000000Z","claims":["id/RateLimitScheme/1234567890123456789","slug/RateLimitScheme/test-1/acme/scheme-00000"],"conditions":[` +
 	`{"type":"Accepted","status":"True","reason":"Accepted","message":"valid, and not in conflict with another resource","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
@@ -98,7 +98,7 @@ const likeStatus = `{"observedGeneration":1,"id":"1234567890123456789","contentH
 	`{"type":"ReferencesResolved","status":"True","reason":"Resolved","message":"every reference was found","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"},` +
 	`{"type":"Synced","status":"True","reason":"Synced","message":"the store has this generation","observedGeneration":1,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}`
 
-// createAll creates the schemes and returns when all were created, and when all were Ready.
+// createAll creates the schemes and returns the time until all were created, and the time until all were Ready.
 func (w *world) createAll(t *testing.T, operator *testkit.Cardea) (created, ready time.Duration) {
 	t.Helper()
 	before := reconciles(t, operator)
@@ -107,7 +107,7 @@ func (w *world) createAll(t *testing.T, operator *testkit.Cardea) (created, read
 		return w.Client.Create(ctx, testkit.Scheme(w.namespace, deployment, fmt.Sprintf("scheme-%05d", i)))
 	})
 	created = time.Since(begin)
-	// The operator's own counters are a cheap look; a list of everything would take part in what is measured.
+	// Polling the operator's counters is cheap; listing all schemes would distort the measurement.
 	for {
 		await(t, drainWithin, 20*time.Millisecond, func() bool {
 			return reconciles(t, operator) >= before+scaleResources && idle(t, operator)
@@ -119,7 +119,7 @@ func (w *world) createAll(t *testing.T, operator *testkit.Cardea) (created, read
 	}
 }
 
-// countReady counts the schemes that are Ready for their present generation.
+// countReady counts the schemes that are Ready for their current generation.
 func (w *world) countReady(t *testing.T) int {
 	t.Helper()
 	var list v1alpha1.RateLimitSchemeList
@@ -135,8 +135,8 @@ func (w *world) countReady(t *testing.T) int {
 	return count
 }
 
-// restart starts an operator over everything, waits until it has looked at all of it, and states what it wrote and
-// holds.
+// restart starts an operator over all schemes, waits until it has reconciled them, and prints its writes and its
+// memory.
 func (w *world) restart(t *testing.T, url string, st store.Store, setting string) *testkit.Cardea {
 	t.Helper()
 	log := w.auditEnd(t)
@@ -146,7 +146,7 @@ func (w *world) restart(t *testing.T, url string, st store.Store, setting string
 	operator := w.start(t, testkit.Launch{Role: "operator", Store: url})
 	w.drain(t, operator)
 	took := time.Since(begin)
-	// Whatever it writes late is written within moments.
+	// Late writes of the operator follow within three seconds.
 	await(t, time.Minute, 100*time.Millisecond, func() bool { return time.Since(begin) > took+3*time.Second })
 	_, after, err := st.Load(t.Context())
 	check(t, err)
@@ -175,7 +175,7 @@ func (w *world) freshDuringRestart(t *testing.T, url string) {
 	row("a scheme created during a restart over 10,000: Ready after", "< 2 s", "%s (created after %.0f passes, Ready after %.0f)", ms(took), begun, behind)
 }
 
-// standalone fills an empty SQLite file from the same resources, and is started again over it.
+// standalone fills an empty SQLite file from the same resources, and then restarts over it.
 func (w *world) standalone(t *testing.T) {
 	t.Helper()
 	launch := testkit.Launch{Role: "standalone", Store: w.sqliteURL()}
@@ -200,23 +200,23 @@ func (w *world) standalone(t *testing.T) {
 	row("resident memory after that; operator and server in one process, with the foreign Secrets", "-", "%.0f MiB (at most %.0f MiB)", now, most)
 }
 
-// drain waits until an operator has looked at every scheme and has nothing left to do.
+// drain waits until an operator has reconciled every scheme and its queues are empty.
 func (w *world) drain(t *testing.T, operator *testkit.Cardea) {
 	t.Helper()
 	await(t, drainWithin, 20*time.Millisecond, func() bool { return reconciles(t, operator) >= scaleResources && idle(t, operator) })
 }
 
-// reconciles returns how many passes over schemes an operator has ended.
+// reconciles returns how many reconciles of schemes an operator has completed.
 func reconciles(t *testing.T, operator *testkit.Cardea) float64 {
 	t.Helper()
 	total, err := operator.Metric("controller_runtime_reconcile_total", `controller="RateLimitScheme"`)
 	if err != nil {
-		return 0 // before the first
+		return 0 // before the first reconcile
 	}
 	return total
 }
 
-// idle reports whether no controller has anything queued or under way.
+// idle reports whether no controller has a queued or active reconcile.
 func idle(t *testing.T, operator *testkit.Cardea) bool {
 	t.Helper()
 	queued, err := operator.Metric("workqueue_depth")
@@ -226,7 +226,7 @@ func idle(t *testing.T, operator *testkit.Cardea) bool {
 	return queued+active == 0
 }
 
-// foreignSecrets creates Secrets that are none of Cardea's business in the namespace of its APIKey.
+// foreignSecrets creates Secrets that Cardea does not use, in the namespace of its APIKey.
 func (w *world) foreignSecrets(t *testing.T) {
 	t.Helper()
 	content := make([]byte, foreignSize)
@@ -246,7 +246,7 @@ func openStore(t *testing.T, url string) store.Store {
 	return st
 }
 
-// auditEnd is the present length of the audit log.
+// auditEnd returns the current length of the audit log in bytes.
 func (w *world) auditEnd(t *testing.T) int64 {
 	t.Helper()
 	info, err := os.Stat(w.AuditLog())
@@ -254,8 +254,8 @@ func (w *world) auditEnd(t *testing.T) int64 {
 	return info.Size()
 }
 
-// writesSince counts what a ServiceAccount of Cardea's wrote in Kubernetes since a place in the audit log, its Lease
-// and events aside.
+// writesSince counts the Kubernetes writes of one of Cardea's ServiceAccounts since an offset in the audit log. It
+// ignores Leases and events.
 func (w *world) writesSince(t *testing.T, since int64, account string) int {
 	t.Helper()
 	file, err := os.Open(w.AuditLog())

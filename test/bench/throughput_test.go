@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// bareAddress and bareBody make this binary the server of comparison.
+	// bareAddress and bareBody make this binary run the bare server that Cardea is compared with.
 	bareAddress = "CARDEA_BENCH_BARE_ADDRESS"
 	bareBody    = "CARDEA_BENCH_BARE_BODY"
-	// bareTimeouts gives it the time limits of Cardea's listener, which no server on a network can do without.
+	// bareTimeouts gives the bare server the time limits of Cardea's listener, which every server on a network needs.
 	bareTimeouts = "CARDEA_BENCH_BARE_TIMEOUTS"
 )
 
-// serveBare is the least a net/http server does to answer these bytes.
+// serveBare runs the smallest net/http server that returns the bytes of bareBody.
 func serveBare(address string) {
 	body := []byte(os.Getenv(bareBody))
 	contentType, length := []string{"application/json"}, []string{strconv.Itoa(len(body))}
 	server := &http.Server{Addr: address, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = contentType
-		w.Header()["Content-Length"] = length // else net/http sends long answers in chunks
+		w.Header()["Content-Length"] = length // otherwise net/http sends long bodies in chunks
 		_, _ = w.Write(body)
 	})}
 	if os.Getenv(bareTimeouts) != "" {
@@ -47,8 +47,8 @@ func serveBare(address string) {
 	os.Exit(1)
 }
 
-// TestBenchThroughput compares GET of one scheme, authentication included, with a bare handler of the same bytes: each
-// a process of its own with one processor, the generator on the other, in alternating rounds.
+// TestBenchThroughput compares GET of one scheme, authentication included, with a bare handler that returns the same
+// bytes. Each server is a process on one processor, the generator uses the other processor, and rounds alternate.
 func TestBenchThroughput(t *testing.T) {
 	w := newWorld(t)
 	url := pgtest.ForTest(t)
@@ -88,7 +88,7 @@ func TestBenchThroughput(t *testing.T) {
 	})
 }
 
-// startBare runs this binary as a server of comparison that answers a subject's bytes.
+// startBare runs this binary as a bare server that returns a subject's bytes.
 func (w *world) startBare(t *testing.T, name string, like *subject, env ...string) *subject {
 	t.Helper()
 	port, err := controlplane.FreePort()
@@ -97,7 +97,7 @@ func (w *world) startBare(t *testing.T, name string, like *subject, env ...strin
 	self, err := os.Executable()
 	check(t, err)
 	bare, err := w.processes.Group().Start(process.Spec{
-		// The folder, which it does not read, lets a later group know it for a leftover.
+		// The server ignores the folder argument; it lets a later group recognize a leftover process.
 		Name: "bare-" + strconv.Itoa(port), Path: self, Args: []string{w.processes.Path("")},
 		Env: append(env, bareAddress+"="+address, bareBody+"="+string(like.body), "GOMAXPROCS=1"),
 	})
@@ -108,8 +108,8 @@ func (w *world) startBare(t *testing.T, name string, like *subject, env ...strin
 	return s
 }
 
-// compare runs alternating rounds and prints, for the last subject and each other one, the median of the ratios of
-// adjacent rounds.
+// compare runs alternating rounds. For each subject but the last it prints the median, over adjacent rounds, of the
+// last subject's rate divided by that subject's rate.
 func compare(t *testing.T, subjects []*subject, what, target, setting string) {
 	const rounds, length = 7, 2 * time.Second
 	const connections = 8
@@ -153,15 +153,15 @@ type subject struct {
 	request          []byte
 }
 
-// ready writes the subject's request and waits until it is answered.
+// ready sets the subject's request and waits until the server answers it.
 func (s *subject) ready(t *testing.T) {
 	t.Helper()
 	s.request = fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nAccept: application/json\r\n\r\n", s.path, s.address, s.credential)
 	await(t, time.Minute, 10*time.Millisecond, func() bool { _, err := s.measure(1, 0); return err == nil })
 }
 
-// besideBare returns a subject after two bare servers of the same bytes, one with the time limits of our listener; all
-// are ready.
+// besideBare returns two bare servers with the same bytes, one with the time limits of Cardea's listener, and the
+// subject last. All are ready.
 func (w *world) besideBare(t *testing.T, cardea *subject) []*subject {
 	t.Helper()
 	cardea.name = "cardea"
@@ -169,9 +169,9 @@ func (w *world) besideBare(t *testing.T, cardea *subject) []*subject {
 	return []*subject{w.startBare(t, "bare net/http", cardea), w.startBare(t, "bare net/http with our time limits", cardea, bareTimeouts+"=1"), cardea}
 }
 
-// measure loads the server over keep-alive connections for a time, at least one request on each, and returns the
-// answers a second. The generator is as lean as can be, so that it is not what is measured: a request is one write, and
-// an answer is read by its length. Every answer must be 200 with the whole body.
+// measure loads the server over keep-alive connections for a time, with at least one request on each. It returns the
+// responses per second. The generator does as little work as possible, so that it does not limit the result: a request
+// is one write, and a response is read by its length. Every response must be 200 with the whole body.
 func (s *subject) measure(connections int, length time.Duration) (float64, error) {
 	var answers atomic.Int64
 	faults := make(chan error, connections)
@@ -218,7 +218,7 @@ func (s *subject) load(until time.Time) (int64, error) {
 	return answers, nil
 }
 
-// first reads one answer with its headers, whose length the others share.
+// first reads one response with its headers; later responses have the same length.
 func (s *subject) first(conn net.Conn) (int, error) {
 	if _, err := conn.Write(s.request); err != nil {
 		return 0, err

@@ -13,8 +13,7 @@ import (
 )
 
 // TestBenchTiming looks for differences in response time that reveal whether an account exists: wrong passwords and
-// phone codes, for existing and unknown accounts. Requests alternate, and the order is swapped from one pair to the
-// next.
+// phone codes, for existing and unknown accounts. Requests alternate, and each pair has a random order.
 func TestBenchTiming(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for a minute")
@@ -41,7 +40,7 @@ func TestBenchTiming(t *testing.T) {
 	wrong := func(email string) time.Duration {
 		return post(&person{}, "/auth/signin", fmt.Sprintf(`{"strategy":"password","email":%q,"password":"wrong wrong wrong wrong"}`, email), http.StatusUnauthorized)
 	}
-	// Ten failures of an account are free.
+	// Ten failed attempts of an account are not throttled.
 	row("a wrong password for an account and for an unknown email: Welch's t of 80 pairs", "|t| < 4.5", "%.1f", pairs(80,
 		func(i int) time.Duration { return wrong(fmt.Sprintf("user%d@example.com", i%people8)) },
 		func(i int) time.Duration { return wrong(fmt.Sprintf("nobody%d@example.com", i%people8)) }))
@@ -60,7 +59,7 @@ func TestBenchTiming(t *testing.T) {
 	row("a code whose first digit is wrong and one whose last is: Welch's t of 20,000 pairs", "|t| < 4.5", "%.1f", pairs(20_000, guess("055555"), guess("555550")))
 }
 
-// pairs measures two things in turn and returns Welch's t of the times they take.
+// pairs measures two functions in turn and returns Welch's t of the times they take.
 func pairs(n int, first, second func(i int) time.Duration) float64 {
 	var a, b []time.Duration
 	for i := range n {

@@ -10,8 +10,8 @@ import (
 
 const newPassphrase = "a better sentence than before"
 
-// A user changes the address and the password, signs the other browser out, resets a forgotten password and deletes the
-// account, all by keyboard.
+// A user changes the primary email address and the password, signs the other browser out, resets a forgotten password
+// and deletes the account, all by keyboard.
 func TestUsersManageTheirAccount(t *testing.T) {
 	for _, tt := range []struct {
 		look    look
@@ -35,7 +35,7 @@ func TestUsersManageTheirAccount(t *testing.T) {
 			v.visitsTheOrganizationsPages()
 			other.forgetsThePassword("ada@example.com", 2)
 			v.goes("/account")
-			v.until(`document.querySelector("h1")?.innerText === "Sign in to Acme"`) // the reset signed everybody out
+			v.until(`document.querySelector("h1")?.innerText === "Sign in to Acme"`) // the reset ended all sessions
 			v.signsIn("ada@example.com", passphrase)
 			v.leavesForGood("ada@example.com")
 		})
@@ -98,7 +98,7 @@ func (v *person) signsOutElsewhere(other *person) {
 	other.until(`document.querySelector("h1")?.innerText === "Sign in to Acme"`)
 }
 
-// visitsTheOrganizationsPages looks at what an owner manages.
+// visitsTheOrganizationsPages opens the pages that an owner of an organization manages.
 func (v *person) visitsTheOrganizationsPages() {
 	v.t.Helper()
 	v.goes("/organizations/new")

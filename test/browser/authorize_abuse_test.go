@@ -41,7 +41,7 @@ func elsewhere(t *testing.T, body string) string {
 	return server.URL
 }
 
-// opensConsent asks again, and returns the address of the page that asks the person.
+// opensConsent starts another authorization request, and returns the address of the consent page.
 func (v *person) opensConsent(p *party) string {
 	v.t.Helper()
 	v.asks(p, "openid email jobs:run", "prompt", "consent")
@@ -72,7 +72,7 @@ func (v *person) isForgedByNobody(p *party) {
 	if p.times() != before {
 		v.t.Error("another site's page granted something")
 	}
-	v.run(chromedp.Navigate(page)) // it waits as before
+	v.run(chromedp.Navigate(page)) // the request still waits for a decision
 	v.reaches(p.name + " would like access")
 }
 
@@ -101,7 +101,7 @@ func (v *person) decidesTooLate(w *oauthWorld, p *party) {
 	v.sees("Begin again at the app you came from")
 }
 
-// hostileName is markup, and turns what follows it around where nothing keeps it.
+// hostileName is markup in right-to-left text, which would reverse the text after it unless the page isolates the name.
 const hostileName = `אבג <img src=x onerror="document.title='taken'"><b>Acme`
 
 func (v *person) isToldWhoIsUnverified(w *oauthWorld) {
@@ -114,7 +114,7 @@ func (v *person) isToldWhoIsUnverified(w *oauthWorld) {
 		var made struct {
 			ID string `json:"client_id"`
 		}
-		_ = json.NewDecoder(answer.Body).Decode(&made) // what is refused has none
+		_ = json.NewDecoder(answer.Body).Decode(&made) // a refused registration has none
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			v.t.Fatalf("%q registered: %d", name, answer.StatusCode)
@@ -129,18 +129,18 @@ func (v *person) isToldWhoIsUnverified(w *oauthWorld) {
 		v.sees("Allow it only if you began this at " + stranger.server.Listener.Addr().String())
 		v.readsGerman()
 		if title := eval[string](v.tab, "document.title"); title == "taken" || eval[int](v.tab, `document.querySelectorAll("main img, main b").length`) > 0 {
-			v.t.Errorf("what the app calls itself is markup: the title is %q", title)
+			v.t.Errorf("the app's name is rendered as markup: the title is %q", title)
 		}
 		v.presses("Allow")
 		v.isBack(stranger, v.email, "")
-		v.asks(stranger, "openid email") // any program of the machine can pass as this one
+		v.asks(stranger, "openid email") // any program on the machine can pose as a client without a secret
 		v.reaches("\u2068" + name + "\u2069 would like access")
 		v.presses("Refuse")
 		v.reaches("Refused: access_denied")
 	}
 }
 
-// readsGerman changes the language of the page that asks.
+// readsGerman switches the consent page to German and back.
 func (v *person) readsGerman() {
 	v.t.Helper()
 	v.presses("Deutsch")
@@ -161,7 +161,7 @@ func (v *person) belongsNowhere(p *party) {
 	v.beholds(p.name+" would like access", "consent-nowhere")
 	v.sees("You belong to no organization in which you may grant this")
 	if v.shows("Allow") {
-		v.t.Error("there is something to allow")
+		v.t.Error("the page has an Allow button for a user without an organization")
 	}
 	v.presses("Refuse")
 	v.reaches("Refused: access_denied")
@@ -177,7 +177,7 @@ func (v *person) isLedToNobodyUnproven(p *party) {
 	v.reaches("This app is not known here")
 }
 
-// leavesNothingBehind goes back after signing out.
+// leavesNothingBehind goes back in the browser's history after signing out.
 func (v *person) leavesNothingBehind(p *party) {
 	v.t.Helper()
 	v.opensConsent(p)
@@ -188,6 +188,6 @@ func (v *person) leavesNothingBehind(p *party) {
 	v.run(chromedp.NavigateBack(), chromedp.NavigateBack())
 	v.until(`document.readyState === "complete" && document.querySelector("h1")`)
 	if v.shows(v.email) || v.shows(p.name) {
-		v.t.Errorf("the button back shows who was signed in, or what was asked:\n%s", v.text())
+		v.t.Errorf("going back after signing out shows the user or the request:\n%s", v.text())
 	}
 }

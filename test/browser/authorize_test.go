@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// oauthWorld is a deployment whose users get requests of third-party applications.
+// oauthWorld is a deployment whose users receive authorization requests of third-party applications.
 type oauthWorld struct {
 	*frontendtest.World
 	app document.OAuthApp
@@ -38,14 +38,14 @@ func authorizing(t testing.TB) *oauthWorld {
 	return w
 }
 
-// orders declares what the scope of an organization's orders is called.
+// orders declares the scope of an organization's orders with a display name.
 func (w *oauthWorld) orders(name string) {
 	w.DeclareOAuthScope("orders", document.OAuthScope{
 		Scope: "orders:read", DisplayName: name, Description: "Those of the whole organization.", Category: "organization", OrganizationPermission: "billing:read",
 	})
 }
 
-// party declares a client with a secret, unless the change takes it, and serves it.
+// party declares a client with a secret, unless change makes it a public client, and serves the application.
 func (w *oauthWorld) party(name string, change func(*document.OAuthClient)) *party {
 	w.T.Helper()
 	minted, err := apikey.Mint(rand.Reader, "cs")
@@ -94,10 +94,10 @@ func (w *oauthWorld) organize(subject string) {
 	}))
 }
 
-// everyLook are the ways in which the pages of grants are looked at.
+// everyLook are the sizes and color schemes in which the grant pages are checked.
 var everyLook = []look{{360, false}, {360, true}, {1280, true}, {1280, false}}
 
-// beholds waits for a page and keeps its picture as every reader sees it.
+// beholds waits for a page, checks it in every look, and keeps pictures of it.
 func (v *person) beholds(heading, name string) {
 	v.t.Helper()
 	v.reaches(heading)
@@ -118,13 +118,13 @@ func (v *person) beholds(heading, name string) {
 	}
 }
 
-// reaches waits for a page.
+// reaches waits for a page with a heading.
 func (v *person) reaches(heading string) {
 	v.t.Helper()
 	v.until(`document.readyState === "complete" && document.querySelector("h1")?.innerText.replace(/\s+/g, " ").startsWith(` + quoted(heading) + `)`)
 }
 
-// asks lets a party ask for scopes, by a link on its own page.
+// asks has a party request scopes, through the link on the party's own page.
 func (v *person) asks(p *party, scope string, pairs ...string) {
 	v.t.Helper()
 	v.run(chromedp.Navigate(p.link(scope, pairs...)))
@@ -132,14 +132,14 @@ func (v *person) asks(p *party, scope string, pairs ...string) {
 	v.presses("Sign in with Acme")
 }
 
-// isBack waits for the party to know who it is, for the nth time.
+// isBack waits for the party's page after its nth sign-in, with the user's email and organization.
 func (v *person) isBack(p *party, email, organization string) {
 	v.t.Helper()
 	v.reaches("Signed in to " + p.name)
 	v.sees(email + ", " + organization + ", time " + strconv.Itoa(p.times()))
 }
 
-// joins creates an account, from the page to sign in on.
+// joins creates an account, starting from the sign-in page.
 func (v *person) joins(email string) {
 	v.t.Helper()
 	v.reaches("Sign in to Acme")
@@ -235,10 +235,10 @@ func (v *person) isNotAskedWhereNothingIsLeft(w *oauthWorld, p *party) {
 	stranger := arrives(v.t, w.World, look{width: 360}, v.scripts)
 	stranger.asks(p, "openid", "prompt", "none")
 	stranger.reaches("Refused: login_required")
-	// The answers to these forms lead to the app at once.
+	// After these forms the browser goes to the app at once.
 	stranger.asks(p, "openid email jobs:run", "login_hint", v.email)
 	stranger.reaches("Sign in to Acme")
-	stranger.presses("Continue") // the app knew the address
+	stranger.presses("Continue") // the app sent the address as login_hint
 	stranger.reaches("Enter your password")
 	stranger.types("Password", passphrase)
 	stranger.keys(kb.Enter)
@@ -275,14 +275,14 @@ func (v *person) takesAccessBack(p *party) {
 	v.presses("Remove the access of " + p.name)
 	v.sees("The access was removed.")
 	p.expectOver(1)
-	p.refreshes(2) // granted in an organization, which is another grant
+	p.refreshes(2) // the grant in an organization is a separate grant
 	v.presses("Remove the access of " + p.name + " in Second")
 	v.until(`![...document.querySelectorAll("button")].some((b) => b.ariaLabel?.endsWith(" in Second"))`)
 	p.expectOver(2)
 	v.sees("The access was removed.")
 }
 
-// signsOutAt lets the party sign a user out by a link that proves nothing, so the user has to confirm.
+// signsOutAt has the party sign a user out by a link without an ID token, so the user has to confirm.
 func (v *person) signsOutAt(p *party) {
 	v.t.Helper()
 	var issuer struct {
@@ -297,7 +297,7 @@ func (v *person) signsOutAt(p *party) {
 	v.reaches("Signed out of " + p.name)
 }
 
-// connectsADevice goes the way of a terminal without a browser.
+// connectsADevice authorizes a terminal without a browser.
 func (v *person) connectsADevice(w *oauthWorld) {
 	v.t.Helper()
 	terminal := w.party("Terminal", func(c *document.OAuthClient) {
@@ -308,7 +308,7 @@ func (v *person) connectsADevice(w *oauthWorld) {
 	w.Clock.Advance(11 * time.Minute)
 	waiting := terminal.begins(w)
 	if got := terminal.polls(w, waiting); got != "authorization_pending" {
-		v.t.Errorf("before anybody decides: %s", got)
+		v.t.Errorf("polling before the decision returns %q, want authorization_pending", got)
 	}
 	v.goes("/device")
 	v.beholds("Connect a device", "device")
@@ -325,7 +325,7 @@ func (v *person) connectsADevice(w *oauthWorld) {
 	v.beholds("Connect a device", "device-refused")
 	v.goes("/device?user_code=" + waiting.UserCode)
 	v.reaches("Connect a device")
-	v.types("Code", "") // as the link brought it
+	v.types("Code", "") // the link has filled in the code
 	v.keys(kb.Enter)
 	v.beholds("Terminal would like access", "device-consent")
 	v.sees("The device that shows the code will have this access")
@@ -333,7 +333,7 @@ func (v *person) connectsADevice(w *oauthWorld) {
 	v.beholds("Connect a device", "device-granted")
 	v.sees("Your device is connected")
 	if got := terminal.polls(w, waiting); got != "" {
-		v.t.Errorf("after somebody allowed it: %s", got)
+		v.t.Errorf("polling after the user allowed the request returns error %q", got)
 	}
 }
 
@@ -352,7 +352,7 @@ func (p *party) begins(w *oauthWorld) (told waitingDevice) {
 	return told
 }
 
-// polls asks for the tokens of a device, and returns why there are none; "" where there are.
+// polls requests the tokens of a device, and returns the error code, "" on success.
 func (p *party) polls(w *oauthWorld, device waitingDevice) string {
 	p.t.Helper()
 	w.Clock.Advance(10 * time.Second)

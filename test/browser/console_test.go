@@ -10,14 +10,14 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// views are those of the console's menu, each with what it shows when it is there.
+// views are the views in the console's menu, each with a text that it shows once it is loaded.
 var views = []struct{ name, title, shows string }{
 	{"overview", "Overview", "Newest sign-ins"}, {"decisions", "Decisions", "100000/1min"}, {"people", "People", "person2@example.com"},
 	{"people/1", "People", "person1@example.com"}, {"organizations", "Organizations", "organization-2"}, {"keys", "Keys", "auditor"},
 	{"apps", "OAuth apps", "orders:write"}, {"resources", "Resources", "RateLimitScheme"}, {"audit", "Audit", "user.created"},
 }
 
-// entered opens the console and signs in by the keyboard.
+// entered opens the console and signs in by keyboard.
 func (w *consoleWorld) entered(t *testing.T, l look, languages, key string) *tab {
 	t.Helper()
 	tb := open(t, l, languages)
@@ -28,7 +28,7 @@ func (w *consoleWorld) entered(t *testing.T, l look, languages, key string) *tab
 	return tb
 }
 
-// goTo goes to a view by its address, and waits until it shows what it should.
+// goTo opens a view by its address, and waits until it shows a text.
 func (tb *tab) goTo(view, shows string) {
 	tb.t.Helper()
 	tb.do(`location.hash = "#/` + view + `"`)
@@ -247,7 +247,7 @@ func TestMarkupInNamesIsShownAsText(t *testing.T) {
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	for _, view := range views {
 		tb.goTo(view.name, view.shows)
-		if view.name != "audit" && view.name != "overview" { // where such a name is seen
+		if view.name != "audit" && view.name != "overview" { // the other views show such a name
 			if view.name == "resources" {
 				tb.do(`document.querySelector("details").open = true`)
 			}
@@ -277,7 +277,7 @@ func TestConsoleKeyIsOnlyInMemory(t *testing.T) {
 	tb.sees("only letters, digits and underscores")
 }
 
-// The key is kept for the tab only where that was chosen, and no longer than that.
+// The key is kept for the tab only if the user chooses so, and only as long as the tab is signed in.
 func TestConsoleKeyIsKeptForTheTabOnRequest(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := open(t, look{width: 1280}, "en")
@@ -285,7 +285,7 @@ func TestConsoleKeyIsKeptForTheTabOnRequest(t *testing.T) {
 	tb.until(`document.activeElement?.type === "password"`)
 	tb.sees("anyone at this computer can read it")
 	if eval[bool](tb, `document.querySelector("input[type=checkbox]").checked`) {
-		t.Error("the key is kept unless somebody refuses")
+		t.Error("the option to keep the key is checked by default")
 	}
 	tb.keys(w.admin)
 	tb.tabTo("Keep the key for this tab")
@@ -309,7 +309,7 @@ func TestConsoleKeyIsKeptForTheTabOnRequest(t *testing.T) {
 	tb.until(`document.activeElement?.type === "password" && sessionStorage.length === 0`)
 	tb.run(chromedp.Reload())
 	tb.until(`document.activeElement?.type === "password"`)
-	// A kept key that is refused by now is dropped.
+	// A kept key that the server no longer accepts is dropped.
 	tb.expects("401")
 	tb.do(`sessionStorage.setItem("cardea-console-key", "ck_nothing")`)
 	tb.run(chromedp.Reload())
@@ -413,7 +413,7 @@ func TestDecisionsAreLive(t *testing.T) {
 	tb.sees("Resume")
 }
 
-// The reference shows every document, and an operation can be tried with a key.
+// The reference page shows every document, and an operation can be tried with a key.
 func TestReferencePageSendsRequests(t *testing.T) {
 	w := newConsoleWorld(t)
 	for _, l := range []look{{1280, false}, {360, true}} {
@@ -428,7 +428,7 @@ func TestReferencePageSendsRequests(t *testing.T) {
 			tb.run(chromedp.Navigate(w.backend.URL + "/docs#/API%20keys/" + operation))
 			tb.until(`document.querySelector("#operations-API_keys-` + operation + `.is-open .try-out button") !== null`)
 		}
-		// A link is followed by the page that is open already, and by one that is loaded for it.
+		// The page follows a link both if it is already open and if the link loads it.
 		opens("createApiAuthApp")
 		tb.run(chromedp.Navigate("about:blank"))
 		opens("listApiAuthApps")

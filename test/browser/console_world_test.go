@@ -33,21 +33,21 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// hostile is a name that is markup: shown as text it does nothing. CARDEA_CONSOLE_NAME replaces it for the pictures of
-// pages.
+// hostile is a name that is markup: it has no effect if shown as text. CARDEA_CONSOLE_NAME replaces it for pictures of
+// the pages.
 var hostile = cmp.Or(os.Getenv("CARDEA_CONSOLE_NAME"), `"><img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`)
 
 const consoleTenant = "acme/main"
 
-// consoleWorld is a server over real HTTP with a deployment with users.
+// consoleWorld is a server over real HTTP, and a deployment with users.
 type consoleWorld struct {
 	*servertest.World
 	backend, frontend *httptest.Server
-	// admin may do everything, auditor may read the audit alone.
+	// admin is a key that may do everything; auditor is a key that may only read the audit.
 	admin, auditor string
 	// portal is the id of the OAuth app.
 	portal int64
-	// refuses makes the backend answer 503 to requests whose path begins so.
+	// refuses makes the backend respond with 503 to requests whose path begins with the string.
 	refuses atomic.Pointer[string]
 }
 
@@ -57,7 +57,7 @@ type conditioned struct{ backend.Kubernetes }
 func (conditioned) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 	obj.SetName(key.Name)
 	obj.SetUID(types.UID("uid-" + key.Name))
-	obj.SetGeneration(1 << 20) // ahead of what is active
+	obj.SetGeneration(1 << 20) // ahead of the active generation
 	obj.(v1alpha1.Resource).CommonStatus().Conditions = []metav1.Condition{
 		{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Synced", Message: hostile, LastTransitionTime: metav1.Now()},
 	}
@@ -97,7 +97,7 @@ func newConsoleWorld(t *testing.T) *consoleWorld {
 	return w
 }
 
-// declareConsole puts the configuration.
+// declareConsole stores the configuration of the deployment.
 func (w *consoleWorld) declareConsole() {
 	w.T.Helper()
 	w.Put(v1alpha1.KindIdentityDeployment, "main", consoleTenant, "main", document.Deployment{
@@ -130,7 +130,7 @@ func (w *consoleWorld) declareConsole() {
 	}
 }
 
-// populate creates thirty users and their activity, over as many days.
+// populate creates thirty users and their activity, spread over about thirty days.
 func (w *consoleWorld) populate(tx people.Tx) error {
 	now := w.Clock.Now()
 	for n := int64(1); n <= 30; n++ {
@@ -166,7 +166,7 @@ func (w *consoleWorld) populate(tx people.Tx) error {
 	return w.grant(tx)
 }
 
-// grant makes a client that registered itself, and what two users granted it and another one.
+// grant creates a client that registered itself, and two users' grants: one to this client, one to another.
 func (w *consoleWorld) grant(tx people.Tx) error {
 	at, app := w.Clock.Now(), w.portal
 	content := `{"name":"Agent","authentication":"None","grant_types":["AuthorizationCode"],"redirect_uris":["https://agent.example/callback"],"active":true}`
@@ -182,7 +182,7 @@ func (w *consoleWorld) grant(tx people.Tx) error {
 	return nil
 }
 
-// ask sends a request of the admin's to the backend and reads the answer.
+// ask sends a request with the admin's key to the backend, reads the response into into, and returns the status.
 func (w *consoleWorld) ask(method, path, body string, into any) int {
 	w.T.Helper()
 	r, err := http.NewRequest(method, w.backend.URL+path, strings.NewReader(body))
@@ -212,7 +212,7 @@ func (w *consoleWorld) visitor() *visitor {
 	return &visitor{w: w, client: &http.Client{Jar: jar}}
 }
 
-// send calls the end-user API and returns the user that is signed in afterwards, or "" if none is.
+// send calls the end-user API, and returns the user that is signed in afterwards, or "" if there is none.
 func (v *visitor) send(method, path, body string) (status int, user string) {
 	v.w.T.Helper()
 	r, err := http.NewRequest(method, strings.Replace(v.w.frontend.URL, "127.0.0.1", "localhost", 1)+path, strings.NewReader(body))

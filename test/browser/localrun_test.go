@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
 
-// localInbox is the inbox of a local run, over HTTP.
+// localInbox reads the inbox of a local run over HTTP.
 type localInbox struct {
 	t   *testing.T
 	url string
@@ -27,7 +27,7 @@ func (i localInbox) InvitationFor(to string, nth int) string {
 	return i.sent(to, nth, frontendtest.InvitationIn)
 }
 
-// sent waits for the nth message to a recipient in which find finds something.
+// sent waits for the nth message to a recipient in which find returns a text, and returns that text.
 func (i localInbox) sent(to string, nth int, find func(body string) string) string {
 	i.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
@@ -60,7 +60,7 @@ func (i localInbox) found(to string, find func(body string) string) (found []str
 	return found
 }
 
-// describes changes a description over the backend API of the local run.
+// describes changes the description of a resource through the backend API of the local run.
 func describes(t testing.TB, path, description string) {
 	t.Helper()
 	raw, _ := json.Marshal(map[string]string{"description": description})
@@ -80,7 +80,7 @@ func describes(t testing.TB, path, description string) {
 	}
 }
 
-// signsInAtATerminal grants the local run's public client access, and sees its code redeemed.
+// signsInAtATerminal grants the local run's public client access, and checks that the client redeems its code.
 func (v *person) signsInAtATerminal(email string) {
 	v.t.Helper()
 	terminal := newParty(v.t, "Terminal", os.Getenv("CARDEA_ISSUER"), os.Getenv("CARDEA_OAUTH_PUBLIC_CLIENT_ID"), "", time.Now)
@@ -90,17 +90,17 @@ func (v *person) signsInAtATerminal(email string) {
 	described := "As described " + v.mark + "."
 	describes(v.t, "/oauth/apps/tools/scopes/read:reports", described)
 	v.run(chromedp.Reload())
-	v.sees(described) // at the next load, for the answer was that it is served
+	v.sees(described) // the next load shows it, because the PATCH response means that it is served
 	v.presses("Allow")
 	v.isBack(terminal, email, "")
 }
 
-// The way through the pages of a local run as it came up, by the keyboard alone, with scripts and without: the story of
-// make run in test/e2e starts it. It needs the addresses that a local run exports.
+// Walks through the pages of a local run by keyboard, with and without scripts. The spec of make run in test/e2e starts
+// it. It needs the addresses that a local run exports.
 func TestBrowserWalkThroughLocalRun(t *testing.T) {
 	base, mails := os.Getenv("CARDEA_FRONTEND_URL"), os.Getenv("CARDEA_INBOX_URL")
 	if base == "" || mails == "" {
-		t.Skip("CARDEA_FRONTEND_URL and CARDEA_INBOX_URL name no local run: test/e2e tells this story")
+		t.Skip("CARDEA_FRONTEND_URL and CARDEA_INBOX_URL are not set: test/e2e runs this test against a local run")
 	}
 	for n, scripts := range []bool{true, false} {
 		t.Run(fmt.Sprintf("scripts %t", scripts), func(t *testing.T) {

@@ -15,28 +15,28 @@ import (
 
 const passphrase = "correct horse battery staple"
 
-// person is a user with a browser and a keyboard, and without a mouse.
+// person is a user with a browser and a keyboard, but no mouse.
 type person struct {
 	*tab
-	// mail is where they read what is sent to them, and base the pages' address.
+	// mail is the person's inbox; base is the base URL of the pages.
 	mail inbox
 	base string
-	// scripts reports that they run; axe needs them.
+	// scripts reports whether the browser runs scripts, which axe needs.
 	scripts bool
-	// suffix names pictures, and mark the organizations they make, where others of their name may be there.
+	// suffix is part of the names of pictures. mark makes the names of the person's organizations unique.
 	suffix, mark string
-	// email is theirs.
+	// email is the person's address.
 	email string
 }
 
-// inbox is where users read the codes and invitations that are sent to them.
+// inbox returns the codes and invitations that users receive.
 type inbox interface {
-	// CodeFor waits for the nth code to a recipient, InvitationFor for the nth invitation, and returns its token.
+	// CodeFor waits for the nth code to a recipient. InvitationFor waits for the nth invitation, and returns its token.
 	CodeFor(to string, nth int) string
 	InvitationFor(to string, nth int) string
 }
 
-// localhost is a server's address by the name that the deployment has.
+// localhost returns a server's address with the host name that the deployment has.
 func localhost(server *httptest.Server) string {
 	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 }
@@ -51,7 +51,7 @@ func arrives(t testing.TB, w *frontendtest.World, l look, scripts bool) *person 
 func arrivesAt(t testing.TB, base string, mail inbox, l look, scripts bool) *person {
 	t.Helper()
 	v := &person{tab: open(t, l, "en"), mail: mail, base: base, scripts: scripts, suffix: l.String()}
-	v.expects("status of 400 (Bad Request)") // a browser says so of every form that is shown again
+	v.expects("status of 400 (Bad Request)") // a browser logs this for every form that is shown again
 	if !scripts {
 		v.suffix += "-plain"
 		v.run(set(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
@@ -64,7 +64,7 @@ func (v *person) goes(path string) {
 	v.run(chromedp.Navigate(v.base + path))
 }
 
-// goesToOrganization follows the link of an organization on the page that lists them.
+// goesToOrganization follows the link to an organization on the page that lists them.
 func (v *person) goesToOrganization(name string) {
 	v.t.Helper()
 	link := `document.querySelector('a[href^="/organizations/` + name + v.mark + `-"]')`
@@ -72,7 +72,7 @@ func (v *person) goesToOrganization(name string) {
 	v.goes(eval[string](v.tab, link+`.getAttribute("href")`))
 }
 
-// at waits until a page with a heading is there, keeps its picture, and looks at it with other eyes.
+// at waits for a page with a heading, keeps a picture of it, and checks its width and accessibility.
 func (v *person) at(heading, name string) {
 	v.t.Helper()
 	v.until(`document.readyState === "complete" && document.querySelector("h1")?.innerText.replace(/\s+/g, " ").startsWith(` + quoted(heading) + `)`)
@@ -83,7 +83,7 @@ func (v *person) at(heading, name string) {
 	}
 }
 
-// types goes to a field by Tab, or stays where the focus is already, and types. A label may go on with "(optional)".
+// types moves to a field by Tab, unless it already has the focus, and types. A label may continue with "(optional)".
 func (v *person) types(label, text string) {
 	v.t.Helper()
 	whole := eval[string](v.tab, `[...document.querySelectorAll("label")].map((l) => l.textContent.trim()).find((l) => l.startsWith(`+quoted(label)+`)) ?? `+quoted(label))
@@ -93,14 +93,14 @@ func (v *person) types(label, text string) {
 	v.keys(text)
 }
 
-// presses goes to a button or a link by Tab and presses it.
+// presses moves to a button or a link by Tab and presses Enter.
 func (v *person) presses(name string) {
 	v.t.Helper()
 	v.tabTo(name)
 	v.keys(kb.Enter)
 }
 
-// signsUp creates an account, from the first page to the account's.
+// signsUp creates an account, from the first page to the account page.
 func (v *person) signsUp(email string) {
 	v.t.Helper()
 	v.goes("/")
@@ -125,8 +125,8 @@ func (v *person) signsUp(email string) {
 	v.at("Your account", "account")
 }
 
-// A user gets from sign-up to an organization with a second member, only by keyboard, at every size and in both colour
-// schemes, and without scripts.
+// A user gets from sign-up to an organization with a second member by keyboard only, at both sizes and in both color
+// schemes, with and without scripts.
 func TestUsersSignUpAndSignInByKeyboard(t *testing.T) {
 	for _, l := range []look{{360, false}, {1280, true}} {
 		for _, scripts := range []bool{true, false} {
@@ -218,7 +218,7 @@ func (v *person) switchesBackAndSignsOut() {
 	v.at("Sign out?", "sign-out")
 	v.presses("Sign out")
 	v.sees("You are signed out")
-	// What a cache kept would show itself now.
+	// A cached page would show now.
 	v.run(chromedp.NavigateBack(), chromedp.NavigateBack())
 	v.until(`document.readyState === "complete"`)
 	if v.shows(v.email) {
@@ -231,7 +231,7 @@ func (v *person) shows(text string) bool {
 	return eval[bool](v.tab, `document.body.innerText.includes(`+quoted(text)+`)`)
 }
 
-// A form that was open while the session ended elsewhere keeps its input over the new sign-in.
+// The input of a form survives the sign-in that follows if the session ended meanwhile.
 func TestFormInputSurvivesTheEndOfTheSession(t *testing.T) {
 	w := frontendtest.New(t, nil)
 	v := arrives(t, w, look{width: 1280}, true)

@@ -9,8 +9,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
 
-// BenchmarkFirstPaint opens the page of the sign-in, whose files the browser has, and reports when it first shows
-// something: the median and the slowest, in milliseconds since the navigation began.
+// BenchmarkFirstPaint opens the sign-in page, whose files the browser has cached. It reports the median and the longest
+// time from the start of the navigation to the first content, in milliseconds.
 func BenchmarkFirstPaint(b *testing.B) {
 	v := arrives(b, frontendtest.New(b, nil), look{width: 1280}, true)
 	var took []float64

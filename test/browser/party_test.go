@@ -17,25 +17,25 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// party is a third-party application that signs users in with Acme by a published client library. It is served at an
-// origin of its own, on another site than the pages.
+// party is a third-party application that signs users in with Acme by a published client library. It is served at its
+// own origin, on another site than the pages.
 type party struct {
 	t      testing.TB
 	name   string
 	server *httptest.Server
 	config oauth2.Config
-	// provider and verifier are what the library made of the issuer's metadata.
+	// provider and verifier are what the library derives from the issuer's metadata.
 	provider *oidc.Provider
 	verifier *oidc.IDTokenVerifier
 
 	mu sync.Mutex
-	// asked are the requests under way, by their state.
+	// asked are the authorization requests under way, by their state.
 	asked map[string]asked
-	// tokens are what was got so far, the newest last.
+	// tokens are the tokens received so far, the newest last.
 	tokens []*oauth2.Token
 }
 
-// asked is what a request's answer is held to.
+// asked holds the values that the response to an authorization request must match.
 type asked struct{ verifier, nonce string }
 
 // shownClaims are the claims of an ID token and of the userinfo endpoint that the party shows.
@@ -45,7 +45,7 @@ type shownClaims struct {
 	Organization string `json:"org_slug"`
 }
 
-// newParty serves an application that an issuer knows by an id; without a secret it is a program of this machine.
+// newParty serves an application with a client id of an issuer; without a secret it is a public client.
 func newParty(t testing.TB, name, issuer, id, secret string, now func() time.Time) *party {
 	t.Helper()
 	p := &party{t: t, name: name, asked: map[string]asked{}}
@@ -69,19 +69,19 @@ func newParty(t testing.TB, name, issuer, id, secret string, now func() time.Tim
 	return p
 }
 
-// page answers with a page of the party's.
+// page responds with an HTML page of the party.
 func (p *party) page(w http.ResponseWriter, heading, body string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>%[1]s</title><style>:focus{outline:3px solid}</style><h1>%[1]s</h1>%[2]s`,
 		html.EscapeString(heading), body)
 }
 
-// home leads to Acme, with what the address says to ask for.
+// home responds with a page that links to /go, with the query's parameters for the authorization request.
 func (p *party) home(w http.ResponseWriter, r *http.Request) {
 	p.page(w, p.name, `<p><a href="/go?`+html.EscapeString(r.URL.RawQuery)+`">Sign in with Acme</a>`)
 }
 
-// ask sends the browser to the authorization server.
+// ask redirects the browser to the authorization server.
 func (p *party) ask(w http.ResponseWriter, r *http.Request) {
 	one := asked{verifier: oauth2.GenerateVerifier(), nonce: oauth2.GenerateVerifier()}
 	state := oauth2.GenerateVerifier()
@@ -95,7 +95,7 @@ func (p *party) ask(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, p.config.AuthCodeURL(state, options...), http.StatusFound)
 }
 
-// answered shows what came of it.
+// answered handles the authorization response and shows its outcome.
 func (p *party) answered(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p.mu.Lock()
@@ -114,7 +114,7 @@ func (p *party) answered(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// redeem gets tokens for a code, and asks with them who it is.
+// redeem redeems a code for tokens, and requests the user's claims with them.
 func (p *party) redeem(ctx context.Context, one asked, code string) (who shownClaims, err error) {
 	if code == "" {
 		return who, nil
@@ -161,7 +161,7 @@ func (p *party) who(nth int) (out shownClaims) {
 	return out
 }
 
-// expectOver fails the test where the nth sign-in's tokens are good for anything.
+// expectOver fails the test if the access token or the refresh token of the nth sign-in still works.
 func (p *party) expectOver(nth int) {
 	p.t.Helper()
 	if _, err := p.provider.UserInfo(context.Background(), oauth2.StaticTokenSource(p.tokens[nth-1])); err == nil {
@@ -173,7 +173,7 @@ func (p *party) expectOver(nth int) {
 	}
 }
 
-// refreshes fails the test where the nth sign-in's refresh token is good no more.
+// refreshes fails the test if the refresh token of the nth sign-in no longer works.
 func (p *party) refreshes(nth int) {
 	p.t.Helper()
 	if err := p.refresh(nth); err != nil {
@@ -181,7 +181,7 @@ func (p *party) refreshes(nth int) {
 	}
 }
 
-// refresh replaces the nth sign-in's tokens: the library does so by itself once their time is over.
+// refresh replaces the nth sign-in's tokens, as the library does once the access token has expired.
 func (p *party) refresh(nth int) error {
 	token := *p.tokens[nth-1]
 	token.Expiry = time.Unix(1, 0)
@@ -192,7 +192,7 @@ func (p *party) refresh(nth int) error {
 	return err
 }
 
-// link is the party's page that asks for scopes; pairs are further parameters.
+// link returns the URL of the party's page that requests scopes; pairs are further parameters.
 func (p *party) link(scope string, pairs ...string) string {
 	query := url.Values{"scope": {scope}}
 	for ; len(pairs) > 1; pairs = pairs[2:] {
@@ -201,7 +201,7 @@ func (p *party) link(scope string, pairs ...string) string {
 	return p.server.URL + "/?" + query.Encode()
 }
 
-// post sends a form to an endpoint of the issuer's as the party.
+// post posts a form to an endpoint of the issuer as the party.
 func (p *party) post(endpoint string, form url.Values) (*http.Response, error) {
 	form.Set("client_id", p.config.ClientID)
 	return http.Post(endpoint, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()))

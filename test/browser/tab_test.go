@@ -26,7 +26,7 @@ import (
 //go:embed axe-core/axe.min.js
 var axe string
 
-// patience is how long a tab waits for what should be there.
+// patience is how long a tab waits for an expected state.
 const patience = time.Minute
 
 // chromium starts one browser for all tests of a package.
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// look is how a reader sees pages.
+// look is a screen width and a color scheme.
 type look struct {
 	width int64
 	dark  bool
@@ -61,14 +61,14 @@ func (l look) String() string {
 	return fmt.Sprintf("%d-light", l.width)
 }
 
-// tab is a tab of the browser, with cookies of its own. What goes wrong in its pages fails the test.
+// tab is a tab of the browser. Problems that its pages report fail the test.
 type tab struct {
 	t   testing.TB
 	ctx context.Context
 
 	mu       sync.Mutex
 	problems []string
-	// expected are parts of problems that the story brings about.
+	// expected are parts of problems that the test causes.
 	expected []string
 }
 
@@ -82,7 +82,7 @@ func open(t testing.TB, l look, languages string) *tab {
 	return openIn(browser, t, l, languages, chromedp.WithNewBrowserContext())
 }
 
-// openIn opens a tab beside another, whose cookies it has, or with an option that gives it its own.
+// openIn opens a tab in the browser context of another, or in a new one if an option says so.
 func openIn(beside context.Context, t testing.TB, l look, languages string, options ...chromedp.ContextOption) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(beside, options...)
@@ -97,7 +97,7 @@ func openIn(beside context.Context, t testing.TB, l look, languages string, opti
 	return tb
 }
 
-// wears makes pages look as a reader sees them from now on.
+// wears sets the screen width and the color scheme of the pages.
 func (tb *tab) wears(l look) {
 	tb.t.Helper()
 	scheme := "light"
@@ -112,7 +112,7 @@ func (tb *tab) wears(l look) {
 	)
 }
 
-// set sends a command of the protocol that answers nothing.
+// set sends a protocol command without a result.
 func set[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)
@@ -120,7 +120,7 @@ func set[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chr
 	})
 }
 
-// listen notes what a page complains of: errors of the console, exceptions, and violations of its policy.
+// listen records problems of a page: console errors, exceptions, and violations of its security policy.
 func (tb *tab) listen(event any) {
 	note := func(format string, args ...any) {
 		tb.mu.Lock()
@@ -142,10 +142,10 @@ func (tb *tab) listen(event any) {
 	}
 }
 
-// expects says that a problem is part of the story.
+// expects records that the test causes a problem.
 func (tb *tab) expects(part string) { tb.expected = append(tb.expected, part) }
 
-// expectCalm fails the test for every problem that was not expected.
+// expectCalm fails the test for every unexpected problem.
 func (tb *tab) expectCalm() {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -161,7 +161,7 @@ next:
 	tb.problems = nil
 }
 
-// run does actions, which must be done in time.
+// run runs actions, and fails the test if they fail or take longer than patience.
 func (tb *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
@@ -171,14 +171,14 @@ func (tb *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// fail ends the test with what the page shows.
+// fail ends the test, with the text of the page in the message.
 func (tb *tab) fail(err error) {
 	tb.t.Helper()
 	tb.picture("failed-" + strings.ReplaceAll(tb.t.Name(), "/", "-"))
 	tb.t.Fatalf("%v\n%s", err, tb.text())
 }
 
-// text is what the page shows now, for messages.
+// text returns what the page shows now, for messages.
 func (tb *tab) text() string {
 	ctx, cancel := context.WithTimeout(tb.ctx, 5*time.Second)
 	defer cancel()
@@ -201,14 +201,14 @@ func eval[T any](tb *tab, expression string) T {
 	return value
 }
 
-// do evaluates statements in the page.
+// do runs statements in the page.
 func (tb *tab) do(statements string) {
 	tb.t.Helper()
 	eval[bool](tb, statements+"; true")
 }
 
-// until waits until an expression is true in the page. It asks again and again from outside: in a page without scripts
-// nothing waits.
+// until waits until an expression is true in the page. It polls from outside, because a page without scripts cannot
+// wait.
 func (tb *tab) until(expression string) {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
@@ -216,14 +216,14 @@ func (tb *tab) until(expression string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// A script that fails because its page is being left is repeated on the next page.
+		// A script that fails because its page unloads is repeated on the next page.
 		if is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			tb.fail(fmt.Errorf("never: %s", expression))
+			tb.fail(fmt.Errorf("the condition never became true: %s", expression))
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (tb *tab) keys(pressed string) {
 	tb.run(chromedp.KeyEvent(pressed))
 }
 
-// tabTo presses Tab until the focus is on what has a name: its label, its text. No pointer is ever used.
+// tabTo presses Tab until an element with a name has the focus: its label or its text. It never uses a pointer.
 func (tb *tab) tabTo(name string) {
 	tb.t.Helper()
 	for range 120 {
@@ -253,7 +253,7 @@ func (tb *tab) tabTo(name string) {
 		if eval[bool](tb, `(() => { const e = document.activeElement; const named = [e.getAttribute("aria-label"), e.labels?.[0]?.textContent, e.innerText];
 			return named.some((n) => n?.trim() === `+quoted(name)+`); })()`) {
 			if !eval[bool](tb, `(() => { const s = getComputedStyle(document.activeElement); return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2; })()`) {
-				tb.t.Errorf("the focus on %q is not seen", name)
+				tb.t.Errorf("the focus on %q is not visible", name)
 			}
 			return
 		}
@@ -261,10 +261,10 @@ func (tb *tab) tabTo(name string) {
 	tb.t.Fatalf("Tab never comes to %q\n%s", name, tb.text())
 }
 
-// picture keeps a picture of the whole page as an artefact.
+// picture keeps a picture of the whole page as an artifact.
 func (tb *tab) picture(name string) { tb.keep(name, chromedp.FullScreenshot(100)) }
 
-// glimpse keeps a picture of what is in sight.
+// glimpse keeps a picture of the visible part of the page.
 func (tb *tab) glimpse(name string) { tb.keep(name, chromedp.CaptureScreenshot()) }
 
 func (tb *tab) keep(name string, take chromedp.Action[[]byte]) {
@@ -282,13 +282,13 @@ func (tb *tab) keep(name string, take chromedp.Action[[]byte]) {
 	}
 }
 
-// finding is what axe finds wrong.
+// finding is a problem that axe reports.
 type finding struct {
 	ID, Impact, Help string
 	Nodes            []struct{ HTML, FailureSummary string }
 }
 
-// expectAccessible fails the test for what axe finds serious or critical, and logs the rest.
+// expectAccessible fails the test for serious or critical findings of axe, and logs the others.
 func (tb *tab) expectAccessible(where string) {
 	tb.t.Helper()
 	tb.do(axe)
@@ -303,7 +303,7 @@ func (tb *tab) expectAccessible(where string) {
 	}
 }
 
-// expectNarrow fails the test where the page is wider than the screen.
+// expectNarrow fails the test if the page is wider than the screen.
 func (tb *tab) expectNarrow(where string) {
 	tb.t.Helper()
 	if over := eval[int](tb, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
@@ -311,7 +311,7 @@ func (tb *tab) expectNarrow(where string) {
 	}
 }
 
-// complains waits until the page complained of something.
+// complains waits until the page has reported a problem.
 func (tb *tab) complains(part string) {
 	tb.t.Helper()
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)

@@ -15,9 +15,9 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// TestChaos kills, freezes and stops everything of an install at random for CARDEA_CHAOS_MINUTES, under load, and then
-// looks for what was lost. The same CARDEA_CHAOS_SEED draws the same blows. The journal is CARDEA_CHAOS_JOURNAL, by
-// default a file of the test's folder.
+// TestChaos kills, freezes and stops every process of an install at random for CARDEA_CHAOS_MINUTES, under load, and
+// then looks for lost writes. The same CARDEA_CHAOS_SEED draws the same faults. CARDEA_CHAOS_JOURNAL is the path of the
+// journal, by default in the test's temporary folder.
 func TestChaos(t *testing.T) {
 	minutes, err := strconv.ParseFloat(os.Getenv("CARDEA_CHAOS_MINUTES"), 64)
 	if err != nil || minutes <= 0 {
@@ -63,7 +63,7 @@ func TestChaos(t *testing.T) {
 		t.Error(fault)
 	}
 	if j.acknowledged < int(minutes*100) {
-		t.Errorf("%d writes were acknowledged: this says nothing", j.acknowledged)
+		t.Errorf("only %d writes were acknowledged, too few for a result", j.acknowledged)
 	}
 	if !t.Failed() {
 		expectToBeSeen(t, l)
@@ -75,7 +75,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// suffered strikes an install under load, and returns when every process is back and the load has ended.
+// suffered applies the faults to an install under load, and returns when every process is back and the load has ended.
 func suffered(t *testing.T, l *load, blows []blow, length time.Duration) {
 	loading, endLoad := context.WithCancel(t.Context())
 	striking, endBlows := context.WithTimeout(t.Context(), length)
@@ -95,7 +95,8 @@ func suffered(t *testing.T, l *load, blows []blow, length time.Duration) {
 	l.group.Wait()
 }
 
-// expectToBeSeen deletes one object of each kind without the journal's knowledge, and expects that missing reports it.
+// expectToBeSeen removes a scheme, an account and a key without the journal's knowledge, and expects missing to report
+// each of them.
 func expectToBeSeen(t *testing.T, l *load) {
 	t.Helper()
 	take := func(kind string) (name string) {
@@ -105,7 +106,7 @@ func expectToBeSeen(t *testing.T, l *load) {
 				return name
 			}
 		}
-		t.Fatalf("no %s is left that could be lost", kind)
+		t.Fatalf("no existing %s is left to delete", kind)
 		return ""
 	}
 	server := l.servers[0]
@@ -134,10 +135,10 @@ func expectToBeSeen(t *testing.T, l *load) {
 	}
 }
 
-// panicked is how a crash of Go's runtime begins in a log.
+// panicked matches the beginning of a crash of Go's runtime in a log.
 var panicked = regexp.MustCompile(`(?m)^(panic:|fatal error:|goroutine \d+ \[running\])|"panic`)
 
-// panics are the crashes that the logs of Cardea's processes hold.
+// panics returns the crashes in the logs of Cardea's processes, and the logs that hold a secret.
 func panics(t *testing.T, in *install) (faults []string) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(in.Processes.Group().LogDir(), "*.log"))

@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// host is where the tenant's users sign in.
+// host is the frontend host where the tenant's users sign in.
 const host = "chaos.localhost"
 
 // install is a complete install: a control plane, PostgreSQL, Redis, two operators and two servers, with a tenant.
@@ -25,12 +25,12 @@ type install struct {
 	redisPort int
 	targets   []*target
 	namespace string
-	// key manages the tenant.
+	// key is the API key that manages the tenant.
 	key string
 
 	mu      sync.Mutex // guards servers, steady and Processes
 	servers [2]*testkit.Cardea
-	steady  [2]time.Time // when each server became ready; zero: it is not ready
+	steady  [2]time.Time // when each server became ready; zero: not ready
 }
 
 // newInstall starts everything and waits until the tenant is active.

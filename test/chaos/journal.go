@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// absent is the state of what does not exist.
+// absent is the state of an object that does not exist.
 const absent = ""
 
-// journal is what the load was answered, in a file of JSON Lines and, of each object, in memory: the states that it may
-// be in.
+// journal records the responses that the load received, in a file of JSON Lines. In memory it keeps the states that
+// each object may be in.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File
 	may  map[string][]string
-	// acknowledged and unknown count the writes by their outcome, refusals the answers that said that nothing was done.
+	// acknowledged and unknown count the writes by their outcome; refusals counts the responses that rejected a write.
 	acknowledged, unknown int
 	refusals              map[string]int
 	faults                []string
@@ -50,7 +50,7 @@ func (j *journal) write(e entry) {
 	}
 }
 
-// acknowledge notes that an object is in a state, and in no other.
+// acknowledge records that an object is in a state, and in no other.
 func (j *journal) acknowledge(object, state string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -59,7 +59,8 @@ func (j *journal) acknowledge(object, state string) {
 	j.write(entry{Object: object, State: state, Outcome: "acknowledged"})
 }
 
-// wonder notes that an object may have reached a state, or may yet reach it: the request got no response.
+// wonder records that an object may have reached a state, or may still reach it, because the outcome of the write is
+// unknown.
 func (j *journal) wonder(object, state, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -71,7 +72,7 @@ func (j *journal) wonder(object, state, why string) {
 	j.write(entry{Object: object, State: state, Outcome: "unknown", Detail: why})
 }
 
-// refused notes an answer that says that nothing was done.
+// refused records a response that rejected a write, which had no effect.
 func (j *journal) refused(object, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -79,7 +80,7 @@ func (j *journal) refused(object, why string) {
 	j.write(entry{Object: object, Outcome: "refused", Detail: why})
 }
 
-// fault notes what must not be, whatever was killed.
+// fault records behavior that no fault of the schedule excuses.
 func (j *journal) fault(format string, args ...any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -88,14 +89,14 @@ func (j *journal) fault(format string, args ...any) {
 	j.write(entry{Outcome: "fault", Detail: text})
 }
 
-// note writes down what was done to the install.
+// note records a fault or a recovery of the schedule.
 func (j *journal) note(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.write(entry{Outcome: "chaos", Detail: what})
 }
 
-// settled reports whether it is known in which state an object is.
+// settled reports whether an object has only one possible state.
 func (j *journal) settled(object string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -108,7 +109,7 @@ func split(object string) (kind, name string) {
 	return kind, name
 }
 
-// objects are those of a kind, sorted.
+// objects returns the objects of a kind, sorted.
 func (j *journal) objects(kind string) (objects []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,7 +132,7 @@ func (j *journal) compare(object, found, where string) string {
 	return fmt.Sprintf("%s is %q %s, and may be one of %q", object, found, where, j.may[object])
 }
 
-// count is how many objects of a kind are for sure in another state than absent, and how many may be.
+// count returns how many objects of a kind certainly exist, and how many may exist.
 func (j *journal) count(kind string) (sure, perhaps int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// load is what asks an install from all sides, and keeps the journal of what it was answered.
+// load sends requests of all kinds to an install, and keeps the journal of the responses.
 type load struct {
 	*install
 	*journal
 	group sync.WaitGroup
-	// people are the users with an acknowledged sign-up, for the sessions.
+	// people are users with an acknowledged sign-up, whose sessions the load uses.
 	people chan *testkit.Visitor
-	// answered counts the reads.
+	// answered counts the successful reads.
 	answered atomic.Int64
 }
 
-// repeat calls do so often a second until the load ends. A call that has begun is finished.
+// repeat calls do at a rate per second until the context ends. A call that has begun is finished.
 func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int)) {
 	l.group.Go(func() {
 		pace := rate.NewLimiter(perSecond, 1)
@@ -34,7 +34,7 @@ func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int))
 	})
 }
 
-// start begins everything that the load does, until its context ends; wait for the group then.
+// start starts all requests of the load, which end with the context. The caller then waits for the group.
 func (l *load) start(ctx context.Context) {
 	for worker := range 3 {
 		l.repeat(ctx, 6, l.schemes(fmt.Sprintf("http-%d", worker)))
@@ -50,9 +50,9 @@ func (l *load) start(ctx context.Context) {
 	}
 }
 
-// outcome writes down how a write that wants to bring an object into a state ended, and reports whether it was
-// acknowledged. A server that could not do it responds with 503. Whether it did a part is unknown then, as without a
-// response.
+// outcome records how a write that sets an object to a state ended, and reports whether it was acknowledged. A server
+// that could not complete the write responds with 503. As without a response, it is then unknown whether the write took
+// effect.
 func (l *load) outcome(object, state string, answer testkit.Answer, err error) bool {
 	switch {
 	case err != nil:
@@ -106,7 +106,7 @@ func (l *load) schemes(worker string) func(n int) {
 	}
 }
 
-// sees expects of the server that acknowledged a write, and says that it serves it, to show it.
+// sees expects the server that acknowledged a write as synced to serve it.
 func (l *load) sees(server *testkit.Cardea, written testkit.Answer, slug, state string) {
 	if written.Header.Get("Cardea-Synced") != "true" {
 		return
@@ -117,7 +117,7 @@ func (l *load) sees(server *testkit.Cardea, written testkit.Answer, slug, state 
 	}
 }
 
-// keys makes and deletes API keys over HTTP. A key is absent where it is not accepted.
+// keys creates and revokes API keys over HTTP. A key that servers do not accept is absent.
 func (l *load) keys() func(n int) {
 	type key struct{ id, secret string }
 	var living []key
@@ -155,7 +155,7 @@ func (l *load) reads(i int) func(n int) {
 		}
 		answer, err := testkit.Do("GET", server.Backend+schemesPath+"?limit=1", l.key, "")
 		if again, then := l.steadySince(i); again != server || then != since {
-			return // it was struck meanwhile
+			return // a fault hit it meanwhile
 		}
 		if err != nil || answer.Status != http.StatusOK {
 			l.fault("server-%d does not answer a read: status %d %s, %v", i, answer.Status, answer.Raw, err)

@@ -18,7 +18,7 @@ import (
 const convergesWithin = time.Minute
 
 // missing compares the install with the journal until no declared resource differs or the time is up. It returns the
-// differences that are left, which are losses.
+// remaining differences, which are losses.
 func (l *load) missing(ctx context.Context, within time.Duration) (lost []string, took time.Duration) {
 	begin := time.Now()
 	again := time.NewTicker(500 * time.Millisecond)
@@ -30,13 +30,13 @@ func (l *load) missing(ctx context.Context, within time.Duration) (lost []string
 		}
 		<-again.C
 	}
-	// Users and keys are only in the store, and are active without a reconcile.
+	// Users and keys exist only in the store, and are active without a reconcile.
 	lost = append(lost, l.lostKeys()...)
 	lost = append(lost, l.lostPeople()...)
 	return append(lost, l.miscounted()...), took
 }
 
-// unready are the resources that are not Ready for their present generation.
+// unready returns the resources that are not Ready for their current generation.
 func (l *load) unready(ctx context.Context) (faults []string) {
 	out, err := l.Cluster.Kubectl(ctx, "", "get", "cardea", "-n", l.namespace, "-o", "json")
 	if err != nil {
@@ -72,7 +72,7 @@ func (l *load) unready(ctx context.Context) (faults []string) {
 	return faults
 }
 
-// lostSchemes compares every scheme on both servers, and in the Kubernetes API.
+// lostSchemes compares every scheme on both servers and in the Kubernetes API with the journal.
 func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 	for i, server := range l.servers {
 		for _, object := range append(l.objects("scheme"), l.objects("declared")...) {
@@ -107,7 +107,7 @@ func (l *load) lostSchemes(ctx context.Context) (lost []string) {
 	return lost
 }
 
-// lostKeys asks both servers about every key.
+// lostKeys compares every key on both servers with the journal.
 func (l *load) lostKeys() (lost []string) {
 	for i, server := range l.servers {
 		for n, object := range l.objects("key") {
@@ -118,14 +118,14 @@ func (l *load) lostKeys() (lost []string) {
 				continue
 			}
 			if fault := l.compare(object, found, ""); fault != "" {
-				lost = append(lost, fmt.Sprintf("server-%d: a key is %q, which it may not be", i, found)) // the secret itself stays unsaid
+				lost = append(lost, fmt.Sprintf("server-%d: a key is %q, which the journal rules out", i, found)) // the secret must not be logged
 			}
 		}
 	}
 	return lost
 }
 
-// lostPeople looks for every account, and at the sessions of those whose browsers are at hand.
+// lostPeople compares every account on both servers with the journal, and the sessions of the users in l.people.
 func (l *load) lostPeople() (lost []string) {
 	for i, server := range l.servers {
 		for _, object := range l.objects("person") {
@@ -137,7 +137,7 @@ func (l *load) lostPeople() (lost []string) {
 			}
 			found := absent
 			if list, _ := answer.JSON["data"].([]any); len(list) > 0 {
-				found = strings.Repeat("there", len(list)) // twice is no state
+				found = strings.Repeat("there", len(list)) // two accounts match no state
 			}
 			lost = appendFault(lost, l.compare(object, found, fmt.Sprintf("on server-%d", i)))
 		}
@@ -153,7 +153,7 @@ func (l *load) lostPeople() (lost []string) {
 	return lost
 }
 
-// miscounted compares the analytics with the users: each sign-up is counted once.
+// miscounted compares the sign-ups in the analytics with the journal: each sign-up counts once.
 func (l *load) miscounted() (lost []string) {
 	least, most := l.count("person")
 	for i, server := range l.servers {
@@ -165,7 +165,7 @@ func (l *load) miscounted() (lost []string) {
 	return lost
 }
 
-// day is a time so many days from now, which a period ends or, with a day before it, begins.
+// day returns the time of one day ago for 0 and of one day from now for 1.
 func day(n int) string { return time.Now().UTC().AddDate(0, 0, 2*n-1).Format(time.RFC3339) }
 
 func appendFault(faults []string, fault string) []string {

@@ -13,15 +13,15 @@ import (
 // patience bounds one write to the Kubernetes API.
 const patience = 20 * time.Second
 
-// newPerson returns a visitor behind an address of its own.
+// newPerson returns a visitor with a unique email and network.
 func newPerson(n int) *testkit.Visitor {
 	return testkit.NewVisitor(host, fmt.Sprintf("person-%d@example.com", n), network(n))
 }
 
-// network is an address in a network of its own: what comes from one network is bounded.
+// network returns an address in a unique network, because requests of one network are limited.
 func network(n int) string { return fmt.Sprintf("10.%d.%d.1", n%250, n/250%250) }
 
-// signUps signs users up, each step at any server. Users with an acknowledged sign-up are available to sessions.
+// signUps signs users up, each step at any server. It passes users with an acknowledged sign-up to sessions.
 func (l *load) signUps(n int) {
 	p := newPerson(n)
 	object := "person/" + p.Email
@@ -40,12 +40,12 @@ func (l *load) signUps(n int) {
 		l.acknowledge("session/"+p.Email, "alive")
 		select {
 		case l.people <- p:
-		default: // enough are at hand
+		default: // sessions has enough users
 		}
 	}
 }
 
-// began writes down a first step that was not answered well. It makes no account, whatever became of it.
+// began records an unsuccessful first step of a sign-up. The first step creates no account, whatever its outcome.
 func (l *load) began(object string, answer testkit.Answer, err error) {
 	switch {
 	case err == nil && answer.Status >= 500 && answer.Status != http.StatusServiceUnavailable && answer.Status != http.StatusGatewayTimeout:
@@ -55,7 +55,7 @@ func (l *load) began(object string, answer testkit.Answer, err error) {
 	}
 }
 
-// sessions signs users out and in again, and looks at their sessions in between.
+// sessions signs users out and in again, and checks their sessions in between.
 func (l *load) sessions(ctx context.Context) func(int) {
 	return func(int) {
 		var p *testkit.Visitor
@@ -70,7 +70,7 @@ func (l *load) sessions(ctx context.Context) func(int) {
 	}
 }
 
-// visits does one thing with a person's session, and reports whether it is known how it stands.
+// visits sends requests for a person's session, and reports whether the session's state is known afterwards.
 func (l *load) visits(p *testkit.Visitor) bool {
 	session, server := "session/"+p.Email, l.server()
 	switch rand.IntN(3) {

@@ -35,7 +35,7 @@ func limitOf(answer testkit.Answer, err error) (state string, known bool) {
 	return fmt.Sprint(rule["max_requests"]), true
 }
 
-// keyOf is the id and the secret of a key that was made.
+// keyOf returns the id and the secret of a created key.
 func keyOf(answer testkit.Answer) (id, secret string) {
 	key, _ := answer.JSON["key"].(map[string]any)
 	id, _ = key["id"].(string)
@@ -43,11 +43,11 @@ func keyOf(answer testkit.Answer) (id, secret string) {
 	return id, secret
 }
 
-// accepted asks a server whether it accepts a key. from must be an address that asks about no other key, because the
-// server throttles an address that tries many invalid keys.
+// accepted asks a server whether it accepts a key. Each key needs its own address from, because the server throttles an
+// address that presents many invalid keys.
 func accepted(server *testkit.Cardea, key, from string) (state string, known bool) {
 	answer, err := testkit.Do("POST", server.Decision+"/v1/authz/check", "", fmt.Sprintf(`{"principal": {"type": "api_key", "value": %q}, "method": "GET", "resource": "/"}`, key), [2]string{"X-Forwarded-For", from})
-	allowed, known := answer.JSON["allowed"].(bool) // in a 200, or in a 401 for a key that is not accepted
+	allowed, known := answer.JSON["allowed"].(bool) // the body has it with status 200, and with 401 for an invalid key
 	if allowed {
 		state = "accepted"
 	}

@@ -12,8 +12,8 @@ const (
 	stop   = "stop"
 )
 
-// strikable are the processes of an install, with what may be done to each. PostgreSQL's own backends outlive a frozen
-// postmaster, so all of them are frozen.
+// strikable are the processes of an install, with the kinds of fault for each. PostgreSQL's backends run on while its
+// postmaster is frozen, so a freeze stops all of them.
 var strikable = []struct {
 	name string
 	does []string
@@ -30,8 +30,8 @@ type blow struct {
 	at, lasts    time.Duration
 }
 
-// schedule draws blows for a length of time, the same ones for a seed. Several may last at once; now and then all begin
-// together.
+// schedule draws faults for a length of time; a seed always draws the same ones. Several faults may overlap, and
+// occasionally a fault of every target begins at once.
 func schedule(seed uint64, length time.Duration) (blows []blow) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	between := func(least, most time.Duration) time.Duration {
@@ -52,7 +52,7 @@ func schedule(seed uint64, length time.Duration) (blows []blow) {
 	}
 }
 
-// of are the blows for one target, in their order.
+// of returns the faults for one target, in order.
 func of(target string, blows []blow) (own []blow) {
 	for _, b := range blows {
 		if b.target == target {

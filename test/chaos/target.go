@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// stopsWithin bounds an orderly end.
+	// stopsWithin bounds the time of an orderly end.
 	stopsWithin = 30 * time.Second
-	// recoversWithin bounds how long a process may take to be back, with all that it needs there by then.
+	// recoversWithin bounds the time until a process is ready again, including the wait for the processes it needs.
 	recoversWithin = 3 * time.Minute
 )
 
-// target is a process of the install that is struck. One goroutine at a time has it.
+// target is a process of the install that faults hit. Only one goroutine at a time uses it.
 type target struct {
 	name string
-	// process is the one that runs, or ran; pids are all of the target's.
+	// process returns the current or last process; pids returns the ids of all processes of the target.
 	process func() *process.Process
 	pids    func() []int
 	kill    func() error
 	ended   func() bool
-	// start starts it if it does not run, and returns once it is ready.
+	// start starts the process if it does not run, and returns once it is ready.
 	start func(context.Context) error
-	// ready is called with false when the target is struck, and with true when it is ready again.
+	// ready is called with false when a fault begins, and with true when the process is ready again.
 	ready func(bool)
 }
 
-// newTargets are the processes of an install, in the order that each finds what it needs.
+// newTargets returns the processes of an install, ordered so that each finds the processes it needs.
 func (in *install) newTargets() []*target {
 	url := in.database.URL("cardea")
 	targets := []*target{
@@ -73,7 +73,7 @@ func (in *install) newTargets() []*target {
 	return targets
 }
 
-// resumeDatabase starts PostgreSQL again if it was killed. The children of a killed one hold it up for a moment.
+// resumeDatabase starts PostgreSQL again if it was killed. The children of a killed postmaster delay the start.
 func (in *install) resumeDatabase(ctx context.Context) error {
 	if in.database.Running() {
 		return nil
@@ -81,7 +81,7 @@ func (in *install) resumeDatabase(ctx context.Context) error {
 	return in.database.Resume(ctx)
 }
 
-// redis is a Redis without a disk.
+// redis returns the target of a Redis without a disk.
 func (in *install) redis() *target {
 	var running *process.Process
 	return &target{name: "redis", process: func() *process.Process { return running }, start: func(context.Context) error {
@@ -94,7 +94,8 @@ func (in *install) redis() *target {
 	}}
 }
 
-// cardea is an operator or a server. It calls running for each new process, under the install's lock.
+// cardea returns the target of an operator or a server. It calls running for each new process, under the install's
+// lock.
 func (in *install) cardea(name string, launch testkit.Launch, running func(*testkit.Cardea), ready func(bool)) *target {
 	var now *testkit.Cardea
 	return &target{name: name, ready: ready, process: func() *process.Process { return now.Process }, start: func(ctx context.Context) (err error) {
@@ -114,11 +115,11 @@ func (in *install) cardea(name string, launch testkit.Launch, running func(*test
 	}}
 }
 
-// children are the processes that a process started.
+// children returns the ids of the processes that a process started.
 func children(pid int) (pids []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, file := range files {
-		text, _ := os.ReadFile(file) // one that ended has none
+		text, _ := os.ReadFile(file) // a process that ended has no such file
 		for _, field := range strings.Fields(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {
 				pids = append(pids, child)
@@ -128,7 +129,7 @@ func children(pid int) (pids []int) {
 	return pids
 }
 
-// strike does to the target what a blow says.
+// strike applies a kind of fault to the target.
 func (t *target) strike(does string) error {
 	t.ready(false)
 	switch does {
@@ -138,13 +139,13 @@ func (t *target) strike(does string) error {
 		return t.process().Stop(stopsWithin)
 	}
 	for _, pid := range t.pids() {
-		_ = syscall.Kill(pid, syscall.SIGSTOP) // one that ended is as good as frozen
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // a process that ended needs no freeze
 	}
 	return nil
 }
 
-// recover thaws the target and starts it if it does not run, as a kubelet does; again and again, for it may need others
-// that are struck.
+// recover thaws the target, or starts it if it does not run, as a kubelet does. It retries, because the target may need
+// other processes that are down.
 func (t *target) recover(ctx context.Context) error {
 	if !t.ended() {
 		for _, pid := range t.pids() {
@@ -168,12 +169,11 @@ func (t *target) recover(ctx context.Context) error {
 	}
 }
 
-// suffer takes the blows that are for this target, and has it back after each. In between it starts one again that
-// ended by itself, as a leader does that slept for longer than its lease. It ends with ctx, and then with the target
-// back.
+// suffer applies the target's faults and recovers the target after each. It also restarts a process that ended by
+// itself, as a leader does after a freeze that outlasts its lease. When ctx ends, it recovers the target and returns.
 func (t *target) suffer(ctx context.Context, begin time.Time, blows []blow, j *journal) error {
 	for {
-		var due <-chan time.Time // none where no blow is left
+		var due <-chan time.Time // nil if no fault is left
 		if len(blows) > 0 {
 			due = time.After(time.Until(begin.Add(blows[0].at)))
 		}

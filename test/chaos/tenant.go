@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// tenant is what the install serves: a deployment with users, and apps whose keys manage it and are made by it.
+// tenant is a deployment with users, an app whose key manages it, and an app whose keys are created at runtime.
 const tenant = `
 apiVersion: v1
 kind: Secret

@@ -18,10 +18,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
-// within bounds one of Helm's actions, on a loaded machine.
+// within bounds one action of Helm, on a loaded machine.
 const within = 2 * time.Minute
 
-// cluster is a control plane with the namespace that an install needs: one that admits restricted Pods alone.
+// cluster is a control plane with the namespace that an install needs, which admits only restricted Pods.
 type cluster struct {
 	*controlplane.ControlPlane
 	dir string
@@ -33,7 +33,7 @@ func startCluster(t *testing.T) *cluster {
 		t.Skip("needs a control plane")
 	}
 	dir := t.TempDir()
-	// Nothing here waits for what controllers do.
+	// These tests do not depend on any controller.
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{BinDir: binaries(), Dir: dir, EtcdUnsafeNoFsync: true, NoControllerManager: true})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func (c *cluster) try(t *testing.T, input string, arguments ...string) (string, 
 	return output.String(), err
 }
 
-// kubectl ends the test on failure.
+// kubectl runs try, and ends the test on failure.
 func (c *cluster) kubectl(t *testing.T, input string, arguments ...string) string {
 	t.Helper()
 	output, err := c.try(t, input, arguments...)
@@ -70,7 +70,7 @@ func (c *cluster) kubectl(t *testing.T, input string, arguments ...string) strin
 	return output
 }
 
-// field reads one field of an object, whose kind and name are one word of kubectl's.
+// field reads one field of an object, which is given as kind/name.
 func (c *cluster) field(t *testing.T, object, path string, flags ...string) string {
 	t.Helper()
 	return c.kubectl(t, "", append([]string{"get", object, "-o", "jsonpath=" + path}, flags...)...)
@@ -95,7 +95,7 @@ func (c *cluster) configuration(t *testing.T) *action.Configuration {
 	return configuration
 }
 
-// install is `helm install`; options change what its flags do.
+// install runs `helm install`; options replace its flags.
 func (c *cluster) install(t *testing.T, chart *chartv2.Chart, v values, options ...func(*action.Install)) error {
 	t.Helper()
 	install := action.NewInstall(c.configuration(t))
@@ -107,7 +107,7 @@ func (c *cluster) install(t *testing.T, chart *chartv2.Chart, v values, options 
 	return err
 }
 
-// upgrade is `helm upgrade`.
+// upgrade runs `helm upgrade`.
 func (c *cluster) upgrade(t *testing.T, chart *chartv2.Chart, v values, options ...func(*action.Upgrade)) {
 	t.Helper()
 	upgrade := action.NewUpgrade(c.configuration(t))
@@ -120,7 +120,7 @@ func (c *cluster) upgrade(t *testing.T, chart *chartv2.Chart, v values, options 
 	}
 }
 
-// uninstall is `helm uninstall --wait`.
+// uninstall runs `helm uninstall --wait`.
 func (c *cluster) uninstall(t *testing.T) {
 	t.Helper()
 	uninstall := action.NewUninstall(c.configuration(t))

@@ -16,7 +16,7 @@ var (
 	braces = regexp.MustCompile(`\{[^}]*\}`)
 )
 
-// docs/install.md has every value with its default, and no other.
+// docs/install.md lists every value with its default, and no other value.
 func TestValuesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestValuesAreDocumented(t *testing.T) {
 	}
 	for path := range documented {
 		if _, known := defaults[path]; !known {
-			t.Errorf("%s is documented, and no value", path)
+			t.Errorf("%s is documented but is not a value of the chart", path)
 		}
 	}
 	if len(defaults) < 50 {
@@ -56,7 +56,7 @@ func TestValuesAreDocumented(t *testing.T) {
 	}
 }
 
-// The version that docs/install.md calls tested is the one that the tests build.
+// The Kubernetes version that docs/install.md calls tested is the version that the tests build.
 func TestKubernetesVersionIsDocumented(t *testing.T) {
 	module, err := os.ReadFile(filepath.Join(root, "hack", "k8s", "go.mod"))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestKubernetesVersionIsDocumented(t *testing.T) {
 	}
 }
 
-// expand writes a{b,c}d out as abd and acd.
+// expand expands braces: a{b,c}d becomes abd and acd.
 func expand(path string) []string {
 	at := braces.FindStringIndex(path)
 	if at == nil {
@@ -86,8 +86,8 @@ func expand(path string) []string {
 	return paths
 }
 
-// leaves collects defaults by path: of what is no object, of empty objects, and of those whose members are Kubernetes'
-// own.
+// leaves collects defaults by path. Leaves are values that are not objects, empty objects, and the objects resources
+// and labels, whose members Kubernetes defines.
 func leaves(path string, value any, into map[string]string) {
 	name := path[strings.LastIndex(path, ".")+1:]
 	if fields, ok := value.(map[string]any); ok && len(fields) > 0 && name != "resources" && name != "labels" {

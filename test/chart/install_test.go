@@ -12,7 +12,7 @@ import (
 	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 )
 
-// tenant is what a team declared: it must outlive whatever happens to the release.
+// tenant is declared by another team, and must outlive every change of the release.
 const tenant = `
 apiVersion: v1
 kind: Namespace
@@ -28,8 +28,8 @@ spec:
   rules: [{unit: minute, duration: 1, maxRequests: 60}]
 `
 
-// A platform team installs the chart, changes values, takes a newer chart, and uninstalls it, while another team's
-// resources are in the cluster.
+// A platform team installs the chart, changes values, upgrades to a newer chart, and uninstalls it, while another
+// team's resources are in the cluster.
 func TestLifeOfARelease(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t)
@@ -50,7 +50,7 @@ func TestLifeOfARelease(t *testing.T) {
 			t.Errorf("the server is %s after the upgrade", got)
 		}
 		if got := c.field(t, "service/cardea-server", "{.metadata.resourceVersion}", "-n", system); got != service {
-			t.Error("the Service was written, though nothing of it changed")
+			t.Error("the Service was written although it did not change")
 		}
 		c.unchanged(t, before)
 	})
@@ -85,11 +85,10 @@ func TestLifeOfARelease(t *testing.T) {
 	t.Run("from the release before", func(t *testing.T) { testPrevious(t, c, chart, before) })
 }
 
-// testPrevious upgrades from the release that hack/release-before names: from its chart, or from its manifests if it
-// has no chart. The CRDs and resources that uninstalling that release keeps are there when the new release is
-// installed.
+// testPrevious upgrades from the previous release, which hack/release-before names: from its chart, or from its
+// manifests if it has no chart. The CRDs and resources that the uninstalled release kept are still there.
 func testPrevious(t *testing.T, c *cluster, chart *chartv2.Chart, before string) {
-	const withoutKinds = "server.replicas=4,crds.enabled=false" // a release that has them no more keeps them as well
+	const withoutKinds = "server.replicas=4,crds.enabled=false" // a release that no longer has the kinds keeps them too
 	config, release := previous(t)
 	if from := filepath.Join(config, "chart", "cardea"); exists(from) {
 		t.Logf("from the chart of %s", release)
@@ -101,12 +100,12 @@ func testPrevious(t *testing.T, c *cluster, chart *chartv2.Chart, before string)
 		t.Logf("%s has no chart: from its manifests", release)
 		c.kubectl(t, "", "apply", "--server-side", "--force-conflicts", "-k", filepath.Join(config, "default"))
 		if err := c.install(t, chart, values{}); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
-			t.Errorf("taking over what kubectl installed, unasked: %v, want a refusal", err)
+			t.Errorf("installing over kubectl's objects without TakeOwnership: %v, want a refusal", err)
 		}
 		if err := c.install(t, chart, values{}, func(i *action.Install) { i.TakeOwnership, i.ForceConflicts = true, true }); err != nil {
 			t.Fatal(err)
 		}
-		// kubectl still owns what both said alike.
+		// kubectl still owns the fields that both set to equal values.
 		c.upgrade(t, chart, set(t, withoutKinds), func(u *action.Upgrade) { u.ForceConflicts = true })
 	}
 	if got := c.field(t, "deployment/cardea-server", "{.spec.replicas}", "-n", system); got != "4" {
@@ -115,7 +114,8 @@ func testPrevious(t *testing.T, c *cluster, chart *chartv2.Chart, before string)
 	c.unchanged(t, before)
 }
 
-// testDryRun: the API server takes every form, in a namespace that admits restricted Pods alone, without a warning.
+// testDryRun checks that the API server accepts all resources, in a namespace that admits only restricted Pods, without
+// a warning.
 func testDryRun(t *testing.T, c *cluster) {
 	c.kubectl(t, tenant[:strings.Index(tenant, "---")], "apply", "-f", "-")
 	apply := []string{"apply", "--server-side", "--dry-run=server", "--warnings-as-errors", "-f", "-"}
@@ -140,7 +140,7 @@ func (c *cluster) declareTenant(t *testing.T) {
 	c.kubectl(t, tenant, "apply", "-f", "-")
 }
 
-// identities are what must stay: who the kinds and the tenant's resource are, and what the latter says.
+// identities returns what must not change: the UIDs of the kinds and of the tenant's resource, and the resource's spec.
 func (c *cluster) identities(t *testing.T) string {
 	t.Helper()
 	identities := c.field(t, "crd", `{range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.deletionTimestamp}{"\n"}{end}`) +
@@ -158,7 +158,7 @@ func (c *cluster) unchanged(t *testing.T, before string) {
 	}
 }
 
-// newer is the chart as a later release may be: a kind has one short name more.
+// newer returns the chart as a later release may be: one kind has an additional short name.
 func newer(t *testing.T, chart *chartv2.Chart) *chartv2.Chart {
 	t.Helper()
 	later := load(t, chartPath)
@@ -173,7 +173,7 @@ func newer(t *testing.T, chart *chartv2.Chart) *chartv2.Chart {
 	return nil
 }
 
-// previous is config/ of the release before, from git's history, and its name.
+// previous returns config/ of the previous release, from git's history, and the release's name.
 func previous(t *testing.T) (config, release string) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, "hack", "release-before"))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The chart as a release packs it is one that Helm reads, and installs the release's image.
+// The chart that a release packs is readable by Helm, and installs the release's image.
 func TestPackagedChart(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

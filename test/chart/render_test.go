@@ -1,5 +1,5 @@
-// Package chart proves what config/chart promises: that it renders what config/ holds, refuses values that mean
-// nothing, and is installed, upgraded and uninstalled on a real API server by Helm's own code.
+// Package chart tests config/chart: the chart renders what config/ holds, refuses invalid values, and is installed,
+// upgraded and uninstalled on a real API server by Helm's own code.
 package chart
 
 import (
@@ -31,7 +31,7 @@ const (
 	name      = "cardea"
 )
 
-// oldest is the Kubernetes version that the chart must render for.
+// oldest is the oldest Kubernetes version that the chart must render for.
 var oldest = &common.KubeVersion{Version: "v1.30.0", Major: "1", Minor: "30"}
 
 type values = map[string]any
@@ -64,7 +64,7 @@ func templateOf(t *testing.T, chart *chartv2.Chart, namespace string, v values) 
 	return answer.(*release.Release).Manifest, nil
 }
 
-// rendered are the chart's objects by kind, namespace and name.
+// rendered returns the chart's objects by kind, namespace and name.
 func rendered(t *testing.T, v values) map[string]*unstructured.Unstructured {
 	t.Helper()
 	manifest, err := template(t, system, v)
@@ -74,7 +74,7 @@ func rendered(t *testing.T, v values) map[string]*unstructured.Unstructured {
 	return objects(t, manifest)
 }
 
-// objects reads YAML, and says so if one object is there twice.
+// objects parses YAML, and fails the test if an object occurs twice.
 func objects(t *testing.T, text string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	found := map[string]*unstructured.Unstructured{}
@@ -99,7 +99,7 @@ func objects(t *testing.T, text string) map[string]*unstructured.Unstructured {
 	}
 }
 
-// kustomized are the objects of a folder of config/.
+// kustomized returns the objects of a folder of config/.
 func kustomized(t *testing.T, folder string) map[string]*unstructured.Unstructured {
 	t.Helper()
 	if testing.Short() {
@@ -115,7 +115,7 @@ func kustomized(t *testing.T, folder string) map[string]*unstructured.Unstructur
 	return objects(t, output.String())
 }
 
-// binaries is where kubectl and the control plane are.
+// binaries returns the folder of kubectl and the control plane.
 func binaries() string {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
 		return assets
@@ -123,10 +123,10 @@ func binaries() string {
 	return filepath.Join(root, "bin", "k8s") // this module's own folder has no built programs
 }
 
-// helms are the labels and annotations that Helm's charts add. The version of what is installed is among them.
+// helms are the labels and annotations that Helm's charts add, including the version of the installed release.
 var helms = []string{"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart", "helm.sh/resource-policy"}
 
-// withoutHelm removes them from an object's own metadata, and from nothing below.
+// withoutHelm removes Helm's labels and annotations from an object's own metadata, and from nothing below.
 func withoutHelm(object *unstructured.Unstructured) map[string]any {
 	plain := object.DeepCopy()
 	for _, field := range []string{"labels", "annotations"} {
@@ -141,8 +141,8 @@ func withoutHelm(object *unstructured.Unstructured) map[string]any {
 	return plain.Object
 }
 
-// The chart and the manifests say the same, object by object. The one exception is the namespace, which Helm needs
-// before it has read the chart.
+// The chart and the manifests are equal, object by object. The one exception is the namespace, which Helm needs before
+// it has read the chart.
 func TestChartRendersWhatKustomizeDoes(t *testing.T) {
 	t.Parallel()
 	for folder, v := range map[string]values{
@@ -177,7 +177,7 @@ func TestChartRendersWhatKustomizeDoes(t *testing.T) {
 	}
 }
 
-// Monitoring is what config/observability holds.
+// The chart's monitoring objects equal config/observability.
 func TestChartRendersMonitoring(t *testing.T) {
 	t.Parallel()
 	want := kustomized(t, "observability")

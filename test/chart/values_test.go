@@ -21,7 +21,7 @@ func set(t *testing.T, text string) values {
 	return v
 }
 
-// everything is what the chart can render beside the defaults, but for what needs kinds of others.
+// everything sets what the chart can render beyond the defaults, except objects that need third-party CRDs.
 const everything = `image.repository="registry.example/cardea",image.tag="v9",image.pullSecrets=["pull"],redis.secret.name="cardea-redis",` +
 	`trustedProxies=["203.0.113.7/32","2001:db8::/64"],egress={"allowedCIDRs":["10.1.0.0/16"],"deniedCIDRs":["198.51.100.0/24"]},requireHostGrants=true,` +
 	`secretNamespaces=["acme"],logLevel="debug",tls.secret.name="cardea-tls",rootKey.secret.keys=["new.key","root.key"],operator.extraFlags=["--workers=32"],` +
@@ -48,7 +48,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// Values that mean nothing are refused before anything is rendered, with the path of the value at fault.
+// Invalid values are refused before anything is rendered, with the path of the invalid value.
 func TestValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	for text, path := range map[string]string{
@@ -109,7 +109,7 @@ func TestValuesAreRefused(t *testing.T) {
 	}
 }
 
-// found is one field of a rendered object as text, "<nil>" where there is none.
+// found returns one field of a rendered object as text, "<nil>" if there is none.
 func found(t *testing.T, object *unstructured.Unstructured, path ...any) string {
 	t.Helper()
 	if object == nil {
@@ -132,13 +132,13 @@ func found(t *testing.T, object *unstructured.Unstructured, path ...any) string 
 	return fmt.Sprint(at)
 }
 
-// Values have their effect on the rendered objects.
+// Values take effect on the rendered objects.
 func TestValuesTakeEffect(t *testing.T) {
 	t.Parallel()
 	container := func(field ...any) []any { return append([]any{"spec", "template", "spec", "containers", 0}, field...) }
 	pod := func(field ...any) []any { return append([]any{"spec", "template"}, field...) }
 	const server, operator, standalone = "Deployment cardea-system/cardea-server", "Deployment cardea-system/cardea-operator", "StatefulSet cardea-system/cardea-standalone"
-	charts := map[string]map[string]*unstructured.Unstructured{} // many rows look at one
+	charts := map[string]map[string]*unstructured.Unstructured{} // many rows use the same chart
 	for _, tc := range []struct {
 		set, object string
 		path        []any
@@ -211,8 +211,8 @@ func TestValuesTakeEffect(t *testing.T) {
 	}
 }
 
-// Only the end-user API and the backend API are published; the decision listeners stay reachable by their name in the
-// cluster.
+// Only the end-user API and the backend API are published; the decision listeners stay reachable only inside the
+// cluster, by their name.
 func TestPublishedServiceLeavesDecisionListenersInside(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"NodePort", "LoadBalancer"} {
@@ -241,7 +241,7 @@ func TestPublishedServiceLeavesDecisionListenersInside(t *testing.T) {
 	}
 }
 
-// In another namespace nothing names the one of config/, the user names of the policy on Secrets included.
+// In another namespace, no object names the namespace of config/, not even the user names in the policy on Secrets.
 func TestAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"", "standalone.enabled=true", everything} {

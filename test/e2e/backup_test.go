@@ -51,7 +51,7 @@ var _ = Describe("A backup", Ordered, func() {
 		again.email = vera.email
 		again.signIn()
 		session := again.do("GET", "/session", "")
-		Expect(active(session)).To(Equal(organization), "where she was")
+		Expect(active(session)).To(Equal(organization), "the session keeps the active organization")
 	}
 
 	BeforeAll(func(ctx context.Context) {
@@ -113,7 +113,7 @@ var _ = Describe("A backup", Ordered, func() {
 	})
 
 	It("and the YAML restore a tenant in an empty cluster with the same users, keys and ids", func(ctx context.Context) {
-		apply(ctx, declared) // the key is another by now
+		apply(ctx, declared) // creates a new key, because the old one is deleted
 		expectAllReady(ctx, namespace)
 		key = cluster.APIKey(ctx, namespace, "people-key")
 		var secret corev1.Secret

@@ -14,7 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// run runs cardea to its end with an environment of its own.
+// run runs cardea to its end with only PATH and env in its environment.
 func run(ctx context.Context, env []string, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(ctx, processes.Binary(), args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)

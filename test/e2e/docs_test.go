@@ -22,7 +22,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// shellBlocks are the commands of a page, as they are written.
+// shellBlocks returns the sh blocks of a page, unchanged.
 func shellBlocks(page string) (blocks []string) {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", page))
@@ -33,7 +33,8 @@ func shellBlocks(page string) (blocks []string) {
 	return blocks
 }
 
-// besideLocalRun is a script that runs where a page's reader stands: in the repository, beside a local run's .dev.
+// besideLocalRun returns a script that runs in a folder with the repository's docs, and with a local run's folder as
+// .dev.
 func besideLocalRun(dir, script string) string {
 	GinkgoHelper()
 	folder := GinkgoT().TempDir()
@@ -44,7 +45,7 @@ func besideLocalRun(dir, script string) string {
 	return "cd '" + folder + "'\n" + script
 }
 
-// expectLimitsByPlan goes the way of docs/limit-by-plan.md.
+// expectLimitsByPlan follows docs/limit-by-plan.md.
 func expectLimitsByPlan(ctx context.Context, dir string) {
 	GinkgoHelper()
 	blocks := shellBlocks("limit-by-plan.md")
@@ -60,7 +61,7 @@ func expectLimitsByPlan(ctx context.Context, dir string) {
 	Expect(answers[len(answers)-1][1]).To(Equal("true"), "after the plan was changed")
 }
 
-// expectSignIn goes the way of docs/sign-in.md, as a browser does.
+// expectSignIn follows docs/sign-in.md, as a browser does.
 func expectSignIn(ctx context.Context, dir string) {
 	GinkgoHelper()
 	blocks := shellBlocks("sign-in.md")
@@ -130,6 +131,6 @@ func expectSignIn(ctx context.Context, dir string) {
 	Expect(greeting).To(Equal("Hello Grace Hopper\n"))
 	again, err := browser.Get(back)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(again.StatusCode).To(Equal(http.StatusBadRequest), "an answer counts once")
+	Expect(again.StatusCode).To(Equal(http.StatusBadRequest), "an authorization code is accepted only once")
 	Expect(again.Body.Close()).To(Succeed())
 }

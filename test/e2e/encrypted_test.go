@@ -22,16 +22,16 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// encrypted is what stands before a server and speaks TLS for it, at https://localhost.
+// encrypted is a proxy in front of a server that terminates TLS at https://localhost.
 type encrypted struct {
 	port int
-	// authority is the file of the certificate that clients trust.
+	// authority is the file with the certificate that clients trust.
 	authority string
 	client    *http.Client
 	mux       *http.ServeMux
 }
 
-// serve sends all requests on to a server.
+// serve forwards all requests to a server.
 func (e *encrypted) serve(server string) {
 	GinkgoHelper()
 	to, err := url.Parse(server)
@@ -43,7 +43,7 @@ func (e *encrypted) serve(server string) {
 	}})
 }
 
-// document serves the metadata of a client at their address, which it returns.
+// document serves the metadata of a client, and returns their URL, which is the client_id.
 func (e *encrypted) document(path string, metadata map[string]any) string {
 	GinkgoHelper()
 	address := fmt.Sprintf("https://localhost:%d%s", e.port, path)
@@ -57,7 +57,7 @@ func (e *encrypted) document(path string, metadata map[string]any) string {
 	return address
 }
 
-// encrypt listens on a port.
+// encrypt starts the proxy on a free port.
 func encrypt() *encrypted {
 	GinkgoHelper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

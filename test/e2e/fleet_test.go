@@ -15,8 +15,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// fleet is the servers that requests go to in turn, as behind a Service. A server that is about to end is taken out
-// first, and ends once it has no request under way, as the preStop hook of config/server provides.
+// fleet distributes requests to servers in turn, as a Service does. Before a server ends, it is removed from the fleet
+// and finishes the requests under way, as the preStop hook of config/server provides.
 type fleet struct {
 	mu      sync.Mutex
 	servers []*testkit.Cardea
@@ -28,7 +28,7 @@ func newFleet(servers ...*testkit.Cardea) *fleet {
 	return &fleet{servers: servers, asked: map[*testkit.Cardea]int{}}
 }
 
-// use asks a server of the fleet.
+// use calls ask with the next server of the fleet.
 func (f *fleet) use(ask func(*testkit.Cardea)) {
 	f.mu.Lock()
 	f.turn++
@@ -43,7 +43,7 @@ func (f *fleet) use(ask func(*testkit.Cardea)) {
 	ask(server)
 }
 
-// replace puts a server in the place of another.
+// replace replaces a server with another.
 func (f *fleet) replace(old, by *testkit.Cardea) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,13 +63,13 @@ func (f *fleet) idle(server *testkit.Cardea) func() bool {
 	}
 }
 
-// journal is what a load saw.
+// journal records the responses that a load received.
 type journal struct {
 	mu sync.Mutex
-	// reads and writes are how many were answered as they should be; faults are the answers of all others.
+	// reads and writes count the expected responses; faults describes all other responses.
 	reads, writes int
 	faults        []string
-	// schemes and people are the acknowledged schemes and users, by their slugs and addresses.
+	// schemes and people are the slugs of acknowledged schemes and the emails of acknowledged users.
 	schemes, people []string
 }
 
@@ -94,22 +94,22 @@ func (j *journal) wrote(what string, status int, err error, acknowledge func()) 
 	j.faults = append(j.faults, fmt.Sprintf("%s: %s: status %d, %v", time.Now().Format(time.StampMilli), what, status, err))
 }
 
-// progress is how many reads and writes were answered.
+// progress returns how many reads and writes succeeded.
 func (j *journal) progress() (reads, writes int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.reads, j.writes
 }
 
-// seen are the faults so far.
+// seen returns the faults so far.
 func (j *journal) seen() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.faults)
 }
 
-// load asks a fleet from all sides until its context ends: a backend that reads and one that declares, users who are
-// signed in, and users who sign up.
+// load sends requests to a fleet until its context ends: a backend reads and declares schemes, signed-in users read
+// their sessions, and new users sign up.
 type load struct {
 	*fleet
 	*journal
@@ -117,7 +117,7 @@ type load struct {
 	group sync.WaitGroup
 }
 
-// repeat calls do so often a second until the load ends. A call that has begun is finished.
+// repeat calls do at a rate per second until the context ends. A call that has begun is finished.
 func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int)) {
 	l.group.Go(func() {
 		defer GinkgoRecover()
@@ -128,7 +128,7 @@ func (l *load) repeat(ctx context.Context, perSecond rate.Limit, do func(n int))
 	})
 }
 
-// backend reads with the key what is declared, and declares schemes.
+// backend reads the schemes with the key, and creates schemes.
 func (l *load) backend(ctx context.Context) {
 	l.repeat(ctx, 100, func(int) {
 		l.use(func(server *testkit.Cardea) {
@@ -156,9 +156,9 @@ func (l *load) session(ctx context.Context, person *visitor) {
 	})
 }
 
-// signUps signs users up, each of whose steps another server may answer.
+// signUps signs users up; each step may go to another server.
 func (l *load) signUps(ctx context.Context, next func() *visitor) {
-	l.repeat(ctx, 1, func(int) { // mail for unknown clients of one network is limited
+	l.repeat(ctx, 1, func(int) { // emails for unknown clients of one network are limited
 		person := next()
 		l.use(func(server *testkit.Cardea) {
 			tab := person.at(server)

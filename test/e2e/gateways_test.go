@@ -22,14 +22,15 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// A gateway is a program in front of an application, with the configuration that docs/gateways shows.
+// A gateway is a program in front of an application, with its configuration from docs/gateways.
 type gateway struct {
-	// folder of docs/gateways, which becomes its working directory.
+	// folder is the folder below docs/gateways whose files are copied into the program's working directory.
 	folder string
-	// program is looked for in bin/gateways and in PATH.
+	// program is the name of the program in bin/gateways or in PATH.
 	program string
 	args    []string
-	// away is the status that its clients get while the decision server is unavailable: never the application's.
+	// away lists the statuses that clients may get while the decision server is unavailable. No request may reach the
+	// application then.
 	away []int
 }
 
@@ -40,7 +41,7 @@ var gateways = []gateway{
 	{"traefik", "traefik", []string{"--configfile=traefik.yaml"}, []int{500, 502, 503}},
 }
 
-// posts are rules that limit everybody's POSTs: five in so many seconds, a hundred in a day.
+// posts returns rules that limit the POSTs of each key: five in a number of seconds, a hundred in a day.
 func posts(seconds int) []string {
 	const to = `endpoints: ["POST /v1/*"]`
 	return []string{fmt.Sprintf("{unit: second, duration: %d, maxRequests: 5, %s}", seconds, to), "{unit: calendar_day, duration: 1, maxRequests: 100, " + to + "}"}
@@ -54,7 +55,7 @@ metadata: {name: manager, namespace: %[1]s}
 spec: {deploymentRef: {name: acme}, slug: manager, permissions: ["api_keys:write"]}
 ---`
 
-// application answers with the headers it got.
+// application starts an application that responds with the request headers it received.
 func application() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -62,7 +63,7 @@ func application() *httptest.Server {
 	}))
 }
 
-// path finds the gateway's program.
+// path returns the path of the gateway's program.
 func (g gateway) path() (string, error) {
 	built := filepath.Join(testkit.Root(), "bin", "gateways", g.program)
 	if _, err := os.Stat(built); err == nil {
@@ -71,8 +72,8 @@ func (g gateway) path() (string, error) {
 	return exec.LookPath(g.program)
 }
 
-// launch starts a gateway in front of an application, and returns its URL. Of the files in docs only the three
-// addresses and the deployment change.
+// launch starts a gateway in front of an application, and returns the gateway's URL. It changes only the three
+// addresses and the deployment in the files of docs.
 func (g gateway) launch(ctx context.Context, decision, application, deployment string) string {
 	GinkgoHelper()
 	program, err := g.path()
@@ -167,7 +168,7 @@ var _ = Describe("A gateway", Ordered, func() {
 			answer, _ = visit("GET", url+"/v1/orders", key+"x")
 			Expect(answer).To(HaveHTTPStatus(401))
 			answer, _ = visit("GET", url+"/v1/orders", "X-API-Key: "+plain, key)
-			Expect(answer).To(HaveHTTPStatus(401), "two credentials are none")
+			Expect(answer).To(HaveHTTPStatus(401), "a request with two credentials is unauthenticated")
 			answer, _ = visit("GET", url+"/v1/orders", "Authorization: Bearer "+intruder)
 			Expect(answer).To(HaveHTTPStatus(401), "another deployment's key, which has every permission")
 			answer, _ = visit("GET", url+"/admin/", key)
@@ -185,7 +186,7 @@ var _ = Describe("A gateway", Ordered, func() {
 				answer, seen := visit("POST", url+"/v1/orders", forged...)
 				Expect(answer).To(HaveHTTPStatus(200), "request %d", i)
 				for name := range seen {
-					Expect(name).NotTo(HavePrefix("X_"), "frameworks read it as the header with dashes")
+					Expect(name).NotTo(HavePrefix("X_"), "frameworks treat the underscore form as the header with dashes")
 				}
 				Expect(seen["X-Cardea-App"]).To(Equal([]string{"shop"}))
 				Expect(seen["X-Cardea-Permissions"]).To(Equal([]string{"orders:read"}))
@@ -233,7 +234,7 @@ var _ = Describe("A gateway", Ordered, func() {
 		began := time.Now()
 		Eventually(func() bool { post(); return time.Since(began) > 3*time.Second }).WithPolling(time.Millisecond).WithTimeout(30 * time.Second).Should(BeTrue())
 		for i := range admitted {
-			if i >= 5 { // the sixth begins no earlier than a second after the first began; its answer came later still
+			if i >= 5 { // the sixth is admitted a second or more after the first; latency may shorten the difference
 				Expect(admitted[i].Sub(admitted[i-5])).To(BeNumerically(">", 900*time.Millisecond), "six within a second")
 			}
 		}
@@ -269,7 +270,7 @@ var _ = Describe("A gateway", Ordered, func() {
 	})
 })
 
-// raw sends a path as it is written, and follows no redirect.
+// raw sends a path unchanged, and follows no redirect.
 func raw(url, method, path, header string) *http.Response {
 	GinkgoHelper()
 	request, err := http.NewRequest(method, url, nil)

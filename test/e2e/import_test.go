@@ -28,16 +28,16 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// movedUsers is how many users are moved in, with five sign-ins each; CARDEA_IMPORT_USERS replaces it.
+// movedUsers is how many users are imported, with five sign-ins each; CARDEA_IMPORT_USERS replaces it.
 const movedUsers = 4000
 
-// signedIn is a sign-in of the file, as it is counted over the file alone.
+// signedIn is one sign-in of the file, from which the test computes the expected counts.
 type signedIn struct {
 	at   time.Time
 	user int
 }
 
-// history is a file of users, and what it says.
+// history is a file of users with its contents.
 type history struct {
 	path    string
 	lines   int
@@ -45,7 +45,7 @@ type history struct {
 	signIns []signedIn
 }
 
-// writeHistory writes users over the year 2024, their emails and their sign-ins, in no order.
+// writeHistory writes users with emails and sign-ins at random times of the year 2024.
 func writeHistory(dir string, users int) history {
 	GinkgoHelper()
 	random := rand.New(rand.NewPCG(uint64(GinkgoRandomSeed()), 1))
@@ -67,7 +67,7 @@ func writeHistory(dir string, users int) history {
 		for n := range 5 {
 			in := signedIn{moment(), random.IntN(i + 1)}
 			h.signIns = append(h.signIns, in)
-			// The offset is the file's own matter.
+			// Offsets in the file vary; the import must respect them.
 			zone := time.FixedZone("", (random.IntN(27)-12)*3600)
 			write(`{"type":"signin","external_id":"s%d-%d","user":"u%d","signed_in_at":%q,"method":"password","ip_address":"192.0.2.1"}`, i, n, in.user, in.at.In(zone).Format(time.RFC3339Nano))
 		}
@@ -76,7 +76,7 @@ func writeHistory(dir string, users int) history {
 	return h
 }
 
-// count is what the file says of a period.
+// count returns the sign-ins and sign-ups that the file has in a period.
 func (h history) count(from, to time.Time) (uniqueSignIns, signUps int) {
 	within := func(at time.Time) bool { return !at.Before(from) && at.Before(to) }
 	users := map[int]bool{}
@@ -93,7 +93,8 @@ func (h history) count(from, to time.Time) (uniqueSignIns, signUps int) {
 	return len(users), signUps
 }
 
-// gate stands before the backend API, and calls held when a batch of a number comes, before or after it is passed on.
+// gate is a proxy in front of the backend API. It calls before[n] before it forwards the nth batch, and after[n]
+// afterwards.
 type gate struct {
 	*httptest.Server
 	batches atomic.Int64
@@ -134,7 +135,7 @@ func (g *gate) call(held map[int64]func(), n int64) {
 	}
 }
 
-// port is one that is free now, for a server that is to come back where it was.
+// freePort returns a port that is free now, for a server that restarts at the same address.
 func freePort() int {
 	GinkgoHelper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -213,7 +214,7 @@ var _ = Describe("Moving in", Ordered, func() {
 			kill := func() { _ = cmd.Process.Kill() }
 			g.mu.Lock()
 			if when == "before a batch" {
-				g.before[2] = kill // and the batch may or may not still reach the server, depending on when the connection ends
+				g.before[2] = kill // whether the batch still reaches the server depends on when the connection ends
 			} else {
 				g.after[1] = kill
 			}
@@ -237,8 +238,7 @@ var _ = Describe("Moving in", Ordered, func() {
 			to := from.Add(time.Duration(1 + random.Int64N(int64(400*24*time.Hour)))).Truncate(time.Microsecond).Add(time.Microsecond)
 			signIns, signUps := people.count(from, to)
 			query := url.Values{"from": {from.Format(time.RFC3339Nano)}, "to": {to.Format(time.RFC3339Nano)}}
-			// A server that is busy with millions that wait to be sealed says so, and is asked again, as its Retry-After asks
-			// for.
+			// A server with millions of events to roll up responds with 503 and Retry-After, so retry.
 			var answer testkit.Answer
 			Eventually(func(g Gomega) {
 				var err error
@@ -277,7 +277,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		Expect(out).To(HaveSuffix(": 1 imported, 1 present, 0 rejected\n"))
 	})
 
-	// lines are users of a name, and more than a batch of them.
+	// lines returns users with external ids that begin with a name, more than one batch holds.
 	lines := func(name string) string {
 		var out strings.Builder
 		for i := range 20_000 {
@@ -349,7 +349,7 @@ var _ = Describe("Moving in", Ordered, func() {
 			return stdout
 		}
 		until := time.Now().UTC().Format(time.RFC3339)
-		exports("--file", file) // what is older than a minute
+		exports("--file", file) // only records older than a minute
 		var backwards []string
 		for cursor := ""; ; {
 			answer, err := testkit.Do("GET", base+"/audit?limit=100&until="+until+"&cursor="+cursor, key, "")
@@ -368,7 +368,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		}
 		slices.Reverse(backwards)
 		Expect(len(backwards)).To(BeNumerically(">", 4))
-		// Records of the last minute are left out.
+		// An export leaves out the records of the last minute, so retry.
 		var whole string
 		Eventually(func() []string {
 			whole = exports("--until", until)

@@ -29,7 +29,8 @@ var _ = Describe("make run", func() {
 		build.Dir, build.Env = testkit.Root(), append(os.Environ(), "CGO_ENABLED=0")
 		out, err := build.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(out))
-		// In the group's folder, so that the group of a killed run's successor ends it; it ends its own children itself.
+		// The folder is in the group's folder, so that a later run can end leftovers of a killed one; localrun ends its
+		// children.
 		dir := processes.Path("localrun")
 
 		run := startLocalRun(binary, dir)
@@ -59,8 +60,8 @@ var _ = Describe("make run", func() {
 	})
 })
 
-// expectPeople goes the way of an end user: sign-up, the code from the inbox, a phone number, its code; and
-// looks at the account as the tenant's backend does.
+// expectPeople follows an end user: sign-up, the code from the inbox, a phone number and its code. Then it reads the
+// account as the tenant's backend does.
 func expectPeople(ctx context.Context, dir string) {
 	GinkgoHelper()
 	exported := strings.Fields(sourced(ctx, dir, `echo "$CARDEA_FRONTEND_URL $CARDEA_INBOX_URL $CARDEA_BASE_URL $CARDEA_API_KEY"`))
@@ -75,7 +76,7 @@ func expectPeople(ctx context.Context, dir string) {
 		request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 		Expect(err).NotTo(HaveOccurred())
 		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set("Authorization", "Bearer "+key) // which only the backend reads
+		request.Header.Set("Authorization", "Bearer "+key) // only the backend reads it
 		response, err := browser.Do(request)
 		Expect(err).NotTo(HaveOccurred())
 		defer response.Body.Close()
@@ -105,7 +106,7 @@ func expectPeople(ctx context.Context, dir string) {
 	Expect(ask("GET", backend+"/users?search="+url.QueryEscape(email), "")["data"]).To(ConsistOf(HaveKeyWithValue("primary_phone_number", number)))
 }
 
-// expectPages goes the way through the pages in a real browser.
+// expectPages runs the walk through the pages in a real browser.
 func expectPages(ctx context.Context, dir string) {
 	GinkgoHelper()
 	walk := exec.CommandContext(ctx, "/bin/sh", "-c", `. "$0" && exec go test ./test/browser -count=1 -v -run '^TestBrowserWalkThroughLocalRun$'`, filepath.Join(dir, "env"))
@@ -115,7 +116,7 @@ func expectPages(ctx context.Context, dir string) {
 	Expect(string(out)).To(ContainSubstring("--- PASS: TestBrowserWalkThroughLocalRun"))
 }
 
-// expectTour runs the commands of docs/tour.md, from an end user's sign-up to the tokens of apps, as they are written.
+// expectTour runs the commands of docs/tour.md unchanged, from an end user's sign-up to the apps' tokens.
 func expectTour(ctx context.Context, dir string) {
 	GinkgoHelper()
 	tour, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "tour.md"))
@@ -141,7 +142,7 @@ func startLocalRun(binary, dir string) *process.Process {
 		Args: []string{"-c", `cd "$0" && exec "$@"`, testkit.Root(), binary, "--dir=" + dir, "--bin-dir=" + controlplane.DefaultBinDir()},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { _ = run.Stop(40 * time.Second) }) // ended already, unless the spec failed
+	DeferCleanup(func() { _ = run.Stop(40 * time.Second) }) // already ended, unless the spec failed
 	return run
 }
 
@@ -159,7 +160,7 @@ func awaitEnvironment(run *process.Process, dir string, within time.Duration) {
 	Eventually(func() string { return process.Tail(run.LogPath, 40) }).Should(ContainSubstring("Ctrl-C stops everything"))
 }
 
-// bannerCommands returns what the newest banner says to try.
+// bannerCommands returns the commands that the newest banner suggests.
 func bannerCommands(run *process.Process) []string {
 	GinkgoHelper()
 	_, after, found := strings.Cut(process.Tail(run.LogPath, 20), "Try it, in another terminal:\n")
@@ -178,7 +179,7 @@ func endLocalRun(run *process.Process, dir string) {
 	Expect(filepath.Join(dir, "env")).NotTo(BeAnExistingFile())
 }
 
-// sourced runs a script of sh after sourcing env.
+// sourced runs a shell script after sourcing env.
 func sourced(ctx context.Context, dir, script string) string {
 	GinkgoHelper()
 	return runShell(ctx, ". '"+filepath.Join(dir, "env")+"'\n"+script)

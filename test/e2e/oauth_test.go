@@ -21,7 +21,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// portal is an app whose clients sign users in and get tokens of their own.
+// portal returns an app with a client that signs users in and gets its own tokens.
 func portal(namespace string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1
@@ -41,15 +41,15 @@ spec:
 `, namespace)
 }
 
-// party is a client of an app with one person, whose tokens it refreshes, uses and gets again for as long as it works.
+// party is a client of an app with one user. It refreshes, introspects and requests tokens for as long as it works.
 type party struct {
 	host, clientID, secret string
 	person                 *visitor
-	// servers are those that live, as a load balancer knows them after a moment.
+	// servers are the live servers, as a load balancer knows them with a delay.
 	servers *atomic.Pointer[[]*testkit.Cardea]
 	refresh string
 	done    *atomic.Int64
-	// faults are requests that failed, retries included; seen is every secret there was.
+	// faults are requests that failed even after a retry; seen collects secrets that no log may hold.
 	faults, seen []string
 	retried      int
 }
@@ -76,7 +76,7 @@ func (c *party) post(server *testkit.Cardea, path string, form url.Values) (int,
 	return response.StatusCode, answer, json.Unmarshal(raw, &answer)
 }
 
-// ask posts to the servers in turn: a request that one of them did not answer goes to the next, once.
+// ask posts to the servers in turn. If a server does not answer or fails with a 5xx, ask tries the next server once.
 func (c *party) ask(turn int, path string, form url.Values) map[string]any {
 	for try := range 2 {
 		servers := *c.servers.Load()
@@ -94,7 +94,7 @@ func (c *party) ask(turn int, path string, form url.Values) map[string]any {
 	return nil
 }
 
-// keep keeps the tokens of an answer.
+// keep stores the refresh token of a response and returns its access token.
 func (c *party) keep(answer map[string]any) (access string) {
 	access, _ = answer["access_token"].(string)
 	if refresh, _ := answer["refresh_token"].(string); refresh != "" {
@@ -108,7 +108,7 @@ func (c *party) keep(answer map[string]any) (access string) {
 	return access
 }
 
-// signIn takes the person through the browser and redeems the code.
+// signIn signs the user in through the browser and redeems the code.
 func (c *party) signIn() {
 	GinkgoHelper()
 	verifier := oauth2.GenerateVerifier()
@@ -118,7 +118,7 @@ func (c *party) signIn() {
 	Expect(c.keep(answer)).NotTo(BeEmpty(), "%v", c.faults)
 }
 
-// work asks for everything that needs no browser until it is stopped.
+// work sends all requests that need no browser until stop is closed.
 func (c *party) work(stop <-chan struct{}) {
 	for turn := 0; ; turn++ {
 		select {
@@ -145,7 +145,7 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 		parties  []*party
 		operator *testkit.Cardea
 	)
-	// under runs the parties' load until a condition holds.
+	// under runs the parties' load while until runs, and expects no faults.
 	under := func(until func()) {
 		GinkgoHelper()
 		stop := make(chan struct{})
@@ -198,7 +198,7 @@ var _ = Describe("an authorization server of two processes", Ordered, func() {
 		under(func() {
 			Eventually(func() bool { return time.Since(begun) > away && done.Load() > before+300 }).WithTimeout(away + time.Minute).Should(BeTrue())
 		})
-		parties[0].signIn() // users as well
+		parties[0].signIn() // users can sign in too
 		for _, c := range parties {
 			Expect(c.retried).To(BeZero())
 		}

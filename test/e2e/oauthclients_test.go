@@ -23,8 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// clusters is an app by which users use clusters and what else is here: kubectl, a web application, and a server for
-// agents.
+// clusters returns an app with the clients of these specs: kubectl, a web application, and a server for agents.
 func clusters(namespace, agentsURL string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1
@@ -80,7 +79,7 @@ spec:
 `, namespace, agentsURL)
 }
 
-// backAt is where the clients of these stories are answered.
+// backAt is the redirect URI of the clients in these specs.
 const backAt = "http://127.0.0.1:8000/callback"
 
 var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func() {
@@ -90,7 +89,7 @@ var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func
 		running           *testkit.Processes
 		vera              *visitor
 		veraID, namespace string
-		owners            string // the group of her organization's owners
+		owners            string // the group of the owners of vera's organization
 		issuer, agentsURL string
 	)
 
@@ -114,7 +113,7 @@ var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func
 		Expect(err).NotTo(HaveOccurred())
 		agentsURL = fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
 		texts := startCarrier()
-		// The host is localhost, which others have in the cluster of the suite.
+		// These specs need the host localhost, which is taken in the suite's cluster, so they start their own.
 		own, err = testkit.StartCluster(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() error { return own.Stop() })
@@ -146,7 +145,7 @@ var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func
 			"--oidc-groups-prefix=cardea:", "--oidc-ca-file="+front.authority)
 	})
 
-	// as runs kubectl as vera, as which configure makes her known, in a cluster that takes the issuer's ID tokens.
+	// as runs kubectl as vera in the cluster that trusts the issuer's ID tokens; configure is her credentials' flags.
 	as := func(ctx context.Context, configure []string, args ...string) (string, error) {
 		GinkgoHelper()
 		return asVera(ctx, target, configure, args...)
@@ -202,12 +201,12 @@ var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func
 		for _, arg := range args {
 			plugin = append(plugin, "--exec-arg="+arg)
 		}
-		out, err := as(ctx, plugin, "get", "namespaces") // by the token that was kept
+		out, err := as(ctx, plugin, "get", "namespaces") // with the cached token
 		Expect(err).NotTo(HaveOccurred(), out)
 		Expect(out).To(ContainSubstring("kube-system"))
 	})
 
-	// script runs a program of test/oauthclients, whose person is vera, and returns what came out.
+	// script runs a program of test/oauthclients with vera as its user, and returns the program's result.
 	script := func(ctx context.Context, name, as string, env ...string) map[string]any {
 		GinkgoHelper()
 		folder := filepath.Join(testkit.Root(), "test", "oauthclients")
@@ -249,7 +248,7 @@ var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func
 	})
 })
 
-// published is the path of a published client, which not every machine has.
+// published returns the path of a published client program, and skips the spec if the program is not built.
 func published(program string) string {
 	GinkgoHelper()
 	path := filepath.Join(testkit.Root(), "bin", "oauth-clients", program)
@@ -259,14 +258,14 @@ func published(program string) string {
 	return path
 }
 
-// shownPage is what a browser is answered, without following it.
+// shownPage is a response that a browser received, without following a redirect.
 type shownPage struct {
 	status int
 	to     string
 	body   string
 }
 
-// newBrowser is one that follows nothing by itself.
+// newBrowser returns a browser that follows no redirect by itself.
 func newBrowser() *http.Client {
 	GinkgoHelper()
 	jar, err := cookiejar.New(nil)
@@ -291,9 +290,9 @@ func sendAs(browser *http.Client, request *http.Request) shownPage {
 	return shownPage{resp.StatusCode, resp.Header.Get("Location"), string(raw)}
 }
 
-// accompany runs a client and follows its instructions to the user. For "visit URL" it returns the URL of the last
-// redirect to the client, or visits it if the client listens on this machine. It returns the client's result, if the
-// client prints one.
+// accompany runs a client and acts as its user. For a line "visit URL" it visits the URL and writes the URL of the last
+// redirect to the client's input. It also visits the URL of a listener on this machine. It returns the client's result,
+// if the client prints one.
 func (v *visitor) accompany(front *encrypted, cmd *exec.Cmd) (told map[string]any) {
 	GinkgoHelper()
 	var errors strings.Builder
@@ -321,7 +320,7 @@ func (v *visitor) accompany(front *encrypted, cmd *exec.Cmd) (told map[string]an
 	return told
 }
 
-// visit does what a page asks: it allows what a client asks for, or lets a device in.
+// visit opens a client's link and allows the request, or authorizes a device.
 func (v *visitor) visit(link string) string {
 	GinkgoHelper()
 	asked, err := url.Parse(link)
@@ -352,7 +351,8 @@ func (v *visitor) idToken(front *encrypted, issuer, clientID string) string {
 	return raw
 }
 
-// allow has the visitor follow a client's link and allow what it asks for, and returns where the browser is led then.
+// allow opens a client's authorization link, allows the request, and returns the URL to which the browser is
+// redirected.
 func (v *visitor) allow(link string) *url.URL {
 	GinkgoHelper()
 	asked, err := url.Parse(link)
@@ -368,7 +368,7 @@ func (v *visitor) allow(link string) *url.URL {
 	return back
 }
 
-// decide allows a request, in the visitor's one organization if it is about one.
+// decide allows an authorization request. If the request needs an organization, it chooses the first one offered.
 func (v *visitor) decide(request string) *url.URL {
 	GinkgoHelper()
 	path := "/session/authorizations/" + request

@@ -25,8 +25,8 @@ func trusting(ctx context.Context, folder string, flags ...string) *testkit.Clus
 	return &testkit.Cluster{ControlPlane: plane, Dir: folder}
 }
 
-// authenticationConfiguration is the one of docs/oauth/kubectl.md, for an issuer and a client, with the authority of
-// the issuer's certificate.
+// authenticationConfiguration returns the AuthenticationConfiguration of docs/oauth/kubectl.md, for an issuer, a client
+// and the CA certificate of the issuer.
 func authenticationConfiguration(issuer, client, authority string) string {
 	GinkgoHelper()
 	page, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "oauth", "kubectl.md"))
@@ -45,7 +45,7 @@ func authenticationConfiguration(issuer, client, authority string) string {
 	return string(raw)
 }
 
-// asVera runs kubectl as vera, as which configure makes her known, in a cluster.
+// asVera runs kubectl in a cluster as vera; configure is the set-credentials flags of her credentials.
 func asVera(ctx context.Context, target *testkit.Cluster, configure []string, args ...string) (string, error) {
 	GinkgoHelper()
 	kubeconfig := filepath.Join(GinkgoT().TempDir(), "kubeconfig")

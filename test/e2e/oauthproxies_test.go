@@ -19,18 +19,18 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// proxied is an application without a sign-in of its own behind a proxy: the programs and the files of
+// proxied is an application without its own sign-in behind a proxy, with the programs and the files of
 // docs/oauth/proxy.
 type proxied struct {
 	front       *encrypted
 	group       *process.Group
 	issuer      string
 	application *httptest.Server
-	// client and secret are oauth2-proxy's.
+	// client and secret are the credentials of oauth2-proxy.
 	client, secret string
 }
 
-// newProxied starts an application that answers with the user that the proxy passes on.
+// newProxied starts an application that responds with the user that the proxy forwards.
 func newProxied(front *encrypted, group *process.Group, issuer, client, secret string) *proxied {
 	p := &proxied{front: front, group: group, issuer: issuer, client: client, secret: secret}
 	p.application = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +40,7 @@ func newProxied(front *encrypted, group *process.Group, issuer, client, secret s
 	return p
 }
 
-// configure writes a file of docs/oauth/proxy into a folder, with other addresses.
+// configure copies a file of docs/oauth/proxy into a folder and replaces addresses.
 func (p *proxied) configure(folder, name string, addresses ...string) string {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "oauth", "proxy", name))
@@ -53,7 +53,7 @@ func (p *proxied) configure(folder, name string, addresses ...string) string {
 	return path
 }
 
-// signIn starts oauth2-proxy, whose users come by an address, and returns where it listens.
+// signIn starts oauth2-proxy for a public address, by default its own, and returns the address where it listens.
 func (p *proxied) signIn(ctx context.Context, public string, flags ...string) string {
 	GinkgoHelper()
 	own, folder := freeAddress(p.front.port), GinkgoT().TempDir()
@@ -71,7 +71,8 @@ func (p *proxied) signIn(ctx context.Context, public string, flags ...string) st
 	return own
 }
 
-// behindNginx starts nginx before the application, and oauth2-proxy beside it, and returns where nginx listens.
+// behindNginx starts nginx in front of the application, and oauth2-proxy, which nginx asks. It returns the address of
+// nginx.
 func (p *proxied) behindNginx(ctx context.Context) string {
 	GinkgoHelper()
 	program, err := exec.LookPath("nginx")
@@ -91,8 +92,8 @@ func (p *proxied) behindNginx(ctx context.Context) string {
 	return own
 }
 
-// signsInAt has the visitor open a page of an application, allow it to know them, and see the page that was asked for,
-// with the groups.
+// signsInAt has the visitor open a page of an application and authorize the application. It expects the requested page
+// with the visitor's groups.
 func (v *visitor) signsInAt(groups, address string) {
 	GinkgoHelper()
 	const page = "/reports?year=2026&month=11"
@@ -107,7 +108,7 @@ func (v *visitor) signsInAt(groups, address string) {
 	request.Header.Set("X-Forwarded-Email", "root@acme.example")
 	request.Header.Set("X-Forwarded-Groups", "system:masters")
 	Expect(sendAs(browser, request).body).To(Equal("for " + v.email + " in " + groups))
-	Expect(visitPage(newBrowser(), "http://"+address+page).status).To(Equal(http.StatusFound), "nobody else is let in")
+	Expect(visitPage(newBrowser(), "http://"+address+page).status).To(Equal(http.StatusFound), "a browser without a session is redirected to the sign-in")
 }
 
 // freeAddress returns an unused address of this machine.

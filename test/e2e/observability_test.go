@@ -62,7 +62,7 @@ func observe(targets ...*testkit.Cardea) *observed {
 	return &observed{"http://" + address}
 }
 
-// query returns how many series a query has now.
+// query returns a function that counts the series of a query's result.
 func (o *observed) query(expression string) func() (int, error) {
 	return func() (int, error) {
 		response, err := http.Get(o.url + "/api/v1/query?query=" + url.QueryEscape(expression))
@@ -84,12 +84,12 @@ func (o *observed) query(expression string) func() (int, error) {
 	}
 }
 
-// firing counts an alert.
+// firing returns a function that counts how often an alert fires.
 func (o *observed) firing(alert string) func() (int, error) {
 	return o.query(`ALERTS{alertstate="firing",alertname="` + alert + `"}`)
 }
 
-// evaluated returns when the alerts were last evaluated.
+// evaluated returns the time of the last evaluation of the alerts.
 func (o *observed) evaluated() (time.Time, error) {
 	response, err := http.Get(o.url + "/api/v1/rules")
 	if err != nil {
@@ -110,7 +110,7 @@ func (o *observed) evaluated() (time.Time, error) {
 	return answer.Data.Groups[0].LastEvaluation, nil
 }
 
-// dashboardQueries are what the shipped dashboard asks for, by the titles of its panels.
+// dashboardQueries returns the queries of the shipped dashboard, by the titles of its panels.
 func dashboardQueries() map[string][]string {
 	GinkgoHelper()
 	raw, err := os.ReadFile(filepath.Join(testkit.Root(), "config", "observability", "dashboards", "cardea.json"))
@@ -157,7 +157,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 		Eventually(get(server, schemesPath, key)).Should(haveStatus(200))
 		prometheus = observe(operator, server, other)
 		Eventually(prometheus.query(`up{job="cardea"} == 1`)).Should(Equal(3))
-		for _, alert := range []string{"CardeaAbsent", "CardeaNoLeader"} { // which are about targets that were never scraped
+		for _, alert := range []string{"CardeaAbsent", "CardeaNoLeader"} { // these two fire for targets never scraped
 			Eventually(prometheus.firing(alert)).Should(BeZero())
 		}
 	})
@@ -165,7 +165,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 
 	It("has series for every query of the dashboard", func(ctx context.Context) {
 		tight := cluster.APIKey(ctx, namespace, "tight-key")
-		// A rate needs what counts to be there before it counts, and again after.
+		// A rate needs a sample of the counter before it increases and one after.
 		for n := range 2 {
 			person := newVisitor(host, inbox, server)
 			person.signUp()

@@ -23,7 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// serving are the flags of servers whose end users come through a proxy and whose carrier is local.
+// serving are flags for servers whose end users come through a proxy and whose message gateway is local.
 var serving = []string{"--egress-allowed-cidrs=127.0.0.0/8", "--trusted-proxies=127.0.0.0/8"}
 
 func startCarrier() *messagegateway.Gateway {
@@ -34,8 +34,8 @@ func startCarrier() *messagegateway.Gateway {
 	return c
 }
 
-// staging is a deployment on a host of its own that sends through a carrier, with an API key for its backend. more is
-// added to the deployment's spec.
+// staging returns a deployment with its own host that sends messages through a gateway stand-in, and an API key for its
+// backend. more is added to the deployment's spec.
 func staging(namespace, host string, c *messagegateway.Gateway, more string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -88,7 +88,7 @@ spec:
 `, namespace, base64.StdEncoding.EncodeToString([]byte(messagegateway.DefaultAuthToken)), host, c.SMTPPort(), messagegateway.DefaultAccountSID, c.URL(), more)
 }
 
-// peopleTables are where users' rows are.
+// peopleTables are the tables that hold users' data.
 var peopleTables = []string{
 	"users", "emails", "phones", "credentials", "sessions", "session_tokens", "signins", "attempts", "challenges", "failures", "outbox",
 	"organizations", "workspaces", "organization_memberships", "workspace_memberships", "invitations", "events", "audit",
@@ -106,14 +106,14 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 		vera               *visitor
 		veraID             string
 		organizations      []string
-		seen               []string // every cookie there ever was
+		seen               []string // every cookie value that a server set
 	)
 	count := func(ctx context.Context, query string) (n int) {
 		GinkgoHelper()
 		Expect(rows.QueryRowContext(ctx, strings.ReplaceAll(query, "$home", "'"+namespace+"/people'")).Scan(&n)).To(Succeed())
 		return n
 	}
-	// left is how many rows each table has, of those that have any.
+	// left returns the number of rows in each table that has any.
 	left := func(ctx context.Context) map[string]int {
 		GinkgoHelper()
 		left := map[string]int{}
@@ -192,7 +192,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 		vera.server = servers[0]
 		vera.do("POST", "/session/sign-out", `{}`)
 		Eventually(func() (reply, error) {
-			copied.keep(cookies) // a dead cookie is cleared
+			copied.keep(cookies) // the server clears the cookie of an ended session
 			return copied.send("GET", "/me", "")
 		}).WithTimeout(time.Second).Should(refuse(401, "NOT_AUTHENTICATED"))
 	})
@@ -253,7 +253,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 
 	It("keeps users when their deployment is deleted, and serves them when it is created again", func(ctx context.Context) {
 		declared := staging(namespace, host, texts, "")
-		// Messages and sessions of the load come to their ends meanwhile.
+		// Wait until the load's messages are sent.
 		Eventually(func() int {
 			return count(ctx, "SELECT COUNT(*) FROM outbox WHERE state = 'pending' AND deployment = $home")
 		}).Should(BeZero())
@@ -270,7 +270,7 @@ var _ = Describe("end users of two servers on PostgreSQL", Ordered, func() {
 		vera.signIn()
 		remember(vera)
 		Expect(vera.do("GET", "/me", "").Data).To(And(HaveKeyWithValue("id", veraID), HaveKeyWithValue("primary_phone_number", "+12025550100")))
-		Expect(active(vera.do("GET", "/session", ""))).To(Equal(organizations[0]), "where she left")
+		Expect(active(vera.do("GET", "/session", ""))).To(Equal(organizations[0]), "the new session has the organization of the last one")
 	})
 
 	It("erases users with a deployment whose deletion policy says so", func(ctx context.Context) {
@@ -295,16 +295,17 @@ type customer struct {
 	servers       []*testkit.Cardea
 	organizations []string
 	number        func(i int) string
-	// acknowledged and underway are numbers whose right code was answered by 200, or was sent and not answered.
+	// acknowledged are numbers whose code the server accepted with 200; underway are numbers whose code got no
+	// response.
 	acknowledged, underway []string
-	// last is the last acknowledged switch; unknown are those since then that were not answered.
+	// last is the last acknowledged switch; unknown are later switches that got no response.
 	last    string
 	unknown []string
-	// faults are answers that should not be.
+	// faults are unexpected responses.
 	faults []string
 }
 
-// phones is how many numbers a customer verifies: as many as a user may have.
+// phones is how many numbers a customer verifies, as many as a user may have.
 const phones = 10
 
 func (c *customer) work(stop <-chan struct{}, done *atomic.Int64) {
@@ -334,7 +335,8 @@ func (c *customer) work(stop <-chan struct{}, done *atomic.Int64) {
 	}
 }
 
-// ask sends a request to the servers in turn, past those that take none. It reports whether there was an answer.
+// ask sends a request to the servers in turn and skips servers that refuse the connection. It reports whether there was
+// a response.
 func (c *customer) ask(method, path, body string) (reply, bool) {
 	for range c.servers {
 		c.server = c.servers[(slices.Index(c.servers, c.server)+1)%len(c.servers)]
@@ -346,10 +348,10 @@ func (c *customer) ask(method, path, body string) (reply, bool) {
 	return reply{}, false
 }
 
-// unserved reports whether a request was certainly not served, because no process listened.
+// unserved reports whether a request was certainly not handled, because no process listened.
 func unserved(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
-// insist asks until there is an answer, which is returned.
+// insist repeats a request until there is a response, and returns the response.
 func (c *customer) insist(method, path, body string) reply {
 	for range 2 * len(c.servers) {
 		if r, known := c.ask(method, path, body); known {
@@ -359,12 +361,12 @@ func (c *customer) insist(method, path, body string) reply {
 	return reply{}
 }
 
-// verify adds a number and sends a wrong code, then the right one through both servers at once.
+// verify adds a number and sends a wrong code, then the right code through two servers concurrently.
 func (c *customer) verify(number string, done *atomic.Int64) {
 	added := c.insist("POST", "/me/phone-numbers", fmt.Sprintf(`{"phone_number":%q}`, number))
 	id, _ := added.Data["id"].(string)
 	if id == "" {
-		if added.code() != "PHONE_EXISTS" { // added by a request that was not answered
+		if added.code() != "PHONE_EXISTS" { // an earlier request without a response added it
 			c.faults = append(c.faults, fmt.Sprintf("%s: %+v", number, added))
 		}
 		return
@@ -411,7 +413,7 @@ func (c *customer) verify(number string, done *atomic.Int64) {
 	}
 }
 
-// expectTrue compares the verified phones in the database with what the server answered the customers.
+// expectTrue compares the verified phones in the database with the responses that the customers received.
 func expectTrue(ctx context.Context, db *sql.DB, namespace string, crowd []*customer) {
 	GinkgoHelper()
 	verified := map[string]bool{}
@@ -437,7 +439,7 @@ func expectTrue(ctx context.Context, db *sql.DB, namespace string, crowd []*cust
 		}
 	}
 	for number := range verified {
-		Expect(told[number] || open[number]).To(BeTrue(), "%s is verified, and nobody sent its code", number)
+		Expect(told[number] || open[number]).To(BeTrue(), "%s is verified, but no customer sent its code", number)
 	}
 }
 

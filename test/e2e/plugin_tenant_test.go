@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// onlookers are ServiceAccounts with the roles that users get in namespace acme, and one without any.
+// onlookers are ServiceAccounts with the roles that users get in namespace acme, and one without a role.
 const onlookers = `
 apiVersion: v1
 kind: ServiceAccount
@@ -45,8 +45,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
 subjects: [{kind: ServiceAccount, name: viewer, namespace: acme}]
 `
 
-// identity are what must be the same wherever a tenant is applied, and what an application must not touch: id and
-// generation of every resource, by kind and name.
+// identity is the id and the generation of a resource. The id must be the same in every cluster, and applying the same
+// manifests again must change neither.
 type identity struct {
 	ID         string
 	Generation int64
@@ -73,7 +73,7 @@ func identities(ctx context.Context, namespace string) map[string]identity {
 	return found
 }
 
-// ids are identities without generations, which begin again in another cluster.
+// ids returns the ids without the generations, which start again in another cluster.
 func ids(of map[string]identity) map[string]string {
 	only := map[string]string{}
 	for name, id := range of {
@@ -82,7 +82,7 @@ func ids(of map[string]identity) map[string]string {
 	return only
 }
 
-// refuses matches an answer by its exit code and what it says is wrong.
+// refuses matches a result by its exit code and parts of its error message.
 func refuses(code int, parts ...string) types.GomegaMatcher {
 	matchers := []types.GomegaMatcher{HaveField("Code", code), HaveField("Problems", HavePrefix("kubectl cardea: "))}
 	for _, part := range parts {
@@ -97,7 +97,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 	launch := testkit.Launch{Role: "standalone"}
 	as := map[string]string{}
 
-	// acme asks about the tenant as one of them.
+	// acme runs the plugin in namespace acme with the rights of an account.
 	acme := func(ctx context.Context, who string, args ...string) said {
 		GinkgoHelper()
 		return plugin(ctx, as[who], []string{"CARDEA_BASE_URL=" + cardea.Backend, "CARDEA_DECISION_URL=" + cardea.Decision}, append(args, "-n", "acme")...)
@@ -121,7 +121,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		expectAllReady(ctx, "acme")
 	})
 	AfterAll(func(ctx context.Context) {
-		kubectl(ctx, "delete", "ratelimitscheme", "acme.wave", "-n", "acme") // the samples' namespace is that of other stories too
+		kubectl(ctx, "delete", "ratelimitscheme", "acme.wave", "-n", "acme") // other specs use this namespace too
 		processes.KillAll()
 	})
 
@@ -136,9 +136,9 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 	})
 
 	It("examines the install as far as the caller's rights reach", func(ctx context.Context) {
-		// Operators of other stories, which were killed, left it: this install never elected.
+		// Killed operators of other specs left this Lease; this install uses no leader election.
 		kubectl(ctx, "delete", "lease", "cardea-operator", "-n", testkit.System, "--ignore-not-found")
-		// How old a configuration is at most is a matter of load, so the answer is asked for until all is well.
+		// The maximum age of a configuration depends on the load, so retry until all checks pass.
 		Eventually(func() said { return acme(ctx, "admin", "doctor", "--metrics-url", cardea.Metrics) }).Should(And(HaveField("Code", 0), HaveField("Out", And(
 			MatchRegexp(`(?m)^OK    kinds +11 kinds of iam\.cardea\.dev/v1alpha1 are served, with the fields of this version$`),
 			MatchRegexp(`(?m)^OK    clock `), MatchRegexp(`(?m)^OK    your rights `), MatchRegexp(`(?m)^OK    store `), MatchRegexp(`(?m)^OK    root key `),
@@ -170,7 +170,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		_, err := apikey.Parse(old)
 		Expect(err).NotTo(HaveOccurred())
 
-		rotated := acme(ctx, "editor", "key", "rotate", "globex-tracking-key", "--yes") // other stories rotate it too
+		rotated := acme(ctx, "editor", "key", "rotate", "globex-tracking-key", "--yes") // other specs rotate it too
 		Expect(rotated).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("is rotated"))), rotated.Problems)
 		fresh := strings.TrimSpace(acme(ctx, "editor", "key", "reveal", "globex-tracking-key").Out)
 		Expect(fresh).NotTo(Equal(old))

@@ -18,13 +18,13 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// said is how a program ended and what it wrote.
+// said is the exit code and the output of a program.
 type said struct {
 	Out, Problems string
 	Code          int
 }
 
-// plugin runs `kubectl cardea` as kubectl's users do: kubectl finds it in PATH.
+// plugin runs `kubectl cardea` as users do: kubectl finds the plugin in PATH.
 func plugin(ctx context.Context, kubeconfig string, env []string, args ...string) said {
 	GinkgoHelper()
 	return kubectlAs(ctx, kubeconfig, env, append([]string{"cardea"}, args...)...)
@@ -52,7 +52,7 @@ func admin(ctx context.Context, args ...string) said {
 	return plugin(ctx, cluster.AdminKubeconfig(), nil, args...)
 }
 
-// causesYAML are resources of which each is at fault in its own way.
+// causesYAML are resources, each with a different fault.
 const causesYAML = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -186,7 +186,7 @@ metadata: {name: mailer-key}
 spec: {appRef: {name: mailer}, secretTemplate: {}}
 `
 
-// byHTTP is a scheme as the management API leaves it; a declared one of its slug is in the way.
+// byHTTP is a scheme as the management API creates it; lateYAML later declares a scheme with the same slug.
 const byHTTP = `
 apiVersion: iam.cardea.dev/v1alpha1
 kind: RateLimitScheme
@@ -206,7 +206,7 @@ metadata: {name: trial}
 spec: {deploymentRef: {name: main}, slug: trial, rules: [{unit: minute, duration: 1, maxRequests: 1}]}
 `
 
-// withoutRights is a tenant of which the operator may not read Secrets.
+// withoutRights is a tenant whose Secrets the operator may not read.
 const withoutRights = `
 apiVersion: iam.cardea.dev/v1alpha1
 kind: IdentityDeployment
@@ -224,11 +224,12 @@ metadata: {name: user}
 spec: {appRef: {name: user}, secretTemplate: {}}
 `
 
-// notMade are the causes of docs/operations.md that this story cannot make: the store of a standalone answers, it has a
-// root key, and there are few resources. The tests of cmd/kubectl-cardea/cause cover them from conditions.
+// notMade are the reasons of docs/operations.md that these specs do not produce: the store is available, there is a
+// root key, there are no former users, and there are few resources. The tests of cmd/kubectl-cardea/cause cover these
+// reasons.
 var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople", "TooMany"}
 
-// documentedReasons are those of the table of conditions, but the one that says that all is well.
+// documentedReasons returns the reasons in the table of conditions, without Ready.
 func documentedReasons() []string {
 	GinkgoHelper()
 	text, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "operations.md"))
@@ -297,7 +298,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 			out, err := cluster.Kubectl(ctx, given.yaml, append([]string{"apply", "-n", given.namespace, "-f", "-"}, given.args...)...)
 			Expect(err).NotTo(HaveOccurred(), out)
 		}
-		// The doomed scheme is in use before it is deleted, and deleted before the late app asks for it.
+		// The doomed scheme is in use before it is deleted, and is deleted before the late app refers to it.
 		kubectl(ctx, "wait", "-n", namespace, "apiauthapp/user", "ratelimitscheme/main.trial", "oauthapp/moving", "--for=condition=Ready", "--timeout=30s")
 		kubectl(ctx, "delete", "ratelimitscheme", "doomed", "-n", namespace, "--wait=false")
 		kubectl(ctx, "wait", "-n", namespace, "ratelimitscheme/doomed", "--for=condition=Deleting", "--timeout=30s")
@@ -313,7 +314,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 	It("names every cause that docs/operations.md lists, with what to do", func(ctx context.Context) {
 		wanted := documentedReasons()
 		Expect(len(wanted)).To(BeNumerically(">", 15))
-		// The move is reported for a minute; the other resources are there by now.
+		// The move is reported only for a minute, so it starts now, after the other resources.
 		kubectl(ctx, "patch", "identitydeployment/moving", "-n", namespace, "--type=merge", "-p", `{"spec": {"frontendHosts": ["after.example"]}}`)
 		Eventually(func() []string {
 			reasons := reported(admin(ctx, "why", "-n", namespace, "-o", "json").Out)

@@ -28,19 +28,20 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// password of the database's role: a canary that no log may hold.
+// password is the password of the database's role: a canary that no log may hold.
 const password = "canary-dsn-password"
 
 const (
-	// afterKill and afterEnd are how long another operator needs at most to bring into force what is declared once a
-	// leader was killed, or ended cleanly: a lease of 7 s, which it first sees 2.2 s late, and a try every 1 to 2.2 s.
+	// afterKill and afterEnd bound the time until another operator activates declared changes after the leader was
+	// killed or ended cleanly. The lease lasts 7 s, another operator sees it up to 2.2 s late, and tries again every 1
+	// to 2.2 s.
 	afterKill = 12 * time.Second
 	afterEnd  = 4 * time.Second
-	// takeover is the same with hundreds of resources on a loaded machine.
+	// takeover is the bound with hundreds of resources on a loaded machine.
 	takeover = 45 * time.Second
 )
 
-// database is a private PostgreSQL that asks Cardea's role for its password.
+// database is a private PostgreSQL that requires a password for Cardea's role.
 type database struct {
 	*pgtest.Server
 	url string
@@ -65,7 +66,7 @@ func startDatabase(ctx context.Context) *database {
 	return d
 }
 
-// limits returns the stored limit of each scheme of a namespace, by name. It fails when an id is there twice.
+// limits returns the stored limit of each scheme of a namespace, by name. It fails if two schemes have the same id.
 func (d *database) limits(ctx context.Context, namespace string) (map[string]int64, error) {
 	documents, _, err := d.st.Load(ctx)
 	if err != nil {
@@ -89,7 +90,7 @@ func (d *database) limits(ctx context.Context, namespace string) (map[string]int
 	return limits, nil
 }
 
-// kinds is how many documents of each kind a namespace has.
+// kinds returns how many documents of each kind a namespace has.
 func (d *database) kinds(ctx context.Context, namespace string) map[string]int {
 	GinkgoHelper()
 	documents, _, err := d.st.Load(ctx)
@@ -119,7 +120,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		GinkgoHelper()
 		operators = append(operators, start(ctx, testkit.Launch{Role: "operator", Store: db.url}))
 	}
-	// leader returns the one operator that says that it leads.
+	// leader returns the only operator that reports to lead.
 	leader := func() (*testkit.Cardea, error) {
 		var leaders []*testkit.Cardea
 		for _, o := range operators {
@@ -191,7 +192,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		Eventually(get(servers[0], schemesPath+"/s", key)).WithTimeout(time.Second).Should(haveMember("name", "Changed"))
 
 		kubectl(ctx, "patch", "ratelimitscheme", "acme.s", "-n", namespace, "--type=merge", "-p", `{"spec":{"displayName":"By kubectl"}}`)
-		// Servers follow the commit, which the operator makes when it has its turn and then reports.
+		// Servers follow the commit, which precedes the operator's status report.
 		byKubectl := testkit.Scheme(namespace, "acme", "s")
 		byKubectl.Name = "acme.s"
 		Eventually(func() (bool, error) { return cluster.Ready(ctx, byKubectl) }).Should(BeTrue())
@@ -295,7 +296,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 				return setLimit(ctx, name(i), int64(2000+i))
 			})
 		}()
-		// In the midst of its reconciles, with writes under way.
+		// Freeze the leader during its reconciles, with writes under way.
 		Eventually(done.Load).WithPolling(time.Millisecond).Should(BeNumerically(">=", schemes/3))
 		Expect(syscall.Kill(sleeper.PID(), syscall.SIGSTOP)).To(Succeed())
 		Expect(<-finished).To(Succeed())
@@ -340,7 +341,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 		expectAllReady(ctx, namespace)
 		Eventually(func() (int64, error) { limits, err := db.limits(ctx, namespace); return limits[name(0)], err }).Should(Equal(int64(4000)))
 
-		// An outage is a line when it begins and one when it ends, and no error of each resource.
+		// The log has one line when an outage begins, one when it ends, and no error for each resource.
 		log, err := os.ReadFile(leads.LogPath)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(strings.Count(string(log), "The store is unreachable; declared changes wait")).To(Equal(1), string(log))
@@ -403,7 +404,7 @@ var _ = Describe("two operators and two servers on PostgreSQL", Ordered, func() 
 	})
 })
 
-// secretsRoleBinding is what config/samples has for its own namespace.
+// secretsRoleBinding returns the role binding of config/samples for another namespace.
 func secretsRoleBinding(namespace string) string {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(samples, "secrets_role_binding.yaml"))

@@ -46,19 +46,19 @@ func (r *redis) start(ctx context.Context) {
 	DeferCleanup(r.running.Kill)
 }
 
-// asker asks servers about one key, as fast as it is answered, and notes what was admitted.
+// asker sends decision requests for one key as fast as servers respond, and records the admitted requests.
 type asker struct {
 	sync.Mutex
 	admitted []span
-	// refused are statuses other than 200, and answers beside allowed and rate_limited.
+	// refused counts errors and responses that are neither allowed nor rate limited, by error or by status and reason.
 	refused map[string]int
 	slowest atomic.Int64
 }
 
-// span is from before a request was sent until it was answered.
+// span is the time from before a request was sent until its response arrived.
 type span struct{ begun, ended time.Time }
 
-// most is the largest number that lay within one window of a length for sure.
+// most returns the largest number of admitted requests that certainly lie within one window of a length.
 func (a *asker) most(length time.Duration) (most int) {
 	a.Lock()
 	defer a.Unlock()
@@ -80,7 +80,7 @@ func (a *asker) count() int {
 	return len(a.admitted)
 }
 
-// load asks all servers until the function it returns is called.
+// load sends requests to all servers until the returned function is called.
 func (a *asker) load(servers []*testkit.Cardea, key, deployment string) (stop func()) {
 	done := make(chan struct{})
 	var running sync.WaitGroup

@@ -17,13 +17,13 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// samples is applied as it stands.
+// samples is the folder config/samples, which the specs apply unchanged.
 var samples = filepath.Join(testkit.Root(), "config", "samples")
 
 var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 	var cardea *testkit.Cardea
 	var key string
-	var seen []string // every key there ever was
+	var seen []string // the secret part of every key that the specs saw
 	launch := testkit.Launch{Role: "standalone"}
 
 	remember := func(ctx context.Context) {
@@ -137,7 +137,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 		group.Wait()
 		cardea = start(ctx, launch)
 		for n := range writers {
-			// A last write may have landed without its acknowledgement.
+			// The server may have committed a last write without acknowledging it.
 			Eventually(func() (float64, error) {
 				answer, err := testkit.Do("GET", fmt.Sprintf("%s%s/load-%d", cardea.Backend, schemesPath, n), key, "")
 				if err != nil || answer.Status != 200 {
@@ -188,7 +188,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 	It("keeps serving while the API server is down, also after a cold start, and continues when it returns", func(ctx context.Context) {
 		Expect(cluster.StopAPIServer()).To(Succeed())
 		DeferCleanup(func(ctx context.Context) {
-			_ = cluster.StartAPIServer(ctx) // if the spec failed before it did so itself
+			_ = cluster.StartAPIServer(ctx) // the spec may fail before it restarts the API server itself
 		})
 		expectReadsAndNoWrites := func() {
 			GinkgoHelper()
@@ -218,7 +218,7 @@ var _ = Describe("cardea standalone over SQLite", Ordered, func() {
 		}).Should(haveMember("name", "After the pause"))
 		kubectl(ctx, "patch", "ratelimitscheme", "acme.burst", "-n", "acme", "--type=merge", "-p", `{"spec":{"displayName":"By kubectl"}}`)
 		kubectl(ctx, "annotate", "cardea", "--all", "-n", "acme", v1alpha1.AnnotationReconcileRequestedAt+"=now")
-		// Each watch of client-go comes back by itself, after up to 30 s and jitter as long again.
+		// Each watch of client-go reconnects by itself, after up to 30 s plus as much jitter.
 		Eventually(func() (string, error) {
 			return cluster.Kubectl(ctx, "", "get", "cardea", "-n", "acme", "-o", `jsonpath={range .items[?(@.status.lastHandledReconcileAt!="now")]}{.kind} {.metadata.name},{end}`)
 		}).WithTimeout(90 * time.Second).WithPolling(250 * time.Millisecond).Should(BeEmpty())

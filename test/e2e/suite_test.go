@@ -1,5 +1,5 @@
-// Package e2e drives the built cardea as its users do: with kubectl and HTTP, against a real control plane, each
-// process under the token of its own ServiceAccount.
+// Package e2e drives the built cardea as its users do, with kubectl and HTTP, against a real control plane. Each
+// process uses the token of its own ServiceAccount.
 package e2e
 
 import (
@@ -29,7 +29,7 @@ const (
 	stopsWithin = 15 * time.Second
 )
 
-// cluster and processes are shared by the suite: starting a control plane takes most of the time of a spec.
+// cluster and processes are shared by the suite, because starting a control plane takes most of the time of a spec.
 var (
 	cluster   *testkit.Cluster
 	processes *testkit.Processes
@@ -68,8 +68,8 @@ var _ = ReportAfterEach(func(report SpecReport) {
 	}
 })
 
-// start runs a role and waits until it is ready. It lives until its container's AfterAll: a cleanup of the spec that
-// started it would end it for the specs that follow.
+// start runs a role and waits until it is ready. The process runs until AfterAll of its container ends it. A cleanup of
+// the spec that started it would end it before the following specs.
 func start(ctx context.Context, launch testkit.Launch) *testkit.Cardea {
 	GinkgoHelper()
 	c, err := processes.Start(ctx, launch)
@@ -78,7 +78,7 @@ func start(ctx context.Context, launch testkit.Launch) *testkit.Cardea {
 	return c
 }
 
-// kubectl runs kubectl as the administrator, must succeed, and returns what was printed.
+// kubectl runs kubectl as the administrator, expects success, and returns the output.
 func kubectl(ctx context.Context, args ...string) string {
 	GinkgoHelper()
 	out, err := cluster.Kubectl(ctx, "", args...)
@@ -93,7 +93,7 @@ func apply(ctx context.Context, yaml string) {
 	Expect(err).NotTo(HaveOccurred(), out)
 }
 
-// expectAllReady waits until every resource of Cardea in a namespace is Ready for its present generation.
+// expectAllReady waits until every Cardea resource in a namespace is Ready for its current generation.
 func expectAllReady(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	Eventually(func() ([]string, error) { return unready(ctx, namespace) }).WithTimeout(time.Minute).WithPolling(200 * time.Millisecond).Should(BeEmpty())
@@ -136,7 +136,7 @@ func unready(ctx context.Context, namespace string) ([]string, error) {
 	return faults, nil
 }
 
-// do requests a path of a server with a key and returns the answer.
+// do sends a request to a server with a key and returns the response.
 func do(server *testkit.Cardea, method, path, key, body string) testkit.Answer {
 	GinkgoHelper()
 	answer, err := testkit.Do(method, server.Backend+path, key, body)
@@ -144,28 +144,27 @@ func do(server *testkit.Cardea, method, path, key, body string) testkit.Answer {
 	return answer
 }
 
-// get returns a poll of a path, for Eventually.
+// get returns a function for Eventually that requests a path.
 func get(server *testkit.Cardea, path, key string) func() (testkit.Answer, error) {
 	return func() (testkit.Answer, error) { return testkit.Do("GET", server.Backend+path, key, "") }
 }
 
-// haveStatus matches an answer by its HTTP status.
+// haveStatus matches a response by its HTTP status.
 func haveStatus(status int) types.GomegaMatcher { return HaveField("Status", status) }
 
-// haveMember matches an answer by a member of its JSON.
+// haveMember matches a 200 by a member of its JSON.
 func haveMember(name string, value any) types.GomegaMatcher {
 	return And(haveStatus(200), HaveField("JSON", HaveKeyWithValue(name, value)))
 }
 
-// expectOrderlyEnd asks a process to end and expects exit status 0 in time.
+// expectOrderlyEnd sends SIGTERM to a process and expects exit status 0 in time.
 func expectOrderlyEnd(c *testkit.Cardea) {
 	GinkgoHelper()
 	Expect(c.Stop(stopsWithin)).To(Succeed())
 	Expect(c.ExitError()).To(MatchError(ContainSubstring("(exit status 0)")))
 }
 
-// expectNoTraceOf searches everything that users and machines may read for secrets: the logs of every process so far,
-// every resource of ours and every event.
+// expectNoTraceOf expects no secret in the logs of all processes so far, in Cardea's resources, in events or in Leases.
 func expectNoTraceOf(ctx context.Context, secrets ...string) {
 	GinkgoHelper()
 	readable := map[string]string{

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// tenant declares the deployment acme in a namespace, whose Secrets Cardea may write.
+// tenant returns the deployment acme in a namespace, and the role binding that lets Cardea write Secrets there.
 func tenant(namespace string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1
@@ -17,7 +17,7 @@ spec: {displayName: Acme}
 ---`, namespace, secretsRoleBinding(namespace))
 }
 
-// limitedApp declares an app of acme with a scheme of the same name, which limits each of its keys by rules.
+// limitedApp returns an app of acme with a scheme of the same name, whose rules limit each key of the app.
 func limitedApp(namespace, name, permissions string, rules ...string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1
@@ -36,7 +36,7 @@ spec: {deploymentRef: {name: acme}, slug: %[2]s, permissions: [%[3]s], rateLimit
 ---`, namespace, name, permissions, strings.Join(rules, "\n  - "))
 }
 
-// appKey declares a key of an app, generated into a Secret of its name.
+// appKey returns a key of an app, generated into a Secret with the key's name.
 func appKey(namespace, app, name, permissions string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1

@@ -28,7 +28,7 @@ var _ = Describe("traces over OTLP", Ordered, func() {
 		namespace, key string
 		ada            *visitor
 	)
-	// having are the spans of a name with an attribute.
+	// having returns the spans with a name and an attribute.
 	having := func(name, attribute, value string) []collector.Span {
 		return slices.DeleteFunc(spans.Named(name), func(s collector.Span) bool { return s.Attribute(attribute) != value })
 	}
@@ -169,7 +169,7 @@ spec: {deploymentRef: {name: nowhere}, slug: waiting}`)
 	})
 })
 
-// logOf is what a process has logged so far.
+// logOf returns the log of a process so far.
 func logOf(c *testkit.Cardea) string {
 	GinkgoHelper()
 	raw, err := os.ReadFile(filepath.Join(processes.Group().LogDir(), c.Name+".log"))

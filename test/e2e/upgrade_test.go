@@ -16,7 +16,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// buildBefore builds the release before this one, and returns its cardea. errHistoryMissing where the clone is shallow.
+// buildBefore builds the previous release and returns the path of its cardea. It returns errHistoryMissing if the clone
+// is shallow.
 func buildBefore(ctx context.Context) (string, error) {
 	build := exec.CommandContext(ctx, filepath.Join(testkit.Root(), "hack", "build-before.sh"))
 	out, err := build.CombinedOutput()
@@ -31,8 +32,8 @@ func buildBefore(ctx context.Context) (string, error) {
 
 var errHistoryMissing = errors.New("no history")
 
-// TestPreviousReleaseIsBuilt is a test of its own, so that the summary says that a clone without history skips the
-// drill.
+// TestPreviousReleaseIsBuilt is a separate test, so that the test summary shows that a clone without history skips the
+// upgrade specs.
 func TestPreviousReleaseIsBuilt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the release before")
@@ -46,7 +47,7 @@ func TestPreviousReleaseIsBuilt(t *testing.T) {
 	}
 }
 
-// release is one of the two versions of the drill, as processes are started from it.
+// release is one of the two versions of the upgrade.
 type release struct {
 	binary  string
 	without []string
@@ -101,9 +102,9 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		DeferCleanup(cancel)
 		work.backend(loading)
 		work.session(loading, vera)
-		first := servers[0] // each request asks the fleet
+		first := servers[0] // the fleet chooses the server of each request
 		work.signUps(loading, func() *visitor { return newVisitor(host, inbox, first) })
-		// pace waits until the load went on for a while, on whatever runs now.
+		// pace waits until the load has progressed on the servers and operators that run now.
 		pace = func() {
 			GinkgoHelper()
 			reads, writes := work.progress()
@@ -164,7 +165,7 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		Expect(work.faults).To(BeEmpty())
 		AddReportEntry("under load", fmt.Sprintf("%d reads, %d writes", work.reads, work.writes))
 		expectAllReady(ctx, namespace)
-		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1), "what the release before does not know is kept for the next")
+		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1), "the previous release keeps documents of kinds that it does not know")
 		for _, server := range servers {
 			for _, slug := range work.schemes {
 				Eventually(get(server, schemesPath+"/"+slug, key)).Should(haveMember("slug", slug))

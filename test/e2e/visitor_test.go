@@ -23,19 +23,19 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// visitorPassword is every visitor's: a canary that no log may hold.
+// visitorPassword is the password of every visitor: a canary that no log may hold.
 const visitorPassword = "canary visitors' password"
 
-// visitor is an end user at a browser: a cookie jar, behind an address of its own.
+// visitor is an end user with a browser's cookie jar and a client address.
 type visitor struct {
 	host    string
 	email   string
 	address string
 	client  *http.Client
 	inbox   *messagegateway.Gateway
-	// server is which server the next request goes to: all serve the one host, as behind a load balancer.
+	// server receives the next request. All servers serve the same host, as behind a load balancer.
 	server *testkit.Cardea
-	// attempt is the sign-up that was begun.
+	// attempt is the id of the sign-up that the visitor began.
 	attempt string
 }
 
@@ -51,7 +51,7 @@ func newVisitor(host string, inbox *messagegateway.Gateway, server *testkit.Card
 	return v
 }
 
-// browse gives the visitor a browser with a cookie jar.
+// browse creates the visitor's browser with a cookie jar.
 func (v *visitor) browse(jar http.CookieJar) {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		at, err := url.Parse(v.server.Frontend)
@@ -64,7 +64,7 @@ func (v *visitor) browse(jar http.CookieJar) {
 	v.client = &http.Client{Jar: jar, Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 }
 
-// at is the same visitor at a server, in another tab of the same browser.
+// at returns the same visitor at another server, as in another tab of the browser.
 func (v *visitor) at(server *testkit.Cardea) *visitor {
 	tab := *v
 	tab.server = server
@@ -72,7 +72,7 @@ func (v *visitor) at(server *testkit.Cardea) *visitor {
 	return &tab
 }
 
-// reply is an answer in the envelope.
+// reply is a response in the envelope of the end-user API.
 type reply struct {
 	Status  int
 	Data    map[string]any
@@ -82,7 +82,7 @@ type reply struct {
 	Errors []struct{ Code string }
 }
 
-// code is the first error's, "" for a success.
+// code returns the code of the first error, "" for a success.
 func (r reply) code() string {
 	if len(r.Errors) == 0 {
 		return ""
@@ -90,7 +90,7 @@ func (r reply) code() string {
 	return r.Errors[0].Code
 }
 
-// send sends a request to the visitor's server. After an error it is unknown whether the request was served.
+// send sends a request to the visitor's server. After an error it is unknown whether the server handled the request.
 func (v *visitor) send(method, path, body string) (reply, error) {
 	req, err := http.NewRequest(method, "http://"+v.host+path, bytes.NewBufferString(body))
 	if err != nil {
@@ -114,14 +114,14 @@ func (v *visitor) send(method, path, body string) (reply, error) {
 		return reply{}, fmt.Errorf("%s: %w", resp.Status, err)
 	}
 	out := envelope.reply
-	_ = json.Unmarshal(envelope.Data, &out.Data) // no caller here asks for a list
+	_ = json.Unmarshal(envelope.Data, &out.Data) // no caller here needs a list
 	if out.Status != resp.StatusCode {
 		return reply{}, fmt.Errorf("HTTP status %s, envelope %s", resp.Status, raw)
 	}
 	return out, nil
 }
 
-// do sends a request, which must succeed, and returns the answer.
+// do sends a request, expects success, and returns the response.
 func (v *visitor) do(method, path, body string) reply {
 	GinkgoHelper()
 	r, err := v.send(method, path, body)
@@ -130,31 +130,31 @@ func (v *visitor) do(method, path, body string) reply {
 	return r
 }
 
-// poll returns a poll of a path, for Eventually.
+// poll returns a function for Eventually that requests a path.
 func (v *visitor) poll(path string) func() (reply, error) {
 	return func() (reply, error) { return v.send("GET", path, "") }
 }
 
-// cookies are what the browser holds.
+// cookies returns the browser's cookies for the host.
 func (v *visitor) cookies() []*http.Cookie {
 	return v.client.Jar.Cookies(&url.URL{Scheme: "http", Host: v.host, Path: "/"})
 }
 
-// keep gives the browser cookies.
+// keep adds cookies to the browser.
 func (v *visitor) keep(cookies []*http.Cookie) {
 	v.client.Jar.SetCookies(&url.URL{Scheme: "http", Host: v.host, Path: "/"}, cookies)
 }
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
-// code waits for the one code that was sent to a recipient.
+// code waits for the newest code that was sent to a recipient.
 func (v *visitor) code(to string) (code string) {
 	GinkgoHelper()
 	Eventually(func() string { code = sent(v.inbox, to); return code }).ShouldNot(BeEmpty(), "a code to "+to)
 	return code
 }
 
-// await is code for a visitor beside the spec: its goroutine may not fail the spec.
+// await waits for a code like code, but returns an error: goroutines besides the spec may not fail it.
 func (v *visitor) await() (code string, err error) {
 	again := time.NewTicker(25 * time.Millisecond)
 	defer again.Stop()
@@ -166,7 +166,7 @@ func (v *visitor) await() (code string, err error) {
 	return "", errors.New("no code came for " + v.email)
 }
 
-// sent is the newest code that came for a recipient, "" if there is none yet.
+// sent returns the newest code that was sent to a recipient, "" if there is none yet.
 func sent(inbox *messagegateway.Gateway, to string) (code string) {
 	for _, m := range inbox.Messages(to) {
 		code = sixDigits.FindString(m.Body)
@@ -174,7 +174,7 @@ func sent(inbox *messagegateway.Gateway, to string) (code string) {
 	return code
 }
 
-// signUp makes the visitor's account and returns its id.
+// signUp creates the visitor's account and returns its id.
 func (v *visitor) signUp() string {
 	GinkgoHelper()
 	r := v.do("POST", "/auth/signup", fmt.Sprintf(`{"email":%q,"password":%q,"first_name":"Vera"}`, v.email, visitorPassword))
@@ -197,7 +197,7 @@ func (v *visitor) verifyPhone(number string) {
 	Expect(verified.Data).To(HaveKeyWithValue("verified", true))
 }
 
-// organization creates one and returns its id.
+// organization creates an organization and returns its id.
 func (v *visitor) organization(name string) string {
 	GinkgoHelper()
 	id, _ := v.namedOrganization(name)
@@ -211,19 +211,19 @@ func (v *visitor) namedOrganization(name string) (id, slug string) {
 	return made["id"].(string), made["slug"].(string)
 }
 
-// switchTo returns the path and body of a switch.
+// switchTo returns the path and body of a request that switches the active organization.
 func switchTo(organization string) (path, body string) {
 	return "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, organization)
 }
 
-// active is the id of the active organization that GET /session shows.
+// active returns the id of the active organization in a response of GET /session.
 func active(r reply) string {
 	o, _ := r.Data["organization"].(map[string]any)
 	id, _ := o["id"].(string)
 	return id
 }
 
-// refuse matches an answer by its status and first error.
+// refuse matches a response by its status and the code of its first error.
 func refuse(status int, code string) types.GomegaMatcher {
 	return And(HaveField("Status", status), WithTransform(reply.code, Equal(code)))
 }

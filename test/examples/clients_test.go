@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// clients is the page of clients.
+// clients is the page about clients.
 const clients = "clients.md"
 
-// run runs a program to its end, and returns what it said.
+// run runs a program to its end, and returns its output.
 func (w *world) run(dir, path string, args ...string) string {
 	w.T.Helper()
 	cmd := exec.CommandContext(w.T.Context(), path, args...)
@@ -33,7 +33,7 @@ func TestGoClient(t *testing.T) {
 	}
 }
 
-// calls is a program that calls what the page's exports, as compiled.
+// calls is a program that calls the exports of the page's compiled program.
 const calls = `
 import { firstKeys, mayRead } from "./main.js";
 const { CARDEA_BASE_URL, CARDEA_API_KEY, CARDEA_DECISION_URL, CUSTOMER } = process.env;
@@ -42,8 +42,8 @@ const refused = await firstKeys(CARDEA_BASE_URL, "ck_0").catch((error) => error.
 console.log(keys.map((key) => key.name).join(), refused, await mayRead(CARDEA_DECISION_URL, CUSTOMER), await mayRead(CARDEA_DECISION_URL, "ck_0"));
 `
 
-// Types are made of the documents that the server serves, the page's program is right by them, and one that misspells a
-// member is not.
+// Types are generated from the documents that the server serves. The page's program compiles with them, and a program
+// that misspells a member does not.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	program(t, "npx", "install nodejs 20 or newer, and npm")

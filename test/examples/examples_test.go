@@ -1,4 +1,4 @@
-// Package examples runs the programs that pages of docs show, as they stand there, against a real server.
+// Package examples runs the programs in pages of docs, unchanged, against a real server.
 package examples
 
 import (
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 // root is the repository's folder.
 const root = "../.."
 
-// world is a tenant with a customer's key, whose POSTs are limited to two an hour, and a signed-in person.
+// world is a tenant with a customer's key, which may request /v1/orders five times an hour, and a signed-in person.
 type world struct {
 	*frontendtest.World
 	backend, decision, frontend string
@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// users makes the customer's key and signs a person in.
+// people creates the customer's key and signs a person in.
 func (w *world) people() {
 	w.T.Helper()
 	manager, err := backend.New(w.backend, client.WithToken(w.manager))
@@ -107,7 +107,8 @@ func (w *world) people() {
 	w.Must(err)
 }
 
-// token is a session token of the person that is good now: the server's clock stands still, those of programs do not.
+// token returns a valid session token of the person. It first advances the server's clock, which stands still, to the
+// real time.
 func (w *world) token() string {
 	w.T.Helper()
 	w.Clock.Advance(time.Since(w.began))
@@ -117,7 +118,7 @@ func (w *world) token() string {
 	return issued.Data.Token
 }
 
-// block is the nth program of a language in a page.
+// block returns the nth program of a language in a page.
 func block(t *testing.T, page, language string, nth int) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, "docs", page))
@@ -131,8 +132,7 @@ func block(t *testing.T, page, language string, nth int) string {
 	return found[nth][1]
 }
 
-// place is a program's text with the addresses and names of the world in place of those that the page says are the
-// reader's.
+// place replaces the addresses and names that the page leaves to the reader with those of the world.
 func (w *world) place(text, own, application string) string {
 	return strings.NewReplacer(
 		"127.0.0.1:8000", own, "127.0.0.1:9000", application, `listen(9000, "127.0.0.1")`, "listen("+application[len("127.0.0.1:"):]+`, "127.0.0.1")`,
@@ -163,7 +163,8 @@ func program(t *testing.T, name, why string) string {
 	return path
 }
 
-// folder is one of the test's that other users of the machine may read: nginx' workers are.
+// folder returns a temporary folder that other users of the machine may read, because nginx workers run as another
+// user.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -178,7 +179,7 @@ func folder(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// nodeFolder is one in which programs find what npm brought, with files.
+// nodeFolder returns a folder with files, in which programs find the packages of npm.
 func nodeFolder(t *testing.T, files map[string]string) string {
 	t.Helper()
 	modules, err := filepath.Abs("node_modules")
@@ -218,14 +219,14 @@ func (w *world) start(at string, spec process.Spec) (stop func()) {
 	return stop
 }
 
-// answer is what a program answered.
+// answer is a program's response.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends a GET with lines of headers.
+// ask sends a GET with header lines.
 func (w *world) ask(at, path string, lines ...string) answer {
 	w.T.Helper()
 	request, err := http.NewRequestWithContext(w.T.Context(), http.MethodGet, "http://"+at+path, nil)

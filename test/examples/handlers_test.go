@@ -12,10 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/process"
 )
 
-// handlers is the page whose programs protect a handler.
+// handlers is the page with programs that protect a handler.
 const handlers = "protect-my-handler.md"
 
-// expectKeys asks a program at /v1/orders, where keys with the permission orders:read may, five times an hour.
+// expectKeys sends requests to a program at /v1/orders, which accepts keys with orders:read, five times an hour.
 func (w *world) expectKeys(at, who string) {
 	w.T.Helper()
 	key := "Authorization: Bearer " + w.customer
@@ -45,7 +45,7 @@ func (w *world) expectKeys(at, who string) {
 	}
 }
 
-// expectPeople asks a program at /v1/mine, where users with the permission billing:read may.
+// expectPeople sends requests to a program at /v1/mine, which accepts users with the permission billing:read.
 func (w *world) expectPeople(at string) {
 	w.T.Helper()
 	me, err := w.person.GetMe(w.T.Context())

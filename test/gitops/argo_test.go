@@ -31,7 +31,7 @@ const (
 	trackingID  = "argocd.argoproj.io/tracking-id"
 )
 
-// argoCluster is what Argo CD's controller keeps of a cluster for all of its applications.
+// argoCluster is what Argo CD's controller keeps of a cluster for all applications.
 type argoCluster struct {
 	config    *rest.Config
 	cache     cache.ClusterCache
@@ -62,14 +62,14 @@ func newArgoCluster(t *testing.T, config *rest.Config) *argoCluster {
 	return a
 }
 
-// ours leaves out of the cache what no tenant here holds.
+// ours excludes from the cache all kinds that no tenant here uses.
 type ours struct{}
 
 func (ours) IsExcludedResource(group, kind, _ string) bool {
 	return group != v1alpha1.GroupVersion.Group && !slices.Contains([]string{"Namespace", "Secret", "ServiceAccount", "RoleBinding"}, kind)
 }
 
-// scripted is the health that config/argocd/argocd-cm.yaml gives Argo CD for Cardea's kinds.
+// scripted is the health check that config/argocd/argocd-cm.yaml configures for Cardea's kinds.
 type scripted struct{}
 
 func (scripted) GetResourceHealth(o *unstructured.Unstructured) (*health.HealthStatus, error) {
@@ -80,7 +80,7 @@ func (scripted) GetResourceHealth(o *unstructured.Unstructured) (*health.HealthS
 	return &health.HealthStatus{Status: health.HealthStatusCode(status), Message: message}, err
 }
 
-// statusless is Argo CD's default of ignoring status in every comparison.
+// statusless ignores status in every comparison, as Argo CD does by default.
 type statusless struct{}
 
 func (statusless) Normalize(o *unstructured.Unstructured) error {
@@ -105,7 +105,7 @@ func newArgo(serverSide bool) func(w *world, namespace string) engine {
 
 func (a *argo) manager() string { return argoManager }
 
-// tracked are the objects as the controller applies them: with the annotation it finds them by.
+// tracked returns the objects as the controller applies them, with the tracking annotation.
 func (a *argo) tracked(commit []*unstructured.Unstructured) []*unstructured.Unstructured {
 	objects := copies(commit)
 	for _, o := range objects {
@@ -147,8 +147,8 @@ func (a *argo) sync(ctx context.Context, commit []*unstructured.Unstructured) er
 	return nil
 }
 
-// caughtUp waits until the engine's cache holds the objects that are in the cluster, so that it knows what there is to
-// prune.
+// caughtUp waits until the engine's cache holds the objects that are in the cluster, so that the engine knows which
+// objects to prune.
 func (a *argo) caughtUp(ctx context.Context, objects []*unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -171,7 +171,7 @@ func (a *argo) caughtUp(ctx context.Context, objects []*unstructured.Unstructure
 	return nil
 }
 
-// again paces a wait on a condition that nothing announces.
+// again pauses a wait for a condition that has no notification.
 func again(ctx context.Context) error {
 	pace := time.NewTimer(20 * time.Millisecond)
 	defer pace.Stop()
@@ -203,7 +203,7 @@ func (a *argo) healthy(ctx context.Context, commit []*unstructured.Unstructured)
 	return nil
 }
 
-// versioned is a dry run that remembers the version of the resource it was made on.
+// versioned is a dry run that remembers the version of the resource that it was based on.
 type versioned struct {
 	diff.ServerSideDryRunner
 	base string
@@ -226,7 +226,7 @@ func decoded(content []byte) (*unstructured.Unstructured, error) {
 	return object, json.Unmarshal(content, &object.Object)
 }
 
-// drift compares as an application does that is synced this way, and as one with ServerSideDiff=true.
+// drift compares in two ways: as an application with this sync option does, and as one with ServerSideDiff=true does.
 func (a *argo) drift(ctx context.Context, commit []*unstructured.Unstructured) ([]difference, error) {
 	var drifted []difference
 	for _, o := range a.tracked(commit) {
@@ -273,8 +273,8 @@ func (a *argo) compare(way string, o, live *unstructured.Unstructured, dryRun *v
 	return []difference{newDifference(way, o, normal, predicted, dryRun.base)}, nil
 }
 
-// orphans returns the resources of a namespace that Argo CD's orphan monitoring would list: without an owner, and not
-// of any application.
+// orphans returns the resources of a namespace that Argo CD's orphan monitoring would list: without an owner, and
+// without an application.
 func (a *argo) orphans(namespace string) []string {
 	var names []string
 	for key, r := range a.cache.FindResources(namespace, func(r *cache.Resource) bool { return len(r.OwnerRefs) == 0 && r.Info == "" }) {

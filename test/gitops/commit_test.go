@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// samples is the tenant of config/samples in a namespace of its own, with hosts of its own.
+// samples returns the tenant of config/samples in a namespace, with hosts that are unique to it.
 func samples(t *testing.T, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(testkit.Root(), "config", "samples", "*.yaml"))
@@ -49,7 +49,7 @@ func samples(t *testing.T, namespace string) []*unstructured.Unstructured {
 	return commit
 }
 
-// backend is what of the samples Acme's own backend needs: the deployment, its schemes, apps and keys.
+// backend returns the samples that Acme's own backend needs: the deployment, its schemes, apps and keys.
 func backend(t *testing.T, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	kinds := []string{"Namespace", "RoleBinding", v1alpha1.KindIdentityDeployment, v1alpha1.KindRateLimitScheme, v1alpha1.KindAPIAuthApp, v1alpha1.KindAPIKey}
@@ -58,7 +58,7 @@ func backend(t *testing.T, namespace string) []*unstructured.Unstructured {
 	})
 }
 
-// parse reads YAML whose objects are all of one namespace, or that namespace itself.
+// parse parses YAML and moves all objects to a namespace; it renames Namespace objects to that namespace.
 func parse(t *testing.T, namespace, text string) []*unstructured.Unstructured {
 	t.Helper()
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(text), 4096)
@@ -96,7 +96,7 @@ func set(t testing.TB, object *unstructured.Unstructured, value any, path ...str
 	}
 }
 
-// scheme is a RateLimitScheme in Git.
+// scheme returns a RateLimitScheme in Git.
 func scheme(namespace, name, slug string) *unstructured.Unstructured {
 	object := of(v1alpha1.KindRateLimitScheme, namespace, name)
 	object.Object["spec"] = map[string]any{
@@ -111,14 +111,14 @@ func (n *tenant) declare(t testing.TB, kind, name string, value any, path ...str
 	set(t, n.git(kind, name), value, path...)
 }
 
-// git is an object of the commit.
+// git returns an object of the commit.
 func (n *tenant) git(kind, name string) *unstructured.Unstructured {
 	found := find(n.commit, kind, name)
 	n.Expect(found).NotTo(BeNil(), "%s %s in Git", kind, name)
 	return found
 }
 
-// find is an object of a commit, nil if there is none.
+// find returns an object of a commit, nil if there is none.
 func find(commit []*unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
 	at := slices.IndexFunc(commit, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
 	if at < 0 {
@@ -127,13 +127,13 @@ func find(commit []*unstructured.Unstructured, kind, name string) *unstructured.
 	return commit[at]
 }
 
-// remove takes an object out of the commit.
+// remove removes an object from the commit.
 func (n *tenant) remove(kind, name string) {
 	gone := n.git(kind, name)
 	n.commit = slices.DeleteFunc(slices.Clone(n.commit), func(o *unstructured.Unstructured) bool { return o == gone })
 }
 
-// copies returns objects that an engine may change.
+// copies returns copies of objects, which an engine may change.
 func copies(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	copied := make([]*unstructured.Unstructured, len(objects))
 	for i, object := range objects {

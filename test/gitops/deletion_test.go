@@ -11,7 +11,7 @@ import (
 
 const kind = v1alpha1.KindRateLimitScheme
 
-// Prune deletes what Git held and holds no more, and nothing that HTTP or the operator made.
+// Prune deletes the resources that Git no longer holds, and no resource that HTTP or the operator created.
 func pruneLeavesWhatGitNeverHeld(t *testing.T, n *tenant) {
 	n.commit = append(n.commit, scheme(n.namespace, "extra", "extra"))
 	n.start()
@@ -28,11 +28,11 @@ func pruneLeavesWhatGitNeverHeld(t *testing.T, n *tenant) {
 	http.settle(t)
 	n.Expect(n.live("Secret", "acme-backend-key")).NotTo(BeNil())
 	if a, is := n.engine.(*argo); is {
-		n.Eventually(func() []string { return a.orphans(n.namespace) }, within).Should(BeEmpty(), "orphan monitoring lists nothing of ours")
+		n.Eventually(func() []string { return a.orphans(n.namespace) }, within).Should(BeEmpty(), "orphan monitoring lists no Cardea resource")
 	}
 }
 
-// A scheme in use is not pruned before its last user lets it go; nothing else waits for that.
+// A scheme in use is pruned only after its last user stops using it; no other resource waits for that.
 func pruneWaitsForUse(t *testing.T, n *tenant) {
 	n.commit = append(n.commit, scheme(n.namespace, "extra", "extra"))
 	n.start()
@@ -54,7 +54,7 @@ func pruneWaitsForUse(t *testing.T, n *tenant) {
 	n.expectInSync()
 }
 
-// Git declares what HTTP made, under its name: it is declared from then on, and goes with its removal from Git.
+// Git declares a resource that HTTP created, under its name. Git then owns it, and removing it from Git deletes it.
 func gitAdopts(t *testing.T, n *tenant) {
 	n.start()
 	n.post("gold")
@@ -74,7 +74,7 @@ func gitAdopts(t *testing.T, n *tenant) {
 	n.Eventually(func() any { return n.live(kind, "acme.gold") }, within).Should(BeNil())
 }
 
-// Git declares a slug that HTTP made, under another name: the declared one takes over, under the id of its own name.
+// Git declares a slug that HTTP created, under another name. The declared resource takes over, with the id of its name.
 func gitTakesOver(t *testing.T, n *tenant) {
 	n.start()
 	n.post("gold")
@@ -83,7 +83,7 @@ func gitTakesOver(t *testing.T, n *tenant) {
 	n.sync()
 	n.settle()
 	n.Eventually(func() string { return n.condition(kind, "acme.gold", "Accepted") }, within).Should(HavePrefix("False/Superseded"))
-	n.Eventually(func() any { return n.http("GET", schemesPath+"/gold", "").JSON["name"] }, within).Should(Equal("gold"), "HTTP's was named otherwise")
+	n.Eventually(func() any { return n.http("GET", schemesPath+"/gold", "").JSON["name"] }, within).Should(Equal("gold"), "the resource that HTTP created has another display name")
 	n.expectOwned("gold", `{"rules":[{"unit":"day","duration":1,"max_requests":1}]}`, "spec.rules")
 	n.sync()
 	n.expectInSync()
@@ -91,7 +91,7 @@ func gitTakesOver(t *testing.T, n *tenant) {
 	http.settle(t)
 }
 
-// The whole commit goes, its namespace first of all: everything ends, what HTTP made included.
+// The whole commit is removed, the namespace included: everything is deleted, also the resources that HTTP created.
 func aNamespaceEnds(t *testing.T, n *tenant) {
 	n.commit = samples(t, n.namespace)
 	n.start()

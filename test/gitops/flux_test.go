@@ -33,7 +33,7 @@ func newFlux(w *world, namespace string) engine {
 
 func (f *flux) manager() string { return fluxManager }
 
-// owned are the objects as the controller applies them: with its defaults and labels.
+// owned returns the objects as the controller applies them, with its defaults and labels.
 func (f *flux) owned(commit []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	objects := copies(commit)
 	f.resources.SetOwnerLabels(objects, f.name, "flux-system")
@@ -45,7 +45,7 @@ func (f *flux) sync(ctx context.Context, commit []*unstructured.Unstructured) er
 	return err
 }
 
-// apply is like sync, and returns what was done to each object.
+// apply is like sync, and returns the change of each object.
 func (f *flux) apply(ctx context.Context, commit []*unstructured.Unstructured) (*ssa.ChangeSet, error) {
 	objects, err := f.owned(commit)
 	if err != nil {
@@ -54,7 +54,7 @@ func (f *flux) apply(ctx context.Context, commit []*unstructured.Unstructured) (
 	options := ssa.DefaultApplyOptions()
 	options.WaitInterval = 50 * time.Millisecond
 	options.ExclusionSelector = map[string]string{fluxGroup + "/reconcile": "disabled"}
-	// The controller takes over what kubectl set, and so reverts what users edited by hand.
+	// The controller takes over fields that kubectl set, and so reverts manual edits.
 	options.Cleanup = ssa.ApplyCleanupOptions{
 		Annotations: []string{corev1.LastAppliedConfigAnnotation},
 		FieldManagers: []ssa.FieldManager{
@@ -79,7 +79,7 @@ func (f *flux) apply(ctx context.Context, commit []*unstructured.Unstructured) (
 	return changes, err
 }
 
-// without returns the objects of which others have none of the same kind and name.
+// without returns the objects that have no counterpart of the same kind and name in others.
 func without(objects, others []*unstructured.Unstructured) (left []*unstructured.Unstructured) {
 	there := object.UnstructuredSetToObjMetadataSet(others)
 	for _, o := range objects {

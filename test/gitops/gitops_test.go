@@ -11,7 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// Each story runs with each engine, in a namespace of its own.
+// Each story runs with each engine, in a separate namespace.
 func TestGitOps(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(func() {
@@ -55,7 +55,7 @@ func TestGitOps(t *testing.T) {
 			wavesWaitForHealth(t, newTenant(t, w, "argocd-waves", newArgo(false)(w, "argocd-waves")))
 		})
 	})
-	// After the stories, so that its figures are its own.
+	// The soak runs after the stories, so that they do not affect its figures.
 	t.Run("soak", func(t *testing.T) {
 		for _, e := range engines {
 			t.Run(e.name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestGitOps(t *testing.T) {
 	w.expectNoErrorsOfReconciles(t)
 }
 
-// A whole tenant, applied in any order, becomes healthy. From the end of the first sync on, every look finds all that
-// Git declares in sync while HTTP writes, and the syncs after write nothing.
+// A whole tenant, applied in any order, becomes healthy. After the first sync, every comparison finds all declared
+// resources in sync while HTTP writes, and later syncs write nothing.
 func aTenantIsHealthyAndSilent(t *testing.T, n *tenant) {
 	n.commit = samples(t, n.namespace)
 	rand.Shuffle(len(n.commit), func(i, j int) { n.commit[i], n.commit[j] = n.commit[j], n.commit[i] })
@@ -88,7 +88,8 @@ func aTenantIsHealthyAndSilent(t *testing.T, n *tenant) {
 	n.expectInSync()
 }
 
-// A field that Git declares and HTTP writes is OutOfSync, so every comparison of the other stories can fail.
+// A field that Git declares and HTTP writes is OutOfSync. This shows that the comparisons of the other stories can
+// fail.
 func whatBothSetIsOutOfSync(t *testing.T, n *tenant) {
 	n.start()
 	http := startTraffic(t, n)
@@ -103,7 +104,7 @@ func whatBothSetIsOutOfSync(t *testing.T, n *tenant) {
 	n.Expect(faults).To(HaveEach(And(ContainSubstring("RateLimitScheme free"), ContainSubstring("spec.description"))))
 	http.settle(t)
 
-	// Where the deployment lets HTTP override Git, the engine sees that, and its next sync takes the field back.
+	// If the deployment lets HTTP override Git, the engine detects the difference, and its next sync reverts the field.
 	n.declare(t, v1alpha1.KindIdentityDeployment, "acme", "Override", "spec", "management", "fieldConflicts")
 	n.sync()
 	n.settle()
@@ -118,8 +119,8 @@ func whatBothSetIsOutOfSync(t *testing.T, n *tenant) {
 	n.Expect(n.spec("free", "displayName")).To(Equal("Free"))
 }
 
-// written is, for each object of the commit, what a write of Git or of the operator would change. Of what the traffic
-// writes it is what the engine declares.
+// written returns, for each object of the commit, a value that changes with every write of Git or of the operator. For
+// the scheme that the traffic writes, it is the part that the engine declares.
 func (n *tenant) written() map[string]string {
 	all := map[string]string{}
 	for _, o := range n.commit {
@@ -148,7 +149,7 @@ func bothWrite(t *testing.T, n *tenant) {
 	n.expectInSync()
 	n.Expect(n.spec("free", "description")).To(Equal("by HTTP"))
 
-	// Git declares another value than HTTP had set.
+	// Git declares another value than the one that HTTP set.
 	n.declare(t, v1alpha1.KindRateLimitScheme, "free", "by Git", "spec", "description")
 	ahead, _, err := n.outOfSync(n.commit)
 	n.Expect(err).NotTo(HaveOccurred())
@@ -159,7 +160,7 @@ func bothWrite(t *testing.T, n *tenant) {
 	n.Expect(n.spec("free", "description")).To(Equal("by Git"))
 	n.expectOwned("free", `{"description":"again"}`, "spec.description")
 
-	// Git lets two fields go: they are open.
+	// Git stops declaring two fields, so HTTP may set them.
 	n.declare(t, v1alpha1.KindRateLimitScheme, "free", nil, "spec", "description")
 	n.declare(t, v1alpha1.KindRateLimitScheme, "free", nil, "spec", "displayName")
 	n.sync()
@@ -171,9 +172,9 @@ func bothWrite(t *testing.T, n *tenant) {
 	n.Expect(n.spec("free", "description")).To(Equal("mine"))
 
 	if n.engine.manager() == fluxManager {
-		return // which skips it: fluxSkipsWhatIsEqual
+		return // Flux skips this apply: see fluxSkipsWhatIsEqual
 	}
-	// Git declares the very value that HTTP had set: it is Git's from then on.
+	// Git declares the same value that HTTP set, and then owns the field.
 	n.declare(t, v1alpha1.KindRateLimitScheme, "free", "mine", "spec", "description")
 	n.sync()
 	n.expectInSync()
@@ -185,7 +186,7 @@ func (n *tenant) spec(scheme, field string) any {
 	return value
 }
 
-// Flux skips an apply whose content is equal, and so does not come to own what HTTP had set to the same value first.
+// Flux skips an apply whose content is equal, and so does not become the owner of a field that HTTP set to that value.
 func fluxSkipsWhatIsEqual(t *testing.T, n *tenant) {
 	n.start()
 	n.expect(200, "PATCH", schemesPath+"/free", `{"description":"equal"}`)
@@ -196,7 +197,7 @@ func fluxSkipsWhatIsEqual(t *testing.T, n *tenant) {
 	n.Expect(n.spec("free", "description")).To(Equal("equal"), "the sync after reverts it")
 	n.expectOwned("free", `{"description":"changed"}`, "spec.description")
 
-	// Flux takes back what a person set with kubectl.
+	// Flux reverts a field that a user set with kubectl.
 	n.edit("partner", `{"spec":{"suspend":false}}`)
 	n.Expect(n.spec("partner", "suspend")).To(BeFalse())
 	n.sync()
@@ -218,7 +219,7 @@ func aPersonsEditBarsHTTP(t *testing.T, n *tenant) {
 	n.expectInSync()
 }
 
-// edit is a person's change of a scheme with kubectl.
+// edit changes a scheme with kubectl, as a user does.
 func (n *tenant) edit(scheme, patch string) {
 	out, err := n.cluster.Kubectl(n.ctx, "", "patch", "ratelimitscheme", scheme, "-n", n.namespace, "--type=merge", "-p", patch)
 	n.Expect(err).NotTo(HaveOccurred(), out)

@@ -13,22 +13,22 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// difference is one resource that an engine calls OutOfSync, in one of its ways of comparing.
+// difference is one resource that an engine reports as OutOfSync, in one of its ways of comparing.
 type difference struct {
 	kind, name, way string
-	// paths are the fields in which the live resource and what a sync would make of it differ; none: it is missing.
+	// paths are the fields in which the live resource and the result of a sync differ; none: the resource is missing.
 	paths []string
-	// declared are those of them that Git declares.
+	// declared are the paths that Git declares.
 	declared []string
-	// torn reports whether the engine predicted from another version of the resource than it compared with. Another client
-	// wrote between its two reads, and the difference says nothing about a sync.
+	// torn reports whether the engine predicted from another version of the resource than it compared with. Another
+	// client wrote between its two reads, so the difference does not show what a sync would change.
 	torn bool
 }
 
 func (d difference) String() string {
 	text := fmt.Sprintf("%s %s compared %s differs in %s", d.kind, d.name, d.way, strings.Join(d.paths, ", "))
 	if len(d.paths) == 0 {
-		text = fmt.Sprintf("%s %s compared %s is missing, or differs in nothing that is known", d.kind, d.name, d.way)
+		text = fmt.Sprintf("%s %s compared %s is missing, or OutOfSync without a known difference", d.kind, d.name, d.way)
 	}
 	if d.torn {
 		text += " (between two reads)"
@@ -40,8 +40,8 @@ func (d difference) String() string {
 // one comparison. Declared fields are the same in every version, so a difference in them is never excused.
 func (d difference) excused() bool { return d.torn && len(d.paths) > 0 && len(d.declared) == 0 }
 
-// newDifference returns where a live resource differs from the result of a sync. base is the version that was predicted
-// from, or "" if the prediction was made from live itself.
+// newDifference returns the difference between a live resource and the predicted result of a sync. base is the version
+// that the prediction was made from, or "" if it was made from live itself.
 func newDifference(way string, desired, live, predicted *unstructured.Unstructured, base string) difference {
 	d := difference{kind: desired.GetKind(), name: desired.GetName(), way: way}
 	if live == nil || predicted == nil {
@@ -57,7 +57,7 @@ func newDifference(way string, desired, live, predicted *unstructured.Unstructur
 	return d
 }
 
-// compared is a resource without what the API server and the operator alone write.
+// compared returns a resource without the fields that only the API server and the operator write.
 func compared(object *unstructured.Unstructured) map[string]any {
 	object = object.DeepCopy()
 	delete(object.Object, "status")
@@ -67,7 +67,7 @@ func compared(object *unstructured.Unstructured) map[string]any {
 	return object.Object
 }
 
-// differing are the paths at which two values differ, down to what is no map.
+// differing returns the paths at which two values differ, down to values that are not maps.
 func differing(one, other any, at []string) [][]string {
 	a, isMap := one.(map[string]any)
 	b, isMapToo := other.(map[string]any)
@@ -91,14 +91,14 @@ func differing(one, other any, at []string) [][]string {
 	return paths
 }
 
-// declares reports whether an object says something at a path, or above it where it has no map.
+// declares reports whether an object has a value at a path, or a value that is not a map above the path.
 func declares(object *unstructured.Unstructured, path []string) bool {
 	_, found, err := unstructured.NestedFieldNoCopy(object.Object, path...)
 	return found || err != nil
 }
 
-// outOfSync looks once, and returns what the engine calls OutOfSync with a commit, and how many differences were only
-// between two reads.
+// outOfSync compares once. It returns what the engine reports as OutOfSync with a commit, and the number of differences
+// that only arose between two reads.
 func (n *tenant) outOfSync(commit []*unstructured.Unstructured) (faults []string, excused int, err error) {
 	differences, err := n.engine.drift(n.ctx, commit)
 	for _, d := range differences {
@@ -111,14 +111,14 @@ func (n *tenant) outOfSync(commit []*unstructured.Unstructured) (faults []string
 	return faults, excused, err
 }
 
-// expectInSync expects one look to find nothing out of sync, whatever HTTP writes meanwhile.
+// expectInSync expects one comparison to find nothing out of sync, whatever HTTP writes meanwhile.
 func (n *tenant) expectInSync() {
 	faults, _, err := n.outOfSync(n.commit)
 	n.Expect(err).NotTo(HaveOccurred())
 	n.Expect(faults).To(BeEmpty())
 }
 
-// lookout looks at a whole commit again and again, as an engine does that compares all the time.
+// lookout compares a whole commit repeatedly, as an engine does.
 type lookout struct {
 	n      *tenant
 	commit []*unstructured.Unstructured
@@ -126,12 +126,12 @@ type lookout struct {
 	done   sync.WaitGroup
 
 	mu sync.Mutex
-	// compared counts resources, once each look.
+	// compared counts comparisons of single resources.
 	compared, excused int
 	faults            []string
 }
 
-// watch looks at a commit until the returned lookout ends, at the latest with the test.
+// watch compares a commit until the returned lookout ends, at the latest when the test ends.
 func (n *tenant) watch(t *testing.T, commit []*unstructured.Unstructured) *lookout {
 	stop := make(chan struct{})
 	l := &lookout{n: n, commit: copies(commit), stop: sync.OnceFunc(func() { close(stop) })}
@@ -165,7 +165,7 @@ func (l *lookout) look() {
 	}
 }
 
-// end waits for the look that is under way.
+// end stops the comparisons and waits for the one under way.
 func (l *lookout) end() {
 	l.stop()
 	l.done.Wait()
@@ -177,8 +177,8 @@ func (l *lookout) seen() (compared int, faults []string) {
 	return l.compared, slices.Clone(l.faults)
 }
 
-// reaches waits until so many looks were taken, as long as they go on, and ends early with the first that is not clean.
-// How fast an engine compares is its own.
+// reaches waits until a number of comparisons of the whole commit are done, as long as they progress. It ends early
+// with the first that is not clean. The speed depends on the engine.
 func (l *lookout) reaches(looks int) {
 	for taken := 0; taken < looks*len(l.commit); {
 		l.n.Eventually(func() (int, error) {
@@ -192,7 +192,7 @@ func (l *lookout) reaches(looks int) {
 	}
 }
 
-// expectClean ends the looks and expects each to have been clean.
+// expectClean ends the comparisons and expects each to be clean.
 func (l *lookout) expectClean(t *testing.T) {
 	l.end()
 	compared, faults := l.seen()

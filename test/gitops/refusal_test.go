@@ -10,7 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// A manifest that the kind's own rules refuse fails the sync, with Cardea's message; the active content stays active,
+// A manifest that a kind's validation refuses fails the sync, with Cardea's message. The active content stays active,
 // and a revert resolves the failure.
 func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	n.start()
@@ -25,7 +25,7 @@ func aRefusedCommitChangesNothing(t *testing.T, n *tenant) {
 	if n.engine.manager() == fluxManager {
 		beside = "Partner"
 	}
-	n.Expect(n.spec("partner", "displayName")).To(Equal(beside), "Flux applies nothing of such a commit, Argo CD all but what was refused")
+	n.Expect(n.spec("partner", "displayName")).To(Equal(beside), "Flux applies nothing of a commit with a refused manifest; Argo CD applies all others")
 	http.more(3)
 
 	n.git(v1alpha1.KindAPIKey, "globex-tracking-key").Object = before.Object
@@ -53,9 +53,9 @@ func aBrokenReferenceIsTold(t *testing.T, n *tenant) {
 	n.expectInSync()
 }
 
-// The operator's rights on Secrets come after what needs them: the keys are there soon after, though nothing announces
-// rights. The bound is below the wait between two looks at a namespace that has lacked them for long, 15 s, which is
-// too long for one that is just being made.
+// The operator gets its rights on Secrets after the resources that need them. The keys become Ready soon after,
+// although no event announces new rights. The bound is below 15 s, the retry interval for namespaces that have lacked
+// the rights for long.
 func rightsThatComeLate(t *testing.T, n *tenant) {
 	const soon = 10 * time.Second
 	rights := n.git("RoleBinding", "cardea-operator-secrets")
@@ -91,7 +91,7 @@ func aSuspendedResourceBlocksNothing(t *testing.T, n *tenant) {
 	n.Expect(n.http("GET", schemesPath+"/partner", "").JSON).To(HaveKeyWithValue("name", "Later"))
 }
 
-// A sync wave waits until what came before it is healthy.
+// A sync wave waits until the resources of earlier waves are healthy.
 func wavesWaitForHealth(t *testing.T, n *tenant) {
 	n.start()
 	wave := func(o *unstructured.Unstructured, number string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// A soak lasts for leastSyncs, and for as long as CARDEA_GITOPS_SOAK says (a Go duration; absent: no longer).
+// A soak lasts for leastSyncs, and at least for the Go duration in CARDEA_GITOPS_SOAK, if it is set.
 const (
 	leastSyncs   = 5
 	soakDuration = "CARDEA_GITOPS_SOAK"
@@ -45,8 +45,7 @@ func soak(t *testing.T, n *tenant) {
 	t.Logf("%d syncs, each successful, in %s", syncs, took.Round(time.Second))
 }
 
-// next is the commit after: it changes a field other than the one that HTTP writes, and one of its schemes comes or
-// goes.
+// next changes the commit: other fields than the one that HTTP writes, and a scheme that is added or removed.
 func (n *tenant) next(t *testing.T, number int) {
 	n.declare(t, kind, "free", fmt.Sprintf("Free %d", number), "spec", "displayName")
 	n.declare(t, v1alpha1.KindAPIAuthApp, "globex", fmt.Sprintf("Globex %d", number), "spec", "displayName")

@@ -14,15 +14,15 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// pace is how often traffic writes; the key's own rate limit allows ten times that.
+// pace is the time between rounds of writes; the key's own rate limit allows ten times that.
 const pace = 40 * time.Millisecond
 
-// deadline is how long Cardea lets the Kubernetes API take over a write before it answers 503. Only a starved machine
-// needs that long: a 503 that comes sooner is a fault.
+// deadline is how long Cardea waits for the Kubernetes API to complete a write before it responds with 503. Only an
+// overloaded machine needs that long: an earlier 503 is a fault.
 const deadline = 5 * time.Second
 
-// traffic writes over HTTP while an engine syncs: fields that Git does not declare, fields that it declares, and its
-// own schemes.
+// traffic writes over HTTP while an engine syncs: fields that Git does not declare, fields that Git declares, and
+// schemes of its own.
 type traffic struct {
 	n    *tenant
 	stop func()
@@ -30,20 +30,21 @@ type traffic struct {
 
 	mu     sync.Mutex
 	rounds int
-	// acknowledged counts the writes that were answered with success.
+	// acknowledged counts the writes that succeeded.
 	acknowledged int
 	description  string
-	// maybe is a description whose write Kubernetes did not answer in time: it may be there, and need not.
+	// maybe is the latest description that was sent; its write may have been unanswered, so it may or may not be
+	// stored.
 	maybe string
-	// made and deleted are slugs of schemes.
+	// made and deleted are the slugs of the schemes that were kept and of those that were deleted.
 	made, deleted []string
-	// late counts the writes that the Kubernetes API did not answer within the deadline, which says that this machine is
-	// slow.
+	// late counts the writes that the Kubernetes API did not complete within the deadline, which shows that this
+	// machine is slow.
 	late     int
 	problems []string
 }
 
-// startTraffic writes until the returned traffic ends, at the latest with the test.
+// startTraffic writes until the returned traffic ends, at the latest when the test ends.
 func startTraffic(t *testing.T, n *tenant) *traffic {
 	stop := make(chan struct{})
 	w := &traffic{n: n, stop: sync.OnceFunc(func() { close(stop) })}
@@ -70,7 +71,7 @@ func (w *traffic) run(stop chan struct{}) {
 	}
 }
 
-// round is one write of each sort. Every other scheme that it makes is deleted again.
+// round sends one write of each kind, and in two of ten rounds creates a scheme. It deletes every other scheme again.
 func (w *traffic) round(round int) {
 	w.expectKept()
 	description, slug := fmt.Sprintf("round %d", round), fmt.Sprintf("http-%d", round)
@@ -95,7 +96,7 @@ func (w *traffic) round(round int) {
 	}
 }
 
-// expectKept finds a problem where the last acknowledged description is there no more, or not yet.
+// expectKept records a problem if the live description is neither the last acknowledged nor the last sent one.
 func (w *traffic) expectKept() {
 	if w.description == "" {
 		return
@@ -122,7 +123,7 @@ func (w *traffic) wrote(want int, method, path, body string) bool {
 		return true
 	}
 	took := time.Since(began)
-	if answer.Status == http.StatusServiceUnavailable && took >= deadline && strings.Contains(string(answer.Raw), "the Kubernetes API is out of reach") {
+	if answer.Status == http.StatusServiceUnavailable && took >= deadline && strings.Contains(string(answer.Raw), "the Kubernetes API is unavailable") {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.late++
@@ -144,13 +145,13 @@ func (w *traffic) count() int {
 	return w.rounds
 }
 
-// more waits until so many further rounds have been written.
+// more waits until a number of further rounds are done.
 func (w *traffic) more(rounds int) {
 	from := w.count()
 	w.n.Eventually(w.count, within).Should(BeNumerically(">=", from+rounds))
 }
 
-// settle ends the traffic and expects that every acknowledged write is there.
+// settle ends the traffic and expects every acknowledged write to be in effect.
 func (w *traffic) settle(t *testing.T) {
 	w.halt()
 	w.expectKept()

@@ -70,17 +70,18 @@ func newWorld(t *testing.T) *world {
 
 // engine is a tool that applies a commit.
 type engine interface {
-	// manager is the field manager it applies as.
+	// manager returns the field manager that the engine applies as.
 	manager() string
-	// sync is one run over a commit: apply, and delete what an earlier run applied and this commit has not.
+	// sync applies a commit, and deletes the resources of an earlier sync that the commit does not have.
 	sync(ctx context.Context, commit []*unstructured.Unstructured) error
-	// healthy returns nil if the engine takes every resource of a commit for healthy, and else says which it does not.
+	// healthy returns nil if the engine considers every resource of a commit healthy, otherwise an error that names
+	// one.
 	healthy(ctx context.Context, commit []*unstructured.Unstructured) error
-	// drift names what the engine would call out of sync with a commit.
+	// drift returns what the engine would report as out of sync with a commit.
 	drift(ctx context.Context, commit []*unstructured.Unstructured) ([]difference, error)
 }
 
-// tenant is a namespace under an engine, and the commit that Git holds.
+// tenant is a namespace managed by an engine, and the commit in Git.
 type tenant struct {
 	*WithT
 	*world
@@ -91,12 +92,12 @@ type tenant struct {
 	key       string
 }
 
-// newTenant returns a tenant of the samples' backend alone, not synced yet.
+// newTenant returns a tenant with only the samples' backend, not synced yet.
 func newTenant(t *testing.T, w *world, namespace string, e engine) *tenant {
 	return &tenant{WithT: NewWithT(t), world: w, ctx: t.Context(), engine: e, namespace: namespace, commit: backend(t, namespace)}
 }
 
-// start syncs the commit until the engine calls it healthy, and takes the backend's key.
+// start syncs the commit until the engine considers it healthy, and reads the backend's key.
 func (n *tenant) start() {
 	n.sync()
 	n.settle()
@@ -107,12 +108,12 @@ func (n *tenant) start() {
 
 func (n *tenant) sync() { n.Expect(n.engine.sync(n.ctx, n.commit)).To(Succeed()) }
 
-// settle waits until the engine calls the commit healthy.
+// settle waits until the engine considers the commit healthy.
 func (n *tenant) settle() {
 	n.Eventually(func() error { return n.engine.healthy(n.ctx, n.commit) }, within, 50*time.Millisecond).Should(Succeed())
 }
 
-// http sends a request with the backend's key, which must be answered.
+// http sends a request with the backend's key. If there is no response, the Answer has status 0 and the error's text.
 func (n *tenant) http(method, path, body string) testkit.Answer {
 	answer, err := testkit.Do(method, n.cardea.Backend+path, n.key, body)
 	if err != nil {
@@ -128,18 +129,18 @@ func (n *tenant) expect(status int, method, path, body string) testkit.Answer {
 	return answer
 }
 
-// expectOwned expects HTTP to be refused a field, in the name of the engine.
+// expectOwned expects HTTP to be refused a field because the engine owns it.
 func (n *tenant) expectOwned(slug, body, path string) {
 	answer := n.expect(http.StatusConflict, "PATCH", schemesPath+"/"+slug, body)
 	n.Expect(answer.JSON["errors"]).To(ConsistOf(And(HaveKeyWithValue("manager", n.engine.manager()), HaveKeyWithValue("resource_path", path))))
 }
 
-// post makes a scheme over HTTP.
+// post creates a scheme over HTTP.
 func (n *tenant) post(slug string) {
 	n.expect(http.StatusOK, "POST", schemesPath, fmt.Sprintf(`{"slug":%q,"name":"by HTTP","rules":[{"unit":"minute","duration":1,"max_requests":60}]}`, slug))
 }
 
-// live reads a resource as it is, nil if there is none.
+// live reads a resource from the API server, nil if there is none.
 func (n *tenant) live(kind, name string) *unstructured.Unstructured {
 	object, err := read(n.ctx, n.cluster.Client, of(kind, n.namespace, name))
 	n.Expect(err).NotTo(HaveOccurred())
@@ -166,7 +167,7 @@ func (n *tenant) id(kind, name string) string {
 	return id
 }
 
-// of is a resource of ours with only a name.
+// of returns an object with only its kind, namespace and name.
 func of(kind, namespace, name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	gvk := v1alpha1.GroupVersion.WithKind(kind)
@@ -179,7 +180,7 @@ func of(kind, namespace, name string) *unstructured.Unstructured {
 	return object
 }
 
-// read returns an object as it is, nil if there is none.
+// read reads an object from the API server, nil if there is none.
 func read(ctx context.Context, c client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(object.GroupVersionKind())
@@ -189,7 +190,7 @@ func read(ctx context.Context, c client.Client, object *unstructured.Unstructure
 	return live, nil
 }
 
-// log is what Cardea logged.
+// log returns Cardea's log.
 func (w *world) log() string {
 	content, err := os.ReadFile(w.cardea.LogPath)
 	if err != nil {
@@ -198,8 +199,8 @@ func (w *world) log() string {
 	return string(content)
 }
 
-// expectNoErrorsOfReconciles expects the operator to have logged, and no reconcile to have ended in an error:
-// conflicts, missing rights and what is being deleted are none.
+// expectNoErrorsOfReconciles expects the operator to have logged something, and no reconcile to have ended in an error.
+// Conflicts, missing rights and deletions are not errors.
 func (w *world) expectNoErrorsOfReconciles(t *testing.T) {
 	t.Helper()
 	log := w.log()

@@ -1,5 +1,5 @@
-// Package ha repeats what operators of PostgreSQL and Redis go through, with real servers of both: failovers that lose
-// nothing, one that loses acknowledged writes, and a host that goes without a word. `make ha` runs it.
+// Package ha tests failovers of real PostgreSQL servers: failovers that lose nothing, one that loses acknowledged
+// writes, and a host that vanishes without closing its connections. `make ha` runs it.
 package ha
 
 import (
@@ -20,7 +20,7 @@ import (
 
 const schemes = "/api-auth/rate-limit-schemes"
 
-// world is an install over a primary and a standby.
+// world is an install over a PostgreSQL primary and its standby.
 type world struct {
 	*testkit.Tenant
 	t       *testing.T
@@ -66,7 +66,7 @@ func (w *world) install(launch testkit.Launch) {
 	w.must(err)
 }
 
-// logTails logs how the logs of Cardea's processes end.
+// logTails logs the last lines of the logs of Cardea's processes.
 func (w *world) logTails(in *testkit.Install) {
 	files, _ := filepath.Glob(filepath.Join(in.Processes.Group().LogDir(), "*.log")) // the pattern is well-formed
 	for _, file := range files {
@@ -83,7 +83,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// end notes an error of a cleanup.
+// end reports an error of a cleanup.
 func (w *world) end(err error) {
 	if err != nil {
 		w.t.Error(err)
@@ -98,7 +98,7 @@ func (w *world) until(what string, attempt func() error) {
 	w.t.Logf("%s: %.1f s", what, time.Since(begun).Seconds())
 }
 
-// everywhere is an attempt that succeeds when it does at each server.
+// everywhere returns an attempt that succeeds if the given attempt succeeds at each server.
 func (w *world) everywhere(attempt func(*testkit.Cardea) error) func() error {
 	return func() (all error) {
 		for _, server := range w.Servers {
@@ -110,8 +110,8 @@ func (w *world) everywhere(attempt func(*testkit.Cardea) error) func() error {
 
 var asked atomic.Int64
 
-// answers is an attempt at GET of a path of the backend API that succeeds with a status. Each comes from an address of
-// its own.
+// answers returns an attempt that sends a GET to the backend API and succeeds with a status. Each request comes from
+// another address.
 func answers(key, path string, status int) func(*testkit.Cardea) error {
 	return func(server *testkit.Cardea) error {
 		n := asked.Add(1)
@@ -123,7 +123,7 @@ func answers(key, path string, status int) func(*testkit.Cardea) error {
 	}
 }
 
-// addKey declares a further key of the tenant's backend and returns it once every server accepts it.
+// addKey declares another key of the tenant's backend, and returns it once every server accepts it.
 func (w *world) addKey(name string) (key string) {
 	w.t.Helper()
 	declared := testkit.Key(w.Namespace, "backend", name, "*")
@@ -141,14 +141,14 @@ func (w *world) deleteKey(name string) {
 	w.must(w.Cluster.Client.Delete(w.t.Context(), testkit.Key(w.Namespace, "backend", name, "*")))
 }
 
-// addScheme makes a scheme over HTTP at any server that makes it, and reports whether it was acknowledged.
+// addScheme creates a scheme over HTTP at a random server, and reports whether the server acknowledged it.
 func (w *world) addScheme(slug string) bool {
 	body := fmt.Sprintf(`{"slug": %q, "name": %q, "rules": [{"unit": "day", "duration": 1, "max_requests": 5}]}`, slug, slug)
 	answer, err := testkit.Do(http.MethodPost, w.Server().Backend+schemes, w.Key, body)
 	return err == nil && answer.Status == http.StatusOK
 }
 
-// writer makes schemes and accounts until it is ended, and notes which were acknowledged.
+// writer creates schemes and accounts until it is ended, and records the acknowledged ones.
 type writer struct {
 	schemes []string
 	people  []*testkit.Visitor
@@ -174,7 +174,7 @@ func (w *world) write() *writer {
 	return found
 }
 
-// expectAll expects everything that was acknowledged to be there, at every server.
+// expectAll expects every acknowledged scheme at every server, and every acknowledged account to sign in.
 func (w *world) expectAll(found *writer) {
 	w.t.Helper()
 	for _, slug := range found.schemes {

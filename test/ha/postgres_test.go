@@ -40,8 +40,8 @@ func TestConnectionsToVanishedHostAreAbandoned(t *testing.T) {
 	}))
 }
 
-// TestStandbyThatMissedWritesConverges promotes an asynchronous standby that lacks what was acknowledged, without a
-// restart of anything.
+// TestStandbyThatMissedWritesConverges promotes an asynchronous standby that lacks acknowledged writes. No process is
+// restarted.
 func TestStandbyThatMissedWritesConverges(t *testing.T) {
 	w := newWorld(t, nil)
 	revoked := w.addKey("revoked")
@@ -70,7 +70,7 @@ func TestStandbyThatMissedWritesConverges(t *testing.T) {
 	}))
 }
 
-// TestASynchronousStandbyLosesNothing kills the primary under writes, three times, each time with a new standby.
+// TestASynchronousStandbyLosesNothing kills the primary under writes, and promotes its synchronous standby.
 func TestASynchronousStandbyLosesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.must(w.primary.Do(t.Context(), "postgres", "ALTER SYSTEM SET synchronous_standby_names = 'standby'", "SELECT pg_reload_conf()"))
@@ -91,7 +91,7 @@ func TestASynchronousStandbyLosesNothing(t *testing.T) {
 	w.expectAll(found)
 }
 
-// TestABackupFindsThePrimary backs up by the URL with both hosts, before and after a failover.
+// TestABackupFindsThePrimary makes a backup with the URL of both hosts, before and after a failover.
 func TestABackupFindsThePrimary(t *testing.T) {
 	w := newWorld(t, nil)
 	backup := func(name string) {

@@ -1,5 +1,5 @@
-// Package install proves what config/ promises: that a cluster takes the manifests, admits the Pods under the
-// restricted Pod Security standard, and gives each ServiceAccount what it needs and nothing more.
+// Package install tests config/: a cluster accepts the manifests, admits the Pods under the restricted Pod Security
+// standard, and gives each ServiceAccount the rights that it needs and no others.
 package install
 
 import (
@@ -26,7 +26,7 @@ const (
 	root   = "../.."
 )
 
-// cluster is a control plane, and kubectl as its administrator.
+// cluster is a control plane, with kubectl and a client as its administrator.
 type cluster struct {
 	*controlplane.ControlPlane
 	dir   string
@@ -41,7 +41,7 @@ func startCluster(t *testing.T) *cluster {
 	dir := t.TempDir()
 	plane, err := controlplane.Start(t.Context(), controlplane.Options{
 		Dir: dir, EtcdUnsafeNoFsync: true,
-		// Many distributions turn it on: then an ownerReference that blocks a deletion needs rights of its own.
+		// Many distributions enable this plugin: then an ownerReference that blocks a deletion needs additional rights.
 		APIServerArgs: []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"},
 	})
 	if err != nil {
@@ -59,7 +59,7 @@ func startCluster(t *testing.T) *cluster {
 	return &cluster{ControlPlane: plane, dir: dir, admin: admin}
 }
 
-// kubectl runs as the administrator, ends the test on failure, and returns what it printed.
+// kubectl runs kubectl as the administrator, ends the test on failure, and returns the output.
 func (c *cluster) kubectl(t *testing.T, arguments ...string) string {
 	t.Helper()
 	return kubectl(t, c.Kubectl(), c.dir, append([]string{"--kubeconfig=" + c.AdminKubeconfig()}, arguments...)...)
@@ -71,7 +71,7 @@ func (c *cluster) apply(t *testing.T, folder string, flags ...string) {
 	c.kubectl(t, append([]string{"apply", "--server-side", "--warnings-as-errors", "-k", config(folder)}, flags...)...)
 }
 
-// as returns a client with a token of a ServiceAccount of Cardea's.
+// as returns a client with the token of one of Cardea's ServiceAccounts.
 func (c *cluster) as(t *testing.T, serviceAccount string) *kubernetes.Clientset {
 	t.Helper()
 	file := filepath.Join(c.dir, serviceAccount+".kubeconfig")
@@ -91,7 +91,7 @@ func (c *cluster) as(t *testing.T, serviceAccount string) *kubernetes.Clientset 
 
 func config(folder string) string { return filepath.Join(root, "config", folder) }
 
-// render returns what a folder of config/ holds.
+// render returns the objects of a folder of config/.
 func render(t *testing.T, folder string) []unstructured.Unstructured {
 	t.Helper()
 	if testing.Short() {
@@ -125,8 +125,8 @@ func kubectl(t *testing.T, binary, home string, arguments ...string) string {
 	return output.String()
 }
 
-// eventually waits until try succeeds: what was just written reaches the API server's authorizer and admission by
-// watches.
+// eventually waits until try succeeds, because changes reach the API server's authorizer and admission by watches, with
+// a delay.
 func eventually(t *testing.T, try func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -14,16 +14,16 @@ import (
 )
 
 var (
-	// link finds what a page links to, pictures too.
+	// link matches the target of a link or a picture.
 	link = regexp.MustCompile(`\]\(([^)\s]+)[^)]*\)`)
-	// heading finds the text of a heading.
+	// heading matches the text of a heading.
 	heading = regexp.MustCompile(`(?m)^#{1,6} +(.+?)[ #]*$`)
-	// anchor finds the anchors that stand in a page as HTML.
+	// anchor matches an HTML anchor.
 	anchor = regexp.MustCompile(`<a id="([^"]+)"`)
-	// fence finds blocks of code, span code within a line: neither has links, headings or anchors.
+	// fence matches blocks of code, span matches code within a line: neither has links, headings or anchors.
 	fence = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 	span  = regexp.MustCompile("`[^`\n]*`")
-	// named is a link as it stands in a heading, of which its text alone counts.
+	// named matches a link within a heading, of which only the text is part of the anchor.
 	named = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
@@ -53,7 +53,7 @@ func read(t *testing.T, page string) string {
 	return fence.ReplaceAllString(string(content), "")
 }
 
-// slug is the anchor that GitHub gives a heading.
+// slug returns the anchor that GitHub generates for a heading.
 func slug(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -67,7 +67,7 @@ func slug(text string) string {
 	}, named.ReplaceAllString(text, "$1"))
 }
 
-// anchors returns what a link to a page may name after its `#`.
+// anchors returns the anchors of a page.
 func anchors(content string) map[string]bool {
 	found := map[string]bool{}
 	for _, match := range heading.FindAllStringSubmatch(content, -1) {
@@ -84,7 +84,7 @@ func anchors(content string) map[string]bool {
 	return found
 }
 
-// links returns where the links of a page lead within the repository, as they are written.
+// links returns the targets of a page's links within the repository, unchanged.
 func links(content string) (targets []string) {
 	for _, match := range link.FindAllStringSubmatch(span.ReplaceAllString(content, "code"), -1) {
 		if !strings.Contains(match[1], "://") && !strings.HasPrefix(match[1], "mailto:") {
@@ -109,7 +109,7 @@ func TestAnchorsAreGitHubs(t *testing.T) {
 	}
 }
 
-// Every file, and every place of a page, that a page links to exists.
+// Every link of a page leads to an existing file, and to an existing anchor.
 func TestLinks(t *testing.T) {
 	all := map[string]map[string]bool{}
 	for _, page := range pages(t) {
@@ -146,7 +146,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// The README has one row for every kind, with what the kind does today.
+// The README has one row for every kind, with a description and a version.
 func TestReadmeDescribesEveryKind(t *testing.T) {
 	content := read(t, "README.md")
 	for _, info := range v1alpha1.Kinds {
@@ -157,7 +157,7 @@ func TestReadmeDescribesEveryKind(t *testing.T) {
 	}
 }
 
-// The README names the command that runs every test, which CI runs as well.
+// The README names the command that runs every test, make test.
 func TestReadmeNamesTheTestCommand(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "README.md"))
 	if err != nil {
@@ -194,7 +194,7 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 	}
 }
 
-// llms.txt has the form of llmstxt.org, and lists every page once, with what it is about.
+// llms.txt has the form of llmstxt.org, and lists every page once, with a description.
 func TestEveryPageIsListedForMachines(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "llms.txt"))
 	if err != nil {

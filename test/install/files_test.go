@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxCRD keeps a CRD applicable by client-side apply too, whose annotation ends at 256 KiB.
+// maxCRD keeps a CRD small enough for client-side apply, whose annotation is limited to 256 KiB.
 const maxCRD = 200 << 10
 
 func TestCRDFiles(t *testing.T) {
@@ -36,7 +36,7 @@ func TestCRDFiles(t *testing.T) {
 	}
 }
 
-// PROJECT names the kinds that exist.
+// PROJECT lists exactly the existing kinds.
 func TestProject(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "PROJECT"))
 	if err != nil {

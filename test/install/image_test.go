@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// No container engine takes part: this does what the Dockerfile does, by its own commands in its own build context, and
-// looks whether the result can live in an empty image.
+// This test uses no container engine. It runs the Dockerfile's build command in the Dockerfile's build context, and
+// checks that the binary can run in an empty image.
 func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds cardea")
@@ -27,7 +27,7 @@ func TestImage(t *testing.T) {
 
 	command := exec.CommandContext(t.Context(), "make", "build", "VERSION=v1.2.3-test", "OUT="+output)
 	if !slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step, "make build VERSION=${VERSION} OUT=/out") }) {
-		t.Errorf("the Dockerfile builds otherwise than by %s", command)
+		t.Errorf("the Dockerfile does not build with %s", command)
 	}
 	command.Dir = context
 	for _, variable := range os.Environ() {
@@ -66,7 +66,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// needs returns what a binary wants from the system it starts on: a loader, libraries. An empty image has neither.
+// needs returns what a binary requires from its system: a loader and libraries. An empty image has neither.
 func needs(t *testing.T, binary string) []string {
 	t.Helper()
 	file, err := elf.Open(binary)
@@ -95,7 +95,7 @@ func dockerfile(t *testing.T) []string {
 	return strings.Split(string(content), "\n")
 }
 
-// buildContext copies what .dockerignore lets through: names after `!`, without the patterns that follow them.
+// buildContext copies the files that .dockerignore includes by `!`, without the patterns that it excludes afterwards.
 func buildContext(t *testing.T) string {
 	t.Helper()
 	rules, err := os.ReadFile(filepath.Join(root, ".dockerignore"))

@@ -19,7 +19,7 @@ import (
 // installs are the folders that users install from.
 var installs = []string{"default", "default-standalone"}
 
-// workloads returns a Pod as each Deployment and StatefulSet of the installs would make it.
+// workloads returns a Pod as each Deployment and StatefulSet of the installs would create it.
 func workloads(t *testing.T) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
@@ -63,7 +63,8 @@ func convert(t *testing.T, from map[string]any, to any) {
 	}
 }
 
-// flaws are ways in which a Pod is not restricted. Each must be refused, or the admission of ours proves nothing.
+// flaws are changes that make a Pod unrestricted. Each must be refused, otherwise the admission of Cardea's Pods proves
+// nothing.
 var flaws = map[string]func(*corev1.PodSpec){
 	"may run as root":     func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = nil },
 	"runs as root":        func(s *corev1.PodSpec) { s.SecurityContext.RunAsUser = ptr.To[int64](0) },
@@ -94,7 +95,7 @@ func testPods(t *testing.T, c *cluster) {
 	}
 }
 
-// Rules beyond the restricted standard.
+// The Pods follow rules beyond the restricted standard.
 func TestPodHabits(t *testing.T) {
 	for _, pod := range workloads(t) {
 		t.Run(pod.Name, func(t *testing.T) {
@@ -109,7 +110,7 @@ func TestPodHabits(t *testing.T) {
 				t.Errorf("image %s, %s", container.Image, container.ImagePullPolicy)
 			}
 			if ptr.Deref(pod.Spec.EnableServiceLinks, true) {
-				t.Error("Services get into the environment, where CARDEA_ is ours")
+				t.Error("enableServiceLinks must be false: Service variables could collide with CARDEA_ settings")
 			}
 			for _, list := range []corev1.ResourceList{container.Resources.Requests, container.Resources.Limits} {
 				if list.Cpu().IsZero() || list.Memory().IsZero() {
@@ -123,7 +124,7 @@ func TestPodHabits(t *testing.T) {
 	}
 }
 
-// Services and network policies name ports that the Pods they select have.
+// Services and network policies only name ports that the selected Pods have.
 func TestPorts(t *testing.T) {
 	for _, folder := range installs {
 		named := map[string]map[string]int32{} // by component
@@ -176,8 +177,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestOptionalNetworkPolicies: the folders of policies for what only some installs have open their ports, outwards, for
-// the Pods that go there and no others.
+// TestOptionalNetworkPolicies checks the folders of policies for optional dependencies: each opens only its egress
+// ports, and only for the Pods that use them.
 func TestOptionalNetworkPolicies(t *testing.T) {
 	for folder, want := range map[string]struct {
 		ports []int
@@ -194,7 +195,7 @@ func TestOptionalNetworkPolicies(t *testing.T) {
 		var policy networkingv1.NetworkPolicy
 		convert(t, objects[0].Object, &policy)
 		if !slices.Equal(policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}) || len(policy.Spec.Ingress) > 0 {
-			t.Errorf("%s: it says more than what goes out", folder)
+			t.Errorf("%s: the policy has more than egress rules", folder)
 		}
 		var ports []int
 		for _, egress := range policy.Spec.Egress {
@@ -216,7 +217,7 @@ func TestOptionalNetworkPolicies(t *testing.T) {
 			}
 		}
 		if slices.Sort(selected); !slices.Equal(selected, want.pods) {
-			t.Errorf("%s: it opens the way for %v, want %v", folder, selected, want.pods)
+			t.Errorf("%s: the policy selects the Pods %v, want %v", folder, selected, want.pods)
 		}
 	}
 }

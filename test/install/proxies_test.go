@@ -11,8 +11,8 @@ import (
 
 var cidr = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}\b`)
 
-// No manifest, not even in a comment, suggests to trust a range of private addresses that includes other Pods: a
-// trusted proxy sets the client's address.
+// No manifest, not even in a comment, suggests trusting a range of private addresses that includes other Pods, because
+// a trusted proxy determines the client's address.
 func TestManifestsTrustNoPodRange(t *testing.T) {
 	read := 0
 	err := filepath.WalkDir("../../config", func(path string, entry fs.DirEntry, err error) error {
@@ -39,6 +39,6 @@ func TestManifestsTrustNoPodRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if read == 0 {
-		t.Error("no manifest names --trusted-proxies: this test has lost sight of them")
+		t.Error("no manifest names --trusted-proxies: this test checks nothing")
 	}
 }

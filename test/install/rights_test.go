@@ -20,8 +20,8 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// right is a question to the authorizer: verbs on a resource, written as kubectl does (resource.group/subresource),
-// in a namespace ("" is all of them).
+// right is a question to the authorizer: verbs on a resource, written as in kubectl (resource.group/subresource), in a
+// namespace ("" means all namespaces).
 type right struct {
 	verbs, resource, namespace, name string
 }
@@ -38,7 +38,7 @@ func (r right) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s in %q", r.verbs, r.resource, r.name, r.namespace))
 }
 
-// ask returns the verbs that are denied, and those that are allowed.
+// ask returns the denied verbs and the allowed verbs.
 func (r right) ask(ctx context.Context, c *cluster, user authorizationv1.SubjectAccessReviewSpec) (denied, allowed []string, err error) {
 	full, subresource, _ := strings.Cut(r.resource, "/")
 	resource := schema.ParseGroupResource(full)
@@ -96,7 +96,7 @@ func testRights(t *testing.T, c *cluster) {
 	}
 	for _, info := range v1alpha1.Kinds {
 		resource := info.Resource + ".iam.cardea.dev"
-		others := []string{"list", "watch", "update", "deletecollection"} // never, whatever the table says
+		others := []string{"list", "watch", "update", "deletecollection"} // never allowed to the server
 		for _, verb := range []string{"create", "patch", "delete"} {
 			if !slices.Contains(info.ServerVerbs, verb) {
 				others = append(others, verb)
@@ -113,7 +113,7 @@ func testRights(t *testing.T, c *cluster) {
 		{"get,update,patch,delete", "leases.coordination.k8s.io", system, "another"},
 		{"get,list,create", "leases.coordination.k8s.io", "kube-system", ""},
 	}
-	// A person with Kubernetes' own roles in a namespace.
+	// A user with a built-in role of Kubernetes in a namespace.
 	view := right{"get,list,watch", "", "acme", ""}
 	edit := right{"create,update,patch,delete", "", "acme", ""}
 	status := right{"update,patch", "/status", "acme", ""}
@@ -157,7 +157,8 @@ func testRights(t *testing.T, c *cluster) {
 	}
 }
 
-// Within a namespace that is bound to it the operator has rights on every Secret, and uses them on its own only.
+// In a namespace with its RoleBinding, the operator has RBAC rights on every Secret. The admission policy restricts it
+// to changing its own Secrets.
 func testSecrets(t *testing.T, c *cluster) {
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}}
 	if _, err := c.admin.CoreV1().Secrets("acme").Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
@@ -191,14 +192,15 @@ func operatorOnSecrets(t *testing.T, c *cluster, operator kubernetes.Interface) 
 			}},
 		}}
 	}
-	// The policy begins to act a moment after its creation.
+	// The policy takes effect a moment after its creation.
 	eventually(t, func() error {
 		unlabelled := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "unlabelled"}}
 		_, err := secrets.Create(ctx, unlabelled, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return wantDenied("creation without the label", err)
 	})
 
-	// Where the API server watches over ownerReferences, ours needs no further right because it blocks nothing.
+	// If the API server checks ownerReferences, the operator's need no additional right, because they do not block
+	// deletion.
 	blocking := own()
 	blocking.OwnerReferences[0].BlockOwnerDeletion = ptr.To(true)
 	if _, err := secrets.Create(ctx, blocking, metav1.CreateOptions{}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "blockOwnerDeletion") {

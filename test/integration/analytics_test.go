@@ -13,7 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// lived lets the first user of a deployment sign up, with an organization and a workspace, and so sign in.
+// lived inserts the first user of a deployment and records their sign-up, their sign-in, and an organization and a
+// workspace that they created.
 func (w *world) lived(ctx context.Context, deployment, name string, at time.Time) {
 	GinkgoHelper()
 	Expect(w.store.Change(ctx, deployment, func(tx people.Tx) error {
@@ -78,7 +79,7 @@ var _ = Describe("The analytics operation", Ordered, func() {
 		for _, entry := range got["recent_signups"].([]any) {
 			signedUp = append(signedUp, entry.(map[string]any)["user_id"])
 		}
-		Expect(signedUp).To(Equal([]any{"12", "11", "10", "9", "8", "7", "6", "5", "4", "3"}), "the newest ten, without who was deleted")
+		Expect(signedUp).To(Equal([]any{"12", "11", "10", "9", "8", "7", "6", "5", "4", "3"}), "the newest ten, without the deleted user")
 		Expect(got["recent_signins"]).To(HaveLen(10))
 		Expect(got["recent_signins"].([]any)[0]).To(And(HaveKeyWithValue("user_id", "2"), HaveKeyWithValue("signed_in_at", "2026-05-11T12:00:00.000013Z"), HaveKeyWithValue("name", "First2")))
 		Expect(compact(got)).NotTo(ContainSubstring("Eve"))
@@ -122,7 +123,7 @@ var _ = Describe("The analytics operation", Ordered, func() {
 		create(ctx, narrow, right)
 		expectReady(ctx, narrow, right)
 		plain := cluster.APIKey(ctx, w.namespace, "narrow")
-		Eventually(func() int { return w.do("GET", "/analytics", plain, "").Status }).Should(Equal(403), "before the parameters are judged")
+		Eventually(func() int { return w.do("GET", "/analytics", plain, "").Status }).Should(Equal(403), "before the parameters are validated")
 		answer := w.ask("GET", "/analytics", plain, "")
 		Expect(answer.JSON["message"]).To(ContainSubstring("analytics:read"))
 		plain = cluster.APIKey(ctx, w.namespace, "counter")

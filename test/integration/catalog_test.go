@@ -56,7 +56,7 @@ var _ = Describe("OAuth apps over HTTP", func() {
 		const path = "/oauth/apps/portal/signing-keys"
 		before := signing(w.ask("GET", path, key, ""))
 		Expect(before).To(HaveLen(2))
-		// A key that was made within the same second is young enough.
+		// Rotating within a second of the keys' creation replaces no key, so retry.
 		Eventually(func() []string { return signing(w.ask("POST", path+"/rotate", key, "")) }).Should(HaveLen(4))
 		after := signing(w.ask("GET", path, key, ""))
 		Expect(after).To(HaveLen(4))
@@ -199,7 +199,7 @@ var _ = Describe("B2B settings", func() {
 		}
 		second := testkit.Settings(w.namespace, "acme", "second")
 		create(ctx, second)
-		expectReady(ctx, second) // declared, so it takes over from what HTTP created
+		expectReady(ctx, second) // a declared resource takes over from the resource that HTTP created
 		Eventually(condition(ctx, settings, v1alpha1.ConditionAccepted)).Should(Equal("False/Superseded"))
 		third := testkit.Settings(w.namespace, "acme", "third")
 		create(ctx, third)
@@ -313,7 +313,7 @@ var _ = Describe("AI tools and agents", func() {
 	})
 })
 
-// deploymentID returns the id a deployment is served under.
+// deploymentID returns the id under which a deployment is served.
 func (w *world) deploymentID(ctx context.Context, name string) string {
 	GinkgoHelper()
 	deployment := testkit.Deployment(w.namespace, name)

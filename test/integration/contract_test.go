@@ -20,9 +20,9 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// contract is sections 2.1 to 2.7 and 2.11 of the interface, letter by letter: each object's members and their forms.
-// "or none" marks the numbers that are left out when they are not set (decisions.md 1); every other member is always
-// there.
+// contract states sections 2.1 to 2.7 and 2.11 of the interface exactly: the members of each object and their forms.
+// "or none" marks numbers that are left out when they are not set (decisions.md 1); every other member is always
+// present.
 var contract = map[string]map[string]string{
 	// 2.1
 	"OAuth app": {
@@ -96,14 +96,14 @@ var contract = map[string]map[string]string{
 	"agent tools list": {"data": "array of agent tool", "has_more": "boolean", "limit": "integer or null", "offset": "integer or null"},
 }
 
-// scalars are how the values of a form are written in JSON.
+// scalars maps each scalar form to the pattern of its JSON text.
 var scalars = map[string]string{
 	"string": `".*"`, "boolean": `true|false`, "integer": `-?(0|[1-9][0-9]*)`, "number": `-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?`,
 	"date": `"\d{4}-\d\d-\d\d"`, "i64": `"[1-9][0-9]{0,18}"`, "date-time": `"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`, "api, function or webhook": `"(api|function|webhook)"`, "any": `.*`,
 }
 
-// expectForm holds a value against a form of the contract, and all it holds against theirs: these members and no
-// others.
+// expectForm checks a value, and recursively all values in it, against a form of the contract. An object must have
+// exactly the form's members.
 func expectForm(at, form string, raw json.RawMessage) {
 	GinkgoHelper()
 	form = strings.TrimSuffix(form, " or none")
@@ -146,7 +146,7 @@ func expectForm(at, form string, raw json.RawMessage) {
 	}
 }
 
-// expectAnswer holds an answer against backend.yaml, the contract's form and the values that are known before.
+// expectAnswer checks a response against a form of the contract and against the values that the test knows.
 func expectAnswer(answer testkit.Answer, form, values string) {
 	GinkgoHelper()
 	Expect(answer.Status).To(Equal(200), string(answer.Raw))
@@ -154,7 +154,7 @@ func expectAnswer(answer testkit.Answer, form, values string) {
 	expectValues(answer.JSON, values)
 }
 
-// expectValues compares an object with JSON, but for what the server chooses.
+// expectValues compares an object with JSON, without the members that the server chooses.
 func expectValues(object any, values string) {
 	GinkgoHelper()
 	known := maps.Clone(object.(map[string]any))
@@ -173,7 +173,7 @@ func (w *world) declared(ctx context.Context, obj v1alpha1.Resource, overlay str
 	expectReady(ctx, obj)
 }
 
-// expectServedMeta holds an object's id and times against its resource.
+// expectServedMeta checks the id and the creation time of an object against its resource.
 func expectServedMeta(object any, obj v1alpha1.Resource) {
 	GinkgoHelper()
 	Expect(object).To(And(HaveKeyWithValue("id", obj.CommonStatus().ID),
@@ -197,7 +197,7 @@ var _ = Describe("The contract", Ordered, ContinueOnFailure, func() {
 		jwt = token(ctx, w.namespace, "backend", "cardea:"+w.namespace+":acme")
 		w.expectAccepted(jwt)
 	})
-	// served asks until the server knows what was just declared.
+	// served retries until the server serves what the test just declared, then returns the documented response.
 	served := func(path, credential string) testkit.Answer {
 		GinkgoHelper()
 		Eventually(func() int { return w.do("GET", path, credential, "").Status }).Should(Equal(200), path)
@@ -340,7 +340,7 @@ var _ = Describe("The contract", Ordered, ContinueOnFailure, func() {
 	})
 })
 
-// secret is a Secret with one value that deployments of its namespace may read.
+// secret returns a Secret with one value that every deployment of its namespace may read.
 func secret(namespace, name, key, value string) *corev1.Secret {
 	shared := map[string]string{v1alpha1.LabelDeployment: "*"}
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: shared}, StringData: map[string]string{key: value}}

@@ -19,21 +19,21 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// elsewhere maps the kinds in docs that our API server does not know to the program that validates them.
+// elsewhere maps kinds in docs that the test's API server does not know to the reason why they are not applied.
 var elsewhere = map[string]string{
-	"AuthenticationConfiguration": "a file of kube-apiserver's, with which test/e2e starts one",
+	"AuthenticationConfiguration": "a configuration file of kube-apiserver; test/e2e starts an API server with it",
 	"ExternalSecret":              "of External Secrets, whose CRDs are not here",
 	"Kustomization":               "of Flux, whose CRDs are not here",
 	"SecurityPolicy":              "of Envoy Gateway, whose CRDs are not here",
 }
 
-// fenced finds blocks of YAML in a page, and lines between the documents of a block.
+// fenced matches blocks of YAML in a page; separator matches the lines between documents in a block.
 var (
 	fenced    = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 	separator = regexp.MustCompile(`(?m)^---$`)
 )
 
-// shown are the resources of a page, in order.
+// shown returns the resources of a page, in order.
 func shown(page string) (resources []*unstructured.Unstructured) {
 	GinkgoHelper()
 	content, err := os.ReadFile(page)
@@ -42,7 +42,7 @@ func shown(page string) (resources []*unstructured.Unstructured) {
 		for _, text := range separator.Split(block[1], -1) {
 			resource := &unstructured.Unstructured{}
 			Expect(yaml.UnmarshalStrict([]byte(text), &resource.Object)).To(Succeed(), text)
-			Expect(resource.GetKind()).NotTo(BeEmpty(), "a resource has to be whole to apply: %s", text)
+			Expect(resource.GetKind()).NotTo(BeEmpty(), "the document has no kind, so it cannot be applied: %s", text)
 			resources = append(resources, resource)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// storedDeployment returns what the store holds of deployment acme, decoded and as it is.
+// storedDeployment returns the stored document of deployment acme, decoded and raw.
 func (w *world) storedDeployment(ctx context.Context) (documents.Deployment, string) {
 	GinkgoHelper()
 	payload := w.held(ctx, v1alpha1.KindIdentityDeployment, "acme").Document.Payload
@@ -80,7 +80,7 @@ var _ = Describe("A deployment's settings of end users", func() {
 		Expect(storedToken()).To(Equal(token))
 		Expect(content.SMS.AllowedCountries).To(HaveValue(BeEmpty()), "a list of no country is not the absent list")
 		_, err := ring.Open(documents.SealedTwilioToken, documents.SecretID(w.namespace+"/other", documents.SealedTwilioToken), content.SMS.Twilio.SealedAuthToken)
-		Expect(err).To(HaveOccurred(), "it opens for another deployment")
+		Expect(err).To(HaveOccurred(), "the sealed token opens for another deployment")
 		writes := w.store.Writes()
 		rewrite(ctx, w, "mail", "password", password)
 		update(ctx, d, func(d *v1alpha1.IdentityDeployment) {

@@ -146,7 +146,7 @@ var _ = Describe("The reconcile engine", func() {
 		create(ctx, late)
 		Eventually(condition(ctx, late, v1alpha1.ConditionReferencesResolved)).Should(Equal("False/BeingDeleted"))
 		update(ctx, app, func(a *v1alpha1.APIAuthApp) { a.Spec.RateLimitSchemeRef = nil })
-		Consistently(condition(ctx, scheme, v1alpha1.ConditionDeleting)).Should(Equal("True/InUse"), "the refused one still refers to it")
+		Consistently(condition(ctx, scheme, v1alpha1.ConditionDeleting)).Should(Equal("True/InUse"), "the refused app still refers to the scheme")
 		Expect(cluster.Client.Delete(ctx, late)).To(Succeed())
 		expectGone(ctx, scheme)
 	})
@@ -283,7 +283,7 @@ var _ = Describe("The reconcile engine", func() {
 		next := testkit.Scheme(w.namespace, "acme", "next")
 		create(ctx, next)
 		expectReady(ctx, next)
-		Consistently(w.store.Writes).Should(Equal(writes+1), "the next one's put, and nothing of the ghost")
+		Consistently(w.store.Writes).Should(Equal(writes+1), "only the put of scheme next, and no write of scheme ghost")
 	})
 
 	It("continues after the API server was restarted", func(ctx context.Context) {

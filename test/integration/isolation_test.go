@@ -20,7 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// token makes a ServiceAccount and a token of it for an audience.
+// token creates a ServiceAccount and returns a token of it for an audience.
 func token(ctx context.Context, namespace, name, audience string) string {
 	GinkgoHelper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -82,8 +82,8 @@ var _ = Describe("Tokens of ServiceAccounts", func() {
 	})
 })
 
-// Every route is asked about objects of five places with eight credentials; what comes back must be what isolation
-// demands.
+// Every route is requested for objects of five places with ten credentials. Each response must keep deployments
+// isolated.
 var _ = Describe("The isolation matrix", func() {
 	It("holds for every route, object and credential", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{})
@@ -124,7 +124,7 @@ var _ = Describe("The isolation matrix", func() {
 		credentials := []struct {
 			name, value string
 			cookie      bool
-			status      int // 0: the object decides
+			status      int // 0: the status depends on the object
 		}{
 			{"no credential", "", false, 401}, {"a bad key", right[:len(right)-1] + "?", false, 401},
 			{"an expired key", cluster.APIKey(ctx, w.namespace, "expired"), false, 401}, {"a deleted key", deletedKey, false, 401},
@@ -142,10 +142,10 @@ var _ = Describe("The isolation matrix", func() {
 			for name, where := range places {
 				for _, credential := range credentials {
 					if credential.status == 0 && changes && (name == "own" || !strings.Contains(path, "{")) {
-						continue // they change the world they are asked about; the stories of management and users cover them
+						continue // they change the objects under test; the management and users specs cover them
 					}
 					if credential.status == 0 && route.Lines {
-						continue // the file that is imported is the importer's own: nothing of elsewhere is named
+						continue // an import's file belongs to the importer: it names no object of another deployment
 					}
 					body, header := "", [2]string{"X-None", ""}
 					switch {
@@ -171,7 +171,7 @@ var _ = Describe("The isolation matrix", func() {
 							want = 404
 						}
 					}
-					// Each request comes from a client of its own: failed attempts of one are throttled.
+					// Each request comes from another client address, because failed attempts are throttled per client.
 					client := [2]string{"X-Forwarded-For", fmt.Sprintf("203.%d.%d.1", asked/256%256, asked%256)}
 					content := [2]string{"X-None", ""}
 					if route.Lines {
@@ -205,20 +205,20 @@ func (w *world) revoked(manager string) (secret string) {
 	return secret
 }
 
-// clientBody makes a client of an OAuth app.
+// clientBody is the request body that creates a client of an OAuth app.
 const clientBody = `{"client_name":"Reports","redirect_uris":["https://client.example/callback"]}`
 
-// queries are what routes need in addition to their path.
+// queries are the query strings that routes need.
 var queries = map[string]string{
 	"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z", "/analytics/export": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z",
 }
 
-// premises are where the objects of one deployment are.
+// premises are the ids of the objects of one deployment.
 type premises struct {
 	namespace, name, deployment, slug, scope, tool, agent, user, organization, key, client, file string
 }
 
-// fill puts a premises's objects into a route.
+// fill fills the parameters of a route with the premises' objects.
 func (p premises) fill(path string) string {
 	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{tool_id}", p.tool, "{agent_id}", p.agent,
 		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{file}", p.file).Replace(path)

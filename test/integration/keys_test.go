@@ -21,7 +21,7 @@ import (
 
 const schemesPath = "/api-auth/rate-limit-schemes"
 
-// tenant creates a deployment with an app and a key that may do everything, and returns the key.
+// tenant creates a deployment with an app and a key that has every permission, and returns the key.
 func (w *world) tenant(ctx context.Context, name string) (key string) {
 	GinkgoHelper()
 	deployment := testkit.Deployment(w.namespace, name)

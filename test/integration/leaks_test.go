@@ -21,7 +21,7 @@ var _ = Describe("Tenants that come and go", Serial, func() {
 	It("leave no watch, goroutine or memory behind", func(ctx context.Context) {
 		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		const tenants = 300
-		// tenant makes a deployment with an app, a key and a tool in a namespace of its own, waits until they are active, and
+		// tenant creates a deployment with an app and a key in a new namespace, waits until the store has them, and
 		// deletes them.
 		tenant := func(ctx context.Context) error {
 			namespace, err := cluster.Namespace(ctx)
@@ -44,7 +44,7 @@ var _ = Describe("Tenants that come and go", Serial, func() {
 					}
 					select {
 					case <-ctx.Done():
-						return fmt.Errorf("%s %s/%s: in the store is not %t", kind, namespace, name, want)
+						return fmt.Errorf("%s %s/%s: presence in the store did not become %t", kind, namespace, name, want)
 					case <-time.After(20 * time.Millisecond):
 					}
 				}
@@ -75,7 +75,7 @@ var _ = Describe("Tenants that come and go", Serial, func() {
 			runtime.ReadMemStats(&m)
 			return int64(m.HeapAlloc)
 		}
-		run(8) // what the first tenants bring along stays: connections, caches
+		run(8) // connections and caches of the first tenants remain
 		goroutines, before := runtime.NumGoroutine(), heap()
 		run(tenants)
 		Eventually(runtime.NumGoroutine).WithTimeout(time.Minute).Should(BeNumerically("<", goroutines+tenants/10), "each watch takes several")

@@ -32,7 +32,7 @@ func (w *world) raw(request string) testkit.Answer {
 	Expect(err).NotTo(HaveOccurred())
 	defer conn.Close()
 	Expect(conn.SetDeadline(time.Now().Add(10 * time.Second))).To(Succeed())
-	go func() { _, _ = io.WriteString(conn, request) }() // the server may answer and close before it read all
+	go func() { _, _ = io.WriteString(conn, request) }() // the server may respond and close before it read all
 	method, _, _ := strings.Cut(request, " ")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	Expect(err).NotTo(HaveOccurred())
@@ -40,22 +40,22 @@ func (w *world) raw(request string) testkit.Answer {
 	body, err := io.ReadAll(resp.Body)
 	Expect(err).NotTo(HaveOccurred())
 	answer := testkit.Answer{Status: resp.StatusCode, Header: resp.Header, Raw: body}
-	_ = json.Unmarshal(body, &answer.JSON) // nil if it is no JSON, which the caller reports
+	_ = json.Unmarshal(body, &answer.JSON) // nil if the body is not JSON, which the caller reports
 	return answer
 }
 
-// lines writes a request line and headers without a body.
+// lines returns a request line and headers without a body.
 func lines(line string, header ...string) string {
 	return line + " HTTP/1.1\r\nHost: backend\r\nConnection: close\r\n" + strings.Join(append(header, ""), "\r\n") + "\r\n"
 }
 
-// refusal is a request and how it is refused.
+// refusal is a request and the expected error response.
 type refusal struct {
 	method, path string
 	// body and contentType, "" for none.
 	body, contentType string
 	status            int
-	// at are the fields of the faults, joined by blanks.
+	// at are the fields of the faults, joined by spaces.
 	at string
 	// message is a part of the message.
 	message string

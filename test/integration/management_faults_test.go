@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// gate is a feed that can be out of reach.
+// gate is a feed that a test can make unavailable.
 type gate struct {
 	store.Store
 	away atomic.Bool
@@ -128,7 +128,7 @@ var _ = Describe("The management API", func() {
 		feed.away.Store(true)
 		Eventually(bounded.status(key)).Should(Equal(503))
 		expectUnavailable()
-		Expect(w.status(key)()).To(Equal(200), "a server without bound goes on with what it holds")
+		Expect(w.status(key)()).To(Equal(200), "a server without a staleness bound keeps serving its configuration")
 		feed.away.Store(false)
 		Eventually(bounded.status(key)).Should(Equal(200))
 	})

@@ -17,20 +17,20 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// kubectl runs kubectl with a manifest, which must succeed.
+// kubectl runs kubectl with a manifest and expects success.
 func (w *world) kubectl(ctx context.Context, input string, args ...string) {
 	GinkgoHelper()
 	out, err := cluster.Kubectl(ctx, input, args...)
 	Expect(err).NotTo(HaveOccurred(), out)
 }
 
-// declareScheme writes a scheme of deployment acme as YAML, with more lines of spec.
+// declareScheme returns a scheme of deployment acme as YAML, with additional lines in spec.
 func (w *world) declareScheme(slug string, more ...string) string {
 	spec := fmt.Sprintf("deploymentRef: {name: acme}\nslug: %s\nrules: [{unit: minute, duration: 1, maxRequests: 60}]\n%s", slug, strings.Join(more, "\n"))
 	return manifest(v1alpha1.KindRateLimitScheme, w.namespace, slug, spec)
 }
 
-// expectMember waits until a scheme is served with a member.
+// expectMember waits until a scheme is served with a member's value.
 func (w *world) expectMember(key, slug, member string, want any) {
 	GinkgoHelper()
 	if want == nil {
@@ -39,7 +39,7 @@ func (w *world) expectMember(key, slug, member string, want any) {
 	Eventually(func() map[string]any { return w.do("GET", schemesPath+"/"+slug, key, "").JSON }).Should(HaveKeyWithValue(member, want))
 }
 
-// expectOwned sends a PATCH and expects a 409 that names who owns which field.
+// expectOwned sends a PATCH and expects a 409 that names the field and its owner.
 func (w *world) expectOwned(key, slug, body, field, path, manager string) {
 	GinkgoHelper()
 	answer := w.ask("PATCH", schemesPath+"/"+slug, key, body)
@@ -49,7 +49,7 @@ func (w *world) expectOwned(key, slug, body, field, path, manager string) {
 	)))
 }
 
-// expectPatched sends a PATCH and expects it to be active.
+// expectPatched sends a PATCH and expects the change to be active at once.
 func (w *world) expectPatched(key, slug, body string) testkit.Answer {
 	GinkgoHelper()
 	answer := w.ask("PATCH", schemesPath+"/"+slug, key, body)
@@ -85,7 +85,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 			w.kubectl(ctx, w.declareScheme(slug, "suspend: false"), "apply", way.side, "-f", "-")
 			Expect(w.expectPatched(key, slug, `{}`).JSON).To(And(HaveKeyWithValue("name", "By HTTP"), HaveKeyWithValue("description", "by HTTP")))
 
-			// Git takes a field over: with the value HTTP gave it, and with another.
+			// Git takes over a field, first with the value that HTTP set, then with another value.
 			w.kubectl(ctx, w.declareScheme(slug, "displayName: By HTTP"), "apply", way.side, "-f", "-")
 			w.expectOwned(key, slug, `{"name":"Again"}`, "/name", "spec.displayName", way.manager)
 			taken := []string{"apply", way.side, "-f", "-"}
@@ -100,7 +100,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 			Expect(faultsAt(answer)).To(Equal("/name /description /rules"))
 			Expect(w.live(ctx, slug).Spec.Description).To(HaveValue(BeEquivalentTo("by Git")), "nothing was written")
 
-			// Git gives it up: HTTP may have it again.
+			// Git gives the field up, so HTTP may set it again.
 			w.kubectl(ctx, w.declareScheme(slug), "apply", way.side, "-f", "-")
 			w.expectMember(key, slug, "description", nil)
 			w.expectPatched(key, slug, `{"description":"back"}`)
@@ -180,7 +180,8 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 		Expect(faultsAt(answer)).To(Equal("/slug"))
 		expectGone(ctx, testkit.Scheme(w.namespace, "acme", "acme.taken"))
 
-		// Here only the operator sees the conflict: the id that the resource would have is declared elsewhere.
+		// Here only the operator detects the conflict: another resource declares the id that the new resource would
+		// have.
 		id := ids.Format(ids.Derive(v1alpha1.KindRateLimitScheme, w.namespace, "acme.clash"))
 		w.kubectl(ctx, w.declareScheme("holder", "id: \""+id+"\""), "apply", "-f", "-")
 		w.expectMember(key, "holder", "name", "holder")
@@ -252,7 +253,7 @@ var _ = Describe("A scheme that both Git and HTTP write", Ordered, func() {
 	})
 })
 
-// atOnce runs requests at the same time and returns their answers.
+// atOnce sends requests concurrently and returns their responses.
 func atOnce(requests ...func() testkit.Answer) []testkit.Answer {
 	answers := make([]testkit.Answer, len(requests))
 	var group sync.WaitGroup

@@ -19,7 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// ask requests a path and holds the answer against backend.yaml.
+// ask sends a request and checks the response against backend.yaml.
 func (w *world) ask(method, path, key, body string, header ...[2]string) testkit.Answer {
 	GinkgoHelper()
 	answer := w.do(method, path, key, body, header...)
@@ -27,7 +27,7 @@ func (w *world) ask(method, path, key, body string, header ...[2]string) testkit
 	return answer
 }
 
-// expectDocumented holds an answer against backend.yaml and against what every answer must be.
+// expectDocumented checks a response against backend.yaml and against the rules for all responses.
 func expectDocumented(method, path string, answer testkit.Answer) {
 	GinkgoHelper()
 	what := fmt.Sprintf("%s %.100s: %d %s", method, path, answer.Status, answer.Raw)
@@ -67,7 +67,7 @@ func answerSchema(method, path string) *openapi3.Schema {
 	return operation.Responses.Status(200).Value.Content.Get("application/json").Schema.Value
 }
 
-// documented returns what backend.yaml says of a path, as it was sent.
+// documented returns the entry of backend.yaml for a path.
 func documented(path string) *openapi3.PathItem {
 	GinkgoHelper()
 	path, _, _ = strings.Cut(path, "?")
@@ -86,7 +86,7 @@ func documented(path string) *openapi3.PathItem {
 	return nil
 }
 
-// faultsAt returns where an error's faults are.
+// faultsAt returns the fields of an error's faults, joined by spaces.
 func faultsAt(answer testkit.Answer) string {
 	GinkgoHelper()
 	var at []string
@@ -97,7 +97,7 @@ func faultsAt(answer testkit.Answer) string {
 	return strings.Join(at, " ")
 }
 
-// free is the body that creates a scheme of a slug with one rule.
+// free returns a body that creates a scheme with a slug and one rule.
 func free(slug, more string) string {
 	return fmt.Sprintf(`{"slug":%q,"name":"Free","rules":[{"unit":"minute","duration":1,"max_requests":60}]%s}`, slug, more)
 }
@@ -109,7 +109,7 @@ func (w *world) post(key, slug, more string) testkit.Answer {
 	return answer
 }
 
-// live returns the resource of a name.
+// live returns the scheme resource with a name from the API server.
 func (w *world) live(ctx context.Context, name string) *v1alpha1.RateLimitScheme {
 	GinkgoHelper()
 	obj := &v1alpha1.RateLimitScheme{}
@@ -117,7 +117,7 @@ func (w *world) live(ctx context.Context, name string) *v1alpha1.RateLimitScheme
 	return obj
 }
 
-// Section 2.7 of the interface, letter by letter.
+// Section 2.7 of the interface, exactly.
 var (
 	schemeFields = map[string]string{
 		"deployment_id": "string", "slug": "string", "name": "string", "description": "string or null",
@@ -128,7 +128,7 @@ var (
 	}
 )
 
-// expectFields holds an object of an answer against a table of the interface: these members and no others.
+// expectFields checks an object of a response against a table of the interface: exactly these members.
 func expectFields(raw json.RawMessage, fields map[string]string) map[string]json.RawMessage {
 	GinkgoHelper()
 	var members map[string]json.RawMessage

@@ -41,7 +41,7 @@ var _ = Describe("An OAuthClient", func() {
 		Expect(app.Status.Issuer).To(Equal("https://" + host + "/oauth/portal"))
 	})
 
-	// machine is a client that gets tokens of its own.
+	// machine returns a client that uses client_credentials.
 	machine := func(name string) *v1alpha1.OAuthClient {
 		return &v1alpha1.OAuthClient{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
@@ -78,7 +78,7 @@ var _ = Describe("An OAuthClient", func() {
 		_ = response.Body.Close()
 		return response.StatusCode, err
 	}
-	// status is what a client is answered that asks for a token by a secret.
+	// status returns the response status of a client_credentials request with a secret.
 	status := func(clientID, secret string) func() (int, error) {
 		return func() (int, error) {
 			return post(url.Values{"grant_type": {"client_credentials"}, "client_id": {clientID}, "client_secret": {secret}})
@@ -227,7 +227,7 @@ var _ = Describe("An OAuthClient", func() {
 	})
 })
 
-// signingKey makes a key, and the set that has its public part.
+// signingKey creates a key, and returns it with a key set that holds its public part.
 func signingKey(id string) (*ecdsa.PrivateKey, string) {
 	GinkgoHelper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -237,7 +237,7 @@ func signingKey(id string) (*ecdsa.PrivateKey, string) {
 	return key, string(set)
 }
 
-// assertion is the form of a client that signs.
+// assertion returns the token request of a client that authenticates by private_key_jwt.
 func assertion(key *ecdsa.PrivateKey, id, clientID, issuer string) url.Values {
 	GinkgoHelper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)

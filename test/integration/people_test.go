@@ -23,7 +23,7 @@ import (
 
 const adaPassword = "a slow train through the hills"
 
-// ok asks and expects a 200 that is documented.
+// ok sends a request and expects a documented 200.
 func (w *world) ok(method, path, key, body string) map[string]any {
 	GinkgoHelper()
 	answer := w.ask(method, path, key, body)
@@ -47,7 +47,7 @@ func (w *world) newOrganization(key, name, owner string) string {
 	return w.ok("POST", "/organizations", key, body)["id"].(string)
 }
 
-// rows returns the rows of a query on the store, its columns joined by blanks.
+// rows returns the rows of a query on the store, with the columns of each row joined by spaces.
 func (w *world) rows(query string, arguments ...any) []string {
 	GinkgoHelper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(w.dir, "cardea.db")+"?mode=ro")
@@ -71,8 +71,8 @@ func (w *world) rows(query string, arguments ...any) []string {
 	return all
 }
 
-// visit asks the end-user listener under a host, with a session cookie, and returns the status, the body and the cookie
-// to go on with.
+// visit sends a request to the end-user listener under a host with a session cookie. It returns the status, the body
+// and the cookie for the next request.
 func (w *world) visit(method, host, path, cookie, body string) (int, map[string]any, string) {
 	GinkgoHelper()
 	var reader io.Reader
@@ -106,7 +106,7 @@ func (w *world) signIn(host, email string) (int, string) {
 	return status, cookie
 }
 
-// organized turns B2B on for a deployment.
+// organized enables organizations for a deployment.
 func (w *world) organized(ctx context.Context, name string) {
 	GinkgoHelper()
 	settings := testkit.Settings(w.namespace, name, name)
@@ -151,7 +151,7 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 		answer := w.ask("POST", "/users", key, `{"email":"ADA@people.example"}`)
 		Expect(answer.Status).To(Equal(409))
 		Expect(faultsAt(answer)).To(Equal("/email"))
-		Expect(w.rows(`SELECT kind FROM events WHERE method = 'import'`)).To(HaveLen(1), "a refused one is not counted")
+		Expect(w.rows(`SELECT kind FROM events WHERE method = 'import'`)).To(HaveLen(1), "a refused creation is not counted")
 	})
 
 	It("are refused with every fault at once", func() {
@@ -264,7 +264,7 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 		Expect(status).To(Equal(401))
 		Expect(w.ok("GET", "/users/"+id+"/sessions", key, "")).To(HaveKeyWithValue("data", BeEmpty()))
 		status, _ = w.signIn(host, "leaked@people.example")
-		Expect(status).To(Equal(401), "the leaked one")
+		Expect(status).To(Equal(401), "the leaked password is refused")
 		status, _, cookie = w.visit("POST", host, "/auth/signin", "", fmt.Sprintf(`{"strategy":"password","email":"leaked@people.example","password":%q}`, fresh))
 		Expect(status).To(Equal(200))
 
@@ -273,7 +273,7 @@ var _ = Describe("Users, over the backend API,", Ordered, ContinueOnFailure, fun
 		Expect(status).To(Equal(401))
 		status, _, _ = w.visit("POST", host, "/auth/signin", "", fmt.Sprintf(`{"strategy":"password","email":"leaked@people.example","password":%q}`, fresh))
 		Expect(status).To(Equal(401))
-		Expect(w.ask("DELETE", path, key, "").Status).To(Equal(404), "there is none any more")
+		Expect(w.ask("DELETE", path, key, "").Status).To(Equal(404), "the user has no password any more")
 		for body, at := range map[string]string{`{}`: "/password", `{"password":"short"}`: "/password", `{"password":"leaked@people.example"}`: "/password", `{"password":null,"x":1}`: "/password /x"} {
 			answer := w.ask("PUT", path, key, body)
 			Expect(answer.Status).To(Equal(400), string(answer.Raw))
@@ -412,7 +412,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 		Expect(w.rows(`SELECT action FROM audit WHERE object = ? ORDER BY at, id`, "membership:"+joined["id"].(string))).To(
 			Equal([]string{"organization.member_added", "organization.member_removed"}))
 		Expect(w.ok("POST", members, key, `{"user_id":"`+member+`"}`)).To(HaveKeyWithValue("role", BeNil()))
-		Expect(w.ask("DELETE", members+"/"+owner, key, "").Status).To(Equal(204), "also its owner")
+		Expect(w.ask("DELETE", members+"/"+owner, key, "").Status).To(Equal(204), "the owner can be removed too")
 	})
 
 	It("outlive their only owner", func() {
@@ -441,7 +441,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 	})
 })
 
-// peopleOperations are the operations on users, with what each needs.
+// peopleOperations are the operations on users and organizations, with the permission each needs.
 var peopleOperations = []struct{ method, path, body, permission string }{
 	{"GET", "/users", "", "users:read"}, {"GET", "/users/{user}", "", "users:read"}, {"PATCH", "/users/{user}", `{"first_name":"Ada"}`, "users:write"},
 	{"PUT", "/users/{user}/password", `{"password":"an entirely different passphrase"}`, "users:write"}, {"DELETE", "/users/{user}/password", "", "users:write"},

@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// served returns what the server says of a scheme, without what differs by request.
+// served returns the status and the body that the server returns for a scheme.
 func (w *world) served(key, slug string) func() string {
 	return func() string {
 		answer := w.do("GET", schemesPath+"/"+slug, key, "")
@@ -56,7 +56,7 @@ var _ = Describe("A lost store", func() {
 		replacement, err := testkit.OpenSQLite(ctx, GinkgoT().TempDir())
 		Expect(err).NotTo(HaveOccurred())
 		old := w.store.Engine()
-		w.store.Interrupt(true) // no call uses the old store while it is exchanged
+		w.store.Interrupt(true) // no call uses the old store while it is replaced
 		w.store.Swap(replacement)
 		w.store.Interrupt(false)
 		Expect(old.Close()).To(Succeed())
@@ -76,8 +76,8 @@ var _ = Describe("A cluster rebuilt over a surviving store", func() {
 		Eventually(w.served(key, "free")).Should(HavePrefix("200 "))
 		w.stopOperator()
 
-		// The cluster is lost: every resource vanishes without its deletion, and is applied again with another UID. A backup
-		// of Secrets brings them back; here nothing takes the Secret along, because nothing owns it.
+		// The cluster is lost: every resource vanishes without a finalized deletion, and is created again with another
+		// UID. A backup would restore Secrets. Here the Secret survives, because no resource owns it.
 		update(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "acme-key"}}, func(s *corev1.Secret) { s.OwnerReferences = nil })
 		lost := []client.Object{
 			testkit.Deployment(w.namespace, "acme"), testkit.App(w.namespace, "acme", "acme-app", "*"), testkit.Key(w.namespace, "acme-app", "acme-key", "*"), scheme,
@@ -110,7 +110,7 @@ var _ = Describe("A crash", func() {
 				}
 				select {
 				case <-crashed:
-					crashed <- struct{}{} // once crashed, no reconcile of this operator gets any further
+					crashed <- struct{}{} // after the crash, every reconcile of this operator fails at its next step
 					return engine.ErrCrash
 				default:
 					return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// rivals are two resources of different kinds that need one reservation. The first has it.
+// rivals are two resources of different kinds that need the same reservation. The holder has it.
 type rivals struct{ holder, rival v1alpha1.Resource }
 
 func kindOf(obj v1alpha1.Resource) string {
@@ -43,7 +43,7 @@ var _ = Describe("A reservation that two kinds can need", func() {
 		a.Spec.FQDN = ptr.To(v1alpha1.Hostname(host))
 		return a
 	}
-	// secret is adopted by keys and clients, which need an app of their kind.
+	// secret creates the Secret that a key and a client adopt, and the apps that they need.
 	secret := func(ctx context.Context) {
 		key, err := apikey.Mint(rand.Reader, "ck")
 		Expect(err).NotTo(HaveOccurred())

@@ -69,7 +69,8 @@ func parameterEntries() []TableEntry {
 	}
 }
 
-// fieldEntries are the rules of a schema field, at any path that has such fields. The operator checks nested fields.
+// fieldEntries are the rules of a schema field, for any path with a list of such fields. The operator checks nested
+// fields.
 func fieldEntries(list, at string) []TableEntry {
 	field := func(more string) string { return fmt.Sprintf(list, "{name: f, fieldType: ARRAY"+more+"}") }
 	entries := []TableEntry{

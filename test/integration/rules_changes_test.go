@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// kinds are the names of all kinds.
+// kinds are the names of all Cardea kinds.
 var kinds = func() (names []string) {
 	for _, info := range v1alpha1.Kinds {
 		names = append(names, info.Kind)
@@ -21,7 +21,7 @@ var kinds = func() (names []string) {
 	return names
 }()
 
-// place creates a resource that no operator looks at, and deletes it with the spec.
+// place creates a resource that no operator reconciles, and deletes it when the spec ends.
 func place(ctx context.Context, kind, name, overlay string) *unstructured.Unstructured {
 	GinkgoHelper()
 	obj := declare(kind, "default", name, overlay)
@@ -36,7 +36,7 @@ func tryMerge(ctx context.Context, obj client.Object, spec string) error {
 	return cluster.Client.Patch(ctx, obj.DeepCopyObject().(client.Object), patch, client.DryRunAll)
 }
 
-// judgedChange is the body of a table: a resource, a merge patch of its spec, and what a refusal must say.
+// judgedChange is the body of a table: a resource, a merge patch of its spec, and the parts of the expected error.
 func judgedChange(ctx context.Context, kind, overlay, patch string, faults ...string) {
 	expectVerdict(tryMerge(ctx, place(ctx, kind, "changed", overlay), patch), faults)
 }
@@ -120,7 +120,7 @@ var _ = Describe("A resource", func() {
 	})
 })
 
-// manifest writes a resource as a file for kubectl.
+// manifest returns a resource as YAML for kubectl.
 func manifest(kind, namespace, name, spec string) string {
 	return "apiVersion: iam.cardea.dev/v1alpha1\nkind: " + kind + "\nmetadata: {name: " + name + ", namespace: " + namespace + "}\nspec:\n  " +
 		strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n  ") + "\n"

@@ -9,10 +9,10 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// staging is an overlay of a deployment with mode Staging.
+// staging returns an overlay of a deployment with mode Staging.
 func staging(overlay string) string { return "mode: Staging\n" + overlay }
 
-// origin writes allowedOrigins of one element.
+// origin returns allowedOrigins with one element.
 func origin(text string) string { return fmt.Sprintf("allowedOrigins: [%q]", text) }
 
 var _ = DescribeTable("The schema of a deployment's allowedOrigins validates", validates(v1alpha1.KindIdentityDeployment), func() []TableEntry {
@@ -114,12 +114,12 @@ var _ = DescribeTable("The schema of a deployment's signIn validates", validates
 	}
 }())
 
-// mail writes email with a mail server, and more members of either.
+// mail returns email with a mail server's members, and more members of email.
 func mail(server string, more ...string) string {
 	return "email: {" + strings.Join(append([]string{"from: no-reply@acme.example", "smtp: {" + server + "}"}, more...), ", ") + "}"
 }
 
-// from writes email from an address.
+// from returns email with a sender address.
 func from(address string) string {
 	return fmt.Sprintf("email: {smtp: {host: mail}, from: %q}", address)
 }
@@ -156,22 +156,22 @@ var _ = DescribeTable("The schema of a deployment's email validates", validates(
 
 const accountSID, serviceSID = "AC0123456789abcdef0123456789abcdef", "MG0123456789abcdef0123456789abcdef"
 
-// twilio writes sms through Twilio with a token, and these members.
+// twilio returns sms through Twilio with a token and these members.
 func twilio(members ...string) string {
 	return "sms: {provider: Twilio, twilio: {" + strings.Join(append([]string{"authTokenSecretRef: {name: carrier, key: token}"}, members...), ", ") + "}}"
 }
 
-// twilioAt writes sms through Twilio at a URL.
+// twilioAt returns sms through Twilio with a base URL.
 func twilioAt(url string) string {
 	return twilio("accountSID: "+accountSID, `from: "+15005550006"`, fmt.Sprintf("baseURL: %q", url))
 }
 
-// hook writes sms through a webhook at a URL.
+// hook returns sms through a webhook with a URL.
 func hook(url string) string {
 	return fmt.Sprintf("sms: {provider: Webhook, webhook: {url: %q, signingSecretRef: {name: hook, key: secret}}}", url)
 }
 
-// texts writes sms to the log, in Staging, with these members.
+// texts returns sms to the log, in Staging, with these members.
 func texts(members string) string { return staging("sms: {provider: Log, " + members + "}") }
 
 const overHTTP = "only a deployment with mode Staging may send over http: set mode to Staging or use https"

@@ -15,10 +15,10 @@ const (
 	hostless       = "an issuer with ownSessions needs frontendHosts, because the first host is its issuer: add a host"
 )
 
-// issuer writes a list of one issuer with these members.
+// issuer returns a list of one issuer with these members.
 func issuer(members ...string) string { return "jwtIssuers: [{" + strings.Join(members, ", ") + "}]" }
 
-// remote is issuer with a name, an issuer, a URL of keys and a claim, and more members.
+// remote returns an issuer with a name, an issuer URL, a JWKS URL and a claim, and more members.
 func remote(more ...string) string {
 	return issuer(append([]string{"name: idp", "issuer: https://idp.example", "jwksURL: https://idp.example/keys", "permissionsClaim: scope"}, more...)...)
 }
@@ -57,7 +57,7 @@ var _ = DescribeTable("The schema of a deployment's JWT issuers validates", vali
 		Entry("no signature at all", remote("algorithms: [none]"), "Unsupported value"),
 	}))
 
-// sourceEntries are where an issuer's keys come from, and when it names itself.
+// sourceEntries are the rules of the sources of an issuer's keys, and of the member issuer for each source.
 func sourceEntries() []TableEntry {
 	const claim, name, url, config = "permissionsClaim: scope", "name: a", "jwksURL: https://idp.example/keys", "jwksConfigMapRef: {name: keys, key: jwks.json}"
 	const self = "issuer: https://idp.example"

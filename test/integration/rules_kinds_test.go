@@ -176,7 +176,7 @@ func ruleEntries() []TableEntry {
 	}
 }
 
-// windowEntries hold each unit at both edges of its duration.
+// windowEntries test each unit at both ends of its duration.
 func windowEntries() []TableEntry {
 	var entries []TableEntry
 	for _, unit := range []struct {

@@ -24,7 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-const largestCRD = 200 << 10 // bytes; an apply of a CRD near etcd's and kubectl's limits fails with misleading errors
+const largestCRD = 200 << 10 // bytes; applying a CRD near the limits of etcd and kubectl fails with misleading errors
 
 // definitions reads the generated CRDs by kind.
 func definitions() map[string]*apiextensionsv1.JSONSchemaProps {
@@ -44,7 +44,7 @@ func definitions() map[string]*apiextensionsv1.JSONSchemaProps {
 	return found
 }
 
-// eachProperty visits every property below a schema, those of lists' elements and maps' values included.
+// eachProperty visits every property below a schema, including those of list elements and map values.
 func eachProperty(path string, schema *apiextensionsv1.JSONSchemaProps, visit func(string, *apiextensionsv1.JSONSchemaProps)) {
 	for name := range schema.Properties {
 		property := schema.Properties[name]
@@ -75,7 +75,7 @@ var _ = Describe("The CRDs", func() {
 			fields := 0
 			eachProperty(kind, schema, func(path string, property *apiextensionsv1.JSONSchemaProps) {
 				fields++
-				if path != kind+".metadata" { // Kubernetes' own
+				if path != kind+".metadata" { // Kubernetes documents it
 					Expect(property.Description).To(MatchRegexp(`(?s)\w+ .*\.`), path)
 				}
 			})
@@ -97,7 +97,7 @@ var _ = Describe("The CRDs", func() {
 	})
 })
 
-// tryScheme returns whether the API server takes a scheme with these members of spec.
+// tryScheme reports whether the API server accepts a scheme with these members of spec.
 func tryScheme(ctx context.Context, members map[string]any) (bool, error) {
 	obj := declare(v1alpha1.KindRateLimitScheme, "default", "tried", `{}`)
 	for name, value := range members {
@@ -122,8 +122,8 @@ var _ = Describe("YAML and HTTP agree", func() {
 		}
 	})
 
-	// HTTP trims before it validates, and YAML is validated as it is, so values that differ only by outer blanks are not
-	// compared.
+	// HTTP trims values before it validates them, and YAML is not trimmed. Values that differ only by outer blanks are
+	// therefore not compared.
 	It("on names and descriptions", func(ctx context.Context) {
 		for _, sent := range []string{
 			"a", "Free plan", "名前", "👩\u200d👩\u200d👧", "a\u200cb", "a\u00a0b", "a\u3000b", "e\u0301", "\u0301", "\u200d", "$ <b>&amp;\"'`\\",

@@ -17,7 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
 
-// minimal is the smallest valid spec of each kind of which it is more than a deploymentRef.
+// minimal is the smallest valid spec of each kind that needs other members than deploymentRef, or none.
 var minimal = map[string]string{
 	v1alpha1.KindIdentityDeployment: `{}`,
 	v1alpha1.KindRateLimitScheme: `
@@ -48,8 +48,8 @@ deploymentRef: {name: acme}
 type: API`,
 }
 
-// declare returns a resource from YAML: the minimal spec of the kind, with each member of overlay put over it. A null
-// member is removed.
+// declare returns a resource from YAML: the minimal spec of the kind, with the members of overlay replacing its own. A
+// null member is removed.
 func declare(kind, namespace, name, overlay string) *unstructured.Unstructured {
 	GinkgoHelper()
 	spec, over := map[string]any{}, map[string]any{}
@@ -69,7 +69,8 @@ func declare(kind, namespace, name, overlay string) *unstructured.Unstructured {
 	return obj
 }
 
-// expectVerdict holds the API server's answer against faults: none is acceptance, else its message has each of them.
+// expectVerdict checks the API server's response: without faults it must be a success, otherwise an error with each
+// fault in its message.
 func expectVerdict(err error, faults []string) {
 	GinkgoHelper()
 	if len(faults) == 0 {
@@ -83,8 +84,8 @@ func expectVerdict(err error, faults []string) {
 	}
 }
 
-// validates returns the body of a table. An entry is an overlay and what the rejection must say; without the latter,
-// the overlay must be accepted.
+// validates returns the body of a table. An entry is an overlay and parts of the expected error; without such parts,
+// the API server must accept the overlay.
 func validates(kind string) func(context.Context, string, ...string) {
 	return func(ctx context.Context, overlay string, faults ...string) {
 		err := cluster.Client.Create(ctx, declare(kind, "default", "judged", overlay), client.DryRunAll)
@@ -100,10 +101,10 @@ const (
 
 func letters(n int) string { return strings.Repeat("a", n) }
 
-// quoted writes a string as YAML, whatever it holds.
+// quoted returns a member with a quoted string as YAML.
 func quoted(member, text string) string { return fmt.Sprintf("%s: %q", member, text) }
 
-// repeated writes a list of n equal or numbered elements as YAML.
+// repeated returns a list of n elements as YAML; each "#" in format becomes the element's number.
 func repeated(member, format string, n int) string {
 	elements := make([]string, n)
 	for i := range elements {
@@ -112,7 +113,7 @@ func repeated(member, format string, n int) string {
 	return member + ": [" + strings.Join(elements, ", ") + "]"
 }
 
-// commonEntries are the rules every kind shares.
+// commonEntries are the rules that every kind shares.
 func commonEntries() []TableEntry {
 	return []TableEntry{
 		Entry("the minimum", `{}`),

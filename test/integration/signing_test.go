@@ -37,7 +37,7 @@ func rootKey(fill byte) *seal.Keyring {
 	return ring
 }
 
-// signed returns a token that lists permissions in the claim scope.
+// signed returns a token with the permission ai_agents:read in the claim scope.
 func signed(key *ecdsa.PrivateKey, keyID, issuer, audience string) string {
 	GinkgoHelper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: keyID}}, nil)
@@ -143,7 +143,7 @@ var _ = Describe("A deployment's session signing key", func() {
 		Expect(cluster.Client.Update(ctx, edited)).To(Succeed())
 		Eventually(agents(session)).Should(Equal(401))
 		second := generated(ctx, w)
-		Expect(second.Data).To(HaveLen(1), "what was edited is not kept")
+		Expect(second.Data).To(HaveLen(1), "the edited value is not kept")
 		fresh := parsedKey(second.Data["current.pem"])
 		Expect(fresh.Equal(private)).To(BeFalse())
 		expectReady(ctx, d)

@@ -1,5 +1,5 @@
-// Package integration runs user stories against a real control plane, with operator and server in this process over a
-// real store.
+// Package integration runs user stories against a real control plane, with the operator and the server in this process
+// over a real store.
 package integration
 
 import (
@@ -45,17 +45,17 @@ var _ = AfterSuite(func() {
 	}
 })
 
-// world is an operator and a server over one store, and a namespace of its own.
+// world is an operator and a server over one store, and a namespace for the spec.
 type world struct {
 	store     *testkit.Interruptible
 	operator  *testkit.Operator
 	server    *testkit.Server
 	namespace string
 	dir       string
-	keyring   *seal.Keyring // the operator's, for servers started after it
+	keyring   *seal.Keyring // the operator's, also used by servers that start later
 }
 
-// newWorld starts a world that ends with the spec. The namespace's resources are deleted while the operator still runs.
+// newWorld starts a world that ends with the spec. The operator stops before the resources are deleted.
 func newWorld(ctx context.Context, opts testkit.OperatorOptions) *world {
 	GinkgoHelper()
 	w := &world{dir: GinkgoT().TempDir()}
@@ -107,7 +107,7 @@ func (w *world) stopOperator() {
 	}
 }
 
-// forceClean removes every resource of ours, finalizers and all, so that specs do not meet each other's.
+// forceClean deletes every Cardea resource and its finalizers, so that specs do not see each other's resources.
 func forceClean(ctx context.Context) {
 	GinkgoHelper()
 	for _, list := range everyList() {
@@ -125,7 +125,7 @@ func removeFinalizers(ctx context.Context, obj client.Object) {
 	Expect(client.IgnoreNotFound(cluster.Client.Patch(ctx, obj, patch))).To(Succeed())
 }
 
-// everyList returns an empty list of every kind, referrers before what they refer to.
+// everyList returns an empty list of every kind; a kind comes before the kinds it refers to.
 func everyList() []client.ObjectList {
 	var lists []client.ObjectList
 	for _, info := range slices.Backward(v1alpha1.Kinds) {
@@ -152,7 +152,7 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// update changes a live object, looking again when another writer was first.
+// update changes a live object, and retries if another writer was first.
 func update[T client.Object](ctx context.Context, obj T, change func(T)) {
 	GinkgoHelper()
 	Eventually(func() error {
@@ -164,7 +164,7 @@ func update[T client.Object](ctx context.Context, obj T, change func(T)) {
 	}).Should(Succeed())
 }
 
-// expectReady waits until every object is Ready for its present generation.
+// expectReady waits until every object is Ready for its current generation.
 func expectReady(ctx context.Context, objects ...v1alpha1.Resource) {
 	GinkgoHelper()
 	for _, obj := range objects {
@@ -182,7 +182,7 @@ func (l lazyConditions) String() string {
 	return text
 }
 
-// condition returns "Status/Reason", for Eventually.
+// condition returns a function for Eventually that returns "Status/Reason" of a condition.
 func condition(ctx context.Context, obj v1alpha1.Resource, kind string) func() (string, error) {
 	return func() (string, error) { return cluster.Condition(ctx, obj, kind) }
 }
@@ -195,7 +195,7 @@ func expectGone(ctx context.Context, obj client.Object) {
 	}).Should(Satisfy(func(err error) bool { return err != nil && client.IgnoreNotFound(err) == nil }), "%T %s still exists", obj, obj.GetName())
 }
 
-// do requests a path with a key and returns the answer.
+// do sends a request with a key and returns the response.
 func (w *world) do(method, path, key, body string, header ...[2]string) testkit.Answer {
 	GinkgoHelper()
 	answer, err := testkit.Do(method, w.server.URL+path, key, body, header...)

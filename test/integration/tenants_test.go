@@ -22,7 +22,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// neighbour is the namespace of another tenant, with a deployment of its own.
+// neighbour creates another tenant's namespace with a deployment, and returns the namespace.
 func (w *world) neighbour(ctx context.Context, deployment string) string {
 	GinkgoHelper()
 	namespace, err := cluster.Namespace(ctx)

@@ -8,18 +8,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// attack is one that runs: it ends with its context.
+// attack is a running attack, which ends with its context.
 type attack struct {
 	*tenant
 	ctx  context.Context
 	sent atomic.Int64
 	mu   sync.Mutex
-	// breach is the first thing that the attack got and must not have got.
+	// breach is the first response that the attack received although Cardea must refuse it.
 	breach error
 }
 
-// attacks are all that there are, by what is attacked. Each returns after the context ended; an error says that it
-// could not be made, or that something was given which must be refused.
+// attacks are all attacks, by name. Each returns after its context ended, and returns an error if it could not be
+// performed.
 var attacks = []struct {
 	name string
 	make func(*attack) error
@@ -45,11 +45,11 @@ var attacks = []struct {
 	{"bodies are the most expensive ones known", (*attack).expensiveBodies},
 }
 
-// workers is how many requests of an attack are under way at once at most.
+// workers is the maximum number of concurrent requests of an attack.
 const workers = 32
 
-// flood repeats an action at a rate until the attack ends, and returns the first error. Requests that fail are no
-// errors: they are what an attacker has to expect.
+// flood repeats an action at a rate until the attack ends, with concurrent workers. Failed requests do not count as
+// errors, because an attacker has to expect them.
 func (a *attack) flood(perSecond rate.Limit, action func(n int)) {
 	var all sync.WaitGroup
 	turns := make(chan int)
@@ -72,7 +72,7 @@ func (a *attack) flood(perSecond rate.Limit, action func(n int)) {
 	all.Wait()
 }
 
-// breached notes something that was given and must be refused.
+// breached records a response that Cardea must refuse.
 func (a *attack) breached(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// namesOfOthers declares hosts, issuers and a reservation that others have: %[1]s is the attacker's namespace, %[2]d a
-// number, %[3]s another's host.
+// namesOfOthers declares hosts and an issuer of another tenant: %[1]s is the attacker's namespace, %[2]d a number,
+// %[3]s the other tenant's host.
 const namesOfOthers = `---
 apiVersion: iam.cardea.dev/v1alpha1
 kind: OAuthApp
@@ -36,7 +36,7 @@ spec:
     permissionsExpression: "['*']"
 `
 
-// declareNamesOfOthers declares what others have, and takes it back.
+// declareNamesOfOthers declares the hosts and issuers of the other tenants, and deletes the OAuthApps at the end.
 func (a *attack) declareNamesOfOthers() error {
 	manifests := ""
 	for i, other := range a.in.others {
@@ -50,7 +50,7 @@ func (a *attack) declareNamesOfOthers() error {
 	return a.takeBack(&v1alpha1.OAuthApp{}, client.MatchingFields{"metadata.name": "host-0"}, client.MatchingFields{"metadata.name": "host-1"})
 }
 
-// longPrompts declares agents with the longest prompt that is taken, and deletes them.
+// longPrompts declares agents with prompts of almost 64 KiB, the longest allowed, and deletes them at the end.
 func (a *attack) longPrompts() error {
 	prompt := strings.Repeat("Answer in the name of the customer. ", 64<<10/36)
 	a.flood(20, func(n int) {
@@ -61,7 +61,7 @@ func (a *attack) longPrompts() error {
 	return a.takeBack(&v1alpha1.AIAgent{})
 }
 
-// takeBack deletes resources of a kind that the attacker declared, each selection of them.
+// takeBack deletes the attacker's resources of a kind: those of each selection, or all if there is none.
 func (a *attack) takeBack(kind client.Object, selections ...client.MatchingFields) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), time.Minute)
 	defer cancel()

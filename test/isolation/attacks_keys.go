@@ -16,7 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// unknownKeys presents well-formed keys that do not exist: each has to be looked up.
+// unknownKeys presents well-formed keys that do not exist, so that servers have to look up each key.
 func (a *attack) unknownKeys() error {
 	a.flood(300, func(n int) {
 		key, err := apikey.Mint(rand.Reader, apikey.DefaultPrefix)
@@ -31,7 +31,8 @@ func (a *attack) unknownKeys() error {
 	return nil
 }
 
-// manyCounters asks about a key whose scheme counts each client address by 64 rules, from ever other addresses.
+// manyCounters requests decisions for a key whose scheme counts each client address by 64 rules, from ever new
+// addresses.
 func (a *attack) manyCounters() error {
 	rules := make([]string, 64)
 	for i := range rules {
@@ -43,14 +44,14 @@ func (a *attack) manyCounters() error {
 	}
 	app := `{"app_slug": "wide", "name": "wide", "permissions": ["*"], "rate_limit_scheme_slug": "wide"}`
 	// A change that one server acknowledged may not be active at the other server yet.
-	err := testkit.Until(a.ctx, "the app of the scheme is not made", func() error {
+	err := testkit.Until(a.ctx, "the app of the scheme is not created", func() error {
 		return repeated(testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps", a.Key, app))
 	})
 	if err != nil {
 		return err
 	}
 	secret := ""
-	err = testkit.Until(a.ctx, "no key of the app is made", func() error {
+	err = testkit.Until(a.ctx, "no key of the app is created", func() error {
 		made, err := testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps/wide/keys", a.Key, `{"name": "wide", "permissions": ["*"]}`)
 		secret, _ = made.JSON["secret"].(string)
 		return testkit.Fault(made, err)
@@ -62,7 +63,7 @@ func (a *attack) manyCounters() error {
 	return nil
 }
 
-// repeated returns the error of an answer, but none where the object exists, from a run before.
+// repeated returns the error of a response, but nil if the object exists from an earlier run.
 func repeated(answer testkit.Answer, err error) error {
 	if err == nil && answer.Status == http.StatusConflict {
 		return nil
@@ -70,7 +71,7 @@ func repeated(answer testkit.Answer, err error) error {
 	return testkit.Fault(answer, err)
 }
 
-// churnSchemes makes rate-limit schemes with long windows, and deletes them.
+// churnSchemes creates rate-limit schemes with long windows, and deletes them.
 func (a *attack) churnSchemes() error {
 	a.flood(20, func(n int) {
 		schemes := a.Server().Backend + "/api-auth/rate-limit-schemes"
@@ -82,7 +83,7 @@ func (a *attack) churnSchemes() error {
 	return nil
 }
 
-// manyKeys makes keys and uses each, so that servers remember it.
+// manyKeys creates keys and uses each, so that servers cache it.
 func (a *attack) manyKeys() error {
 	a.flood(100, func(n int) {
 		made, err := testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps/customers/keys", a.Key, fmt.Sprintf(`{"name": "key %d", "permissions": ["orders:read"]}`, n))
@@ -93,7 +94,7 @@ func (a *attack) manyKeys() error {
 	return nil
 }
 
-// fatTokens presents tokens of the attacker's own issuer, each another one, with more permissions than anything needs.
+// fatTokens presents tokens of the attacker's issuer, each different, with hundreds of permissions.
 func (a *attack) fatTokens() error {
 	a.flood(100, func(n int) {
 		token, err := a.in.site.sign(n, 250+n%2*250)
@@ -105,7 +106,7 @@ func (a *attack) fatTokens() error {
 	return nil
 }
 
-// forgedServiceAccounts presents tokens that look like those of the cluster's ServiceAccounts.
+// forgedServiceAccounts presents tokens that look like the cluster's ServiceAccount tokens, with invalid signatures.
 func (a *attack) forgedServiceAccounts() error {
 	real, err := a.ServiceAccountToken(a.ctx)
 	if err != nil {
@@ -123,7 +124,7 @@ func (a *attack) forgedServiceAccounts() error {
 			return
 		}
 		changed["jti"] = fmt.Sprint(n)
-		text, _ := json.Marshal(changed) // what was read can be written
+		text, _ := json.Marshal(changed) // decoded JSON can be encoded
 		token := header + "." + base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 256))
 		answer, err := testkit.Do(http.MethodGet, a.Server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(10, n)})
 		if err == nil && answer.Status == http.StatusOK {
@@ -133,7 +134,7 @@ func (a *attack) forgedServiceAccounts() error {
 	return nil
 }
 
-// credentialsElsewhere presents what the attacker has at the gateways and the management API of the others.
+// credentialsElsewhere presents the attacker's credentials to the decision endpoints of the other deployments.
 func (a *attack) credentialsElsewhere() error {
 	token, err := a.in.site.sign(0, 1)
 	if err != nil {
@@ -155,7 +156,7 @@ func (a *attack) credentialsElsewhere() error {
 	return nil
 }
 
-// idleConnections opens connections from an address of its own and never sends a whole request.
+// idleConnections opens connections from a separate address and never sends a whole request.
 func (a *attack) idleConnections() error {
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
 	var mu sync.Mutex
@@ -167,18 +168,18 @@ func (a *attack) idleConnections() error {
 		if err != nil {
 			return
 		}
-		_, _ = conn.Write([]byte("GET / HTTP/1.1\r\nHost: ")) // refused ones are closed
+		_, _ = conn.Write([]byte("GET / HTTP/1.1\r\nHost: ")) // the server closes connections that it refuses
 		mu.Lock()
 		held = append(held, conn)
 		mu.Unlock()
 	})
 	for _, conn := range held {
-		_ = conn.Close() // nothing was sent in full
+		_ = conn.Close() // no request was sent in full
 	}
 	return nil
 }
 
-// expensiveBodies sends JSON that once cost the most to read.
+// expensiveBodies sends JSON bodies that were once the most expensive to read.
 func (a *attack) expensiveBodies() error {
 	fill := func(size int, head, unit, tail string) string {
 		return head + strings.Repeat(unit, (size-len(head)-len(tail))/len(unit)) + tail

@@ -13,7 +13,7 @@ import (
 
 const callback = "https://attacker.example/callback"
 
-// register registers a client of the attacker's app with further members of metadata.
+// register registers a client of the attacker's app with additional metadata members.
 func (a *attack) register(n int, members map[string]any) (testkit.Answer, error) {
 	metadata := map[string]any{"client_name": fmt.Sprintf("Client %d", n), "redirect_uris": []string{callback}}
 	for name, value := range members {
@@ -26,14 +26,14 @@ func (a *attack) register(n int, members map[string]any) (testkit.Answer, error)
 	return a.Visit(a.Server(), http.MethodPost, "/oauth/portal/register", address(3, n), "application/json", strings.NewReader(string(body)))
 }
 
-// forged returns a token of a client or an issuer with a signature that fits nothing.
+// forged returns a token of a client or an issuer with an invalid signature.
 func forged(issuer, keyID string, n int) string {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	return part(fmt.Sprintf(`{"alg":"ES256","kid":%q}`, keyID)) + "." +
 		part(fmt.Sprintf(`{"iss":%q,"sub":%q,"aud":%q,"exp":4102444800,"jti":"%d"}`, issuer, issuer, issuer, n)) + "." + part(fmt.Sprintf("%064d", n))
 }
 
-// largeKeySets registers clients whose key sets are elsewhere and as large as they can be, and has each fetched.
+// largeKeySets registers clients with remote key sets of the largest size, and has servers fetch each key set.
 func (a *attack) largeKeySets() error {
 	a.flood(20, func(n int) {
 		made, err := a.register(n, map[string]any{"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": fmt.Sprintf("%s/%d", a.in.site.server.URL, n)})
@@ -46,7 +46,7 @@ func (a *attack) largeKeySets() error {
 	return nil
 }
 
-// presentAssertion asks for a token with an assertion of a client that fits nothing.
+// presentAssertion requests a token with a forged assertion of a client.
 func (a *attack) presentAssertion(client string, n int) {
 	answer, err := a.Form(a.Server(), "/oauth/portal/token", address(3, n), url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {client}, "client_assertion": {forged(client, "1", n)},
@@ -57,7 +57,8 @@ func (a *attack) presentAssertion(client string, n int) {
 	}
 }
 
-// inlineKeySets registers clients with as many small keys as a registration can hold, and sends users to them.
+// inlineKeySets registers clients with as many small keys as a registration can hold, and sends authorization requests
+// for them.
 func (a *attack) inlineKeySets() error {
 	clients := []string{"none"}
 	for n, size := range []int{60 << 10, 30 << 10, 8 << 10, 1 << 10} {
@@ -73,7 +74,7 @@ func (a *attack) inlineKeySets() error {
 	return nil
 }
 
-// registerAndDelete leaves two audit rows with each round, where nothing bounds them.
+// registerAndDelete registers and deletes clients, which adds two audit rows per round unless a limit applies.
 func (a *attack) registerAndDelete() error {
 	a.flood(100, func(n int) {
 		made, err := a.register(n, map[string]any{"token_endpoint_auth_method": "client_secret_basic"})
@@ -86,13 +87,14 @@ func (a *attack) registerAndDelete() error {
 	return nil
 }
 
-// fillRegistrations takes every place that unused clients have.
+// fillRegistrations registers clients that are never used, up to their limit.
 func (a *attack) fillRegistrations() error {
 	a.flood(100, func(n int) { _, _ = a.register(n, map[string]any{"token_endpoint_auth_method": "none"}) })
 	return nil
 }
 
-// authorizationRequests leaves requests with the longest state that is taken, each from another /64 of one /48.
+// authorizationRequests creates authorization requests with the longest allowed state, each from another /64 of one
+// /48.
 func (a *attack) authorizationRequests() error {
 	query := url.Values{
 		"response_type": {"code"}, "client_id": {a.ClientID}, "redirect_uri": {callback}, "code_challenge": {strings.Repeat("a", 43)}, "code_challenge_method": {"S256"},
@@ -109,7 +111,7 @@ func (a *attack) authorizationRequests() error {
 	return nil
 }
 
-// guessPasswords tries wrong passwords for the attacker's own accounts: each try costs a hash.
+// guessPasswords tries wrong passwords for the attacker's own accounts; each attempt costs a password hash.
 func (a *attack) guessPasswords() error {
 	a.flood(40, func(n int) {
 		body := fmt.Sprintf(`{"strategy": "password", "email": %q, "password": "wrong %d"}`, a.people[n%len(a.people)].Email, n)
@@ -118,7 +120,7 @@ func (a *attack) guessPasswords() error {
 	return nil
 }
 
-// writingUser signs in again and again, and changes the account.
+// writingUser changes an account, creates organizations and signs in, without a pause.
 func (a *attack) writingUser() error {
 	person := a.people[0]
 	for n := 0; a.ctx.Err() == nil; n++ {
@@ -130,8 +132,8 @@ func (a *attack) writingUser() error {
 	return nil
 }
 
-// silentMailServers declares four deployments whose mail servers accept connections and never say a word, and has mails
-// sent by each.
+// silentMailServers declares four deployments whose mail servers accept connections and never respond, and has each
+// send mails.
 func (a *attack) silentMailServers() error {
 	manifests := ""
 	for i := range 4 {

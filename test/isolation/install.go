@@ -1,6 +1,6 @@
-// Package isolation runs the attacks that the owner of one deployment can make on the other deployments of an install,
-// one after another, during the others' normal traffic. A new attack is one function and one line of the table in
-// attacks.go.
+// Package isolation runs the attacks that the owner of one deployment can make on the other deployments of an install.
+// The attacks run one after another, during the others' normal traffic. A new attack is one function and one line of
+// the table in attacks.go.
 package isolation
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// install is one with PostgreSQL, an operator and two servers, an attacker's deployment and those of others.
+// install is an install with PostgreSQL, an operator and two servers, an attacker's deployment and two others.
 type install struct {
 	*testkit.Install
 	database *pgtest.Server
@@ -27,7 +27,7 @@ type install struct {
 	others   []*tenant
 }
 
-// newInstall starts everything, with a Redis that the servers share or without, and waits until every deployment is
+// newInstall starts an install, with or without a Redis that the servers share, and waits until every deployment is
 // active.
 func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 	in = &install{}
@@ -48,7 +48,7 @@ func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 	if in.site, err = newSite(in.Processes.Path("authority.pem")); err != nil {
 		return in, err
 	}
-	// The servers believe the attacker's site's certificate.
+	// The servers trust the certificate of the attacker's site.
 	launch := testkit.Launch{
 		Store: in.database.URL("cardea"), Env: []string{"SSL_CERT_FILE=" + in.site.certificate},
 		Flags: []string{"--egress-allowed-cidrs=127.0.0.0/8", "--trusted-proxies=127.0.0.0/8", "--replicas=2"},
@@ -66,7 +66,7 @@ func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 	return in, in.declareTenants(ctx)
 }
 
-// close ends everything that was started.
+// close ends all processes.
 func (in *install) close() (err error) {
 	if in.site != nil {
 		in.site.close()
@@ -80,7 +80,7 @@ func (in *install) close() (err error) {
 	return err
 }
 
-// resident returns the most memory that any server holds in RAM now, in MiB.
+// resident returns the resident memory of the server that has the most, in MiB.
 func (in *install) resident() (most int, err error) {
 	for _, server := range in.Servers {
 		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(server.PID()), "status"))

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// shortly is how long each attack lasts in the short version.
+// shortly is how long each attack lasts in the short run.
 const shortly = 2 * time.Second
 
-// TestAttacksOfOneDeployment makes every attack in turn during the normal traffic of two other deployments.
-// CARDEA_ISOLATION_SECONDS is how long each lasts; absent, it is the short version, which says nothing about latency.
-// The report goes to CARDEA_ISOLATION_REPORT.
+// TestAttacksOfOneDeployment runs every attack in turn during the normal traffic of two other deployments. Each attack
+// lasts CARDEA_ISOLATION_SECONDS. If the variable is absent, the run is short, and its latencies mean nothing. The
+// report is appended to the file CARDEA_ISOLATION_REPORT.
 func TestAttacksOfOneDeployment(t *testing.T) {
 	length, long := shortly, false
 	if text := os.Getenv("CARDEA_ISOLATION_SECONDS"); text != "" {
@@ -30,7 +30,7 @@ func TestAttacksOfOneDeployment(t *testing.T) {
 	}
 }
 
-// attackInstall makes every attack on an install of its own.
+// attackInstall runs every attack on a new install.
 func attackInstall(t *testing.T, redis bool, length time.Duration) {
 	in, err := newInstall(t.Context(), redis)
 	if err != nil {
@@ -58,7 +58,7 @@ func attackInstall(t *testing.T, redis bool, length time.Duration) {
 	}
 }
 
-// attackInTurn watches a calm span first, then makes each attack, and checks what each did to the others.
+// attackInTurn first measures the traffic without an attack, then runs each attack and checks its effect on the others.
 func attackInTurn(t *testing.T, in *install, tr *traffic, length time.Duration) (outcomes []outcome, calm map[string]time.Duration) {
 	quiet, samples := during(t, in, tr, length, func(a *attack) error { <-a.ctx.Done(); return nil })
 	quiet.name, calm = "(none)", quantiles(samples)
@@ -77,7 +77,8 @@ func attackInTurn(t *testing.T, in *install, tr *traffic, length time.Duration) 
 	return outcomes, calm
 }
 
-// during makes an attack for a span, and returns what it cost and the others' requests that began meanwhile.
+// during runs an attack for a length of time. It returns the attack's outcome and the others' requests that began
+// meanwhile.
 func during(t *testing.T, in *install, tr *traffic, length time.Duration, perform func(*attack) error) (o outcome, samples []sample) {
 	t.Helper()
 	before := rowsOf(t, in)
@@ -121,8 +122,8 @@ func rowsOf(t *testing.T, in *install) int64 {
 	return count
 }
 
-// check fails the test where an attack reached the others. How long their requests took is reported and fails nothing:
-// attackers, servers and stores share one machine here.
+// check fails the test if an attack affected other deployments. It does not check latencies, because attackers, servers
+// and stores share one machine here.
 func (o *outcome) check(t *testing.T) {
 	t.Helper()
 	for _, fault := range o.faults[:min(len(o.faults), 5)] {

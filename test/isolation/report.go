@@ -9,31 +9,30 @@ import (
 )
 
 const (
-	// maxResident is the most memory a server may hold, in MiB: the limit that the manifests give it.
+	// maxResident is the most resident memory a server may have, in MiB: the memory limit in the manifests.
 	maxResident = 512
-	// maxRatio is the target for how many times as long as without the attack the slowest hundredth of the others'
-	// requests take.
+	// maxRatio is the target for the ratio of the p99 of the others' requests during an attack to that without one.
 	maxRatio = 2
-	// fewest is how many requests of a kind a quantile needs.
+	// fewest is the smallest number of requests of a kind for which a p99 is computed.
 	fewest = 100
 )
 
-// outcome is what an attack did to the others.
+// outcome is the effect of an attack on the others.
 type outcome struct {
 	name string
 	sent int64
-	// requests of the others, and the faults among them.
+	// requests counts the others' requests; faults describes those that failed.
 	requests int
 	faults   []string
-	// slower is the largest ratio of a kind's p99 to that without an attack; kind is which. Kinds with fewer than 100
-	// requests have none.
+	// slower is the largest ratio, over kinds of requests, of the p99 during the attack to that without one; kind is
+	// that kind. Kinds with fewer than 100 requests have no ratio.
 	slower   float64
 	kind     string
 	resident int
 	rows     int64
 }
 
-// quantiles returns each kind's 99th percentile, of kinds with enough requests.
+// quantiles returns the 99th percentile of each kind that has enough requests.
 func quantiles(samples []sample) map[string]time.Duration {
 	took := map[string][]time.Duration{}
 	for _, s := range samples {
@@ -51,7 +50,7 @@ func quantiles(samples []sample) map[string]time.Duration {
 	return found
 }
 
-// compare compares the others' requests during an attack with those without one.
+// compare compares the others' requests during an attack with the p99 without one.
 func (o *outcome) compare(samples []sample, calm map[string]time.Duration) {
 	o.requests = len(samples)
 	for _, s := range samples {

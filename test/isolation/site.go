@@ -18,8 +18,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// site is what the attacker runs outside of Cardea: an HTTPS site that serves hostile documents, a mail server that
-// accepts connections and never says a word, and a token issuer.
+// site holds the attacker's servers outside of Cardea: an HTTPS site that serves hostile documents, a mail server that
+// accepts connections and never responds, and a token issuer.
 type site struct {
 	server      *httptest.Server
 	certificate string
@@ -39,7 +39,7 @@ func newSite(certificate string) (*site, error) {
 	}
 	s.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprint(w, smallKeys(256<<10)) // a client that hung up needs no answer
+		_, _ = fmt.Fprint(w, smallKeys(256<<10)) // the client may have closed the connection
 	}))
 	block := pem.Block{Type: "CERTIFICATE", Bytes: s.server.Certificate().Raw}
 	return s, os.WriteFile(certificate, pem.EncodeToMemory(&block), 0o600)
@@ -47,13 +47,13 @@ func newSite(certificate string) (*site, error) {
 
 func (s *site) close() {
 	s.server.Close()
-	_ = s.mail.Close() // nothing is written to it
+	_ = s.mail.Close() // it holds no data
 }
 
-// silentPort is the port of the mail server that never says a word.
+// silentPort returns the port of the mail server that never responds.
 func (s *site) silentPort() int { return s.mail.Addr().(*net.TCPAddr).Port }
 
-// smallKeys returns a key set of many tiny RSA keys, in at most so many bytes.
+// smallKeys returns a key set of many tiny RSA keys, with at most the given number of bytes.
 func smallKeys(bytes int) string {
 	const key = `{"kty":"RSA","n":"AQ","e":"Aw"},`
 	return `{"keys":[` + strings.TrimSuffix(strings.Repeat(key, (bytes-12)/len(key)), ",") + `]}`
@@ -61,7 +61,7 @@ func smallKeys(bytes int) string {
 
 const issuerURL = "https://issuer.attacker.example"
 
-// issuer is the attacker's own token issuer in jwtIssuers.
+// issuer returns the attacker's token issuer as an entry of jwtIssuers.
 func (s *site) issuer() string {
 	return `  - name: own
     issuer: ` + issuerURL + `
@@ -72,13 +72,13 @@ func (s *site) issuer() string {
 `
 }
 
-// configMap holds the keys of the attacker's token issuer.
+// configMap returns a ConfigMap with the keys of the attacker's token issuer.
 func (s *site) configMap(namespace string) string {
-	set, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &s.key.PublicKey, KeyID: "1", Algorithm: "ES256", Use: "sig"}}}) // a P-256 key has a form
+	set, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &s.key.PublicKey, KeyID: "1", Algorithm: "ES256", Use: "sig"}}}) // cannot fail
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: issuer, namespace: %s}\ndata: {jwks: '%s'}\n", namespace, set)
 }
 
-// sign returns a token of the attacker's issuer with so many permissions.
+// sign returns a token of the attacker's issuer with a number of permissions.
 func (s *site) sign(n, permissions int) (string, error) {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: s.key}, (&jose.SignerOptions{}).WithHeader("kid", "1"))
 	if err != nil {

@@ -14,17 +14,17 @@ const kubernetesIssuer = `  jwtIssuers:
     permissionsExpression: "['*']"
 `
 
-// peoplePerTenant is how many users of a tenant sign in and out.
+// peoplePerTenant is the number of users of each tenant.
 const peoplePerTenant = 5
 
-// tenant is an owner of a deployment with people.
+// tenant is the owner of a deployment, with its users.
 type tenant struct {
 	in *install
 	*testkit.Tenant
 	people []*testkit.Visitor
 }
 
-// declareTenants declares the attacker and two others, and signs their users up.
+// declareTenants declares the attacker and two other tenants, and signs their users up.
 func (in *install) declareTenants(ctx context.Context) error {
 	options := []testkit.TenantOptions{
 		{Host: "attacker.localhost", Spec: kubernetesIssuer + in.site.issuer(), OpenRegistration: true, Manifests: in.site.configMap},
@@ -52,6 +52,6 @@ func (in *install) declareTenants(ctx context.Context) error {
 	return nil
 }
 
-// address returns an IPv4 address in a /24 of its own: of one network, much is bounded. Blocks are those of different
-// users of addresses.
+// address returns an IPv4 address in a unique /24, because requests of one network are limited. Each use has its own
+// block.
 func address(block byte, n int) string { return fmt.Sprintf("%d.%d.%d.7", 20+block, n/250%250, n%250) }

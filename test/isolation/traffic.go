@@ -21,14 +21,14 @@ type sample struct {
 	fault error
 }
 
-// traffic is the normal traffic of tenants. It notes how each request ended.
+// traffic is the normal traffic of tenants. It records how each request ended.
 type traffic struct {
 	group   sync.WaitGroup
 	mu      sync.Mutex
 	samples []sample
 }
 
-// between returns the requests that began in a span.
+// between returns the requests that began between two times.
 func (tr *traffic) between(from, to time.Time) (found []sample) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -40,7 +40,7 @@ func (tr *traffic) between(from, to time.Time) (found []sample) {
 	return found
 }
 
-// repeat sends requests of a kind at a rate until the context ends. Those that have begun are awaited.
+// repeat sends requests of a kind at a rate per second until the context ends. A request that has begun is finished.
 func (tr *traffic) repeat(ctx context.Context, kind string, perSecond rate.Limit, send func(n int) error) {
 	tr.group.Go(func() {
 		pace := rate.NewLimiter(perSecond, 1)
@@ -55,7 +55,7 @@ func (tr *traffic) repeat(ctx context.Context, kind string, perSecond rate.Limit
 	})
 }
 
-// start begins everything that a tenant's users, applications and gateways do.
+// start starts the requests of a tenant's users, applications and gateways.
 func (tr *traffic) start(ctx context.Context, t *tenant) error {
 	account, err := t.ServiceAccountToken(ctx)
 	if err != nil {
@@ -94,13 +94,13 @@ func (tr *traffic) start(ctx context.Context, t *tenant) error {
 
 var newcomers atomic.Int64
 
-// newcomer is a person of a tenant without an account, in a network of its own.
+// newcomer returns a visitor of a tenant without an account, in a unique network.
 func newcomer(t *tenant) *testkit.Visitor {
 	n := int(newcomers.Add(1))
 	return testkit.NewVisitor(t.Host, fmt.Sprintf("newcomer-%d@example.com", n), address(2, n))
 }
 
-// scheme is the body of a rate-limit scheme.
+// scheme returns the request body of a rate-limit scheme.
 func scheme(slug string, limit int) string {
 	named := ""
 	if slug != "" {

@@ -1,6 +1,6 @@
-// Package observability tests what config/observability ships: each alert fires under its fault, and is silent without,
-// by Prometheus' own program; each has its lines in docs/operations.md; and names no metric that is not documented
-// there. That the dashboard's queries return series of real processes is a story of test/e2e.
+// Package observability tests config/observability with promtool. Each alert fires under its fault and only then, has a
+// section in docs/operations.md, and uses only metrics that are documented there. test/e2e checks that the dashboard's
+// queries return series of real processes.
 package observability
 
 import (
@@ -26,7 +26,7 @@ type rule struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// ruleSpec is the spec of the PrometheusRule, which is a file of Prometheus' own, and its rules.
+// ruleSpec returns the spec of the PrometheusRule, which is also a valid rule file of Prometheus, and its rules.
 func ruleSpec(t *testing.T) (spec json.RawMessage, rules []rule) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(shipped, "prometheus_rule.yaml"))
@@ -54,13 +54,13 @@ func ruleSpec(t *testing.T) (spec json.RawMessage, rules []rule) {
 	return object.Spec, rules
 }
 
-// series is an input of promtool: a series and its samples, one a minute.
+// series is an input of promtool: a series with one sample per minute.
 type series struct {
 	Series string `json:"series"`
 	Values string `json:"values"`
 }
 
-// healthy is what an install looks like that nothing is wrong with, for two hours.
+// healthy are the series of a healthy install over two hours.
 var healthy = []series{
 	{`up{job="cardea",instance="a"}`, "1x120"},
 	{`leader_election_master_status{job="cardea",instance="a"}`, "1x120"},
@@ -87,8 +87,8 @@ var healthy = []series{
 	{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "500+10x120"},
 }
 
-// faults are what each alert is for: series in the place of the healthy ones of the same name and labels, "" for one
-// that is not there at all.
+// faults are the faults that trigger each alert: series that replace the healthy ones with the same name and labels. ""
+// removes the series.
 var faults = map[string][]series{
 	"CardeaAbsent":               {{`up{job="cardea",instance="a"}`, ""}},
 	"CardeaDown":                 {{`up{job="cardea",instance="b"}`, "1x30 0x90"}},
@@ -109,7 +109,7 @@ var faults = map[string][]series{
 	"CardeaEventsUnsealed":       {{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "1500000+9000x120"}},
 }
 
-// under is the healthy install with a fault.
+// under returns the series of the healthy install with a fault.
 func under(fault []series) (all []series) {
 	replaced := map[string]bool{}
 	for _, f := range fault {
@@ -126,8 +126,7 @@ func under(fault []series) (all []series) {
 	return all
 }
 
-// promtool evaluates the rules over series for two hours, and compares which alerts fire then with the one that should
-// ("" for none).
+// promtool evaluates the rules over two hours of series, and expects only the given alert to fire, or none for "".
 func promtool(t *testing.T, rules json.RawMessage, input []series, firing string) {
 	t.Helper()
 	program, err := exec.LookPath("promtool")
@@ -147,7 +146,7 @@ func promtool(t *testing.T, rules json.RawMessage, input []series, firing string
 	}
 	folder := t.TempDir()
 	for name, content := range map[string]any{"rules.yaml": rules, "test.yaml": test} {
-		raw, err := json.Marshal(content) // which is YAML, too
+		raw, err := json.Marshal(content) // JSON is valid YAML
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +179,7 @@ func TestEachAlertFiresUnderItsFaultAlone(t *testing.T) {
 			t.Parallel()
 			fault, known := faults[r.Alert]
 			if !known {
-				t.Fatal("there is no fault that shows it")
+				t.Fatal("faults has no entry for this alert")
 			}
 			promtool(t, spec, under(fault), r.Alert)
 		})
@@ -190,7 +189,7 @@ func TestEachAlertFiresUnderItsFaultAlone(t *testing.T) {
 	}
 }
 
-// Each alert says how grave it is and what to do, at a place that is there.
+// Each alert has a severity, a summary and a description, and a runbook section that exists.
 func TestEachAlertHasItsRunbook(t *testing.T) {
 	t.Parallel()
 	operations, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "operations.md"))
@@ -213,7 +212,7 @@ func TestEachAlertHasItsRunbook(t *testing.T) {
 
 var metric = regexp.MustCompile(`cardea_[a-z_]+`)
 
-// The metrics of alerts and dashboards are documented.
+// docs/operations.md documents the metrics that alerts and dashboards use.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	operations, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "operations.md"))

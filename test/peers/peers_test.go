@@ -1,6 +1,6 @@
-// Package peers compares the engine with other in-process limiters for Go, each as its documentation uses it: the time
-// and the memory that one rule takes, and what a burst gets through beyond its limit. It is a module of its own, so
-// that nothing of them is among ours.
+// Package peers compares the engine with other in-process limiters for Go, each used as its documentation shows. It
+// measures the time and the memory of one rule, and how far a burst exceeds the limit. It is a separate module, so that
+// these limiters are not dependencies of Cardea.
 package peers
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/scheme"
 )
 
-// asker reports whether a key may make a request now. It serves one caller.
+// asker reports whether a key may make a request now. It is not safe for concurrent use.
 type asker func(key int) bool
 
-// peers are the limiters by name, each with one rule: so many requests a window.
+// peers are the limiters by name, each with one rule: a number of requests per window.
 var peers = []struct {
 	name string
 	of   func(tb testing.TB, limit int, window time.Duration) asker
@@ -35,7 +35,7 @@ var peers = []struct {
 	{"cardea", cardea}, {"go-limiter", goLimiter}, {"ulule", ulule}, {"throttled", gcra}, {"httprate", rate},
 }
 
-// names are the keys of those that take text, made before anything is measured.
+// names are the keys of limiters that take text, created before any measurement.
 var names = func() []string {
 	all := make([]string, 1_000_000)
 	for i := range all {
@@ -93,7 +93,7 @@ func rate(_ testing.TB, limit int, window time.Duration) asker {
 	}
 }
 
-// discarding is a ResponseWriter that keeps its header only.
+// discarding is a ResponseWriter that keeps only its header.
 type discarding http.Header
 
 func (d discarding) Header() http.Header         { return http.Header(d) }
@@ -107,7 +107,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-// BenchmarkDecide is one decision with its clock, over one key and over many in random order, all of them allowed.
+// BenchmarkDecide measures one decision with its clock, for one key and for many keys in random order, all allowed.
 func BenchmarkDecide(b *testing.B) {
 	for _, keys := range []int{1, 100_000} {
 		for _, peer := range peers {
@@ -128,7 +128,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory is what a key takes without its name, a million keys of 100 requests an hour.
+// BenchmarkMemory measures the memory of a key without its name, with a million keys and 100 requests an hour.
 func BenchmarkMemory(b *testing.B) {
 	for _, peer := range peers {
 		b.Run(peer.name, func(b *testing.B) {
@@ -153,14 +153,14 @@ func heap() uint64 {
 }
 
 // TestBurstAtAnEdge sends one request as a second begins, 200 just before it ends, 200 just after, then one each
-// millisecond, with a limit of 100 a second. An exact log of the admitted requests gives the most in one window; Cardea
-// never exceeds the limit.
+// millisecond, with a limit of 100 a second. It logs the admitted requests and counts the most within one window.
+// Cardea never exceeds the limit.
 func TestBurstAtAnEdge(t *testing.T) {
 	const limit, window = 100, time.Second
 	for _, peer := range peers {
 		t.Run(peer.name, func(t *testing.T) {
 			begin := time.Now().Truncate(window).Add(2 * window)
-			time.Sleep(time.Until(begin.Add(-window / 2))) // those with windows of the clock begin with this one
+			time.Sleep(time.Until(begin.Add(-window / 2))) // limiters with clock-aligned windows start with this one
 			ask := peer.of(t, limit, window)
 			var log []span
 			try := func(n int) {
@@ -190,10 +190,10 @@ func TestBurstAtAnEdge(t *testing.T) {
 	}
 }
 
-// span is when a request was admitted: between before and after.
+// span is the time in which a request was admitted: between before and after.
 type span struct{ before, after time.Time }
 
-// most is the largest number of admissions that were surely within one window.
+// most returns the largest number of admissions that certainly lie within one window.
 func most(log []span, window time.Duration) (most int) {
 	for i := range log {
 		j := i

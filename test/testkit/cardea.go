@@ -37,15 +37,15 @@ type Operator struct {
 type OperatorOptions struct {
 	// Hook is called before each step of each reconcile.
 	Hook func(kind, step string) error
-	// Resync between two looks at an unchanged resource; 0: an hour, so that a test sees events only.
+	// Resync is the time between two reconciles of an unchanged resource; 0: an hour, so that a test sees only events.
 	Resync time.Duration
 	Clock  func() time.Time
 	Log    logr.Logger
 	// Keyring seals signing keys and the values of Secrets; nil: the operator has no root key.
 	Keyring *seal.Keyring
-	// RequireHostGrants lets a namespace declare the hosts alone that its annotation lists.
+	// RequireHostGrants restricts the hosts that a namespace may declare to those that its annotation lists.
 	RequireHostGrants bool
-	// Limits bound what the documents of a deployment take; zero: nothing.
+	// Limits bound the number and the total size of a deployment's documents; zero: no limits.
 	Limits engine.Limits
 }
 
@@ -77,7 +77,7 @@ func StartOperator(config *rest.Config, st store.Store, opts OperatorOptions) (*
 	return o, nil
 }
 
-// Stop ends the operator and returns how it ended.
+// Stop ends the operator and returns its error, nil after a clean end.
 func (o *Operator) Stop() error {
 	o.cancel()
 	return <-o.done
@@ -154,12 +154,12 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Raw    []byte
-	// JSON is the body as decoded JSON, nil if it is none.
+	// JSON is the body as decoded JSON; nil if the body is not JSON.
 	JSON map[string]any
 }
 
-// Do sends a request with a key and a JSON body, "" for none, and reads the answer. Header lines are "Name: value"; an
-// empty value removes the header.
+// Do sends a request with a key and a JSON body, and reads the whole response. An empty key or body is left out. Header
+// lines are "Name: value"; an empty value removes the header.
 func Do(method, url, key, body string, header ...[2]string) (Answer, error) {
 	var reader io.Reader
 	if body != "" {

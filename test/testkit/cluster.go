@@ -1,5 +1,5 @@
-// Package testkit is what suites share: a real control plane with our CRDs, operators and servers over real stores, and
-// short ways to say what a test means.
+// Package testkit holds what the test suites share: a real control plane with Cardea's CRDs, operators and servers over
+// real stores, and short helpers to declare resources and send requests.
 package testkit
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 )
 
-// Cluster is a real API server, etcd and controller-manager with our CRDs.
+// Cluster is a real API server, etcd and controller-manager with Cardea's CRDs.
 type Cluster struct {
 	*controlplane.ControlPlane
-	// Client acts as the administrator, past every cache.
+	// Client acts as the administrator and reads without a cache.
 	Client client.Client
 	Dir    string
 	serial atomic.Int64
@@ -44,7 +44,7 @@ func StartCluster(ctx context.Context) (*Cluster, error) {
 	return StartClusterWith(ctx, controlplane.Options{})
 }
 
-// StartClusterWith is StartCluster with options; the folder and the speed of its etcd stay ours.
+// StartClusterWith is StartCluster with options. It sets BinDir, Dir and EtcdUnsafeNoFsync itself.
 func StartClusterWith(ctx context.Context, options controlplane.Options) (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "cardea-test-")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/process"
 )
 
-// Install is a control plane, what brings mails, and Cardea's processes over a store.
+// Install is a control plane, a mail gateway stand-in, and Cardea's processes over a store.
 type Install struct {
 	Cluster   *Cluster
 	Processes *Processes
@@ -24,7 +24,7 @@ type Install struct {
 	Servers   []*Cardea
 }
 
-// NewInstall starts the control plane and what brings mails; Start starts Cardea.
+// NewInstall starts the control plane and the mail gateway stand-in; Start starts Cardea.
 func NewInstall(ctx context.Context) (in *Install, err error) {
 	in = &Install{}
 	defer func() {
@@ -42,8 +42,8 @@ func NewInstall(ctx context.Context) (in *Install, err error) {
 	return in, err
 }
 
-// Start starts operators and servers as launch says, one after another, each when the one before is ready. Its Role is
-// set here, and its Flags are the servers' alone.
+// Start starts operators and servers with the settings of launch, one after another; each starts when the previous
+// process is ready. Start sets launch.Role itself and passes launch.Flags only to the servers.
 func (in *Install) Start(ctx context.Context, launch Launch, operators, servers int) error {
 	for i := range operators + servers {
 		next := launch
@@ -105,7 +105,8 @@ func (in *Install) Close() (err error) {
 	return err
 }
 
-// Until repeats an attempt each 50 ms until it succeeds, for at most two minutes. The error is the last attempt's.
+// Until repeats an attempt every 50 ms until it succeeds, for at most two minutes. Then it returns the last attempt's
+// error.
 func Until(ctx context.Context, what string, attempt func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

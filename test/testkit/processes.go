@@ -22,7 +22,7 @@ import (
 // System is the namespace of Cardea's ServiceAccounts and of the leader's Lease.
 const System = "cardea-system"
 
-// Processes runs the built cardea in a cluster as installs do: each role under the token of its own ServiceAccount.
+// Processes runs the built cardea in a cluster as an installation does: each role with its own ServiceAccount's token.
 type Processes struct {
 	cluster *Cluster
 	group   *process.Group
@@ -30,8 +30,8 @@ type Processes struct {
 	started []*process.Process
 }
 
-// NewProcesses installs Cardea's namespace, ServiceAccounts and rights, and opens a group of processes, which keeps its
-// files in the cluster's folder. It is not safe for concurrent use.
+// NewProcesses installs Cardea's namespace, ServiceAccounts and RBAC, and opens a group of processes that keeps its
+// files in the cluster's folder. Processes is not safe for concurrent use.
 func NewProcesses(ctx context.Context, cluster *Cluster) (*Processes, error) {
 	binary := filepath.Join(Root(), "bin", "cardea")
 	if _, err := os.Stat(binary); err != nil {
@@ -61,19 +61,19 @@ func (p *Processes) Close() error {
 	return p.group.Close()
 }
 
-// Group is the group itself, for further programs.
+// Group returns the group of processes, in which tests start further programs.
 func (p *Processes) Group() *process.Group { return p.group }
 
 // Path returns the path of a file in the group's folder.
 func (p *Processes) Path(name string) string { return filepath.Join(p.cluster.Dir, "cardea", name) }
 
-// Binary is the path of cardea.
+// Binary returns the path of the cardea binary.
 func (p *Processes) Binary() string { return p.binary }
 
 // rootKey is the file with the install's root key.
 func (p *Processes) rootKey() string { return p.Path("root.key") }
 
-// Launch says what to start.
+// Launch describes a process to start.
 type Launch struct {
 	// Role is operator, server or standalone.
 	Role string
@@ -81,22 +81,22 @@ type Launch struct {
 	Store string
 	// Flags are added to the command line.
 	Flags []string
-	// Env is added to the environment, which is else bare.
+	// Env is added to the environment, which otherwise holds only PATH, HOME and the store's URL.
 	Env []string
-	// Binary is another cardea than the built one, such as the release before; "" is the built one.
+	// Binary is the path of another cardea binary, such as the previous release's; "" is the built one.
 	Binary string
-	// Without are flags that Start itself sets and Binary does not know, such as "envoy-address".
+	// Without lists flags that Start would set but Binary does not know, such as "envoy-address".
 	Without []string
-	// FromEnv gives the flags that Start itself sets as CARDEA_* in the environment.
+	// FromEnv passes the flags that Start sets as CARDEA_* variables in the environment.
 	FromEnv bool
 }
 
-// Cardea is a running process and where it listens.
+// Cardea is a running process with the addresses it listens on.
 type Cardea struct {
 	*process.Process
-	// Backend, Frontend, Decision and Metrics are URLs without a path; all but the last are "" for an operator.
+	// Backend, Frontend, Decision and Metrics are URLs without a path; an operator has only Metrics.
 	Backend, Frontend, Decision, Metrics string
-	// Envoy is host:port of the decisions for Envoy, "" for an operator.
+	// Envoy is the host:port of the Envoy authorization service, "" for an operator.
 	Envoy string
 }
 
@@ -137,7 +137,7 @@ func (p *Processes) Start(ctx context.Context, launch Launch) (*Cardea, error) {
 		c.Backend, c.Frontend = fmt.Sprintf("http://127.0.0.1:%d", backend), fmt.Sprintf("http://127.0.0.1:%d", frontend)
 		c.Decision, c.Envoy = fmt.Sprintf("http://127.0.0.1:%d", decision), fmt.Sprintf("127.0.0.1:%d", envoy)
 	}
-	// The URL may hold a password, so it is never on the command line.
+	// The URL may hold a password, so it never appears on the command line.
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "CARDEA_STORE=" + launch.Store}
 	args := []string{launch.Role}
 	for _, s := range settings {
@@ -167,7 +167,7 @@ func (p *Processes) kubeconfig(ctx context.Context, role string) (string, error)
 	return file, p.cluster.ServiceAccountKubeconfig(ctx, System, "cardea-"+role, file, 24*time.Hour)
 }
 
-// Ready returns nil once the process says that it is ready, and an error with its log when it has ended.
+// Ready returns nil if the process reports that it is ready. If the process has ended, the error includes its log.
 func (c *Cardea) Ready() error {
 	select {
 	case <-c.Done():

@@ -29,7 +29,7 @@ func Scheme(namespace, deployment, slug string) *v1alpha1.RateLimitScheme {
 	}
 }
 
-// App returns an APIAuthApp whose ceiling is the permissions, named after its slug.
+// App returns an APIAuthApp, named after its slug, whose keys can have at most the permissions.
 func App(namespace, deployment, slug string, permissions ...v1alpha1.Permission) *v1alpha1.APIAuthApp {
 	return &v1alpha1.APIAuthApp{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slug},
@@ -39,7 +39,7 @@ func App(namespace, deployment, slug string, permissions ...v1alpha1.Permission)
 	}
 }
 
-// Key returns an APIKey that is generated into a Secret of its own name.
+// Key returns an APIKey that is generated into a Secret with the same name.
 func Key(namespace, app, name string, permissions ...v1alpha1.Permission) *v1alpha1.APIKey {
 	return &v1alpha1.APIKey{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -123,13 +123,13 @@ func (c *Cluster) Condition(ctx context.Context, obj v1alpha1.Resource, kind str
 	return string(condition.Status) + "/" + condition.Reason, nil
 }
 
-// Ready reports whether a live object is Ready for its present generation.
+// Ready reports whether a live object is Ready for its current generation.
 func (c *Cluster) Ready(ctx context.Context, obj v1alpha1.Resource) (bool, error) {
 	ready, err := c.Condition(ctx, obj, v1alpha1.ConditionReady)
 	return ready == "True/Ready" && obj.CommonStatus().ObservedGeneration == obj.GetGeneration(), err
 }
 
-// APIKey returns the key in a Secret, "" if it is not there.
+// APIKey returns the key in a Secret, "" if the Secret cannot be read or has no key.
 func (c *Cluster) APIKey(ctx context.Context, namespace, secret string) string {
 	var s corev1.Secret
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: secret}, &s); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// Interruptible is a store whose engine a test can make unreachable or exchange, and whose document writes it counts.
-// It embeds no store: a method that is new to store.Store must say here what an interruption does to it.
+// Interruptible is a store whose engine a test can make unavailable or replace. It counts document writes and lookups.
+// It embeds no store, so that each new method of store.Store has to define here how an interruption affects it.
 type Interruptible struct {
 	engine atomic.Pointer[store.Store]
 	away   atomic.Bool
@@ -24,29 +24,29 @@ type Interruptible struct {
 
 var _ store.Store = (*Interruptible)(nil)
 
-// NewInterruptible returns a store before an engine that is reached.
+// NewInterruptible returns a store in front of an engine, not interrupted.
 func NewInterruptible(engine store.Store) *Interruptible {
 	s := &Interruptible{}
 	s.engine.Store(&engine)
 	return s
 }
 
-// Engine returns the store behind.
+// Engine returns the store behind the Interruptible.
 func (s *Interruptible) Engine() store.Store { return *s.engine.Load() }
 
-// Swap exchanges the store under its users, as when a database is replaced behind one address.
+// Swap replaces the engine while it is in use, as if another database had taken over the same address.
 func (s *Interruptible) Swap(with store.Store) { s.engine.Store(&with) }
 
 // Term returns the term the operator writes under.
 func (s *Interruptible) Term() store.Term { return *s.term.Load() }
 
-// Interrupt makes every call fail, or succeed again.
+// Interrupt makes every call fail if its argument is true, and succeed again if it is false.
 func (s *Interruptible) Interrupt(away bool) { s.away.Store(away) }
 
 // Writes returns how many documents were put, deleted or retained.
 func (s *Interruptible) Writes() int64 { return s.writes.Load() }
 
-// Looks returns how often the operator looked for a document, in vain or not.
+// Looks returns how often the operator looked up a document, whether or not the lookup succeeded.
 func (s *Interruptible) Looks() int64 { return s.looks.Load() }
 
 func (s *Interruptible) reach() (store.Store, error) {
@@ -56,13 +56,13 @@ func (s *Interruptible) reach() (store.Store, error) {
 	return s.Engine(), nil
 }
 
-// Close implements store.Store, for an engine that is unavailable too.
+// Close implements store.Store; it works during an interruption too.
 func (s *Interruptible) Close() error { return s.Engine().Close() }
 
-// Signals implements store.Feed: an engine that is unavailable sends no signals, and its listeners stay.
+// Signals implements store.Feed. An interruption does not affect it: listeners stay registered with the engine.
 func (s *Interruptible) Signals(ctx context.Context) <-chan struct{} { return s.Engine().Signals(ctx) }
 
-// KeySignals implements people.Store, as Signals does.
+// KeySignals implements people.Store. An interruption does not affect it.
 func (s *Interruptible) KeySignals(ctx context.Context) <-chan struct{} {
 	return s.Engine().KeySignals(ctx)
 }

@@ -74,20 +74,20 @@ spec: {oauthAppRef: {name: portal}, grantTypes: [ClientCredentials], secretTempl
 type Tenant struct {
 	*Install
 	Namespace, Host string
-	// Key manages the deployment, CustomerKey is one whose requests a gateway asks about.
+	// Key manages the deployment. CustomerKey is the API key of a customer, which gateways check.
 	Key, CustomerKey string
-	// ClientID and ClientSecret are those of a declared OAuth client.
+	// ClientID and ClientSecret are the credentials of the declared OAuth client.
 	ClientID, ClientSecret string
 }
 
-// Deployment is the name of the tenant's deployment in decisions.
+// Deployment returns the name of the tenant's deployment in decision requests.
 func (t *Tenant) Deployment() string { return t.Namespace + "/main" }
 
 // TenantOptions are what a tenant declares in addition to the defaults.
 type TenantOptions struct {
-	// Host is where its users sign in.
+	// Host is the frontend host where the tenant's users sign in.
 	Host string
-	// Spec is further members of the deployment's spec, indented by two.
+	// Spec holds further members of the deployment's spec, indented by two spaces.
 	Spec string
 	// OpenRegistration lets clients register themselves.
 	OpenRegistration bool
@@ -130,7 +130,7 @@ func (in *Install) Declare(ctx context.Context, options TenantOptions) (*Tenant,
 	})
 }
 
-// Apply applies manifests as the owner of the namespace may.
+// Apply applies manifests as the cluster's administrator.
 func (t *Tenant) Apply(ctx context.Context, text string) error {
 	if out, err := t.Cluster.Kubectl(ctx, text, "apply", "-f", "-"); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
@@ -138,7 +138,7 @@ func (t *Tenant) Apply(ctx context.Context, text string) error {
 	return nil
 }
 
-// SignUp makes an account with a code by mail.
+// SignUp creates an account for a visitor with a code sent by email.
 func (t *Tenant) SignUp(person *Visitor) error {
 	attempt, answer, err := person.BeginSignUp(t.Server())
 	if attempt == "" {
@@ -152,7 +152,7 @@ func (t *Tenant) SignUp(person *Visitor) error {
 	return Fault(answer, err)
 }
 
-// Decide asks, as a gateway does, about the tenant's customer.
+// Decide checks the customer's key as a gateway does, and fails unless the request is allowed.
 func (t *Tenant) Decide(server *Cardea) error {
 	answer, err := Check(server, t.Deployment(), t.CustomerKey, "20.0.0.1")
 	if err == nil && answer.JSON["allowed"] != true {
@@ -161,13 +161,13 @@ func (t *Tenant) Decide(server *Cardea) error {
 	return err
 }
 
-// Check asks about an API key as the gateway of a deployment does.
+// Check checks an API key as the gateway of a deployment does.
 func Check(server *Cardea, deployment, key, client string) (Answer, error) {
 	body := fmt.Sprintf(`{"principal": {"type": "api_key", "value": %q}, "method": "GET", "resource": "/", "client_ip": %q}`, key, client)
 	return Do(http.MethodPost, server.Decision+"/deployments/"+deployment+"/v1/authz/check", "", body, [2]string{"X-Forwarded-For", client})
 }
 
-// Token gets an access token with the tenant's client.
+// Token gets an access token as the tenant's OAuth client, by client credentials.
 func (t *Tenant) Token(server *Cardea) error {
 	answer, err := t.Form(server, "/oauth/portal/token", "20.0.0.1", url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {t.ClientID}, "client_secret": {t.ClientSecret},
@@ -175,7 +175,7 @@ func (t *Tenant) Token(server *Cardea) error {
 	return Fault(answer, err)
 }
 
-// IssueKey makes a key for a customer, uses it and revokes it.
+// IssueKey creates a key for a customer, uses it and revokes it.
 func (t *Tenant) IssueKey(n int) error {
 	keys := t.Server().Backend + "/api-auth/apps/customers/keys"
 	made, err := Do(http.MethodPost, keys, t.Key, fmt.Sprintf(`{"name": "key %d", "permissions": ["orders:read"]}`, n))
@@ -196,7 +196,8 @@ func (t *Tenant) IssueKey(n int) error {
 	return errors.Join(err, Fault(Do(http.MethodPost, keys+"/"+issued.Key.ID+"/revoke", t.Key, `{"reason": "used"}`)))
 }
 
-// ServiceAccountToken returns a token of the namespace's ServiceAccount for the management of the tenant's deployment.
+// ServiceAccountToken returns a token of the namespace's default ServiceAccount that may manage the tenant's
+// deployment.
 func (t *Tenant) ServiceAccountToken(ctx context.Context) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: "default"}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"cardea:" + t.Namespace + ":main"}}}
@@ -206,7 +207,7 @@ func (t *Tenant) ServiceAccountToken(ctx context.Context) (string, error) {
 	return request.Status.Token, err
 }
 
-// Fault returns an error for an answer that is none, or no success.
+// Fault returns err, or an error if the response's status is 300 or higher.
 func Fault(answer Answer, err error) error {
 	if err == nil && answer.Status >= 300 {
 		err = fmt.Errorf("%d %.300s", answer.Status, answer.Raw)
@@ -214,12 +215,13 @@ func Fault(answer Answer, err error) error {
 	return err
 }
 
-// Form posts a form to a host's OAuth endpoint from an address.
+// Form posts a form to an OAuth endpoint of the tenant's host from a client address.
 func (t *Tenant) Form(server *Cardea, path, from string, values url.Values) (Answer, error) {
 	return t.Visit(server, http.MethodPost, path, from, "application/x-www-form-urlencoded", strings.NewReader(values.Encode()))
 }
 
-// Visit sends a request to the tenant's host from an address. The answer is read in full; redirects are not followed.
+// Visit sends a request to the tenant's host from a client address. The response is read in full; redirects are not
+// followed.
 func (t *Tenant) Visit(server *Cardea, method, path, from, contentType string, body io.Reader, header ...[2]string) (answer Answer, err error) {
 	req, err := http.NewRequest(method, server.Frontend+path, body)
 	if err != nil {

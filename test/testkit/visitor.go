@@ -20,14 +20,14 @@ import (
 const (
 	// VisitorPassword is the password of every Visitor.
 	VisitorPassword = "a password of every visitor"
-	// visitorPatience bounds one request of a visitor, and the wait for a code.
+	// visitorPatience bounds one request of a visitor, and the time AwaitCode waits.
 	visitorPatience = 20 * time.Second
 )
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
-// Visitor is an end user at a browser with a cookie jar, behind an address of its own. Its methods return errors, so
-// that goroutines may use it; one goroutine at a time does.
+// Visitor is an end user with a browser's cookie jar and a client address. Its methods return errors rather than fail a
+// test, so that goroutines may use it, but only one goroutine at a time.
 type Visitor struct {
 	Host, Email, Address string
 	jar                  http.CookieJar
@@ -35,11 +35,11 @@ type Visitor struct {
 
 // NewVisitor returns a visitor of a host without an account.
 func NewVisitor(host, email, address string) *Visitor {
-	jar, _ := cookiejar.New(nil) // fails for options alone
+	jar, _ := cookiejar.New(nil) // cannot fail without options
 	return &Visitor{Host: host, Email: email, Address: address, jar: jar}
 }
 
-// Send sends a request to a server. After an error it is not known whether the request was served.
+// Send sends a request to a server. After an error it is unknown whether the server handled the request.
 func (v *Visitor) Send(server *Cardea, method, path, body string) (answer Answer, err error) {
 	at, err := url.Parse(server.Frontend)
 	if err != nil {
@@ -68,7 +68,7 @@ func (v *Visitor) Send(server *Cardea, method, path, body string) (answer Answer
 	return answer, json.Unmarshal(raw, &answer.JSON)
 }
 
-// BeginSignUp asks for an account and returns the sign-up's id, "" if the answer holds none.
+// BeginSignUp starts a sign-up and returns its id, "" if the response holds none.
 func (v *Visitor) BeginSignUp(server *Cardea) (attempt string, answer Answer, err error) {
 	answer, err = v.Send(server, http.MethodPost, "/auth/signup", fmt.Sprintf(`{"email": %q, "password": %q}`, v.Email, VisitorPassword))
 	var begun struct {
@@ -82,12 +82,13 @@ func (v *Visitor) BeginSignUp(server *Cardea) (attempt string, answer Answer, er
 	return attempt, answer, err
 }
 
-// EndSignUp proves the address with the code that was sent to it.
+// EndSignUp verifies the email address with the code that was sent to it.
 func (v *Visitor) EndSignUp(server *Cardea, attempt, code string) (Answer, error) {
 	return v.Send(server, http.MethodPost, "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id": %q, "code": %q}`, attempt, code))
 }
 
-// AwaitCode returns the newest code that was sent to the visitor, and waits up to 20 seconds for one; "" if none came.
+// AwaitCode returns the newest code that was sent to the visitor. It waits up to 20 seconds and returns "" if no code
+// came.
 func (v *Visitor) AwaitCode(inbox *messagegateway.Gateway) (code string) {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

@@ -1,4 +1,5 @@
-// Package argohealth asks config/argocd/health.lua for the health of an object, in the interpreter that Argo CD has.
+// Package argohealth computes the health of an object with config/argocd/health.lua, in the interpreter that Argo CD
+// uses.
 package argohealth
 
 import (
@@ -10,8 +11,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Of returns what the script says of an object as unstructured JSON: its status (Healthy, Progressing, Degraded,
-// Suspended) and its message. An error is the script's own, or that it returns no table.
+// Of returns the status (Healthy, Progressing, Degraded, Suspended) and the message that the script returns for an
+// object in unstructured JSON. It fails if the script fails or returns no table.
 func Of(object map[string]any) (status, message string, err error) {
 	_, file, _, _ := runtime.Caller(0)
 	script, err := os.ReadFile(filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "argocd", "health.lua"))
