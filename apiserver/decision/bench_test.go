@@ -173,8 +173,9 @@ func askOnce(conn *bufio.ReadWriter, request string) error {
 	}
 }
 
-// compareWith measures rounds of the API and of a bare server alternately, and reports the median of their ratios: the
-// number of requests of the API in the time of one of the bare server. Both include the cost of the clients.
+// compareWith measures rounds of the API and of a bare server alternately, and reports the median of their ratios: how
+// many requests the API answers in the time in which the bare server answers one. Both times include the cost of the
+// clients.
 func compareWith(b *testing.B, ours, bare func() error, round int) {
 	b.Helper()
 	var ratios []float64

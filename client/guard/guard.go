@@ -1,6 +1,6 @@
-// Package guard protects handlers of net/http by Cardea:
+// Package guard is middleware that lets Cardea protect net/http handlers:
 //
-//   - [Keys] asks the decision API about each request of an API key: permissions, limits and revocation take effect
+//   - [Keys] asks the decision API about each request with an API key: permissions, limits and revocation take effect
 //     at once.
 //   - [Tokens] verifies session tokens and OAuth access tokens by the issuer's published keys, without a call for
 //     each request. A token's claims may be outdated for as long as it lives: a minute for session tokens.
@@ -24,7 +24,7 @@ type Identity struct {
 	// KeyID is an API key's public id, KeyName and App its name and its app's slug. Metadata is the key's metadata.
 	KeyID, KeyName, App string
 	Metadata            map[string]any
-	// Subject is the subject of a token: a user's id, or a client's own.
+	// Subject is the subject of a token: the user's id, or the client's id if the client acts for itself.
 	Subject string
 	// UserID is the user that the credential acts for.
 	UserID string

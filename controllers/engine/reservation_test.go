@@ -51,9 +51,9 @@ func TestResolveConflict(t *testing.T) {
 		"already mine":         {me: contender("b"), recorded: has(contender("b")), competitors: all(contender("a", older, lists))},
 		"recorded for another, however much younger":   {me: contender("b", older, lists), recorded: has(contender("z")), wantReason: conflict},
 		"recorded for one that is gone":                {me: contender("b"), recorded: had(contender("z")), wantDisplace: "z"},
-		"declared over recorded by HTTP":               {me: contender("b"), recorded: has(contender("z", yields)), wantDisplace: "z"},
-		"HTTP under recorded declared":                 {me: contender("b", yields), recorded: has(contender("z")), wantReason: superseded},
-		"HTTP under recorded HTTP":                     {me: contender("b", yields), recorded: has(contender("z", yields)), wantReason: conflict},
+		"mine declared, recorded by HTTP":              {me: contender("b"), recorded: has(contender("z", yields)), wantDisplace: "z"},
+		"mine by HTTP, recorded declared":              {me: contender("b", yields), recorded: has(contender("z")), wantReason: superseded},
+		"mine by HTTP, recorded by HTTP":               {me: contender("b", yields), recorded: has(contender("z", yields)), wantReason: conflict},
 		"no record: the one whose status lists it":     {me: contender("b", older), competitors: all(contender("z", lists)), wantReason: conflict},
 		"no record: mine lists it":                     {me: contender("z", lists), competitors: all(contender("a", older))},
 		"no record: the older":                         {me: contender("a"), competitors: all(contender("z", older)), wantReason: conflict},
@@ -71,7 +71,7 @@ func TestResolveConflict(t *testing.T) {
 		"recorded by name":                          {me: contender("b"), recorded: has(contender("z", innate)), wantReason: conflict},
 		"recorded by name, gone":                    {me: contender("b"), recorded: had(contender("z", innate)), wantDisplace: "z"},
 		"recorded by name, gone, elsewhere":         {me: contender("b"), recorded: had(contender("z", innate, elsewhere)), wantReason: conflict},
-		"no record: whose it is by name":            {me: contender("a", older, lists), competitors: all(contender("z", innate, elsewhere)), wantReason: conflict},
+		"no record: another's by name":              {me: contender("a", older, lists), competitors: all(contender("z", innate, elsewhere)), wantReason: conflict},
 		"no record: mine by name":                   {me: contender("z", innate), competitors: all(contender("a", older, lists, elsewhere))},
 		"another kind, recorded":                    {me: contender("b", older, lists), recorded: has(contender("z", foreign)), wantReason: conflict},
 		"another kind, recorded, gone":              {me: contender("b"), recorded: had(contender("z", foreign)), wantReason: conflict},
@@ -121,16 +121,16 @@ func TestAConflictNamesNobodyOfAnotherNamespace(t *testing.T) {
 		t.Errorf("got %v", fault)
 	}
 	if fault := resolveConflict("host/app.example.com", contender("b"), has(contender("z")), nil).fault; !strings.Contains(fault.Error(), "ns/z") {
-		t.Errorf("within the namespace the owner is named: %v", fault)
+		t.Errorf("the conflict does not name the owner in the same namespace: %v", fault)
 	}
 }
 
-// Whichever resource decides, exactly one of several contenders gets a free reservation.
+// If each contender decides for itself, exactly one of them gets a free reservation.
 func TestOneContenderWins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slug := rapid.Bool().Draw(t, "slug")
 		n := rapid.IntRange(1, 6).Draw(t, "n")
-		byName := rapid.IntRange(0, n).Draw(t, "by name") // n: by name it belongs to none
+		byName := rapid.IntRange(0, n).Draw(t, "by name") // n: the reservation belongs to no contender by name
 		var all []competitor
 		for i := range n {
 			all = append(all, contender(string(rune('a'+i)), func(c *competitor) {

@@ -10,7 +10,7 @@ import (
 
 // grantStories test the grants of users.
 var grantStories = []story{
-	{name: "what a person grants a client once more takes the place of the grant there", run: func(e *env) {
+	{name: "a new grant to the same client in the same organization and workspace replaces the earlier one", run: func(e *env) {
 		e.begin()
 		first, other, again := grantOf(1, 1), grantOf(2, 1), grantOf(1, 1)
 		other.Client, other.Organization = first.Client, 7
@@ -27,7 +27,7 @@ var grantStories = []story{
 			return err
 		})
 	}},
-	{name: "with a grant ends all that lives on it, and nothing else", run: func(e *env) {
+	{name: "deleting a grant or a token family deletes its codes and tokens, and no others", run: func(e *env) {
 		e.begin()
 		for n := range int64(3) {
 			grant := min(n+1, 2) // the second grant has two families
@@ -50,7 +50,7 @@ var grantStories = []story{
 		_, stands := one(e, func(tx people.Tx) (people.Grant, bool, error) { return tx.OAuth().Grant(1) })
 		e.Expect(stands).To(gomega.BeTrue())
 	}},
-	{name: "a user's families that outlive sign-ins end by when they were made", run: func(e *env) {
+	{name: "only the user's offline token families that were created at or after a given time are ended", run: func(e *env) {
 		e.begin()
 		for n, change := range []func(*people.TokenFamily){
 			func(f *people.TokenFamily) { f.Offline, f.CreatedAt = true, after(time.Hour) },
@@ -82,7 +82,7 @@ var grantStories = []story{
 		families, _, tokens := livesOn(e, 2)
 		e.Expect([][]int64{families, tokens}).To(gomega.Equal([][]int64{{2}, {2}}))
 	}},
-	{name: "grants of an app are listed page by page, the newest first, of a client and of a user", run: func(e *env) {
+	{name: "an app's grants are listed in pages, newest first, also filtered by client or user", run: func(e *env) {
 		e.begin()
 		for n, user := range []int64{1, 2, 1, 1} {
 			g := grantOf(int64(n+1), user)

@@ -69,9 +69,9 @@ func issueToken(c *call) (reply, error) {
 	return reply{data: enduserapi.SessionToken{Token: token, ExpiresAt: expires}}, nil
 }
 
-// place sets the active organization and workspace, and the permissions of the user's roles there. The list is flat: a
-// permission that is also in the catalog of organizations is granted only by the role in the organization, never by a
-// role in a workspace.
+// place sets the active organization and workspace, and the permissions of the user's roles there. The list does
+// not say at which level a permission applies. A role in a workspace therefore never adds a permission that is in the
+// deployment's catalog of organization permissions: only the role in the organization adds it.
 func (claims *tokenClaims) place(tenant *account.Tenant, at active) {
 	if at.member == nil {
 		return
@@ -121,7 +121,7 @@ func signer(c *call) (jose.Signer, error) {
 	return signer, nil
 }
 
-// keySetAge is how long caches may keep the key set: far shorter than a replaced key stays published.
+// keySetAge is how long caches may keep the key set. A replaced key stays published for far longer.
 const keySetAge = 5 * time.Minute
 
 // keySet publishes the keys that verify session tokens: the current and the previous one.

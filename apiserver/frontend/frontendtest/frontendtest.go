@@ -1,5 +1,5 @@
-// Package frontendtest is the world of tests that act as end users: a store with a Staging deployment on localhost, a
-// server over real HTTP, and the local message gateway, which takes mails and texts.
+// Package frontendtest is the test environment of tests that act as end users: a store with a Staging deployment on
+// localhost, a server over real HTTP, and the local message gateway, which receives mails and texts.
 package frontendtest
 
 import (
@@ -46,7 +46,8 @@ type World struct {
 	Backend, Decision http.Handler
 	Logs              *Logs
 	servers           []*apiserver.Server
-	// PasswordCost is the cost for servers that start afterwards: low, because tests hash hundreds of passwords.
+	// PasswordCost is the cost of hashing passwords on servers that start after it is set. It is low by default,
+	// because tests hash hundreds of passwords.
 	PasswordCost password.Cost
 }
 
@@ -186,8 +187,8 @@ var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 // CodeIn returns the code in a message, "" if there is none.
 func CodeIn(body string) string { return sixDigits.FindString(body) }
 
-// Numbered returns the slug of the oldest organization whose name has a given slug. An organization's slug is the slug
-// of its name with a suffix. If there is no such organization, Numbered returns name.
+// Numbered returns the slug of the oldest organization whose slug is name, a hyphen and a suffix. An organization that
+// a user creates has such a slug. If there is no such organization, Numbered returns name.
 func (w *World) Numbered(name string) string {
 	w.T.Helper()
 	db := w.Open()

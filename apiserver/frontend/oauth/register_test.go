@@ -53,7 +53,7 @@ func TestRegisterPublicClient(t *testing.T) {
 	w := newWorld(t)
 	says := map[string]any{"client_name": "Agent", "redirect_uris": []string{"http://127.0.0.1/callback"}, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code", "refresh_token"}}
 	if a := w.ask("POST", "/register", "", says); a.status != 404 {
-		t.Errorf("where it is off: %d %s", a.status, a.raw)
+		t.Errorf("registration is off: %d %s", a.status, a.raw)
 	}
 	w.openToAll()
 	made := w.ask("POST", "/register", "", says)
@@ -103,14 +103,14 @@ func TestManageRegistration(t *testing.T) {
 		t.Fatalf("%d %s", made.status, made.raw)
 	}
 	if again := w.ask("POST", "/register", "", says); again.text("client_id") == made.text("client_id") {
-		t.Error("a client with a secret is shared")
+		t.Error("registering a client with a secret twice returned the same client")
 	}
 	read := w.ask("GET", path, token, nil)
 	if read.status != 200 || read.text("client_name") != "Shop" || strings.Contains(read.raw, made.text("client_secret")) {
 		t.Errorf("%d %s", read.status, read.raw)
 	}
 	for what, a := range map[string]answer{
-		"no token": w.ask("GET", path, "", nil), "another's": w.ask("GET", path, strings.Repeat("A", 43), nil), "another client": w.ask("DELETE", "/register/1", token, nil),
+		"no token": w.ask("GET", path, "", nil), "a wrong token": w.ask("GET", path, strings.Repeat("A", 43), nil), "another client": w.ask("DELETE", "/register/1", token, nil),
 	} {
 		if a.status != 401 {
 			t.Errorf("%s: %d", what, a.status)
@@ -126,7 +126,7 @@ func TestManageRegistration(t *testing.T) {
 		t.Errorf("rewritten: %d %s", a.status, a.raw)
 	}
 	if status, _, _ := p.send("GET", "/oauth/portal/authorize?"+c.request("jobs:read").Encode(), nil); status != 400 {
-		t.Errorf("at the URI of before: %d", status)
+		t.Errorf("with the previous redirect URI: %d", status)
 	}
 	if a := w.ask("PUT", path, token, map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "none"}); a.text("error") != "invalid_client_metadata" {
 		t.Errorf("made public: %s", a.raw)
@@ -135,7 +135,7 @@ func TestManageRegistration(t *testing.T) {
 		t.Errorf("deleted: %d %s", a.status, a.raw)
 	}
 	if a := c.post("/introspect", url.Values{"token": {first.text("access_token")}}); a.text("error") != "invalid_client" {
-		t.Errorf("after its end: %s", a.raw)
+		t.Errorf("after the client was deleted: %s", a.raw)
 	}
 	if grants := p.ask("GET", "/me/oauth-grants", nil)["data"].([]any); len(grants) != 0 {
 		t.Errorf("its grants stay: %v", grants)
@@ -156,14 +156,14 @@ func TestHostileRegistrationsAreRefused(t *testing.T) {
 		"a script":                      {map[string]any{"redirect_uris": []string{"javascript:alert(1)"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
 		"a scheme of the system":        {map[string]any{"redirect_uris": []string{"ms-settings:x"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
 		"a scheme of another program":   {map[string]any{"redirect_uris": []string{"vscode://x/cb"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
-		"a way out to another program":  {map[string]any{"redirect_uris": []string{callback}, "post_logout_redirect_uris": []string{"steam://run/1"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
+		"a sign-out URI of a program":   {map[string]any{"redirect_uris": []string{callback}, "post_logout_redirect_uris": []string{"steam://run/1"}, "token_endpoint_auth_method": "none"}, "invalid_redirect_uri"},
 		"an app's scheme with a secret": {map[string]any{"redirect_uris": []string{"com.example.app:/cb"}}, "invalid_redirect_uri"},
-		"the machine of a web client":   {map[string]any{"redirect_uris": []string{"http://127.0.0.1/"}, "application_type": "web"}, "invalid_redirect_uri"},
+		"loopback of a web client":      {map[string]any{"redirect_uris": []string{"http://127.0.0.1/"}, "application_type": "web"}, "invalid_redirect_uri"},
 		"seventeen URIs":                {map[string]any{"redirect_uris": strings.Fields(strings.Repeat(callback+" ", 17))}, "invalid_redirect_uri"},
-		"tokens of its own":             {map[string]any{"redirect_uris": []string{callback}, "grant_types": []string{"client_credentials"}}, "invalid_client_metadata"},
+		"client credentials":            {map[string]any{"redirect_uris": []string{callback}, "grant_types": []string{"client_credentials"}}, "invalid_client_metadata"},
 		"the implicit flow":             {map[string]any{"redirect_uris": []string{callback}, "response_types": []string{"token"}}, "invalid_client_metadata"},
 		"an unknown method":             {map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "tls_client_auth"}, "invalid_client_metadata"},
-		"no algorithm":                  {map[string]any{"redirect_uris": []string{callback}, "id_token_signed_response_alg": "none"}, "invalid_client_metadata"},
+		"the algorithm none":            {map[string]any{"redirect_uris": []string{callback}, "id_token_signed_response_alg": "none"}, "invalid_client_metadata"},
 		"keys without signing":          {map[string]any{"redirect_uris": []string{callback}, "jwks_uri": "https://client.example/jwks"}, "invalid_client_metadata"},
 		"signing without keys":          {map[string]any{"redirect_uris": []string{callback}, "token_endpoint_auth_method": "private_key_jwt"}, "invalid_client_metadata"},
 		"a name that reads backwards":   {map[string]any{"redirect_uris": []string{callback}, "client_name": "moc\u202eelgoog"}, "invalid_client_metadata"},
@@ -173,7 +173,7 @@ func TestHostileRegistrationsAreRefused(t *testing.T) {
 		"33 keys":                       {signsBy(33, "AQ"), "invalid_client_metadata"},
 		"an RSA key of one bit":         {signsBy(1, "AQ"), "invalid_client_metadata"},
 		"keys longer than 32 KiB":       {signsBy(1, strings.Repeat("A", 33<<10)), "invalid_client_metadata"},
-		"another kind":                  {map[string]any{"redirect_uris": "https://client.example"}, "invalid_client_metadata"},
+		"a string instead of a list":    {map[string]any{"redirect_uris": "https://client.example"}, "invalid_client_metadata"},
 	} {
 		if a := w.ask("POST", "/register", "", tt.says); a.status != 400 || a.text("error") != tt.code {
 			t.Errorf("%s: %d %s", what, a.status, a.raw)
@@ -217,10 +217,10 @@ func TestUnusedRegistrationsAreEvicted(t *testing.T) {
 	w.Clock.Advance(time.Second)
 	w.fillRegistrations()
 	if a := w.registers("203.0.4.7", 1000); a.status != 503 || a.header.Get("Retry-After") == "" {
-		t.Errorf("one more of a network: %d %s", a.status, a.raw)
+		t.Errorf("another client from a network that has its maximum of clients: %d %s", a.status, a.raw)
 	}
 	if a := w.registers("203.0.4.7", 5); a.status != 201 {
-		t.Errorf("one that is there: %d %s", a.status, a.raw)
+		t.Errorf("a client that is already registered: %d %s", a.status, a.raw)
 	}
 	w.Clock.Advance(9*time.Minute + 59*time.Second) // the first is 10 minutes old, unlike the others
 	if a := w.registers("198.51.100.1", 1000); a.status != 201 {
@@ -291,7 +291,7 @@ func TestDisabledRegistrationCannotBeManaged(t *testing.T) {
 	made := w.ask("POST", "/register", "", map[string]any{"redirect_uris": []string{callback}})
 	token, path := made.text("registration_access_token"), "/register/"+made.text("client_id")
 	if a := w.ask("GET", path, token, nil); a.status != 200 || a.text("registration_access_token") != token || a.text("registration_client_uri") != issuer+path {
-		t.Errorf("RFC 7592 3 requires both: %d %s", a.status, a.raw)
+		t.Errorf("RFC 7592 3 requires the registration access token and its URI: %d %s", a.status, a.raw)
 	}
 	if a := w.ask("PUT", path, token, map[string]any{"client_id": "1", "redirect_uris": []string{callback}}); a.status != 400 || a.text("error") != "invalid_client_metadata" {
 		t.Errorf("the metadata of another client: %d %s", a.status, a.raw)
@@ -306,7 +306,8 @@ func TestDisabledRegistrationCannotBeManaged(t *testing.T) {
 	}
 }
 
-// A shared registration is renewed for each caller, so that no caller receives an id that is about to be evicted.
+// Callers that register the same public client get the same client. Its registration is renewed for each caller,
+// so that no caller receives the id of a client that is about to be deleted.
 func TestSharedRegistrationIsRenewed(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		w.openToAll()
@@ -351,7 +352,7 @@ func TestSelfRegisteredClientHasNoLogo(t *testing.T) {
 			t.Errorf("the picture of client %s is %v, want %v", c.client.id, got, c.want)
 		}
 		if status, text := p.read(page.Path); status != 200 || c.want == nil && strings.Contains(text, logo) {
-			t.Errorf("the page of client %s: %d, with the picture", c.client.id, status)
+			t.Errorf("the page of client %s: status %d, or it shows the picture of a self-registered client", c.client.id, status)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (b *browser) comes(path string) shown {
 	return b.follow(b.send(http.MethodGet, u, ""))
 }
 
-// answered expects the browser at the client, and returns the query of the redirect.
+// answered checks that the browser was redirected to the client, and returns the query of the redirect.
 func (b *browser) answered() url.Values {
 	b.w.T.Helper()
 	if b.page.url.Host != "client.example" || b.page.url.Path != "/callback" {
