@@ -24,7 +24,8 @@ import (
 const evaluatedFor = 500 * time.Millisecond
 
 // byAccessToken finds the subject of an access token of a deployment's authorization server, and the permissions that
-// are still granted. `aud` must contain the caller's resource if the question names one; otherwise the deployment.
+// are still granted. If the question names the caller's resource, `aud` must contain it; otherwise
+// `aud` must contain the app's issuer or the deployment.
 func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audience string, client netip.Addr) (*subject, error) {
 	digest := kindAccessToken.digest(audience + " " + raw)
 	now := a.Clock()

@@ -31,8 +31,8 @@ var preferred = ports{
 	CarrierHTTP: 8084, CarrierSMTP: 8085,
 }
 
-// choosePorts returns the ports stored in file, with another port for each that take refuses, and stores the result in
-// file.
+// choosePorts returns the ports stored in file, and stores the result there. It replaces each port for which take
+// returns false.
 func choosePorts(file string, take func(int) bool) (ports, error) {
 	p := preferred
 	// An unreadable file is treated like a missing one, because ports can be chosen again.

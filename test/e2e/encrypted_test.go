@@ -22,7 +22,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// encrypted is a proxy in front of a server that terminates TLS at https://localhost.
+// encrypted is a proxy in front of a server. The proxy terminates TLS at https://localhost.
 type encrypted struct {
 	port int
 	// authority is the file with the certificate that clients trust.

@@ -19,8 +19,8 @@ const (
 type place struct {
 	Membership enduserapi.OrganizationMembership
 	Owner      bool
-	// Open reports that organizations are enabled in the deployment. Otherwise the organization can be neither viewed
-	// nor changed.
+	// Open reports that organizations are enabled in the deployment. Otherwise the organization's page shows only the
+	// user's own membership, and the organization cannot be changed.
 	Open bool
 	// MayManage reports that the user may change the organization and its members.
 	MayManage bool
@@ -62,8 +62,8 @@ func roles(v *visit, organization string, level enduserapi.EndUserListRolesParam
 	return list.Data, nil
 }
 
-// choices returns the roles that a user can grant; may reports the user's permissions. The first option is no role, and
-// none is the key of its text.
+// choices returns the roles that a user can grant; may reports whether the user has a permission. The first option
+// stands for no role; the parameter none is the text key of its label.
 func choices(v *visit, roles []enduserapi.MemberRole, none string, may func(string) bool) []option {
 	out := []option{{"", v.text.Text(none)}}
 	for _, role := range roles {
@@ -98,8 +98,8 @@ func given(text string) *string {
 	return &text
 }
 
-// picture returns the address of a picture if pages may show it, else "". The Content-Security-Policy of a page permits
-// only pictures from the origin of the logo.
+// picture returns the address of a picture if it has the origin of the logo, else "". The Content-Security-Policy of a
+// page permits only pictures from that origin and from the page's own.
 func picture(v *visit, address string) string {
 	logo, err := url.Parse(v.tenant.Settings.EffectivePages().LogoURL)
 	if err != nil || logo.Host == "" {

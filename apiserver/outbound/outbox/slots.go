@@ -13,18 +13,18 @@ const (
 	// maxInFlight bounds the concurrent sends, and maxPerDeployment those of one deployment.
 	maxInFlight, maxPerDeployment = 128, 16
 	// maxLogouts bounds concurrent sign-out notifications to clients, and maxLogoutsPerDeployment those of one
-	// deployment: clients choose their addresses.
+	// deployment. These bounds are lower because clients choose the addresses of their notifications.
 	maxLogouts, maxLogoutsPerDeployment = 16, 4
 	// claimAtOnce is how many messages one claim takes: at most as many as one deployment may have in progress.
 	claimAtOnce = maxPerDeployment
-	// maxRound bounds the deployments that a round passes over.
+	// maxRound bounds the number of deployments that are passed over because they had their turn.
 	maxRound = 200
 )
 
 // slots selects the messages that may be claimed. Deployments take turns: after a claim, a deployment is passed over
 // until no other has due messages. It is safe for concurrent use.
 type slots struct {
-	// exhausted counts the messages that had to wait because their deployment was at its share.
+	// exhausted counts how often a message had to wait because enter found no free slot for it.
 	exhausted atomic.Uint64
 
 	mu             sync.Mutex
@@ -74,7 +74,7 @@ func (s *slots) took(claimed []people.Message) (more bool) {
 	return true
 }
 
-// enter takes a slot for a message, if its deployment has one left. The caller returns it with leave.
+// enter takes a slot for a message if one is free, and reports whether it did. The caller frees the slot with leave.
 func (s *slots) enter(m people.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *slots) enter(m people.Message) bool {
 	return true
 }
 
-// leave returns a slot, and reports whether a waiting message may need it.
+// leave frees a message's slot, and reports whether a waiting message may need it.
 func (s *slots) leave(m people.Message) (awaited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	unknownFailuresPerDay = 100
 	// networkFailuresPerHour is how many wrong passwords an hour a wide network may send, over all emails.
 	networkFailuresPerHour = 200
-	// noticeEvery is how often an account's owner is notified of failed sign-ins at most, over all clients.
+	// noticeEvery is the shortest time between two notices of failed sign-ins to an account's owner, over all clients.
 	noticeEvery = 24 * time.Hour
 )
 
@@ -203,9 +203,8 @@ func (u *Unit) uncountShared(t PasswordTry) error {
 	return u.Limits().Uncount(scopePasswordNetwork, u.Client.WideNetwork, u.Now)
 }
 
-// without returns a counter with one failure less. brought is the end of the wait that this failure set, and before the
-// end of the wait before it: if the counter still has brought, it gets before again. A wait that a concurrent failure
-// set stays.
+// without returns a counter with one failure less. brought is the end of the wait that this failure set; before is the
+// previous end. If f.Until is still brought, without resets it to before. A wait that a concurrent failure set is kept.
 func without(f people.Failure, brought, before time.Time) people.Failure {
 	f.Count = max(f.Count-1, 0)
 	if f.Until.Equal(brought) {
@@ -214,10 +213,10 @@ func without(f people.Failure, brought, before time.Time) people.Failure {
 	return f
 }
 
-// ConfirmPassword returns ErrInvalidCredentials if the compared hash is no longer the account's. Callers that sign a
-// user in check again after SignIn, which locks the user:
-//   - a password change that committed before the lock refuses the sign-in;
-//   - a change that signs out other sessions and commits later also ends the new one.
+// ConfirmPassword returns ErrInvalidCredentials if the compared hash is no longer the account's. Callers that
+// sign in a user call it again after SignIn, which locks the user:
+//   - if a password change was committed before the lock, the sign-in is refused;
+//   - if a change that signs out other sessions is committed later, it also ends the new session.
 func (u *Unit) ConfirmPassword(t PasswordTry) error {
 	now, _, err := u.Users().Credential(t.User.ID, people.CredentialPassword)
 	if err == nil && now != t.Encoded {
@@ -226,8 +225,8 @@ func (u *Unit) ConfirmPassword(t PasswordTry) error {
 	return err
 }
 
-// RenewPassword replaces the hash of a correct password with one of the current parameters; "" keeps the hash. Call
-// ConfirmPassword first.
+// RenewPassword replaces the hash of a correct password with encoded, a hash by the current parameters. If encoded is
+// "", the hash is kept. Call ConfirmPassword first.
 func (u *Unit) RenewPassword(t PasswordTry, encoded string) error {
 	if encoded == "" {
 		return nil
