@@ -19,7 +19,7 @@ type AIToolSpecApplyConfiguration struct {
 	// description says what the tool does. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
 	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
-	// call with a later response.
+	// call whose response comes later.
 	Type *apiv1alpha1.AIToolType `json:"type,omitempty"`
 	// active lets the tool be used. Absent: true.
 	Active *bool `json:"active,omitempty"`

@@ -7,8 +7,8 @@ package v1alpha1
 //
 // AnalyticsSettings configure the personal data that analytics keeps about sign-ins and sign-ups.
 type AnalyticsSettingsApplyConfiguration struct {
-	// addressRetentionDays is for how many days the client's address and user agent of a sign-in or sign-up are kept, 1 to
-	// 3650. Counts stay. An import stores neither for older sign-ins. Absent: 30.
+	// addressRetentionDays is how many days the client's address and user agent of a sign-in or sign-up are kept, 1 to
+	// 3650. Counts are not affected. An import stores no address and no user agent of older sign-ins. Absent: 30.
 	AddressRetentionDays *int32 `json:"addressRetentionDays,omitempty"`
 }
 

@@ -26,7 +26,8 @@ type APIAuthAppSpecApplyConfiguration struct {
 	// permissions are the maximum for every key of the app: a key's permission counts only if it is also listed here. `*`
 	// stands for all permissions. Absent: none.
 	Permissions []apiv1alpha1.Permission `json:"permissions,omitempty"`
-	// active lets the app's keys authenticate. While false, each gets the response of an unknown key. Absent: true.
+	// active lets the app's keys authenticate. While it is false, each of these keys gets the same response as an
+	// unknown key. Absent: true.
 	Active *bool `json:"active,omitempty"`
 	// rateLimitSchemeRef names the scheme of the app's keys without their own scheme. Its per_app rules apply to every key
 	// of the app. Absent: the deployment's default.

@@ -14,7 +14,7 @@ import (
 // B2BSettingsApplyConfiguration represents a declarative configuration of the B2BSettings type for use
 // with apply.
 //
-// B2BSettings are the organization and workspace settings of a deployment, which has at most one.
+// B2BSettings are the organization and workspace settings of a deployment. A deployment has at most one B2BSettings.
 type B2BSettingsApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.

@@ -12,8 +12,8 @@ import (
 // B2BSettingsSpec declares the organization and workspace settings of a deployment.
 type B2BSettingsSpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
-	// deploymentRef names the IdentityDeployment to which these settings belong; each has at most one B2BSettings.
-	// Immutable.
+	// deploymentRef names the IdentityDeployment to which these settings belong. A deployment has at most one
+	// B2BSettings. Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
 	// enabled lets end users create and switch organizations. Disabling it keeps the data. Absent: false.
 	Enabled *bool `json:"enabled,omitempty"`

@@ -7,7 +7,7 @@ package v1alpha1
 //
 // HeaderValueSource is the source of a header's value.
 type HeaderValueSourceApplyConfiguration struct {
-	// secretKeyRef names the Secret and key with the value. It must exist. The value is never stored or served.
+	// secretKeyRef names the Secret and the key with the value. Both must exist. The value is never stored or served.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 }
 

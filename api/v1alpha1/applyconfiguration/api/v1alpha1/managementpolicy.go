@@ -14,8 +14,9 @@ type ManagementPolicyApplyConfiguration struct {
 	// fieldConflicts selects what a PATCH does if another manager owns a field that it changes. `Reject`: it returns 409
 	// and names the manager. `Override`: it takes over the field. Absent: Reject.
 	FieldConflicts *apiv1alpha1.FieldConflicts `json:"fieldConflicts,omitempty"`
-	// writes selects whether the management API may change resources. `Enabled`: with the permission of each operation.
-	// `Disabled`: every write returns 403, so that only Git changes them. Absent: Enabled.
+	// writes selects whether the management API may change resources. `Enabled`: it may, with the permission of each
+	// operation. `Disabled`: every write returns 403, so that resources change only through the Kubernetes API, for
+	// example from Git. Absent: Enabled.
 	Writes *apiv1alpha1.ManagementWrites `json:"writes,omitempty"`
 }
 

@@ -53,8 +53,8 @@ type OAuthClientSpecApplyConfiguration struct {
 	// backchannelLogoutURI gets a POST with a logout token when a session of the client ends. Absent: the client is not
 	// notified.
 	BackchannelLogoutURI *string `json:"backchannelLogoutURI,omitempty"`
-	// allowedOrigins are the origins whose pages may call the token endpoint. Absent: those of a public client's https
-	// redirect URIs.
+	// allowedOrigins are the origins whose pages may call the token endpoint. Absent: for a public client, the origins
+	// of its https redirect URIs; for other clients, none.
 	AllowedOrigins []apiv1alpha1.Origin `json:"allowedOrigins,omitempty"`
 	// requirePAR refuses authorization requests that were not pushed before (RFC 9126). Absent: false.
 	RequirePAR *bool `json:"requirePAR,omitempty"`

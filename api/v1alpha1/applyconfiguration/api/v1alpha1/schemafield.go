@@ -27,11 +27,11 @@ type SchemaFieldApplyConfiguration struct {
 	EnumValues *apiv1alpha1.JSON `json:"enumValues,omitempty"`
 	// format refines the type, such as `date-time`. Absent: none.
 	Format *string `json:"format,omitempty"`
-	// minimum is the smallest allowed number, between -(2^53 - 1) and 2^53 - 1, which every JSON reader keeps exactly.
-	// Absent: none.
+	// minimum is the smallest allowed number, between -(2^53 - 1) and 2^53 - 1: in this range, every JSON reader keeps
+	// integers exact. Absent: none.
 	Minimum *float64 `json:"minimum,omitempty"`
-	// maximum is the largest allowed number, between -(2^53 - 1) and 2^53 - 1, which every JSON reader keeps exactly.
-	// Absent: none.
+	// maximum is the largest allowed number, between -(2^53 - 1) and 2^53 - 1: in this range, every JSON reader keeps
+	// integers exact. Absent: none.
 	Maximum *float64 `json:"maximum,omitempty"`
 	// itemsType is the type of a list's items, with the values of fieldType. Absent: any.
 	ItemsType *apiv1alpha1.FieldType `json:"itemsType,omitempty"`

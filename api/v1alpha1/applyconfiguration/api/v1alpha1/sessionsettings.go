@@ -11,8 +11,9 @@ import (
 //
 // SessionSettings configure how long end users stay signed in, and with how many accounts.
 type SessionSettingsApplyConfiguration struct {
-	// preset sets both lifetimes by an assurance level of NIST SP 800-63B-4. `AAL1`: 30 days, and as long without a
-	// request. `AAL2`: 24 hours, and one hour without a request. Absent: idleTimeoutSeconds and lifetimeSeconds apply.
+	// preset sets the lifetime and the idle timeout by an assurance level of NIST SP 800-63B-4. `AAL1`: 30 days for
+	// both. `AAL2`: a lifetime of 24 hours and an idle timeout of one hour. Absent: idleTimeoutSeconds and
+	// lifetimeSeconds apply.
 	Preset *apiv1alpha1.SessionPreset `json:"preset,omitempty"`
 	// idleTimeoutSeconds is how long a session lives without a request, 60 to 2592000 seconds. Absent: 86400 (a day).
 	IdleTimeoutSeconds *int32 `json:"idleTimeoutSeconds,omitempty"`
