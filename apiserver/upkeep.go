@@ -31,8 +31,8 @@ func (s *Server) rollUp(ctx context.Context) error {
 	}
 }
 
-// retentionIn returns a function for the retention of a deployment's addresses. It returns false for a deployment that
-// is not in the snapshot, which may return with a longer retention.
+// retentionIn returns a function that returns how long a deployment's client addresses are kept. That function returns
+// false for a deployment that is not in the snapshot: the deployment may be declared again with a longer retention.
 func retentionIn(follower *snapshot.Follower) func(deployment string) (time.Duration, bool) {
 	return func(deployment string) (time.Duration, bool) {
 		entry, found := follower.Current().Deployment(deployment)

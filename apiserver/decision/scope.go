@@ -159,14 +159,14 @@ func (a *API) oneDeployment(byPath, byParameter deployment, pointer string) (dep
 		return byPath, nil
 	}
 	refused := apierror.New(http.StatusBadRequest, "")
-	refused.Faults = []apierror.Fault{{Pointer: pointer, Message: "names another deployment than the path: name one of them"}}
+	refused.Faults = []apierror.Fault{{Pointer: pointer, Message: "names a different deployment than the path does: send only one of the two"}}
 	return deployment{}, refused
 }
 
 // errDeploymentRequired returns the refusal of a request that names no deployment although several are served.
 func errDeploymentRequired() error {
 	refused := apierror.New(http.StatusBadRequest,
-		"several deployments are served here, and the request names none: put /deployments/<id> or /deployments/<namespace>/<name> before the path, or send deployment")
+		"several deployments are served here, and the request names none: put /deployments/<id> or /deployments/<namespace>/<name> before the path, or send the parameter deployment")
 	refused.Code = "DEPLOYMENT_REQUIRED"
 	return refused
 }

@@ -17,7 +17,8 @@ import (
 // dialect is a draft of JSON Schema that both editors and kubeconform support.
 const dialect = "http://json-schema.org/draft-07/schema#"
 
-// writeSchemas writes the JSON Schema of each kind into config/schemas, from its CRD, where kubeconform looks for it.
+// writeSchemas makes the JSON Schema of each kind from its CRD, and writes it into config/schemas, where kubeconform
+// looks for it.
 // It also writes all.json for editors, which validates each document by its kind. None of them contains the API
 // server's CEL rules.
 func writeSchemas(config string) error {

@@ -26,7 +26,7 @@ var (
 var overAll = map[string]string{
 	"Purge":            "deletes expired rows of all deployments; its keys include the deployment",
 	"purgeIdleClients": "finds idle clients of all deployments; each is deleted in its own deployment",
-	"purgeEndings":     "finds endings of all deployments; their rows are deleted deployment by deployment",
+	"purgeEndings":     "finds ended grants of all deployments; their rows are deleted deployment by deployment",
 	"Waiting":          "counts the waiting events of every deployment, and returns none of their content",
 	"Linked":           "returns only the names of deployments",
 }
@@ -52,7 +52,7 @@ func peopleSchema(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		for _, match := range createTable.FindAllStringSubmatch(string(text), -1) {
-			if !strings.HasPrefix(match[1], "api_key_") { // the feed of API keys names digests only, of all deployments
+			if !strings.HasPrefix(match[1], "api_key_") { // the feed of API keys has only digests, and covers all deployments
 				tables[match[1]] = match[2]
 			}
 		}
@@ -64,7 +64,7 @@ func TestEveryUserTableIsKeyedByDeployment(t *testing.T) {
 	t.Parallel()
 	tables := peopleSchema(t)
 	if len(tables) != len(users.Tables) {
-		t.Errorf("%d tables are made, %d are erased", len(tables), len(users.Tables))
+		t.Errorf("the migrations create %d tables of users' rows, users.Tables lists %d", len(tables), len(users.Tables))
 	}
 	for _, table := range users.Tables {
 		if !strings.Contains(tables[table.Name], "PRIMARY KEY (deployment, "+table.Key+")") {

@@ -23,7 +23,8 @@ func TestChangesDuringAuthorization(t *testing.T) {
 			return to.Query().Get("code")
 		}
 
-		// The client is deactivated while one request waits for the user, and the code of another for its redemption.
+		// The client is deactivated while one request waits for the user's decision, and the code of another request
+		// waits to be redeemed.
 		page, code := p.authorize(c.request("jobs:read")), allow()
 		w.switchOff("reports", c)
 		w.Eventually("the client is out of use", func() bool {
@@ -41,7 +42,7 @@ func TestChangesDuringAuthorization(t *testing.T) {
 			return c.post("/token", url.Values{"grant_type": {"x"}}).text("error") == "unsupported_grant_type"
 		})
 		if a := c.post("/token", redeem(code)); a.status != 200 { // the code was not consumed
-			t.Errorf("redeemed by a client in use again: %s", a.raw)
+			t.Errorf("not redeemed by a client in use again: %s", a.raw)
 		}
 
 		// A scope is archived between consent and redemption.
@@ -54,7 +55,7 @@ func TestChangesDuringAuthorization(t *testing.T) {
 		w.DeclareOAuthScope("jobs-read", document.OAuthScope{Scope: "jobs:read", DisplayName: "x"})
 		w.Eventually("the scope is back", func() bool { return p.authorize(c.request("jobs:read")).Query().Get("error") == "" })
 
-		// The organization is deleted between consent and redemption, and the scopes with it.
+		// The organization is deleted between consent and redemption: the token lacks the scopes that were granted in it.
 		code = allow()
 		p.ask("POST", "/session/reauthenticate", map[string]any{"strategy": "password", "password": goodPassword})
 		p.ask("DELETE", "/organizations/"+own, map[string]any{"confirmation": w.Numbered("own")})
@@ -117,6 +118,6 @@ func TestCORSOfClients(t *testing.T) {
 		t.Errorf("another page in a registered client's name: %q", got)
 	}
 	if got := allowed(declared, "https://inspector.example"); got != "" {
-		t.Errorf("a registered client's page in a declared one's name: %q", got)
+		t.Errorf("a registered client's page with the id of a declared client: %q", got)
 	}
 }

@@ -65,7 +65,7 @@ func TestEmails(t *testing.T) {
 		t.Error("the address is still there")
 	}
 
-	// The page shows that another user has an address only after its code was entered.
+	// Until the code sent to an address is entered, the page does not reveal that another user has the address.
 	b.submit("add", "email", "taken@example.com")
 	b.says("A code is on its way.")
 	b.submit("code", "code", w.CodeFor("taken@example.com", 2))

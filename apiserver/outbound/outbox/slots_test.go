@@ -22,7 +22,7 @@ func TestDeploymentHasItsShareOfSends(t *testing.T) {
 		}
 	}
 	if s.enter(of("a", people.ChannelSMS)) || s.exhausted.Load() != 1 {
-		t.Error("beyond the share")
+		t.Error("a message beyond the share gets a slot, or the refusal is not counted")
 	}
 	if claim := s.claim(); len(claim.Except) != 1 || claim.Except[0] != "a" || claim.Limit != claimAtOnce {
 		t.Errorf("%+v", claim)
@@ -61,7 +61,7 @@ func TestDeploymentsTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := newSlots()
 	if !s.took([]people.Message{of("a", people.ChannelMail)}) {
-		t.Fatal("nothing more is expected")
+		t.Fatal("after a claim with a message, took reports that no further claim is needed")
 	}
 	if claim := s.claim(); len(claim.Except) != 1 || claim.Except[0] != "a" {
 		t.Errorf("the deployment that was served is not passed over: %+v", claim)
@@ -107,7 +107,7 @@ func TestFailingProviderGetsOneMessageAtATime(t *testing.T) {
 	now := time.Unix(0, 0)
 	for range failuresBeforeRest {
 		if b.enter("p", now) != 0 {
-			t.Fatal("refused before it failed")
+			t.Fatal("refused before it reached the bound of consecutive failures")
 		}
 		b.leave("p", now, false, time.Time{})
 	}
