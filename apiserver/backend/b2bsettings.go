@@ -138,7 +138,7 @@ func readRole(o *body.Object, c *call, name string, level v1alpha1.RoleLevel) *v
 	}
 	entry, found := c.snapshot.ByID(v1alpha1.KindMembershipRole, c.tenant(), id)
 	if !found || snapshot.ContentOf[document.MembershipRole](entry).Level != string(level) {
-		o.Fault(name, "is the id of no role of level %s in the deployment: choose one that is", level)
+		o.Fault(name, "is not the id of a role of level %s in the deployment: use the id of one", level)
 		return nil
 	}
 	return &v1alpha1.MembershipRoleReference{Name: entry.Name}

@@ -71,7 +71,7 @@ func addOrganizationMember(c *call) (reply, error) {
 		}
 		role = input.ID(o, "role_id")
 		if role != 0 && !p.HasRole(v1alpha1.RoleLevelOrganization, role) {
-			o.Fault("role_id", "is the id of no role of level %s in the deployment: choose one that is", v1alpha1.RoleLevelOrganization)
+			o.Fault("role_id", "is not the id of a role of level %s in the deployment: use the id of one", v1alpha1.RoleLevelOrganization)
 		}
 	})
 	if err != nil {
@@ -110,7 +110,8 @@ func findOrganization(u *account.Unit, text string) (people.Organization, error)
 	return organization, err
 }
 
-// removeOrganizationMember deletes a membership, also an owner's: the caller is responsible for the organization.
+// removeOrganizationMember deletes a membership, also that of the last owner: a backend may leave an organization
+// without an owner.
 func removeOrganizationMember(c *call) (reply, error) {
 	p := c.people()
 	user, err := ids.Parse(c.r.PathValue("user_id"))

@@ -127,8 +127,8 @@ func (m mirrorOf) download(ctx context.Context, at string, to io.Writer) error {
 	return nil
 }
 
-// extract writes the first file with a name in an archive to a temporary file in a folder, and returns the path of that
-// file. The caller has checked the sum of the archive.
+// extract writes the first file in archive whose base name is name to a temporary file in dir, and returns the path of
+// the temporary file. The caller has checked the sum of the archive.
 func extract(archive *os.File, name, dir string) (string, error) {
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
 		return "", err

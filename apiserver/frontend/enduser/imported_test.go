@@ -213,7 +213,7 @@ func TestSignUpTakesUnverifiedAddressFromAnotherAccount(t *testing.T) {
 			}
 			return nil
 		})
-		// An account that can sign in with the address by a code is not duplicated.
+		// If a code to the address can sign in to an existing account, a sign-up creates no second account.
 		taken := w.browser()
 		taken.ok("POST", "/auth/signup", `{"email":"bob@example.com","password":"correct horse battery staple"}`)
 		taken.refused(400, "INVALID_CODE", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signup_attempt_id":%q,"code":"000000"}`, taken.last.Body.Session.SignUpAttempts[0]["id"]))

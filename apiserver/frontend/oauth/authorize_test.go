@@ -29,7 +29,7 @@ func TestAuthorizeShowsErrorsHereUntilRedirectURIIsVerified(t *testing.T) {
 	for what, change := range map[string]func(url.Values){
 		"no client":                func(q url.Values) { q.Del("client_id") },
 		"an unknown client":        func(q url.Values) { q.Set("client_id", "1") },
-		"a client out of use":      func(q url.Values) { q.Set("client_id", off.id) },
+		"an inactive client":       func(q url.Values) { q.Set("client_id", off.id) },
 		"a client with a zero":     func(q url.Values) { q.Set("client_id", "0"+c.id) },
 		"two clients":              func(q url.Values) { q.Add("client_id", c.id) },
 		"no redirect URI":          func(q url.Values) { q.Del("redirect_uri") },
@@ -43,8 +43,8 @@ func TestAuthorizeShowsErrorsHereUntilRedirectURIIsVerified(t *testing.T) {
 		"without TLS":              func(q url.Values) { q.Set("redirect_uri", "http://client.example/callback") },
 		"a port":                   func(q url.Values) { q.Set("redirect_uri", "https://client.example:443/callback") },
 		"a user before an at sign": func(q url.Values) { q.Set("redirect_uri", "https://client.example@evil.example/callback") },
-		"a host that begins so":    func(q url.Values) { q.Set("redirect_uri", "https://client.example.evil.example/callback") },
-		"steps up":                 func(q url.Values) { q.Set("redirect_uri", "https://client.example/x/../callback") },
+		"a longer host":            func(q url.Values) { q.Set("redirect_uri", "https://client.example.evil.example/callback") },
+		"a dot segment":            func(q url.Values) { q.Set("redirect_uri", "https://client.example/x/../callback") },
 		"another client's URI":     func(q url.Values) { q.Set("client_id", local.id) },
 		"another path on the same machine": func(q url.Values) {
 			q.Set("client_id", local.id)
@@ -54,7 +54,7 @@ func TestAuthorizeShowsErrorsHereUntilRedirectURIIsVerified(t *testing.T) {
 			q.Set("client_id", local.id)
 			q.Set("redirect_uri", "http://localhost/callback")
 		},
-		"longer than a request is": func(q url.Values) { q.Set("state", strings.Repeat("x", 9<<10)) },
+		"a query over 8 KiB": func(q url.Values) { q.Set("state", strings.Repeat("x", 9<<10)) },
 	} {
 		query := c.request("jobs:read")
 		change(query)
@@ -65,7 +65,7 @@ func TestAuthorizeShowsErrorsHereUntilRedirectURIIsVerified(t *testing.T) {
 	query := local.request("jobs:read")
 	query.Set("redirect_uri", "http://127.0.0.1:8123/callback")
 	if to := p.authorize(query); !strings.HasPrefix(to.Path, "/authorize/") {
-		t.Errorf("a port of the machine: %s", to)
+		t.Errorf("a loopback URI with another port: %s", to)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestAuthorizeReturnsErrorsToTheClient(t *testing.T) {
 		"no challenge":           {func(q url.Values) { q.Del("code_challenge") }, "invalid_request"},
 		"a short challenge":      {func(q url.Values) { q.Set("code_challenge", "abc") }, "invalid_request"},
 		"a plain challenge":      {func(q url.Values) { q.Set("code_challenge_method", "plain") }, "invalid_request"},
-		"a method left out":      {func(q url.Values) { q.Del("code_challenge_method") }, "invalid_request"},
+		"no challenge method":    {func(q url.Values) { q.Del("code_challenge_method") }, "invalid_request"},
 		"a scope twice over":     {func(q url.Values) { q.Add("scope", "openid") }, "invalid_request"},
 		"two nonces":             {func(q url.Values) { q.Add("nonce", "x") }, "invalid_request"},
 		"a NUL":                  {func(q url.Values) { q.Set("nonce", "a\x00b") }, "invalid_request"},
@@ -94,13 +94,13 @@ func TestAuthorizeReturnsErrorsToTheClient(t *testing.T) {
 		"a request URI":          {func(q url.Values) { q.Set("request_uri", "https://client.example/request") }, "request_uri_not_supported"},
 		"an unknown scope":       {func(q url.Values) { q.Set("scope", "nope") }, "invalid_scope"},
 		"an archived scope":      {func(q url.Values) { q.Set("scope", "old") }, "invalid_scope"},
-		"a scope of others":      {func(q url.Values) { q.Set("scope", "jobs:run") }, "invalid_scope"},
+		"a scope not permitted":  {func(q url.Values) { q.Set("scope", "jobs:run") }, "invalid_scope"},
 		"a scope with a quote":   {func(q url.Values) { q.Set("scope", `jo"bs`) }, "invalid_scope"},
 		"an unknown resource":    {func(q url.Values) { q.Set("resource", "https://evil.example") }, "invalid_target"},
 		"an unknown prompt":      {func(q url.Values) { q.Set("prompt", "create") }, "invalid_request"},
-		"none and more":          {func(q url.Values) { q.Set("prompt", "none login") }, "invalid_request"},
-		"an age that is none":    {func(q url.Values) { q.Set("max_age", "soon") }, "invalid_request"},
-		"an age below nothing":   {func(q url.Values) { q.Set("max_age", "-1") }, "invalid_request"},
+		"prompt none and login":  {func(q url.Values) { q.Set("prompt", "none login") }, "invalid_request"},
+		"max_age not a number":   {func(q url.Values) { q.Set("max_age", "soon") }, "invalid_request"},
+		"a negative max_age":     {func(q url.Values) { q.Set("max_age", "-1") }, "invalid_request"},
 		"a client without codes": {func(q url.Values) { q.Set("client_id", machine.id); q.Set("scope", "") }, "unauthorized_client"},
 		"a very long state":      {func(q url.Values) { q.Set("state", strings.Repeat("x", 5<<10)) }, "invalid_request"},
 	} {
@@ -346,11 +346,11 @@ func TestOfflineAccessNeedsOneConsent(t *testing.T) {
 		return p.decide(p.authorize(own.request(scope)), map[string]any{"decision": "continue"})["step"]
 	}
 	if got := step("openid"); got != "answer" {
-		t.Errorf("without it: %v", got)
+		t.Errorf("without offline_access: %v", got)
 	}
 	for range 2 {
 		if got := step("openid offline_access"); got != "decide" {
-			t.Errorf("the first time: %v", got)
+			t.Errorf("offline_access, before consent: %v", got)
 		}
 	}
 	p.allow(own.request("openid offline_access"))
