@@ -93,7 +93,7 @@ var _ = Describe("The management API refuses", Ordered, func() {
 	const one, huge = schemesPath + "/free", oneMiB + 1
 	DescribeTable("in the documented order of checks:", func(credential func() string, want refusal) { expectRefusal(credential(), want) },
 		Entry("404 route before 401", func() string { return "" }, refusal{method: "PATCH", path: "/api-auth/nothing", body: "x", status: 404, message: "no such path"}),
-		Entry("405 before 401", func() string { return "" }, refusal{method: "PUT", path: one, body: "x", status: 405, message: "does not take PUT: use"}),
+		Entry("405 before 401", func() string { return "" }, refusal{method: "PUT", path: one, body: "x", status: 405, message: "does not support PUT: use"}),
 		Entry("401 before 415", func() string { return "" }, refusal{method: "PATCH", path: "/api-auth/rate-limit-schemes/x", body: "x", contentType: "text/plain", status: 401, message: "no accepted credential"}),
 		Entry("415 before 413", func() string { return reader }, refusal{method: "PATCH", path: one, body: strings.Repeat(" ", huge), contentType: "text/plain", status: 415, message: "application/json"}),
 		Entry("413 before 403", func() string { return reader }, put("PATCH", one, strings.Repeat(" ", huge), 413, "", "longer than 1048576 bytes")),
