@@ -195,6 +195,19 @@ func TestWrongCurrentPasswordsAreFailedSignIns(t *testing.T) {
 	})
 }
 
+// A reset that fails at any statement is an error of the server, and not a refusal of the attempt, which stays usable.
+func TestFailedResetIsNoRefusal(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.signedUp("ada@example.com")
+		flaky := &failing{Store: w.Store}
+		b := w.browser()
+		b.base = w.serve(flaky).URL
+		attempt := b.forgot("ada@example.com")
+		b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
+		untilWhole(w, flaky, func() answer { return b.do("POST", "/auth/reset-password", resetBody(attempt, newPassword, "")) }, func() {})
+	})
+}
+
 func TestFirstPasswordNeedsRecentAuthentication(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		b := w.browser()
