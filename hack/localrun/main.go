@@ -1,7 +1,8 @@
 // Command localrun is `make run`. It starts a Kubernetes control plane on loopback, or uses the cluster of a
-// kubeconfig. On it, localrun starts Cardea with the tokens of its ServiceAccounts and a message gateway stand-in, and
-// applies the samples as users do. Run it from the repository's root. When everything is served, it writes .dev/env and
-// prints a banner. Ctrl-C or SIGTERM stops everything. The data stays in the folder of --dir.
+// kubeconfig. On this machine, localrun starts a message gateway stand-in, and Cardea with the tokens of Cardea's
+// ServiceAccounts in that cluster. It then applies the samples as users do. Run localrun from the repository's root.
+// When everything is served, localrun writes env in the folder of --dir (default .dev) and prints a banner.
+// Ctrl-C or SIGTERM stops everything. The data stays in that folder.
 package main
 
 import (

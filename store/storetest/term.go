@@ -9,7 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/store"
 )
 
-// brief is a patience that a test can wait for.
+// brief is a value of Acquire's patience that is short enough for a test to wait until it passes.
 const brief = 300 * time.Millisecond
 
 var termStories = []story{

@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 )
 
-// checkOrigin refuses requests from pages of other sites: the browser sends the cookie with them without the user's
-// intent.
+// checkOrigin refuses requests from pages of other sites, except of origins that the deployment declares. The browser
+// sends the cookie with such requests without the user's intent.
 func (c *call) checkOrigin() error {
 	refused := apierror.Coded(http.StatusForbidden, "ORIGIN_NOT_ALLOWED", "this origin may not call the deployment: declare it in allowedOrigins")
 	origins := c.r.Header.Values("Origin")

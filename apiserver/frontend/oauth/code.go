@@ -40,7 +40,8 @@ type codeRedemption struct {
 	*call
 	form url.Values
 	hash []byte
-	// tried reports that any run of the transaction redeemed the code, and redeemed that the last run did.
+	// tried reports that at least one run of the transaction redeemed the code. redeemed reports that the last run
+	// redeemed it.
 	tried, redeemed bool
 }
 

@@ -75,9 +75,10 @@ func permissions(op *openapi3.Operation) []string {
 	return nil
 }
 
-// session returns the session that an operation needs. An empty `security` list means NoSession, a list with several
-// alternatives AnySession, and a list with one SignedIn. An operation without `security` inherits the document's, which
-// requires a session. Any value of x-cardea-session means Fresh, so that a misspelled value does not weaken the check.
+// session returns the session that an operation needs. An empty `security` list means NoSession. A list with several
+// alternatives means AnySession. A list with one alternative means SignedIn. An operation without `security` inherits
+// the document's, which requires a session: SignedIn. Any value of x-cardea-session means Fresh, so that a misspelled
+// value does not weaken the check.
 func session(op *openapi3.Operation) Session {
 	switch {
 	case op.Extensions["x-cardea-session"] != nil:

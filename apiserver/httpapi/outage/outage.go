@@ -19,8 +19,8 @@ import (
 // ErrAway marks the errors of an unreachable dependency: the outage is logged once, and requests need no log line.
 var ErrAway = errors.New("out of reach")
 
-// ErrPatience is the cause of a context whose end does not indicate an outage, because the caller also waits for
-// something else. See context.WithTimeoutCause.
+// ErrPatience is the cause of a context (see context.WithTimeoutCause) that ends because its caller stopped waiting.
+// A call that fails because such a context ended does not indicate an outage.
 var ErrPatience = errors.New("the caller waited long enough")
 
 // Watch watches one dependency.
@@ -63,8 +63,8 @@ func late(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// Quiet reports whether a refusal needs no log line: a 503 of an outage, which is logged itself, or a refusal without a
-// cause, whose message is complete.
+// Quiet reports whether a refusal needs no log line. It needs none if it is a 503 of an outage (the
+// outage itself is logged) or a 503 without a cause (its message is complete).
 func Quiet(refused *apierror.Error) bool {
 	return refused.Status == http.StatusServiceUnavailable &&
 		(refused.Cause == nil || errors.Is(refused.Cause, ErrAway) || errors.Is(refused.Cause, store.ErrUnavailable))

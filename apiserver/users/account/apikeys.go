@@ -97,8 +97,8 @@ func LockKey(u *Unit, app, id string) (people.APIKey, error) {
 		return k, err
 	}
 	if k.Owner != 0 {
-		// The end of the owner's access locks the owner and revokes the keys that it lists: a rotation in between would
-		// leave the new key.
+		// revokeKeysOf lists and revokes the keys of an owner that its caller has locked. Without this lock, a
+		// concurrent rotation could insert a new key that revokeKeysOf does not list and therefore does not revoke.
 		if _, _, err := u.Users().LockUser(k.Owner); err != nil {
 			return k, err
 		}

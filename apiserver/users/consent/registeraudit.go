@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// auditedOfNetwork and auditedOfApp are how many registrations, changes and deletions by clients themselves are
-	// audited per day: of one network (IPv4 /24, IPv6 /48) at an app, and of an app. Registration needs no account, so
-	// nothing else bounds the rows.
+	// Clients register, change and delete their own registrations. Per day (auditedWithin), at most auditedOfNetwork of
+	// these actions are audited for one network (IPv4 /24, IPv6 /48) at one app, and at most auditedOfApp for one app.
+	// Registration needs no account, so nothing else bounds the audit rows.
 	auditedOfNetwork, auditedOfApp, auditedWithin = 500, 2000, 24 * time.Hour
 	// scopeAuditedNetwork and scopeAuditedApp are the scopes of their counters.
 	scopeAuditedNetwork, scopeAuditedApp = "oauth-registrations-network", "oauth-registrations-app"
