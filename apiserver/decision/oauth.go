@@ -24,8 +24,8 @@ import (
 const evaluatedFor = 500 * time.Millisecond
 
 // byAccessToken finds the subject of an access token of a deployment's authorization server, and the permissions that
-// are still granted. If the question names the caller's resource, `aud` must contain it; otherwise
-// `aud` must contain the app's issuer or the deployment.
+// are still granted. If the question names the caller's resource, `aud` must contain it; otherwise `aud` must contain
+// the app's issuer or the deployment.
 func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audience string, client netip.Addr) (*subject, error) {
 	digest := kindAccessToken.digest(audience + " " + raw)
 	now := a.Clock()
@@ -36,19 +36,16 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 	if known != nil && now.Before(known.evaluated.Add(evaluatedFor)) {
 		return known, nil
 	}
-	app, tenant, claims, ok := a.readAccessToken(s, raw, audience, now)
-	if entry, found := s.AppByIssuer(bearer.StatedIssuer(raw)); !ok && found && a.Tokens.Expired(entry, raw, now) {
-		return nil, credential.Expired()
-	}
-	if !ok && a.attempts.TooMany(client, client) {
+	app, tenant, claims, err := a.readAccessToken(s, raw, audience, now)
+	if err != nil && !errors.Is(err, credential.ErrExpired) && a.attempts.TooMany(client, client) {
 		return nil, credential.TooManyAttempts()
 	}
-	if !ok {
-		return nil, apierror.InvalidToken()
+	if err != nil {
+		return nil, err
 	}
 	request := &account.Request{Tenant: tenant, Store: a.People, Now: now.UTC().Truncate(time.Microsecond), Actor: "anonymous"}
 	var evaluated consent.Evaluation
-	err := request.View(ctx, func(u *account.Unit) (err error) {
+	err = request.View(ctx, func(u *account.Unit) (err error) {
 		evaluated, err = app.Evaluate(u, claims)
 		return err
 	})
@@ -70,27 +67,34 @@ func (a *API) byAccessToken(ctx context.Context, s *snapshot.Snapshot, raw, audi
 	return found, nil
 }
 
-// readAccessToken returns the app that issued a token, and the token's claims.
-func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now time.Time) (*consent.App, *account.Tenant, bearer.AccessClaims, bool) {
+// readAccessToken returns the app that issued a token, and the token's claims. The error is a 401, whose cause may be
+// credential.ErrExpired.
+func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now time.Time) (*consent.App, *account.Tenant, bearer.AccessClaims, error) {
 	var none bearer.AccessClaims
 	entry, found := s.AppByIssuer(bearer.StatedIssuer(raw))
 	if !found {
-		return nil, nil, none, false
+		return nil, nil, none, apierror.InvalidToken()
 	}
 	deployment, found := s.Deployment(entry.Deployment)
 	if !found {
-		return nil, nil, none, false
+		return nil, nil, none, apierror.InvalidToken()
 	}
 	app, tenant := consent.NewApp(s, entry), account.NewTenant(s, deployment)
-	claims, ok := a.Tokens.Read(entry, raw, now)
+	claims, ok := a.Tokens.Issued(entry, raw, now)
+	if ok && !now.Before(claims.Expiry.Time()) {
+		return nil, nil, none, credential.Expired()
+	}
 	if !ok || audience != "" && !slices.Contains(app.Content.Resources, audience) {
-		return nil, nil, none, false
+		return nil, nil, none, apierror.InvalidToken()
 	}
 	own := []string{audience}
 	if audience == "" {
 		own = []string{app.Content.Issuer, "cardea:" + deployment.Namespace + ":" + deployment.Name}
 	}
-	return app, tenant, claims, slices.ContainsFunc(own, func(name string) bool { return claims.Audience.Contains(name) })
+	if !slices.ContainsFunc(own, func(name string) bool { return claims.Audience.Contains(name) }) {
+		return nil, nil, none, apierror.InvalidToken()
+	}
+	return app, tenant, claims, nil
 }
 
 // newAccessSubject is newSubject for an access token. The subject's permissions are the granted scopes, the

@@ -79,18 +79,12 @@ func (t *AccessTokens) Evicted() uint64 { return t.verified.Evicted() }
 // share the claims and must not change them. ok is false for every other text. Read does not check whether the user
 // still grants the token's access: package consent does.
 func (t *AccessTokens) Read(app *snapshot.Entry, raw string, now time.Time) (claims AccessClaims, ok bool) {
-	claims, ok = t.issued(app, raw, now)
+	claims, ok = t.Issued(app, raw, now)
 	return claims, ok && now.Before(claims.Expiry.Time())
 }
 
-// Expired reports whether an OAuth app issued an access token that has expired.
-func (t *AccessTokens) Expired(app *snapshot.Entry, raw string, now time.Time) bool {
-	claims, ok := t.issued(app, raw, now)
-	return ok && !now.Before(claims.Expiry.Time())
-}
-
-// issued is Read without the check of the token's expiry.
-func (t *AccessTokens) issued(app *snapshot.Entry, raw string, now time.Time) (claims AccessClaims, ok bool) {
+// Issued is Read without the check of the token's expiry, which the claims of an issued token always have.
+func (t *AccessTokens) Issued(app *snapshot.Entry, raw string, now time.Time) (claims AccessClaims, ok bool) {
 	content := snapshot.ContentOf[document.OAuthApp](app)
 	if !IsJWT(raw) {
 		claims, ok = t.open(raw)
