@@ -86,39 +86,33 @@ const maxPlantedPath = 128
 // sibling host planted for a parent domain or a path above the request's. A browser deletes a cookie only by its exact
 // domain and path, which requests do not contain, so ClearPlanted tries the candidates: at most 4 domains and 8 paths.
 func ClearPlanted(header http.Header, d *document.Deployment, r *http.Request) {
-	asked := r.URL.Path
+	host := Host(r)
+	domains := []string{""}
+	for parent := host; ; {
+		_, rest, found := strings.Cut(parent, ".")
+		if !found || !strings.Contains(rest, ".") {
+			break
+		}
+		domains = append(domains, rest)
+		parent = rest
+	}
+	if strings.Contains(host, ".") {
+		domains = append(domains, host)
+	}
+	paths, asked := []string{"/"}, r.URL.Path
 	if len(asked) > maxPlantedPath {
 		asked = "/" // a cookie for a path without an operation is harmless, and the response stays short
 	}
-	for _, domain := range plantedDomains(Host(r)) {
-		for _, path := range plantedPaths(asked) {
+	for at, letter := range asked {
+		if letter == '/' && at > 0 {
+			paths = append(paths, asked[:at], asked[:at+1])
+		}
+	}
+	paths = append(paths, asked)
+	for _, domain := range domains[:min(len(domains), 4)] {
+		for _, path := range paths[:min(len(paths), 8)] {
 			cookie := http.Cookie{Name: SessionCookie, Path: path, Domain: domain, HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: !PlainLocalhost(d, r), MaxAge: -1}
 			header.Add("Set-Cookie", cookie.String())
 		}
 	}
-}
-
-// plantedDomains returns at most 4 domains of cookies that a browser may send to a host: none, the host, and the last
-// two of its parent domains, which most hosts share.
-func plantedDomains(host string) []string {
-	if !strings.Contains(host, ".") {
-		return []string{""}
-	}
-	var parents []string
-	for _, rest, _ := strings.Cut(host, "."); strings.Contains(rest, "."); _, rest, _ = strings.Cut(rest, ".") {
-		parents = append(parents, rest)
-	}
-	return append([]string{"", host}, parents[max(0, len(parents)-2):]...)
-}
-
-// plantedPaths returns at most 8 paths of cookies that a browser may send with a path: the root, the path itself, and
-// its first three parents, each with and without a final slash.
-func plantedPaths(asked string) []string {
-	paths := []string{"/", asked}
-	for at, letter := range asked {
-		if letter == '/' && at > 0 && len(paths) < 8 {
-			paths = append(paths, asked[:at], asked[:at+1])
-		}
-	}
-	return paths
 }

@@ -3,7 +3,6 @@ package site
 import (
 	"crypto/tls"
 	"net/http/httptest"
-	"slices"
 	"testing"
 
 	"github.com/cardea-iam/cardea/internal/document"
@@ -43,29 +42,5 @@ func TestBaseLeadsToPages(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestPlantedCookiesAreDeletedForLikelyDomainsAndPaths(t *testing.T) {
-	t.Parallel()
-	for host, want := range map[string][]string{
-		"localhost":              {""},
-		"acme.example":           {"", "acme.example"},
-		"app.acme.example":       {"", "app.acme.example", "acme.example"},
-		"a.b.c.app.acme.example": {"", "a.b.c.app.acme.example", "app.acme.example", "acme.example"},
-	} {
-		if got := plantedDomains(host); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", host, got, want)
-		}
-	}
-	for path, want := range map[string][]string{
-		"/":            {"/", "/"},
-		"/session":     {"/", "/session"},
-		"/a/b":         {"/", "/a/b", "/a", "/a/"},
-		"/a/b/c/d/e/f": {"/", "/a/b/c/d/e/f", "/a", "/a/", "/a/b", "/a/b/", "/a/b/c", "/a/b/c/"},
-	} {
-		if got := plantedPaths(path); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
 	}
 }
