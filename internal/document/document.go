@@ -62,6 +62,8 @@ type Deployment struct {
 	SMS   *SMS   `json:"sms,omitempty"`
 	// Pages is nil if nothing is declared; read it through EffectivePages.
 	Pages *Pages `json:"pages,omitempty"`
+	// Assurance is nil in documents of earlier versions; read it through Strong.
+	Assurance *Assurance `json:"assurance,omitempty"`
 	// AddressRetentionDays is 0 if none is declared; read it through AddressRetention.
 	AddressRetentionDays int `json:"address_retention_days,omitempty"`
 }

@@ -18,6 +18,10 @@ type B2BSettings struct {
 	WorkspaceRole          string `json:"workspace_role,omitempty"`
 	// MaxOrganizationsPerUser is how many organizations a user may own; absent in documents of earlier versions.
 	MaxOrganizationsPerUser *int64 `json:"max_organizations_per_user,omitempty"`
+	// OwnerAssurance is what owners of organizations need, nil for nothing.
+	OwnerAssurance *Requirement `json:"owner_assurance,omitempty"`
+	// OrganizationAssuranceOff reports that what organizations require themselves has no effect.
+	OrganizationAssuranceOff bool `json:"organization_assurance_off,omitempty"`
 }
 
 // OrganizationsPerUser is the effective MaxOrganizationsPerUser: 20 if it is absent.
@@ -38,6 +42,8 @@ type MembershipRole struct {
 	Level       string   `json:"level"`
 	Name        string   `json:"name"`
 	Permissions []string `json:"permissions,omitempty"`
+	// Assurance is what holders of the role need in its organization, nil for nothing.
+	Assurance *Requirement `json:"assurance,omitempty"`
 }
 
 // AITool is the content of an AITool. Header values that come from Secrets are never part of it.

@@ -91,6 +91,8 @@ type OAuthClient struct {
 	PolicyURI string `json:"policy_uri,omitempty"`
 	TOSURI    string `json:"tos_uri,omitempty"`
 	Active    bool   `json:"active"`
+	// Assurance is what the client requires of its users, nil for nothing.
+	Assurance *ClientAssurance `json:"assurance,omitempty"`
 }
 
 // AccessTokenLifetime is how long an access token lives.

@@ -1,0 +1,161 @@
+package assurance
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Method is a way to prove one's identity.
+type Method string
+
+// The methods of proofs.
+const (
+	Password     Method = "password"
+	EmailOTP     Method = "email_otp"
+	TOTP         Method = "totp"
+	SMS          Method = "sms"
+	RecoveryCode Method = "recovery_code"
+	// Passkey is a passkey that tested the user's presence only.
+	Passkey Method = "passkey"
+	// PasskeyUV is a passkey that verified the user, by a PIN or a biometric check.
+	PasskeyUV Method = "passkey_uv"
+)
+
+// methods are all methods, in the order in which proofs are listed.
+var methods = []Method{Password, EmailOTP, TOTP, SMS, RecoveryCode, Passkey, PasskeyUV}
+
+// Proof is a method that a user has shown, with its time in microseconds.
+type Proof struct {
+	Method Method
+	At     time.Time
+}
+
+// Proofs are the proofs of a sign-in: the newest of each method, in the order of the constants.
+type Proofs []Proof
+
+// With returns the proofs with one more. It replaces an older proof of the same method.
+func (p Proofs) With(method Method, at time.Time) Proofs {
+	out := make(Proofs, 0, len(p)+1)
+	for _, m := range methods {
+		switch old, found := p.find(m); {
+		case m == method && (!found || at.After(old.At)):
+			out = append(out, Proof{m, at})
+		case found:
+			out = append(out, old)
+		}
+	}
+	return out
+}
+
+func (p Proofs) find(method Method) (Proof, bool) {
+	at := slices.IndexFunc(p, func(proof Proof) bool { return proof.Method == method })
+	if at < 0 {
+		return Proof{}, false
+	}
+	return p[at], true
+}
+
+// Has reports whether one of some methods was shown.
+func (p Proofs) Has(any ...Method) bool { return !p.Newest(any...).IsZero() }
+
+// Newest returns when one of some methods was last shown: of any method if none is named. It is zero if none of them was
+// shown.
+func (p Proofs) Newest(of ...Method) (at time.Time) {
+	for _, proof := range p {
+		if (len(of) == 0 || slices.Contains(of, proof.Method)) && proof.At.After(at) {
+			at = proof.At
+		}
+	}
+	return at
+}
+
+// first are the methods that can begin a sign-in, and second those that can complete one.
+var (
+	first  = []Method{Password, EmailOTP}
+	second = []Method{TOTP, SMS, RecoveryCode, Passkey, PasskeyUV}
+)
+
+// Level returns the level that the proofs reach together.
+func (p Proofs) Level() Level {
+	switch {
+	case p.Has(PasskeyUV), p.Has(Passkey) && p.Has(Password):
+		return PhishingResistant
+	case p.Has(first...) && p.Has(second...):
+		return TwoFactors
+	case len(p) > 0:
+		return OneFactor
+	}
+	return None
+}
+
+// ProvenAt returns when a level was last proven: the time of the newest proof on which it stands. It is zero if the proofs
+// do not reach the level.
+func (p Proofs) ProvenAt(level Level) time.Time {
+	switch {
+	case p.Level() < level:
+		return time.Time{}
+	case level < PhishingResistant:
+		return p.Newest()
+	case p.Has(Passkey) && p.Has(Password):
+		return p.Newest(PasskeyUV, Passkey, Password)
+	}
+	return p.Newest(PasskeyUV)
+}
+
+// AMR returns the authentication method references of the proofs, sorted and without repetitions (RFC 8176; pop is of
+// OpenID's EAP ACR Values).
+func (p Proofs) AMR() []string {
+	references := map[Method][]string{
+		Password: {"pwd"}, EmailOTP: {"otp"}, TOTP: {"otp"}, RecoveryCode: {"otp"}, SMS: {"sms"}, Passkey: {"pop", "user"}, PasskeyUV: {"pop", "user"},
+	}
+	var amr []string
+	for _, proof := range p {
+		amr = append(amr, references[proof.Method]...)
+	}
+	if p.Level() >= TwoFactors {
+		amr = append(amr, "mfa")
+	}
+	slices.Sort(amr)
+	return slices.Compact(amr)
+}
+
+// String returns the proofs as the store keeps them: "password:<microseconds> totp:<microseconds>".
+func (p Proofs) String() string {
+	parts := make([]string, len(p))
+	for i, proof := range p {
+		parts[i] = string(proof.Method) + ":" + strconv.FormatInt(proof.At.UnixMicro(), 10)
+	}
+	return strings.Join(parts, " ")
+}
+
+// ParseProofs reads the form that String writes. It skips methods that it does not know, which a later release may have
+// written.
+func ParseProofs(stored string) (Proofs, error) {
+	if stored == "" {
+		return nil, nil
+	}
+	var out Proofs
+	for part := range strings.SplitSeq(stored, " ") {
+		name, at, _ := strings.Cut(part, ":")
+		micros, err := strconv.ParseInt(at, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("stored proof %q is not <method>:<microseconds>", part)
+		}
+		if slices.Contains(methods, Method(name)) {
+			out = append(out, Proof{Method(name), time.UnixMicro(micros).UTC()})
+		}
+	}
+	return out, nil
+}
+
+// Raise returns the level that the proofs would reach with further methods.
+func (p Proofs) Raise(by ...Method) Level {
+	raised := p
+	for _, method := range by {
+		raised = raised.With(method, time.UnixMicro(1))
+	}
+	return raised.Level()
+}
