@@ -1,6 +1,10 @@
 package people
 
-import "time"
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/assurance"
+)
 
 // OAuth are the rows of a deployment's authorization servers: requests of clients, grants of users, and the tokens that
 // depend on them. Hashes are SHA-256 of the value handed out. A client is identified by its client_id, an app by its
@@ -153,6 +157,10 @@ type TokenFamily struct {
 	// Nonce, Method and AuthenticatedAt go into ID tokens.
 	Nonce, Method   string
 	AuthenticatedAt time.Time
+	// ACR and AMR are what the sign-in had proven when the user authorized the client; read them through Proven, because
+	// families of earlier versions have none.
+	ACR string
+	AMR []string
 	// Offline reports whether it outlives the sign-in, and Backchannel whether the client is notified of the sign-in's
 	// end.
 	Offline, Backchannel bool
@@ -269,4 +277,12 @@ type RefreshBounds struct {
 	// Used bounds the used tokens, Unused the unused ones older than YoungSince, and Young the other unused ones.
 	Used, Unused, Young int
 	YoungSince          time.Time
+}
+
+// Proven returns the level and the authentication methods of a family. A family of an earlier version has one factor.
+func (f TokenFamily) Proven() (level assurance.Level, amr []string) {
+	if level, known := assurance.ParseACR(f.ACR); known {
+		return level, f.AMR
+	}
+	return assurance.OneFactor, assurance.Proofs{}.With(assurance.Method(f.Method), f.AuthenticatedAt).AMR()
 }

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/assurance"
 )
 
 // ErrDuplicate means that a row violates a uniqueness constraint of the store (an id, an email, a verified phone
@@ -69,6 +71,8 @@ type Upkeep interface {
 	//   - remembered clients that an account did not sign in from for 90 days;
 	//   - audit records older than the retention, and imports completed before it;
 	//   - unfinished imports UnfinishedImportFor after they began;
+	//   - authenticators that were not confirmed within UnconfirmedFor, expired temporary codes and spent challenges, and
+	//     recovery codes that were used 90 days ago;
 	//   - entries of the feed of changed API keys older than an hour, except the newest ones. These are not counted.
 	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
 }
@@ -93,6 +97,7 @@ type Tx interface {
 	Bulk() Bulk
 	Records() Records
 	Listings() Listings
+	Factors() Factors
 }
 
 // Users are accounts, their emails and their credentials.
@@ -185,8 +190,9 @@ type Sessions interface {
 	// DeleteSignIn deletes a sign-in and keeps its data for EndedSignIns, as does every other method that ends
 	// sign-ins.
 	DeleteSignIn(id int64) error
-	// ProveSignIn records that the signed-in user authenticated again.
-	ProveSignIn(id int64, now time.Time) error
+	// ProveSignIn records that the signed-in user authenticated again: all proofs of the sign-in, and the time of the
+	// newest one.
+	ProveSignIn(id int64, proofs assurance.Proofs, now time.Time) error
 	// EndedSignIns returns up to limit ended sign-ins of a user, the newest first.
 	EndedSignIns(user int64, limit int) ([]EndedSignIn, error)
 	// SetActiveOrganization writes a sign-in's active organization and workspace.
@@ -207,8 +213,9 @@ type Attempts interface {
 	AttemptsOf(session int64, now time.Time) ([]Attempt, error)
 	// CompleteAttempt marks an attempt as completed, and reports whether this call did.
 	CompleteAttempt(id int64) (bool, error)
-	// ProveAttempt records that the code of an attempt was right, for attempts that continue after the code.
-	ProveAttempt(id int64, now time.Time) error
+	// ProveAttempt records that the code of an attempt was right, for attempts that continue after the code, and all
+	// proofs of the attempt.
+	ProveAttempt(id int64, proofs assurance.Proofs, now time.Time) error
 	// EndAttemptsOf ends the uncompleted attempts on an account, except sign-ups. It makes their mailed codes void,
 	// deletes proven attempts, and detaches the others from the account.
 	EndAttemptsOf(user int64) error
@@ -278,7 +285,7 @@ type Organizations interface {
 	OwnedOrganizations(user int64) (int, error)
 	// SetDefaultWorkspace sets the workspace in which members of an organization start.
 	SetDefaultWorkspace(organization, workspace int64) error
-	// UpdateOrganization writes the name, description and image.
+	// UpdateOrganization writes the name, description, image and requirement.
 	UpdateOrganization(Organization) error
 	// DeleteOrganization deletes an organization with its workspaces, memberships, invitations and API keys, and clears it
 	// from every sign-in.

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/assurance"
 )
 
 // User is an account.
@@ -13,7 +15,9 @@ type User struct {
 	// Disabled users are refused after they have authenticated.
 	Disabled bool
 	// Organization is the last active one, 0: none.
-	Organization         int64
+	Organization int64
+	// TwoStep reports whether the user wants to be asked for a second factor. SetTwoStep writes it.
+	TwoStep              bool
 	CreatedAt, UpdatedAt time.Time
 	// Email is the primary address as typed, and Phone the primary number or "". They are read only.
 	Email, Phone string
@@ -49,6 +53,8 @@ type Phone struct {
 	CreatedAt time.Time
 	// VerifiedAt is zero until the user has proven the number.
 	VerifiedAt time.Time
+	// SecondFactorAt is when the number became a second factor, zero: it is none. SetSecondFactorPhone writes it.
+	SecondFactorAt time.Time
 }
 
 // Session is a browser's session, with the token by which it was found.
@@ -103,6 +109,12 @@ type SignIn struct {
 	CreatedAt               time.Time
 	// ProvedAt is when the user last authenticated again, zero: not since CreatedAt.
 	ProvedAt time.Time
+	// Proofs are what the user has shown in this sign-in; read them through Proven, because sign-ins of earlier versions
+	// have none.
+	Proofs assurance.Proofs
+	// TwoStep and UserCreatedAt are those of the user. Only SessionByToken and LockSession read them.
+	TwoStep       bool
+	UserCreatedAt time.Time
 }
 
 // ProvenAt returns when the user last authenticated.
@@ -117,6 +129,7 @@ func (g SignIn) ProvenAt() time.Time {
 type EndedSignIn struct {
 	ID, User           int64
 	Method             string
+	Proofs             assurance.Proofs
 	Address, UserAgent string
 	CreatedAt, UsedAt  time.Time
 }
@@ -125,6 +138,7 @@ type EndedSignIn struct {
 const (
 	MethodPassword = "password"
 	MethodEmailOTP = "email_otp"
+	MethodPasskey  = "passkey"
 	MethodImport   = "import"
 )
 
@@ -151,8 +165,10 @@ type Attempt struct {
 	Invitation           int64
 	Completed            bool
 	CreatedAt, ExpiresAt time.Time
-	// ProvedAt is when the code was right, for an attempt that continues after the code, zero: not yet.
+	// ProvedAt is when the first proof was right, for an attempt that continues after it, zero: not yet.
 	ProvedAt time.Time
+	// Proofs are what was shown in the attempt.
+	Proofs assurance.Proofs
 }
 
 // The purposes of challenges, besides the kinds of attempts.
@@ -161,6 +177,8 @@ const (
 	PurposeSignIn      = AttemptSignIn
 	PurposePhone       = "phone"
 	PurposeVerifyEmail = "verify_email"
+	// PurposeSecondFactor is for a text whose code is the second step of an attempt.
+	PurposeSecondFactor = "second_factor"
 )
 
 // The channels of messages.
@@ -300,6 +318,8 @@ type Organization struct {
 	// Workspace is the workspace in which members start, 0: none.
 	Workspace int64
 	CreatedAt time.Time
+	// Required is the level that the organization itself requires of its members.
+	Required assurance.Requirement
 }
 
 // Workspace is a workspace of an organization.

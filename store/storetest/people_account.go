@@ -55,7 +55,7 @@ var accountStories = []story{
 		for n := range int64(3) {
 			e.insert(insertSession(session(n+1)), insertToken(tokenOf(n+1, n+1)), insertSignIn(signIn(n+1, n+1, 1)), insertSignIn(signIn(n+11, n+1, 2)))
 		}
-		e.insert(func(tx people.Tx) error { return tx.Sessions().ProveSignIn(2, after(time.Hour)) })
+		e.insert(func(tx people.Tx) error { return tx.Sessions().ProveSignIn(2, nil, after(time.Hour)) })
 		got, _ := sessionOf(e, 2)
 		e.Expect(got.SignIns[0].ProvenAt()).To(gomega.Equal(after(time.Hour)))
 		e.Expect(got.SignIns[1].ProvenAt()).To(gomega.Equal(signIn(12, 2, 2).CreatedAt))
@@ -95,7 +95,7 @@ var accountStories = []story{
 		begin(2, 2, people.AttemptResetPassword)
 		begin(3, 1, people.AttemptSignUp) // no user can complete it: the address is taken
 		begin(4, 1, people.AttemptResetPassword)
-		e.insert(func(tx people.Tx) error { return tx.Attempts().ProveAttempt(4, after(time.Minute)) },
+		e.insert(func(tx people.Tx) error { return tx.Attempts().ProveAttempt(4, nil, after(time.Minute)) },
 			func(tx people.Tx) error { return tx.Challenges().InsertChallenge(challenge(5, 1)) }, func(tx people.Tx) error { return tx.Attempts().EndAttemptsOf(1) })
 		for n, want := range map[int64]struct {
 			found, right bool

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -30,16 +31,18 @@ var writes = map[string]func(tx people.Tx) error{
 	"UpdateSession": func(tx people.Tx) error {
 		return tx.Sessions().UpdateSession(people.Session{ID: 1, ExpiresAt: after(time.Minute)})
 	},
-	"EndSession":            func(tx people.Tx) error { return tx.Sessions().EndSession(1) },
-	"EndSessionsOf":         func(tx people.Tx) error { _, err := tx.Sessions().EndSessionsOf(1); return err },
-	"LeaveSession":          func(tx people.Tx) error { return tx.Sessions().LeaveSession(signIn(1, 1, 1)) },
-	"InsertToken":           func(tx people.Tx) error { return tx.Sessions().InsertToken(tokenOf(2, 1)) },
-	"UseToken":              func(tx people.Tx) error { return tx.Sessions().UseToken(tokenOf(1, 1), born, born) },
-	"ReplaceTokens":         func(tx people.Tx) error { return tx.Sessions().ReplaceTokens(1, born) },
-	"TrimTokens":            func(tx people.Tx) error { return tx.Sessions().TrimTokens(1, nil, 0, born, born) },
-	"InsertSignIn":          func(tx people.Tx) error { return tx.Sessions().InsertSignIn(signIn(2, 1, 2)) },
-	"DeleteSignIn":          func(tx people.Tx) error { return tx.Sessions().DeleteSignIn(1) },
-	"ProveSignIn":           func(tx people.Tx) error { return tx.Sessions().ProveSignIn(1, after(time.Hour)) },
+	"EndSession":    func(tx people.Tx) error { return tx.Sessions().EndSession(1) },
+	"EndSessionsOf": func(tx people.Tx) error { _, err := tx.Sessions().EndSessionsOf(1); return err },
+	"LeaveSession":  func(tx people.Tx) error { return tx.Sessions().LeaveSession(signIn(1, 1, 1)) },
+	"InsertToken":   func(tx people.Tx) error { return tx.Sessions().InsertToken(tokenOf(2, 1)) },
+	"UseToken":      func(tx people.Tx) error { return tx.Sessions().UseToken(tokenOf(1, 1), born, born) },
+	"ReplaceTokens": func(tx people.Tx) error { return tx.Sessions().ReplaceTokens(1, born) },
+	"TrimTokens":    func(tx people.Tx) error { return tx.Sessions().TrimTokens(1, nil, 0, born, born) },
+	"InsertSignIn":  func(tx people.Tx) error { return tx.Sessions().InsertSignIn(signIn(2, 1, 2)) },
+	"DeleteSignIn":  func(tx people.Tx) error { return tx.Sessions().DeleteSignIn(1) },
+	"ProveSignIn": func(tx people.Tx) error {
+		return tx.Sessions().ProveSignIn(1, assurance.Proofs{}.With(assurance.TOTP, after(time.Hour)), after(time.Hour))
+	},
 	"SetActiveOrganization": func(tx people.Tx) error { return tx.Sessions().SetActiveOrganization(1, 5, 6) },
 	"LeaveOrganization":     func(tx people.Tx) error { return tx.Sessions().LeaveOrganization(1, 1) },
 
@@ -84,7 +87,9 @@ var writes = map[string]func(tx people.Tx) error{
 	"InsertAttempt":   func(tx people.Tx) error { return tx.Attempts().InsertAttempt(attempt(2, 1)) },
 	"CompleteAttempt": func(tx people.Tx) error { _, err := tx.Attempts().CompleteAttempt(1); return err },
 
-	"ProveAttempt":  func(tx people.Tx) error { return tx.Attempts().ProveAttempt(1, born) },
+	"ProveAttempt": func(tx people.Tx) error {
+		return tx.Attempts().ProveAttempt(1, assurance.Proofs{}.With(assurance.Password, born), born)
+	},
 	"EndAttemptsOf": func(tx people.Tx) error { return tx.Attempts().EndAttemptsOf(1) },
 
 	"InsertChallenge":  func(tx people.Tx) error { return tx.Challenges().InsertChallenge(challenge(2, 1)) },
@@ -110,7 +115,7 @@ var writes = map[string]func(tx people.Tx) error{
 	"InsertOrganization":  func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(2)) },
 	"SetDefaultWorkspace": func(tx people.Tx) error { return tx.Organizations().SetDefaultWorkspace(1, 5) },
 	"UpdateOrganization": func(tx people.Tx) error {
-		return tx.Organizations().UpdateOrganization(people.Organization{ID: 1, Name: "New"})
+		return tx.Organizations().UpdateOrganization(people.Organization{ID: 1, Name: "New", Required: assurance.Requirement{Level: assurance.TwoFactors, From: born}})
 	},
 	"DeleteOrganization": func(tx people.Tx) error { return tx.Organizations().DeleteOrganization(1) },
 	"RenameWorkspace":    func(tx people.Tx) error { return tx.Organizations().RenameWorkspace(1, "New") },
@@ -163,12 +168,39 @@ var writes = map[string]func(tx people.Tx) error{
 		return tx.Records().RecordEvents([]people.Event{event(2, people.EventSignIn, 1)})
 	},
 
+	"SetTwoStep":           func(tx people.Tx) error { return tx.Factors().SetTwoStep(1, true) },
+	"SetSecondFactorPhone": func(tx people.Tx) error { return tx.Factors().SetSecondFactorPhone(1, born) },
+	"InsertAuthenticator":  func(tx people.Tx) error { return tx.Factors().InsertAuthenticator(authenticator(2, 1)) },
+	"ConfirmAuthenticator": func(tx people.Tx) error { _, err := tx.Factors().ConfirmAuthenticator(1, 7, born); return err },
+	"SpendStep":            func(tx people.Tx) error { _, err := tx.Factors().SpendStep(1, 7, born); return err },
+	"ResealAuthenticator": func(tx people.Tx) error {
+		stored, err := tx.Factors().AuthenticatorsOf(1)
+		if err != nil {
+			return err
+		}
+		return tx.Factors().ResealAuthenticator(1, stored[0].Sealed, "sealed again")
+	},
+	"DeleteAuthenticator": func(tx people.Tx) error { _, err := tx.Factors().DeleteAuthenticator(1); return err },
+	"InsertPasskey":       func(tx people.Tx) error { return tx.Factors().InsertPasskey(passkey(2, 1)) },
+	"UsePasskey": func(tx people.Tx) error {
+		return tx.Factors().UsePasskey(people.Passkey{ID: 1, SignCount: 9, BackupEligible: -1, BackedUp: true, Verified: true, UsedAt: born})
+	},
+	"RenamePasskey":  func(tx people.Tx) error { return tx.Factors().RenamePasskey(1, "new") },
+	"DeletePasskey":  func(tx people.Tx) error { _, err := tx.Factors().DeletePasskey(1); return err },
+	"SpendChallenge": func(tx people.Tx) error { _, err := tx.Factors().SpendChallenge(hashOf(2), born); return err },
+	"ReplaceRecoveryCodes": func(tx people.Tx) error {
+		return tx.Factors().ReplaceRecoveryCodes(1, [][]byte{hashOf(2), hashOf(3)}, born)
+	},
+	"SpendRecoveryCode":   func(tx people.Tx) error { _, err := tx.Factors().SpendRecoveryCode(1, hashOf(1), born); return err },
+	"PutTemporaryCode":    func(tx people.Tx) error { return tx.Factors().PutTemporaryCode(temporaryCode(2, 1)) },
+	"DeleteTemporaryCode": func(tx people.Tx) error { _, err := tx.Factors().DeleteTemporaryCode(1, 1); return err },
+
 	"RecordEvent": func(tx people.Tx) error { return tx.Records().RecordEvent(event(2, people.EventSignIn, 1)) },
 	"RecordAudit": func(tx people.Tx) error { return tx.Records().RecordAudit(audit(2)) },
 }
 
 // unseen are the writes whose rows no method of a Tx reads.
-var unseen = []string{"InsertMessage", "RecordEvent", "RecordEvents"}
+var unseen = []string{"InsertMessage", "RecordEvent", "RecordEvents", "SpendChallenge"}
 
 // optional returns a row, or nil if there is none.
 func optional[T any](row T, found bool, err error) (any, error) {
@@ -301,7 +333,18 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"ImportedAs": func(tx people.Tx) (any, error) {
 		return value(tx.Imports().ImportedAs(people.ImportedAPIKey, []string{"two"}))
 	},
-	"Email": func(tx people.Tx) (any, error) { return optional(tx.Users().Email("person2@example.com")) },
+	"AuthenticatorsOf": func(tx people.Tx) (any, error) { return value(tx.Factors().AuthenticatorsOf(1)) },
+	"PasskeysOf":       func(tx people.Tx) (any, error) { return value(tx.Factors().PasskeysOf(1)) },
+	"PasskeyByCredential": func(tx people.Tx) (any, error) {
+		return optional(tx.Factors().PasskeyByCredential("acme.example", hashOf(2)))
+	},
+	"RecoveryCodesOf": func(tx people.Tx) (any, error) { return value(tx.Factors().RecoveryCodesOf(1)) },
+	"HasRecoveryCode": func(tx people.Tx) (any, error) {
+		found, used, err := tx.Factors().HasRecoveryCode(1, hashOf(1))
+		return []bool{found, used}, err
+	},
+	"TemporaryCode": func(tx people.Tx) (any, error) { return optional(tx.Factors().TemporaryCode(1)) },
+	"Email":         func(tx people.Tx) (any, error) { return optional(tx.Users().Email("person2@example.com")) },
 	"EmailsOf": func(tx people.Tx) (any, error) {
 		first, err := tx.Users().EmailsOf(1)
 		second, more := tx.Users().EmailsOf(2)

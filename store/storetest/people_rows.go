@@ -25,6 +25,12 @@ func (e *env) change(deployment string, do func(tx people.Tx) error) {
 	e.ok(e.store.Change(e.ctx, deployment, do))
 }
 
+// view reads rows of a deployment.
+func (e *env) view(deployment string, do func(tx people.Tx) error) {
+	e.t.Helper()
+	e.ok(e.store.View(e.ctx, deployment, do))
+}
+
 // insert runs writes on home in order, in one transaction.
 func (e *env) insert(writes ...func(tx people.Tx) error) {
 	e.t.Helper()

@@ -18,6 +18,7 @@ type (
 	txBulk          struct{ *peopleTx }
 	txRecords       struct{ *peopleTx }
 	txListings      struct{ *peopleTx }
+	txFactors       struct{ *peopleTx }
 )
 
 // Users implements people.Tx.
@@ -61,3 +62,6 @@ func (tx *peopleTx) Records() people.Records { return txRecords{tx} }
 
 // Listings implements people.Tx.
 func (tx *peopleTx) Listings() people.Listings { return txListings{tx} }
+
+// Factors implements people.Tx.
+func (tx *peopleTx) Factors() people.Factors { return txFactors{tx} }

@@ -8,7 +8,8 @@ import (
 )
 
 func (tx txOrganizations) UpdateOrganization(o people.Organization) error {
-	return tx.Exec(`UPDATE organizations SET name = ?, description = ?, image_url = ? WHERE id = ? AND deployment = :deployment`, o.Name, o.Description, o.ImageURL, o.ID)
+	return tx.Exec(`UPDATE organizations SET name = ?, description = ?, image_url = ?, required_level = ?, enforce_from = ?
+		WHERE id = ? AND deployment = :deployment`, o.Name, o.Description, o.ImageURL, int64(o.Required.Level), db.Micros(o.Required.From), o.ID)
 }
 
 func (tx txOrganizations) DeleteOrganization(id int64) error {

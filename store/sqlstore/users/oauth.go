@@ -73,17 +73,17 @@ func (tx txOAuth) DeleteAuthorizationRequest(hash []byte) (bool, error) {
 }
 
 const familyColumns = `id, grant_id, app_id, client, user_id, organization_id, workspace_id, session_id, signin_id, scopes, resources, nonce, method,
-	authenticated_at, offline, backchannel, created_at, used_at, expires_at`
+	authenticated_at, acr, amr, offline, backchannel, created_at, used_at, expires_at`
 
 func readFamily(row *sql.Rows, f *people.TokenFamily) error {
 	return row.Scan(&f.ID, &f.Grant, &f.App, &f.Client, &f.User, &f.Organization, &f.Workspace, &f.Session, &f.SignIn, words{&f.Scopes}, words{&f.Resources},
-		&f.Nonce, &f.Method, db.At{To: &f.AuthenticatedAt}, &f.Offline, &f.Backchannel, db.At{To: &f.CreatedAt}, db.At{To: &f.UsedAt}, db.At{To: &f.ExpiresAt})
+		&f.Nonce, &f.Method, db.At{To: &f.AuthenticatedAt}, &f.ACR, words{&f.AMR}, &f.Offline, &f.Backchannel, db.At{To: &f.CreatedAt}, db.At{To: &f.UsedAt}, db.At{To: &f.ExpiresAt})
 }
 
 func (tx txOAuth) InsertTokenFamily(f people.TokenFamily, most int) error {
-	err := tx.Exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	err := tx.Exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		f.ID, f.Grant, f.App, f.Client, f.User, f.Organization, f.Workspace, f.Session, f.SignIn, wordsOf(f.Scopes), wordsOf(f.Resources), f.Nonce, f.Method,
-		db.Micros(f.AuthenticatedAt), db.Flag(f.Offline), db.Flag(f.Backchannel), db.Micros(f.CreatedAt), db.Micros(f.UsedAt), db.Micros(f.ExpiresAt))
+		db.Micros(f.AuthenticatedAt), f.ACR, wordsOf(f.AMR), db.Flag(f.Offline), db.Flag(f.Backchannel), db.Micros(f.CreatedAt), db.Micros(f.UsedAt), db.Micros(f.ExpiresAt))
 	if err != nil {
 		return err
 	}

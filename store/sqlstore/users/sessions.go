@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
@@ -12,10 +13,11 @@ import (
 const sessionByToken = `SELECT t.hash, t.parent, t.created_at, t.used_at, t.dies_at, t.replaced,
 		s.id, s.anonymous, s.active_signin, s.attempting, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
 		COALESCE(g.id, 0), COALESCE(g.user_id, 0), COALESCE(g.method, ''), COALESCE(g.organization_id, 0), COALESCE(g.workspace_id, 0),
-		COALESCE(g.created_at, 0), COALESCE(g.proved_at, 0)
+		COALESCE(g.created_at, 0), COALESCE(g.proved_at, 0), COALESCE(g.proofs, ''), COALESCE(u.two_step, 0), COALESCE(u.created_at, 0)
 	FROM session_tokens t
 	JOIN sessions s ON s.deployment = t.deployment AND s.id = t.session_id
 	LEFT JOIN signins g ON g.deployment = s.deployment AND g.session_id = s.id
+	LEFT JOIN users u ON u.deployment = g.deployment AND u.id = g.user_id
 	WHERE t.deployment = :deployment AND t.hash = ? ORDER BY g.created_at, g.id`
 
 func (tx txSessions) SessionByToken(hash []byte) (people.Session, bool, error) {
@@ -27,7 +29,8 @@ func (tx txSessions) SessionByToken(hash []byte) (people.Session, bool, error) {
 		err := row.Scan(&s.Token.Hash, &s.Token.Parent, db.At{To: &s.Token.CreatedAt}, db.At{To: &s.Token.UsedAt}, db.At{To: &s.Token.DiesAt}, &s.Token.Replaced,
 			&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent,
 			db.At{To: &s.CreatedAt}, db.At{To: &s.UsedAt}, db.At{To: &s.ExpiresAt},
-			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt})
+			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt},
+			proofs{&g.Proofs}, &g.TwoStep, db.At{To: &g.UserCreatedAt})
 		if g.Session = s.ID; g.ID != 0 {
 			signIns = append(signIns, *g)
 		}
@@ -175,19 +178,32 @@ func (tx txSessions) TrimTokens(session int64, presented []byte, most int, now, 
 	return nil
 }
 
-const signInColumns = `id, session_id, user_id, method, organization_id, workspace_id, created_at, proved_at`
+const signInColumns = `id, session_id, user_id, method, organization_id, workspace_id, created_at, proved_at, proofs`
+
+// proofs reads the stored form of proofs.
+type proofs struct{ to *assurance.Proofs }
+
+// Scan implements sql.Scanner.
+func (p proofs) Scan(value any) (err error) {
+	var stored sql.NullString
+	if err := stored.Scan(value); err != nil {
+		return err
+	}
+	*p.to, err = assurance.ParseProofs(stored.String)
+	return err
+}
 
 func readSignIn(row *sql.Rows, g *people.SignIn) error {
-	return row.Scan(&g.ID, &g.Session, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt})
+	return row.Scan(&g.ID, &g.Session, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt}, proofs{&g.Proofs})
 }
 
 func (tx txSessions) InsertSignIn(g people.SignIn) error {
-	return tx.Exec(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, db.Micros(g.CreatedAt), db.Micros(g.ProvedAt))
+	return tx.Exec(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, db.Micros(g.CreatedAt), db.Micros(g.ProvedAt), g.Proofs.String())
 }
 
-func (tx txSessions) ProveSignIn(id int64, now time.Time) error {
-	return tx.Exec(`UPDATE signins SET proved_at = ? WHERE id = ? AND deployment = :deployment`, db.Micros(now), id)
+func (tx txSessions) ProveSignIn(id int64, proofs assurance.Proofs, now time.Time) error {
+	return tx.Exec(`UPDATE signins SET proved_at = ?, proofs = ? WHERE id = ? AND deployment = :deployment`, db.Micros(now), proofs.String(), id)
 }
 
 func (tx txSessions) DeleteSignIn(id int64) error {
@@ -203,16 +219,16 @@ func keepEnded(tx *peopleTx, which string, of int64) error {
 	if err := recordLogouts(tx, which, of); err != nil {
 		return err
 	}
-	return tx.Exec(`INSERT INTO ended_signins (deployment, user_id, id, method, address, user_agent, created_at, used_at)
-		SELECT g.deployment, g.user_id, g.id, g.method, s.address, s.user_agent, g.created_at, s.used_at
+	return tx.Exec(`INSERT INTO ended_signins (deployment, user_id, id, method, proofs, address, user_agent, created_at, used_at)
+		SELECT g.deployment, g.user_id, g.id, g.method, g.proofs, s.address, s.user_agent, g.created_at, s.used_at
 		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id WHERE g.deployment = :deployment AND `+which+`
 		ON CONFLICT (deployment, user_id, id) DO NOTHING`, of)
 }
 
 func (tx txSessions) EndedSignIns(user int64, limit int) ([]people.EndedSignIn, error) {
 	return db.List(tx.Tx, func(row *sql.Rows, g *people.EndedSignIn) error {
-		return row.Scan(&g.ID, &g.User, &g.Method, &g.Address, &g.UserAgent, db.At{To: &g.CreatedAt}, db.At{To: &g.UsedAt})
-	}, `SELECT id, user_id, method, address, user_agent, created_at, used_at FROM ended_signins
+		return row.Scan(&g.ID, &g.User, &g.Method, proofs{&g.Proofs}, &g.Address, &g.UserAgent, db.At{To: &g.CreatedAt}, db.At{To: &g.UsedAt})
+	}, `SELECT id, user_id, method, proofs, address, user_agent, created_at, used_at FROM ended_signins
 		WHERE deployment = :deployment AND user_id = ? ORDER BY created_at DESC, id DESC LIMIT ?`, user, limit)
 }
 
@@ -228,12 +244,12 @@ func (tx txSessions) SessionsOf(user int64) ([]people.Session, error) {
 	return db.List(tx.Tx, func(row *sql.Rows, s *people.Session) error {
 		var g people.SignIn
 		err := row.Scan(&s.ID, &s.Address, &s.UserAgent, db.At{To: &s.CreatedAt}, db.At{To: &s.UsedAt}, db.At{To: &s.ExpiresAt},
-			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt})
+			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt}, proofs{&g.Proofs})
 		g.Session = s.ID
 		s.SignIns = []people.SignIn{g}
 		return err
 	}, `SELECT s.id, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
-			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at, g.proved_at
+			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at, g.proved_at, g.proofs
 		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id
 		WHERE g.deployment = :deployment AND g.user_id = ? ORDER BY g.created_at DESC, g.id DESC`, user)
 }
@@ -243,18 +259,18 @@ func (tx txSessions) LeaveOrganization(user, organization int64) error {
 }
 
 const attemptColumns = `id, session_id, kind, method, email, folded, user_id, first_name, last_name, password_hash, organization_name,
-	invitation_id, completed, created_at, expires_at, proved_at`
+	invitation_id, completed, created_at, expires_at, proved_at, proofs`
 
 func readAttempt(row *sql.Rows, a *people.Attempt) error {
 	var folded string
 	return row.Scan(&a.ID, &a.Session, &a.Kind, &a.Method, &a.Email, &folded, &a.User, &a.FirstName, &a.LastName, &a.PasswordHash, &a.OrganizationName,
-		&a.Invitation, &a.Completed, db.At{To: &a.CreatedAt}, db.At{To: &a.ExpiresAt}, db.At{To: &a.ProvedAt})
+		&a.Invitation, &a.Completed, db.At{To: &a.CreatedAt}, db.At{To: &a.ExpiresAt}, db.At{To: &a.ProvedAt}, proofs{&a.Proofs})
 }
 
 func (tx txAttempts) InsertAttempt(a people.Attempt) error {
-	return tx.Exec(`INSERT INTO attempts (deployment, `+attemptColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.Exec(`INSERT INTO attempts (deployment, `+attemptColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		a.ID, a.Session, a.Kind, a.Method, a.Email, people.FoldEmail(a.Email), a.User, a.FirstName, a.LastName, a.PasswordHash, a.OrganizationName,
-		a.Invitation, db.Flag(a.Completed), db.Micros(a.CreatedAt), db.Micros(a.ExpiresAt), db.Micros(a.ProvedAt))
+		a.Invitation, db.Flag(a.Completed), db.Micros(a.CreatedAt), db.Micros(a.ExpiresAt), db.Micros(a.ProvedAt), a.Proofs.String())
 }
 
 func (tx txAttempts) Attempt(id int64) (people.Attempt, bool, error) {
@@ -271,8 +287,8 @@ func (tx txAttempts) CompleteAttempt(id int64) (bool, error) {
 	return n == 1, err
 }
 
-func (tx txAttempts) ProveAttempt(id int64, now time.Time) error {
-	return tx.Exec(`UPDATE attempts SET proved_at = ? WHERE id = ? AND deployment = :deployment`, db.Micros(now), id)
+func (tx txAttempts) ProveAttempt(id int64, proofs assurance.Proofs, now time.Time) error {
+	return tx.Exec(`UPDATE attempts SET proved_at = ?, proofs = ? WHERE id = ? AND deployment = :deployment`, db.Micros(now), proofs.String(), id)
 }
 
 // EndAttemptsOf keeps attempts that are not proven, without their account: an unknown client that sees its attempt

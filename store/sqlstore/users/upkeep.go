@@ -15,11 +15,15 @@ import (
 // in which they count.
 const forgetAfter = 25 * time.Hour
 
+// usedCodesFor is how long a used recovery code is kept, so that its second use is recognized.
+const usedCodesFor = 90 * 24 * time.Hour
+
 // Tables are all tables of users' rows, with the columns that identify a row besides the deployment.
 var Tables = []struct{ Name, Key string }{
 	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"ended_signins", "user_id, id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
 	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
-	{"workspaces", "id"}, {"organizations", "id"}, {"organization_slugs", "slug"}, {"credentials", "user_id, kind"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
+	{"workspaces", "id"}, {"organizations", "id"}, {"organization_slugs", "slug"}, {"credentials", "user_id, kind"}, {"totp_authenticators", "id"}, {"passkeys", "id"}, {"recovery_codes", "user_id, hash"}, {"temporary_codes", "user_id"},
+	{"spent_challenges", "hash"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
@@ -85,6 +89,10 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, auditRetention time.Dur
 		{"oauth_grants", "deployment, id", "updated_at < ? AND NOT EXISTS (SELECT 1 FROM oauth_families f WHERE f.deployment = oauth_grants.deployment AND f.grant_id = oauth_grants.id)",
 			db.Micros(now.Add(-people.GrantKeptFor))},
 		{"oauth_clients", "deployment, app_id, client", "used_at = 0 AND by_backend = 0 AND created_at < ?", db.Micros(now.Add(-people.UnusedClientFor))},
+		{"totp_authenticators", "deployment, id", "confirmed_at = 0 AND created_at < ?", db.Micros(now.Add(-people.UnconfirmedFor))},
+		{"recovery_codes", "deployment, user_id, hash", "used_at > 0 AND used_at < ?", db.Micros(now.Add(-usedCodesFor))},
+		{"temporary_codes", "deployment, user_id", "expires_at < ?", db.Micros(now)},
+		{"spent_challenges", "deployment, hash", "expires_at < ?", db.Micros(now)},
 		{"audit", "deployment, at, id", "at < ?", db.Micros(now.Add(-auditRetention))},
 		{"imports", "deployment, file", "completed_at = 0 AND created_at < ?", db.Micros(now.Add(-people.UnfinishedImportFor))},
 		// imported_rows stays: lines of a file that is sent again count as present.

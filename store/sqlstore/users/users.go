@@ -9,12 +9,12 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-const userColumns = `u.id, u.first_name, u.last_name, u.disabled, u.organization_id, u.created_at, u.updated_at,
+const userColumns = `u.id, u.first_name, u.last_name, u.disabled, u.organization_id, u.two_step, u.created_at, u.updated_at,
 	COALESCE((SELECT e.address FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.is_primary = 1), ''),
 	COALESCE((SELECT p.number FROM phones p WHERE p.deployment = u.deployment AND p.user_id = u.id AND p.is_primary = 1), '')`
 
 func readUser(row *sql.Rows, u *people.User) error {
-	return row.Scan(&u.ID, &u.FirstName, &u.LastName, &u.Disabled, &u.Organization, db.At{To: &u.CreatedAt}, db.At{To: &u.UpdatedAt}, &u.Email, &u.Phone)
+	return row.Scan(&u.ID, &u.FirstName, &u.LastName, &u.Disabled, &u.Organization, &u.TwoStep, db.At{To: &u.CreatedAt}, db.At{To: &u.UpdatedAt}, &u.Email, &u.Phone)
 }
 
 func (tx txUsers) InsertUser(u people.User, e people.Email) error {
@@ -122,6 +122,10 @@ func (tx txUsers) DeleteUser(id int64) error {
 		`DELETE FROM emails WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM phones WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM credentials WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM totp_authenticators WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM passkeys WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM recovery_codes WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM temporary_codes WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
 			WHERE c.deployment = :deployment AND c.user_id = ?)`,
 		`DELETE FROM challenges WHERE deployment = :deployment AND user_id = ?`,
@@ -179,10 +183,10 @@ func (tx txUsers) DeleteCredential(user int64, kind string) (bool, error) {
 	return n == 1, err
 }
 
-const phoneColumns = `id, user_id, number, region, is_primary, created_at, verified_at`
+const phoneColumns = `id, user_id, number, region, is_primary, created_at, verified_at, second_factor_at`
 
 func readPhone(row *sql.Rows, p *people.Phone) error {
-	return row.Scan(&p.ID, &p.User, &p.Number, &p.Region, &p.Primary, db.At{To: &p.CreatedAt}, db.At{To: &p.VerifiedAt})
+	return row.Scan(&p.ID, &p.User, &p.Number, &p.Region, &p.Primary, db.At{To: &p.CreatedAt}, db.At{To: &p.VerifiedAt}, db.At{To: &p.SecondFactorAt})
 }
 
 func (tx txPhones) InsertPhone(p people.Phone) error {
