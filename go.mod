@@ -66,7 +66,11 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require golang.org/x/xerrors v0.0.0-20200804184101-5ec99f83aff1 // indirect
+require (
+	github.com/descope/virtualwebauthn v1.0.3 // indirect
+	github.com/go-webauthn/webauthn v0.18.2 // indirect
+	golang.org/x/xerrors v0.0.0-20200804184101-5ec99f83aff1 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.2 // indirect
