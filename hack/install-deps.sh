@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the missing dependencies of the tests other than Go: PostgreSQL's server programs, PgBouncer, Redis, the gateways nginx,
-# HAProxy and Caddy, Prometheus, Chromium with a font, curl, git, make, a C compiler (for the race detector and Vale) and CA certificates.
+# HAProxy and Caddy, Prometheus, Chromium with a font, oathtool, curl, git, make, a C compiler (for the race detector and Vale) and CA
+# certificates.
 # On Debian and Ubuntu as root it uses apt; elsewhere it prints what to install.
 set -eu
 
@@ -17,7 +18,7 @@ has_postgres() {
 
 missing=
 has_postgres || missing="$missing postgresql"
-for tool in curl git make; do
+for tool in curl git make oathtool; do
 	has "$tool" || missing="$missing $tool"
 done
 has redis-server || missing="$missing redis-server"

@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/totp"
 )
 
 const (
@@ -48,21 +48,7 @@ func New(random io.Reader) (string, error) {
 
 // Normalize returns the six ASCII digits of an entered code. It removes outer blanks and one inner blank or dash, and
 // reports whether six digits remain.
-func Normalize(typed string) (string, bool) {
-	code := strings.Trim(typed, " \t\r\n")
-	if at := strings.IndexAny(code, " -"); at > 0 && at < len(code)-1 {
-		code = code[:at] + code[at+1:]
-	}
-	if len(code) != digits {
-		return "", false
-	}
-	for _, c := range []byte(code) {
-		if c < '0' || c > '9' {
-			return "", false
-		}
-	}
-	return code, true
-}
+func Normalize(typed string) (string, bool) { return totp.Normalize(typed, digits) }
 
 // Binder binds codes to challenges with HMAC-SHA-256 under a key of the server, which a copy of the store does not
 // contain.
