@@ -31,8 +31,7 @@ func (r *Requirement) Effective() assurance.Requirement {
 }
 
 // Assurance has the effective settings of second factors and passkeys of a deployment, and the level that it requires.
-// Documents of earlier versions have none: nobody can enroll then, because a server of such a version would not ask for
-// what was enrolled.
+// Documents of earlier versions have none.
 type Assurance struct {
 	// Required is nil if the deployment requires no more than one factor.
 	Required *Requirement `json:"required,omitempty"`
@@ -48,13 +47,17 @@ type Assurance struct {
 	TOTPIssuer string `json:"totp_issuer,omitempty"`
 }
 
-// Strong returns the settings of second factors and passkeys. It reports false if the document has none: then all kinds
-// are disabled.
+// Strong returns the settings of second factors and passkeys. It reports false if the document has none: nobody enrolls
+// then, and the settings are those by which factors that were enrolled before are still asked for.
 func (d *Deployment) Strong() (Assurance, bool) {
-	if d.Assurance == nil {
-		return Assurance{}, false
+	if d.Assurance != nil {
+		return *d.Assurance, true
 	}
-	return *d.Assurance, true
+	out := Assurance{Passkey: true, TOTP: true, SMS: true}
+	if len(d.FrontendHosts) > 0 {
+		out.RelyingParty = d.FrontendHosts[0]
+	}
+	return out, false
 }
 
 // ClientAssurance is what an OAuth client requires of its users, whatever it requests.

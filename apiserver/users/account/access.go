@@ -4,16 +4,106 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 // ScopeOffline is the OAuth scope of tokens that outlive the sign-in.
 const ScopeOffline = "offline_access"
 
-// Fresh reports whether the sign-in was last proven within the deployment's reauthentication bound. It keeps a copied
-// old cookie from creating anything that outlives the session.
-func Fresh(u *Unit, g *people.SignIn) bool {
-	return g != nil && u.Now.Sub(g.ProvenAt()) < u.Settings.EffectiveSession().ReauthenticateWithin()
+// Fresh reports whether the user of a sign-in proved recently, within the deployment's reauthentication bound, what a
+// sensitive operation needs. It keeps a copied old cookie from creating anything that outlives the session.
+func Fresh(u *Unit, g *people.SignIn) (bool, error) {
+	if g == nil {
+		return false, nil
+	}
+	methods, _, err := u.freshMethods(g, false)
+	return u.recently(g, methods), err
+}
+
+// RequireFresh returns an AssuranceError with ErrNotFresh unless Fresh. With adding, the operation adds a factor or
+// passkey, which needs more than a password: the thief of a password must not add a phone.
+func RequireFresh(u *Unit, g *people.SignIn, adding bool) error {
+	methods, factors, err := u.freshMethods(g, adding)
+	if err != nil || u.recently(g, methods) {
+		return err
+	}
+	if factors == nil {
+		read, err := u.FactorsOf(g.User)
+		if err != nil {
+			return err
+		}
+		factors = &read
+	}
+	strategies, err := u.StrategiesOf(g.User, *factors)
+	if err != nil {
+		return err
+	}
+	strategies = slices.DeleteFunc(strategies, func(strategy string) bool {
+		return methods != nil && !slices.Contains(methods, assurance.Method(strategy))
+	})
+	return &AssuranceError{Reason: ErrNotFresh, Strategies: strategies}
+}
+
+func (u *Unit) recently(g *people.SignIn, methods []assurance.Method) bool {
+	at := g.Proven().Newest(methods...)
+	return !at.IsZero() && u.Now.Sub(at) < u.Settings.EffectiveSession().ReauthenticateWithin()
+}
+
+// The methods that sensitive operations need.
+var (
+	passkeyOrRecovery = []assurance.Method{assurance.PasskeyUV, assurance.Passkey, assurance.RecoveryCode}
+	anyFactor         = append([]assurance.Method{assurance.TOTP, assurance.SMS}, passkeyOrRecovery...)
+	emailOrPasskey    = []assurance.Method{assurance.EmailOTP, assurance.PasskeyUV, assurance.Passkey}
+)
+
+// freshMethods returns the methods of which one must have been proven recently, nil for any, and the account's factors if
+// they were read.
+//   - An account is guarded if it has a usable factor, and it or its deployment requires two factors: it needs a factor.
+//     Where it must also reach the level of passkeys and has one, it needs a passkey or a recovery code, so that a
+//     phished code adds no passkey of a thief.
+//   - For others any proof is enough. To add a factor, they need an emailed code or a passkey, if the deployment sends
+//     mail.
+func (u *Unit) freshMethods(g *people.SignIn, adding bool) ([]assurance.Method, *Factors, error) {
+	required := u.RequiredBelow(g, u.Now).Level
+	if required >= assurance.TwoFactors {
+		factors, err := u.FactorsOf(g.User)
+		if err != nil {
+			return nil, nil, err
+		}
+		if factors.Any() {
+			if len(factors.Passkeys) == 0 {
+				return anyFactor, &factors, nil
+			}
+			highest, err := u.highestRequired(g)
+			if err == nil && highest >= assurance.PhishingResistant {
+				return passkeyOrRecovery, &factors, nil
+			}
+			return anyFactor, &factors, err
+		}
+	}
+	if adding && u.Settings.Email != nil {
+		return emailOrPasskey, nil, nil
+	}
+	return nil, nil, nil
+}
+
+// highestRequired returns the highest level that is required of a user anywhere: by the account, the deployment, or any
+// of the user's organizations and roles.
+func (u *Unit) highestRequired(g *people.SignIn) (assurance.Level, error) {
+	highest := u.RequiredBelow(g, u.Now).Level
+	if !u.B2B.Enabled || highest >= assurance.PhishingResistant {
+		return highest, nil
+	}
+	members, err := u.Organizations().MembershipsOf(g.User)
+	if err != nil {
+		return highest, err
+	}
+	workspaces, err := u.Organizations().WorkspaceMembershipsOf(g.User, 0)
+	for _, m := range members {
+		highest = max(highest, u.RequiredAmong(g, m, workspaces, u.Now).Level)
+	}
+	return highest, err
 }
 
 // Suspect returns the time since which a session thief may have granted access to a user's account: the oldest last

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -25,8 +26,8 @@ func (u *Unit) NewSession(policy session.Policy, attempting bool) (*people.Sessi
 
 // SignIn adds a proven account to a session and makes it the active one. The session is no longer anonymous, and an
 // earlier sign-in of the account in it is replaced. The oldest sign-ins above the bounds of the session and of the user
-// are evicted. The caller gives the session a new token. ErrUserUnknown, ErrUserDisabled: nothing changes.
-func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, method string) error {
+// are evicted. proofs are what the user has shown. The caller gives the session a new token. ErrUserUnknown, ErrUserDisabled: nothing changes.
+func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, method string, proofs assurance.Proofs) error {
 	// This lock serializes sign-ins of one user: concurrent ones would not see each other and could exceed the bound.
 	if err := u.Limits().Lock(object("sign-in", userID)); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	if user.Disabled {
 		return ErrUserDisabled
 	}
-	if err := u.addSignIn(s, policy, user, method); err != nil {
+	if err := u.addSignIn(s, policy, user, method, proofs); err != nil {
 		return err
 	}
 	if err := u.rememberClient(user.ID); err != nil {
@@ -101,12 +102,12 @@ func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error 
 	return nil
 }
 
-func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, method string) error {
+func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, method string, proofs assurance.Proofs) error {
 	id, err := u.NewID()
 	if err != nil {
 		return err
 	}
-	g := people.SignIn{ID: id, Session: s.ID, User: user.ID, Method: method, CreatedAt: u.Now}
+	g := people.SignIn{ID: id, Session: s.ID, User: user.ID, Method: method, CreatedAt: u.Now, Proofs: proofs, TwoStep: user.TwoStep, UserCreatedAt: user.CreatedAt}
 	// Lock the member before writing sign-ins, as the removal of a member does.
 	if g.Organization, g.Workspace, err = u.lastActive(user); err != nil {
 		return err

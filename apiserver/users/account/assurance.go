@@ -1,0 +1,198 @@
+package account
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/assurance"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// The reasons of an AssuranceError.
+var (
+	// ErrStepUp: the account can show more, and must.
+	ErrStepUp = errors.New("a stronger proof is required")
+	// ErrEnroll: the account must add a factor first.
+	ErrEnroll = errors.New("another factor is required")
+	// ErrNotFresh: what the account has shown is too old for the operation.
+	ErrNotFresh = errors.New("a recent proof is required")
+)
+
+// AssuranceError refuses an operation until the user has shown more.
+type AssuranceError struct {
+	// Reason is ErrStepUp, ErrEnroll or ErrNotFresh.
+	Reason error
+	// Required is the level that the operation needs, None for ErrNotFresh.
+	Required assurance.Level
+	// Strategies are what the account can show, the best one first; with ErrEnroll it is empty.
+	Strategies []string
+	// Enroll are the kinds of factors of which one would do; only with ErrEnroll.
+	Enroll []string
+}
+
+func (e *AssuranceError) Error() string { return e.Reason.Error() }
+
+// Unwrap returns the reason.
+func (e *AssuranceError) Unwrap() error { return e.Reason }
+
+// deploymentDemand returns what the deployment requires of an account that was created at a time.
+func (t *Tenant) deploymentDemand(created time.Time) assurance.Demand {
+	settings, _ := t.Settings.Strong()
+	requirement := settings.Required.Effective().Delayed(created, time.Duration(settings.GraceSeconds)*time.Second)
+	return assurance.Demand{By: assurance.ByDeployment, Requirement: requirement}
+}
+
+// accountDemand returns what an account requires itself.
+func accountDemand(twoStep bool) assurance.Demand {
+	d := assurance.Demand{By: assurance.ByAccount}
+	if twoStep {
+		d.Level = assurance.TwoFactors
+	}
+	return d
+}
+
+// RequiredOfAccount returns what the account itself and its deployment require at a time.
+func (t *Tenant) RequiredOfAccount(twoStep bool, created, now time.Time) assurance.Required {
+	return assurance.Require(now, accountDemand(twoStep), t.deploymentDemand(created))
+}
+
+// RequiredBelow returns what the account of a sign-in and its deployment require at a time. The sign-in is that of
+// SessionByToken or LockSession.
+func (t *Tenant) RequiredBelow(g *people.SignIn, now time.Time) assurance.Required {
+	return t.RequiredOfAccount(g.TwoStep, g.UserCreatedAt, now)
+}
+
+// DeploymentRequires returns the level that the deployment requires of an account at a time.
+func (t *Tenant) DeploymentRequires(created, now time.Time) assurance.Level {
+	return assurance.Require(now, t.deploymentDemand(created)).Level
+}
+
+// OrganizationDemands returns what an organization, and the roles of a member in it, require. workspaces are the
+// member's workspaces in the organization.
+func (t *Tenant) OrganizationDemands(m people.Member, workspaces []people.WorkspaceMember) []assurance.Demand {
+	var demands []assurance.Demand
+	if own := m.Organization.Required; own.Level > assurance.OneFactor && !t.B2B.OrganizationAssuranceOff {
+		demands = append(demands, assurance.Demand{By: assurance.ByOrganization, Requirement: own})
+	}
+	role := t.B2B.OwnerAssurance.Effective()
+	if !m.Owner {
+		role = t.roleRequirement(v1alpha1.RoleLevelOrganization, m.Role)
+	}
+	demands = append(demands, assurance.Demand{By: assurance.ByRole, Requirement: role})
+	for _, w := range workspaces {
+		if !w.Owner && w.Workspace.Organization == m.Organization.ID {
+			demands = append(demands, assurance.Demand{By: assurance.ByRole, Requirement: t.roleRequirement(v1alpha1.RoleLevelWorkspace, w.Role)})
+		}
+	}
+	return demands
+}
+
+// roleRequirement returns what a role requires of its holders.
+func (t *Tenant) roleRequirement(level v1alpha1.RoleLevel, role int64) assurance.Requirement {
+	if role == 0 {
+		return assurance.Requirement{}
+	}
+	content, found := t.snapshot.MembershipRole(t.Key(), level, role)
+	if !found {
+		return assurance.Requirement{}
+	}
+	return content.Assurance.Effective()
+}
+
+// RequiredIn returns what is required of a sign-in in an organization: by the account, the deployment, the organization,
+// and the member's roles. It reads the member's workspaces.
+func (u *Unit) RequiredIn(g *people.SignIn, m people.Member) (assurance.Required, error) {
+	workspaces, err := u.Organizations().WorkspaceMembershipsOf(m.User, m.Organization.ID)
+	return u.RequiredAmong(g, m, workspaces, u.Now), err
+}
+
+// RequiredAmong is RequiredIn with the member's workspaces, at a time.
+func (t *Tenant) RequiredAmong(g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember, now time.Time) assurance.Required {
+	demands := []assurance.Demand{accountDemand(g.TwoStep), t.deploymentDemand(g.UserCreatedAt)}
+	return assurance.Require(now, append(demands, t.OrganizationDemands(m, workspaces)...)...)
+}
+
+// CheckHeld returns an AssuranceError if a sign-in shows less than its account or deployment requires. It reads the
+// store only in that case.
+func (u *Unit) CheckHeld(g *people.SignIn) error {
+	return u.check(g, u.RequiredBelow(g, u.Now).Level)
+}
+
+// CheckIn returns an AssuranceError if a sign-in shows less than is required of it in an organization.
+func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
+	required, err := u.RequiredIn(g, m)
+	if err != nil {
+		return err
+	}
+	return u.check(g, required.Level)
+}
+
+func (u *Unit) check(g *people.SignIn, required assurance.Level) error {
+	if g.Proven().Level() >= required {
+		return nil
+	}
+	return u.Missing(g, required)
+}
+
+// Missing returns the AssuranceError for a sign-in below a level: ErrStepUp if the account's usable factors, with the
+// password and emailed codes, can reach the level, else ErrEnroll.
+func (u *Unit) Missing(g *people.SignIn, required assurance.Level) error {
+	factors, err := u.FactorsOf(g.User)
+	if err != nil {
+		return err
+	}
+	strategies, err := u.StrategiesOf(g.User, factors)
+	if err != nil {
+		return err
+	}
+	showable := factors.Methods()
+	for _, first := range []assurance.Method{assurance.Password, assurance.EmailOTP} {
+		if slices.Contains(strategies, string(first)) {
+			showable = append(showable, first)
+		}
+	}
+	if factors.Any() && g.Proven().Raise(showable...) >= required {
+		return &AssuranceError{Reason: ErrStepUp, Required: required, Strategies: u.raising(g, required, factors, strategies)}
+	}
+	return &AssuranceError{Reason: ErrEnroll, Required: required, Enroll: u.Enrollable(required)}
+}
+
+// raising returns the strategies of an account that help to reach a level.
+func (u *Unit) raising(g *people.SignIn, required assurance.Level, f Factors, strategies []string) []string {
+	proven := g.Proven()
+	return slices.DeleteFunc(strategies, func(strategy string) bool {
+		switch strategy {
+		case StrategyPasskey:
+			return false
+		case people.MethodPassword, people.MethodEmailOTP:
+			// A first factor helps only together with a passkey that cannot verify its user.
+			without := proven.Raise(f.Methods()...)
+			return without >= required
+		}
+		return required > assurance.TwoFactors
+	})
+}
+
+// Enrollable returns the kinds of factors with which an account can reach a level in the deployment.
+func (t *Tenant) Enrollable(required assurance.Level) []string {
+	settings, open := t.Settings.Strong()
+	kinds := []string{}
+	if !open {
+		return kinds
+	}
+	if settings.Passkey && settings.RelyingParty != "" {
+		kinds = append(kinds, StrategyPasskey)
+	}
+	if required > assurance.TwoFactors {
+		return kinds
+	}
+	if settings.TOTP {
+		kinds = append(kinds, StrategyTOTP)
+	}
+	if settings.SMS && t.Settings.SMS != nil {
+		kinds = append(kinds, StrategySMS)
+	}
+	return kinds
+}

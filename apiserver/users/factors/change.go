@@ -1,0 +1,213 @@
+package factors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
+	"github.com/cardea-iam/cardea/internal/assurance"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// SetTwoStep turns two-step on or off. The user is locked. Turned on, it returns recovery codes if the account had none
+// left. ErrRequired: it cannot be on without a usable factor, or off while the deployment requires two factors.
+func SetTwoStep(u *account.Unit, user people.User, on bool) ([]string, error) {
+	if on == user.TwoStep {
+		return nil, nil
+	}
+	if !on {
+		if u.DeploymentRequires(user.CreatedAt, u.Now) >= assurance.TwoFactors {
+			return nil, ErrRequired
+		}
+		return nil, turnOff(u, user.ID)
+	}
+	if err := requireOpen(u); err != nil {
+		return nil, err
+	}
+	f, err := u.FactorsOf(user.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !f.Any() {
+		return nil, ErrRequired
+	}
+	return turnOn(u, user)
+}
+
+// turnOn turns two-step on, and makes recovery codes if none are left.
+func turnOn(u *account.Unit, user people.User) ([]string, error) {
+	if !user.TwoStep {
+		if err := u.Factors().SetTwoStep(user.ID, true); err != nil {
+			return nil, err
+		}
+		if err := u.Audit("two_step.on", object("user", user.ID)); err != nil {
+			return nil, err
+		}
+		if err := u.Notify(user.ID, messages.TwoStepOn); err != nil {
+			return nil, err
+		}
+	}
+	left, err := u.Factors().RecoveryCodesOf(user.ID)
+	if err != nil || left.Left > 0 {
+		return nil, err
+	}
+	return makeRecoveryCodes(u, user.ID)
+}
+
+// turnOff turns two-step off.
+func turnOff(u *account.Unit, user int64) error {
+	if err := u.Factors().SetTwoStep(user, false); err != nil {
+		return err
+	}
+	if err := u.Audit("two_step.off", object("user", user)); err != nil {
+		return err
+	}
+	return u.Notify(user, messages.TwoStepOff)
+}
+
+// afterAdding follows the addition of a factor that is not a passkey: it turns two-step on.
+func afterAdding(u *account.Unit, user people.User) ([]string, error) { return turnOn(u, user) }
+
+// afterRemoving follows the removal of a factor. The last usable one cannot go while the deployment requires two factors;
+// otherwise two-step goes off with it, and the recovery codes are deleted. The former addresses are notified too.
+func afterRemoving(u *account.Unit, user people.User, notice string) error {
+	left, err := u.FactorsOf(user.ID)
+	if err != nil {
+		return err
+	}
+	if !left.Any() && u.DeploymentRequires(user.CreatedAt, u.Now) >= assurance.TwoFactors {
+		return ErrRequired
+	}
+	if err := u.Notify(user.ID, notice); err != nil {
+		return err
+	}
+	if left.Any() {
+		return nil
+	}
+	if user.TwoStep {
+		if err := turnOff(u, user.ID); err != nil {
+			return err
+		}
+	}
+	return u.Factors().ReplaceRecoveryCodes(user.ID, nil, u.Now)
+}
+
+// AddText makes a verified phone a second factor and turns two-step on. The user is locked. Errors: ErrDisabled,
+// ErrTextsDisabled, ErrPhoneUnverified, ErrTooManyFactors.
+func AddText(u *account.Unit, user people.User, p people.Phone) ([]string, error) {
+	settings, open := u.Settings.Strong()
+	switch {
+	case !open:
+		return nil, ErrDisabled
+	case !settings.SMS || u.Settings.SMS == nil:
+		return nil, ErrTextsDisabled
+	case p.VerifiedAt.IsZero():
+		return nil, ErrPhoneUnverified
+	}
+	if !p.SecondFactorAt.IsZero() {
+		return afterAdding(u, user)
+	}
+	f, err := u.FactorsOf(user.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Texts)+len(f.UnusableTexts) >= MaxTexts {
+		return nil, ErrTooManyFactors
+	}
+	if err := countAdded(u, user.ID); err != nil {
+		return nil, err
+	}
+	if err := u.Factors().SetSecondFactorPhone(p.ID, u.Now); err != nil {
+		return nil, err
+	}
+	if err := u.Audit("sms_factor.added", object("phone", p.ID)); err != nil {
+		return nil, err
+	}
+	if err := u.Notify(user.ID, messages.TextFactorAdded); err != nil {
+		return nil, err
+	}
+	return afterAdding(u, user)
+}
+
+// RemoveText ends a phone's use as a second factor. The user is locked. ErrUnknown: it is none. ErrRequired.
+func RemoveText(u *account.Unit, user people.User, phone int64) error {
+	phones, err := u.Phones().PhonesOf(user.ID)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(phones, func(p people.Phone) bool { return p.ID == phone && !p.SecondFactorAt.IsZero() })
+	if at < 0 {
+		return ErrUnknown
+	}
+	if err := u.Factors().SetSecondFactorPhone(phone, time.Time{}); err != nil {
+		return err
+	}
+	if err := u.Audit("sms_factor.removed", object("phone", phone)); err != nil {
+		return err
+	}
+	return afterRemoving(u, user, messages.TextFactorRemoved)
+}
+
+// PhoneGone follows the deletion of a phone, which may have been a second factor. The user is locked. ErrRequired.
+func PhoneGone(u *account.Unit, user people.User, p people.Phone) error {
+	if p.SecondFactorAt.IsZero() {
+		return nil
+	}
+	if err := u.Audit("sms_factor.removed", object("phone", p.ID)); err != nil {
+		return err
+	}
+	return afterRemoving(u, user, messages.TextFactorRemoved)
+}
+
+// Reset deletes every factor and code of a user, turns two-step off, ends every session, and notifies the owner. It
+// returns how many factors were removed and how many sign-ins ended. account.ErrUserUnknown: there is no such user.
+func Reset(u *account.Unit, id int64) (removed int, revoked int64, err error) {
+	_, revoked, err = u.SignOutEverywhere(id)
+	if err != nil {
+		return 0, 0, err
+	}
+	f, err := u.FactorsOf(id)
+	if err != nil {
+		return 0, 0, err
+	}
+	authenticators, err := u.Factors().AuthenticatorsOf(id)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, a := range authenticators {
+		if _, err := u.Factors().DeleteAuthenticator(a.ID); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, p := range slices.Concat(f.Passkeys, f.UnusablePasskeys) {
+		if _, err := u.Factors().DeletePasskey(p.ID); err != nil {
+			return 0, 0, err
+		}
+	}
+	for _, p := range slices.Concat(f.Texts, f.UnusableTexts) {
+		if err := u.Factors().SetSecondFactorPhone(p.ID, time.Time{}); err != nil {
+			return 0, 0, err
+		}
+	}
+	if err := u.Factors().ReplaceRecoveryCodes(id, nil, u.Now); err != nil {
+		return 0, 0, err
+	}
+	if temporary, found, err := u.Factors().TemporaryCode(id); err != nil {
+		return 0, 0, err
+	} else if found {
+		if _, err := u.Factors().DeleteTemporaryCode(id, temporary.ID); err != nil {
+			return 0, 0, err
+		}
+	}
+	if err := u.Factors().SetTwoStep(id, false); err != nil {
+		return 0, 0, err
+	}
+	if err := u.Attempts().EndAttemptsOf(id); err != nil {
+		return 0, 0, err
+	}
+	if err := u.Audit("user.factors_reset", object("user", id)); err != nil {
+		return 0, 0, err
+	}
+	return f.All(), revoked, u.Notify(id, messages.FactorsReset)
+}

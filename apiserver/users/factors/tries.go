@@ -1,0 +1,195 @@
+package factors
+
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/messages"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// The limits of wrong codes of all kinds together. Passkeys are not bound by them, because nobody guesses one: the owner
+// of a passkey is never locked out.
+const (
+	triesPerAttempt     = 5
+	triesInARow         = 20
+	lockFor             = time.Hour
+	triesPerDay         = 100
+	unknownTriesPerDay  = 50
+	networkTriesPerHour = 200
+)
+
+// The scopes of the counters, as the store keeps them.
+const (
+	scopeAttempt = "second-factor-attempt"
+	scopeInARow  = "second-factor"
+	scopeDay     = "second-factor-day"
+	scopeUnknown = "second-factor-unknown"
+	scopeNetwork = "second-factor-network"
+	scopeNotice  = "second-factor-notice"
+)
+
+// Try is a code that is about to be compared. It is counted as wrong before the comparison, in a transaction of its own.
+type Try struct {
+	user int64
+	// attempt is 0 outside of an attempt.
+	attempt int64
+	// inAttempt counts the tries of the attempt, with this one.
+	inAttempt int
+	failure   people.Failure
+	// locked reports that this try was the last before the lock.
+	locked bool
+	known  bool
+}
+
+// Left returns how many codes may be tried in the attempt after this one, -1 outside of an attempt.
+func (t Try) Left() int {
+	if t.attempt == 0 {
+		return -1
+	}
+	return triesPerAttempt - t.inAttempt
+}
+
+// Begin counts a try of a user's code. attempt is the sign-in attempt that it belongs to, 0 for none. It returns a
+// WaitError with ErrTooManyTries at a limit. ErrAttemptOver: the attempt had too many wrong codes; the transaction must
+// be committed (account.Refuse), because it ends the attempt.
+func Begin(u *account.Unit, user, attempt int64) (Try, error) {
+	t := Try{user: user, attempt: attempt}
+	var err error
+	if t.failure, err = u.Limits().LockFailure(scopeInARow, t.client(u), u.Now); err != nil {
+		return t, err
+	}
+	if t.known, err = u.Known(user); err != nil {
+		return t, err
+	}
+	if err := t.checkWaits(u); err != nil {
+		return t, err
+	}
+	if attempt != 0 {
+		n, err := u.Limits().Count(scopeAttempt, subject(attempt), u.Now, u.Now.Add(time.Hour))
+		if err != nil {
+			return t, err
+		}
+		if t.inAttempt = n.Count; n.Count > triesPerAttempt {
+			if _, err := u.Attempts().CompleteAttempt(attempt); err != nil {
+				return t, err
+			}
+			return t, ErrAttemptOver
+		}
+	}
+	return t, t.count(u)
+}
+
+// client is the subject of the counters of a user and a client.
+func (t Try) client(u *account.Unit) string { return subject(t.user) + " " + u.Client.Network }
+
+func (t Try) checkWaits(u *account.Unit) error {
+	until := t.failure.Until
+	for _, limit := range []struct {
+		scope, subject string
+		most           int
+		unknownOnly    bool
+	}{
+		{scopeDay, t.client(u), triesPerDay, false},
+		{scopeUnknown, subject(t.user), unknownTriesPerDay, true},
+		{scopeNetwork, u.Client.WideNetwork, networkTriesPerHour, true},
+	} {
+		n, err := u.Limits().Counted(limit.scope, limit.subject, u.Now)
+		if err != nil {
+			return err
+		}
+		if n.Count >= limit.most && (!limit.unknownOnly || !t.known) {
+			until = account.Later(until, n.Ends)
+		}
+	}
+	if until.After(u.Now) {
+		return &account.WaitError{Reason: ErrTooManyTries, Wait: until.Sub(u.Now)}
+	}
+	return nil
+}
+
+func (t *Try) count(u *account.Unit) error {
+	t.failure.Count, t.failure.UpdatedAt = t.failure.Count+1, u.Now
+	if t.failure.Count >= triesInARow {
+		t.failure.Count, t.failure.Until, t.locked = 0, u.Now.Add(lockFor), true
+		if err := u.Audit("second_factor.locked", object("user", t.user)); err != nil {
+			return err
+		}
+	}
+	if err := u.Limits().PutFailure(t.failure); err != nil {
+		return err
+	}
+	for _, counter := range t.counters(u) {
+		if _, err := u.Limits().Count(counter.scope, counter.subject, u.Now, counter.ends); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type counter struct {
+	scope, subject string
+	ends           time.Time
+}
+
+// counters are the counters of a day and an hour that count the try.
+func (t Try) counters(u *account.Unit) []counter {
+	day := u.Now.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	out := []counter{{scopeDay, t.client(u), day}, {scopeNetwork, u.Client.WideNetwork, u.Now.Add(time.Hour)}}
+	if !t.known {
+		out = append(out, counter{scopeUnknown, subject(t.user), day})
+	}
+	return out
+}
+
+// Forgive takes a try back: after a right code, and after one that counts as no failure. With right, the counter of
+// failures in a row starts again.
+func (t Try) Forgive(u *account.Unit, right bool) error {
+	failure, err := u.Limits().LockFailure(scopeInARow, t.client(u), u.Now)
+	if err != nil {
+		return err
+	}
+	if t.locked && failure.Until.Equal(t.failure.Until) {
+		failure.Count, failure.Until = triesInARow-1, time.Time{} // this try brought the lock
+	} else {
+		failure.Count = max(failure.Count-1, 0)
+	}
+	if right {
+		failure.Count = 0
+	}
+	failure.UpdatedAt = u.Now
+	if err := u.Limits().PutFailure(failure); err != nil {
+		return err
+	}
+	if t.attempt != 0 {
+		if err := u.Limits().Uncount(scopeAttempt, subject(t.attempt), u.Now); err != nil {
+			return err
+		}
+	}
+	for _, counter := range t.counters(u) {
+		if err := u.Limits().Uncount(counter.scope, counter.subject, u.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Noticed reports whether the owner must be notified after this wrong try: five wrong second steps followed a right
+// first one.
+func (t Try) Noticed() bool { return t.attempt != 0 && t.inAttempt == triesPerAttempt }
+
+// Notice mails the owner that somebody knows the first factor, once a day.
+func (t Try) Notice(u *account.Unit) error {
+	notified, err := u.Limits().LockFailure(scopeNotice, subject(t.user), u.Now)
+	if err != nil || notified.Until.After(u.Now) {
+		return err
+	}
+	notified.Until, notified.UpdatedAt = u.Now.Add(24*time.Hour), u.Now
+	if err := u.Limits().PutFailure(notified); err != nil {
+		return err
+	}
+	if err := u.AuditAs("anonymous", "second_factor.failing", object("user", t.user), 0); err != nil {
+		return err
+	}
+	return u.Notify(t.user, messages.SecondStepFailing)
+}
