@@ -33,7 +33,7 @@ FUZZ_INPUTS ?= 50000x
 FUZZ_MANY ?= 3000000x
 # The parsers: bodies, cookies, tokens, keys, phones, rules, schema fields. Targets with more imports run only in
 # `make fuzz`, because go test builds all imports of a target again.
-FUZZ_PACKAGES = ./apiserver/httpapi/body ./apiserver/users/session ./apiserver/credential/bearer ./apiserver/users/password/foreign ./apiserver/limits/engine ./internal/apikey ./internal/daylog ./internal/phone ./internal/scheme ./internal/schemafield ./internal/totp
+FUZZ_PACKAGES = ./apiserver/httpapi/body ./apiserver/users/passkey ./apiserver/users/session ./apiserver/credential/bearer ./apiserver/users/password/foreign ./apiserver/limits/engine ./internal/apikey ./internal/daylog ./internal/phone ./internal/scheme ./internal/schemafield ./internal/totp
 # Repetitions of deflake.
 COUNT ?= 10
 # How long each engine's soak in test-gitops lasts, such as 3m; empty: a few syncs.

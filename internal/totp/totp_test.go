@@ -161,8 +161,8 @@ func TestMatchAcceptsOneStepEitherWayOnce(t *testing.T) {
 	}
 }
 
-// sharing holds, for the secret 12345678901234567890, steps that have the same code as the step that is the given number
-// later.
+// sharing holds, for the secret 12345678901234567890, steps that have the same code as the step that is the given
+// number later.
 var sharing = map[int64]int64{1: 910_737, 2: 153_567, 3: 103_424, 4: 2_288_500}
 
 // TestStepsThatShareACodeAreUsedOnce walks a clock over steps that share a code, and enters the code in each of them.
