@@ -169,7 +169,8 @@ func TestEd25519KeysOfSmallOrderAreInvalid(t *testing.T) {
 	}
 	prime := number(edPrime)
 	for name, y := range map[string]*big.Int{
-		"order 1": big.NewInt(1), "order 2": new(big.Int).Sub(prime, big.NewInt(1)), "order 4": new(big.Int), "order 8": number(edEight), "order 8, negated": number(edEight2),
+		"order 1": big.NewInt(1), "order 2": new(big.Int).Sub(prime, big.NewInt(1)),
+		"order 4": new(big.Int), "order 8": number(edEight), "order 8, negated": number(edEight2),
 		"not reduced": prime, "not on the curve": big.NewInt(2),
 	} {
 		for _, sign := range []byte{0, 0x80} {
@@ -214,7 +215,8 @@ func TestOptionsHaveTheStandardsForm(t *testing.T) {
 		return func() (json.RawMessage, error) { return RequestOptions(acme(), challenge, allowed, requireUV) }
 	}
 	const (
-		head  = `{"rp":{"name":"Acme","id":"acme.example"},"user":{"name":"ada@acme.example","displayName":"Ada","id":"__________________________________________8"},"challenge":"-_8",`
+		head = `{"rp":{"name":"Acme","id":"acme.example"},` +
+			`"user":{"name":"ada@acme.example","displayName":"Ada","id":"__________________________________________8"},"challenge":"-_8",`
 		keys  = `"pubKeyCredParams":[{"type":"public-key","alg":-8},{"type":"public-key","alg":-7},{"type":"public-key","alg":-257}],"timeout":300000,`
 		named = `[{"type":"public-key","id":"AQID","transports":["hybrid","internal"]},{"type":"public-key","id":"BA"}]`
 	)
@@ -226,8 +228,10 @@ func TestOptionsHaveTheStandardsForm(t *testing.T) {
 			`"authenticatorSelection":{"requireResidentKey":true,"residentKey":"required","userVerification":"required"},"attestation":"none"}`},
 		"security key": {create(KindSecurityKey, others), head + keys + `"excludeCredentials":` + named +
 			`,"authenticatorSelection":{"requireResidentKey":false,"residentKey":"discouraged","userVerification":"discouraged"},"attestation":"none"}`},
-		"sign-in":       {get(nil, true), `{"challenge":"-_8","timeout":300000,"rpId":"acme.example","userVerification":"required"}`},
-		"second factor": {get(others, false), `{"challenge":"-_8","timeout":300000,"rpId":"acme.example","allowCredentials":` + named + `,"userVerification":"discouraged"}`},
+		"sign-in": {get(nil, true),
+			`{"challenge":"-_8","timeout":300000,"rpId":"acme.example","userVerification":"required"}`},
+		"second factor": {get(others, false),
+			`{"challenge":"-_8","timeout":300000,"rpId":"acme.example","allowCredentials":` + named + `,"userVerification":"discouraged"}`},
 	} {
 		if got, err := tt.got(); err != nil || string(got) != tt.want {
 			t.Errorf("%s: %s, %v; want %s", name, got, err, tt.want)
