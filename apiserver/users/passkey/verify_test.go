@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/descope/virtualwebauthn"
-
 	"github.com/cardea-iam/cardea/internal/seal"
 )
 
@@ -312,51 +310,6 @@ func TestUnknownCredentialsAreRefusedWithTheDecoy(t *testing.T) {
 	own.decoy = true
 	if _, err := c.Verify(parsed, own, request(Scope{Ceremony: SignIn})); resultOf(t, err) != "user" {
 		t.Errorf("decoy with a known key: %v", err)
-	}
-}
-
-func TestPeerAuthenticatorsRegisterAndSignIn(t *testing.T) {
-	t.Parallel()
-	c := challenges(t, 1)
-	rp := virtualwebauthn.RelyingParty{ID: "acme.example", Name: "Acme", Origin: origin}
-	for _, kind := range []virtualwebauthn.KeyType{virtualwebauthn.KeyTypeEC2, virtualwebauthn.KeyTypeRSA} {
-		handle := bytes.Repeat([]byte{8}, 32)
-		device := virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{UserHandle: handle, BackupEligible: true, BackupState: true})
-		credential := virtualwebauthn.NewCredential(kind)
-		scope := Scope{Registration, 5, 6}
-		created, err := CreationOptions(acme(), fresh(t, c, scope), User{handle, "ada@acme.example", "Ada"}, KindPasskey, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		creation, err := virtualwebauthn.ParseAttestationOptions(string(created))
-		if err != nil || creation.UserID != string(handle) || creation.RelyingPartyID != "acme.example" {
-			t.Fatalf("%+v, %v", creation, err)
-		}
-		attestation, err := ParseAttestation(json.RawMessage(virtualwebauthn.CreateAttestationResponse(rp, device, credential, *creation)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		registered, _, err := c.Register(attestation, request(scope))
-		if err != nil || !bytes.Equal(registered.ID, credential.ID) || registered.AAGUID != device.Aaguid || !registered.UserVerified || !registered.BackedUp {
-			t.Fatalf("%+v, %v", registered, err)
-		}
-		row := Stored{CredentialID: registered.ID, PublicKey: registered.PublicKey, UserHandle: handle, BackupEligible: registered.BackupEligible}
-		asked, err := RequestOptions(acme(), fresh(t, c, Scope{Ceremony: SignIn}), nil, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		options, err := virtualwebauthn.ParseAssertionOptions(string(asked))
-		if err != nil {
-			t.Fatal(err)
-		}
-		credential.Counter = 1
-		assertion, err := ParseAssertion(json.RawMessage(virtualwebauthn.CreateAssertionResponse(rp, device, credential, *options)))
-		if err != nil || !bytes.Equal(assertion.UserHandle, handle) {
-			t.Fatal(err)
-		}
-		if got, err := c.Verify(assertion, row, request(Scope{Ceremony: SignIn})); err != nil || !got.UserVerified || got.BackupChanged || got.SignCount != 1 {
-			t.Errorf("%s: %+v, %v", kind, got, err)
-		}
 	}
 }
 
