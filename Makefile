@@ -193,6 +193,11 @@ test-examples: examples ## Run the programs of the pages, the npm programs too.
 examples: ## Install the npm packages of the pages' programs, and the linter of lint-contract.
 	@hack/npm-ci.sh test/examples
 
+.PHONY: test-passkeys
+test-passkeys: ## Run the tests of passkeys, with SimpleWebAuthn as a second relying party (needs npm).
+	@hack/npm-ci.sh test/passkeys
+	@$(GO_TEST) ./apiserver/users/passkey | $(SUMMARIZE)
+
 .PHONY: test-modules
 test-modules: k8s build ## Run the tests of the chart and of the release, which have their own modules.
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)

@@ -64,7 +64,8 @@ func TestParseSecretIgnoresFormAndReportsFaults(t *testing.T) {
 	const text = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"
 	for typed, want := range map[string]error{
 		text: nil, strings.ToLower(text): nil, "gezd gnbv-gy3t qojq\tGEZD GNBV GY3T QOJQ\n": nil,
-		"": ErrSecretSize, "GEZDGNBVGY3TQOJ": ErrSecretSize, strings.Repeat("A", 206): ErrSecretForm, strings.Repeat("A", 208): ErrSecretSize, strings.Repeat("=", 1000): ErrSecretSize,
+		"": ErrSecretSize, "GEZDGNBVGY3TQOJ": ErrSecretSize,
+		strings.Repeat("A", 206): ErrSecretForm, strings.Repeat("A", 208): ErrSecretSize, strings.Repeat("=", 1000): ErrSecretSize,
 		text + "A": ErrSecretForm, text + "AAA": ErrSecretForm, text + "AAAAAA": ErrSecretForm,
 		"GEZDGNBVGY3TQOJ0GEZDGNBVGY3TQOJQ": ErrSecretForm, "GEZDGNBV=GY3TQOJQGEZDGNBVGY3TQOJQ": ErrSecretForm, "ＧEZDGNBVGY3TQOJQ": ErrSecretForm,
 	} {

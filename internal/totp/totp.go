@@ -27,8 +27,10 @@ const (
 const (
 	// SecretBytes is the length of a new secret: 160 bits, as RFC 4226 4 recommends.
 	SecretBytes = 20
-	// MinSecretBytes and MaxSecretBytes bound imported secrets.
-	MinSecretBytes, MaxSecretBytes = 10, 128
+	// MinSecretBytes is the length of the shortest imported secret.
+	MinSecretBytes = 10
+	// MaxSecretBytes is the length of the longest imported secret.
+	MaxSecretBytes = 128
 	// window is how many steps before and after the current one are accepted, for clocks that differ and for the time
 	// that typing takes (RFC 6238 5.2).
 	window = 1

@@ -128,8 +128,8 @@ func verifySignature(key crypto.PublicKey, message, signature []byte) bool {
 	return false
 }
 
-// Hexadecimal constants of Ed25519 (RFC 8032 5.1): the field's prime, the curve's d, and the y coordinates of the points
-// of order 8.
+// Hexadecimal constants of Ed25519 (RFC 8032 5.1): the field's prime, the curve's d, and the y coordinates of the
+// points of order 8.
 const (
 	edPrime  = "7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffed"
 	edD      = "52036cee2b6ffe738cc740797779e89800700a4d4141d8ab75eb4dca135978a3"

@@ -76,17 +76,17 @@ func ParseAssertion(raw json.RawMessage) (*Assertion, error) {
 	if a.clientJSON, a.client, err = clientData(response.ClientDataJSON); err != nil {
 		return nil, err
 	}
-	if a.authenticator, err = binary("/response/authenticatorData", response.AuthenticatorData, MaxBytes); err != nil {
+	if a.authenticator, err = decode("/response/authenticatorData", response.AuthenticatorData, MaxBytes); err != nil {
 		return nil, err
 	}
 	if err := a.data.Unmarshal(a.authenticator); err != nil {
 		return nil, &MalformedError{"/response/authenticatorData", "is not authenticator data: send what the authenticator returned"}
 	}
-	if a.signature, err = binary("/response/signature", response.Signature, MaxBytes); err != nil {
+	if a.signature, err = decode("/response/signature", response.Signature, MaxBytes); err != nil {
 		return nil, err
 	}
 	if handle := response.UserHandle; len(handle) > 0 && handle.Kind() != 'n' && string(handle) != `""` {
-		if a.UserHandle, err = binary("/response/userHandle", handle, maxUserHandleBytes); err != nil {
+		if a.UserHandle, err = decode("/response/userHandle", handle, maxUserHandleBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +105,7 @@ func ParseAttestation(raw json.RawMessage) (*Attestation, error) {
 		return nil, err
 	}
 	const at = "/response/attestationObject"
-	object, err := binary(at, response.AttestationObject, MaxBytes)
+	object, err := decode(at, response.AttestationObject, MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +133,11 @@ func parse(raw json.RawMessage) ([]byte, *response, error) {
 	if err := jsonv2.Unmarshal(raw, &c); err != nil || jsontext.Value(raw).Kind() != '{' {
 		return nil, nil, &MalformedError{"", "is not a JSON object: send the result of toJSON()"}
 	}
-	id, err := binary("/id", c.ID, MaxIDBytes)
+	id, err := decode("/id", c.ID, MaxIDBytes)
 	if err != nil {
 		return nil, nil, err
 	}
-	if rawID, err := binary("/rawId", c.RawID, MaxIDBytes); err != nil {
+	if rawID, err := decode("/rawId", c.RawID, MaxIDBytes); err != nil {
 		return nil, nil, err
 	} else if string(rawID) != string(id) {
 		return nil, nil, &MalformedError{"/rawId", "differs from id: send the same value"}
@@ -164,8 +164,8 @@ func text(value jsontext.Value) (string, bool) {
 	return string(out), err == nil
 }
 
-// binary returns the bytes of a member in base64url, 1 to a limit.
-func binary(pointer string, value jsontext.Value, limit int) ([]byte, error) {
+// decode returns the bytes of a member in base64url, 1 to a limit.
+func decode(pointer string, value jsontext.Value, limit int) ([]byte, error) {
 	if len(value) == 0 {
 		return nil, &MalformedError{pointer, "is missing"}
 	}
@@ -184,7 +184,7 @@ func binary(pointer string, value jsontext.Value, limit int) ([]byte, error) {
 // clientData reads what the browser states. A challenge that is not base64url is no challenge.
 func clientData(value jsontext.Value) ([]byte, client, error) {
 	const at = "/response/clientDataJSON"
-	raw, err := binary(at, value, MaxBytes)
+	raw, err := decode(at, value, MaxBytes)
 	if err != nil {
 		return nil, client{}, err
 	}
@@ -205,7 +205,7 @@ func clientData(value jsontext.Value) ([]byte, client, error) {
 	return raw, c, nil
 }
 
-// transports reads an optional list of transports. Unknown ones are kept, because browsers ignore what they do not know.
+// transports reads an optional list of transports. It keeps unknown ones, because browsers ignore them.
 func transports(value jsontext.Value) ([]string, error) {
 	const at = "/response/transports"
 	if len(value) == 0 || value.Kind() == 'n' {

@@ -43,8 +43,8 @@ type RelyingParty struct {
 	Allows func(origin string) bool
 }
 
-// Scope is what a challenge is valid for. Session is the id of the sign-in or of the attempt. Session and User are 0 for
-// SignIn.
+// Scope is what a challenge is valid for. Session is the id of the sign-in or of the attempt. Session and User are 0
+// for SignIn.
 type Scope struct {
 	Ceremony      Ceremony
 	Session, User int64
