@@ -102,6 +102,21 @@ func (e ActiveWorkspaceEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for AssuranceEnvelopeMessage.
+const (
+	AssuranceEnvelopeMessageEmpty AssuranceEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AssuranceEnvelopeMessage enum.
+func (e AssuranceEnvelopeMessage) Valid() bool {
+	switch e {
+	case AssuranceEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuthConfigEnvelopeMessage.
 const (
 	AuthConfigEnvelopeMessageEmpty AuthConfigEnvelopeMessage = ""
@@ -111,6 +126,36 @@ const (
 func (e AuthConfigEnvelopeMessage) Valid() bool {
 	switch e {
 	case AuthConfigEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthenticatorConfirmedEnvelopeMessage.
+const (
+	AuthenticatorConfirmedEnvelopeMessageEmpty AuthenticatorConfirmedEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AuthenticatorConfirmedEnvelopeMessage enum.
+func (e AuthenticatorConfirmedEnvelopeMessage) Valid() bool {
+	switch e {
+	case AuthenticatorConfirmedEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthenticatorEnrollmentEnvelopeMessage.
+const (
+	AuthenticatorEnrollmentEnvelopeMessageEmpty AuthenticatorEnrollmentEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the AuthenticatorEnrollmentEnvelopeMessage enum.
+func (e AuthenticatorEnrollmentEnvelopeMessage) Valid() bool {
+	switch e {
+	case AuthenticatorEnrollmentEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -246,6 +291,21 @@ func (e ConfigDeploymentMode) Valid() bool {
 	case Production:
 		return true
 	case Staging:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CredentialOptionsEnvelopeMessage.
+const (
+	CredentialOptionsEnvelopeMessageEmpty CredentialOptionsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the CredentialOptionsEnvelopeMessage enum.
+func (e CredentialOptionsEnvelopeMessage) Valid() bool {
+	switch e {
+	case CredentialOptionsEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -417,6 +477,30 @@ func (e OauthGrantsEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for OfferedFactorType.
+const (
+	OfferedFactorTypePasskey      OfferedFactorType = "passkey"
+	OfferedFactorTypeRecoveryCode OfferedFactorType = "recovery_code"
+	OfferedFactorTypeSms          OfferedFactorType = "sms"
+	OfferedFactorTypeTotp         OfferedFactorType = "totp"
+)
+
+// Valid indicates whether the value is a known member of the OfferedFactorType enum.
+func (e OfferedFactorType) Valid() bool {
+	switch e {
+	case OfferedFactorTypePasskey:
+		return true
+	case OfferedFactorTypeRecoveryCode:
+		return true
+	case OfferedFactorTypeSms:
+		return true
+	case OfferedFactorTypeTotp:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OrganizationEnvelopeMessage.
 const (
 	OrganizationEnvelopeMessageEmpty OrganizationEnvelopeMessage = ""
@@ -582,6 +666,54 @@ func (e OwnSignInsEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for PasskeyEnvelopeMessage.
+const (
+	PasskeyEnvelopeMessageEmpty PasskeyEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the PasskeyEnvelopeMessage enum.
+func (e PasskeyEnvelopeMessage) Valid() bool {
+	switch e {
+	case PasskeyEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PasskeyKindKind.
+const (
+	PasskeyKindKindPasskey     PasskeyKindKind = "passkey"
+	PasskeyKindKindSecurityKey PasskeyKindKind = "security_key"
+)
+
+// Valid indicates whether the value is a known member of the PasskeyKindKind enum.
+func (e PasskeyKindKind) Valid() bool {
+	switch e {
+	case PasskeyKindKindPasskey:
+		return true
+	case PasskeyKindKindSecurityKey:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PasskeysEnvelopeMessage.
+const (
+	PasskeysEnvelopeMessageEmpty PasskeysEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the PasskeysEnvelopeMessage enum.
+func (e PasskeysEnvelopeMessage) Valid() bool {
+	switch e {
+	case PasskeysEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PasswordRemovedEnvelopeMessage.
 const (
 	PasswordRemovedEnvelopeMessageEmpty PasswordRemovedEnvelopeMessage = ""
@@ -674,8 +806,12 @@ func (e PhoneVerifiedEnvelopeMessage) Valid() bool {
 
 // Defines values for ReauthenticationStrategy.
 const (
-	ReauthenticationStrategyEmailOtp ReauthenticationStrategy = "email_otp"
-	ReauthenticationStrategyPassword ReauthenticationStrategy = "password"
+	ReauthenticationStrategyEmailOtp     ReauthenticationStrategy = "email_otp"
+	ReauthenticationStrategyPasskey      ReauthenticationStrategy = "passkey"
+	ReauthenticationStrategyPassword     ReauthenticationStrategy = "password"
+	ReauthenticationStrategyRecoveryCode ReauthenticationStrategy = "recovery_code"
+	ReauthenticationStrategySms          ReauthenticationStrategy = "sms"
+	ReauthenticationStrategyTotp         ReauthenticationStrategy = "totp"
 )
 
 // Valid indicates whether the value is a known member of the ReauthenticationStrategy enum.
@@ -683,7 +819,129 @@ func (e ReauthenticationStrategy) Valid() bool {
 	switch e {
 	case ReauthenticationStrategyEmailOtp:
 		return true
+	case ReauthenticationStrategyPasskey:
+		return true
 	case ReauthenticationStrategyPassword:
+		return true
+	case ReauthenticationStrategyRecoveryCode:
+		return true
+	case ReauthenticationStrategySms:
+		return true
+	case ReauthenticationStrategyTotp:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReauthenticationOptionsEnvelopeMessage.
+const (
+	ReauthenticationOptionsEnvelopeMessageEmpty ReauthenticationOptionsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the ReauthenticationOptionsEnvelopeMessage enum.
+func (e ReauthenticationOptionsEnvelopeMessage) Valid() bool {
+	switch e {
+	case ReauthenticationOptionsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RecoveryCodesEnvelopeMessage.
+const (
+	RecoveryCodesEnvelopeMessageEmpty RecoveryCodesEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the RecoveryCodesEnvelopeMessage enum.
+func (e RecoveryCodesEnvelopeMessage) Valid() bool {
+	switch e {
+	case RecoveryCodesEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SecondFactorChoiceStrategy.
+const (
+	SecondFactorChoiceStrategySms SecondFactorChoiceStrategy = "sms"
+)
+
+// Valid indicates whether the value is a known member of the SecondFactorChoiceStrategy enum.
+func (e SecondFactorChoiceStrategy) Valid() bool {
+	switch e {
+	case SecondFactorChoiceStrategySms:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SecondFactorProofStrategy.
+const (
+	SecondFactorProofStrategyPasskey      SecondFactorProofStrategy = "passkey"
+	SecondFactorProofStrategyRecoveryCode SecondFactorProofStrategy = "recovery_code"
+	SecondFactorProofStrategySms          SecondFactorProofStrategy = "sms"
+	SecondFactorProofStrategyTotp         SecondFactorProofStrategy = "totp"
+)
+
+// Valid indicates whether the value is a known member of the SecondFactorProofStrategy enum.
+func (e SecondFactorProofStrategy) Valid() bool {
+	switch e {
+	case SecondFactorProofStrategyPasskey:
+		return true
+	case SecondFactorProofStrategyRecoveryCode:
+		return true
+	case SecondFactorProofStrategySms:
+		return true
+	case SecondFactorProofStrategyTotp:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SecondFactorsChangedEnvelopeMessage.
+const (
+	SecondFactorsChangedEnvelopeMessageEmpty SecondFactorsChangedEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SecondFactorsChangedEnvelopeMessage enum.
+func (e SecondFactorsChangedEnvelopeMessage) Valid() bool {
+	switch e {
+	case SecondFactorsChangedEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SecondFactorsEnvelopeMessage.
+const (
+	SecondFactorsEnvelopeMessageEmpty SecondFactorsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SecondFactorsEnvelopeMessage enum.
+func (e SecondFactorsEnvelopeMessage) Valid() bool {
+	switch e {
+	case SecondFactorsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SecondFactorsOfferedEnvelopeMessage.
+const (
+	SecondFactorsOfferedEnvelopeMessageEmpty SecondFactorsOfferedEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SecondFactorsOfferedEnvelopeMessage enum.
+func (e SecondFactorsOfferedEnvelopeMessage) Valid() bool {
+	switch e {
+	case SecondFactorsOfferedEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -723,6 +981,7 @@ func (e SessionTokenEnvelopeMessage) Valid() bool {
 // Defines values for SignInStrategy.
 const (
 	SignInStrategyEmailOtp SignInStrategy = "email_otp"
+	SignInStrategyPasskey  SignInStrategy = "passkey"
 	SignInStrategyPassword SignInStrategy = "password"
 )
 
@@ -730,6 +989,8 @@ const (
 func (e SignInStrategy) Valid() bool {
 	switch e {
 	case SignInStrategyEmailOtp:
+		return true
+	case SignInStrategyPasskey:
 		return true
 	case SignInStrategyPassword:
 		return true
@@ -1041,6 +1302,51 @@ type AskedScope struct {
 	Category string `json:"category"`
 }
 
+// Assurance What a sign-in has proven and what is required of it.
+type Assurance struct {
+	// Level one_factor, two_factors or phishing_resistant.
+	Level string `json:"level"`
+
+	// Proofs The proofs.
+	Proofs []Proof `json:"proofs"`
+
+	// Required The level that is required now.
+	Required string `json:"required"`
+
+	// RequiredBy account, deployment, organization or role; null if only one factor is required.
+	RequiredBy *string `json:"required_by"`
+
+	// Satisfied Whether the level is enough.
+	Satisfied bool `json:"satisfied"`
+
+	// EnforceFrom The time when a higher level will be required, or null.
+	EnforceFrom *time.Time `json:"enforce_from"`
+
+	// Enroll The kinds of factors of which one must be added, empty if none must.
+	Enroll []string `json:"enroll"`
+}
+
+// AssuranceEnvelope A response of an operation.
+type AssuranceEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message AssuranceEnvelopeMessage `json:"message"`
+
+	// Data The assurance.
+	Data Assurance `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AssuranceEnvelopeMessage Always empty.
+type AssuranceEnvelopeMessage string
+
 // AttemptChoice An attempt of this session.
 type AttemptChoice struct {
 	// SigninAttemptId The id of a sign-in attempt. Exactly one of the two ids is required.
@@ -1084,6 +1390,12 @@ type AuthConfig struct {
 
 	// Languages The languages of the pages as BCP 47 tags, the default language first.
 	Languages []string `json:"languages"`
+
+	// Passkey Sign-in by passkey.
+	Passkey ConfigPasskey `json:"passkey"`
+
+	// SecondFactor Second factors.
+	SecondFactor ConfigSecondFactor `json:"second_factor"`
 }
 
 // AuthConfigEnvelope A response with the sign-in methods of a deployment.
@@ -1106,6 +1418,93 @@ type AuthConfigEnvelope struct {
 
 // AuthConfigEnvelopeMessage Always empty.
 type AuthConfigEnvelopeMessage string
+
+// Authenticator An authenticator app.
+type Authenticator struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// Usable Whether the deployment enables authenticator apps.
+	Usable bool `json:"usable"`
+
+	// CreatedAt The time when it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// LastUsedAt The time of its last use, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+// AuthenticatorConfirmed A confirmed authenticator app.
+type AuthenticatorConfirmed struct {
+	// Totp The authenticator app.
+	Totp Authenticator `json:"totp"`
+
+	// Codes New recovery codes, or null if some are left. They are not shown again.
+	Codes *[]string `json:"codes"`
+}
+
+// AuthenticatorConfirmedEnvelope A response of an operation.
+type AuthenticatorConfirmedEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message AuthenticatorConfirmedEnvelopeMessage `json:"message"`
+
+	// Data The authenticator app.
+	Data AuthenticatorConfirmed `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AuthenticatorConfirmedEnvelopeMessage Always empty.
+type AuthenticatorConfirmedEnvelopeMessage string
+
+// AuthenticatorEnrollment An authenticator app that waits for its first code.
+type AuthenticatorEnrollment struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Secret The secret in base32.
+	Secret string `json:"secret"`
+
+	// Uri The otpauth URI.
+	Uri string `json:"uri"`
+
+	// QrSvg The QR code of the URI as an SVG image.
+	QrSvg string `json:"qr_svg"`
+
+	// ExpiresIn After how many seconds the enrollment expires.
+	ExpiresIn int `json:"expires_in"`
+}
+
+// AuthenticatorEnrollmentEnvelope A response of an operation.
+type AuthenticatorEnrollmentEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message AuthenticatorEnrollmentEnvelopeMessage `json:"message"`
+
+	// Data The enrollment.
+	Data AuthenticatorEnrollment `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// AuthenticatorEnrollmentEnvelopeMessage Always empty.
+type AuthenticatorEnrollmentEnvelopeMessage string
 
 // Authorization An authorization request of a client.
 type Authorization struct {
@@ -1344,6 +1743,15 @@ type ConfigPages struct {
 	TermsUrl string `json:"terms_url"`
 }
 
+// ConfigPasskey Sign-in by passkey.
+type ConfigPasskey struct {
+	// Enabled Whether users can sign in with passkeys.
+	Enabled bool `json:"enabled"`
+
+	// RelyingPartyId The relying party, or null without passkeys.
+	RelyingPartyId *string `json:"relying_party_id"`
+}
+
 // ConfigPassword How a deployment uses passwords.
 type ConfigPassword struct {
 	// Enabled Whether users can sign in by password.
@@ -1361,6 +1769,45 @@ type ConfigPhone struct {
 	// Countries The ISO 3166-1 codes of the countries whose numbers are accepted. Null: all.
 	Countries *[]string `json:"countries"`
 }
+
+// ConfigSecondFactor Second factors.
+type ConfigSecondFactor struct {
+	// Totp Whether authenticator apps are enabled.
+	Totp bool `json:"totp"`
+
+	// Sms Whether texts are enabled as a second factor.
+	Sms bool `json:"sms"`
+
+	// Required The level that the deployment requires of accounts without a grace period.
+	Required string `json:"required"`
+}
+
+// CredentialOptions Options for the WebAuthn functions of a browser.
+type CredentialOptions struct {
+	// PublicKey The options in the JSON form of the standard.
+	PublicKey map[string]interface{} `json:"public_key"`
+}
+
+// CredentialOptionsEnvelope A response of an operation.
+type CredentialOptionsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message CredentialOptionsEnvelopeMessage `json:"message"`
+
+	// Data The options.
+	Data CredentialOptions `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// CredentialOptionsEnvelopeMessage Always empty.
+type CredentialOptionsEnvelopeMessage string
 
 // EmailAddress An email address of a user.
 type EmailAddress struct {
@@ -1531,6 +1978,27 @@ type EndUserFault struct {
 
 	// AttemptsRemaining The number of codes that can still be tried. Absent if it does not apply.
 	AttemptsRemaining *int64 `json:"attempts_remaining,omitempty"`
+
+	// RequiredAssurance The level that is required. Only with STEP_UP_REQUIRED and ENROLLMENT_REQUIRED.
+	RequiredAssurance *string `json:"required_assurance,omitempty"`
+
+	// Strategies The strategies of POST /session/reauthenticate that help, the best one first. Only with STEP_UP_REQUIRED and REAUTHENTICATION_REQUIRED.
+	Strategies *[]string `json:"strategies,omitempty"`
+
+	// Enroll The kinds of factors of which one must be added. Only with ENROLLMENT_REQUIRED.
+	Enroll *[]string `json:"enroll,omitempty"`
+}
+
+// FactorCode A code.
+type FactorCode struct {
+	// Code The code that the app shows.
+	Code string `json:"code"`
+}
+
+// FactorName A name.
+type FactorName struct {
+	// Name The name. Absent: a general name.
+	Name *string `json:"name,omitempty"`
 }
 
 // FailureEnvelope Every error response.
@@ -1856,6 +2324,21 @@ type OauthGrantsEnvelope struct {
 
 // OauthGrantsEnvelopeMessage Always empty.
 type OauthGrantsEnvelopeMessage string
+
+// OfferedFactor A factor that can be shown.
+type OfferedFactor struct {
+	// Type The strategy.
+	Type OfferedFactorType `json:"type"`
+
+	// Id The id of the phone number, for sms.
+	Id *string `json:"id,omitempty"`
+
+	// PhoneNumber The last two digits of the number, for sms.
+	PhoneNumber *string `json:"phone_number,omitempty"`
+}
+
+// OfferedFactorType The strategy.
+type OfferedFactorType string
 
 // OpenInvitation An invitation that can still be accepted.
 type OpenInvitation struct {
@@ -2308,6 +2791,12 @@ type OwnSignIn struct {
 
 	// UserAgent The User-Agent of the browser.
 	UserAgent string `json:"user_agent"`
+
+	// Level The level that it has proven: one_factor, two_factors or phishing_resistant.
+	Level string `json:"level"`
+
+	// Proofs What it has proven.
+	Proofs []Proof `json:"proofs"`
 }
 
 // OwnSignInsEnvelope A response with a list.
@@ -2330,6 +2819,120 @@ type OwnSignInsEnvelope struct {
 
 // OwnSignInsEnvelopeMessage Always empty.
 type OwnSignInsEnvelopeMessage string
+
+// Passkey A passkey or a security key.
+type Passkey struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// CredentialId The credential id in base64url.
+	CredentialId string `json:"credential_id"`
+
+	// UserHandle The user handle in base64url.
+	UserHandle string `json:"user_handle"`
+
+	// RelyingPartyId The relying party.
+	RelyingPartyId string `json:"relying_party_id"`
+
+	// Usable Whether it belongs to the relying party in force, and passkeys are enabled.
+	Usable bool `json:"usable"`
+
+	// UserVerified Whether the device has verified the user with it.
+	UserVerified bool `json:"user_verified"`
+
+	// SecondFactorOnly Whether it begins no sign-in.
+	SecondFactorOnly bool `json:"second_factor_only"`
+
+	// BackupEligible Whether it can be synced between devices, or null if that is not known.
+	BackupEligible *bool `json:"backup_eligible"`
+
+	// BackedUp Whether it is synced.
+	BackedUp bool `json:"backed_up"`
+
+	// Transports The transports of the authenticator.
+	Transports []string `json:"transports"`
+
+	// CreatedAt The time when it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// LastUsedAt The time of its last use, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+// PasskeyAdded A passkey.
+type PasskeyAdded struct {
+	// Passkey The passkey.
+	Passkey Passkey `json:"passkey"`
+}
+
+// PasskeyCreate A new passkey.
+type PasskeyCreate struct {
+	// Credential The credential of navigator.credentials.create in the JSON form of the standard.
+	Credential map[string]interface{} `json:"credential"`
+
+	// Name The name. Absent: a general name.
+	Name *string `json:"name,omitempty"`
+}
+
+// PasskeyEnvelope A response of an operation.
+type PasskeyEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message PasskeyEnvelopeMessage `json:"message"`
+
+	// Data The passkey.
+	Data PasskeyAdded `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// PasskeyEnvelopeMessage Always empty.
+type PasskeyEnvelopeMessage string
+
+// PasskeyKind The kind of a new passkey.
+type PasskeyKind struct {
+	// Kind The kind. Absent: passkey.
+	Kind *PasskeyKindKind `json:"kind,omitempty"`
+}
+
+// PasskeyKindKind The kind. Absent: passkey.
+type PasskeyKindKind string
+
+// PasskeyRename A new name.
+type PasskeyRename struct {
+	// Name The name.
+	Name string `json:"name"`
+}
+
+// PasskeysEnvelope A response of an operation.
+type PasskeysEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message PasskeysEnvelopeMessage `json:"message"`
+
+	// Data The passkeys.
+	Data []Passkey `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// PasskeysEnvelopeMessage Always empty.
+type PasskeysEnvelopeMessage string
 
 // PasswordRemoval The current password.
 type PasswordRemoval struct {
@@ -2538,17 +3141,101 @@ type PhoneVerifiedEnvelope struct {
 // PhoneVerifiedEnvelopeMessage Always empty.
 type PhoneVerifiedEnvelopeMessage string
 
-// Reauthentication The strategy, and the password if the strategy is password.
+// Proof A proof of a sign-in.
+type Proof struct {
+	// Method password, email_otp, totp, sms, recovery_code, passkey or passkey_uv.
+	Method string `json:"method"`
+
+	// ProvedAt The time of the newest proof by this method.
+	ProvedAt time.Time `json:"proved_at"`
+}
+
+// Reauthentication The strategy, with the password, the code or the credential that it needs.
 type Reauthentication struct {
+	// Code The code. Required with the strategies totp and recovery_code.
+	Code *string `json:"code,omitempty"`
+
+	// Credential The credential of navigator.credentials.get in the JSON form of the standard. Required with the strategy passkey.
+	Credential *map[string]interface{} `json:"credential,omitempty"`
+
 	// Password The password. Required with the strategy password.
 	Password *string `json:"password,omitempty"`
 
-	// Strategy A strategy that the deployment enables.
+	// Strategy A strategy that the deployment enables and the account has.
 	Strategy ReauthenticationStrategy `json:"strategy"`
 }
 
-// ReauthenticationStrategy A strategy that the deployment enables.
+// ReauthenticationStrategy A strategy that the deployment enables and the account has.
 type ReauthenticationStrategy string
+
+// ReauthenticationOptions The ways to authenticate again.
+type ReauthenticationOptions struct {
+	// Strategies The strategies, the best one first.
+	Strategies []string `json:"strategies"`
+
+	// PublicKey The options for navigator.credentials.get, or null without a passkey.
+	PublicKey *map[string]interface{} `json:"public_key"`
+}
+
+// ReauthenticationOptionsEnvelope A response of an operation.
+type ReauthenticationOptionsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message ReauthenticationOptionsEnvelopeMessage `json:"message"`
+
+	// Data The ways.
+	Data ReauthenticationOptions `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// ReauthenticationOptionsEnvelopeMessage Always empty.
+type ReauthenticationOptionsEnvelopeMessage string
+
+// RecoveryCodes New recovery codes.
+type RecoveryCodes struct {
+	// Codes The codes. They are not shown again.
+	Codes []string `json:"codes"`
+
+	// CreatedAt The time when they were made.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// RecoveryCodesEnvelope A response of an operation.
+type RecoveryCodesEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message RecoveryCodesEnvelopeMessage `json:"message"`
+
+	// Data The codes.
+	Data RecoveryCodes `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// RecoveryCodesEnvelopeMessage Always empty.
+type RecoveryCodesEnvelopeMessage string
+
+// RecoveryCodesLeft The recovery codes that are left.
+type RecoveryCodesLeft struct {
+	// Left How many are left.
+	Left int `json:"left"`
+
+	// CreatedAt The time when they were made.
+	CreatedAt time.Time `json:"created_at"`
+}
 
 // ResetPassword The new password.
 type ResetPassword struct {
@@ -2563,6 +3250,168 @@ type ResetPassword struct {
 
 	// SigninAttemptId The id of the attempt whose code was verified.
 	SigninAttemptId string `json:"signin_attempt_id"`
+}
+
+// SecondFactorChoice An attempt at the step second_factor.
+type SecondFactorChoice struct {
+	// SigninAttemptId The id of the attempt.
+	SigninAttemptId string `json:"signin_attempt_id"`
+
+	// Strategy The strategy for which a code is sent. Absent if none is.
+	Strategy *SecondFactorChoiceStrategy `json:"strategy,omitempty"`
+}
+
+// SecondFactorChoiceStrategy The strategy for which a code is sent. Absent if none is.
+type SecondFactorChoiceStrategy string
+
+// SecondFactorProof A second factor, which is a code or, with the strategy passkey, a credential.
+type SecondFactorProof struct {
+	// Code The code, except with the strategy passkey.
+	Code *string `json:"code,omitempty"`
+
+	// Credential The credential of navigator.credentials.get in the JSON form of the standard. Required with the strategy passkey.
+	Credential *map[string]interface{} `json:"credential,omitempty"`
+
+	// SigninAttemptId The id of the attempt.
+	SigninAttemptId string `json:"signin_attempt_id"`
+
+	// Strategy The strategy.
+	Strategy SecondFactorProofStrategy `json:"strategy"`
+}
+
+// SecondFactorProofStrategy The strategy.
+type SecondFactorProofStrategy string
+
+// SecondFactors The factors of an account.
+type SecondFactors struct {
+	// TwoStep Whether sign-ins ask for a second factor.
+	TwoStep bool `json:"two_step"`
+
+	// Required The level that the deployment requires of the account.
+	Required string `json:"required"`
+
+	// Totp The authenticator apps.
+	Totp []Authenticator `json:"totp"`
+
+	// Sms The phone numbers.
+	Sms []TextFactor `json:"sms"`
+
+	// Passkeys The passkeys.
+	Passkeys []Passkey `json:"passkeys"`
+
+	// RecoveryCodes The recovery codes, or null if none were made.
+	RecoveryCodes *RecoveryCodesLeft `json:"recovery_codes"`
+}
+
+// SecondFactorsChanged The factors of an account after a change.
+type SecondFactorsChanged struct {
+	// TwoStep Whether sign-ins ask for a second factor.
+	TwoStep bool `json:"two_step"`
+
+	// Required The level that the deployment requires of the account.
+	Required string `json:"required"`
+
+	// Totp The authenticator apps.
+	Totp []Authenticator `json:"totp"`
+
+	// Sms The phone numbers.
+	Sms []TextFactor `json:"sms"`
+
+	// Passkeys The passkeys.
+	Passkeys []Passkey `json:"passkeys"`
+
+	// RecoveryCodes The recovery codes, or null if none were made.
+	RecoveryCodes *RecoveryCodesLeft `json:"recovery_codes"`
+
+	// Codes New recovery codes, or null if some are left. They are not shown again.
+	Codes *[]string `json:"codes"`
+}
+
+// SecondFactorsChangedEnvelope A response of an operation.
+type SecondFactorsChangedEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SecondFactorsChangedEnvelopeMessage `json:"message"`
+
+	// Data The factors.
+	Data SecondFactorsChanged `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SecondFactorsChangedEnvelopeMessage Always empty.
+type SecondFactorsChangedEnvelopeMessage string
+
+// SecondFactorsEnvelope A response of an operation.
+type SecondFactorsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SecondFactorsEnvelopeMessage `json:"message"`
+
+	// Data The factors.
+	Data SecondFactors `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SecondFactorsEnvelopeMessage Always empty.
+type SecondFactorsEnvelopeMessage string
+
+// SecondFactorsOffered The factors that can be shown in an attempt.
+type SecondFactorsOffered struct {
+	// Factors The factors, the best one first.
+	Factors []OfferedFactor `json:"factors"`
+
+	// PublicKey The options for navigator.credentials.get, or null without a passkey.
+	PublicKey *map[string]interface{} `json:"public_key"`
+
+	// Sms The code that was sent, or null.
+	Sms *SentText `json:"sms"`
+}
+
+// SecondFactorsOfferedEnvelope A response of an operation.
+type SecondFactorsOfferedEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SecondFactorsOfferedEnvelopeMessage `json:"message"`
+
+	// Data The factors.
+	Data SecondFactorsOffered `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SecondFactorsOfferedEnvelopeMessage Always empty.
+type SecondFactorsOfferedEnvelopeMessage string
+
+// SentText A code that was sent.
+type SentText struct {
+	// Sent Whether a text was sent.
+	Sent bool `json:"sent"`
+
+	// PhoneNumber The last two digits of the number.
+	PhoneNumber string `json:"phone_number"`
+
+	// ExpiresIn For how many seconds the code is valid.
+	ExpiresIn int `json:"expires_in"`
 }
 
 // SessionSnapshot A session, as its own browser sees it.
@@ -2633,8 +3482,11 @@ type SessionTokenEnvelopeMessage string
 
 // SignIn A sign-in.
 type SignIn struct {
-	// Email The address.
-	Email string `json:"email"`
+	// Credential The credential of navigator.credentials.get in the JSON form of the standard. Required with the strategy passkey.
+	Credential *map[string]interface{} `json:"credential,omitempty"`
+
+	// Email The address. Required with the strategies password and email_otp.
+	Email *string `json:"email,omitempty"`
 
 	// Password The password. Required with the strategy password.
 	Password *string `json:"password,omitempty"`
@@ -2777,6 +3629,33 @@ type SignedOutEnvelope struct {
 
 // SignedOutEnvelopeMessage Always empty.
 type SignedOutEnvelopeMessage string
+
+// TextFactor A phone number that is a second factor.
+type TextFactor struct {
+	// PhoneNumberId The id of the phone number.
+	PhoneNumberId string `json:"phone_number_id"`
+
+	// PhoneNumber The number in E.164 format.
+	PhoneNumber string `json:"phone_number"`
+
+	// Usable Whether the deployment enables texts.
+	Usable bool `json:"usable"`
+
+	// CreatedAt The time when it became a second factor.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// TextFactorChoice A verified phone number.
+type TextFactorChoice struct {
+	// PhoneNumberId The id of the phone number.
+	PhoneNumberId string `json:"phone_number_id"`
+}
+
+// TwoStepChange A change of the second step.
+type TwoStepChange struct {
+	// TwoStep Whether sign-ins ask for a second factor.
+	TwoStep bool `json:"two_step"`
+}
 
 // UserCode The user code of a device.
 type UserCode struct {
@@ -3027,11 +3906,20 @@ type EndUserListWorkspaceMembersParams struct {
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 }
 
+// EndUserAttemptSecondFactorJSONRequestBody defines body for EndUserAttemptSecondFactor for application/json ContentType.
+type EndUserAttemptSecondFactorJSONRequestBody = SecondFactorProof
+
 // EndUserAttemptVerificationJSONRequestBody defines body for EndUserAttemptVerification for application/json ContentType.
 type EndUserAttemptVerificationJSONRequestBody = AttemptCode
 
 // EndUserForgotPasswordJSONRequestBody defines body for EndUserForgotPassword for application/json ContentType.
 type EndUserForgotPasswordJSONRequestBody = ForgotPassword
+
+// EndUserPasskeyOptionsJSONRequestBody defines body for EndUserPasskeyOptions for application/json ContentType.
+type EndUserPasskeyOptionsJSONRequestBody = Empty
+
+// EndUserPrepareSecondFactorJSONRequestBody defines body for EndUserPrepareSecondFactor for application/json ContentType.
+type EndUserPrepareSecondFactorJSONRequestBody = SecondFactorChoice
 
 // EndUserPrepareVerificationJSONRequestBody defines body for EndUserPrepareVerification for application/json ContentType.
 type EndUserPrepareVerificationJSONRequestBody = AttemptChoice
@@ -3066,6 +3954,15 @@ type EndUserMakeEmailAddressPrimaryJSONRequestBody = Empty
 // EndUserPrepareEmailVerificationJSONRequestBody defines body for EndUserPrepareEmailVerification for application/json ContentType.
 type EndUserPrepareEmailVerificationJSONRequestBody = Empty
 
+// EndUserAddPasskeyJSONRequestBody defines body for EndUserAddPasskey for application/json ContentType.
+type EndUserAddPasskeyJSONRequestBody = PasskeyCreate
+
+// EndUserPasskeyCreationOptionsJSONRequestBody defines body for EndUserPasskeyCreationOptions for application/json ContentType.
+type EndUserPasskeyCreationOptionsJSONRequestBody = PasskeyKind
+
+// EndUserRenamePasskeyJSONRequestBody defines body for EndUserRenamePasskey for application/json ContentType.
+type EndUserRenamePasskeyJSONRequestBody = PasskeyRename
+
 // EndUserRemovePasswordJSONRequestBody defines body for EndUserRemovePassword for application/json ContentType.
 type EndUserRemovePasswordJSONRequestBody = PasswordRemoval
 
@@ -3080,6 +3977,21 @@ type EndUserMakePhoneNumberPrimaryJSONRequestBody = Empty
 
 // EndUserPreparePhoneVerificationJSONRequestBody defines body for EndUserPreparePhoneVerification for application/json ContentType.
 type EndUserPreparePhoneVerificationJSONRequestBody = Empty
+
+// EndUserChangeTwoStepJSONRequestBody defines body for EndUserChangeTwoStep for application/json ContentType.
+type EndUserChangeTwoStepJSONRequestBody = TwoStepChange
+
+// EndUserMakeRecoveryCodesJSONRequestBody defines body for EndUserMakeRecoveryCodes for application/json ContentType.
+type EndUserMakeRecoveryCodesJSONRequestBody = Empty
+
+// EndUserAddTextFactorJSONRequestBody defines body for EndUserAddTextFactor for application/json ContentType.
+type EndUserAddTextFactorJSONRequestBody = TextFactorChoice
+
+// EndUserAddAuthenticatorJSONRequestBody defines body for EndUserAddAuthenticator for application/json ContentType.
+type EndUserAddAuthenticatorJSONRequestBody = FactorName
+
+// EndUserConfirmAuthenticatorJSONRequestBody defines body for EndUserConfirmAuthenticator for application/json ContentType.
+type EndUserConfirmAuthenticatorJSONRequestBody = FactorCode
 
 // EndUserSignOutOthersJSONRequestBody defines body for EndUserSignOutOthers for application/json ContentType.
 type EndUserSignOutOthersJSONRequestBody = Empty
@@ -3123,6 +4035,9 @@ type EndUserClaimUserCodeJSONRequestBody = UserCode
 // EndUserReauthenticateJSONRequestBody defines body for EndUserReauthenticate for application/json ContentType.
 type EndUserReauthenticateJSONRequestBody = Reauthentication
 
+// EndUserReauthenticationOptionsJSONRequestBody defines body for EndUserReauthenticationOptions for application/json ContentType.
+type EndUserReauthenticationOptionsJSONRequestBody = Empty
+
 // EndUserSignOutJSONRequestBody defines body for EndUserSignOut for application/json ContentType.
 type EndUserSignOutJSONRequestBody = SignOut
 
@@ -3158,6 +4073,23 @@ func (c *Client) GetKeySet(ctx context.Context) (*JSONWebKeySet, error) {
 		Method: http.MethodGet, Path: "/.well-known/jwks.json",
 	}
 	var answer JSONWebKeySet
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AttemptSecondFactor asks POST /auth/attempt-second-factor: complete an attempt with a second factor.
+//
+// A sign-in is completed, and the user is signed in, when what the attempt has shown is enough; otherwise the attempt
+// waits for a further factor. Fails with 400 INVALID_CODE, CODE_USED, EXPIRED_CODE, EXPIRED_CHALLENGE, INVALID_ATTEMPT,
+// FACTOR_UNAVAILABLE; 401 INVALID_CREDENTIALS; 429 TOO_MANY_ATTEMPTS.
+func (c *Client) AttemptSecondFactor(ctx context.Context, body SecondFactorProof) (*SessionSnapshotEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/auth/attempt-second-factor",
+		Body: body,
+	}
+	var answer SessionSnapshotEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}
@@ -3210,6 +4142,40 @@ func (c *Client) ForgotPassword(ctx context.Context, body ForgotPassword) (*Sess
 	return &answer, nil
 }
 
+// PasskeyOptions asks POST /auth/passkey-options: get the options for a sign-in by passkey.
+//
+// The options are for `navigator.credentials.get`, after `PublicKeyCredential.parseRequestOptionsFromJSON`. They are the
+// same for every user: they name no credential. They are valid for 15 minutes, and nothing is stored. Fails with 403
+// PASSKEYS_DISABLED.
+func (c *Client) PasskeyOptions(ctx context.Context, body Empty) (*CredentialOptionsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/auth/passkey-options",
+		Body: body,
+	}
+	var answer CredentialOptionsEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// PrepareSecondFactor asks POST /auth/prepare-second-factor: get the second factors of an attempt.
+//
+// Lists what the account can show in this attempt, the best factor first, with the options for its passkeys. With the
+// strategy `sms`, a code is sent to the first number. Fails with 400 INVALID_ATTEMPT, FACTOR_UNAVAILABLE; 429
+// RATE_LIMITED.
+func (c *Client) PrepareSecondFactor(ctx context.Context, body SecondFactorChoice) (*SecondFactorsOfferedEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/auth/prepare-second-factor",
+		Body: body,
+	}
+	var answer SecondFactorsOfferedEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // PrepareVerification asks POST /auth/prepare-verification: send the code of an attempt again.
 //
 // The previous code becomes invalid. Fails with 400 INVALID_ATTEMPT; 403 EMAIL_DISABLED; 429 RATE_LIMITED.
@@ -3245,8 +4211,11 @@ func (c *Client) ResetPassword(ctx context.Context, body ResetPassword) (*Sessio
 
 // SignIn asks POST /auth/signin: sign in.
 //
-// With `password`, the user is signed in by this request. With `email_otp`, this request begins the sign-in, and a code is
-// sent if the account exists. Fails with 401 INVALID_CREDENTIALS; 403 USER_DISABLED, EMAIL_DISABLED; 429 RATE_LIMITED.
+// With `password` and `passkey`, the user is signed in by this request. With `email_otp`, this request begins the sign-in,
+// and a code is sent if the account exists. After a password or a code, an account with a second factor is not signed in
+// yet: `signin_attempts` has an attempt at the step `second_factor`; continue with POST /auth/prepare-second-factor and
+// POST /auth/attempt-second-factor. Fails with 400 EXPIRED_CHALLENGE; 401 INVALID_CREDENTIALS; 403 USER_DISABLED,
+// EMAIL_DISABLED, PASSKEYS_DISABLED; 429 RATE_LIMITED.
 func (c *Client) SignIn(ctx context.Context, body SignIn) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/auth/signin",
@@ -3535,6 +4504,86 @@ func (c *Client) LeaveOrganization(ctx context.Context, id string) (*Organizatio
 	return &answer, nil
 }
 
+// ListPasskeys asks GET /me/passkeys: list the passkeys of the account.
+//
+// Returned oldest first, including passkeys of a former relying party, which are not usable.
+func (c *Client) ListPasskeys(ctx context.Context) (*PasskeysEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/me/passkeys",
+	}
+	var answer PasskeysEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AddPasskey asks POST /me/passkeys: add a passkey.
+//
+// Takes the answer to the options of POST /me/passkeys/options. The passkey is also a proof of this sign-in. Fails with
+// 400 INVALID_PASSKEY, PASSKEY_EXISTS, EXPIRED_CHALLENGE, FACTOR_LIMIT_REACHED; 403 PASSKEYS_DISABLED,
+// SECOND_FACTORS_DISABLED, REAUTHENTICATION_REQUIRED; 429 RATE_LIMITED.
+func (c *Client) AddPasskey(ctx context.Context, body PasskeyCreate) (*PasskeyEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/me/passkeys",
+		Body: body,
+	}
+	var answer PasskeyEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// PasskeyCreationOptions asks POST /me/passkeys/options: get the options for a new passkey.
+//
+// The options are for `navigator.credentials.create`, after `PublicKeyCredential.parseCreationOptionsFromJSON`. They are
+// valid for five minutes, and nothing is stored. A `security_key` is only a second factor. Fails with 400
+// FACTOR_LIMIT_REACHED; 403 PASSKEYS_DISABLED, SECOND_FACTORS_DISABLED, REAUTHENTICATION_REQUIRED.
+func (c *Client) PasskeyCreationOptions(ctx context.Context, body PasskeyKind) (*CredentialOptionsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/me/passkeys/options",
+		Body: body,
+	}
+	var answer CredentialOptionsEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemovePasskey asks DELETE /me/passkeys/{id}: remove a passkey.
+//
+// With the last usable factor, the second step is turned off and the recovery codes are deleted. Fails with 400
+// FACTOR_REQUIRED; 403 REAUTHENTICATION_REQUIRED; 404 PASSKEY_NOT_FOUND.
+func (c *Client) RemovePasskey(ctx context.Context, id string) (*PasskeysEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/me/passkeys/{id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer PasskeysEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RenamePasskey asks PATCH /me/passkeys/{id}: rename a passkey.
+//
+// Fails with 404 PASSKEY_NOT_FOUND.
+func (c *Client) RenamePasskey(ctx context.Context, id string, body PasskeyRename) (*PasskeyEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPatch, Path: "/me/passkeys/{id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+		Body:     body,
+	}
+	var answer PasskeyEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // RemovePassword asks DELETE /me/password: remove the password.
 //
 // Possible only if the deployment allows sign-in by emailed code. Fails with 400 INVALID_CURRENT_PASSWORD,
@@ -3639,6 +4688,134 @@ func (c *Client) PreparePhoneVerification(ctx context.Context, id string, body E
 		Body:     body,
 	}
 	var answer PhoneCodeSentEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListSecondFactors asks GET /me/second-factors: list the second factors, passkeys and recovery codes of the account.
+//
+// Lists usable and unusable ones. Recovery codes themselves are never shown again.
+func (c *Client) ListSecondFactors(ctx context.Context) (*SecondFactorsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/me/second-factors",
+	}
+	var answer SecondFactorsEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ChangeTwoStep asks PATCH /me/second-factors: turn the second step of sign-ins on or off.
+//
+// Turned on without recovery codes left, it returns new ones, once. Other sessions of the account must show a factor
+// before they continue. Fails with 400 FACTOR_REQUIRED; 403 SECOND_FACTORS_DISABLED, REAUTHENTICATION_REQUIRED.
+func (c *Client) ChangeTwoStep(ctx context.Context, body TwoStepChange) (*SecondFactorsChangedEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPatch, Path: "/me/second-factors",
+		Body: body,
+	}
+	var answer SecondFactorsChangedEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// MakeRecoveryCodes asks POST /me/second-factors/recovery-codes: make new recovery codes.
+//
+// Returns ten codes, once. The earlier ones no longer work. Fails with 400 FACTOR_REQUIRED; 403 REAUTHENTICATION_REQUIRED;
+// 429 RATE_LIMITED.
+func (c *Client) MakeRecoveryCodes(ctx context.Context, body Empty) (*RecoveryCodesEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/me/second-factors/recovery-codes",
+		Body: body,
+	}
+	var answer RecoveryCodesEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AddTextFactor asks POST /me/second-factors/sms: use a verified phone number as a second factor.
+//
+// The second step of sign-ins is turned on, and recovery codes are returned, once, if none are left. Fails with 400
+// PHONE_NOT_VERIFIED, FACTOR_LIMIT_REACHED; 403 SMS_DISABLED, SECOND_FACTORS_DISABLED, REAUTHENTICATION_REQUIRED; 404
+// PHONE_NOT_FOUND.
+func (c *Client) AddTextFactor(ctx context.Context, body TextFactorChoice) (*SecondFactorsChangedEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/me/second-factors/sms",
+		Body: body,
+	}
+	var answer SecondFactorsChangedEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveTextFactor asks DELETE /me/second-factors/sms/{id}: end the use of a phone number as a second factor.
+//
+// The number itself stays. Fails with 400 FACTOR_REQUIRED; 403 REAUTHENTICATION_REQUIRED; 404 FACTOR_NOT_FOUND.
+func (c *Client) RemoveTextFactor(ctx context.Context, id string) (*SecondFactorsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/me/second-factors/sms/{id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer SecondFactorsEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AddAuthenticator asks POST /me/second-factors/totp: begin to add an authenticator app.
+//
+// The authenticator counts after its first code. Within ten minutes, a repeated request of the same sign-in returns the
+// same secret. Fails with 400 FACTOR_LIMIT_REACHED, FACTOR_UNAVAILABLE; 403 SECOND_FACTORS_DISABLED,
+// REAUTHENTICATION_REQUIRED; 429 RATE_LIMITED.
+func (c *Client) AddAuthenticator(ctx context.Context, body FactorName) (*AuthenticatorEnrollmentEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/me/second-factors/totp",
+		Body: body,
+	}
+	var answer AuthenticatorEnrollmentEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveAuthenticator asks DELETE /me/second-factors/totp/{id}: remove an authenticator app.
+//
+// With the last usable factor, the second step is turned off and the recovery codes are deleted. Fails with 400
+// FACTOR_REQUIRED; 403 REAUTHENTICATION_REQUIRED; 404 FACTOR_NOT_FOUND.
+func (c *Client) RemoveAuthenticator(ctx context.Context, id string) (*SecondFactorsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/me/second-factors/totp/{id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer SecondFactorsEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ConfirmAuthenticator asks POST /me/second-factors/totp/{id}/confirm: confirm an authenticator app with its first code.
+//
+// The code is used up. The second step of sign-ins is turned on, and recovery codes are returned, once, if none are left.
+// Fails with 400 INVALID_CODE, EXPIRED_CODE; 404 FACTOR_NOT_FOUND; 429 TOO_MANY_ATTEMPTS.
+func (c *Client) ConfirmAuthenticator(ctx context.Context, id string, body FactorCode) (*AuthenticatorConfirmedEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/me/second-factors/totp/{id}/confirm",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+		Body:     body,
+	}
+	var answer AuthenticatorConfirmedEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}
@@ -3983,6 +5160,20 @@ func (c *Client) ListAccounts(ctx context.Context) (*AccountsEnvelope, error) {
 	return &answer, nil
 }
 
+// GetAssurance asks GET /session/assurance: get what the sign-in has proven and what is required.
+//
+// What is required depends on the account, the deployment, and the active organization with the roles of the user in it.
+func (c *Client) GetAssurance(ctx context.Context) (*AssuranceEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/session/assurance",
+	}
+	var answer AssuranceEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // ReadAuthorization asks GET /session/authorizations/{request}: read an authorization request.
 //
 // For a page that asks the user for consent: the client, the scopes with their present display names, and the
@@ -4041,15 +5232,33 @@ func (c *Client) ClaimUserCode(ctx context.Context, body UserCode) (*Authorizati
 
 // Reauthenticate asks POST /session/reauthenticate: authenticate the signed-in user again.
 //
-// With `password`, this request authenticates the user. With `email_otp`, a code is sent to the primary address; send it
-// to POST /auth/attempt-verification. This is not a new sign-in, but the session gets a new cookie. Fails with 401
-// INVALID_CREDENTIALS; 403 EMAIL_DISABLED; 429 RATE_LIMITED.
+// With `password`, `totp`, `recovery_code` and `passkey`, this request authenticates the user. With `email_otp`, a code is
+// sent to the primary address; send it to POST /auth/attempt-verification. With `sms`, an attempt at the step
+// second_factor begins; continue with POST /auth/prepare-second-factor. This is not a new sign-in, but the session gets a
+// new cookie, and its level can rise. Fails with 400 INVALID_CODE, CODE_USED, EXPIRED_CHALLENGE, FACTOR_UNAVAILABLE; 401
+// INVALID_CREDENTIALS; 403 EMAIL_DISABLED; 429 RATE_LIMITED, TOO_MANY_ATTEMPTS.
 func (c *Client) Reauthenticate(ctx context.Context, body Reauthentication) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/reauthenticate",
 		Body: body,
 	}
 	var answer SessionSnapshotEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ReauthenticationOptions asks POST /session/reauthentication-options: get the ways to authenticate again.
+//
+// Lists the strategies by which the user can authenticate again, the best one first, with the options for the passkeys of
+// the account.
+func (c *Client) ReauthenticationOptions(ctx context.Context, body Empty) (*ReauthenticationOptionsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/session/reauthentication-options",
+		Body: body,
+	}
+	var answer ReauthenticationOptionsEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,9 @@ type Route struct {
 	Permissions []string
 	// Session is the session that an end-user operation needs (security; x-cardea-session: fresh).
 	Session Session
+	// Held reports that an end-user operation is open to a sign-in that has proven less than its account or deployment
+	// requires (x-cardea-held: open).
+	Held bool
 	// Write reports that the operation changes resources or rows (x-cardea-write).
 	Write bool
 	// DailyLimit is how many requests of one signed-in user may succeed in a day (x-cardea-daily-limit): NoDailyLimit if
@@ -53,6 +56,7 @@ func (d *Document) Routes() map[string]Route {
 func routeOf(op *openapi3.Operation) Route {
 	route := Route{Permissions: permissions(op), Session: session(op), DailyLimit: dailyLimit(op)}
 	route.Write, _ = op.Extensions["x-cardea-write"].(bool)
+	route.Held = op.Extensions["x-cardea-held"] == "open"
 	if op.RequestBody != nil {
 		route.HasBody, route.BodyOptional = true, !op.RequestBody.Value.Required
 		route.Lines = op.RequestBody.Value.Content.Get(MediaTypeLines) != nil
