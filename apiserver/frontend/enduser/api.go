@@ -1,6 +1,7 @@
 // Package enduser serves the end-user API: sign-up, sign-in, sessions, phone verification, organizations. One listener
 // serves all deployments; the request's host selects the deployment. Every response has the envelope. Every request
-// goes through the checks in this order: host, route, cookies, 415, 413, Origin, 401, body, object, state, limits.
+// goes through the checks in this order: host, route, cookies, 415, 413, Origin, 401, assurance, body, object, state,
+// limits.
 package enduser
 
 import (
@@ -18,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/passkey"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	"github.com/cardea-iam/cardea/internal/seal"
@@ -49,8 +51,9 @@ type Options struct {
 // API serves the end-user operations.
 type API struct {
 	Options
-	router  *httpapi.Router
-	codes   *verification.Codes
+	router     *httpapi.Router
+	codes      *verification.Codes
+	challenges *passkey.Challenges
 	signers sync.Map // parsed signing keys by their id
 }
 
@@ -64,6 +67,24 @@ var operations = map[string]func(*call) (reply, error){
 	"POST /auth/forgot-password":                                  forgotPassword,
 	"POST /auth/reset-password":                                   resetPassword,
 	"GET /auth/config":                                            getConfig,
+	"POST /auth/passkey-options":                                  passkeyOptions,
+	"POST /auth/prepare-second-factor":                            prepareSecondFactor,
+	"POST /auth/attempt-second-factor":                            attemptSecondFactor,
+	"POST /session/reauthentication-options":                      reauthenticationOptions,
+	"GET /session/assurance":                                      getAssurance,
+	"GET /me/second-factors":                                      listFactors,
+	"PATCH /me/second-factors":                                    changeTwoStep,
+	"POST /me/second-factors/totp":                                addAuthenticator,
+	"POST /me/second-factors/totp/{id}/confirm":                   confirmAuthenticator,
+	"DELETE /me/second-factors/totp/{id}":                         removeAuthenticator,
+	"POST /me/second-factors/sms":                                 addTextFactor,
+	"DELETE /me/second-factors/sms/{id}":                          removeTextFactor,
+	"POST /me/second-factors/recovery-codes":                      makeRecoveryCodes,
+	"GET /me/passkeys":                                            listPasskeys,
+	"POST /me/passkeys":                                           addPasskey,
+	"POST /me/passkeys/options":                                   newPasskeyOptions,
+	"PATCH /me/passkeys/{id}":                                     renamePasskey,
+	"DELETE /me/passkeys/{id}":                                    removePasskey,
 	"GET /session":                                                getSession,
 	"GET /session/accounts":                                       listAccounts,
 	"GET /session/authorizations/{request}":                       readAuthorization,
@@ -144,7 +165,7 @@ func New(opts Options) (http.Handler, error) {
 	if opts.OnEnqueue == nil {
 		opts.OnEnqueue = func() {}
 	}
-	api := &API{Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}}
+	api := &API{Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}, challenges: passkey.NewChallenges(opts.Keyring)}
 	api.router = httpapi.New(api.unrouted)
 	routes := document.Routes()
 	for pattern, needs := range routes {

@@ -132,8 +132,8 @@ func (c *call) run(needs openapi.Route, serve func(*call) (reply, error)) error 
 	return nil
 }
 
-// check runs the checks that precede the operation, in the order of the package comment: cookies, 415, 413, Origin and
-// 401. It then checks the asserted account and organization.
+// check runs the checks that precede the operation, in the order of the package comment: cookies, 415, 413, Origin, 401
+// and assurance. It then checks the asserted account and organization.
 func (c *call) check(needs openapi.Route) error {
 	c.needs, c.fresh = needs, needs.Session == openapi.Fresh
 	cookies := c.r.CookiesNamed(site.SessionCookie)
@@ -154,13 +154,32 @@ func (c *call) check(needs openapi.Route) error {
 			return err
 		}
 	}
-	if needs.Session >= openapi.SignedIn && c.signedIn() == nil {
-		return apierror.NotAuthenticated()
+	if needs.Session >= openapi.SignedIn {
+		if c.signedIn() == nil {
+			return apierror.NotAuthenticated()
+		}
+		if err := c.checkHeld(); err != nil {
+			return err
+		}
 	}
 	if err := c.readAssertions(); err != nil {
 		return err
 	}
 	return c.answerTo(c.checkAssertions(c.signedIn()))
+}
+
+// checkHeld refuses an operation that is not open to a sign-in below what its account and deployment require.
+func (c *call) checkHeld() error {
+	g := c.signedIn()
+	if c.needs.Held || !c.held(g) {
+		return nil
+	}
+	return c.view(func(u *account.Unit) error { return c.countRefusal(u, g, u.CheckHeld(g)) })
+}
+
+// held reports whether a sign-in is below what its account and deployment require.
+func (c *call) held(g *people.SignIn) bool {
+	return g.Proven().Level() < c.request.RequiredBelow(g, c.now).Level
 }
 
 // activeOrganizationHeader asserts the active organization. A request of one browser tab then has no effect in an

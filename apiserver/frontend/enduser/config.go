@@ -6,7 +6,9 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/factors"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/permission"
 )
 
@@ -28,6 +30,12 @@ func getConfig(c *call) (reply, error) {
 		},
 		Languages: c.Languages,
 	}
+	strong, _ := t.Settings.Strong()
+	if passkeys := factors.RequirePasskeys(t, false) == nil; passkeys {
+		out.Passkey = enduserapi.ConfigPasskey{Enabled: true, RelyingPartyId: &strong.RelyingParty}
+	}
+	required := assurance.Require(c.now, assurance.Demand{By: assurance.ByDeployment, Requirement: strong.Required.Effective()})
+	out.SecondFactor = enduserapi.ConfigSecondFactor{Totp: strong.TOTP, Sms: strong.SMS && t.Settings.SMS != nil, Required: required.Level.String()}
 	if t.Settings.SMS != nil {
 		out.Phone.Countries = t.Settings.SMS.AllowedCountries
 	}

@@ -57,10 +57,13 @@ func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
 
 // stepOf returns the step that an attempt waits for.
 func stepOf(a people.Attempt) string {
-	if a.ProvedAt.IsZero() {
+	switch {
+	case a.ProvedAt.IsZero():
 		return "verify_email_otp"
+	case a.Kind == people.AttemptResetPassword:
+		return "new_password"
 	}
-	return "new_password"
+	return "second_factor"
 }
 
 // answer sends a success.
@@ -89,8 +92,8 @@ func (c *call) Refuse(err error) {
 	c.send(out)
 }
 
-// errorViews returns the errors of a response, at least one. Only the first one has the wait and the number of
-// remaining attempts.
+// errorViews returns the errors of a response, at least one. Only the first one has the wait, the number of
+// remaining attempts, and what the user must show.
 func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
 	code := refused.EffectiveCode()
 	views := []enduserapi.EndUserFault{}
@@ -109,6 +112,15 @@ func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
 	}
 	if refused.AttemptsLeft != nil {
 		views[0].AttemptsRemaining = ptr.To(int64(*refused.AttemptsLeft))
+	}
+	if refused.RequiredAssurance != "" {
+		views[0].RequiredAssurance = &refused.RequiredAssurance
+	}
+	if refused.Strategies != nil {
+		views[0].Strategies = &refused.Strategies
+	}
+	if refused.Enroll != nil {
+		views[0].Enroll = &refused.Enroll
 	}
 	return views
 }

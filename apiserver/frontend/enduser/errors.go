@@ -11,8 +11,11 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/apiserver/users/factors"
+	"github.com/cardea-iam/cardea/apiserver/users/passkey"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -60,6 +63,22 @@ var wordings = []struct {
 	{verification.ErrBudgetSpent, http.StatusTooManyRequests, "RATE_LIMITED", "the deployment sends no more texts to this country today"},
 	{account.ErrKeyUnknown, http.StatusNotFound, "API_KEY_NOT_FOUND", "you have no such API key: /me/api-keys lists yours"},
 	{account.ErrTooManyKeys, http.StatusBadRequest, "API_KEY_LIMIT_REACHED", "you have as many API keys of this app as one user may: delete one first"},
+	{factors.ErrDisabled, http.StatusForbidden, "SECOND_FACTORS_DISABLED", "this deployment does not take second factors yet: its operator must be upgraded"},
+	{factors.ErrPasskeysDisabled, http.StatusForbidden, "PASSKEYS_DISABLED", "this deployment has no passkeys: use another way"},
+	{factors.ErrTextsDisabled, http.StatusForbidden, "SMS_DISABLED", "this deployment sends no texts as a second factor: use another factor"},
+	{factors.ErrUnavailable, http.StatusBadRequest, "FACTOR_UNAVAILABLE", "this account has no such factor, or this deployment does not enable it: use another one"},
+	{factors.ErrUnknown, http.StatusNotFound, "FACTOR_NOT_FOUND", "you have no such factor: /me/second-factors lists yours"},
+	{factors.ErrPasskeyUnknown, http.StatusNotFound, "PASSKEY_NOT_FOUND", "you have no such passkey: /me/passkeys lists yours"},
+	{factors.ErrPasskeyExists, http.StatusBadRequest, "PASSKEY_EXISTS", "this passkey is registered already"},
+	{factors.ErrPhoneUnverified, http.StatusBadRequest, "PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first"},
+	{factors.ErrRequired, http.StatusBadRequest, "FACTOR_REQUIRED", "the account needs a usable factor for this: add another one first"},
+	{factors.ErrTooManyFactors, http.StatusBadRequest, "FACTOR_LIMIT_REACHED", "you have as many factors of this kind as one user may: remove one first"},
+	{factors.ErrTooManyChanges, http.StatusTooManyRequests, "RATE_LIMITED", "you added too many factors today: wait before you add another"},
+	{factors.ErrTooManyTries, http.StatusTooManyRequests, "TOO_MANY_ATTEMPTS", "too many wrong codes: wait, or use a passkey"},
+	{factors.ErrAttemptOver, http.StatusTooManyRequests, "TOO_MANY_ATTEMPTS", "too many wrong codes: sign in again from the beginning"},
+	{factors.ErrUsed, http.StatusBadRequest, "CODE_USED", "this code was used already: wait for the next one, or use another code"},
+	{factors.ErrExpired, http.StatusBadRequest, "EXPIRED_CODE", "there is no valid code: begin again"},
+	{factors.ErrSpent, http.StatusBadRequest, "EXPIRED_CHALLENGE", "the challenge was answered already: get new options"},
 	{consent.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization has ended or was already decided: begin again at the app you came from"},
 	{consent.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},
 	{consent.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits with this code: check the code, or begin again on the device"},
@@ -87,7 +106,9 @@ var (
 	errMembershipUnknown   = apierror.Coded(http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "you have no such membership")
 	errOrganizationUnknown = apierror.Coded(http.StatusNotFound, "ORGANIZATION_NOT_FOUND", "you are not in this organization: /me/organization-memberships lists yours")
 	errEmailTaken          = apierror.Bad("EMAIL_EXISTS", "this email address is already in use")
-	errNotFresh            = apierror.Coded(http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "authenticate again with POST /session/reauthenticate, and retry")
+	errInvalidCredential   = apierror.Coded(http.StatusUnauthorized, "INVALID_CREDENTIALS", "this passkey was not accepted: try again, or use another way")
+	errExpiredChallenge    = apierror.Bad("EXPIRED_CHALLENGE", "the challenge has expired: get new options")
+	errInvalidPasskey      = apierror.Bad("INVALID_PASSKEY", "this passkey was not accepted: get new options, and try again")
 	errOtherOrganization   = apierror.Coded(http.StatusConflict, "ACTIVE_ORGANIZATION_CHANGED", "another organization is active now, and nothing was done: read the session again")
 	errOtherAccount        = apierror.Coded(http.StatusConflict, "ACTIVE_ACCOUNT_CHANGED", "another account is active now, and nothing was done: read the session, or the authorization, again")
 	errPasswordsDisabled   = apierror.Coded(http.StatusForbidden, "PASSWORDS_DISABLED", "this deployment has no passwords: sign in by an emailed code")
@@ -109,12 +130,22 @@ func (c *call) answerTo(err error) error {
 		return waiting(err, refused)
 	}
 	var wrong *verification.WrongCodeError
+	var wrongFactor *factors.WrongCodeError
+	var assured *account.AssuranceError
 	var permission *account.PermissionError
 	switch {
 	case errors.As(err, &wrong):
 		answer := apierror.Bad("INVALID_CODE", "this is not the code that was sent: check the newest message")
 		answer.AttemptsLeft = ptr.To(wrong.Left)
 		return answer
+	case errors.As(err, &wrongFactor):
+		answer := apierror.Bad("INVALID_CODE", "this code is wrong: check it, and the time of the device that shows it")
+		if wrongFactor.Left >= 0 {
+			answer.AttemptsLeft = &wrongFactor.Left
+		}
+		return answer
+	case errors.As(err, &assured):
+		return assuranceAnswer(assured)
 	case errors.As(err, &permission) && permission.Granting:
 		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which this role has: to grant or remove a role, you need all its permissions", permission.Permission)
 	case errors.As(err, &permission):
@@ -123,7 +154,7 @@ func (c *call) answerTo(err error) error {
 		answer := apierror.Unavailable(err, "too many passwords are being checked at once: try again")
 		answer.RetryAfter = 2 * time.Second
 		return answer
-	case errors.Is(err, account.ErrCannotSeal), errors.Is(err, verification.ErrNoKey):
+	case errors.Is(err, account.ErrCannotSeal), errors.Is(err, verification.ErrNoKey), errors.Is(err, passkey.ErrNoKey):
 		// The log names the missing key; the response says that the user is not at fault.
 		return apierror.Unavailable(err, "this deployment cannot send codes yet: its server has no root key")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -135,6 +166,25 @@ func (c *call) answerTo(err error) error {
 		}
 	}
 	return err
+}
+
+// assuranceAnswer returns the response to an operation that needs more of the user.
+func assuranceAnswer(e *account.AssuranceError) error {
+	answer := apierror.Coded(http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "authenticate again with POST /session/reauthenticate, and retry")
+	switch e.Reason {
+	case account.ErrStepUp:
+		answer = apierror.Coded(http.StatusForbidden, "STEP_UP_REQUIRED", "show a stronger factor with POST /session/reauthenticate, and retry")
+	case account.ErrEnroll:
+		answer = apierror.Coded(http.StatusForbidden, "ENROLLMENT_REQUIRED", "add one of the factors in enroll first, by /me/second-factors or /me/passkeys, and retry")
+		answer.Enroll = append([]string{}, e.Enroll...)
+	}
+	if e.Required != assurance.None {
+		answer.RequiredAssurance = e.Required.String()
+	}
+	if e.Reason != account.ErrEnroll {
+		answer.Strategies = append([]string{}, e.Strategies...)
+	}
+	return answer
 }
 
 // waiting returns the response to an error, with the wait that the error states.

@@ -53,13 +53,15 @@ func (c *call) viewOwnSignIn(s people.Session) enduserapi.OwnSignIn {
 	return enduserapi.OwnSignIn{
 		Id: format(g.ID), UserId: format(g.User), Current: g.Session == c.session.ID, Method: g.Method, CreatedAt: g.CreatedAt,
 		LastActiveAt: s.UsedAt, ExpiresAt: expires, IpAddress: s.Address, UserAgent: s.UserAgent,
+		Level: g.Proven().Level().String(), Proofs: viewProofs(g.Proven()),
 	}
 }
 
 func viewEndedSignIn(g people.EndedSignIn) enduserapi.OwnSignIn {
+	proofs := people.SignIn{Method: g.Method, CreatedAt: g.CreatedAt, Proofs: g.Proofs}.Proven()
 	return enduserapi.OwnSignIn{
 		Id: format(g.ID), UserId: format(g.User), Method: g.Method, CreatedAt: g.CreatedAt, LastActiveAt: g.UsedAt, ExpiresAt: g.UsedAt,
-		IpAddress: g.Address, UserAgent: g.UserAgent,
+		IpAddress: g.Address, UserAgent: g.UserAgent, Level: proofs.Level().String(), Proofs: viewProofs(proofs),
 	}
 }
 

@@ -8,24 +8,34 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/passkey"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// signIn signs in with a password, or begins a sign-in with an emailed code.
+// signIn signs in with a password or a passkey, or begins a sign-in with an emailed code.
 func signIn(c *call) (reply, error) {
 	settings := c.request.Settings.EffectiveSignIn()
 	var strategy, email, typed string
+	var assertion *passkey.Assertion
 	err := c.parse(func(o *body.Object) {
-		email = required(o, "email", input.Email)
 		o.Require("strategy")
+		if asked, _ := o.String("strategy"); asked == account.StrategyPasskey {
+			strategy, assertion = asked, readAssertion(o)
+			return
+		}
+		email = required(o, "email", input.Email)
 		typed, _ = o.String("password")
 		strategy = readStrategy(o, settings)
 	})
 	if err != nil {
 		return reply{}, err
+	}
+	if strategy == account.StrategyPasskey {
+		return signInByPasskey(c, assertion)
 	}
 	if strategy == people.MethodPassword {
 		return signInByPassword(c, email, typed)
@@ -162,6 +172,7 @@ func proveAddress(c *call, try account.PasswordTry, renewed string) (reply, erro
 		if refused == nil {
 			err := c.begin(u, people.Attempt{
 				Kind: people.AttemptSignIn, Method: people.MethodPassword, Email: try.Address.Address, PasswordHash: cmp.Or(renewed, try.Encoded),
+				Proofs: assurance.Proofs{}.With(assurance.Password, u.Now),
 			}, try.Address)
 			if err != nil {
 				return reply{}, err

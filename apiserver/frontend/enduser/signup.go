@@ -9,6 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -155,7 +156,7 @@ func (u *unit) completeSignUp(a people.Attempt) error {
 			return err
 		}
 	}
-	return u.signIn(user.ID, a.Method)
+	return u.signIn(user.ID, a.Method, assurance.Proofs{}.With(assurance.EmailOTP, u.Now))
 }
 
 // joinByInvitation accepts the invitation of a sign-up. If the invitation is no longer valid, the sign-up continues

@@ -4,8 +4,10 @@ import (
 	"errors"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -92,6 +94,11 @@ func (u *unit) lockSession(c *call) error {
 	case c.signedIn() != nil:
 		return apierror.NotAuthenticated()
 	}
+	if g := u.signedIn(); g != nil && c.needs.Session >= openapi.SignedIn && !c.needs.Held {
+		if err := u.CheckHeld(g); err != nil {
+			return err // the account turned two-step on meanwhile
+		}
+	}
 	if err := c.checkAssertions(u.signedIn()); err != nil {
 		return err
 	}
@@ -150,14 +157,14 @@ func (u *unit) renew() error {
 	return u.Sessions().TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
-// signIn adds a proven account to the session, or to a new session if there is none, and gives the session a new token.
-func (u *unit) signIn(user int64, method string) error {
+// signIn adds an account that has shown proofs to the session, or to a new session if there is none, and gives the session a new token.
+func (u *unit) signIn(user int64, method string, proofs assurance.Proofs) error {
 	if u.session == nil {
 		if err := u.begin(false); err != nil {
 			return err
 		}
 	}
-	if err := u.SignIn(u.session, u.policy, user, method); err != nil {
+	if err := u.SignIn(u.session, u.policy, user, method, proofs); err != nil {
 		return err
 	}
 	return u.renew()

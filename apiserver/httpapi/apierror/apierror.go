@@ -25,6 +25,10 @@ type Error struct {
 	RetryAfter time.Duration
 	// AttemptsLeft is how many codes may still be tried; nil is not sent.
 	AttemptsLeft *int
+	// RequiredAssurance is the level that the operation requires, "" if it is not sent. Strategies are the strategies of a
+	// reauthentication that help, and Enroll the kinds of factors of which one must be added; nil is not sent.
+	RequiredAssurance  string
+	Strategies, Enroll []string
 	// Header is added to the response.
 	Header http.Header
 	// Cause is logged, and never sent.

@@ -1,0 +1,67 @@
+package enduser
+
+import (
+	"errors"
+
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/internal/assurance"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+func viewProofs(proofs assurance.Proofs) []enduserapi.Proof {
+	out := []enduserapi.Proof{}
+	for _, p := range proofs {
+		out = append(out, enduserapi.Proof{Method: string(p.Method), ProvedAt: p.At})
+	}
+	return out
+}
+
+// countRefusal counts a refusal of a sign-in below its level, and returns the refusal.
+func (c *call) countRefusal(u *account.Unit, g *people.SignIn, err error) error {
+	var assured *account.AssuranceError
+	if errors.As(err, &assured) {
+		c.Metrics.AssuranceRefused(string(u.RequiredBelow(g, u.Now).By), assured.Required.String())
+	}
+	return err
+}
+
+// getAssurance returns what the active sign-in has proven, and what is required of it where it is active.
+func getAssurance(c *call) (reply, error) {
+	g := c.signedIn()
+	proven := g.Proven()
+	out := enduserapi.Assurance{Level: proven.Level().String(), Proofs: viewProofs(proven), Enroll: []string{}}
+	err := c.view(func(u *account.Unit) error {
+		required := u.RequiredBelow(g, u.Now)
+		if g.Organization != 0 && u.B2B.Enabled {
+			member, found, err := u.Organizations().Member(g.Organization, g.User)
+			if err == nil && found {
+				required, err = u.RequiredIn(g, member)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		out.Required, out.Satisfied = required.Level.String(), proven.Level() >= required.Level
+		if required.By != assurance.ByNobody {
+			by := string(required.By)
+			out.RequiredBy = &by
+		}
+		if !required.Next.IsZero() {
+			out.EnforceFrom = &required.Next
+		}
+		if out.Satisfied {
+			return nil
+		}
+		missing := u.Missing(g, required.Level)
+		var assured *account.AssuranceError
+		if !errors.As(missing, &assured) {
+			return missing
+		}
+		if assured.Enroll != nil {
+			out.Enroll = assured.Enroll
+		}
+		return nil
+	})
+	return reply{data: out}, err
+}
