@@ -3486,7 +3486,7 @@ type SignIn struct {
 	Credential *map[string]interface{} `json:"credential,omitempty"`
 
 	// Email The address. Required with the strategies password and email_otp.
-	Email *string `json:"email,omitempty"`
+	Email string `json:"email,omitempty"`
 
 	// Password The password. Required with the strategy password.
 	Password *string `json:"password,omitempty"`

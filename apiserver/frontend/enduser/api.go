@@ -54,7 +54,7 @@ type API struct {
 	router     *httpapi.Router
 	codes      *verification.Codes
 	challenges *passkey.Challenges
-	signers sync.Map // parsed signing keys by their id
+	signers    sync.Map // parsed signing keys by their id
 }
 
 // operations maps every operation of enduser.yaml to its function. The document declares the session that an operation

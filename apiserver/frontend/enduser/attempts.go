@@ -9,6 +9,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -202,23 +203,27 @@ func attemptVerification(c *call) (reply, error) {
 			a, err := u.ownAttempt(id, signUp)
 			return targetOf(a), err
 		},
-		accept: func(u *unit) (reply, error) { return u.completeAttempt(id, signUp) },
+		accept: func(u *unit) (reply, error) { return u.completeAttempt(c, id, signUp) },
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
 }
 
 // completeAttempt performs the action of an attempt's code, once. A password reset continues with the new password.
-func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
+func (u *unit) completeAttempt(c *call, id int64, signUp bool) (reply, error) {
 	a, err := u.ownAttempt(id, signUp)
 	if err != nil {
 		return reply{}, err
 	}
-	if a.Kind == people.AttemptResetPassword {
-		if err := u.Attempts().ProveAttempt(a.ID, u.Now); err != nil {
+	switch a.Kind {
+	case people.AttemptResetPassword:
+		if err := u.Attempts().ProveAttempt(a.ID, a.Proofs, u.Now); err != nil {
 			return reply{}, err
 		}
 		return reply{}, u.renew() // a planted or copied earlier token must not choose the password
+	case people.AttemptSignIn:
+		a.Proofs = a.Proofs.With(assurance.EmailOTP, u.Now)
+		return reply{}, u.proceed(c, a)
 	}
 	first, err := u.Attempts().CompleteAttempt(a.ID)
 	if err != nil {
@@ -227,18 +232,15 @@ func (u *unit) completeAttempt(id int64, signUp bool) (reply, error) {
 	if !first {
 		return reply{}, errInvalidAttempt
 	}
-	switch a.Kind {
-	case people.AttemptSignUp:
+	if a.Kind == people.AttemptSignUp {
 		return reply{}, u.completeSignUp(a)
-	case people.AttemptReauthenticate:
-		e, _, err := u.Users().Email(people.FoldEmail(a.Email))
-		if err == nil && e.User != a.User {
-			err = errInvalidAttempt // the address was removed from the account meanwhile
-		}
-		if err != nil {
-			return reply{}, err
-		}
-		return reply{}, u.prove(a.User)
 	}
-	return u.signInByProof(a)
+	e, _, err := u.Users().Email(people.FoldEmail(a.Email))
+	if err == nil && e.User != a.User {
+		err = errInvalidAttempt // the address was removed from the account meanwhile
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{}, u.prove(a.User, assurance.EmailOTP)
 }

@@ -82,7 +82,7 @@ func decideAuthorization(c *call) (reply, error) {
 			to, err = r.Deny(u.Unit, person)
 		}
 		if errors.Is(err, consent.ErrStep) {
-			err = errNotFresh
+			err = &account.AssuranceError{Reason: account.ErrNotFresh}
 		}
 		out := enduserapi.AuthorizationAnswer{Step: enduserapi.AuthorizationAnswerStep(offer.Step)}
 		if offer.Back != "" {

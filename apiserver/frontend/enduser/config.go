@@ -30,12 +30,16 @@ func getConfig(c *call) (reply, error) {
 		},
 		Languages: c.Languages,
 	}
-	strong, _ := t.Settings.Strong()
-	if passkeys := factors.RequirePasskeys(t, false) == nil; passkeys {
-		out.Passkey = enduserapi.ConfigPasskey{Enabled: true, RelyingPartyId: &strong.RelyingParty}
+	strong, open := t.Settings.Strong()
+	out.SecondFactor.Required = assurance.OneFactor.String()
+	if open {
+		out.Passkey.Enabled = factors.RequirePasskeys(t, true) == nil
+		required := assurance.Require(c.now, assurance.Demand{By: assurance.ByDeployment, Requirement: strong.Required.Effective()})
+		out.SecondFactor = enduserapi.ConfigSecondFactor{Totp: strong.TOTP, Sms: strong.SMS && t.Settings.SMS != nil, Required: required.Level.String()}
 	}
-	required := assurance.Require(c.now, assurance.Demand{By: assurance.ByDeployment, Requirement: strong.Required.Effective()})
-	out.SecondFactor = enduserapi.ConfigSecondFactor{Totp: strong.TOTP, Sms: strong.SMS && t.Settings.SMS != nil, Required: required.Level.String()}
+	if out.Passkey.Enabled {
+		out.Passkey.RelyingPartyId = &strong.RelyingParty
+	}
 	if t.Settings.SMS != nil {
 		out.Phone.Countries = t.Settings.SMS.AllowedCountries
 	}

@@ -181,7 +181,7 @@ func assuranceAnswer(e *account.AssuranceError) error {
 	if e.Required != assurance.None {
 		answer.RequiredAssurance = e.Required.String()
 	}
-	if e.Reason != account.ErrEnroll {
+	if len(e.Strategies) > 0 {
 		answer.Strategies = append([]string{}, e.Strategies...)
 	}
 	return answer

@@ -1,6 +1,7 @@
 package enduser
 
 import (
+	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -205,6 +206,7 @@ func confirmAuthenticator(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	used := false
 	out, err := transact(c, func(u *unit) (reply, error) {
 		user, err := u.lockOwnUser()
 		if err != nil {
@@ -215,6 +217,7 @@ func confirmAuthenticator(c *call) (reply, error) {
 			return reply{}, err
 		}
 		match, right, err := factors.MatchCode(u.Unit, []people.Authenticator{a}, code)
+		used = errors.Is(err, factors.ErrUsed)
 		if err == nil && !right {
 			err = &factors.WrongCodeError{Left: -1}
 		}
@@ -235,8 +238,11 @@ func confirmAuthenticator(c *call) (reply, error) {
 		}
 		return reply{data: view}, u.prove(user.ID, assurance.TOTP)
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		c.Metrics.Changed("totp", "added")
+	case used:
+		return reply{}, c.forgive(try, err)
 	}
 	return out, err
 }

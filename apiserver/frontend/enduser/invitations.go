@@ -31,7 +31,7 @@ func invite(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		member, err := memberOf(u.Unit, organization, u.signedIn().User)
+		member, err := memberOf(u.Unit, organization, u.signedIn())
 		if err != nil {
 			return reply{}, err
 		}

@@ -10,7 +10,8 @@ import (
 // Metrics are the metrics of the end-user listener.
 type Metrics struct {
 	*httpapi.Metrics
-	compared, verified, exhausted *prometheus.CounterVec
+	compared, verified, exhausted          *prometheus.CounterVec
+	factors, ceremonies, refusals, changes *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -27,9 +28,37 @@ func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics
 			Name: "cardea_sms_budget_refusals_total", Help: "Texts refused because the daily budget of a deployment, or of a country in it, was used up. Alert on any.",
 		}, []string{"deployment", "region"}),
 	}
-	registry.MustRegister(m.compared, m.verified, m.exhausted)
+	m.factors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_second_factors_total", Help: "Codes of second factors that were compared, by method and result (right, wrong, used).",
+	}, []string{"method", "result"})
+	m.ceremonies = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_passkey_ceremonies_total", Help: "Answers of passkeys that were verified, by ceremony and result (ok, challenge, origin, rp, user, signature, counter).",
+	}, []string{"ceremony", "result"})
+	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_assurance_refusals_total", Help: "Requests refused because the sign-in had proven too little, by who requires more and the required level.",
+	}, []string{"by", "required"})
+	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_factor_changes_total", Help: "Factors that users added and removed.",
+	}, []string{"factor", "change"})
+	registry.MustRegister(m.compared, m.verified, m.exhausted, m.factors, m.ceremonies, m.refusals, m.changes)
 	return m
 }
+
+// Factor counts a comparison of a second factor's code.
+func (m *Metrics) Factor(method, result string) { m.factors.WithLabelValues(method, result).Inc() }
+
+// Ceremony counts a verification of a passkey's answer.
+func (m *Metrics) Ceremony(ceremony, result string) {
+	m.ceremonies.WithLabelValues(ceremony, result).Inc()
+}
+
+// AssuranceRefused counts a request that was refused because the sign-in had proven too little.
+func (m *Metrics) AssuranceRefused(by, required string) {
+	m.refusals.WithLabelValues(by, required).Inc()
+}
+
+// Changed counts an addition or removal of a factor.
+func (m *Metrics) Changed(factor, change string) { m.changes.WithLabelValues(factor, change).Inc() }
 
 // Compared counts a comparison of an entered code.
 func (m *Metrics) Compared(purpose, result string) { m.compared.WithLabelValues(purpose, result).Inc() }

@@ -41,6 +41,9 @@ func switchOrganization(c *call) (reply, error) {
 		if !found {
 			return reply{}, errNotInOrganization
 		}
+		if err := u.CheckIn(g, member); err != nil {
+			return reply{}, err
+		}
 		memberships, err := u.Organizations().WorkspaceMembershipsOf(g.User, id)
 		if err != nil {
 			return reply{}, err
@@ -97,14 +100,18 @@ func switchWorkspace(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
+		var member people.Member
 		if found && m.Workspace.Organization == g.Organization {
-			_, found, err = u.Organizations().Member(g.Organization, g.User)
+			member, found, err = u.Organizations().Member(g.Organization, g.User)
 		}
 		if err != nil {
 			return reply{}, err
 		}
 		if !found || m.Workspace.Organization != g.Organization {
 			return reply{}, errNotInWorkspace
+		}
+		if err := u.CheckIn(g, member); err != nil {
+			return reply{}, err
 		}
 		if err := u.Sessions().SetActiveOrganization(g.ID, g.Organization, id); err != nil {
 			return reply{}, err
@@ -129,6 +136,9 @@ func createOrganization(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		g := u.signedIn()
+		if err := u.CheckOwner(g); err != nil {
+			return reply{}, err
+		}
 		created, err := account.CreateOwnOrganization(u.Unit, g.User, name, description)
 		if err != nil {
 			return reply{}, err
@@ -157,11 +167,15 @@ func organizationID(c *call) (int64, error) {
 	return id, nil
 }
 
-// memberOf returns a user's membership. Unknown and foreign organizations get the same response.
-func memberOf(u *account.Unit, organization, user int64) (people.Member, error) {
-	member, err := account.RequireMember(u, organization, user)
+// memberOf returns the membership of a sign-in's user. Unknown and foreign organizations get the same response. A sign-in
+// that shows less than the organization requires is refused.
+func memberOf(u *account.Unit, organization int64, g *people.SignIn) (people.Member, error) {
+	member, err := account.RequireMember(u, organization, g.User)
 	if errors.Is(err, account.ErrNotMember) {
 		err = errOrganizationUnknown
+	}
+	if err == nil {
+		err = u.CheckIn(g, member)
 	}
 	return member, err
 }
@@ -177,7 +191,7 @@ func inOrganization(c *call, read func(*account.Unit, people.Member) (any, error
 	}
 	var data any
 	err = c.view(func(u *account.Unit) error {
-		member, err := memberOf(u, id, c.signedIn().User)
+		member, err := memberOf(u, id, c.signedIn())
 		if err == nil {
 			data, err = read(u, member)
 		}
@@ -196,7 +210,7 @@ func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		member, err := memberOf(u.Unit, id, u.signedIn().User)
+		member, err := memberOf(u.Unit, id, u.signedIn())
 		if err != nil {
 			return reply{}, err
 		}

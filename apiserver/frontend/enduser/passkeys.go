@@ -95,7 +95,9 @@ func readCredential[T any](o *body.Object, parse func(json.RawMessage) (*T, erro
 	return parsed
 }
 
-func readAssertion(o *body.Object) *passkey.Assertion { return readCredential(o, passkey.ParseAssertion) }
+func readAssertion(o *body.Object) *passkey.Assertion {
+	return readCredential(o, passkey.ParseAssertion)
+}
 
 // verifyAssertion verifies an assertion of a user's passkey; user 0 is any user. An unknown credential, one of another
 // user and a forged one get the same response after the same work.

@@ -7,6 +7,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/factors"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
@@ -168,14 +169,18 @@ func preparePhone(c *call) (reply, error) {
 		if err := c.codes.Locked(u.Unit, target); err != nil {
 			return reply{}, err
 		}
-		err = c.codes.Send(u.Unit, verification.Message{
-			Target: target, To: p.Number, Lifetime: verification.PhoneLifetime,
-			Write: func(code string) delivery.Content {
-				return delivery.Content{Body: messages.CodeText(code, u.AppName(), c.host)}
-			},
-		})
-		return reply{data: sent}, err
+		return reply{data: sent}, c.codes.Send(u.Unit, c.textMessage(target, p.Number))
 	})
+}
+
+// textMessage returns a text with a code.
+func (c *call) textMessage(target verification.Target, number string) verification.Message {
+	return verification.Message{
+		Target: target, To: number, Lifetime: verification.PhoneLifetime,
+		Write: func(code string) delivery.Content {
+			return delivery.Content{Body: messages.CodeText(code, c.request.AppName(), c.host)}
+		},
+	}
 }
 
 // verifyPhone verifies a number with the code that was sent to it (section 4.9 of the interface contract).
@@ -279,7 +284,8 @@ func removePhone(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if _, err := u.lockOwnUser(); err != nil {
+		user, err := u.lockOwnUser()
+		if err != nil {
 			return reply{}, err
 		}
 		p, err := u.ownPhone(id)
@@ -295,7 +301,10 @@ func removePhone(c *call) (reply, error) {
 		if err := u.Phones().DeletePhone(id); err != nil {
 			return reply{}, err
 		}
-		return reply{data: viewPhone(p)}, u.phoneChanged(p, "phone.removed", "was removed from your account.")
+		if err := u.phoneChanged(p, "phone.removed", "was removed from your account."); err != nil {
+			return reply{}, err
+		}
+		return reply{data: viewPhone(p)}, factors.PhoneGone(u.Unit, user, p)
 	})
 }
 

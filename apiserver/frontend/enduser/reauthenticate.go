@@ -5,7 +5,11 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/factors"
+	"github.com/cardea-iam/cardea/apiserver/users/passkey"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -14,24 +18,58 @@ const methodReauthentication = "reauthentication"
 
 // requireFresh refuses an operation if the last authentication is too long ago (ASVS 7.5.1).
 func (u *unit) requireFresh() error {
-	if !account.Fresh(u.Unit, u.signedIn()) {
-		return errNotFresh
-	}
-	return nil
+	return account.RequireFresh(u.Unit, u.signedIn(), false)
 }
 
-// reauthenticate authenticates the signed-in user again, with the password or an emailed code. It is not counted as a
-// sign-in.
+// reauthenticationOptions lists the ways of the user to authenticate again.
+func reauthenticationOptions(c *call) (reply, error) {
+	if err := c.parse(func(*body.Object) {}); err != nil {
+		return reply{}, err
+	}
+	g := c.signedIn()
+	out := enduserapi.ReauthenticationOptions{Strategies: []string{}}
+	err := c.view(func(u *account.Unit) error {
+		strategies, f, err := account.Reauthentication(u, g)
+		if err != nil {
+			return err
+		}
+		out.Strategies = append(out.Strategies, strategies...)
+		if len(f.Passkeys) > 0 {
+			out.PublicKey, err = c.requestOptions(reauthenticationScope(g), f.Passkeys)
+		}
+		return err
+	})
+	return reply{data: out}, err
+}
+
+func reauthenticationScope(g *people.SignIn) passkey.Scope {
+	return passkey.Scope{Ceremony: passkey.Reauthenticate, Session: g.ID, User: g.User}
+}
+
+// reauthenticate authenticates the signed-in user again, with any proof of the account. It is not counted as a sign-in.
 func reauthenticate(c *call) (reply, error) {
 	settings := c.request.Settings.EffectiveSignIn()
 	var strategy, typed string
+	var s shown
 	err := c.parse(func(o *body.Object) {
 		o.Require("strategy")
-		typed, _ = o.String("password")
-		strategy = readStrategy(o, settings)
+		switch strategy, _ = o.String("strategy"); strategy {
+		case account.StrategySMS:
+		case account.StrategyTOTP, account.StrategyRecovery, account.StrategyPasskey:
+			s = readShown(o, account.StrategyTOTP, account.StrategyRecovery, account.StrategyPasskey)
+		default:
+			typed, _ = o.String("password")
+			strategy = readStrategy(o, settings)
+		}
 	})
 	if err != nil {
 		return reply{}, err
+	}
+	switch strategy {
+	case account.StrategySMS:
+		return reauthenticateByText(c)
+	case account.StrategyTOTP, account.StrategyRecovery, account.StrategyPasskey:
+		return reauthenticateByFactor(c, s)
 	}
 	email, err := c.primaryEmail()
 	if err != nil {
@@ -57,6 +95,61 @@ func reauthenticate(c *call) (reply, error) {
 	return out, err
 }
 
+// reauthenticateByFactor authenticates the user again with a factor.
+func reauthenticateByFactor(c *call, s shown) (reply, error) {
+	s.find = func(u *unit) (subject, error) { return subject{user: u.signedIn().User}, nil }
+	signIn := c.signedIn()
+	s.scope = func(subject) passkey.Scope { return reauthenticationScope(signIn) }
+	s.accept = func(u *unit, method assurance.Method) (reply, error) {
+		if u.signedIn().ID != signIn.ID {
+			return reply{}, errInvalidAttempt // another tab switched the account meanwhile
+		}
+		return reply{}, u.prove(signIn.User, method)
+	}
+	out, err := show(c, s)
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// reauthenticateByText begins an attempt that a text completes.
+func reauthenticateByText(c *call) (reply, error) {
+	out, err := transact(c, func(u *unit) (reply, error) {
+		g := u.signedIn()
+		f, err := u.FactorsOf(g.User)
+		if err == nil && len(f.Texts) == 0 {
+			err = factors.ErrUnavailable
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		return reply{}, u.waitForText(c, g)
+	})
+	out.data = c.sessionSnapshot()
+	return out, err
+}
+
+// waitForText stores an attempt of the signed-in user that waits for the code of a text.
+func (u *unit) waitForText(c *call, g *people.SignIn) error {
+	user, found, err := u.Users().User(g.User)
+	if err == nil && !found {
+		err = account.ErrUserUnknown
+	}
+	if err != nil {
+		return err
+	}
+	if err := u.beginAttempt(c.presented, g.User); err != nil {
+		return err
+	}
+	id, err := u.NewID()
+	if err != nil {
+		return err
+	}
+	return u.Attempts().InsertAttempt(people.Attempt{
+		ID: id, Session: u.session.ID, Kind: people.AttemptReauthenticate, Method: methodReauthentication, Email: user.Email, User: g.User,
+		CreatedAt: u.Now, ExpiresAt: u.Now.Add(attemptLifetime), ProvedAt: u.Now,
+	})
+}
+
 // primaryEmail returns the signed-in user's primary email.
 func (c *call) primaryEmail() (email string, err error) {
 	err = c.view(func(u *account.Unit) error {
@@ -79,7 +172,7 @@ func reauthenticateByPassword(c *call, email, typed string) (reply, error) {
 		if err := u.acceptOwnPassword(try); err != nil {
 			return reply{}, err
 		}
-		return reply{}, u.prove(u.signedIn().User)
+		return reply{}, u.prove(u.signedIn().User, assurance.Password)
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
@@ -96,18 +189,23 @@ func (u *unit) acceptOwnPassword(try account.PasswordTry) error {
 	return nil
 }
 
-// prove records that a user authenticated again, and gives the session a new token.
-func (u *unit) prove(user int64) error {
+// prove records that a user authenticated again by a method, and gives the session a new token.
+func (u *unit) prove(user int64, method assurance.Method) error {
 	at := slices.IndexFunc(u.session.SignIns, func(g people.SignIn) bool { return g.User == user })
 	if at < 0 {
 		return errInvalidAttempt
 	}
 	g := &u.session.SignIns[at]
-	if err := u.Sessions().ProveSignIn(g.ID, u.Now); err != nil {
+	proofs := g.Proven().With(method, u.Now)
+	if err := u.Sessions().ProveSignIn(g.ID, proofs, u.Now); err != nil {
 		return err
 	}
-	g.ProvedAt = u.Now
-	if err := u.Audit("session.reauthenticated", "signin:"+format(g.ID)); err != nil {
+	action := "session.reauthenticated"
+	if proofs.Level() > g.Proven().Level() {
+		action = "session.stepped_up"
+	}
+	g.Proofs, g.ProvedAt = proofs, u.Now
+	if err := u.Audit(action, "signin:"+format(g.ID)); err != nil {
 		return err
 	}
 	return u.renew()

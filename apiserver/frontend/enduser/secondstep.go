@@ -30,47 +30,61 @@ func (u *unit) moreSteps(user people.User, proofs assurance.Proofs) (bool, error
 	return proofs.Level() < min(due, proofs.Raise(f.Methods()...)), nil
 }
 
-// pass continues a sign-in that has shown the proofs of an attempt: it signs the user in, or the attempt waits for a
-// second factor and the session gets a new token, so that the owner of a planted earlier token gains nothing. An attempt
-// without id is not stored yet. A disabled account is refused after its proof.
-func (u *unit) pass(c *call, a people.Attempt) error {
+// pass continues a sign-in by password that has shown the proofs of an attempt: it signs the user in, or the attempt
+// waits for a second factor. It checks that the compared password is still the account's, after the user was locked.
+func (u *unit) pass(c *call, a people.Attempt, try account.PasswordTry) error {
+	user, more, err := u.judge(a)
+	if err != nil {
+		return err
+	}
+	if more {
+		if _, _, err := u.Users().LockUser(user.ID); err != nil {
+			return err
+		}
+		if err := u.ConfirmPassword(try); err != nil {
+			return err
+		}
+		return u.waitForFactor(c, a)
+	}
+	if err := u.signIn(a.User, a.Method, a.Proofs); errors.Is(err, account.ErrUserUnknown) {
+		return account.ErrInvalidCredentials
+	} else if err != nil {
+		return err
+	}
+	return u.ConfirmPassword(try)
+}
+
+// judge reads the account of an attempt, and reports whether the attempt needs a further factor. A disabled account is
+// refused after its proof.
+func (u *unit) judge(a people.Attempt) (people.User, bool, error) {
 	user, found, err := u.Users().User(a.User)
 	switch {
 	case err != nil:
-		return err
+		return user, false, err
 	case !found:
-		return account.ErrInvalidCredentials
+		return user, false, account.ErrInvalidCredentials
 	case user.Disabled:
-		return account.Refuse(account.ErrUserDisabled)
+		return user, false, account.Refuse(account.ErrUserDisabled)
 	}
 	more, err := u.moreSteps(user, a.Proofs)
+	return user, more, err
+}
+
+// proceed continues a sign-in that has shown the proofs of a stored attempt: it signs the user in, or the attempt waits
+// for a second factor.
+func (u *unit) proceed(c *call, a people.Attempt) error {
+	_, more, err := u.judge(a)
 	if err != nil {
 		return err
 	}
 	if more {
 		return u.waitForFactor(c, a)
 	}
-	if a.ID != 0 {
-		first, err := u.Attempts().CompleteAttempt(a.ID)
-		if err == nil && !first {
-			err = errInvalidAttempt
-		}
-		if err != nil {
-			return err
-		}
-	}
-	switch err := u.signIn(a.User, a.Method, a.Proofs); {
-	case errors.Is(err, account.ErrUserDisabled) && a.ID != 0:
-		return account.Refuse(err)
-	case errors.Is(err, account.ErrUserUnknown):
-		return account.ErrInvalidCredentials
-	case err != nil:
-		return err
-	}
-	return account.ProveEmail(u.Unit, a)
+	return u.finish(a)
 }
 
-// waitForFactor stores an attempt that waits for a second factor.
+// waitForFactor stores an attempt that waits for a second factor. The session gets a new token, so that the owner of a
+// planted earlier token gains nothing.
 func (u *unit) waitForFactor(c *call, a people.Attempt) error {
 	if a.ID != 0 {
 		if err := u.Attempts().ProveAttempt(a.ID, a.Proofs, u.Now); err != nil {
@@ -122,10 +136,11 @@ func (u *unit) advance(c *call, id int64, method assurance.Method, ends bool) (r
 	if ends {
 		return reply{}, u.finish(a)
 	}
-	return reply{}, u.pass(c, a)
+	return reply{}, u.proceed(c, a)
 }
 
-// finish signs in to the account of an attempt without a further step.
+// finish completes an attempt: it signs in to its account, and marks the address of an emailed code as verified. A
+// disabled account is refused after the code is consumed.
 func (u *unit) finish(a people.Attempt) error {
 	first, err := u.Attempts().CompleteAttempt(a.ID)
 	if err == nil && !first {
@@ -134,9 +149,12 @@ func (u *unit) finish(a people.Attempt) error {
 	if err != nil {
 		return err
 	}
-	if err := u.signIn(a.User, a.Method, a.Proofs); errors.Is(err, account.ErrUserDisabled) {
+	switch err := u.signIn(a.User, a.Method, a.Proofs); {
+	case errors.Is(err, account.ErrUserDisabled):
 		return account.Refuse(err)
-	} else if err != nil {
+	case errors.Is(err, account.ErrUserUnknown):
+		return account.ErrInvalidCredentials
+	case err != nil:
 		return err
 	}
 	return account.ProveEmail(u.Unit, a)
@@ -144,7 +162,7 @@ func (u *unit) finish(a people.Attempt) error {
 
 // textTarget returns the verification target of a text for an attempt.
 func (u *unit) textTarget(a people.Attempt, p people.Phone) verification.Target {
-	t := u.phoneTargetOf(p)
+	t := u.phoneTarget(p)
 	t.Purpose, t.Subject = people.PurposeSecondFactor, a.ID
 	return t
 }

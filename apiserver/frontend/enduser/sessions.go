@@ -1,6 +1,7 @@
 package enduser
 
 import (
+	"errors"
 	"slices"
 
 	"k8s.io/utils/ptr"
@@ -17,6 +18,8 @@ import (
 type active struct {
 	member    *people.Member
 	workspace *people.WorkspaceMember
+	// withheld is why the organization is withheld: the sign-in shows less than it requires. It is nil otherwise.
+	withheld error
 }
 
 // activeOf reads the active memberships of a sign-in. It reads them from the store each time, so that an ended
@@ -30,20 +33,29 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 		return a, err
 	}
 	a.member = &member
-	if g.Workspace == 0 {
+	workspaces, err := u.Organizations().WorkspaceMembershipsOf(g.User, g.Organization)
+	if err != nil {
+		return a, err
+	}
+	if at := slices.IndexFunc(workspaces, func(w people.WorkspaceMember) bool { return w.Workspace.ID == g.Workspace }); at >= 0 {
+		a.workspace = &workspaces[at]
+	}
+	required := u.RequiredAmong(g, member, workspaces, u.Now).Level
+	if g.Proven().Level() >= required {
 		return a, nil
 	}
-	workspace, found, err := u.Organizations().WorkspaceMember(g.Workspace, g.User)
-	if found && workspace.Workspace.Organization == g.Organization {
-		a.workspace = &workspace
+	a.withheld = u.Missing(g, required)
+	if assured := new(account.AssuranceError); !errors.As(a.withheld, &assured) {
+		return a, a.withheld
 	}
-	return a, err
+	return a, nil
 }
 
-// getSession returns the signed-in user, organization and workspace.
+// getSession returns the signed-in user, organization and workspace. A user whose sign-in shows less than the account or
+// the deployment requires is not signed in for applications: everything is null.
 func getSession(c *call) (reply, error) {
 	g := c.signedIn()
-	if g == nil {
+	if g == nil || c.held(g) {
 		return reply{data: enduserapi.ActiveSession{}}, nil
 	}
 	var out enduserapi.ActiveSession
@@ -57,6 +69,9 @@ func getSession(c *call) (reply, error) {
 			return err
 		}
 		out.User = viewUser(user)
+		if at.withheld != nil {
+			return nil
+		}
 		if at.member != nil {
 			out.Organization = ptr.To(viewOrganization(at.member.Organization))
 		}

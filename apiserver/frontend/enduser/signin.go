@@ -144,13 +144,12 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 		} else if err != nil {
 			return reply{}, err
 		}
-		switch err := u.signIn(try.User.ID, people.MethodPassword); {
-		case errors.Is(err, account.ErrUserUnknown):
-			return reply{}, account.ErrInvalidCredentials
-		case err != nil:
-			return reply{}, err // disabled meanwhile: everything is rolled back, including a new session
-		}
-		if err := u.ConfirmPassword(try); err != nil {
+		// A user who was disabled meanwhile is refused, and everything is rolled back, including a new session.
+		err := u.pass(c, people.Attempt{
+			Kind: people.AttemptSignIn, Method: people.MethodPassword, Email: try.Address.Address, User: try.User.ID,
+			PasswordHash: cmp.Or(renewed, try.Encoded), Proofs: assurance.Proofs{}.With(assurance.Password, u.Now),
+		}, try)
+		if err != nil {
 			return reply{}, err
 		}
 		return reply{}, u.RenewPassword(try, renewed)
@@ -221,19 +220,4 @@ func wrongPassword(c *call, try account.PasswordTry, wrong error) error {
 		return apierror.Later("RATE_LIMITED", wait, "the email or the password is wrong, too many times in a row: wait before you try again")
 	}
 	return c.answerTo(wrong)
-}
-
-// signInByProof signs in to the account of an attempt whose code was right, and marks the attempt's address as
-// verified. A disabled account is refused after the code is consumed.
-func (u *unit) signInByProof(a people.Attempt) (reply, error) {
-	err := u.signIn(a.User, a.Method)
-	switch {
-	case errors.Is(err, account.ErrUserDisabled):
-		return reply{}, account.Refuse(err)
-	case errors.Is(err, account.ErrUserUnknown):
-		return reply{}, account.ErrInvalidCredentials
-	case err != nil:
-		return reply{}, err
-	}
-	return reply{}, account.ProveEmail(u.Unit, a)
 }

@@ -30,6 +30,11 @@ type tokenClaims struct {
 	Organization *string  `json:"organization"`
 	Workspace    *string  `json:"workspace"`
 	Permissions  []string `json:"permissions"`
+	// ACR, AMR and AuthTime are what the sign-in has proven: the level, the methods, and the time (in seconds since 1970)
+	// of the newest proof that the level stands on.
+	ACR      string   `json:"acr"`
+	AMR      []string `json:"amr"`
+	AuthTime int64    `json:"auth_time"`
 }
 
 // issueToken signs a token for backends with the user, the active organization and workspace, and the user's
@@ -51,9 +56,13 @@ func issueToken(c *call) (reply, error) {
 			IssuedAt: jwt.NewNumericDate(c.now), Expiry: jwt.NewNumericDate(expires), ID: rand.Text(),
 		},
 		SessionID: format(c.session.ID), Permissions: []string{},
+		ACR: g.Proven().Level().ACR(), AMR: g.Proven().AMR(), AuthTime: g.Proven().ProvenAt(g.Proven().Level()).Unix(),
 	}
 	err = c.view(func(u *account.Unit) error {
 		at, err := activeOf(u, g)
+		if err == nil {
+			err = at.withheld
+		}
 		if err == nil {
 			claims.place(tenant, at)
 		}

@@ -31,6 +31,9 @@ func createWorkspace(c *call) (reply, error) {
 	return transact(c, func(u *unit) (reply, error) {
 		user := u.signedIn().User
 		member, err := account.RequireMember(u.Unit, organization, user)
+		if err == nil {
+			err = u.CheckIn(u.signedIn(), member)
+		}
 		if err != nil {
 			return reply{}, err
 		}
@@ -68,6 +71,9 @@ func changeWorkspace(c *call, change func(*unit, account.WorkspaceAccess) (any, 
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		access, err := account.WorkspaceAccessOf(u.Unit, id, u.signedIn().User)
+		if err == nil {
+			err = u.CheckIn(u.signedIn(), access.In)
+		}
 		if err != nil {
 			return reply{}, err
 		}
@@ -114,6 +120,9 @@ func listWorkspaceMembers(c *call) (reply, error) {
 	out := []enduserapi.WorkspaceMember{}
 	err = c.view(func(u *account.Unit) error {
 		access, err := account.WorkspaceAccessOf(u, id, c.signedIn().User)
+		if err == nil {
+			err = u.CheckIn(c.signedIn(), access.In)
+		}
 		if err != nil {
 			return err
 		}

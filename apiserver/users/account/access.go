@@ -1,6 +1,7 @@
 package account
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -28,21 +29,48 @@ func RequireFresh(u *Unit, g *people.SignIn, adding bool) error {
 	if err != nil || u.recently(g, methods) {
 		return err
 	}
-	if factors == nil {
-		read, err := u.FactorsOf(g.User)
-		if err != nil {
-			return err
-		}
-		factors = &read
-	}
-	strategies, err := u.StrategiesOf(g.User, *factors)
+	strategies, _, err := u.within(g, methods, factors)
 	if err != nil {
 		return err
 	}
-	strategies = slices.DeleteFunc(strategies, func(strategy string) bool {
-		return methods != nil && !slices.Contains(methods, assurance.Method(strategy))
-	})
 	return &AssuranceError{Reason: ErrNotFresh, Strategies: strategies}
+}
+
+// Reauthentication returns the strategies by which the user of a sign-in can prove anew what sensitive operations need,
+// the best one first, with the account's factors. Where a higher level is required than the account's factors can reach
+// without the password or an emailed code, these are among them.
+func Reauthentication(u *Unit, g *people.SignIn) ([]string, Factors, error) {
+	methods, factors, err := u.freshMethods(g, false)
+	if err != nil {
+		return nil, Factors{}, err
+	}
+	strategies, f, err := u.within(g, methods, factors)
+	if err != nil || methods == nil {
+		return strategies, f, err
+	}
+	if missing := new(AssuranceError); errors.As(u.CheckHeld(g), &missing) {
+		for _, strategy := range missing.Strategies {
+			if !slices.Contains(strategies, strategy) {
+				strategies = append(strategies, strategy)
+			}
+		}
+	}
+	return strategies, f, nil
+}
+
+// within returns the strategies of an account that are among some methods, nil for any.
+func (u *Unit) within(g *people.SignIn, methods []assurance.Method, read *Factors) ([]string, Factors, error) {
+	if read == nil {
+		f, err := u.FactorsOf(g.User)
+		if err != nil {
+			return nil, f, err
+		}
+		read = &f
+	}
+	strategies, err := u.StrategiesOf(g.User, *read)
+	return slices.DeleteFunc(strategies, func(strategy string) bool {
+		return methods != nil && !slices.Contains(methods, assurance.Method(strategy))
+	}), *read, err
 }
 
 func (u *Unit) recently(g *people.SignIn, methods []assurance.Method) bool {

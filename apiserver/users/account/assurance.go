@@ -129,6 +129,11 @@ func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
 	return u.check(g, required.Level)
 }
 
+// CheckOwner returns an AssuranceError if a sign-in shows less than the deployment requires of owners.
+func (u *Unit) CheckOwner(g *people.SignIn) error {
+	return u.check(g, assurance.Require(u.Now, assurance.Demand{By: assurance.ByRole, Requirement: u.B2B.OwnerAssurance.Effective()}).Level)
+}
+
 func (u *Unit) check(g *people.SignIn, required assurance.Level) error {
 	if g.Proven().Level() >= required {
 		return nil

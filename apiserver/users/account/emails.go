@@ -3,6 +3,7 @@ package account
 import (
 	"slices"
 
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -110,6 +111,11 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 	default:
 		if err := dropUnproven(u, e, others); err != nil {
 			return err
+		}
+		if a.Proofs.Level() < assurance.TwoFactors { // a factor that was shown with the code is the user's own
+			if err := dropFactors(u, e.User); err != nil {
+				return err
+			}
 		}
 	}
 	if err := freeAddress(u, people.FoldEmail(e.Address), e.User); err != nil {

@@ -151,6 +151,16 @@ func (u *Unit) HasRecovery(user int64) (bool, error) {
 	return found && u.Now.Before(temporary.ExpiresAt), err
 }
 
+// HasRecoveryEver reports whether an account has recovery codes, used or not, or a temporary code.
+func (u *Unit) HasRecoveryEver(user int64) (bool, error) {
+	codes, err := u.Factors().RecoveryCodesOf(user)
+	if err != nil || !codes.CreatedAt.IsZero() {
+		return err == nil, err
+	}
+	_, found, err := u.Factors().TemporaryCode(user)
+	return found, err
+}
+
 // firstStrategiesOf returns the ways of an account to begin a sign-in, without passkeys.
 func (u *Unit) firstStrategiesOf(user int64) (strategies []string, err error) {
 	settings := u.Settings.EffectiveSignIn()

@@ -108,3 +108,35 @@ func leaveOthers(u *Unit, user int64, actor, action string) (ended int64, err er
 	}
 	return ended, nil
 }
+
+// dropFactors removes all factors and codes of an account, and turns two-step off.
+func dropFactors(u *Unit, user int64) error {
+	authenticators, err := u.Factors().AuthenticatorsOf(user)
+	if err != nil {
+		return err
+	}
+	for _, a := range authenticators {
+		if _, err := u.Factors().DeleteAuthenticator(a.ID); err != nil {
+			return err
+		}
+		if err := u.AuditAs("system", "totp.removed", object("totp", a.ID), u.Session); err != nil {
+			return err
+		}
+	}
+	passkeys, err := u.Factors().PasskeysOf(user)
+	if err != nil {
+		return err
+	}
+	for _, p := range passkeys {
+		if _, err := u.Factors().DeletePasskey(p.ID); err != nil {
+			return err
+		}
+		if err := u.AuditAs("system", "passkey.removed", object("passkey", p.ID), u.Session); err != nil {
+			return err
+		}
+	}
+	if err := u.Factors().ReplaceRecoveryCodes(user, nil, u.Now); err != nil {
+		return err
+	}
+	return u.Factors().SetTwoStep(user, false)
+}

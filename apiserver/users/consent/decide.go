@@ -87,8 +87,10 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	if r.Has("consent") || r.Has("select_account") {
 		offer.Step = StepDecide
 	}
-	if offer.Step == StepDecide && r.firstOffline(grants) && !account.Fresh(u, person.SignIn) {
-		return Offer{Step: StepProve}, nil
+	if offer.Step == StepDecide && r.firstOffline(grants) {
+		if fresh, err := account.Fresh(u, person.SignIn); err != nil || !fresh {
+			return Offer{Step: StepProve}, err
+		}
 	}
 	return offer, nil
 }

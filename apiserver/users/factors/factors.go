@@ -92,3 +92,9 @@ func parameters(a people.Authenticator) totp.Parameters {
 
 // sealedFor returns the id for which an authenticator's secret is sealed.
 func sealedFor(deployment string, id int64) string { return deployment + "/" + ids.Format(id) }
+
+// longDigits is the length of the codes of some imported authenticators.
+const longDigits = 8
+
+// NormalizeLong is verification.Normalize for codes of eight digits.
+func NormalizeLong(typed string) (string, bool) { return totp.Normalize(typed, longDigits) }
