@@ -97,6 +97,9 @@ func takeCode(v *visit, of enduserapi.AttemptChoice, page, notice string) error 
 	if err != nil || !done {
 		return err
 	}
+	if waitsForFactor(v, attempt(v)) {
+		return toSecondFactor(v, attempt(v))
+	}
 	v.state.Flow, v.state.changed = nil, true
 	if notice != "" {
 		v.state.notify(notice, v.now)
