@@ -28,6 +28,14 @@ type signInPage struct {
 // expires.
 const signInReload = 14 * 60
 
+// Autocomplete returns the autocomplete attribute of the address, with which browsers also offer passkeys.
+func (own signInPage) Autocomplete() string {
+	if own.Passkey == "" {
+		return "username"
+	}
+	return "username webauthn"
+}
+
 // maxHint is the maximum length of a login hint, in bytes.
 const maxHint = 320
 
