@@ -21,8 +21,11 @@ const (
 	wayEmail    = "email_otp"
 )
 
-// actionSend is the action of forms that request a text.
-const actionSend = "send"
+// The actions of forms that request a text and a code by mail.
+const (
+	actionSend = "send"
+	actionCode = "code"
+)
 
 // requiredPath is the path of the page that says which factor a user must show or add.
 const requiredPath = "/account/security/required"
@@ -32,6 +35,8 @@ type proofPage struct {
 	// Way is the strategy that the page asks for, "" if there is none. Others are links to the other strategies.
 	Way    string
 	Others []wayLink
+	// Email reports that the form of the password offers a code by mail, too.
+	Email bool
 	// Options are the options for a passkey as JSON.
 	Options string
 	// Number is what is shown of the phone number. Sent reports that a code was sent to it.
@@ -70,8 +75,11 @@ func (own *proofPage) choose(v *visit, ways []string) {
 	wanted := v.r.URL.Query().Get("way")
 	if v.form.refused() {
 		wanted = v.form.Action
-		if wanted == actionSend {
+		switch wanted {
+		case actionSend:
 			wanted = waySMS
+		case actionCode:
+			wanted = wayEmail
 		}
 	}
 	if len(ways) > 0 && !slices.Contains(ways, wanted) {
@@ -80,6 +88,10 @@ func (own *proofPage) choose(v *visit, ways []string) {
 	for _, way := range ways {
 		if way == wanted {
 			own.Way = way
+			continue
+		}
+		if way == wayEmail && wanted == wayPassword {
+			own.Email = true
 			continue
 		}
 		own.Others = append(own.Others, wayLink{v.link(v.r.URL.Path, append(v.kept(), "way", way)...), wayText(v, way)})

@@ -40,7 +40,8 @@ func takeReauthenticate(v *visit) error {
 		}
 	case actionSend:
 		body.Strategy = enduserapi.ReauthenticationStrategySms
-	case wayEmail:
+	case actionCode:
+		body.Strategy = enduserapi.ReauthenticationStrategyEmailOtp
 	default:
 		sent.Action = wayPassword
 		if sent.value("password") == "" {
@@ -53,7 +54,7 @@ func takeReauthenticate(v *visit) error {
 		return v.proofRefused(sent, err)
 	}
 	switch sent.Action {
-	case wayEmail:
+	case actionCode:
 		newest := v.api.session.SigninAttempts[0]
 		v.state.begin(flow{Email: v.who.User.Email, Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
 		return v.redirect("", "/reauthenticate/code", "attempt", newest.Id)
