@@ -127,7 +127,7 @@ func TestUsersSignInWithPasskeys(t *testing.T) {
 			v.tabTo(eval[string](v.tab, `document.querySelector(".rename summary").getAttribute("aria-label")`))
 			v.keys(kb.Enter)
 			v.until(`document.querySelector(".rename").open`)
-			v.do(`document.querySelector(".rename input").value = ""`)
+			v.do(`document.querySelector(".rename input[name=name]").value = ""`)
 			v.types("Name", "Laptop")
 			v.keys(kb.Enter)
 			v.sees("The passkey was renamed.")
