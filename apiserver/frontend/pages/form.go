@@ -145,7 +145,7 @@ func admit(v *visit, sent *form) error {
 		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
 		return answered(v, v.show(sent, http.StatusConflict))
 	}
-	if v.closed() {
+	if closed(v) {
 		v.keepDraft(sent, maker)
 		v.toAndBack(requiredPath)
 		return errAnswered

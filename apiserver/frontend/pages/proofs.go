@@ -176,7 +176,7 @@ func formOfCode(v *visit, way string) string {
 }
 
 // proofRefused shows the page again with the reason for which a proof was refused.
-func (v *visit) proofRefused(sent *form, err error) error {
+func proofRefused(v *visit, sent *form, err error) error {
 	refused := refusal(err)
 	if refused == nil {
 		return err
@@ -205,9 +205,9 @@ func asksForProof(refused *client.Error) bool {
 	return false
 }
 
-// toProof redirects the browser to the page on which the user shows or adds a factor, and which returns to this page. It
-// reports false if a refusal asks for neither.
-func (v *visit) toProof(refused *client.Error) bool {
+// toProof redirects the browser to the page on which the user shows or adds a factor, and which returns to this page.
+// It reports false if a refusal asks for neither.
+func toProof(v *visit, refused *client.Error) bool {
 	if !asksForProof(refused) {
 		return false
 	}
@@ -262,7 +262,7 @@ func signInByPasskey(v *visit, sent *form) error {
 		v.unknown, _ = (*credential)["id"].(string)
 	}
 	if err != nil {
-		return v.proofRefused(sent, err)
+		return proofRefused(v, sent, err)
 	}
 	v.state.Flow, v.state.changed = nil, true
 	return v.onward("/account")

@@ -51,7 +51,7 @@ func takeReauthenticate(v *visit) error {
 		body = enduserapi.Reauthentication{Strategy: enduserapi.ReauthenticationStrategyPassword, Password: given(sent.value("password"))}
 	}
 	if _, err := v.api.Reauthenticate(v.r.Context(), body); err != nil {
-		return v.proofRefused(sent, err)
+		return proofRefused(v, sent, err)
 	}
 	switch sent.Action {
 	case actionCode:
@@ -61,11 +61,11 @@ func takeReauthenticate(v *visit) error {
 	case actionSend:
 		newest := v.api.session.SigninAttempts[0]
 		if err := sendText(v, newest.Id); err != nil {
-			return v.proofRefused(sent, err)
+			return proofRefused(v, sent, err)
 		}
 		return v.redirect("code_sent", "/reauthenticate/text", "attempt", newest.Id)
 	}
-	return v.onwardTold("proved", "/account")
+	return onwardTold(v, "proved", "/account")
 }
 
 func showReauthenticateCode(v *visit) error {
@@ -108,8 +108,8 @@ func takeReauthenticateText(v *visit) error {
 		if refusedBy(err, "INVALID_ATTEMPT") || refusedBy(err, "TOO_MANY_ATTEMPTS") {
 			return v.redirect("attempt_over", "/reauthenticate")
 		}
-		return v.proofRefused(sent, err)
+		return proofRefused(v, sent, err)
 	}
 	v.state.Flow, v.state.changed = nil, true
-	return v.onwardTold("proved", "/account")
+	return onwardTold(v, "proved", "/account")
 }

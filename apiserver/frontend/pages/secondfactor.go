@@ -70,7 +70,7 @@ func takeSecondFactor(v *visit) error {
 	}
 	v.state.Flow, v.state.changed = nil, true
 	if sent.Action == wayRecovery {
-		return v.onwardTold("recovery_used", "/account/security")
+		return onwardTold(v, "recovery_used", "/account/security")
 	}
 	return v.onward("/account")
 }
@@ -84,5 +84,5 @@ func factorRefused(v *visit, sent *form, err error) error {
 	case refused != nil && refused.Code == "TOO_MANY_ATTEMPTS" && refused.RetryAfter == 0:
 		return v.redirect("too_many_codes", "/sign-in", adding(v)...)
 	}
-	return v.proofRefused(sent, err)
+	return proofRefused(v, sent, err)
 }

@@ -171,8 +171,8 @@ func showAuthenticator(v *visit) error {
 	return v.render("authenticator", v.text.Text("authenticator.title"), own)
 }
 
-// showEnrollment shows the secret of the app that the user adds, and asks for its first code. The page is shown without a
-// redirect, so that the secret is in no cookie and no address.
+// showEnrollment shows the secret of the app that the user adds, and asks for its first code. The page is shown without
+// a redirect, so that the secret is in no cookie and no address.
 func showEnrollment(v *visit) error {
 	enrollment, err := v.api.AddAuthenticator(v.r.Context(), enduserapi.FactorName{Name: given(v.form.trimmed("name"))})
 	if err != nil {
@@ -211,7 +211,7 @@ func takeAuthenticator(v *visit) error {
 	case refused == nil && confirmed.Data.Codes != nil:
 		return showMadeCodes(v, *confirmed.Data.Codes)
 	case refused == nil:
-		return v.onwardTold("factor_added", securityPath)
+		return onwardTold(v, "factor_added", securityPath)
 	case refused.Code == "FACTOR_NOT_FOUND", refused.Code == "EXPIRED_CODE":
 		return v.redirect("enrollment_over", "/account/security/totp")
 	case refused.Code == "VALIDATION_ERROR":
@@ -266,9 +266,9 @@ func takeNewPasskey(v *visit) error {
 	case refused != nil && refused.Code == "VALIDATION_ERROR" && len(refused.Faults) > 0 && strings.HasPrefix(refused.Faults[0].Message, "name"):
 		return v.again(sent, err)
 	case err != nil:
-		return v.proofRefused(sent, err)
+		return proofRefused(v, sent, err)
 	}
-	return v.onwardTold("passkey_added", securityPath)
+	return onwardTold(v, "passkey_added", securityPath)
 }
 
 // codesPage shows the recovery codes that were just made, or offers to make new ones.

@@ -411,3 +411,67 @@ func TestDeploymentWithoutPasskeysOffersNone(t *testing.T) {
 		t.Errorf("the security page: %d", b.page.status)
 	}
 }
+
+// An organization whose owners need two factors is opened after the enrollment, or after the proof.
+func TestWithheldOrganizationLeadsToTheProof(t *testing.T) {
+	w := newWorld(t, strong)
+	b := w.browser()
+	b.signUp("ada@example.com")
+	b.open("/organizations/new")
+	b.submit("create", "name", "Harbour")
+	w.DeclareB2B(document.B2BSettings{
+		Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, OwnerAssurance: &document.Requirement{Level: "two_factors"},
+	})
+	b.open("/organizations/harbour")
+	b.at("/account/security/required")
+	b.says("Your organization requires more of a sign-in.")
+	b.open("/account")
+	b.at("/account") // the account itself stays open
+	b.open("/organizations/new")
+	b.submit("create", "name", "Kept over the enrollment")
+	b.at("/account/security/required")
+	b.open(b.link("/account/security/totp"))
+	b.submit("begin")
+	a := b.secretOn()
+	b.submit("confirm", "code", a.next())
+	b.open(b.link("/organizations/new"))
+	if b.page.value("name") != "Kept over the enrollment" {
+		t.Errorf("what was typed is gone: %s", b.page.text())
+	}
+	b.open("/organizations/harbour")
+	b.at("/organizations/harbour")
+}
+
+// An address with a level that the sign-in has already leads on, and never in a circle.
+func TestRequiredPageLeadsOnWhenNothingIsMissing(t *testing.T) {
+	w := newWorld(t, strong)
+	b := w.browser()
+	b.signUp("ada@example.com")
+	for _, path := range []string{"", "?level=one_factor", "?level=nonsense"} {
+		b.open("/account/security/required" + path)
+		b.at("/account")
+	}
+	b.open("/account/security/required?level=phishing_resistant&continue=https%3A%2F%2Fevil.example%2F")
+	b.at("/account/security/required")
+	if strings.Contains(b.page.raw, "evil.example") {
+		t.Error("the page links to another site")
+	}
+}
+
+func TestSecurityPagesInGerman(t *testing.T) {
+	w := newWorld(t, strong)
+	b := w.browser()
+	b.signUp("ada@example.com")
+	b.open("/account/security?ui_locales=de")
+	b.says("Zweiter Schritt bei der Anmeldung")
+	b.open("/account/security/totp?ui_locales=de")
+	b.submit("begin")
+	b.says("Scannen Sie dieses Bild mit der App.")
+	a := b.secretOn()
+	b.submit("confirm", "code", a.next())
+	b.says("Bewahren Sie diese Codes dort auf")
+	other := w.browser()
+	other.open("/sign-in?ui_locales=de")
+	other.signIn("ada@example.com")
+	other.says("Anderer Weg")
+}

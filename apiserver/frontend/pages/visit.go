@@ -129,7 +129,7 @@ func (v *visit) prepare() error {
 		v.toSignIn()
 		return errAnswered
 	}
-	if v.closed() {
+	if closed(v) {
 		v.toAndBack(requiredPath)
 		return errAnswered
 	}
@@ -138,7 +138,7 @@ func (v *visit) prepare() error {
 }
 
 // closed reports whether the user must show or add a factor before this page opens.
-func (v *visit) closed() bool { return v.held && v.page.signedIn && !v.page.held }
+func closed(v *visit) bool { return v.held && v.page.signedIn && !v.page.held }
 
 // readSession reads the current session. For a user whose sign-in is below the required level, the API names no user in
 // the session; readSession reads the account then.
@@ -195,7 +195,7 @@ func (v *visit) Refuse(err error) {
 		broken(v, err)
 	case refused.Code == "NOT_AUTHENTICATED":
 		v.toSignIn()
-	case v.toProof(refused):
+	case toProof(v, refused):
 	case refused.Status == http.StatusNotFound:
 		failure(v, http.StatusNotFound, "not_found")
 	default:
@@ -216,7 +216,7 @@ func (v *visit) again(sent *form, err error) error {
 	}
 	if asksForProof(refused) {
 		v.keepDraft(sent, v.user())
-		v.toProof(refused)
+		toProof(v, refused)
 		return nil
 	}
 	if refused.Code == codeOtherAccount {
@@ -315,7 +315,7 @@ func (v *visit) onward(fallback string) error {
 }
 
 // onwardTold is onward with a notice to show on the next page.
-func (v *visit) onwardTold(notice, fallback string) error {
+func onwardTold(v *visit, notice, fallback string) error {
 	v.state.notify(notice, v.now)
 	return v.onward(fallback)
 }

@@ -60,7 +60,7 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 		regexp.MustCompile(`choices\((?:v, )?[a-z]+, "([a-z_.]+)"`),
 	}
 	prefixed := []struct{ pattern, prefix string }{
-		{`\.redirect\("([a-z_]+)"`, "notice."}, {`notify\("([a-z_]+)"`, "notice."}, {`takeCode\((?:v, )?"[a-z_]+", "[a-z/-]+", "([a-z_]+)"`, "notice."}, {`notice(?:, back)? :?= "([a-z_]+)"`, "notice."}, {`notice[A-Z][a-z]+: "([a-z_]+)"`, "notice."}, {`onwardTold\("([a-z_]+)"`, "notice."}, {`\bfailure\(\w+, [a-zA-Z.]+, "([a-z_]+)"`, "failure.#.heading"},
+		{`\.redirect\("([a-z_]+)"`, "notice."}, {`notify\("([a-z_]+)"`, "notice."}, {`takeCode\((?:v, )?"[a-z_]+", "[a-z/-]+", "([a-z_]+)"`, "notice."}, {`notice(?:, back)? :?= "([a-z_]+)"`, "notice."}, {`notice[A-Z][a-z]+: "([a-z_]+)"`, "notice."}, {`onwardTold\(v, "([a-z_]+)"`, "notice."}, {`\bfailure\(\w+, [a-zA-Z.]+, "([a-z_]+)"`, "failure.#.heading"},
 		{`\bkey :?= "([a-z_]+)"`, "failure.#.heading"}, {`\bfailure\(\w+, [a-zA-Z.]+, "([a-z_]+)"`, "failure.#.message"}, {`\bkey = "([a-z_]+)"`, "failure.#.message"},
 	}
 	counted := regexp.MustCompile(`\.Count\("([a-z_.]+)"`)
