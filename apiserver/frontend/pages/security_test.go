@@ -475,3 +475,34 @@ func TestSecurityPagesInGerman(t *testing.T) {
 	other.signIn("ada@example.com")
 	other.says("Anderer Weg")
 }
+
+// A held user shows the second factor before a client is answered, and then decides the request.
+func TestHeldUserShowsTheFactorBeforeAnAuthorization(t *testing.T) {
+	w := authorizing(t)
+	d := w.Settings()
+	strong(&d)
+	w.Declare(d)
+	asks, b := w.client("Reports", nil), w.browser()
+	b.signUp("ada@example.com")
+	w.Clock.Advance(time.Minute)
+	held := w.browser()
+	held.open("/sign-in")
+	held.signIn("ada@example.com")
+	held.comes(asks("orders:read"))
+	held.says("Reports would like access")
+	open := held.page
+	a, _ := b.addApp()
+
+	held.page = open
+	held.submit("allow")
+	held.at("/account/security/required")
+	held.comes(asks("orders:read"))
+	held.at("/account/security/required")
+	held.open(held.link("/reauthenticate"))
+	held.submit("totp", "code", a.next())
+	held.says("Reports would like access")
+	held.submit("allow")
+	if held.answered().Get("code") == "" {
+		t.Errorf("after the proof: %s", held.page.url)
+	}
+}
