@@ -103,6 +103,8 @@ func takeCode(v *visit, of enduserapi.AttemptChoice, page, notice string) error 
 	v.state.Flow, v.state.changed = nil, true
 	if notice != "" {
 		v.state.notify(notice, v.now)
+	} else {
+		offerPasskey(v) // it was a sign-in or a sign-up
 	}
 	return v.onward("/account")
 }

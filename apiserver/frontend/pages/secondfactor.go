@@ -72,6 +72,9 @@ func takeSecondFactor(v *visit) error {
 	if sent.Action == wayRecovery {
 		return onwardTold(v, "recovery_used", "/account/security")
 	}
+	if sent.Action != wayPasskey {
+		offerPasskey(v)
+	}
 	return v.onward("/account")
 }
 

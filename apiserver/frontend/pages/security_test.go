@@ -506,3 +506,31 @@ func TestHeldUserShowsTheFactorBeforeAnAuthorization(t *testing.T) {
 		t.Errorf("after the proof: %s", held.page.url)
 	}
 }
+
+// The account page offers a passkey once after a sign-in without one, and not in a browser whose user declined.
+func TestAccountPageOffersAPasskeyOnce(t *testing.T) {
+	w := newWorld(t, strong)
+	b := w.browser()
+	b.signUp("ada@example.com")
+	const offer = "Sign in with a passkey next time?"
+	b.says(offer)
+	declines := b.page
+	b.open("/account")
+	if strings.Contains(b.page.text(), offer) {
+		t.Error("the offer is shown twice")
+	}
+	b.page = declines
+	b.submit("not-now")
+	b.at("/account")
+	b.submit("all") // signs out
+	b.open("/sign-in")
+	b.signIn("ada@example.com")
+	b.at("/account")
+	if strings.Contains(b.page.text(), offer) {
+		t.Error("the offer is shown after it was declined")
+	}
+	other := w.browser()
+	other.open("/sign-in")
+	other.signIn("ada@example.com")
+	other.says(offer)
+}

@@ -162,6 +162,7 @@ func signIn(v *visit, sent *form, body enduserapi.SignIn) error {
 	}
 	if active := v.api.session.ActiveSignin; active != nil && !known[active.Id] {
 		v.state.Flow, v.state.changed = nil, true
+		offerPasskey(v)
 		return v.onward("/account")
 	}
 	attempts := v.api.session.SigninAttempts

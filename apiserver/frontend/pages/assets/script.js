@@ -178,6 +178,9 @@
     }
   });
 
+  // Show what is only for browsers with passkeys.
+  document.querySelectorAll("[data-needs-passkeys]").forEach(function (part) { part.hidden = !able; });
+
   // Tell the browser which passkeys still exist.
   document.querySelectorAll("[data-signal]").forEach(function (signal) {
     var method = able && passkeys[signal.dataset.signal];
