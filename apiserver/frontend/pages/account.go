@@ -10,6 +10,8 @@ import (
 // accountPage shows the signed-in user's account and all accounts of the session.
 type accountPage struct {
 	Accounts []enduserapi.Account
+	// Offer shows the offer of a passkey.
+	Offer bool
 }
 
 func showAccount(v *visit) error {
@@ -17,13 +19,19 @@ func showAccount(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return v.render("account", v.text.Text("account.title"), accountPage{accounts.Data})
+	offer, err := takeOffer(v)
+	if err != nil {
+		return err
+	}
+	return v.render("account", v.text.Text("account.title"), accountPage{accounts.Data, offer})
 }
 
 func takeAccount(v *visit) error {
 	sent := v.form
 	var err error
 	switch sent.Action {
+	case "not-now":
+		return restOffer(v)
 	case "rename":
 		return rename(v, sent)
 	case "sign-out":

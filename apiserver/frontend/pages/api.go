@@ -29,6 +29,8 @@ type api struct {
 	// in the order in which they were added.
 	set  map[string]string
 	keys []string
+	// demand is the first error of the last refused request.
+	demand demand
 	// session is the state after the last request.
 	session enduserapi.SessionSnapshot
 }
@@ -57,9 +59,16 @@ const codeOtherAccount = "ACTIVE_ACCOUNT_CHANGED"
 // envelope is the part of every response that the api reads.
 type envelope struct {
 	Session enduserapi.SessionSnapshot `json:"session"`
-	Errors  []struct {
-		Code string `json:"code"`
-	} `json:"errors"`
+	Errors  []demand                   `json:"errors"`
+}
+
+// demand is an error with what the user must show or add.
+type demand struct {
+	Code string `json:"code"`
+	// Level is the required level.
+	Level string `json:"required_assurance"`
+	// Strategies are the proofs that help.
+	Strategies []string `json:"strategies"`
 }
 
 // RoundTrip implements http.RoundTripper by the API's handler.
@@ -105,7 +114,11 @@ func (a *api) asBrowser(sent *http.Request) *http.Request {
 // follow records the session after a response, and the account that the next requests assert to be active.
 func (a *api) follow(status int, e envelope) {
 	if status >= http.StatusBadRequest {
-		if len(e.Errors) > 0 && e.Errors[0].Code == codeOtherAccount {
+		a.demand = demand{}
+		if len(e.Errors) > 0 {
+			a.demand = e.Errors[0]
+		}
+		if a.demand.Code == codeOtherAccount {
 			a.user = "" // the next pages are for the account that is now active
 		}
 		return

@@ -45,6 +45,10 @@ type authorizePlace struct {
 // first, it redirects the browser instead.
 func showAuthorize(v *visit) error {
 	request := v.r.PathValue("request")
+	if v.form == nil && v.held {
+		v.toAndBack(requiredPath)
+		return nil
+	}
 	if v.form == nil {
 		decided, err := v.api.DecideAuthorization(v.r.Context(), request, enduserapi.AuthorizationDecision{Decision: enduserapi.Continue})
 		if err != nil {
@@ -205,6 +209,10 @@ func takeAuthorize(v *visit) error {
 		}
 		return v.redirect("", v.r.URL.Path)
 	case "allow", "deny":
+		if v.held {
+			v.toAndBack(requiredPath)
+			return nil
+		}
 	default:
 		return nothingThere()
 	}

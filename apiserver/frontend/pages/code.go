@@ -97,9 +97,14 @@ func takeCode(v *visit, of enduserapi.AttemptChoice, page, notice string) error 
 	if err != nil || !done {
 		return err
 	}
+	if waitsForFactor(v, attempt(v)) {
+		return toSecondFactor(v, attempt(v))
+	}
 	v.state.Flow, v.state.changed = nil, true
 	if notice != "" {
 		v.state.notify(notice, v.now)
+	} else {
+		offerPasskey(v) // it was a sign-in or a sign-up
 	}
 	return v.onward("/account")
 }

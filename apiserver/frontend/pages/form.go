@@ -36,7 +36,13 @@ type form struct {
 type fault struct{ Field, Message string }
 
 // secret reports whether a field's value is never shown or kept.
-func secret(name string) bool { return strings.Contains(name, "password") || name == "code" }
+func secret(name string) bool {
+	switch name {
+	case "code", "codes", "credential":
+		return true
+	}
+	return strings.Contains(name, "password")
+}
 
 // chosen reports whether a member comes from a button of the page and was not typed.
 func chosen(name string) bool { return name == "id" || strings.HasSuffix(name, "_id") }
@@ -138,6 +144,11 @@ func admit(v *visit, sent *form) error {
 	case maker != "" && maker != active:
 		sent.Message = v.text.Text("form.other_user", "email", v.who.User.Email)
 		return answered(v, v.show(sent, http.StatusConflict))
+	}
+	if closed(v) {
+		v.keepDraft(sent, maker)
+		v.toAndBack(requiredPath)
+		return errAnswered
 	}
 	v.form, v.api.user = sent, maker // another tab may switch the account before the operation runs
 	return nil

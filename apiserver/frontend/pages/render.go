@@ -138,6 +138,7 @@ func (v *visit) sendHeader() {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "same-origin") // no-referrer makes browsers send `Origin: null` with forms
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Permissions-Policy", "publickey-credentials-get=(self), publickey-credentials-create=(self)")
 	if v.tenant != nil && v.secure() {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}

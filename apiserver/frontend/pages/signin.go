@@ -16,6 +16,24 @@ type signInPage struct {
 	Email string
 	// SignUp is the address of the sign-up page, "" if sign-ups are not possible.
 	SignUp string
+	// Passkey are the options for a passkey as JSON, "" if the deployment has no passkeys.
+	Passkey string
+	// Reload is after how many seconds an untouched page is loaded again, 0 for never.
+	Reload int
+	// Signals are messages for the browser's passkeys.
+	Signals []signal
+}
+
+// signInReload is after how many seconds an untouched sign-in page is loaded again: a minute before its challenge
+// expires.
+const signInReload = 14 * 60
+
+// Autocomplete returns the autocomplete attribute of the address, with which browsers also offer passkeys.
+func (own signInPage) Autocomplete() string {
+	if own.Passkey == "" {
+		return "username"
+	}
+	return "username webauthn"
 }
 
 // maxHint is the maximum length of a login hint, in bytes.
@@ -56,6 +74,13 @@ func showSignIn(v *visit) error {
 		own.Accounts = accounts.Data
 		return v.render("choose", v.text.Text("choose.title"), own)
 	}
+	own.Passkey = signInOptions(v)
+	if v.form == nil { // a page that answers a form cannot be loaded again
+		own.Reload = signInReload
+	}
+	if v.unknown != "" {
+		own.Signals = append(own.Signals, unknownCredential(v, v.unknown))
+	}
 	return v.render("signin", v.text.Text("signin.title", "name", v.name()), own)
 }
 
@@ -66,6 +91,9 @@ func takeSignIn(v *visit) error {
 			return v.again(sent, err)
 		}
 		return v.onward("/account")
+	}
+	if sent.Action == "passkey" {
+		return signInByPasskey(v, sent)
 	}
 	sent.Action = "email"
 	email, err := text.Email(sent.value("email"))
@@ -134,6 +162,7 @@ func signIn(v *visit, sent *form, body enduserapi.SignIn) error {
 	}
 	if active := v.api.session.ActiveSignin; active != nil && !known[active.Id] {
 		v.state.Flow, v.state.changed = nil, true
+		offerPasskey(v)
 		return v.onward("/account")
 	}
 	attempts := v.api.session.SigninAttempts
@@ -142,6 +171,9 @@ func signIn(v *visit, sent *form, body enduserapi.SignIn) error {
 		return v.onward("/account")
 	}
 	newest := attempts[0]
+	if newest.CurrentStep == stepSecondFactor {
+		return toSecondFactor(v, newest.Id)
+	}
 	v.state.begin(flow{Email: body.Email, Attempt: newest.Id, Sends: 1, SentAt: v.now.Unix()}, v.now)
 	return v.redirect("", "/sign-in/code", append(adding(v), "attempt", newest.Id)...)
 }

@@ -16,6 +16,8 @@ type signInsPage struct {
 type ownSignIn struct {
 	enduserapi.OwnSignIn
 	Browser string
+	// LevelText is what the sign-in has proven, in words.
+	LevelText string
 }
 
 func showSignIns(v *visit) error {
@@ -25,7 +27,7 @@ func showSignIns(v *visit) error {
 		return err
 	}
 	for _, signIn := range list.Data {
-		shown := ownSignIn{signIn, browser(v, signIn.UserAgent)}
+		shown := ownSignIn{signIn, browser(v, signIn.UserAgent), levelText(v, signIn.Level)}
 		switch {
 		case signIn.Current:
 			own.Current = append(own.Current, shown)

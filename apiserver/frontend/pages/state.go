@@ -38,6 +38,10 @@ type state struct {
 	Notice *notice `json:"m,omitempty"`
 	// Draft is the entered data of a form that could not be processed, for example because the session had ended.
 	Draft *draft `json:"d,omitempty"`
+	// Offer makes the account page offer a passkey.
+	Offer bool `json:"o,omitempty"`
+	// Removed is the id of the passkey that was removed last, until a page has reported it to the browser.
+	Removed string `json:"r,omitempty"`
 
 	// was is the value of the cookie in the request.
 	was     string

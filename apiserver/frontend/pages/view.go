@@ -82,6 +82,15 @@ func (v view) Passwords() bool {
 	return password
 }
 
+// Security reports whether users can add second factors and passkeys in the deployment.
+func (v view) Security() bool {
+	_, open := v.visit.tenant.Settings.Strong()
+	return open
+}
+
+// Held reports that the user must show or add a factor before the other pages open.
+func (v view) Held() bool { return v.visit.held }
+
 // Picture returns the address of a picture if pages may show it, else "".
 func (v view) Picture(address string) string { return picture(v.visit, address) }
 
@@ -113,10 +122,12 @@ func (f formView) ID(name string) string { return f.Name + "-" + name }
 type field struct {
 	ID, Name, Label, Type, Value, Hint, Fault, Autocomplete, Inputmode, Show, Hide string
 	Required, Optional, Focus, Lines                                               bool
+	// Digits is the maximum number of digits of a code that a script extracts from pasted text, "" for the default.
+	Digits string
 }
 
-// newField returns a field of a form. options are names and values: label, type, hint, autocomplete, inputmode, value,
-// show, hide, and the flags required, optional, focus and lines.
+// newField returns a field of a form. options are names and values: label, type, hint, autocomplete, inputmode, digits,
+// value, show, hide, and the flags required, optional, focus and lines.
 func newField(f formView, name string, options ...any) (field, error) {
 	out := field{ID: f.ID(name), Name: name, Type: "text", Value: f.Value(name), Fault: f.fault(name)}
 	if secret(name) {
@@ -136,6 +147,8 @@ func newField(f formView, name string, options ...any) (field, error) {
 			out.Autocomplete = text
 		case "inputmode":
 			out.Inputmode = text
+		case "digits":
+			out.Digits = text
 		case "show":
 			out.Show = text
 		case "hide":
@@ -203,7 +216,7 @@ func (f field) DescribedBy() string {
 func (v *visit) view(title string, own any) view {
 	out := view{
 		Language: v.text.Name, Title: title, Name: v.name(), Style: v.assets.style.path, Script: v.assets.script.path, visit: v, Page: own,
-		User: v.who.User, Account: v.page.signedIn && !v.page.bare && v.who.User != nil, Section: section(v.r.URL.Path), Languages: v.languages(), Action: v.link(v.r.URL.Path, v.kept()...),
+		User: v.who.User, Account: v.page.signedIn && !v.page.bare && v.who.User != nil && !v.held, Section: section(v.r.URL.Path), Languages: v.languages(), Action: v.link(v.r.URL.Path, v.kept()...),
 	}
 	if v.tenant == nil {
 		return out
@@ -221,7 +234,7 @@ func (v *visit) view(title string, own any) view {
 
 // kept returns the query parameters that the page's forms and language links keep.
 func (v *visit) kept() (pairs []string) {
-	for _, name := range []string{"attempt", "invitation", "add"} {
+	for _, name := range []string{"attempt", "invitation", "add", "way", "ways", "level", "kind"} {
 		if value := v.r.URL.Query().Get(name); value != "" && len(value) <= maxTarget {
 			pairs = append(pairs, name, value)
 		}

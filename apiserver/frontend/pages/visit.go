@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
@@ -23,6 +24,8 @@ type page struct {
 	signedIn bool
 	// bare means that the page has one task and no navigation.
 	bare bool
+	// held means that the page is open to a user whose sign-in is below the required level.
+	held bool
 }
 
 // visit is one request of a browser, with what the server knows about it.
@@ -39,8 +42,13 @@ type visit struct {
 	// page is the requested page, and who the signed-in user.
 	page page
 	who  enduserapi.ActiveSession
+	// held reports that the user's sign-in is below the level that the account or the deployment requires: only pages
+	// with page.held are open.
+	held bool
 	// form is the form that was sent, or the draft that was kept during a sign-in; nil for none.
 	form *form
+	// unknown is the id of a passkey that the API did not accept for a sign-in.
+	unknown string
 	// status is the status of the response if it is a page.
 	status int
 }
@@ -121,17 +129,39 @@ func (v *visit) prepare() error {
 		v.toSignIn()
 		return errAnswered
 	}
+	if closed(v) {
+		v.toAndBack(requiredPath)
+		return errAnswered
+	}
 	v.restoreDraft()
 	return nil
 }
 
-// readSession reads the current session.
+// closed reports whether the user must show or add a factor before this page opens.
+func closed(v *visit) bool { return v.held && v.page.signedIn && !v.page.held }
+
+// readSession reads the current session. For a user whose sign-in is below the required level, the API names no user in
+// the session; readSession reads the account then.
 func readSession(v *visit) error {
 	session, err := v.api.GetSession(v.r.Context())
 	if err != nil {
 		return err
 	}
-	v.who = session.Data
+	v.who, v.held = session.Data, false
+	if v.who.User != nil || v.api.session.ActiveSignin == nil {
+		return nil
+	}
+	me, err := v.api.GetMe(v.r.Context())
+	switch {
+	case refusedBy(err, "NOT_AUTHENTICATED"):
+		return nil
+	case err != nil:
+		return err
+	}
+	v.held, v.who.User = true, &enduserapi.EndUser{
+		Id: me.Data.Id, Email: me.Data.Email, FirstName: me.Data.FirstName, LastName: me.Data.LastName,
+		PrimaryPhoneNumber: me.Data.PrimaryPhoneNumber, CreatedAt: me.Data.CreatedAt,
+	}
 	return nil
 }
 
@@ -165,6 +195,7 @@ func (v *visit) Refuse(err error) {
 		broken(v, err)
 	case refused.Code == "NOT_AUTHENTICATED":
 		v.toSignIn()
+	case toProof(v, refused):
 	case refused.Status == http.StatusNotFound:
 		failure(v, http.StatusNotFound, "not_found")
 	default:
@@ -183,9 +214,9 @@ func (v *visit) again(sent *form, err error) error {
 		v.keepDraft(sent, v.user())
 		return err
 	}
-	if refused.Code == "REAUTHENTICATION_REQUIRED" {
+	if asksForProof(refused) {
 		v.keepDraft(sent, v.user())
-		v.toAndBack("/reauthenticate")
+		toProof(v, refused)
 		return nil
 	}
 	if refused.Code == codeOtherAccount {
@@ -219,14 +250,20 @@ func (v *visit) show(sent *form, status int) error {
 // toSignIn redirects the browser to the sign-in, which returns to this page afterwards.
 func (v *visit) toSignIn() { v.toAndBack("/sign-in") }
 
-// toAndBack redirects the browser to a page that returns to this one afterwards.
-func (v *visit) toAndBack(path string) {
+// toAndBack redirects the browser to a page that returns to this one afterwards. pairs are names and values of further
+// query parameters; a parameter without a value is omitted.
+func (v *visit) toAndBack(path string, pairs ...string) {
 	back := v.r.URL.Path
 	if v.r.URL.RawQuery != "" {
 		back += "?" + v.r.URL.RawQuery
 	}
 	query := url.Values{}
-	if safe, ok := target(v, back); ok && v.page.signedIn {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if safe, ok := target(v, back); ok && (v.page.signedIn || v.who.User != nil && !strings.HasPrefix(v.r.URL.Path, "/sign-")) {
 		query.Set("continue", safe)
 	}
 	v.redirectTo(path, query)
@@ -275,6 +312,12 @@ func (v *visit) onward(fallback string) error {
 		return nil
 	}
 	return v.redirect("", fallback)
+}
+
+// onwardTold is onward with a notice to show on the next page.
+func onwardTold(v *visit, notice, fallback string) error {
+	v.state.notify(notice, v.now)
+	return v.onward(fallback)
 }
 
 func (v *visit) location(to string) {

@@ -29,12 +29,17 @@ func wait(v *visit, seconds int) string {
 func seconds(wait time.Duration) int { return int(wait / time.Second) }
 
 // word returns the message of a refusal: the text in the catalog for its code, or the API's message if the catalog has
-// none. It appends the number of attempts left and the wait, if there are any.
+// none, with its limits.
 func word(v *visit, refused *client.Error) string {
 	message := refused.Message
 	if key := "error." + refused.Code; v.text.Has(key) {
 		message = v.text.Text(key, "min", minLength(v))
 	}
+	return wordLimits(v, refused, message)
+}
+
+// wordLimits appends the number of attempts left and the wait of a refusal to its message.
+func wordLimits(v *visit, refused *client.Error, message string) string {
 	if len(refused.Faults) > 0 && refused.Faults[0].AttemptsRemaining != nil {
 		message += " " + v.text.Count("error.attempts_left", *refused.Faults[0].AttemptsRemaining)
 	}
@@ -91,6 +96,7 @@ var fieldsOf = map[string][]string{
 	"INVALID_ROLE":             {"role"},
 	"INVALID_CODE":             {"code"},
 	"EXPIRED_CODE":             {"code"},
+	"CODE_USED":                {"code"},
 	"INVALID_PHONE":            {"phone_number"},
 	"PHONE_EXISTS":             {"phone_number"},
 	"INVALID_INVITATION":       {"invitation_token"},

@@ -26,7 +26,7 @@
   // Extract the digits of a code from pasted text.
   document.querySelectorAll('input[autocomplete="one-time-code"]').forEach(function (input) {
     input.addEventListener("input", function () {
-      var digits = input.value.replace(/[^0-9]/g, "").slice(0, 6);
+      var digits = input.value.replace(/[^0-9]/g, "").slice(0, Number(input.dataset.digits || 6));
       if (digits !== input.value) {
         input.value = digits;
       }
@@ -53,6 +53,9 @@
   // Submit a form only once.
   document.querySelectorAll("form").forEach(function (form) {
     form.addEventListener("submit", function (event) {
+      if (form.hasAttribute("data-repeat")) {
+        return; // the response is a file, and the page stays
+      }
       if (form.dataset.sent) {
         event.preventDefault();
       }
@@ -75,11 +78,115 @@
     button.className = "small";
     button.textContent = place.dataset.label;
     button.addEventListener("click", function () {
-      navigator.clipboard.writeText(document.getElementById(place.dataset.copy).textContent).then(function () {
+      navigator.clipboard.writeText(document.getElementById(place.dataset.copy).textContent.trim()).then(function () {
         button.textContent = place.dataset.done;
       });
     });
     place.appendChild(button);
+  });
+
+  // Print a page with a button.
+  document.querySelectorAll("[data-print]").forEach(function (place) {
+    var button = document.createElement("button");
+    button.type = "button";
+    button.className = "small";
+    button.textContent = place.dataset.print;
+    button.addEventListener("click", function () { window.print(); });
+    place.appendChild(button);
+  });
+
+  // Passkeys. The page has the options, and a form takes the credential: nothing is fetched. One request is pending at a
+  // time, so the button aborts the request of the autofill.
+  var passkeys = window.PublicKeyCredential;
+  var able = passkeys && navigator.credentials && passkeys.parseRequestOptionsFromJSON && passkeys.parseCreationOptionsFromJSON;
+  document.querySelectorAll("form[data-passkey]").forEach(function (form) {
+    if (!able) {
+      return;
+    }
+    var creates = form.dataset.passkey === "create";
+    var options = JSON.parse(form.dataset.options);
+    var button = form.querySelector("[data-start]");
+    var message = form.querySelector("[data-message]");
+    var unable = form.querySelector("[data-unable]");
+    var pending = null;
+
+    function ask(mediation) {
+      if (pending) {
+        pending.abort();
+      }
+      var own = new AbortController();
+      pending = own;
+      var request = { signal: own.signal };
+      request.publicKey = creates ? passkeys.parseCreationOptionsFromJSON(options) : passkeys.parseRequestOptionsFromJSON(options);
+      if (mediation) {
+        request.mediation = mediation;
+      }
+      (creates ? navigator.credentials.create(request) : navigator.credentials.get(request)).then(function (credential) {
+        form.elements.credential.value = JSON.stringify(credential);
+        form.submit();
+      }).catch(function (error) {
+        if (pending !== own) {
+          return; // a later request aborted this one
+        }
+        pending = null;
+        button.disabled = false;
+        if (mediation) {
+          return;
+        }
+        // A user who cancels, and a device without a passkey, look alike. Neither is sent.
+        message.textContent = error.name === "InvalidStateError" && message.dataset.exists || message.dataset.nothing;
+        autofill();
+      });
+    }
+
+    function autofill() {
+      if (form.hasAttribute("data-autofill") && passkeys.isConditionalMediationAvailable) {
+        passkeys.isConditionalMediationAvailable().then(function (available) {
+          if (available && !pending) {
+            ask("conditional");
+          }
+        });
+      }
+    }
+
+    button.hidden = false;
+    if (unable) {
+      unable.hidden = true;
+    }
+    button.addEventListener("click", function () {
+      message.textContent = "";
+      button.disabled = true;
+      ask();
+    });
+    form.addEventListener("submit", function (event) {
+      event.preventDefault(); // Enter in the field of the name
+      button.click();
+    });
+    autofill();
+
+    // The challenge expires: load the page again while it is untouched.
+    if (form.dataset.reload) {
+      var touched = false;
+      ["input", "keydown", "pointerdown"].forEach(function (kind) {
+        document.addEventListener(kind, function () { touched = true; });
+      });
+      setTimeout(function () {
+        if (!touched) {
+          location.reload();
+        }
+      }, Number(form.dataset.reload) * 1000);
+    }
+  });
+
+  // Show what is only for browsers with passkeys.
+  document.querySelectorAll("[data-needs-passkeys]").forEach(function (part) { part.hidden = !able; });
+
+  // Tell the browser which passkeys still exist.
+  document.querySelectorAll("[data-signal]").forEach(function (signal) {
+    var method = able && passkeys[signal.dataset.signal];
+    if (method) {
+      method.call(passkeys, JSON.parse(signal.dataset.with)).catch(function () {});
+    }
   });
 
   // Close the menu with Escape, or with a click outside.

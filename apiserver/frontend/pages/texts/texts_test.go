@@ -60,7 +60,7 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 		regexp.MustCompile(`choices\((?:v, )?[a-z]+, "([a-z_.]+)"`),
 	}
 	prefixed := []struct{ pattern, prefix string }{
-		{`\.redirect\("([a-z_]+)"`, "notice."}, {`notify\("([a-z_]+)"`, "notice."}, {`takeCode\((?:v, )?"[a-z_]+", "[a-z/-]+", "([a-z_]+)"`, "notice."}, {`notice(?:, back)? :?= "([a-z_]+)"`, "notice."}, {`notice[A-Z][a-z]+: "([a-z_]+)"`, "notice."}, {`\bfailure\(\w+, [a-zA-Z.]+, "([a-z_]+)"`, "failure.#.heading"},
+		{`\.redirect\("([a-z_]+)"`, "notice."}, {`notify\("([a-z_]+)"`, "notice."}, {`takeCode\((?:v, )?"[a-z_]+", "[a-z/-]+", "([a-z_]+)"`, "notice."}, {`notice(?:, back)? :?= "([a-z_]+)"`, "notice."}, {`notice[A-Z][a-z]+: "([a-z_]+)"`, "notice."}, {`onwardTold\(v, "([a-z_]+)"`, "notice."}, {`\bfailure\(\w+, [a-zA-Z.]+, "([a-z_]+)"`, "failure.#.heading"},
 		{`\bkey :?= "([a-z_]+)"`, "failure.#.heading"}, {`\bfailure\(\w+, [a-zA-Z.]+, "([a-z_]+)"`, "failure.#.message"}, {`\bkey = "([a-z_]+)"`, "failure.#.message"},
 	}
 	counted := regexp.MustCompile(`\.Count\("([a-z_.]+)"`)
@@ -115,6 +115,8 @@ func TestEveryTextIsThereAndUsed(t *testing.T) {
 var unmet = map[string]string{
 	"NOT_AUTHENTICATED":           "the page leads to the sign-in",
 	"REAUTHENTICATION_REQUIRED":   "the page leads to the proof",
+	"STEP_UP_REQUIRED":            "the page leads to the proof",
+	"ENROLLMENT_REQUIRED":         "the page says which factor to add",
 	"ACTIVE_ORGANIZATION_CHANGED": "the pages assert no organization",
 	"ACTIVE_ACCOUNT_CHANGED":      "the page is shown again, for the account that is active by now",
 	"VALIDATION_ERROR":            "each member has its own text",
