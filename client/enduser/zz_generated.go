@@ -5162,7 +5162,7 @@ func (c *Client) ListAccounts(ctx context.Context) (*AccountsEnvelope, error) {
 
 // GetAssurance asks GET /session/assurance: get what the sign-in has proven and what is required.
 //
-// What is required depends on the account, the deployment, and the active organization with the roles of the user in it.
+// The account, the deployment, and the active organization with the roles of the user in it can require a level.
 func (c *Client) GetAssurance(ctx context.Context) (*AssuranceEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/session/assurance",

@@ -47,8 +47,8 @@ type Assurance struct {
 	TOTPIssuer string `json:"totp_issuer,omitempty"`
 }
 
-// Strong returns the settings of second factors and passkeys. It reports false if the document has none: nobody enrolls
-// then, and the settings are those by which factors that were enrolled before are still asked for.
+// Strong returns the settings of second factors and passkeys. It reports false if the document has none: no user can
+// enroll then, and the settings are those by which factors that were enrolled before are still asked for.
 func (d *Deployment) Strong() (Assurance, bool) {
 	if d.Assurance != nil {
 		return *d.Assurance, true

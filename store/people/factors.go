@@ -115,7 +115,7 @@ type RecoveryCodes struct {
 	CreatedAt time.Time
 }
 
-// TemporaryCode is the stored part of a code that a backend made for a user who has lost every factor.
+// TemporaryCode is the stored part of a code that a backend made for a user that lost every factor.
 type TemporaryCode struct {
 	ID, User int64
 	// Salt and MAC bind the code to this row; KeyID names the key.

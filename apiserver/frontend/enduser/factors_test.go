@@ -314,7 +314,7 @@ func TestHeldSignInReachesOnlyOpenOperations(t *testing.T) {
 		if !slices.Equal(open, want) {
 			t.Errorf("open are %v", open)
 		}
-		// Who enrolls is released.
+		// A user who adds a factor is released.
 		held.ok("POST", "/session/reauthenticate", `{"strategy":"email_otp"}`)
 		attempt := held.last.Body.Session.SignInAttempts[0]["id"].(string)
 		held.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
@@ -453,7 +453,7 @@ func TestWrongSecondFactorsAreLimited(t *testing.T) {
 	})
 }
 
-// Until the operator writes the settings of factors, nobody enrolls; what was enrolled is asked for.
+// Until the operator writes the settings of factors, no user adds one; factors that were added before are asked for.
 func TestNobodyEnrollsBeforeTheOperatorIsUpgraded(t *testing.T) {
 	onFactors(t, nil, func(t *testing.T, w *world) {
 		ada := w.browser()

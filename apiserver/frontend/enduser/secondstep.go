@@ -33,7 +33,7 @@ func (u *unit) moreSteps(user people.User, proofs assurance.Proofs) (bool, error
 // pass continues a sign-in by password that has shown the proofs of an attempt: it signs the user in, or the attempt
 // waits for a second factor. It checks that the compared password is still the account's, after the user was locked.
 func (u *unit) pass(c *call, a people.Attempt, try account.PasswordTry) error {
-	user, more, err := u.judge(a)
+	user, more, err := u.evaluate(a)
 	if err != nil {
 		return err
 	}
@@ -54,9 +54,9 @@ func (u *unit) pass(c *call, a people.Attempt, try account.PasswordTry) error {
 	return u.ConfirmPassword(try)
 }
 
-// judge reads the account of an attempt, and reports whether the attempt needs a further factor. A disabled account is
+// evaluate reads the account of an attempt, and reports whether the attempt needs a further factor. A disabled account is
 // refused after its proof.
-func (u *unit) judge(a people.Attempt) (people.User, bool, error) {
+func (u *unit) evaluate(a people.Attempt) (people.User, bool, error) {
 	user, found, err := u.Users().User(a.User)
 	switch {
 	case err != nil:
@@ -73,7 +73,7 @@ func (u *unit) judge(a people.Attempt) (people.User, bool, error) {
 // proceed continues a sign-in that has shown the proofs of a stored attempt: it signs the user in, or the attempt waits
 // for a second factor.
 func (u *unit) proceed(c *call, a people.Attempt) error {
-	_, more, err := u.judge(a)
+	_, more, err := u.evaluate(a)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func showSecurity(v *visit) error {
 	return v.render("security", v.text.Text("security.title"), own)
 }
 
-// passkeySignals tells the browser which passkeys the account has, and which was removed.
+// passkeySignals notifies the browser which passkeys the account has, and which was removed.
 func passkeySignals(v *visit, passkeys []enduserapi.Passkey) (out []signal) {
 	party := relyingParty(v)
 	handles := map[string][]string{}
@@ -134,7 +134,7 @@ func takeSecurity(v *visit) error {
 	return v.redirect(notice, securityPath)
 }
 
-// removePasskey removes a passkey, and remembers its id for the next page, which tells the browser.
+// removePasskey removes a passkey, and remembers its id for the next page, which reports it to the browser.
 func removePasskey(v *visit, id string) error {
 	have, err := v.api.ListPasskeys(v.r.Context())
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package factors holds the rules of second factors, passkeys and recovery codes: how they are added, shown and removed,
 // and how wrong codes are limited. Like package account, it does not depend on HTTP: it returns error values, which each
-// listener maps to its own responses. What is required of whom is in package account.
+// listener maps to its own responses. Package account has the rules of what
+// is required.
 package factors
 
 import (
@@ -73,7 +74,7 @@ func countAdded(u *account.Unit, user int64) error {
 	return err
 }
 
-// requireOpen returns ErrDisabled while nobody may enroll.
+// requireOpen returns ErrDisabled while no user may enroll.
 func requireOpen(u *account.Unit) error {
 	if _, open := u.Settings.Strong(); !open {
 		return ErrDisabled

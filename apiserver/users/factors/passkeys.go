@@ -15,7 +15,7 @@ import (
 )
 
 // RequirePasskeys returns ErrPasskeysDisabled unless the deployment has passkeys. With adding, it also returns
-// ErrDisabled while nobody may enroll.
+// ErrDisabled while no user may enroll.
 func RequirePasskeys(t *account.Tenant, adding bool) error {
 	settings, open := t.Settings.Strong()
 	switch {

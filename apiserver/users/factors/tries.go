@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// The limits of wrong codes of all kinds together. Passkeys are not bound by them, because nobody guesses one: the owner
+// The limits of wrong codes of all kinds together. Passkeys are not bound by them, because no client can guess one: the owner
 // of a passkey is never locked out.
 const (
 	triesPerAttempt     = 5
@@ -178,7 +178,7 @@ func (t Try) Forgive(u *account.Unit, right bool) error {
 // first one.
 func (t Try) Noticed() bool { return t.attempt != 0 && t.inAttempt == triesPerAttempt }
 
-// Notice mails the owner that somebody knows the first factor, once a day.
+// Notice mails the owner that another person knows the first factor, once a day.
 func (t Try) Notice(u *account.Unit) error {
 	notified, err := u.Limits().LockFailure(scopeNotice, subject(t.user), u.Now)
 	if err != nil || notified.Until.After(u.Now) {
