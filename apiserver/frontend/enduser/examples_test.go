@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/totp"
 )
 
 // scene is the setting of an operation's example: ada is signed in, alone in her organization's workspace.
@@ -135,6 +136,15 @@ func (s *scene) workspaceMember(n int) {
 	s.set("{membership_id}", joined["id"])
 }
 
+// second adds an authenticator app, and begins a sign-in at another browser, which then sends the example. It sets
+// signin_attempt_id.
+func (s *scene) second() *app {
+	a, _ := s.addApp()
+	s.browser = s.w.browser()
+	s.set("signin_attempt_id", s.firstStep(s.email))
+	return a
+}
+
 // scenes are the preparations of operations that need more than ada, her organization and her workspace.
 var scenes = map[string]func(s *scene, n int){
 	"endUserSignUp": func(s *scene, _ int) { s.browser = s.w.browser(); s.set("email", "new-"+s.email) },
@@ -202,6 +212,36 @@ var scenes = map[string]func(s *scene, n int){
 		s.workspaceMember(n)
 		s.set("role_id", s.live["workspace role"])
 	},
+	"endUserPrepareSecondFactor": func(s *scene, _ int) { s.second() },
+	"endUserAttemptSecondFactor": func(s *scene, _ int) { a := s.second(); s.set("code", a.next()) },
+	"endUserListSecondFactors":   func(s *scene, _ int) { s.addApp() },
+	"endUserGetAssurance":        nil,
+	"endUserChangeTwoStep":       func(s *scene, _ int) { s.addApp() },
+	"endUserConfirmAuthenticator": func(s *scene, _ int) {
+		begun := s.ok("POST", "/me/second-factors/totp", `{}`)
+		secret, err := totp.ParseSecret(begun["secret"].(string))
+		s.w.Must(err)
+		s.set("{id}", begun["id"])
+		s.set("code", (&app{w: s.w, secret: secret}).code())
+	},
+	"endUserRemoveAuthenticator": func(s *scene, _ int) { a, _ := s.addApp(); s.set("{id}", a.id) },
+	"endUserAddTextFactor":       func(s *scene, n int) { s.phone(numberOf(n), true); s.set("phone_number_id", s.live["{id}"]) },
+	"endUserRemoveTextFactor": func(s *scene, n int) {
+		s.phone(numberOf(n), true)
+		s.ok("POST", "/me/second-factors/sms", fmt.Sprintf(`{"phone_number_id":%q}`, s.live["{id}"]))
+		s.ok("POST", "/session/reauthenticate", `{"strategy":"sms"}`)
+		attempt := s.last.Body.Session.SignInAttempts[0]["id"].(string)
+		s.w.Clock.Advance(31 * time.Second)
+		s.ok("POST", "/auth/prepare-second-factor", fmt.Sprintf(`{"signin_attempt_id":%q,"strategy":"sms"}`, attempt))
+		s.ok("POST", "/auth/attempt-second-factor", secondStep(attempt, "sms", s.w.CodeFor(numberOf(n), 2)))
+	},
+	"endUserMakeRecoveryCodes": func(s *scene, _ int) { s.addApp() },
+	"endUserListPasskeys":      func(s *scene, _ int) { s.addPasskey(s.w.device()) },
+	"endUserAddPasskey": func(s *scene, _ int) {
+		s.set("credential", s.w.device().created(s.ok("POST", "/me/passkeys/options", `{}`)))
+	},
+	"endUserRenamePasskey":       func(s *scene, _ int) { s.set("{id}", s.addPasskey(s.w.device())) },
+	"endUserRemovePasskey":       func(s *scene, _ int) { s.set("{id}", s.addPasskey(s.w.device())) },
 	"endUserReadAuthorization":   func(s *scene, _ int) { s.asks() },
 	"endUserDecideAuthorization": func(s *scene, _ int) { s.asks() },
 	"endUserClaimUserCode":       func(s *scene, _ int) { s.device() },
@@ -226,6 +266,7 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 	w := newWorld(t, "")
 	w.sign()
 	d := w.signedDeployment()
+	d.Assurance = strong()
 	d.OrganizationPermissions = []string{"organization:invite", "organization:manage", "workspace:create", "billing:read"}
 	d.WorkspacePermissions = []string{"workspace:manage", "documents:read"}
 	w.Declare(d)
@@ -307,7 +348,10 @@ func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operatio
 	if op.RequestBody != nil {
 		sent := maps.Clone(op.RequestBody.Value.Content.Get("application/json").Examples["typical"].Value.Value.(map[string]any))
 		for name := range sent {
-			if value, drawn := s.live[name]; drawn {
+			switch value, drawn := s.live[name]; {
+			case drawn && name == "credential":
+				sent[name] = json.RawMessage(value)
+			case drawn:
 				sent[name] = value
 			}
 		}
@@ -329,6 +373,9 @@ func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operatio
 // differences returns the places where the form of a response differs from that of an example. Null and empty lists
 // match any form; the schema checks them.
 func differences(at string, example, got any) (faults []string) {
+	if at == "/data/public_key" {
+		return nil // the standard's options differ by ceremony
+	}
 	switch example := example.(type) {
 	case map[string]any:
 		object, is := got.(map[string]any)
