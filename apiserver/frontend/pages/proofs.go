@@ -227,7 +227,7 @@ func newSignal(method string, argument map[string]any) signal {
 	return signal{method, optionsJSON(&argument)}
 }
 
-// unknownCredential notifies the browser that the server has no passkey with an id.
+// unknownCredential reports to the browser that the server has no passkey with an id.
 func unknownCredential(v *visit, id string) signal {
 	return newSignal("signalUnknownCredential", map[string]any{"rpId": relyingParty(v), "credentialId": id})
 }
