@@ -1,5 +1,5 @@
-// Package assurance holds the rules of assurance levels: which proofs a user has shown, which level they reach, what is
-// required when, and which claims of OAuth and OpenID Connect state it. It is pure: it reads no store and no clock.
+// Package assurance holds the rules of assurance levels: which proofs a user has shown, which level they reach, what
+// is required when, and which claims of OAuth and OpenID Connect state it. It is pure: it reads no store and no clock.
 package assurance
 
 import "time"
@@ -35,8 +35,8 @@ func (l Level) ACR() string { return acrs[l] }
 // Declared returns the level's name in resources: OneFactor, TwoFactors or PhishingResistant; "" for None.
 func (l Level) Declared() string { return declared[l] }
 
-// ParseLevel returns the level that JSON names one_factor, two_factors or phishing_resistant. It reports false for every
-// other name.
+// ParseLevel returns the level that JSON names one_factor, two_factors or phishing_resistant. It reports false for
+// every other name.
 func ParseLevel(name string) (Level, bool) { return find(names[:], name) }
 
 // ParseDeclared returns the level that resources name OneFactor, TwoFactors or PhishingResistant. It reports false for

@@ -61,8 +61,8 @@ func (p Proofs) find(method Method) (Proof, bool) {
 // Has reports whether one of some methods was shown.
 func (p Proofs) Has(any ...Method) bool { return !p.Newest(any...).IsZero() }
 
-// Newest returns when one of some methods was last shown: of any method if none is named. It is zero if none of them was
-// shown.
+// Newest returns when one of some methods was last shown: of any method if none is named. It is zero if none of them
+// was shown.
 func (p Proofs) Newest(of ...Method) (at time.Time) {
 	for _, proof := range p {
 		if (len(of) == 0 || slices.Contains(of, proof.Method)) && proof.At.After(at) {
@@ -91,8 +91,8 @@ func (p Proofs) Level() Level {
 	return None
 }
 
-// ProvenAt returns when a level was last proven: the time of the newest proof on which it stands. It is zero if the proofs
-// do not reach the level.
+// ProvenAt returns when a level was last proven: the time of the newest proof on which it stands. It is zero if the
+// proofs do not reach the level.
 func (p Proofs) ProvenAt(level Level) time.Time {
 	switch {
 	case p.Level() < level:
@@ -131,8 +131,8 @@ func (p Proofs) String() string {
 	return strings.Join(parts, " ")
 }
 
-// ParseProofs reads the form that String writes. It skips methods that it does not know, which a later release may have
-// written.
+// ParseProofs reads the form that String writes. It skips methods that it does not know, which a later release may
+// have written.
 func ParseProofs(stored string) (Proofs, error) {
 	if stored == "" {
 		return nil, nil

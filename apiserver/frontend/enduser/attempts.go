@@ -223,7 +223,7 @@ func (u *unit) completeAttempt(c *call, id int64, signUp bool) (reply, error) {
 		return reply{}, u.renew() // a planted or copied earlier token must not choose the password
 	case people.AttemptSignIn:
 		a.Proofs = a.Proofs.With(assurance.EmailOTP, u.Now)
-		return reply{}, u.proceed(c, a)
+		return reply{}, proceed(u, c, a)
 	}
 	first, err := u.Attempts().CompleteAttempt(a.ID)
 	if err != nil {

@@ -31,7 +31,7 @@ func readFactorName(o *body.Object) string {
 }
 
 // requireAdding refuses an operation that adds a factor unless the user proved recently what that needs.
-func (u *unit) requireAdding() error { return account.RequireFresh(u.Unit, u.signedIn(), true) }
+func requireAdding(u *unit) error { return account.RequireFresh(u.Unit, u.signedIn(), true) }
 
 func viewAuthenticator(a people.Authenticator, usable bool) enduserapi.Authenticator {
 	view := enduserapi.Authenticator{Id: format(a.ID), Name: a.Name, Usable: usable, CreatedAt: a.CreatedAt}
@@ -105,7 +105,7 @@ func listFactors(c *call) (reply, error) {
 func changeFactors(c *call, adding bool, change func(*unit, people.User) ([]string, error)) (reply, error) {
 	return transact(c, func(u *unit) (reply, error) {
 		if adding {
-			if err := u.requireAdding(); err != nil {
+			if err := requireAdding(u); err != nil {
 				return reply{}, err
 			}
 		}
@@ -165,7 +165,7 @@ func addAuthenticator(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if err := u.requireAdding(); err != nil {
+		if err := requireAdding(u); err != nil {
 			return reply{}, err
 		}
 		user, err := u.lockOwnUser()
@@ -198,7 +198,7 @@ func confirmAuthenticator(c *call) (reply, error) {
 		return reply{}, c.answerTo(factors.ErrUnknown)
 	}
 	try, err := transact(c, func(u *unit) (factors.Try, error) {
-		if _, err := u.unconfirmed(id); err != nil {
+		if _, err := unconfirmed(u, id); err != nil {
 			return factors.Try{}, err
 		}
 		return factors.Begin(u.Unit, u.signedIn().User, 0)
@@ -212,7 +212,7 @@ func confirmAuthenticator(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		a, err := u.unconfirmed(id)
+		a, err := unconfirmed(u, id)
 		if err != nil {
 			return reply{}, err
 		}
@@ -248,7 +248,7 @@ func confirmAuthenticator(c *call) (reply, error) {
 }
 
 // unconfirmed returns an authenticator that this sign-in began to add. factors.ErrExpired: it waited too long.
-func (u *unit) unconfirmed(id int64) (people.Authenticator, error) {
+func unconfirmed(u *unit, id int64) (people.Authenticator, error) {
 	g := u.signedIn()
 	have, err := u.Factors().AuthenticatorsOf(g.User)
 	if err != nil {

@@ -136,7 +136,7 @@ func createOrganization(c *call) (reply, error) {
 	}
 	return transact(c, func(u *unit) (reply, error) {
 		g := u.signedIn()
-		if err := u.CheckOwner(g); err != nil {
+		if err := account.CheckOwner(u.Unit, g); err != nil {
 			return reply{}, err
 		}
 		created, err := account.CreateOwnOrganization(u.Unit, g.User, name, description)
@@ -167,8 +167,8 @@ func organizationID(c *call) (int64, error) {
 	return id, nil
 }
 
-// memberOf returns the membership of a sign-in's user. Unknown and foreign organizations get the same response. A sign-in
-// that shows less than the organization requires is refused.
+// memberOf returns the membership of a sign-in's user. Unknown and foreign organizations get the same response. A
+// sign-in that shows less than the organization requires is refused.
 func memberOf(u *account.Unit, organization int64, g *people.SignIn) (people.Member, error) {
 	member, err := account.RequireMember(u, organization, g.User)
 	if errors.Is(err, account.ErrNotMember) {
@@ -219,8 +219,8 @@ func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error
 	})
 }
 
-// changeOrganization changes an organization's name, description and picture, each only if the request has it. The slug
-// does not change.
+// changeOrganization changes an organization's name, description and picture, each only if the request has it. The
+// slug does not change.
 func changeOrganization(c *call) (reply, error) {
 	var name, description, image *string
 	err := c.parse(func(o *body.Object) {

@@ -4,11 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"net/http"
 
 	"k8s.io/utils/ptr"
 
-	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -138,7 +136,8 @@ func (c *call) verifyAssertion(a *passkey.Assertion, scope passkey.Scope, user i
 	return p, v, c.answerTo(err)
 }
 
-// signInByPasskey signs in with a passkey that verified its user. That is a whole sign-in: no other factor is asked for.
+// signInByPasskey signs in with a passkey that verified its user. That is a whole sign-in: no other factor is asked
+// for.
 func signInByPasskey(c *call, a *passkey.Assertion) (reply, error) {
 	if err := factors.RequirePasskeys(c.request.Tenant, false); err != nil {
 		return reply{}, c.answerTo(err)
@@ -247,8 +246,8 @@ func listPasskeys(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// registrationOf is the ceremony of the registration of a kind. Its name is in the challenge, because the answer does not
-// say which kind the options asked for.
+// registrationOf is the ceremony of the registration of a kind. Its name is in the challenge, because the answer does
+// not say which kind the options asked for.
 func registrationOf(kind passkey.Kind) passkey.Ceremony {
 	if kind == passkey.KindSecurityKey {
 		return passkey.Registration + "_security_key"
@@ -273,7 +272,7 @@ func newPasskeyOptions(c *call) (reply, error) {
 		return reply{}, c.answerTo(err)
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if err := u.requireAdding(); err != nil {
+		if err := requireAdding(u); err != nil {
 			return reply{}, err
 		}
 		user, found, err := u.Users().User(u.signedIn().User)
@@ -355,7 +354,7 @@ func addPasskey(c *call) (reply, error) {
 		name = defaultPasskeyName
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
-		if err := u.requireAdding(); err != nil {
+		if err := requireAdding(u); err != nil {
 			return reply{}, err
 		}
 		user, err := u.lockOwnUser()
@@ -440,28 +439,4 @@ func removePasskey(c *call) (reply, error) {
 		c.Metrics.Changed("passkey", "removed")
 	}
 	return out, err
-}
-
-// wellKnownWebAuthn lists the origins that may use the passkeys of the relying party whose host is the request's.
-func wellKnownWebAuthn(c *call) error {
-	settings, _ := c.request.Settings.Strong()
-	if !settings.Passkey || settings.RelyingParty != c.host {
-		return apierror.NoSuchPath("")
-	}
-	origins := []string{}
-	for _, host := range c.request.Settings.FrontendHosts {
-		origins = append(origins, "https://"+host)
-	}
-	raw, err := json.Marshal(map[string]any{"origins": append(origins, c.request.Settings.AllowedOrigins...)})
-	if err != nil {
-		return err
-	}
-	header := c.Header()
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "max-age=300")
-	c.WriteHeader(http.StatusOK)
-	if c.r.Method != http.MethodHead {
-		_, _ = c.Write(raw) // an error means that the client disconnected
-	}
-	return nil
 }

@@ -122,14 +122,14 @@ func reauthenticateByText(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		return reply{}, u.waitForText(c, g)
+		return reply{}, waitForText(u, c, g)
 	})
 	out.data = c.sessionSnapshot()
 	return out, err
 }
 
 // waitForText stores an attempt of the signed-in user that waits for the code of a text.
-func (u *unit) waitForText(c *call, g *people.SignIn) error {
+func waitForText(u *unit, c *call, g *people.SignIn) error {
 	user, found, err := u.Users().User(g.User)
 	if err == nil && !found {
 		err = account.ErrUserUnknown

@@ -18,7 +18,7 @@ import (
 // moreSteps reports whether a sign-in that has shown some proofs needs a further factor. It needs one until its level
 // reaches the lower of what is due and what the account's usable factors can give. Due is two factors if the account
 // wants to be asked, and what the deployment requires.
-func (u *unit) moreSteps(user people.User, proofs assurance.Proofs) (bool, error) {
+func moreSteps(u *unit, user people.User, proofs assurance.Proofs) (bool, error) {
 	due := u.RequiredOfAccount(user.TwoStep, user.CreatedAt, u.Now).Level
 	if proofs.Level() >= due {
 		return false, nil
@@ -32,8 +32,8 @@ func (u *unit) moreSteps(user people.User, proofs assurance.Proofs) (bool, error
 
 // pass continues a sign-in by password that has shown the proofs of an attempt: it signs the user in, or the attempt
 // waits for a second factor. It checks that the compared password is still the account's, after the user was locked.
-func (u *unit) pass(c *call, a people.Attempt, try account.PasswordTry) error {
-	user, more, err := u.evaluate(a)
+func pass(u *unit, c *call, a people.Attempt, try account.PasswordTry) error {
+	user, more, err := evaluate(u, a)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (u *unit) pass(c *call, a people.Attempt, try account.PasswordTry) error {
 		if err := u.ConfirmPassword(try); err != nil {
 			return err
 		}
-		return u.waitForFactor(c, a)
+		return waitForFactor(u, c, a)
 	}
 	if err := u.signIn(a.User, a.Method, a.Proofs); errors.Is(err, account.ErrUserUnknown) {
 		return account.ErrInvalidCredentials
@@ -54,9 +54,9 @@ func (u *unit) pass(c *call, a people.Attempt, try account.PasswordTry) error {
 	return u.ConfirmPassword(try)
 }
 
-// evaluate reads the account of an attempt, and reports whether the attempt needs a further factor. A disabled account is
-// refused after its proof.
-func (u *unit) evaluate(a people.Attempt) (people.User, bool, error) {
+// evaluate reads the account of an attempt, and reports whether the attempt needs a further factor. A disabled account
+// is refused after its proof.
+func evaluate(u *unit, a people.Attempt) (people.User, bool, error) {
 	user, found, err := u.Users().User(a.User)
 	switch {
 	case err != nil:
@@ -66,26 +66,26 @@ func (u *unit) evaluate(a people.Attempt) (people.User, bool, error) {
 	case user.Disabled:
 		return user, false, account.Refuse(account.ErrUserDisabled)
 	}
-	more, err := u.moreSteps(user, a.Proofs)
+	more, err := moreSteps(u, user, a.Proofs)
 	return user, more, err
 }
 
-// proceed continues a sign-in that has shown the proofs of a stored attempt: it signs the user in, or the attempt waits
-// for a second factor.
-func (u *unit) proceed(c *call, a people.Attempt) error {
-	_, more, err := u.evaluate(a)
+// proceed continues a sign-in that has shown the proofs of a stored attempt: it signs the user in, or the attempt
+// waits for a second factor.
+func proceed(u *unit, c *call, a people.Attempt) error {
+	_, more, err := evaluate(u, a)
 	if err != nil {
 		return err
 	}
 	if more {
-		return u.waitForFactor(c, a)
+		return waitForFactor(u, c, a)
 	}
-	return u.finish(a)
+	return finish(u, a)
 }
 
 // waitForFactor stores an attempt that waits for a second factor. The session gets a new token, so that the owner of a
 // planted earlier token gains nothing.
-func (u *unit) waitForFactor(c *call, a people.Attempt) error {
+func waitForFactor(u *unit, c *call, a people.Attempt) error {
 	if a.ID != 0 {
 		if err := u.Attempts().ProveAttempt(a.ID, a.Proofs, u.Now); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (u *unit) waitForFactor(c *call, a people.Attempt) error {
 }
 
 // factorAttempt returns an attempt of the session that waits for a second factor.
-func (u *unit) factorAttempt(id int64) (people.Attempt, error) {
+func factorAttempt(u *unit, id int64) (people.Attempt, error) {
 	a, err := u.attemptOf(id)
 	if err == nil && (a.ProvedAt.IsZero() || a.User == 0 || a.Kind != people.AttemptSignIn && a.Kind != people.AttemptReauthenticate) {
 		err = errInvalidAttempt
@@ -117,8 +117,8 @@ func (u *unit) factorAttempt(id int64) (people.Attempt, error) {
 
 // advance adds a proof to an attempt, and completes the attempt if nothing more is needed. With ends, nothing more is
 // asked for, whatever is due: the user has lost the factor.
-func (u *unit) advance(c *call, id int64, method assurance.Method, ends bool) (reply, error) {
-	a, err := u.factorAttempt(id)
+func advance(u *unit, c *call, id int64, method assurance.Method, ends bool) (reply, error) {
+	a, err := factorAttempt(u, id)
 	if err != nil {
 		return reply{}, err
 	}
@@ -134,14 +134,14 @@ func (u *unit) advance(c *call, id int64, method assurance.Method, ends bool) (r
 	}
 	a.Proofs = a.Proofs.With(method, u.Now)
 	if ends {
-		return reply{}, u.finish(a)
+		return reply{}, finish(u, a)
 	}
-	return reply{}, u.proceed(c, a)
+	return reply{}, proceed(u, c, a)
 }
 
 // finish completes an attempt: it signs in to its account, and marks the address of an emailed code as verified. A
 // disabled account is refused after the code is consumed.
-func (u *unit) finish(a people.Attempt) error {
+func finish(u *unit, a people.Attempt) error {
 	first, err := u.Attempts().CompleteAttempt(a.ID)
 	if err == nil && !first {
 		err = errInvalidAttempt
@@ -161,7 +161,7 @@ func (u *unit) finish(a people.Attempt) error {
 }
 
 // textTarget returns the verification target of a text for an attempt.
-func (u *unit) textTarget(a people.Attempt, p people.Phone) verification.Target {
+func textTarget(u *unit, a people.Attempt, p people.Phone) verification.Target {
 	t := u.phoneTarget(p)
 	t.Purpose, t.Subject = people.PurposeSecondFactor, a.ID
 	return t
@@ -186,7 +186,7 @@ func prepareSecondFactor(c *call) (reply, error) {
 		return reply{}, c.answerTo(errInvalidAttempt)
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		a, err := u.factorAttempt(id)
+		a, err := factorAttempt(u, id)
 		if err != nil {
 			return reply{}, err
 		}
@@ -196,7 +196,7 @@ func prepareSecondFactor(c *call) (reply, error) {
 		}
 		out := enduserapi.SecondFactorsOffered{Factors: []enduserapi.OfferedFactor{}}
 		if a.Kind == people.AttemptSignIn {
-			if out, err = u.offered(c, a, f); err != nil {
+			if out, err = offered(u, c, a, f); err != nil {
 				return reply{}, err
 			}
 		} else {
@@ -208,7 +208,7 @@ func prepareSecondFactor(c *call) (reply, error) {
 		if len(f.Texts) == 0 {
 			return reply{}, factors.ErrUnavailable
 		}
-		if err := u.sendText(c, a, f.Texts[0]); err != nil {
+		if err := sendText(u, c, a, f.Texts[0]); err != nil {
 			return reply{}, err
 		}
 		out.Sms = &enduserapi.SentText{Sent: true, PhoneNumber: lastDigits(f.Texts[0].Number), ExpiresIn: int(verification.PhoneLifetime.Seconds())}
@@ -217,7 +217,7 @@ func prepareSecondFactor(c *call) (reply, error) {
 }
 
 // offered returns the factors of an account, the best one first, with options for its passkeys.
-func (u *unit) offered(c *call, a people.Attempt, f account.Factors) (enduserapi.SecondFactorsOffered, error) {
+func offered(u *unit, c *call, a people.Attempt, f account.Factors) (enduserapi.SecondFactorsOffered, error) {
 	out := enduserapi.SecondFactorsOffered{Factors: []enduserapi.OfferedFactor{}}
 	if len(f.Passkeys) > 0 {
 		out.Factors = append(out.Factors, enduserapi.OfferedFactor{Type: enduserapi.OfferedFactorTypePasskey})
@@ -231,7 +231,7 @@ func (u *unit) offered(c *call, a people.Attempt, f account.Factors) (enduserapi
 		out.Factors = append(out.Factors, enduserapi.OfferedFactor{Type: enduserapi.OfferedFactorTypeTotp})
 	}
 	out.Factors = append(out.Factors, textsOf(f)...)
-	recovery, err := u.HasRecovery(a.User)
+	recovery, err := account.HasRecovery(u.Unit, a.User)
 	if recovery {
 		out.Factors = append(out.Factors, enduserapi.OfferedFactor{Type: enduserapi.OfferedFactorTypeRecoveryCode})
 	}
@@ -265,7 +265,7 @@ func attemptSecondFactor(c *call) (reply, error) {
 		return reply{}, c.answerTo(errInvalidAttempt)
 	}
 	s.find = func(u *unit) (subject, error) {
-		a, err := u.factorAttempt(id)
+		a, err := factorAttempt(u, id)
 		if err == nil && a.Kind == people.AttemptReauthenticate && s.strategy != account.StrategySMS {
 			err = factors.ErrUnavailable // the other strategies need no attempt
 		}
@@ -275,7 +275,7 @@ func attemptSecondFactor(c *call) (reply, error) {
 		return passkey.Scope{Ceremony: passkey.SecondFactor, Session: at.attempt.ID, User: at.user}
 	}
 	s.accept = func(u *unit, method assurance.Method) (reply, error) {
-		return u.advance(c, id, method, method == assurance.RecoveryCode)
+		return advance(u, c, id, method, method == assurance.RecoveryCode)
 	}
 	out, err := show(c, s)
 	out.data = c.sessionSnapshot()
@@ -365,7 +365,7 @@ func showCode(c *call, s shown) (reply, error) {
 		if at, err = s.find(u); err != nil {
 			return try, err
 		}
-		if err := u.available(s, at); err != nil {
+		if err := available(u, s, at); err != nil {
 			return try, err
 		}
 		if try, err = factors.Begin(u.Unit, at.user, at.attempt.ID); err != nil {
@@ -375,7 +375,7 @@ func showCode(c *call, s shown) (reply, error) {
 			return try, err
 		}
 		if s.strategy == account.StrategySMS {
-			text, err = u.countText(at)
+			text, err = countText(u, at)
 		}
 		return try, err
 	})
@@ -440,7 +440,7 @@ func (c *call) forgive(try factors.Try, err error) error {
 }
 
 // available refuses a strategy that the account does not have, before anything is counted.
-func (u *unit) available(s shown, at subject) error {
+func available(u *unit, s shown, at subject) error {
 	f, err := u.FactorsOf(at.user)
 	if err != nil {
 		return err
@@ -452,7 +452,7 @@ func (u *unit) available(s shown, at subject) error {
 	case account.StrategySMS:
 		has = len(f.Texts) > 0
 	case account.StrategyRecovery:
-		has, err = u.HasRecoveryEver(at.user)
+		has, err = account.HasRecoveryEver(u.Unit, at.user)
 	}
 	if err == nil && !has {
 		err = factors.ErrUnavailable
@@ -461,7 +461,7 @@ func (u *unit) available(s shown, at subject) error {
 }
 
 // countText counts a try of the text of an attempt. factors.ErrExpired: no text is valid.
-func (u *unit) countText(at subject) (people.Challenge, error) {
+func countText(u *unit, at subject) (people.Challenge, error) {
 	live, found, err := u.Challenges().LiveChallenge(people.PurposeSecondFactor, at.attempt.ID)
 	if err != nil {
 		return live, err
@@ -509,8 +509,8 @@ func (c *call) compare(u *account.Unit, s shown, at subject, text people.Challen
 }
 
 // sendText sends the code of an attempt to a number.
-func (u *unit) sendText(c *call, a people.Attempt, p people.Phone) error {
-	target := u.textTarget(a, p)
+func sendText(u *unit, c *call, a people.Attempt, p people.Phone) error {
+	target := textTarget(u, a, p)
 	if target.Test {
 		code, _ := u.Settings.SMS.TestCode(p.Number)
 		return c.codes.Expect(u.Unit, target, code, verification.PhoneLifetime)

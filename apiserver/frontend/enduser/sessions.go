@@ -51,8 +51,8 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	return a, nil
 }
 
-// getSession returns the signed-in user, organization and workspace. A user whose sign-in shows less than the account or
-// the deployment requires is not signed in for applications: everything is null.
+// getSession returns the signed-in user, organization and workspace. A user whose sign-in shows less than the account
+// or the deployment requires is not signed in for applications: everything is null.
 func getSession(c *call) (reply, error) {
 	g := c.signedIn()
 	if g == nil || c.held(g) {

@@ -145,7 +145,7 @@ func signInByPassword(c *call, email, typed string) (reply, error) {
 			return reply{}, err
 		}
 		// A user that was disabled meanwhile is refused, and everything is rolled back, including a new session.
-		err := u.pass(c, people.Attempt{
+		err := pass(u, c, people.Attempt{
 			Kind: people.AttemptSignIn, Method: people.MethodPassword, Email: try.Address.Address, User: try.User.ID,
 			PasswordHash: cmp.Or(renewed, try.Encoded), Proofs: assurance.Proofs{}.With(assurance.Password, u.Now),
 		}, try)

@@ -157,7 +157,8 @@ func (u *unit) renew() error {
 	return u.Sessions().TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
-// signIn adds an account that has shown proofs to the session, or to a new session if there is none, and gives the session a new token.
+// signIn adds an account that has shown proofs to the session, or to a new session if there is none, and gives the
+// session a new token.
 func (u *unit) signIn(user int64, method string, proofs assurance.Proofs) error {
 	if u.session == nil {
 		if err := u.begin(false); err != nil {

@@ -18,33 +18,33 @@ func Fresh(u *Unit, g *people.SignIn) (bool, error) {
 	if g == nil {
 		return false, nil
 	}
-	methods, _, err := u.freshMethods(g, false)
-	return u.recently(g, methods), err
+	methods, _, err := freshMethods(u, g, false)
+	return recently(u, g, methods), err
 }
 
 // RequireFresh returns an AssuranceError with ErrNotFresh unless Fresh. With adding, the operation adds a factor or
 // passkey, which needs more than a password: the thief of a password must not add a phone.
 func RequireFresh(u *Unit, g *people.SignIn, adding bool) error {
-	methods, factors, err := u.freshMethods(g, adding)
-	if err != nil || u.recently(g, methods) {
+	methods, factors, err := freshMethods(u, g, adding)
+	if err != nil || recently(u, g, methods) {
 		return err
 	}
-	strategies, _, err := u.within(g, methods, factors)
+	strategies, _, err := within(u, g, methods, factors)
 	if err != nil {
 		return err
 	}
 	return &AssuranceError{Reason: ErrNotFresh, Strategies: strategies}
 }
 
-// Reauthentication returns the strategies by which the user of a sign-in can prove anew what sensitive operations need,
-// the best one first, with the account's factors. Where a higher level is required than the account's factors can reach
-// without the password or an emailed code, these are among them.
+// Reauthentication returns the strategies by which the user of a sign-in can prove anew what sensitive operations
+// need, the best one first, with the account's factors. Where a higher level is required than the account's factors
+// can reach without the password or an emailed code, these are among them.
 func Reauthentication(u *Unit, g *people.SignIn) ([]string, Factors, error) {
-	methods, factors, err := u.freshMethods(g, false)
+	methods, factors, err := freshMethods(u, g, false)
 	if err != nil {
 		return nil, Factors{}, err
 	}
-	strategies, f, err := u.within(g, methods, factors)
+	strategies, f, err := within(u, g, methods, factors)
 	if err != nil || methods == nil {
 		return strategies, f, err
 	}
@@ -59,7 +59,7 @@ func Reauthentication(u *Unit, g *people.SignIn) ([]string, Factors, error) {
 }
 
 // within returns the strategies of an account that are among some methods, nil for any.
-func (u *Unit) within(g *people.SignIn, methods []assurance.Method, read *Factors) ([]string, Factors, error) {
+func within(u *Unit, g *people.SignIn, methods []assurance.Method, read *Factors) ([]string, Factors, error) {
 	if read == nil {
 		f, err := u.FactorsOf(g.User)
 		if err != nil {
@@ -73,7 +73,7 @@ func (u *Unit) within(g *people.SignIn, methods []assurance.Method, read *Factor
 	}), *read, err
 }
 
-func (u *Unit) recently(g *people.SignIn, methods []assurance.Method) bool {
+func recently(u *Unit, g *people.SignIn, methods []assurance.Method) bool {
 	at := g.Proven().Newest(methods...)
 	return !at.IsZero() && u.Now.Sub(at) < u.Settings.EffectiveSession().ReauthenticateWithin()
 }
@@ -85,14 +85,14 @@ var (
 	emailOrPasskey    = []assurance.Method{assurance.EmailOTP, assurance.PasskeyUV, assurance.Passkey}
 )
 
-// freshMethods returns the methods of which one must have been proven recently, nil for any, and the account's factors if
-// they were read.
+// freshMethods returns the methods of which one must have been proven recently, nil for any, and the account's factors
+// if they were read.
 //   - An account is guarded if it has a usable factor, and it or its deployment requires two factors: it needs a factor.
 //     Where it must also reach the level of passkeys and has one, it needs a passkey or a recovery code, so that a
 //     phished code adds no passkey of a thief.
 //   - For others any proof is enough. To add a factor, they need an emailed code or a passkey, if the deployment sends
 //     mail.
-func (u *Unit) freshMethods(g *people.SignIn, adding bool) ([]assurance.Method, *Factors, error) {
+func freshMethods(u *Unit, g *people.SignIn, adding bool) ([]assurance.Method, *Factors, error) {
 	required := u.RequiredBelow(g, u.Now).Level
 	if required >= assurance.TwoFactors {
 		factors, err := u.FactorsOf(g.User)
@@ -103,7 +103,7 @@ func (u *Unit) freshMethods(g *people.SignIn, adding bool) ([]assurance.Method, 
 			if len(factors.Passkeys) == 0 {
 				return anyFactor, &factors, nil
 			}
-			highest, err := u.highestRequired(g)
+			highest, err := highestRequired(u, g)
 			if err == nil && highest >= assurance.PhishingResistant {
 				return passkeyOrRecovery, &factors, nil
 			}
@@ -116,9 +116,9 @@ func (u *Unit) freshMethods(g *people.SignIn, adding bool) ([]assurance.Method, 
 	return nil, nil, nil
 }
 
-// highestRequired returns the highest level that is required of a user anywhere: by the account, the deployment, or any
-// of the user's organizations and roles.
-func (u *Unit) highestRequired(g *people.SignIn) (assurance.Level, error) {
+// highestRequired returns the highest level that is required of a user anywhere: by the account, the deployment, or
+// any of the user's organizations and roles.
+func highestRequired(u *Unit, g *people.SignIn) (assurance.Level, error) {
 	highest := u.RequiredBelow(g, u.Now).Level
 	if !u.B2B.Enabled || highest >= assurance.PhishingResistant {
 		return highest, nil
@@ -147,8 +147,8 @@ func Suspect(u *Unit, user int64) (time.Time, error) {
 	return since, err
 }
 
-// EndAccess ends the access that acts for a user without a session: all API keys, and the offline OAuth access that was
-// granted at or after since. The user is locked.
+// EndAccess ends the access that acts for a user without a session: all API keys, and the offline OAuth access that
+// was granted at or after since. The user is locked.
 func EndAccess(u *Unit, user int64, since time.Time) error {
 	if err := revokeKeysOf(u, user, u.Actor, "password_reset"); err != nil {
 		return err

@@ -101,8 +101,8 @@ func (t *Tenant) roleRequirement(level v1alpha1.RoleLevel, role int64) assurance
 	return content.Assurance.Effective()
 }
 
-// RequiredIn returns what is required of a sign-in in an organization: by the account, the deployment, the organization,
-// and the member's roles. It reads the member's workspaces.
+// RequiredIn returns what is required of a sign-in in an organization: by the account, the deployment, the
+// organization, and the member's roles. It reads the member's workspaces.
 func (u *Unit) RequiredIn(g *people.SignIn, m people.Member) (assurance.Required, error) {
 	workspaces, err := u.Organizations().WorkspaceMembershipsOf(m.User, m.Organization.ID)
 	return u.RequiredAmong(g, m, workspaces, u.Now), err
@@ -117,7 +117,7 @@ func (t *Tenant) RequiredAmong(g *people.SignIn, m people.Member, workspaces []p
 // CheckHeld returns an AssuranceError if a sign-in shows less than its account or deployment requires. It reads the
 // store only in that case.
 func (u *Unit) CheckHeld(g *people.SignIn) error {
-	return u.check(g, u.RequiredBelow(g, u.Now).Level)
+	return check(u, g, u.RequiredBelow(g, u.Now).Level)
 }
 
 // CheckIn returns an AssuranceError if a sign-in shows less than is required of it in an organization.
@@ -126,15 +126,15 @@ func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
 	if err != nil {
 		return err
 	}
-	return u.check(g, required.Level)
+	return check(u, g, required.Level)
 }
 
 // CheckOwner returns an AssuranceError if a sign-in shows less than the deployment requires of owners.
-func (u *Unit) CheckOwner(g *people.SignIn) error {
-	return u.check(g, assurance.Require(u.Now, assurance.Demand{By: assurance.ByRole, Requirement: u.B2B.OwnerAssurance.Effective()}).Level)
+func CheckOwner(u *Unit, g *people.SignIn) error {
+	return check(u, g, assurance.Require(u.Now, assurance.Demand{By: assurance.ByRole, Requirement: u.B2B.OwnerAssurance.Effective()}).Level)
 }
 
-func (u *Unit) check(g *people.SignIn, required assurance.Level) error {
+func check(u *Unit, g *people.SignIn, required assurance.Level) error {
 	if g.Proven().Level() >= required {
 		return nil
 	}
@@ -159,13 +159,13 @@ func (u *Unit) Missing(g *people.SignIn, required assurance.Level) error {
 		}
 	}
 	if factors.Any() && g.Proven().Raise(showable...) >= required {
-		return &AssuranceError{Reason: ErrStepUp, Required: required, Strategies: u.raising(g, required, factors, strategies)}
+		return &AssuranceError{Reason: ErrStepUp, Required: required, Strategies: raising(u, g, required, factors, strategies)}
 	}
 	return &AssuranceError{Reason: ErrEnroll, Required: required, Enroll: u.Enrollable(required)}
 }
 
 // raising returns the strategies of an account that help to reach a level.
-func (u *Unit) raising(g *people.SignIn, required assurance.Level, f Factors, strategies []string) []string {
+func raising(u *Unit, g *people.SignIn, required assurance.Level, f Factors, strategies []string) []string {
 	proven := g.Proven()
 	return slices.DeleteFunc(strategies, func(strategy string) bool {
 		switch strategy {

@@ -130,19 +130,19 @@ func (f Factors) Strategies() (strategies []string) {
 // codes and the password.
 func (u *Unit) StrategiesOf(user int64, f Factors) ([]string, error) {
 	strategies := f.Strategies()
-	recovery, err := u.HasRecovery(user)
+	recovery, err := HasRecovery(u, user)
 	if err != nil {
 		return nil, err
 	}
 	if recovery && f.Any() {
 		strategies = append(strategies, StrategyRecovery)
 	}
-	first, err := u.firstStrategiesOf(user)
+	first, err := firstStrategiesOf(u, user)
 	return append(strategies, first...), err
 }
 
 // HasRecovery reports whether an account has a recovery code or a temporary code that is valid.
-func (u *Unit) HasRecovery(user int64) (bool, error) {
+func HasRecovery(u *Unit, user int64) (bool, error) {
 	codes, err := u.Factors().RecoveryCodesOf(user)
 	if err != nil || codes.Left > 0 {
 		return codes.Left > 0, err
@@ -152,7 +152,7 @@ func (u *Unit) HasRecovery(user int64) (bool, error) {
 }
 
 // HasRecoveryEver reports whether an account has recovery codes, used or not, or a temporary code.
-func (u *Unit) HasRecoveryEver(user int64) (bool, error) {
+func HasRecoveryEver(u *Unit, user int64) (bool, error) {
 	codes, err := u.Factors().RecoveryCodesOf(user)
 	if err != nil || !codes.CreatedAt.IsZero() {
 		return err == nil, err
@@ -162,7 +162,7 @@ func (u *Unit) HasRecoveryEver(user int64) (bool, error) {
 }
 
 // firstStrategiesOf returns the ways of an account to begin a sign-in, without passkeys.
-func (u *Unit) firstStrategiesOf(user int64) (strategies []string, err error) {
+func firstStrategiesOf(u *Unit, user int64) (strategies []string, err error) {
 	settings := u.Settings.EffectiveSignIn()
 	if settings.Password {
 		_, has, err := u.Users().Credential(user, people.CredentialPassword)

@@ -25,8 +25,9 @@ func (u *Unit) NewSession(policy session.Policy, attempting bool) (*people.Sessi
 }
 
 // SignIn adds a proven account to a session and makes it the active one. The session is no longer anonymous, and an
-// earlier sign-in of the account in it is replaced. The oldest sign-ins above the bounds of the session and of the user
-// are evicted. proofs are what the user has shown. The caller gives the session a new token. ErrUserUnknown, ErrUserDisabled: nothing changes.
+// earlier sign-in of the account in it is replaced. The oldest sign-ins above the bounds of the session and of the
+// user are evicted. proofs are what the user has shown. The caller gives the session a new token. ErrUserUnknown,
+// ErrUserDisabled: nothing changes.
 func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, method string, proofs assurance.Proofs) error {
 	// This lock serializes sign-ins of one user: concurrent ones would not see each other and could exceed the bound.
 	if err := u.Limits().Lock(object("sign-in", userID)); err != nil {
@@ -65,8 +66,8 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	return u.AuditAs(object("user", user.ID), "session.signed_in", object("session", s.ID), s.ID)
 }
 
-// signInsRecorded is how many sign-ins of a user are recorded per day. Above it, one per hour is recorded; the sign-ins
-// still succeed.
+// signInsRecorded is how many sign-ins of a user are recorded per day. Above it, one per hour is recorded; the sign-
+// ins still succeed.
 const signInsRecorded = 200
 
 // signInIsRecorded reports whether a sign-in writes an event and audit rows.

@@ -23,9 +23,9 @@ type Enrollment struct {
 // defaultAuthenticatorName names authenticators whose user gave no name.
 const defaultAuthenticatorName = "Authenticator app"
 
-// AddAuthenticator begins to add an authenticator. The user is locked. Until it expires, the same sign-in gets the same
-// enrollment again; one of another sign-in is replaced. Errors: ErrDisabled, ErrTooManyFactors, ErrUnavailable if the
-// deployment disables authenticators, account.ErrCannotSeal.
+// AddAuthenticator begins to add an authenticator. The user is locked. Until it expires, the same sign-in gets the
+// same enrollment again; one of another sign-in is replaced. Errors: ErrDisabled, ErrTooManyFactors, ErrUnavailable if
+// the deployment disables authenticators, account.ErrCannotSeal.
 func AddAuthenticator(u *account.Unit, user people.User, signIn int64, name string) (Enrollment, error) {
 	settings, open := u.Settings.Strong()
 	switch {
@@ -146,8 +146,8 @@ func (m Match) Spend(u *account.Unit) error {
 	return err
 }
 
-// ConfirmAuthenticator confirms an authenticator by its matching code, turns two-step on, and returns the recovery codes
-// if the account had none left. The user is locked. ErrUnknown: it was confirmed or removed meanwhile.
+// ConfirmAuthenticator confirms an authenticator by its matching code, turns two-step on, and returns the recovery
+// codes if the account had none left. The user is locked. ErrUnknown: it was confirmed or removed meanwhile.
 func ConfirmAuthenticator(u *account.Unit, user people.User, m Match) ([]string, error) {
 	first, err := u.Factors().ConfirmAuthenticator(m.Authenticator.ID, m.step, u.Now)
 	if err == nil && !first {

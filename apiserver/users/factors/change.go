@@ -10,8 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// SetTwoStep turns two-step on or off. The user is locked. Turned on, it returns recovery codes if the account had none
-// left. ErrRequired: it cannot be on without a usable factor, or off while the deployment requires two factors.
+// SetTwoStep turns two-step on or off. The user is locked. Turned on, it returns recovery codes if the account had
+// none left. ErrRequired: it cannot be on without a usable factor, or off while the deployment requires two factors.
 func SetTwoStep(u *account.Unit, user people.User, on bool) ([]string, error) {
 	if on == user.TwoStep {
 		return nil, nil
@@ -69,8 +69,9 @@ func turnOff(u *account.Unit, user int64) error {
 // afterAdding follows the addition of a factor that is not a passkey: it turns two-step on.
 func afterAdding(u *account.Unit, user people.User) ([]string, error) { return turnOn(u, user) }
 
-// afterRemoving follows the removal of a factor. The last usable one cannot go while the deployment requires two factors;
-// otherwise two-step goes off with it, and the recovery codes are deleted. The former addresses are notified too.
+// afterRemoving follows the removal of a factor. The last usable one cannot go while the deployment requires two
+// factors; otherwise two-step goes off with it, and the recovery codes are deleted. The former addresses are notified
+// too.
 func afterRemoving(u *account.Unit, user people.User, notice string) error {
 	left, err := u.FactorsOf(user.ID)
 	if err != nil {

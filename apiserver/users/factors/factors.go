@@ -1,7 +1,6 @@
-// Package factors holds the rules of second factors, passkeys and recovery codes: how they are added, shown and removed,
-// and how wrong codes are limited. Like package account, it does not depend on HTTP: it returns error values, which each
-// listener maps to its own responses. Package account has the rules of what
-// is required.
+// Package factors holds the rules of second factors, passkeys and recovery codes: how they are added, shown and
+// removed, and how wrong codes are limited. Like package account, it does not depend on HTTP: it returns error values,
+// which each listener maps to its own responses. Package account has the rules of what is required.
 package factors
 
 import (

@@ -39,10 +39,10 @@ func Descriptors(passkeys []people.Passkey) []passkey.Descriptor {
 // handlePurpose is the purpose of the subkey of the root key that makes user handles.
 const handlePurpose = "cardea passkey user handle v1"
 
-// Handle returns the user handle for a new passkey of an account: that of its newest passkey of the relying party, or 32
-// bytes that are derived from the account. The answer to the options does not contain the handle, so it must be the same
-// when the options are made and when the passkey is added. passkeys are those of the account. passkey.ErrNoKey: there is
-// no root key.
+// Handle returns the user handle for a new passkey of an account: that of its newest passkey of the relying party, or
+// 32 bytes that are derived from the account. The answer to the options does not contain the handle, so it must be the
+// same when the options are made and when the passkey is added. passkeys are those of the account. passkey.ErrNoKey:
+// there is no root key.
 func Handle(u *account.Unit, user int64, passkeys []people.Passkey) ([]byte, error) {
 	settings, _ := u.Settings.Strong()
 	for _, p := range slices.Backward(passkeys) {
@@ -70,8 +70,8 @@ func Stored(p people.Passkey) passkey.Stored {
 	}
 }
 
-// Spend makes the challenge of a verified answer invalid, in the transaction that does the permitted action. ErrSpent: it
-// was answered before.
+// Spend makes the challenge of a verified answer invalid, in the transaction that does the permitted action. ErrSpent:
+// it was answered before.
 func Spend(u *account.Unit, spent passkey.Spent) error {
 	first, err := u.Factors().SpendChallenge(spent.Hash[:], spent.ExpiresAt)
 	if err == nil && !first {

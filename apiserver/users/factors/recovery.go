@@ -17,8 +17,8 @@ import (
 const (
 	// recoveryCodes is how many codes a set has.
 	recoveryCodes = 10
-	// recoveryLength and temporaryLength are the lengths of the codes, in characters of 5 bits: 120 bits, so that a plain
-	// hash protects them, and 60 bits, which a keyed one protects for at most a day.
+	// recoveryLength and temporaryLength are the lengths of the codes, in characters of 5 bits: 120 bits, so that a
+	// plain hash protects them, and 60 bits, which a keyed one protects for at most a day.
 	recoveryLength, temporaryLength = 24, 12
 	// alphabet is Crockford's base32, in lower case.
 	alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -126,8 +126,9 @@ type Recovery struct {
 	temporary int64
 }
 
-// FindRecovery compares a normalized code with a user's recovery codes, or with the temporary code if it has that length.
-// ErrUsed: the recovery code was used. ErrExpired: the temporary code has expired. It reports false for a wrong code.
+// FindRecovery compares a normalized code with a user's recovery codes, or with the temporary code if it has that
+// length. ErrUsed: the recovery code was used. ErrExpired: the temporary code has expired. It reports false for a
+// wrong code.
 func FindRecovery(u *account.Unit, codes *verification.Codes, user int64, code string) (Recovery, bool, error) {
 	if len(code) == recoveryLength {
 		hash := hashRecovery(u.Key(), user, code)
@@ -147,8 +148,8 @@ func FindRecovery(u *account.Unit, codes *verification.Codes, user int64, code s
 	return Recovery{temporary: t.ID}, true, nil
 }
 
-// Spend uses a code, in the transaction that does the permitted action. ErrUsed: a concurrent request used it. The owner
-// is notified.
+// Spend uses a code, in the transaction that does the permitted action. ErrUsed: a concurrent request used it. The
+// owner is notified.
 func (r Recovery) Spend(u *account.Unit, user int64) error {
 	if r.temporary != 0 {
 		first, err := u.Factors().DeleteTemporaryCode(user, r.temporary)

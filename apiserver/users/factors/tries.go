@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// The limits of wrong codes of all kinds together. Passkeys are not bound by them, because no client can guess one: the owner
-// of a passkey is never locked out.
+// The limits of wrong codes of all kinds together. Passkeys are not bound by them, because no client can guess one:
+// the owner of a passkey is never locked out.
 const (
 	triesPerAttempt     = 5
 	triesInARow         = 20
@@ -29,7 +29,8 @@ const (
 	scopeNotice  = "second-factor-notice"
 )
 
-// Try is a code that is about to be compared. It is counted as wrong before the comparison, in a transaction of its own.
+// Try is a code that is about to be compared. It is counted as wrong before the comparison, in a transaction of its
+// own.
 type Try struct {
 	user int64
 	// attempt is 0 outside of an attempt.
@@ -51,8 +52,8 @@ func (t Try) Left() int {
 }
 
 // Begin counts a try of a user's code. attempt is the sign-in attempt that it belongs to, 0 for none. It returns a
-// WaitError with ErrTooManyTries at a limit. ErrAttemptOver: the attempt had too many wrong codes; the transaction must
-// be committed (account.Refuse), because it ends the attempt.
+// WaitError with ErrTooManyTries at a limit. ErrAttemptOver: the attempt had too many wrong codes; the transaction
+// must be committed (account.Refuse), because it ends the attempt.
 func Begin(u *account.Unit, user, attempt int64) (Try, error) {
 	t := Try{user: user, attempt: attempt}
 	var err error
