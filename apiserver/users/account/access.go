@@ -87,7 +87,7 @@ var (
 
 // freshMethods returns the methods of which one must have been proven recently, nil for any, and the account's factors
 // if they were read.
-//   - An account is guarded if it has a usable factor, and it or its deployment requires two factors: it needs a factor.
+//   - An account with a usable factor is guarded if it or its deployment requires two factors: it needs a factor.
 //     Where it must also reach the level of passkeys and has one, it needs a passkey or a recovery code, so that a
 //     phished code adds no passkey of a thief.
 //   - For others any proof is enough. To add a factor, they need an emailed code or a passkey, if the deployment sends
