@@ -90,26 +90,7 @@ func show(c *call, s shown) (reply, error) {
 // showCode counts a try and commits the count. It then compares the code. One transaction uses a right code up and
 // performs its action. Even if the server crashes in between, the try is counted, and the code works only once.
 func showCode(c *call, s shown) (reply, error) {
-	var at subject
-	var text people.Challenge
-	try, err := transact(c, func(u *unit) (try factors.Try, err error) {
-		if at, err = s.find(u); err != nil {
-			return try, err
-		}
-		if err := available(u, s, at); err != nil {
-			return try, err
-		}
-		if try, err = factors.Begin(u.Unit, at.user, at.attempt.ID); err != nil {
-			if errors.Is(err, factors.ErrAttemptOver) {
-				err = account.Refuse(err)
-			}
-			return try, err
-		}
-		if s.strategy == account.StrategySMS {
-			text, err = countText(u, at)
-		}
-		return try, err
-	})
+	try, at, text, err := countTry(c, s)
 	if err != nil {
 		return reply{}, err
 	}
@@ -153,6 +134,29 @@ func showCode(c *call, s shown) (reply, error) {
 		return reply{}, c.forgive(try, err) // a concurrent request used the code, or the attempt ended
 	}
 	return out, err
+}
+
+// countTry counts a try of a code and commits the count. It returns the account, and for a text its challenge.
+func countTry(c *call, s shown) (try factors.Try, at subject, text people.Challenge, err error) {
+	try, err = transact(c, func(u *unit) (try factors.Try, err error) {
+		if at, err = s.find(u); err != nil {
+			return try, err
+		}
+		if err := available(u, s, at); err != nil {
+			return try, err
+		}
+		if try, err = factors.Begin(u.Unit, at.user, at.attempt.ID); err != nil {
+			if errors.Is(err, factors.ErrAttemptOver) {
+				err = account.Refuse(err)
+			}
+			return try, err
+		}
+		if s.strategy == account.StrategySMS {
+			text, err = countText(u, at)
+		}
+		return try, err
+	})
+	return try, at, text, err
 }
 
 // wrongFactor counts a wrong code, notifies the owner if it is due, and returns the response.
