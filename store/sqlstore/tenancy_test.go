@@ -146,8 +146,8 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 		})
 		return false
 	})
-	if found != 18 {
-		t.Errorf("found %d kinds of purged rows, want 18", found)
+	if found != 22 {
+		t.Errorf("found %d kinds of purged rows, want 22", found)
 	}
 }
 
