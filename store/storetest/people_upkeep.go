@@ -85,7 +85,7 @@ var upkeepStories = []story{
 		}{
 			{8 * time.Minute, 90 * 24 * time.Hour, 1, "the spent challenge"},
 			{10 * time.Minute, 90 * 24 * time.Hour, 2, "the authorization request and the device"},
-			{11 * time.Minute, 90 * 24 * time.Hour, 2, "the attempt, and the authenticator that nobody confirmed"},
+			{11 * time.Minute, 90 * 24 * time.Hour, 2, "the attempt, and the unconfirmed authenticator"},
 			{time.Hour, 90 * 24 * time.Hour, 4, "the counter, the family of tokens with its refresh token, and the temporary code"},
 			{25 * time.Hour, 90 * 24 * time.Hour, 3, "the failure, the code and the client that nobody used"},
 			{25*time.Hour + 2*time.Second, 90 * 24 * time.Hour, 3, "the challenge, the send and the message that was sent"},

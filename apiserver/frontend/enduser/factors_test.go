@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -256,6 +257,12 @@ func TestTwoStepHoldsOtherSessions(t *testing.T) {
 		if raw := other.last.Raw; !strings.Contains(raw, `"required_assurance":"two_factors"`) || !strings.Contains(raw, `"strategies":["totp","recovery_code"]`) {
 			t.Errorf("the refusal does not say what to show: %s", raw)
 		}
+		scene := &scene{browser: other, live: map[string]string{"client": w.publicClient()}}
+		scene.asks()
+		other.refused(403, "STEP_UP_REQUIRED", "GET", "/session/authorizations/"+scene.live["{request}"], "")
+		for _, decision := range []string{"allow", "continue"} {
+			other.refused(403, "STEP_UP_REQUIRED", "POST", "/session/authorizations/"+scene.live["{request}"], fmt.Sprintf(`{"decision":%q}`, decision))
+		}
 		other.ok("GET", "/me", "")
 		if got := other.ok("GET", "/session/assurance", ""); got["satisfied"] != false || got["required_by"] != "account" {
 			t.Errorf("assurance %v", got)
@@ -267,6 +274,18 @@ func TestTwoStepHoldsOtherSessions(t *testing.T) {
 		}
 		other.ok("POST", "/session/token", `{}`)
 	})
+}
+
+// publicClient declares an OAuth app with a public client, and returns the client's id.
+func (w *world) publicClient() string {
+	w.T.Helper()
+	w.DeclareOAuthApp("http://localhost:8081")
+	id := w.Put(v1alpha1.KindOAuthClient, "public", deploymentName, "", document.OAuthClient{
+		App: "portal", Name: "Reports", Authentication: string(v1alpha1.ClientAuthenticationNone), RedirectURIs: []string{"https://client.example/callback"},
+		AccessTokenSeconds: 600, Active: true, GrantTypes: []string{string(v1alpha1.GrantTypeAuthorizationCode), string(v1alpha1.GrantTypeDeviceCode)},
+	})
+	w.Eventually("app and client are known", func() bool { return w.client(id) })
+	return fmt.Sprint(id)
 }
 
 // Every operation that needs a sign-in is refused to a held one, except those that the document opens.
@@ -337,8 +356,8 @@ func TestOrganizationIsWithheld(t *testing.T) {
 		ada := w.browser()
 		ada.signUp("ada@example.com")
 		organization := ada.organization("Acme")
-		stranger := w.browser()
-		stranger.signUp("bob@example.com")
+		outsider := w.browser()
+		outsider.signUp("bob@example.com")
 		w.DeclareB2B(document.B2BSettings{
 			Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5, OwnerAssurance: &document.Requirement{Level: "two_factors"},
 		})
@@ -355,7 +374,7 @@ func TestOrganizationIsWithheld(t *testing.T) {
 		ada.refused(403, "ENROLLMENT_REQUIRED", "POST", "/session/token", `{}`)
 		ada.refused(403, "ENROLLMENT_REQUIRED", "GET", "/organizations/"+organization+"/members", "")
 		ada.refused(403, "ENROLLMENT_REQUIRED", "POST", "/organizations", `{"name":"Another"}`)
-		stranger.refused(400, "INVALID_ORGANIZATION", "POST", "/session/switch-organization", enter)
+		outsider.refused(400, "INVALID_ORGANIZATION", "POST", "/session/switch-organization", enter)
 		ada.ok("GET", "/me/organization-memberships", "")
 		ada.addApp()
 		if got := ada.ok("GET", "/session", "")["organization"]; got == nil {
@@ -442,9 +461,9 @@ func TestWrongSecondFactorsAreLimited(t *testing.T) {
 		known := w.browserAt(ada.address)
 		attempt = known.firstStep("ada@example.com")
 		known.ok("POST", "/auth/attempt-second-factor", secondStep(attempt, "totp", a.code()))
-		w.Eventually("the owner is told that somebody knows the first factor", func() bool {
+		w.Eventually("the owner is notified", func() bool {
 			for _, m := range w.Carrier.Messages("ada@example.com") {
-				if strings.Contains(m.Body, "somebody knows your password") {
+				if strings.Contains(m.Body, "another person knows your password") {
 					return true
 				}
 			}

@@ -109,7 +109,9 @@ func showCode(c *call, s shown) (reply, error) {
 	if use == nil {
 		return reply{}, wrongFactor(c, s, try)
 	}
+	undone := false // whether the transaction, and with it the forgiveness, was rolled back
 	out, err := transact(c, func(u *unit) (reply, error) {
+		undone = true
 		now, err := s.find(u)
 		if err == nil && now.user != at.user {
 			err = errInvalidAttempt
@@ -125,12 +127,14 @@ func showCode(c *call, s shown) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		return s.accept(u, method)
+		out, err := s.accept(u, method)
+		undone = !account.Committed(err)
+		return out, err
 	})
 	switch {
 	case err == nil:
 		c.Metrics.Factor(s.strategy, "right")
-	case !account.Committed(err) && !unexpected(err):
+	case undone && !unexpected(err):
 		return reply{}, c.forgive(try, err) // a concurrent request used the code, or the attempt ended
 	}
 	return out, err
@@ -208,6 +212,13 @@ func countText(u *unit, at subject) (people.Challenge, error) {
 	}
 	if !found || live.Session != u.session.ID || live.User != at.user || !u.Now.Before(live.ExpiresAt) {
 		return live, factors.ErrExpired
+	}
+	f, err := u.FactorsOf(at.user)
+	if err != nil {
+		return live, err
+	}
+	if !slices.ContainsFunc(f.Texts, func(p people.Phone) bool { return p.Number == live.Recipient }) {
+		return live, factors.ErrExpired // the number was removed meanwhile
 	}
 	counted, err := u.Challenges().CountTry(live.ID, verification.MaxTries, u.Now)
 	if err == nil && !counted {

@@ -2,6 +2,7 @@ package consent
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -61,7 +62,8 @@ type Offer struct {
 	Back string
 }
 
-// Offer returns the next step for a person; nil means that no user is signed in.
+// Offer returns the next step for a person; nil means that no user is signed in. An account.AssuranceError: the sign-in
+// has proven less than the account or the deployment requires.
 func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	if person == nil {
 		return Offer{Step: StepSignIn}, nil
@@ -69,6 +71,12 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 	user, found, err := u.Users().User(person.User)
 	if err != nil || !found || user.Disabled {
 		return Offer{Step: StepSignIn}, err
+	}
+	if err := u.CheckHeld(person.SignIn); err != nil {
+		if missing := new(account.AssuranceError); r.Has("none") && errors.As(err, &missing) {
+			return Offer{Step: StepProve}, nil // the page may not ask
+		}
+		return Offer{}, err
 	}
 	if r.proofDue(u, person) {
 		return Offer{Step: StepProve}, nil

@@ -17,8 +17,8 @@ const (
 	TemporaryCodeUsed    = "The temporary code of your account was used to sign in."
 	FactorsReset         = "The support of the service removed all second factors and passkeys of your account, and ended all your sessions."
 	CounterRegressed     = "A passkey of your account was refused: it was used in a way that can mean that it was copied."
-	SecondStepFailing    = "Somebody entered the right first factor of your account, such as your password, and then several wrong codes. " +
-		"If it was not you, somebody knows your password: change it."
+	SecondStepFailing    = "The right first factor of your account, such as your password, was entered, and then several wrong codes. " +
+		"If it was not you, another person knows your password: change it."
 )
 
 // RecoveryCodeUsed is the sentence about a used recovery code; left is how many remain.
