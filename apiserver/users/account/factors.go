@@ -102,17 +102,6 @@ func (f Factors) Methods() (methods []assurance.Method) {
 	return methods
 }
 
-// Best returns the level that the usable factors give to an account: none, two_factors or phishing_resistant.
-func (f Factors) Best() assurance.Level {
-	switch {
-	case len(f.Passkeys) > 0:
-		return assurance.PhishingResistant
-	case f.Any():
-		return assurance.TwoFactors
-	}
-	return assurance.None
-}
-
 // Strategies returns the strategies by which an account can prove itself with its factors, the best one first.
 func (f Factors) Strategies() (strategies []string) {
 	for _, s := range []struct {

@@ -162,7 +162,7 @@ func ConfirmAuthenticator(u *account.Unit, user people.User, m Match) ([]string,
 	if err := u.Notify(user.ID, messages.AuthenticatorAdded); err != nil {
 		return nil, err
 	}
-	return afterAdding(u, user)
+	return turnOn(u, user)
 }
 
 // RemoveAuthenticator removes an authenticator of a user, confirmed or not. The user is locked. Errors: ErrUnknown,

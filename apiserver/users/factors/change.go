@@ -66,9 +66,6 @@ func turnOff(u *account.Unit, user int64) error {
 	return u.Notify(user, messages.TwoStepOff)
 }
 
-// afterAdding follows the addition of a factor that is not a passkey: it turns two-step on.
-func afterAdding(u *account.Unit, user people.User) ([]string, error) { return turnOn(u, user) }
-
 // afterRemoving follows the removal of a factor. The last usable one cannot go while the deployment requires two
 // factors; otherwise two-step goes off with it, and the recovery codes are deleted. The former addresses are notified
 // too.
@@ -107,7 +104,7 @@ func AddText(u *account.Unit, user people.User, p people.Phone) ([]string, error
 		return nil, ErrPhoneUnverified
 	}
 	if !p.SecondFactorAt.IsZero() {
-		return afterAdding(u, user)
+		return turnOn(u, user)
 	}
 	f, err := u.FactorsOf(user.ID)
 	if err != nil {
@@ -128,7 +125,7 @@ func AddText(u *account.Unit, user people.User, p people.Phone) ([]string, error
 	if err := u.Notify(user.ID, messages.TextFactorAdded); err != nil {
 		return nil, err
 	}
-	return afterAdding(u, user)
+	return turnOn(u, user)
 }
 
 // RemoveText ends a phone's use as a second factor. The user is locked. ErrUnknown: it is none. ErrRequired.
