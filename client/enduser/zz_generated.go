@@ -166,8 +166,10 @@ func (e AuthenticatorEnrollmentEnvelopeMessage) Valid() bool {
 const (
 	AuthorizationStepAnswer         AuthorizationStep = "answer"
 	AuthorizationStepDecide         AuthorizationStep = "decide"
+	AuthorizationStepEnroll         AuthorizationStep = "enroll"
 	AuthorizationStepReauthenticate AuthorizationStep = "reauthenticate"
 	AuthorizationStepSignIn         AuthorizationStep = "sign_in"
+	AuthorizationStepStepUp         AuthorizationStep = "step_up"
 )
 
 // Valid indicates whether the value is a known member of the AuthorizationStep enum.
@@ -177,9 +179,13 @@ func (e AuthorizationStep) Valid() bool {
 		return true
 	case AuthorizationStepDecide:
 		return true
+	case AuthorizationStepEnroll:
+		return true
 	case AuthorizationStepReauthenticate:
 		return true
 	case AuthorizationStepSignIn:
+		return true
+	case AuthorizationStepStepUp:
 		return true
 	default:
 		return false
@@ -190,9 +196,11 @@ func (e AuthorizationStep) Valid() bool {
 const (
 	AuthorizationAnswerStepAnswer         AuthorizationAnswerStep = "answer"
 	AuthorizationAnswerStepDecide         AuthorizationAnswerStep = "decide"
+	AuthorizationAnswerStepEnroll         AuthorizationAnswerStep = "enroll"
 	AuthorizationAnswerStepReauthenticate AuthorizationAnswerStep = "reauthenticate"
 	AuthorizationAnswerStepRefused        AuthorizationAnswerStep = "refused"
 	AuthorizationAnswerStepSignIn         AuthorizationAnswerStep = "sign_in"
+	AuthorizationAnswerStepStepUp         AuthorizationAnswerStep = "step_up"
 )
 
 // Valid indicates whether the value is a known member of the AuthorizationAnswerStep enum.
@@ -202,11 +210,15 @@ func (e AuthorizationAnswerStep) Valid() bool {
 		return true
 	case AuthorizationAnswerStepDecide:
 		return true
+	case AuthorizationAnswerStepEnroll:
+		return true
 	case AuthorizationAnswerStepReauthenticate:
 		return true
 	case AuthorizationAnswerStepRefused:
 		return true
 	case AuthorizationAnswerStepSignIn:
+		return true
+	case AuthorizationAnswerStepStepUp:
 		return true
 	default:
 		return false
@@ -1508,7 +1520,7 @@ type AuthenticatorEnrollmentEnvelopeMessage string
 
 // Authorization An authorization request of a client.
 type Authorization struct {
-	// Step The next step.
+	// Step The next step. step_up: the user shows one of the strategies with POST /session/reauthenticate. enroll: the user adds one of the factors in enroll.
 	Step AuthorizationStep `json:"step"`
 
 	// Client The client.
@@ -1531,14 +1543,23 @@ type Authorization struct {
 
 	// OneAccount Whether the client requested a certain account, so that no other account can decide.
 	OneAccount bool `json:"one_account"`
+
+	// RequiredAssurance The level, one_factor, two_factors or phishing_resistant, that the steps step_up and enroll need, otherwise null.
+	RequiredAssurance *string `json:"required_assurance"`
+
+	// Strategies For the step step_up: what the account can show, the best first. Otherwise empty.
+	Strategies []string `json:"strategies"`
+
+	// Enroll For the step enroll: the kinds of factors of which one would do. Otherwise empty.
+	Enroll []string `json:"enroll"`
 }
 
-// AuthorizationStep The next step.
+// AuthorizationStep The next step. step_up: the user shows one of the strategies with POST /session/reauthenticate. enroll: the user adds one of the factors in enroll.
 type AuthorizationStep string
 
 // AuthorizationAnswer The result of a decision.
 type AuthorizationAnswer struct {
-	// Step The next step. refused: show which client asks, and a link to return_to.
+	// Step The next step, as in the request. refused: show which client asks, and a link to return_to.
 	Step AuthorizationAnswerStep `json:"step"`
 
 	// RedirectTo The URL that the browser opens. Null while the request is not completed.
@@ -1546,9 +1567,18 @@ type AuthorizationAnswer struct {
 
 	// ReturnTo Set for the step refused: the URL that a link can open to return to an unverified client. Never redirect to it. Otherwise null.
 	ReturnTo *string `json:"return_to"`
+
+	// RequiredAssurance The level, one_factor, two_factors or phishing_resistant, that the steps step_up and enroll need, otherwise null.
+	RequiredAssurance *string `json:"required_assurance"`
+
+	// Strategies For the step step_up: what the account can show, the best first. Otherwise empty.
+	Strategies []string `json:"strategies"`
+
+	// Enroll For the step enroll: the kinds of factors of which one would do. Otherwise empty.
+	Enroll []string `json:"enroll"`
 }
 
-// AuthorizationAnswerStep The next step. refused: show which client asks, and a link to return_to.
+// AuthorizationAnswerStep The next step, as in the request. refused: show which client asks, and a link to return_to.
 type AuthorizationAnswerStep string
 
 // AuthorizationAnswerEnvelope A response.
@@ -1652,7 +1682,7 @@ type AuthorizationPlace struct {
 	// WorkspaceName The name.
 	WorkspaceName *string `json:"workspace_name"`
 
-	// Missing The scopes that the user does not have there. If there are any, the request cannot be granted there.
+	// Missing The scopes that the user does not have there. If there are any, the request cannot be granted there. The entry assurance says that the organization requires more of the sign-in: choosing the place fails with 403 STEP_UP_REQUIRED or ENROLLMENT_REQUIRED until the user has shown it.
 	Missing []string `json:"missing"`
 }
 

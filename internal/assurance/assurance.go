@@ -2,7 +2,10 @@
 // is required when, and which claims of OAuth and OpenID Connect state it. It is pure: it reads no store and no clock.
 package assurance
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Level is an assurance level. The zero value is None.
 type Level int
@@ -52,6 +55,21 @@ func ParseACR(value string) (Level, bool) {
 		return TwoFactors, true
 	}
 	return find(acrs[:], value)
+}
+
+// Requested returns the values of acr_values that are known, in their order and without repetitions, and the level that
+// satisfies one of them: None if none is known. Unknown values do not bind (OpenID Connect Core 5.5.1.1).
+func Requested(values []string) (known []string, level Level) {
+	for _, value := range values {
+		asked, found := ParseACR(value)
+		if !found || slices.Contains(known, value) {
+			continue
+		}
+		if known = append(known, value); level == None || asked < level {
+			level = asked
+		}
+	}
+	return known, level
 }
 
 // ACRs returns the values of acr_values_supported, in ascending order of their levels.

@@ -122,6 +122,44 @@ func (p Proofs) AMR() []string {
 	return slices.Compact(amr)
 }
 
+// State returns the authentication context class reference that the proofs support, and the time of the newest proof that
+// it stands on. It is the first asked value whose level was proven at a time or later. Without such a value it is the
+// highest level that was.
+func (p Proofs) State(asked []string, since time.Time) (acr string, at time.Time) {
+	for _, value := range asked {
+		level, _ := ParseACR(value)
+		if at := p.ProvenAt(level); level != None && !at.IsZero() && !at.Before(since) {
+			return value, at
+		}
+	}
+	for level := p.Level(); level > OneFactor; level-- {
+		if at := p.ProvenAt(level); !at.Before(since) {
+			return level.ACR(), at
+		}
+	}
+	return OneFactor.ACR(), p.Newest()
+}
+
+// Without returns the proofs of other methods.
+func (p Proofs) Without(methods ...Method) (rest Proofs) {
+	for _, proof := range p {
+		if !slices.Contains(methods, proof.Method) {
+			rest = append(rest, proof)
+		}
+	}
+	return rest
+}
+
+// Since returns the proofs that were shown at a time or later.
+func (p Proofs) Since(at time.Time) (recent Proofs) {
+	for _, proof := range p {
+		if !proof.At.Before(at) {
+			recent = append(recent, proof)
+		}
+	}
+	return recent
+}
+
 // String returns the proofs as the store keeps them: "password:<microseconds> totp:<microseconds>".
 func (p Proofs) String() string {
 	parts := make([]string, len(p))

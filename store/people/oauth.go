@@ -161,6 +161,9 @@ type TokenFamily struct {
 	// families of earlier versions have none.
 	ACR string
 	AMR []string
+	// StatedACR is what the family's tokens state: ACR, or the value that the client asked for, if it holds. It belongs to
+	// AuthenticatedAt.
+	StatedACR string
 	// Offline reports whether it outlives the sign-in, and Backchannel whether the client is notified of the sign-in's
 	// end.
 	Offline, Backchannel bool
@@ -277,6 +280,15 @@ type RefreshBounds struct {
 	// Used bounds the used tokens, Unused the unused ones older than YoungSince, and Young the other unused ones.
 	Used, Unused, Young int
 	YoungSince          time.Time
+}
+
+// Stated returns the authentication context class reference that the family's tokens state.
+func (f TokenFamily) Stated() string {
+	if f.StatedACR != "" {
+		return f.StatedACR
+	}
+	level, _ := f.Proven()
+	return level.ACR()
 }
 
 // Proven returns the level and the authentication methods of a family. A family of an earlier version has one factor.

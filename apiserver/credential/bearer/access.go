@@ -32,6 +32,10 @@ type AccessClaims struct {
 	// neither.
 	AuthTime      *jwt.NumericDate `json:"auth_time,omitempty"`
 	Authorization string           `json:"authorization_id,omitempty"`
+	// ACR and AMR are what the user had proven at AuthTime (RFC 9068 2.2.1). A client's own token, and tokens of earlier
+	// versions, have neither.
+	ACR string   `json:"acr,omitempty"`
+	AMR []string `json:"amr,omitempty"`
 }
 
 // SealAccess returns an opaque access token, which only servers with the root key can read. It begins with the issuer

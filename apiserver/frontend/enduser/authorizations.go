@@ -3,6 +3,8 @@ package enduser
 import (
 	"errors"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -85,6 +87,7 @@ func decideAuthorization(c *call) (reply, error) {
 			err = &account.AssuranceError{Reason: account.ErrNotFresh}
 		}
 		out := enduserapi.AuthorizationAnswer{Step: enduserapi.AuthorizationAnswerStep(offer.Step)}
+		out.RequiredAssurance, out.Strategies, out.Enroll = viewMissing(offer)
 		if offer.Back != "" {
 			out.ReturnTo = &offer.Back
 		}
@@ -137,6 +140,7 @@ func viewAuthorization(r *consent.Request, offer consent.Offer, person *consent.
 		},
 		OneAccount: r.Hinted != 0,
 	}
+	out.RequiredAssurance, out.Strategies, out.Enroll = viewMissing(offer)
 	if !out.Client.Verified { // a logo may imitate the deployment's own
 		out.Client.LogoUrl = ""
 	}
@@ -158,6 +162,15 @@ func viewAuthorization(r *consent.Request, offer consent.Offer, person *consent.
 		out.Places = append(out.Places, place)
 	}
 	return out
+}
+
+// viewMissing returns the level that the step of an offer needs, nil for none, and how the user can reach it.
+func viewMissing(offer consent.Offer) (required *string, strategies, enroll []string) {
+	strategies, enroll = []string{}, []string{}
+	if offer.Missing == nil || offer.Step != consent.StepStepUp && offer.Step != consent.StepEnroll {
+		return nil, strategies, enroll
+	}
+	return ptr.To(offer.Missing.Required.String()), append(strategies, offer.Missing.Strategies...), append(enroll, offer.Missing.Enroll...)
 }
 
 // viewScopes returns scopes with their current texts.

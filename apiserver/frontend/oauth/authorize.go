@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
@@ -243,6 +244,15 @@ func (c *call) askedPerson(client *consent.Client, query url.Values, asked *cons
 			return refuse("invalid_request", "prompt must be none alone, or some of login, consent and select_account")
 		}
 	}
+	if err := c.askedAssurance(client, query, asked); err != nil {
+		return err
+	}
+	return askedHint(c, client, query.Get("id_token_hint"), asked)
+}
+
+// askedAssurance reads the level that the client wants of the user, and how old its proof may be.
+func (c *call) askedAssurance(_ *consent.Client, query url.Values, asked *consent.Parameters) error {
+	asked.ACRValues, _ = assurance.Requested(strings.Fields(query.Get("acr_values")))
 	if query.Has("max_age") {
 		age, err := strconv.ParseInt(query.Get("max_age"), 10, 32)
 		if err != nil || age < 0 {
@@ -250,7 +260,7 @@ func (c *call) askedPerson(client *consent.Client, query url.Values, asked *cons
 		}
 		asked.MaxAge = &age
 	}
-	return askedHint(c, client, query.Get("id_token_hint"), asked)
+	return nil
 }
 
 // askedHint reads the id_token_hint (OpenID Connect Core 3.1.2.1): only the user of the ID token may respond. The token

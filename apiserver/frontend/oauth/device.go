@@ -35,7 +35,7 @@ func authorizeDevice(c *call) error {
 		return unauthorizedClient("the client may not use device codes: add DeviceCode to its grantTypes")
 	}
 	var asked consent.Parameters
-	for _, check := range []func(*consent.Client, url.Values, *consent.Parameters) error{c.askedScopes, c.askedResources} {
+	for _, check := range []func(*consent.Client, url.Values, *consent.Parameters) error{c.askedScopes, c.askedResources, c.askedAssurance} {
 		if err := asRefused(check(c.client, form, &asked)); err != nil {
 			return err
 		}

@@ -20,6 +20,8 @@ type Error struct {
 	Audited bool
 	// RetryAfter is when to try again, 0 if a retry cannot help.
 	RetryAfter time.Duration
+	// ACRValues is the value of acr_values with which an authorization request gets what is refused now, "" if it cannot.
+	ACRValues string
 	// Challenge is the value of WWW-Authenticate, "" for none.
 	Challenge string
 }
@@ -78,7 +80,8 @@ func writeError(w http.ResponseWriter, e *Error) {
 	writeJSON(w, e.Status, struct {
 		Code        string `json:"error"`
 		Description string `json:"error_description,omitempty"`
-	}{e.Code, e.Description})
+		ACRValues   string `json:"acr_values,omitempty"`
+	}{e.Code, e.Description, e.ACRValues})
 }
 
 // writeJSON writes a response that caches must not store.

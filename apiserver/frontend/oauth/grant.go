@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -87,6 +89,15 @@ func ungrantable(err error, reason string) error {
 // errNothingLeft refuses a token family without effective scopes, user or sign-in.
 var errNothingLeft = invalidGrant("nothing is left of what was granted: ask the user again")
 
+// insufficient refuses tokens for a user of whom more is required now. It changes nothing: the same token works once the
+// user has authorized the client at that level, or the requirement is lifted.
+func insufficient(required assurance.Level) error {
+	return &Error{
+		Status: http.StatusBadRequest, Code: "invalid_grant", ACRValues: required.ACR(),
+		Description: "the user must show a stronger proof: send an authorization request with these acr_values",
+	}
+}
+
 // ownsFamily reports whether a token family belongs to the requesting client.
 func (c *call) ownsFamily(family people.TokenFamily) bool {
 	return family.Client == c.client.ID && family.App == c.Entry.ID
@@ -149,6 +160,9 @@ func (c *call) restrict(form url.Values, family people.TokenFamily) (asked restr
 // refresh token that replaces parent (nil for the first one).
 func (c *call) issueNext(u *account.Unit, family people.TokenFamily, parent *people.RefreshToken, asked restriction) (*issued, error) {
 	granted, subject, err := c.EffectiveGrant(u, c.client, family)
+	if unmet := new(consent.RequirementError); errors.As(err, &unmet) {
+		return nil, insufficient(unmet.Required)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -33,6 +34,9 @@ type introspection struct {
 	Issuer      string   `json:"iss,omitempty"`
 	ID          string   `json:"jti,omitempty"`
 	Permissions []string `json:"permissions,omitempty"`
+	ACR         string   `json:"acr,omitempty"`
+	AMR         []string `json:"amr,omitempty"`
+	AuthTime    int64    `json:"auth_time,omitempty"`
 }
 
 // introspect reports whether a token is valid now. A confidential client may ask about its own tokens and about tokens
@@ -74,12 +78,22 @@ func introspect(c *call) error {
 		writeJSON(c.w, http.StatusOK, introspection{})
 		return nil
 	}
-	writeJSON(c.w, http.StatusOK, introspection{
+	answer := introspection{
 		Active: true, Scope: strings.Join(evaluated.Scopes, " "), ClientID: evaluated.Claims.ClientID, TokenType: "Bearer", ExpiresAt: evaluated.Claims.Expiry.Time().Unix(),
 		IssuedAt: evaluated.Claims.IssuedAt.Time().Unix(), Subject: evaluated.Claims.Subject, Audience: evaluated.Claims.Audience, Issuer: evaluated.Claims.Issuer, ID: evaluated.Claims.ID,
 		Permissions: evaluated.Claims.Permissions,
-	})
+	}
+	if evaluated.Subject != nil {
+		answer.states(evaluated.Subject.Family)
+	}
+	writeJSON(c.w, http.StatusOK, answer)
 	return nil
+}
+
+// states adds what the user of a token had proven.
+func (i *introspection) states(family people.TokenFamily) {
+	i.ACR, i.AuthTime = family.Stated(), family.AuthenticatedAt.Unix()
+	_, i.AMR = family.Proven()
 }
 
 // authenticateKey authenticates an API key of the app's deployment, and reports whether it may introspect. Keys of
@@ -137,6 +151,9 @@ func introspectRefresh(c *call, raw string) (out introspection, err error) {
 			return err
 		}
 		effective, subject, err := c.EffectiveGrant(u, client, family)
+		if unmet := new(consent.RequirementError); errors.As(err, &unmet) {
+			return nil
+		}
 		if err != nil || subject == nil {
 			return err
 		}
@@ -144,6 +161,7 @@ func introspectRefresh(c *call, raw string) (out introspection, err error) {
 			Active: true, Scope: strings.Join(effective, " "), ClientID: family.Client, ExpiresAt: family.ExpiresAt.Unix(), IssuedAt: token.CreatedAt.Unix(),
 			Subject: ids.Format(family.User), Issuer: c.Content.Issuer,
 		}
+		out.states(family)
 		return nil
 	})
 	return out, err

@@ -133,6 +133,8 @@ func (c *call) answer(out *issued, access, identity jose.Signer) (err error) {
 	authenticated := jwt.NewNumericDate(out.family.AuthenticatedAt)
 	claims := c.newAccessClaims(ids.Format(out.family.User), out.resources, out.scopes, lifetime)
 	claims.AuthTime, claims.Authorization = authenticated, ids.Format(out.family.ID)
+	claims.ACR = out.family.Stated()
+	_, claims.AMR = out.family.Proven()
 	if answer.AccessToken, err = c.accessToken(access, claims); err != nil {
 		return err
 	}
@@ -141,7 +143,7 @@ func (c *call) answer(out *issued, access, identity jose.Signer) (err error) {
 			Claims: jwt.Claims{
 				Issuer: c.Content.Issuer, Subject: claims.Subject, Audience: jwt.Audience{c.client.ID}, IssuedAt: claims.IssuedAt, Expiry: claims.Expiry,
 			},
-			Nonce: out.family.Nonce, AuthTime: authenticated, ACR: "1", AMR: []string{methodReference(out.family.Method)}, AuthorizedParty: c.client.ID,
+			Nonce: out.family.Nonce, AuthTime: authenticated, ACR: claims.ACR, AMR: claims.AMR, AuthorizedParty: c.client.ID,
 			AccessTokenHash: halfHash(answer.AccessToken), SessionID: ids.Format(out.family.Session),
 		}
 		if answer.IDToken, err = jwt.Signed(identity).Claims(out.about).Claims(id).Serialize(); err != nil {
@@ -185,14 +187,6 @@ func (c *call) idTokenAlgorithm() jose.SignatureAlgorithm {
 		return jose.SignatureAlgorithm(own)
 	}
 	return jose.SignatureAlgorithm(c.Content.EffectiveIDTokenSigningAlg())
-}
-
-// methodReference returns the authentication method reference of a sign-in method (RFC 8176 2).
-func methodReference(method string) string {
-	if method == people.MethodPassword {
-		return "pwd"
-	}
-	return "otp"
 }
 
 // halfHash returns the at_hash claim of an access token (OpenID Connect Core 3.1.3.6). Both algorithms use SHA-256.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
@@ -28,6 +29,7 @@ type serverMetadata struct {
 	GrantTypesSupported         []string `json:"grant_types_supported"`
 	CodeChallengeMethods        []string `json:"code_challenge_methods_supported,omitempty"`
 	PromptValuesSupported       []string `json:"prompt_values_supported,omitempty"`
+	ACRValuesSupported          []string `json:"acr_values_supported,omitempty"`
 	SubjectTypesSupported       []string `json:"subject_types_supported,omitempty"`
 	IDTokenSigningAlgs          []string `json:"id_token_signing_alg_values_supported,omitempty"`
 	UserinfoSigningAlgs         []string `json:"userinfo_signing_alg_values_supported,omitempty"`
@@ -90,6 +92,7 @@ func (m *serverMetadata) askUsers(c *call) {
 	m.ResponseTypesSupported, m.ResponseModesSupported, m.ResponseIssuer = []string{"code"}, []string{"query"}, true
 	m.TokenEndpointAuthMethods, m.RevocationAuthMethods = public, public
 	m.CodeChallengeMethods, m.PromptValuesSupported, m.SubjectTypesSupported = []string{"S256"}, prompts, []string{"public"}
+	m.ACRValuesSupported = assurance.ACRs()
 	m.IDTokenSigningAlgs, m.UserinfoSigningAlgs = algorithms, algorithms
 	m.ClaimsSupported = []string{
 		"sub", "name", "given_name", "family_name", "updated_at", "email", "email_verified", "phone_number", "phone_number_verified", "groups", "org_id", "org_slug",

@@ -148,8 +148,10 @@ type Parameters struct {
 	// Prompts are none, login, consent and select_account.
 	Prompts []string `json:"prompts,omitempty"`
 	// MaxAge is the maximum age of the user's last authentication, in seconds; nil means that any age is accepted.
-	MaxAge    *int64 `json:"max_age,omitempty"`
-	LoginHint string `json:"login_hint,omitempty"`
+	MaxAge *int64 `json:"max_age,omitempty"`
+	// ACRValues are the known values of acr_values, in the client's order of preference. One of them must hold.
+	ACRValues []string `json:"acr_values,omitempty"`
+	LoginHint string   `json:"login_hint,omitempty"`
 	// Hinted is the id of the only user allowed to respond, 0 for any user.
 	Hinted int64 `json:"hinted,omitempty"`
 	// Device is the hash of the device that waits for the response, nil for a browser that is redirected.

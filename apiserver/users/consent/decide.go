@@ -22,6 +22,10 @@ const (
 	StepSignIn Step = "sign_in"
 	// StepProve: the user must authenticate again.
 	StepProve Step = "reauthenticate"
+	// StepStepUp: the user must show a stronger proof, which the account has.
+	StepStepUp Step = "step_up"
+	// StepEnroll: the user must add a factor first.
+	StepEnroll Step = "enroll"
 	// StepDecide: the user must decide, and choose a place.
 	StepDecide Step = "decide"
 	// StepAnswer: the request can be answered without asking the user.
@@ -60,6 +64,9 @@ type Offer struct {
 	Place   Place
 	// Back is the link to the client with the refusal, for StepRefused.
 	Back string
+	// Missing is what StepStepUp and StepEnroll need. For StepDecide it is what an organization requires for which the
+	// user need not be asked otherwise, nil for nothing.
+	Missing *account.AssuranceError
 }
 
 // Offer returns the next step for a person; nil means that no user is signed in. An account.AssuranceError: the sign-in
@@ -73,16 +80,17 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 		return Offer{Step: StepSignIn}, err
 	}
 	if err := u.CheckHeld(person.SignIn); err != nil {
-		if missing := new(account.AssuranceError); r.Has("none") && errors.As(err, &missing) {
-			return Offer{Step: StepProve}, nil // the page may not ask
+		if !r.Has("none") {
+			return Offer{}, err
 		}
-		return Offer{}, err
+		step, missing, err := stepFor(err) // the page may not ask
+		return Offer{Step: step, Missing: missing}, err
 	}
-	if r.proofDue(u, person) {
-		return Offer{Step: StepProve}, nil
+	if step, missing, err := r.prove(u, person); err != nil || step != "" {
+		return Offer{Step: step, Missing: missing}, err
 	}
 	offer := Offer{Step: StepDecide}
-	if offer.Options, err = r.App.options(u, person.User, r.Scopes); err != nil {
+	if offer.Options, err = r.options(u, person); err != nil {
 		return offer, err
 	}
 	grants, err := r.granted(u, person.User)
@@ -108,15 +116,6 @@ func (r *Request) firstOffline(grants []people.Grant) bool {
 	return slices.Contains(r.Scopes, ScopeOffline) && !slices.ContainsFunc(grants, func(g people.Grant) bool { return slices.Contains(g.Scopes, ScopeOffline) })
 }
 
-// proofDue reports whether the user must authenticate again. An authentication since the request was created is enough.
-func (r *Request) proofDue(u *account.Unit, person *Person) bool {
-	proven := person.ProvenAt()
-	if !proven.Before(r.CreatedAt) {
-		return false
-	}
-	return r.Has("login") || r.MaxAge != nil && u.Now.Sub(proven).Seconds() > float64(*r.MaxAge)
-}
-
 // granted returns the user's earlier grants to the client, newest first.
 func (r *Request) granted(u *account.Unit, user int64) ([]people.Grant, error) {
 	all, err := u.OAuth().GrantsOf(user)
@@ -131,14 +130,27 @@ func (r *Request) choosePlace(u *account.Unit, offer *Offer, person *Person, gra
 			return err
 		}
 		organization, workspace := place.IDs()
-		if organization != g.Organization || workspace != g.Workspace || len(r.App.missing(u, r.Scopes, place)) > 0 {
+		if organization != g.Organization || workspace != g.Workspace {
+			continue
+		}
+		answers := covers(g.Scopes, r.Scopes) && covers(g.Resources, r.Resources) && r.identified()
+		missing, err := r.missing(u, person, place)
+		if err != nil {
+			return err
+		}
+		if answers && lacksOnlyAssurance(missing) && offer.Missing == nil {
+			if _, offer.Missing, err = stepFor(u.CheckIn(person.SignIn, *place.Member)); err != nil {
+				return err
+			}
+		}
+		if len(missing) > 0 {
 			continue
 		}
 		if offer.Place.Member == nil {
 			offer.Place = place
 		}
-		if covers(g.Scopes, r.Scopes) && covers(g.Resources, r.Resources) && r.identified() {
-			offer.Place, offer.Step = place, StepAnswer
+		if answers {
+			offer.Place, offer.Step, offer.Missing = place, StepAnswer, nil
 			return nil
 		}
 	}
@@ -154,10 +166,14 @@ func (r *Request) choosePlace(u *account.Unit, offer *Offer, person *Person, gra
 	// Offline access needs one consent even for clients that skip consent (OpenID Connect Core 11). If an earlier grant
 	// covers the request, the loop above has answered it.
 	skips := r.Client.SkipsConsent && !slices.Contains(r.Scopes, ScopeOffline)
-	if skips && r.identified() && len(r.App.missing(u, r.Scopes, offer.Place)) == 0 {
-		offer.Step = StepAnswer
+	if !skips || !r.identified() {
+		return nil
 	}
-	return nil
+	missing, err := r.missing(u, person, offer.Place)
+	if err == nil && len(missing) == 0 {
+		offer.Step, offer.Missing = StepAnswer, nil
+	}
+	return err
 }
 
 // identified reports whether the client's identity is certain: the client authenticates, or only it receives the
@@ -187,10 +203,7 @@ func (r *Request) Resolve(u *account.Unit, person *Person) (Offer, string, error
 		to, err := r.allow(u, person, offer.Place)
 		return offer, to, err
 	case r.Has("none"):
-		code := "login_required"
-		if offer.Step == StepDecide {
-			code = "consent_required"
-		}
+		code := offer.unasked()
 		const description = "the user would have to be asked"
 		if !r.Client.Trusted() { // the request remains until it expires, so that the page can be loaded again
 			offer.Step, offer.Back = StepRefused, r.answer("error", code, "error_description", description)
@@ -209,7 +222,10 @@ func (r *Request) Allow(u *account.Unit, person *Person, organization, workspace
 	if err != nil {
 		return "", err
 	}
-	if offer.Step != StepDecide && offer.Step != StepAnswer {
+	switch {
+	case offer.Step == StepStepUp || offer.Step == StepEnroll:
+		return "", offer.Missing
+	case offer.Step != StepDecide && offer.Step != StepAnswer:
 		return "", ErrStep
 	}
 	place, err := PlaceOf(u, person.User, organization, workspace)
@@ -219,10 +235,28 @@ func (r *Request) Allow(u *account.Unit, person *Person, organization, workspace
 	if o, w := place.IDs(); o != organization || w != workspace || len(r.App.missing(u, r.Scopes, place)) > 0 {
 		return "", ErrPlace
 	}
+	if place.Member != nil {
+		if err := u.CheckIn(person.SignIn, *place.Member); err != nil {
+			return "", err
+		}
+	}
 	return r.allow(u, person, place)
 }
 
-// Deny ends the request, and returns the URI for the browser.
+// unasked returns the error code for a client whose request cannot be answered without asking the user (OpenID Connect
+// Core 3.1.2.6).
+func (o Offer) unasked() string {
+	switch {
+	case o.Step == StepEnroll, o.Step == StepDecide && o.Missing != nil && errors.Is(o.Missing, account.ErrEnroll):
+		return "interaction_required"
+	case o.Step == StepDecide && o.Missing == nil:
+		return "consent_required"
+	}
+	return "login_required"
+}
+
+// Deny ends the request, and returns the URI for the browser. A user who must add a factor first and refuses ends it
+// with unmet_authentication_requirements.
 func (r *Request) Deny(u *account.Unit, person *Person) (string, error) {
 	if person == nil {
 		return "", ErrStep
@@ -230,7 +264,23 @@ func (r *Request) Deny(u *account.Unit, person *Person) (string, error) {
 	if err := u.Audit("oauth.denied", "oauth_client:"+r.Client.ID); err != nil {
 		return "", err
 	}
+	enrolls, err := r.needsEnrollment(u, person)
+	switch {
+	case err != nil:
+		return "", err
+	case enrolls:
+		return r.refuse(u, "unmet_authentication_requirements", "the user added no factor that the request needs")
+	}
 	return r.refuse(u, "access_denied", "the user refused")
+}
+
+// needsEnrollment reports whether the user must add a factor before the decision.
+func (r *Request) needsEnrollment(u *account.Unit, person *Person) (bool, error) {
+	step, _, err := stepFor(u.CheckHeld(person.SignIn))
+	if err == nil && step == "" {
+		step, _, err = r.prove(u, person)
+	}
+	return step == StepEnroll, err
 }
 
 func (r *Request) refuse(u *account.Unit, code, description string) (string, error) {
@@ -290,12 +340,13 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	}
 	family := people.TokenFamily{
 		Grant: grant.ID, App: grant.App, Client: grant.Client, User: grant.User, Organization: grant.Organization, Workspace: grant.Workspace,
-		Session: person.Session, SignIn: person.ID, Scopes: r.Scopes, Resources: r.Resources, Nonce: r.Nonce, Method: person.Method, AuthenticatedAt: person.ProvenAt(),
+		Session: person.Session, SignIn: person.ID, Scopes: r.Scopes, Resources: r.Resources, Nonce: r.Nonce, Method: person.Method,
 		Offline: slices.Contains(r.Scopes, ScopeOffline), Backchannel: r.Client.BackchannelLogoutURI != "", CreatedAt: u.Now, UsedAt: u.Now, ExpiresAt: u.Now.Add(CodeLifetime),
 	}
 	if family.ID, err = u.NewID(); err != nil {
 		return "", err
 	}
+	r.stated(u, person, &family)
 	if r.Device != nil {
 		family.ExpiresAt = u.Now.Add(DeviceLifetime)
 	}

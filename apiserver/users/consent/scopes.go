@@ -161,38 +161,42 @@ func permits(scope *document.OAuthScope, at Place, organization, workspace []str
 // Option is a place that a user may choose, with the scopes that the user cannot grant there.
 type Option struct {
 	Place
-	// Missing lists the scopes that the user does not have there.
+	// Missing lists the scopes that the user does not have there, and MissingAssurance.
 	Missing []string
 }
 
 // options returns the places that a user may choose for the requested scopes; none if the scopes need no place.
-func (a *App) options(u *account.Unit, user int64, scopes []string) (all []Option, err error) {
-	organization, workspace, groups := a.Needs(scopes)
+func (r *Request) options(u *account.Unit, person *Person) (all []Option, err error) {
+	organization, workspace, groups := r.App.Needs(r.Scopes)
 	if !organization && !groups || !u.B2B.Enabled {
 		return nil, nil
 	}
-	members, err := u.Organizations().MembershipsOf(user)
+	members, err := u.Organizations().MembershipsOf(person.User)
 	if err != nil {
 		return nil, err
 	}
-	var inside []people.WorkspaceMember
-	if workspace {
-		if inside, err = u.Organizations().WorkspaceMembershipsOf(user, 0); err != nil {
-			return nil, err
-		}
+	inside, err := u.Organizations().WorkspaceMembershipsOf(person.User, 0)
+	if err != nil {
+		return nil, err
 	}
+	level := person.Proven().Level()
 	for i := range members {
 		places := []Place{{Member: &members[i]}}
 		for j := range inside {
-			if inside[j].Workspace.Organization == members[i].Organization.ID {
+			if workspace && inside[j].Workspace.Organization == members[i].Organization.ID {
 				places = append(places, Place{&members[i], &inside[j]})
 			}
 		}
 		if len(places) > 1 { // the scopes need a workspace, and there is one
 			places = places[1:]
 		}
+		withheld := level < u.RequiredAmong(person.SignIn, members[i], inside, u.Now).Level
 		for _, place := range places {
-			all = append(all, Option{Place: place, Missing: a.missing(u, scopes, place)})
+			option := Option{Place: place, Missing: r.App.missing(u, r.Scopes, place)}
+			if withheld {
+				option.Missing = append(option.Missing, MissingAssurance)
+			}
+			all = append(all, option)
 		}
 	}
 	return all, nil

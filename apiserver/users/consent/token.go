@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -20,7 +21,8 @@ type Subject struct {
 
 // EffectiveGrant returns the scopes of a token family that the user still has and the client may still request, and the
 // subject of its tokens. The subject is nil if the family no longer grants anything: it has expired, its user was
-// deleted or disabled, its grant was deleted, its sign-in ended (unless it is offline), or no scope is left.
+// deleted or disabled, its grant was deleted, its sign-in ended (unless it is offline), or no scope is left. A
+// RequirementError: more is required of the user now than the family's sign-in had proven.
 func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
 	user, found, err := u.Users().User(family.User)
 	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
@@ -42,6 +44,9 @@ func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.Toke
 	granted := slices.DeleteFunc(a.Permitted(u, family.Scopes, place), func(scope string) bool { return !a.MayAsk(client, scope) })
 	if len(granted) == 0 && len(family.Scopes) > 0 {
 		return nil, nil, nil
+	}
+	if err := checkFamily(u, client, user, place, family); err != nil {
+		return nil, nil, err
 	}
 	return granted, &Subject{User: user, Place: place, Family: family}, nil
 }
@@ -82,6 +87,9 @@ func (a *App) Evaluate(u *account.Unit, claims bearer.AccessClaims) (Evaluation,
 		return Evaluation{}, err
 	}
 	granted, subject, err := a.EffectiveGrant(u, client, family)
+	if unmet := new(RequirementError); errors.As(err, &unmet) { // the token is not valid meanwhile
+		return Evaluation{}, nil
+	}
 	if err != nil || subject == nil {
 		return Evaluation{}, err
 	}

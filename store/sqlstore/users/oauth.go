@@ -77,13 +77,36 @@ const familyColumns = `id, grant_id, app_id, client, user_id, organization_id, w
 
 func readFamily(row *sql.Rows, f *people.TokenFamily) error {
 	return row.Scan(&f.ID, &f.Grant, &f.App, &f.Client, &f.User, &f.Organization, &f.Workspace, &f.Session, &f.SignIn, words{&f.Scopes}, words{&f.Resources},
-		&f.Nonce, &f.Method, db.At{To: &f.AuthenticatedAt}, &f.ACR, words{&f.AMR}, &f.Offline, &f.Backchannel, db.At{To: &f.CreatedAt}, db.At{To: &f.UsedAt}, db.At{To: &f.ExpiresAt})
+		&f.Nonce, &f.Method, db.At{To: &f.AuthenticatedAt}, acrOf{f}, words{&f.AMR}, &f.Offline, &f.Backchannel, db.At{To: &f.CreatedAt}, db.At{To: &f.UsedAt}, db.At{To: &f.ExpiresAt})
+}
+
+// acrs returns the column acr of a family: what the sign-in had proven and, if it is another value, what tokens state.
+func acrs(f people.TokenFamily) string {
+	if f.StatedACR == "" || f.StatedACR == f.ACR {
+		return f.ACR
+	}
+	return f.ACR + " " + f.StatedACR
+}
+
+// acrOf scans the column that acrs returns.
+type acrOf struct{ to *people.TokenFamily }
+
+// Scan implements sql.Scanner.
+func (a acrOf) Scan(from any) error {
+	var text sql.NullString
+	err := text.Scan(from)
+	own, stated, differs := strings.Cut(text.String, " ")
+	if !differs {
+		stated = own
+	}
+	a.to.ACR, a.to.StatedACR = own, stated
+	return err
 }
 
 func (tx txOAuth) InsertTokenFamily(f people.TokenFamily, most int) error {
 	err := tx.Exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		f.ID, f.Grant, f.App, f.Client, f.User, f.Organization, f.Workspace, f.Session, f.SignIn, wordsOf(f.Scopes), wordsOf(f.Resources), f.Nonce, f.Method,
-		db.Micros(f.AuthenticatedAt), f.ACR, wordsOf(f.AMR), db.Flag(f.Offline), db.Flag(f.Backchannel), db.Micros(f.CreatedAt), db.Micros(f.UsedAt), db.Micros(f.ExpiresAt))
+		db.Micros(f.AuthenticatedAt), acrs(f), wordsOf(f.AMR), db.Flag(f.Offline), db.Flag(f.Backchannel), db.Micros(f.CreatedAt), db.Micros(f.UsedAt), db.Micros(f.ExpiresAt))
 	if err != nil {
 		return err
 	}

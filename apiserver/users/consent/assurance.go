@@ -1,0 +1,159 @@
+package consent
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/assurance"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// MissingAssurance is the entry of Option.Missing for a place whose organization requires a higher level than the
+// sign-in has proven. No scope has this name in the list, because scopes that a place does not permit exclude it anyway.
+const MissingAssurance = "assurance"
+
+// RequirementError refuses the tokens of a family whose level is below what is required of it now. The family stays: its
+// tokens are valid again once the requirement is lifted.
+type RequirementError struct{ Required assurance.Level }
+
+func (e *RequirementError) Error() string {
+	return "the authorization's assurance level is below " + e.Required.String()
+}
+
+// condition is a level that a request needs, proven at a time or later (zero: at any time). None: any proof.
+type condition struct {
+	level assurance.Level
+	since time.Time
+}
+
+// conditions returns what the client asked for, and what its declaration requires whatever it asks. A proof since the
+// request was created is always recent enough.
+func (r *Request) conditions(u *account.Unit) []condition {
+	_, level := assurance.Requested(r.ACRValues)
+	asked := condition{level: level, since: r.since(u.Now)}
+	if declared := r.Client.Assurance; declared != nil {
+		own := condition{level: requiredBy(r.Client)}
+		if declared.MaxAgeSeconds != nil {
+			own.since = r.within(u.Now, *declared.MaxAgeSeconds)
+		}
+		return []condition{asked, own}
+	}
+	return []condition{asked}
+}
+
+// requiredBy returns the level that a client's declaration requires, None for none. A level that this binary does not
+// know counts as the highest one.
+func requiredBy(client *Client) assurance.Level {
+	if client.Assurance == nil {
+		return assurance.None
+	}
+	if level, known := assurance.ParseLevel(client.Assurance.Level); known {
+		return level
+	}
+	return assurance.PhishingResistant
+}
+
+// since returns the time since which the client wants a proof, zero if any is recent enough.
+func (r *Request) since(now time.Time) (since time.Time) {
+	if r.MaxAge != nil {
+		since = r.within(now, *r.MaxAge)
+	}
+	if r.Has("login") {
+		since = r.CreatedAt
+	}
+	return since
+}
+
+// within returns the time since which a proof is at most some seconds old, or was given after the request.
+func (r *Request) within(now time.Time, seconds int64) time.Time {
+	if since := now.Add(-time.Duration(seconds) * time.Second); since.Before(r.CreatedAt) {
+		return since
+	}
+	return r.CreatedAt
+}
+
+// prove returns the step that the person must take before the decision, and what it needs; the step is "" if nothing is
+// missing.
+func (r *Request) prove(u *account.Unit, person *Person) (Step, *account.AssuranceError, error) {
+	stale := false
+	for _, c := range r.conditions(u) {
+		proven := person.Proven()
+		at := proven.ProvenAt(c.level)
+		if !at.IsZero() && !at.Before(c.since) {
+			continue
+		}
+		if proven.Level() >= c.level && c.level < assurance.PhishingResistant { // any proof renews the lower levels
+			stale = true
+			continue
+		}
+		recent := *person.SignIn
+		if recent.Proofs = proven.Since(c.since); len(recent.Proofs) == 0 {
+			recent.Proofs = proven.Without(assurance.Passkey, assurance.PasskeyUV)
+		}
+		step, missing, err := stepFor(u.Missing(&recent, c.level))
+		return step, missing, err
+	}
+	if stale {
+		return StepProve, nil, nil
+	}
+	return "", nil, nil
+}
+
+// stepFor returns the step for an account.AssuranceError; any other error stays one.
+func stepFor(err error) (Step, *account.AssuranceError, error) {
+	var missing *account.AssuranceError
+	switch {
+	case !errors.As(err, &missing):
+		return "", nil, err
+	case errors.Is(missing, account.ErrEnroll):
+		return StepEnroll, missing, nil
+	}
+	return StepStepUp, missing, nil
+}
+
+// missing returns the scopes that a person does not have in a place, and MissingAssurance if the organization requires
+// more of the sign-in.
+func (r *Request) missing(u *account.Unit, person *Person, at Place) ([]string, error) {
+	missing := r.App.missing(u, r.Scopes, at)
+	if at.Member == nil {
+		return missing, nil
+	}
+	required, err := u.RequiredIn(person.SignIn, *at.Member)
+	if err == nil && person.Proven().Level() < required.Level {
+		missing = append(missing, MissingAssurance)
+	}
+	return missing, err
+}
+
+// stated returns what the tokens of an authorization state of the sign-in.
+func (r *Request) stated(u *account.Unit, person *Person, family *people.TokenFamily) {
+	proven := person.Proven()
+	family.ACR, family.AMR = proven.Level().ACR(), proven.AMR()
+	family.StatedACR, family.AuthenticatedAt = proven.State(r.ACRValues, r.since(u.Now))
+}
+
+// checkFamily returns a RequirementError if a token family's level is below what its deployment, its client and the
+// organization of its grant require now. The account's own second step does not count: apps that were connected before
+// it was turned on stay connected.
+func checkFamily(u *account.Unit, client *Client, user people.User, place Place, family people.TokenFamily) error {
+	level, _ := family.Proven()
+	required := max(u.DeploymentRequires(user.CreatedAt, u.Now), requiredBy(client))
+	if place.Member != nil && level < assurance.PhishingResistant {
+		workspaces, err := u.Organizations().WorkspaceMembershipsOf(user.ID, place.Member.Organization.ID)
+		if err != nil {
+			return err
+		}
+		required = max(required, assurance.Require(u.Now, u.OrganizationDemands(*place.Member, workspaces)...).Level)
+	}
+	if level < required {
+		return &RequirementError{Required: required}
+	}
+	return nil
+}
+
+// lacksOnlyAssurance reports whether a place permits all scopes, and only its organization's level is missing.
+func lacksOnlyAssurance(missing []string) bool {
+	return slices.Equal(missing, []string{MissingAssurance})
+}
