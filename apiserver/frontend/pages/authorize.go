@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
@@ -39,6 +40,8 @@ type askedScope struct{ Name, Description string }
 type authorizePlace struct {
 	Value, Name, Missing string
 	Chosen               bool
+	// Proof reports that the organization requires more of the sign-in, which the user shows after choosing the place.
+	Proof bool
 }
 
 // showAuthorize shows the page that asks the user to decide a request. If no decision is needed, or a sign-in must come
@@ -70,6 +73,12 @@ func showAuthorize(v *visit) error {
 			return nil
 		case consent.Step(next.Step) == consent.StepProve:
 			v.location(v.link("/reauthenticate", onTheWay(v)...))
+			return nil
+		case consent.Step(next.Step) == consent.StepStepUp:
+			v.location(v.link("/reauthenticate", append(onTheWay(v), "ways", strings.Join(next.Strategies, " "))...))
+			return nil
+		case consent.Step(next.Step) == consent.StepEnroll && next.RequiredAssurance != nil:
+			v.location(v.link(requiredPath, append(onTheWay(v), "level", *next.RequiredAssurance, "by", byApp)...))
 			return nil
 		}
 	}
@@ -151,7 +160,8 @@ func (own *authorizePage) word(v *visit) error {
 		if place.WorkspaceId != nil {
 			shown.Value, shown.Name = shown.Value+":"+*place.WorkspaceId, shown.Name+" / "+text.Isolate(*place.WorkspaceName)
 		}
-		if len(place.Missing) > 0 {
+		shown.Proof = slices.Equal(place.Missing, []string{consent.MissingAssurance})
+		if len(place.Missing) > 0 && !shown.Proof {
 			shown.Missing = strings.Join(own.names(place.Missing), ", ")
 			own.Elsewhere = append(own.Elsewhere, shown)
 			continue

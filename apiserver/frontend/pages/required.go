@@ -17,6 +17,9 @@ type requiredPage struct {
 	Accounts bool
 }
 
+// byApp is the value of the query parameter by if an app requires the level.
+const byApp = "app"
+
 func showRequired(v *visit) error {
 	read, err := v.api.GetAssurance(v.r.Context())
 	if err != nil {
@@ -26,8 +29,11 @@ func showRequired(v *visit) error {
 	own := requiredPage{Accounts: len(v.api.session.Signins) > 1}
 	add := read.Data.Enroll
 	own.Why = why(v, read.Data.RequiredBy)
-	if asked := parseLevel(v.r.URL.Query().Get("level")); asked > required { // an organization that is not active requires it
+	if asked := parseLevel(v.r.URL.Query().Get("level")); asked > required { // an app, or an organization that is not active, requires it
 		required, add, own.Why = asked, v.tenant.Enrollable(asked), v.text.Text("required.by_organization")
+		if v.r.URL.Query().Get("by") == byApp {
+			own.Why = v.text.Text("required.by_app")
+		}
 	}
 	if has >= required {
 		return v.onward("/account")
