@@ -187,6 +187,7 @@ func TestRequestedLevelIsProvenBeforeTheDecision(t *testing.T) {
 		expect("an old proof of two factors", p.next(request("acr_values", "2", "max_age", "300")), "reauthenticate", "<nil>")
 		p.prove("totp", "code", a.next())
 		expect("a recent one", p.next(request("acr_values", "2", "max_age", "300", "prompt", "consent")), "decide", "<nil>")
+		w.Clock.Advance(time.Second)
 		expect("a login is asked for", p.next(request("acr_values", "2", "prompt", "login")), "reauthenticate", "<nil>")
 
 		show := p.addPasskey()
@@ -253,7 +254,7 @@ func TestClientRequirementAppliesWhateverItAsks(t *testing.T) {
 
 		// The device's browser decides at what level, and never the device.
 		begun := c.post("/device_authorization", url.Values{"scope": {"openid"}, "acr_values": {"phr"}})
-		handle := p.ask("POST", "/session/user-code", map[string]any{"user_code": begun.text("user_code")})["data"].(map[string]any)["request"].(string)
+		handle := p.ask("POST", "/session/devices", map[string]any{"user_code": begun.text("user_code")})["data"].(map[string]any)["request"].(string)
 		page := &url.URL{Path: "/authorize/" + handle}
 		if got := p.decide(page, map[string]any{"decision": "continue"}); got["step"] != "enroll" || got["required_assurance"] != "phishing_resistant" {
 			t.Errorf("a device that asks for a passkey: %v", got)
