@@ -21,6 +21,10 @@ type SessionToken struct {
 	// Organization and Workspace are ids, "" if none is active.
 	Organization, Workspace string
 	ExpiresAt               time.Time
+	// ACR is the assurance level of the sign-in and ProvenAt the time of its newest proof; "" and zero in tokens of earlier
+	// versions.
+	ACR      string
+	ProvenAt time.Time
 }
 
 // ErrExpired is the cause of a 401 for an expired token that was not verified further. It does not count as a failed
@@ -54,9 +58,14 @@ func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw str
 		value, _ := token.Payload[claim].(string)
 		return value
 	}
+	provenAt := time.Time{}
+	if seconds, stated := token.Payload["auth_time"].(float64); stated {
+		provenAt = time.Unix(int64(seconds), 0)
+	}
 	return SessionToken{
 		Principal:    newTokenPrincipal(issuer, token.Claims.Subject, claimpermission.FromClaim(token.Payload, "permissions")),
 		Organization: text("organization"), Workspace: text("workspace"), ExpiresAt: token.Claims.Expiry.Time(),
+		ACR: text("acr"), ProvenAt: provenAt,
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/internal/assurance"
 )
 
 // Bounds of a check.
@@ -59,6 +60,9 @@ func (a *API) check(c *call) error {
 	if mirror {
 		status = v.status()
 		limits.WriteFields(c.Header(), &v.limits)
+		if v.reason == insufficientProof {
+			c.Header()["Www-Authenticate"] = []string{v.challenge}
+		}
 	}
 	c.sendCheck(status, v.appendJSON(make([]byte, 0, 1024), c.ID[0]), nil)
 	return nil
@@ -136,8 +140,27 @@ func readStrict(raw []byte) (q question, err error) {
 	if q.permissions, _ = o.Strings("required_permissions"); len(q.permissions) > maxPermissions {
 		o.Fault("required_permissions", "has %d entries: at most %d are allowed", len(q.permissions), maxPermissions)
 	}
+	readWanted(o, &q)
 	o.Close()
 	return q, o.Err()
+}
+
+// readWanted reads what the user of the credential must have proven.
+func readWanted(o *body.Object, q *question) {
+	acr, age := assurance.Wanted{}, assurance.Wanted{}
+	if text, ok := o.String("required_acr"); ok {
+		var err error
+		if acr, err = assurance.ParseWanted(text, ""); err != nil || text == "" {
+			o.Fault("required_acr", "must be one of 1, 2 and phr")
+		}
+	}
+	if seconds, ok := o.Integer("max_age"); ok {
+		var err error
+		if age, err = assurance.ParseWanted("", strconv.FormatInt(seconds, 10)); err != nil {
+			o.Fault("max_age", "%s", err.Error())
+		}
+	}
+	q.wanted = assurance.Wanted{Level: acr.Level, MaxAge: age.MaxAge, Aged: age.Aged}
 }
 
 func readPrincipal(o *body.Object, q *question) {
@@ -233,6 +256,9 @@ func (v *decision) appendLimits(out []byte) []byte {
 
 // appendHeaders appends the headers that the application may send to its client.
 func (v *decision) appendHeaders(out []byte) []byte {
+	if v.reason == insufficientProof {
+		return appendQuoted(append(out, `"WWW-Authenticate":`...), v.challenge)
+	}
 	if len(v.limits.Rules) == 0 {
 		return out
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -108,6 +109,8 @@ type question struct {
 	peer netip.Addr
 	// permissions must all be granted.
 	permissions []string
+	// wanted is what the user of the credential must have proven.
+	wanted assurance.Wanted
 }
 
 // reason is why a request is refused.
@@ -116,6 +119,8 @@ type reason string
 const (
 	permissionDenied reason = "permission_denied"
 	rateLimited      reason = "rate_limited"
+	// insufficientProof: the user must show a stronger or more recent proof (RFC 9470).
+	insufficientProof reason = "insufficient_user_authentication"
 )
 
 // decision is the result of a question.
@@ -126,6 +131,17 @@ type decision struct {
 	limits  engine.Result
 	// missing is the first required permission that is not granted.
 	missing string
+	// challenge is the value of WWW-Authenticate for insufficientProof.
+	challenge string
+}
+
+// refusal returns a refusal as an error response.
+func (v *decision) refusal() *apierror.Error {
+	refused := apierror.New(v.status(), "%s", v.message())
+	if v.reason == insufficientProof {
+		refused.Header = http.Header{"Www-Authenticate": {v.challenge}}
+	}
+	return refused
 }
 
 // status returns the HTTP status of a decision.
@@ -133,6 +149,8 @@ func (v *decision) status() int {
 	switch v.reason {
 	case permissionDenied:
 		return http.StatusForbidden
+	case insufficientProof:
+		return http.StatusUnauthorized
 	case rateLimited:
 		return http.StatusTooManyRequests
 	}
@@ -144,6 +162,8 @@ func (v *decision) message() string {
 	switch v.reason {
 	case permissionDenied:
 		return "the credential lacks the permission " + v.missing + ": grant it to the key and to its app"
+	case insufficientProof:
+		return assurance.InsufficientMessage
 	case rateLimited:
 		return "the limit " + v.limits.Rules[v.limits.Blocked].Rule.Text + " is used up: try again after the number of seconds in Retry-After"
 	}
@@ -184,6 +204,11 @@ func (a *API) evaluate(ctx context.Context, q *question, v *decision) error {
 			a.outcomes.denied.Inc()
 			return nil
 		}
+	}
+	if !q.wanted.Met(v.subject.acr, v.subject.provenAt, a.Clock()) {
+		v.allowed, v.reason, v.challenge = false, insufficientProof, q.wanted.Challenge()
+		a.outcomes.insufficient.Inc()
+		return nil
 	}
 	a.Limiter.Decide(ctx, &v.subject.binding, q.method, path, engine.AddressOf(q.client), &v.limits)
 	if !v.limits.Allowed {

@@ -25,7 +25,7 @@ type envoyRequest struct {
 	// headers has the values of envoyHeaders, in the same order.
 	headers [len(envoyHeaders)]envoyHeader
 	// The context extensions of these names.
-	permission, deployment, app, principal string
+	permission, deployment, app, principal, acr, maxAge string
 }
 
 // envoyHeader is a header's value from the map of headers and, with encode_raw_headers, its lines.
@@ -124,6 +124,10 @@ func (m *envoyRequest) readExtension(entry []byte) error {
 		return textInto(&m.app, value)
 	case contextPrincipal:
 		return textInto(&m.principal, value)
+	case contextACR:
+		return textInto(&m.acr, value)
+	case contextMaxAge:
+		return textInto(&m.maxAge, value)
 	}
 	return nil
 }

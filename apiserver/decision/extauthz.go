@@ -26,6 +26,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
@@ -54,12 +55,15 @@ func (a *API) EnvoyServer(options ...grpc.ServerOption) *grpc.Server {
 }
 
 // The context extensions of a route: the required permissions; the deployment whose credentials are accepted, by its id
-// or as namespace/name; the apps and the kinds of credential. Lists are separated by commas.
+// or as namespace/name; the apps and the kinds of credential; the level that the user
+// must have proven, and how many seconds ago at most. Lists are separated by commas.
 const (
 	contextPermission = "permission"
 	contextDeployment = "deployment"
 	contextApp        = "app"
 	contextPrincipal  = "principal"
+	contextACR        = "acr"
+	contextMaxAge     = "max_age"
 )
 
 func (e *extAuthz) check(ctx context.Context, in *envoyRequest) (*envoyAnswer, error) {
@@ -104,6 +108,9 @@ func (e *extAuthz) question(ctx context.Context, in *envoyRequest) (q question, 
 	q.client, q.peer = e.clientAddress(ctx, in), peerAddress(ctx)
 	if in.permission != "" {
 		q.permissions = splitList(in.permission)
+	}
+	if q.wanted, err = assurance.ParseWanted(in.acr, in.maxAge); err != nil {
+		return q, apierror.New(http.StatusBadRequest, "the context extension %s or %s %s", contextACR, contextMaxAge, err.Error())
 	}
 	if q.scope, err = in.scope(); err != nil {
 		return q, err
@@ -165,6 +172,9 @@ func answerEnvoy(v *decision, id string) (*envoyAnswer, error) {
 	if !v.allowed {
 		fields := http.Header{}
 		limits.WriteFields(fields, &v.limits)
+		if v.reason == insufficientProof {
+			fields["Www-Authenticate"] = []string{v.challenge}
+		}
 		return written(refuseEnvoy(apierror.New(v.status(), "%s", v.message()), id, fields))
 	}
 	var text [512]byte

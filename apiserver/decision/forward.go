@@ -10,6 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/internal/assurance"
 )
 
 // A convention is how a proxy describes the request that it asks about. Each convention has its own path, because a
@@ -46,6 +47,7 @@ const (
 // forwardOptions are the gateway's options, from the query of its configured path.
 type forwardOptions struct {
 	permissions []string
+	wanted      assurance.Wanted
 	scope       scope
 	// deny403 turns every refusal except 401 into 403.
 	deny403 bool
@@ -64,7 +66,8 @@ func (a *API) forward(c *call, as *convention) error {
 	}
 	q, err := as.question(c)
 	if err == nil {
-		q.permissions, q.scope, q.peer, q.client = options.permissions, options.scope, credential.Peer(c.r), a.Authenticator.Proxies.ClientAddress(c.r)
+		q.permissions, q.wanted, q.scope = options.permissions, options.wanted, options.scope
+		q.peer, q.client = credential.Peer(c.r), a.Authenticator.Proxies.ClientAddress(c.r)
 		v := a.decisions.Get().(*decision)
 		defer a.decisions.Put(v)
 		if err = a.decide(c.r.Context(), &q, v); err == nil {
@@ -100,15 +103,34 @@ func (as *convention) options(r *http.Request) (o forwardOptions, err error) {
 			if o.scope.kinds, err = parseKinds(sent); err != nil {
 				return o, apierror.New(as.refused, "?principal %s", err.Error())
 			}
+		case (name == "acr" || name == "max_age") && len(sent) == 1 && sent[0] != "":
+			if err := o.want(name, sent[0]); err != nil {
+				return o, apierror.New(as.refused, "?%s %s", name, err.Error())
+			}
 		case name == "deny" && len(sent) == 1 && sent[0] == "403":
 			o.deny403 = true
 		case name == "unavailable" && len(sent) == 1 && (sent[0] == "allow" || sent[0] == "deny"):
 			o.unavailable = sent[0]
 		default:
-			return o, apierror.New(as.refused, "the gateway's configuration asks for ?%s, which is none of deployment=... (once), app=..., principal=..., permission=..., deny=403, unavailable=allow|deny", name)
+			return o, apierror.New(as.refused, "the gateway's configuration asks for ?%s, which is none of deployment=... (once), app=..., principal=..., permission=..., acr=1|2|phr, max_age=<seconds>, deny=403, unavailable=allow|deny", name)
 		}
 	}
 	return o, nil
+}
+
+// want adds an option about what the user must have proven.
+func (o *forwardOptions) want(name, value string) error {
+	acr, maxAge := value, ""
+	if name == "max_age" {
+		acr, maxAge = "", value
+	}
+	w, err := assurance.ParseWanted(acr, maxAge)
+	if name == "acr" {
+		o.wanted.Level = w.Level
+	} else {
+		o.wanted.MaxAge, o.wanted.Aged = w.MaxAge, w.Aged
+	}
+	return err
 }
 
 // question returns the question about the described request, with its credential.
@@ -165,8 +187,7 @@ func (c *call) sendDecision(v *decision, o forwardOptions) {
 	header := c.Header()
 	limits.WriteFields(header, &v.limits)
 	if !v.allowed {
-		refused := apierror.New(v.status(), "%s", v.message())
-		c.deny(refused, o)
+		c.deny(v.refusal(), o)
 		return
 	}
 	v.subject.writeIdentity(header)

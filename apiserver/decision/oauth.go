@@ -135,6 +135,9 @@ func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *a
 	found := &subject{
 		under: s.Position(), principal: principal, binding: binding, expires: evaluated.Claims.Expiry.Time(), oauthApp: app.Entry.Key,
 	}
+	if evaluated.Subject != nil {
+		found.acr, found.provenAt = evaluated.Subject.Family.Stated(), evaluated.Subject.Family.AuthenticatedAt
+	}
 	found.describe(who, permissions, metadata)
 	return found, nil
 }

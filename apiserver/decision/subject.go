@@ -32,6 +32,9 @@ type subject struct {
 	// evaluated is when an access token was evaluated. It is zero for other credentials, which depend only on the
 	// configuration.
 	evaluated time.Time
+	// acr and provenAt are what the credential states about its user (RFC 9470); "" for API keys and clients' own tokens.
+	acr      string
+	provenAt time.Time
 	// identity, permissions and metadata are JSON parts of the response.
 	identity, permissions, metadata []byte
 	// The identity headers, each as the values of a header.
@@ -86,7 +89,7 @@ func newSubject(s *snapshot.Snapshot, p *credential.Principal, binding limits.Bi
 
 // newSessionSubject is newSubject for a session's token.
 func newSessionSubject(s *snapshot.Snapshot, token *credential.SessionToken, binding limits.Binding) *subject {
-	found := &subject{under: s.Position(), principal: token.Principal, binding: binding, expires: token.ExpiresAt}
+	found := &subject{under: s.Position(), principal: token.Principal, binding: binding, expires: token.ExpiresAt, acr: token.ACR, provenAt: token.ProvenAt}
 	found.describe(identity{
 		DeploymentID: ids.Format(token.Principal.Deployment.ID), OwnerUserID: token.Principal.Subject,
 		OrganizationID: token.Organization, WorkspaceID: token.Workspace,

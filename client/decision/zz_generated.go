@@ -32,16 +32,40 @@ func (e AuthzCheckPrincipalType) Valid() bool {
 	}
 }
 
+// Defines values for AuthzCheckRequiredAcr.
+const (
+	N1  AuthzCheckRequiredAcr = "1"
+	N2  AuthzCheckRequiredAcr = "2"
+	Phr AuthzCheckRequiredAcr = "phr"
+)
+
+// Valid indicates whether the value is a known member of the AuthzCheckRequiredAcr enum.
+func (e AuthzCheckRequiredAcr) Valid() bool {
+	switch e {
+	case N1:
+		return true
+	case N2:
+		return true
+	case Phr:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuthzDecisionReason.
 const (
-	AuthzDecisionReasonLessThannil      AuthzDecisionReason = "<nil>"
-	AuthzDecisionReasonPermissionDenied AuthzDecisionReason = "permission_denied"
-	AuthzDecisionReasonRateLimited      AuthzDecisionReason = "rate_limited"
+	AuthzDecisionReasonInsufficientUserAuthentication AuthzDecisionReason = "insufficient_user_authentication"
+	AuthzDecisionReasonLessThannil                    AuthzDecisionReason = "<nil>"
+	AuthzDecisionReasonPermissionDenied               AuthzDecisionReason = "permission_denied"
+	AuthzDecisionReasonRateLimited                    AuthzDecisionReason = "rate_limited"
 )
 
 // Valid indicates whether the value is a known member of the AuthzDecisionReason enum.
 func (e AuthzDecisionReason) Valid() bool {
 	switch e {
+	case AuthzDecisionReasonInsufficientUserAuthentication:
+		return true
 	case AuthzDecisionReasonLessThannil:
 		return true
 	case AuthzDecisionReasonPermissionDenied:
@@ -103,6 +127,9 @@ type AuthzCheck struct {
 	// Deployment The deployment that the credential must belong to: its id, or its namespace and name. Required if the server serves several deployments and the path names none.
 	Deployment *string `json:"deployment,omitempty"`
 
+	// MaxAge The maximum age of that proof, in seconds. Absent: any.
+	MaxAge *int `json:"max_age,omitempty"`
+
 	// Method The HTTP method in upper case.
 	Method string `json:"method"`
 
@@ -118,6 +145,9 @@ type AuthzCheck struct {
 		Value string `json:"value"`
 	} `json:"principal"`
 
+	// RequiredAcr The assurance level that the user of the token must have proven (RFC 9470). API keys and tokens of clients for themselves never suffice. Absent: none.
+	RequiredAcr *AuthzCheckRequiredAcr `json:"required_acr,omitempty"`
+
 	// RequiredPermissions The permissions that the request requires, all of them.
 	RequiredPermissions *[]string `json:"required_permissions,omitempty"`
 
@@ -130,6 +160,9 @@ type AuthzCheck struct {
 
 // AuthzCheckPrincipalType The type of `value`.
 type AuthzCheckPrincipalType string
+
+// AuthzCheckRequiredAcr The assurance level that the user of the token must have proven (RFC 9470). API keys and tokens of clients for themselves never suffice. Absent: none.
+type AuthzCheckRequiredAcr string
 
 // AuthzDecision A decision.
 type AuthzDecision struct {

@@ -38,6 +38,10 @@ type Identity struct {
 	Permissions, Scopes []string
 	// ExpiresAt is when the token ends.
 	ExpiresAt time.Time
+	// ACR is the assurance level that the token states about its user, "1", "2" or "phr", and ProvenAt the time of the
+	// newest proof of it. Both are empty if the token states none.
+	ACR      string
+	ProvenAt time.Time
 }
 
 // Can reports whether all of the permissions are granted, or are scopes of the token. A nil Identity has none.

@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cardea-iam/cardea/internal/assurance"
 )
 
 // ErrNotAccepted is in the chain of every error that reports why a token is not accepted. The texts of these errors are
@@ -176,7 +179,7 @@ func checkKeysURL(text string) error {
 func (t *Tokens) Require(permissions ...string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			who, refusal := t.judge(r, permissions)
+			who, refusal := t.accept(r, permissions)
 			if refusal != nil {
 				t.Refused(w, r, refusal)
 				return
@@ -186,7 +189,38 @@ func (t *Tokens) Require(permissions ...string) func(http.Handler) http.Handler 
 	}
 }
 
-func (t *Tokens) judge(r *http.Request, permissions []string) (*Identity, *Refusal) {
+// RequireAssurance returns middleware that lets a request through if its token is valid and its user has proven an
+// assurance level, "1", "2" or "phr" ("": any), at most maxAge ago (0: at any time), in whole seconds. It refuses other
+// tokens with 401 and the challenge of RFC 9470, by which an OAuth client asks the user for more. The tokens of a client
+// for itself never suffice. RequireAssurance panics if acr or maxAge is none of these, because the program is wrong.
+func (t *Tokens) RequireAssurance(acr string, maxAge time.Duration) func(http.Handler) http.Handler {
+	seconds := ""
+	if maxAge != 0 {
+		seconds = strconv.FormatInt(int64(maxAge/time.Second), 10)
+	}
+	wanted, err := assurance.ParseWanted(acr, seconds)
+	if err != nil || maxAge%time.Second != 0 {
+		panic(fmt.Sprintf("guard: RequireAssurance(%q, %s): acr must be 1, 2, phr or empty, and maxAge whole seconds of at most a year", acr, maxAge))
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			who, refusal := t.accept(r, nil)
+			if refusal == nil && !wanted.Met(who.ACR, who.ProvenAt, t.Clock().Add(-t.Leeway)) {
+				refusal = &Refusal{
+					Status: http.StatusUnauthorized, Message: assurance.InsufficientMessage, Header: http.Header{"Www-Authenticate": {wanted.Challenge()}},
+				}
+			}
+			if refusal != nil {
+				t.Refused(w, r, refusal)
+				return
+			}
+			admit(next, w, r, who)
+		})
+	}
+}
+
+// accept returns the identity of a request's token if it is valid and has the permissions.
+func (t *Tokens) accept(r *http.Request, permissions []string) (*Identity, *Refusal) {
 	raw := bearer(r.Header, false)
 	if raw == "" {
 		return nil, unauthorized(challengeNone)
@@ -286,6 +320,8 @@ type claims struct {
 	Permissions  []string `json:"permissions"`
 	ClientID     string   `json:"client_id"`
 	Scope        string   `json:"scope"`
+	ACR          string   `json:"acr"`
+	AuthTime     *float64 `json:"auth_time"`
 }
 
 // check validates claims against the expected values.
@@ -316,7 +352,10 @@ func (t *Tokens) check(said *claims) error {
 
 // identity returns the identity that claims describe.
 func (c *claims) identity(access bool) *Identity {
-	who := &Identity{Subject: c.Subject, SessionID: c.SessionID, ClientID: c.ClientID, ExpiresAt: c.Expiry.Time()}
+	who := &Identity{Subject: c.Subject, SessionID: c.SessionID, ClientID: c.ClientID, ExpiresAt: c.Expiry.Time(), ACR: c.ACR}
+	if c.AuthTime != nil {
+		who.ProvenAt = time.Unix(int64(*c.AuthTime), 0)
+	}
 	switch {
 	case !access:
 		who.UserID, who.Permissions = c.Subject, c.Permissions
