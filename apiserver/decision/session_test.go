@@ -43,7 +43,7 @@ func (w *world) signing() (token func(change func(*jwt.Claims)) string) {
 			IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(time.Minute)),
 		}
 		change(&claims)
-		raw, err := jwt.Signed(signer).Claims(claims).Claims(map[string]any{"organization": "7", "workspace": nil, "permissions": []string{"orders:read"}}).Serialize()
+		raw, err := jwt.Signed(signer).Claims(claims).Claims(map[string]any{"organization": "7", "workspace": nil, "permissions": []string{"orders:read"}}).Claims(w.stated).Serialize()
 		w.Must(err)
 		return raw
 	}

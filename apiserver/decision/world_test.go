@@ -35,6 +35,8 @@ const tenant = "apps/acme"
 
 // world is a decision API over a store, with the deployment apps/acme, its app shop and a key.
 type world struct {
+	// stated are further claims of the session tokens of signing.
+	stated map[string]any
 	*servertest.World
 	api  *API
 	keys *keycache.Cache

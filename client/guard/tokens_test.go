@@ -510,3 +510,67 @@ func TestTokensOptions(t *testing.T) {
 		}
 	}
 }
+
+// A client parses the challenge of a token that does not suffice, and learns what to ask of the user.
+func TestRequireAssuranceChallenges(t *testing.T) {
+	i := newIssuer(t)
+	key := i.publish("k1", false)
+	tokens, err := guard.NewSessionTokens(guard.TokensOptions{Issuer: issuedBy, Audiences: []string{meant}, KeysURL: i.URL, Clock: i.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(acr string, maxAge time.Duration, claims map[string]any) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("GET", "/", nil)
+		if claims != nil {
+			r.Header.Set("Authorization", "Bearer "+signed(t, key, jose.ES256, map[string]any{"kid": "k1", "typ": "JWT"}, i.claims(claims)))
+		}
+		w := httptest.NewRecorder()
+		tokens.RequireAssurance(acr, maxAge)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if who := guard.From(r.Context()); who.ACR != claims["acr"] || who.ProvenAt.IsZero() {
+				t.Errorf("the identity is %+v", who)
+			}
+			w.WriteHeader(http.StatusNoContent)
+		})).ServeHTTP(w, r)
+		return w
+	}
+	now := i.clock()
+	proven := func(acr string, age time.Duration) map[string]any {
+		return map[string]any{"acr": acr, "auth_time": now.Add(-age).Unix()}
+	}
+	const challenge = `Bearer error="insufficient_user_authentication", error_description="the user must show a stronger or more recent proof: ` +
+		`send an authorization request with these parameters", acr_values="2", max_age="300"`
+	for name, c := range map[string]struct {
+		claims map[string]any
+		status int
+		header string
+	}{
+		"two factors":          {proven("2", 0), 204, ""},
+		"a passkey":            {proven("phr", 4*time.Minute), 204, ""},
+		"within the leeway":    {proven("2", 303*time.Second), 204, ""},
+		"an old proof":         {proven("2", 306*time.Second), 401, challenge},
+		"one factor":           {proven("1", 0), 401, challenge},
+		"no level":             {map[string]any{}, 401, challenge},
+		"a level without time": {map[string]any{"acr": "2"}, 401, challenge},
+		"an unknown level":     {proven("gold", 0), 401, challenge},
+		"no token":             {nil, 401, "Bearer"},
+		"a token of another":   {map[string]any{"acr": "2", "iss": "https://evil.example"}, 401, `Bearer error="invalid_token"`},
+	} {
+		w := ask("2", 5*time.Minute, c.claims)
+		if w.Code != c.status || w.Header().Get("WWW-Authenticate") != c.header {
+			t.Errorf("%s: %d %q", name, w.Code, w.Header().Get("WWW-Authenticate"))
+		}
+	}
+	for _, wrong := range []struct {
+		acr    string
+		maxAge time.Duration
+	}{{"3", 0}, {"2", -time.Second}, {"2", time.Millisecond}, {"2", 366 * 24 * time.Hour}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%+v is accepted", wrong)
+				}
+			}()
+			tokens.RequireAssurance(wrong.acr, wrong.maxAge)
+		}()
+	}
+}
