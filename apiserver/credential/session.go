@@ -21,7 +21,7 @@ type SessionToken struct {
 	// Organization and Workspace are ids, "" if none is active.
 	Organization, Workspace string
 	ExpiresAt               time.Time
-	// ACR is the assurance level of the sign-in and ProvenAt the time of its newest proof; "" and zero in tokens of earlier
+	// ACR is the assurance level of the sign-in, ProvenAt the time of its newest proof; "" and zero in tokens of earlier
 	// versions.
 	ACR      string
 	ProvenAt time.Time

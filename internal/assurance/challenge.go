@@ -41,8 +41,8 @@ func ParseWanted(acr, maxAge string) (w Wanted, err error) {
 // Any reports whether anything is wanted.
 func (w Wanted) Any() bool { return w != Wanted{} }
 
-// Met reports whether a token that states an authentication context class reference, and when it was proven, suffices. A
-// token without a known reference, such as that of a client for itself, never suffices.
+// Met reports whether a token that states an authentication context class reference, and when it was proven, suffices.
+// A token without a known reference, such as that of a client for itself, never suffices.
 func (w Wanted) Met(acr string, at, now time.Time) bool {
 	level, stated := ParseACR(acr)
 	if !w.Any() {

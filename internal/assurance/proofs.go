@@ -122,9 +122,9 @@ func (p Proofs) AMR() []string {
 	return slices.Compact(amr)
 }
 
-// State returns the authentication context class reference that the proofs support, and the time of the newest proof that
-// it stands on. It is the first asked value whose level was proven at a time or later. Without such a value it is the
-// highest level that was.
+// State returns the authentication context class reference that the proofs support, and the time of the newest proof
+// that it stands on. It is the first asked value whose level was proven at a time or later. Without such a value it is
+// the highest level that was.
 func (p Proofs) State(asked []string, since time.Time) (acr string, at time.Time) {
 	for _, value := range asked {
 		level, _ := ParseACR(value)

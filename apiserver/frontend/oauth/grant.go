@@ -89,7 +89,7 @@ func ungrantable(err error, reason string) error {
 // errNothingLeft refuses a token family without effective scopes, user or sign-in.
 var errNothingLeft = invalidGrant("nothing is left of what was granted: ask the user again")
 
-// insufficient refuses tokens for a user of whom more is required now. It changes nothing: the same token works once the
+// insufficient refuses tokens for a user who must prove more now. It changes nothing: the same token works once the
 // user has authorized the client at that level, or the requirement is lifted.
 func insufficient(required assurance.Level) error {
 	return &Error{

@@ -11,11 +11,11 @@ import (
 )
 
 // MissingAssurance is the entry of Option.Missing for a place whose organization requires a higher level than the
-// sign-in has proven. No scope has this name in the list, because scopes that a place does not permit exclude it anyway.
+// sign-in has proven. A scope of that name that is missing makes the place as impossible as any other scope.
 const MissingAssurance = "assurance"
 
-// RequirementError refuses the tokens of a family whose level is below what is required of it now. The family stays: its
-// tokens are valid again once the requirement is lifted.
+// RequirementError refuses the tokens of a family whose level is below what is required of it now. The family stays:
+// its tokens are valid again once the requirement is lifted.
 type RequirementError struct{ Required assurance.Level }
 
 func (e *RequirementError) Error() string {
