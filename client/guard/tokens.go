@@ -192,7 +192,8 @@ func (t *Tokens) Require(permissions ...string) func(http.Handler) http.Handler 
 // RequireAssurance returns middleware that lets a request through if its token is valid and its user has proven an
 // assurance level, "1", "2" or "phr" ("": any), at most maxAge ago (whole seconds; 0: at any time). It refuses other
 // tokens with 401 and the challenge of RFC 9470, by which an OAuth client asks the user for more. The tokens of a
-// client for itself never suffice. RequireAssurance panics if acr or maxAge is none of these, because the program is wrong.
+// client for itself never suffice. RequireAssurance panics if acr or maxAge is none of these, because the program is
+// wrong.
 func (t *Tokens) RequireAssurance(acr string, maxAge time.Duration) func(http.Handler) http.Handler {
 	seconds := ""
 	if maxAge != 0 {
