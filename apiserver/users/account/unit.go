@@ -144,15 +144,15 @@ func (u *Unit) Audit(action, object string) error {
 
 // AuditAs is Audit for another actor, such as "system".
 func (u *Unit) AuditAs(actor, action, object string, session int64) error {
-	return u.recordAudit(people.Audit{Actor: actor, Action: action, Object: object, Session: session})
+	return recordAudit(u, people.Audit{Actor: actor, Action: action, Object: object, Session: session})
 }
 
 // AuditDetail is Audit with what else is recorded about the action.
 func (u *Unit) AuditDetail(action, object, detail string) error {
-	return u.recordAudit(people.Audit{Actor: u.Actor, Action: action, Object: object, Session: u.Session, Detail: detail})
+	return recordAudit(u, people.Audit{Actor: u.Actor, Action: action, Object: object, Session: u.Session, Detail: detail})
 }
 
-func (u *Unit) recordAudit(a people.Audit) (err error) {
+func recordAudit(u *Unit, a people.Audit) (err error) {
 	if a.ID, err = u.NewID(); err != nil {
 		return err
 	}
