@@ -142,22 +142,24 @@ func New(opts Options) (*Server, error) {
 	rollUp := rollup.New(rollup.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("roll-up"), Registry: opts.Registry,
 	})
+	dispatcher := outbox.New(outbox.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
+		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry, Tracer: opts.Tracer,
+	})
+	endUserMetrics := enduser.NewMetrics(opts.Registry, opts.Tracer)
 	liveReads := backend.NewLiveReads(opts.Clock)
 	management, err := backend.New(backend.Options{
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
+		Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, FactorsRemoved: endUserMetrics.Removed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	dispatcher := outbox.New(outbox.Options{
-		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
-		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry, Tracer: opts.Tracer,
-	})
 	endUser, err := enduser.New(enduser.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
-		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: enduser.NewMetrics(opts.Registry, opts.Tracer),
+		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: endUserMetrics,
 	})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -41,6 +43,12 @@ type Options struct {
 	People people.Store
 	// Hasher hashes the passwords of users that backends create.
 	Hasher *password.Hasher
+	// Keyring seals the mails to users and binds temporary codes; it may be empty.
+	Keyring *seal.Keyring
+	// OnEnqueue, if set, is called after messages to users were committed.
+	OnEnqueue func()
+	// FactorsRemoved, if set, is called with a kind of factors (totp, sms, passkey) and how many were removed.
+	FactorsRemoved func(kind string, n int)
 	// Random is the source of ids and salts.
 	Random io.Reader
 	// OnImported, if set, is called with the deployment of each completed import that has imported rows.
@@ -55,6 +63,8 @@ type API struct {
 	Options
 	writer   *writer
 	bindings *limits.Bindings
+	// codes binds temporary codes.
+	codes *verification.Binder
 	// builtIn are the permissions that the operations require, sorted.
 	builtIn []string
 	// started is when this server began to count decisions of rules.
@@ -68,7 +78,7 @@ func New(opts Options) (http.Handler, error) {
 		return nil, err
 	}
 	opts.LiveReads = cmp.Or(opts.LiveReads, NewLiveReads(opts.Clock))
-	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limits.NewBindings(opts.Limiter), writer: &writer{
+	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limits.NewBindings(opts.Limiter), codes: verification.NewBinder(opts.Keyring), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}
 	pipeline, err := newPipeline(api)
@@ -168,6 +178,12 @@ func (a *API) operations() map[string]operation {
 		"DELETE /users/{user_id}/password":          removePassword,
 		"GET /users/{user_id}/sessions":             listUserSessions,
 		"POST /users/{user_id}/sessions/revoke-all": revokeUserSessions,
+
+		"GET /users/{user_id}/second-factors":              getUserFactors,
+		"DELETE /users/{user_id}/second-factors/totp/{id}": removeUserAuthenticator,
+		"DELETE /users/{user_id}/passkeys/{id}":            removeUserPasskey,
+		"POST /users/{user_id}/second-factors/reset":       resetUserFactors,
+		"POST /users/{user_id}/temporary-code":             createTemporaryCode,
 
 		"GET /organizations":                                        listOrganizations,
 		"POST /organizations":                                       createOrganization,

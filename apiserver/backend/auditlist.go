@@ -63,7 +63,7 @@ func listAudit(c *call) (reply, error) {
 	for _, record := range found {
 		list.Data = append(list.Data, backendapi.AuditRecord{
 			Id: ids.Format(record.ID), At: record.At, Actor: record.Actor, Action: record.Action, Object: record.Object,
-			SessionId: optionalID(record.Session), IpAddress: record.Address,
+			SessionId: optionalID(record.Session), IpAddress: record.Address, Detail: record.Detail,
 		})
 	}
 	return object(list), err

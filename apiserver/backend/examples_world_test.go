@@ -21,6 +21,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -48,6 +49,7 @@ var (
 	engines, navy      = exampleID(exampleDay(5, 10), 2001), exampleID(exampleDay(9, 10), 2002)
 	laboratory, bridge = exampleID(exampleDay(5, 10), 3001), exampleID(exampleDay(9, 10), 3002)
 	customerKey        = exampleID(exampleDay(6, 7), 4001)
+	adasApp, adasKey   = exampleID(exampleDay(4, 10), 1003), exampleID(exampleDay(4, 10), 1004)
 	adasPhone          = exampleID(exampleDay(4, 9), 5001)
 	adasSession        = exampleID(exampleDay(10, 7), 6001)
 	reportsClient      = exampleID(exampleDay(6, 8), 8001)
@@ -109,7 +111,10 @@ func (d *exampleDocuments) configuration(admin document.Verifier) {
 	ref := v1alpha1.DeploymentReference{Name: "acme"}
 	deployment := &v1alpha1.IdentityDeployment{}
 	deployment.TypeMeta, deployment.ObjectMeta = resourceNamed(v1alpha1.KindIdentityDeployment, "acme")
-	d.declares(exampleDeployment, "acme", document.Deployment{DisplayName: "Acme", Mode: "Production", ManagementWrites: "Enabled", FieldConflicts: "Reject"}, deployment)
+	d.declares(exampleDeployment, "acme", document.Deployment{
+		DisplayName: "Acme", Mode: "Production", ManagementWrites: "Enabled", FieldConflicts: "Reject", FrontendHosts: []string{"acme.example"},
+		Assurance: &document.Assurance{Passkey: true, TOTP: true, RelyingParty: "acme.example"},
+	}, deployment)
 
 	d.schemes(ref)
 	d.apps(ref)
@@ -259,6 +264,7 @@ func exampleRows(tx people.Tx) error {
 		func() error {
 			return tx.Phones().InsertPhone(people.Phone{ID: adasPhone, User: ada, Number: "+12025550123", Region: "US", Primary: true, CreatedAt: exampleDay(4, 9), VerifiedAt: exampleDay(4, 9)})
 		},
+		func() error { return exampleFactors(tx) },
 		func() error {
 			return organization(engines, laboratory, exampleDay(5, 10), "Analytical Engines", "analytical-engines", ada)
 		},
@@ -310,6 +316,26 @@ func exampleRows(tx people.Tx) error {
 		func() error {
 			return audit(exampleID(exampleDay(10, 11), 7002), exampleDay(10, 11), "key:3hTq8LmZ0aRc", "user.updated", fmt.Sprintf("user:%d", ada))
 		},
+	)
+}
+
+// exampleFactors gives Ada an authenticator app, a passkey and recovery codes.
+func exampleFactors(tx people.Tx) error {
+	at := exampleDay(4, 10)
+	return firstError(
+		func() error {
+			return tx.Factors().InsertAuthenticator(people.Authenticator{
+				ID: adasApp, User: ada, Name: "Phone", Sealed: "sealed", Algorithm: "SHA1", Digits: 6, Period: 30 * time.Second, ConfirmedAt: at, CreatedAt: at, UsedAt: exampleDay(10, 7),
+			})
+		},
+		func() error {
+			return tx.Factors().InsertPasskey(people.Passkey{
+				ID: adasKey, User: ada, RelyingParty: "acme.example", Credential: []byte("the credential id"), Handle: []byte("the user's handle"), PublicKey: []byte{1},
+				BackupEligible: 1, BackedUp: true, Verified: true, Transports: []string{"internal", "hybrid"}, AAGUID: make([]byte, 16), Name: "Laptop", CreatedAt: at,
+			})
+		},
+		func() error { return tx.Factors().SetTwoStep(ada, true) },
+		func() error { return tx.Factors().ReplaceRecoveryCodes(ada, [][]byte{{1}, {2}, {3}}, at) },
 	)
 }
 
@@ -381,10 +407,18 @@ func exampleWorld(t *testing.T) served {
 	if err := v1alpha1.AddToScheme(known); err != nil {
 		t.Fatal(err)
 	}
+	rootKey := filepath.Join(t.TempDir(), "root.key")
+	if err := os.WriteFile(rootKey, make([]byte, 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keyring, err := seal.Load([]string{rootKey})
+	if err != nil {
+		t.Fatal(err)
+	}
 	cluster := exampleCluster{fake.NewClientBuilder().WithScheme(known).WithObjects(d.objects...).Build()}
 	world := serveFeed(t, cluster, d.documents, "sqlite://"+path, nil, func(o *Options) {
 		o.Clock, o.Random = func() time.Time { return exampleNow }, rand.NewChaCha8([32]byte{})
-		o.Authenticator.Clock = o.Clock
+		o.Authenticator.Clock, o.Keyring = o.Clock, keyring
 	})
 	world.key = admin.Plain()
 	return world

@@ -10,7 +10,9 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/factors"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
@@ -72,6 +74,9 @@ var peopleWordings = []struct {
 	{errPasswordsDisabled, http.StatusConflict, apierror.Fault{Message: "the deployment enables no passwords (spec.signIn.password): enable them first"}},
 	{account.ErrKeyEnded, http.StatusConflict, apierror.Fault{Pointer: ":id", Message: "is the id of a key that was revoked, has expired, or was rotated already: create another"}},
 	{account.ErrKeyUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no key of the app: list them to see which there are"}},
+	{factors.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no authenticator app of the user: list the second factors to see which there are"}},
+	{factors.ErrPasskeyUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no passkey of the user: list the second factors to see which there are"}},
+	{factors.ErrDisabled, http.StatusForbidden, apierror.Fault{Message: "the deployment does not take second factors yet (SECOND_FACTORS_DISABLED): upgrade its operator"}},
 	{errNoPassword, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of a user without a password"}},
 }
 
@@ -92,6 +97,8 @@ func peopleError(err error) error {
 		busy := apierror.Unavailable(err, "too many passwords are being hashed at once: try again")
 		busy.RetryAfter = 2 * time.Second
 		return busy
+	case errors.Is(err, verification.ErrNoKey), errors.Is(err, account.ErrCannotSeal):
+		return apierror.Unavailable(err, "the server has no root key to protect codes with: start it with --root-key")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return apierror.Unavailable(err, "the store is unavailable: try again; if this request changes something, check first whether it did")
 	}

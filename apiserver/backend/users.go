@@ -20,6 +20,8 @@ func listUsers(c *call) (reply, error) {
 	q := c.query()
 	limit, offset := q.page()
 	search, _ := q.Text("search")
+	p := c.people()
+	filter := people.UserFilter{Search: search, Factors: q.factors(p.Tenant)}
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
@@ -27,8 +29,8 @@ func listUsers(c *call) (reply, error) {
 		return reply{}, apierror.Invalid(apierror.Fault{Pointer: "?search", Message: "must be text in UTF-8 without NUL"})
 	}
 	var list backendapi.UserList
-	err := c.people().view(func(u *account.Unit) error {
-		users, total, err := u.Users().ListUsers(search, limit, offset)
+	err := p.view(func(u *account.Unit) error {
+		users, total, err := u.Users().ListUsers(filter, limit, offset)
 		list = backendapi.UserList{
 			Data: []backendapi.UserSummary{}, Limit: int64(limit), Offset: int64(offset), Total: total, HasMore: int64(offset+len(users)) < total,
 		}
@@ -199,7 +201,7 @@ func (p *peopleRequest) changeUser(signOut bool, do func(u *account.Unit, user p
 
 func userSummary(u people.User) backendapi.UserSummary {
 	summary := backendapi.UserSummary{
-		Id: ids.Format(u.ID), Email: u.Email, FirstName: u.FirstName, LastName: u.LastName, Disabled: u.Disabled, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
+		Id: ids.Format(u.ID), Email: u.Email, FirstName: u.FirstName, LastName: u.LastName, Disabled: u.Disabled, TwoStep: u.TwoStep, CreatedAt: u.CreatedAt, UpdatedAt: u.UpdatedAt,
 	}
 	if u.Phone != "" {
 		summary.PrimaryPhoneNumber = &u.Phone
@@ -212,7 +214,7 @@ func (p *peopleRequest) user(u *account.Unit, of people.User) (backendapi.User, 
 	s := userSummary(of)
 	served := backendapi.User{
 		Id: s.Id, Email: s.Email, FirstName: s.FirstName, LastName: s.LastName, PrimaryPhoneNumber: s.PrimaryPhoneNumber, PhoneNumbers: []backendapi.PhoneNumber{},
-		OrganizationMemberships: []backendapi.OrganizationMembership{}, Disabled: s.Disabled, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		OrganizationMemberships: []backendapi.OrganizationMembership{}, Disabled: s.Disabled, TwoStep: s.TwoStep, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 	}
 	phones, err := u.Phones().PhonesOf(of.ID)
 	if err != nil {

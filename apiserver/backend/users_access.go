@@ -118,6 +118,7 @@ func listUserSessions(c *call) (reply, error) {
 			list.Data = append(list.Data, backendapi.UserSession{
 				Id: ids.Format(s.ID), SigninId: ids.Format(signIn.ID), Method: signIn.Method, CreatedAt: signIn.CreatedAt,
 				LastActiveAt: s.UsedAt, ExpiresAt: s.ExpiresAt, IpAddress: s.Address, UserAgent: s.UserAgent,
+				Level: backendapi.UserSessionLevel(signIn.Proven().Level().String()), Proofs: viewProofs(signIn.Proven()),
 			})
 		}
 		return err

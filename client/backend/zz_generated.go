@@ -71,22 +71,22 @@ func (e DecisionSummaryCountedBy) Valid() bool {
 
 // Defines values for OAuthClientClientAuthMethod.
 const (
-	ClientSecretBasic OAuthClientClientAuthMethod = "client_secret_basic"
-	ClientSecretPost  OAuthClientClientAuthMethod = "client_secret_post"
-	None              OAuthClientClientAuthMethod = "none"
-	PrivateKeyJwt     OAuthClientClientAuthMethod = "private_key_jwt"
+	OAuthClientClientAuthMethodClientSecretBasic OAuthClientClientAuthMethod = "client_secret_basic"
+	OAuthClientClientAuthMethodClientSecretPost  OAuthClientClientAuthMethod = "client_secret_post"
+	OAuthClientClientAuthMethodNone              OAuthClientClientAuthMethod = "none"
+	OAuthClientClientAuthMethodPrivateKeyJwt     OAuthClientClientAuthMethod = "private_key_jwt"
 )
 
 // Valid indicates whether the value is a known member of the OAuthClientClientAuthMethod enum.
 func (e OAuthClientClientAuthMethod) Valid() bool {
 	switch e {
-	case ClientSecretBasic:
+	case OAuthClientClientAuthMethodClientSecretBasic:
 		return true
-	case ClientSecretPost:
+	case OAuthClientClientAuthMethodClientSecretPost:
 		return true
-	case None:
+	case OAuthClientClientAuthMethodNone:
 		return true
-	case PrivateKeyJwt:
+	case OAuthClientClientAuthMethodPrivateKeyJwt:
 		return true
 	default:
 		return false
@@ -240,6 +240,48 @@ func (e RateLimitUnit) Valid() bool {
 	}
 }
 
+// Defines values for SecondFactorsRequired.
+const (
+	SecondFactorsRequiredOneFactor         SecondFactorsRequired = "one_factor"
+	SecondFactorsRequiredPhishingResistant SecondFactorsRequired = "phishing_resistant"
+	SecondFactorsRequiredTwoFactors        SecondFactorsRequired = "two_factors"
+)
+
+// Valid indicates whether the value is a known member of the SecondFactorsRequired enum.
+func (e SecondFactorsRequired) Valid() bool {
+	switch e {
+	case SecondFactorsRequiredOneFactor:
+		return true
+	case SecondFactorsRequiredPhishingResistant:
+		return true
+	case SecondFactorsRequiredTwoFactors:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserSessionLevel.
+const (
+	UserSessionLevelOneFactor         UserSessionLevel = "one_factor"
+	UserSessionLevelPhishingResistant UserSessionLevel = "phishing_resistant"
+	UserSessionLevelTwoFactors        UserSessionLevel = "two_factors"
+)
+
+// Valid indicates whether the value is a known member of the UserSessionLevel enum.
+func (e UserSessionLevel) Valid() bool {
+	switch e {
+	case UserSessionLevelOneFactor:
+		return true
+	case UserSessionLevelPhishingResistant:
+		return true
+	case UserSessionLevelTwoFactors:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListAIAgentsParamsIsActive.
 const (
 	ListAIAgentsParamsIsActiveFalse ListAIAgentsParamsIsActive = "false"
@@ -306,6 +348,27 @@ func (e ListAuditParamsOrder) Valid() bool {
 	case Asc:
 		return true
 	case Desc:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListUsersParamsSecondFactor.
+const (
+	ListUsersParamsSecondFactorNone              ListUsersParamsSecondFactor = "none"
+	ListUsersParamsSecondFactorPhishingResistant ListUsersParamsSecondFactor = "phishing_resistant"
+	ListUsersParamsSecondFactorTwoFactors        ListUsersParamsSecondFactor = "two_factors"
+)
+
+// Valid indicates whether the value is a known member of the ListUsersParamsSecondFactor enum.
+func (e ListUsersParamsSecondFactor) Valid() bool {
+	switch e {
+	case ListUsersParamsSecondFactorNone:
+		return true
+	case ListUsersParamsSecondFactorPhishingResistant:
+		return true
+	case ListUsersParamsSecondFactorTwoFactors:
 		return true
 	default:
 		return false
@@ -901,6 +964,27 @@ type AuditRecord struct {
 
 	// IpAddress The address of the client, or empty.
 	IpAddress string `json:"ip_address"`
+
+	// Detail What else is recorded, such as the reason of a reset of second factors. Empty for most actions.
+	Detail string `json:"detail"`
+}
+
+// Authenticator An authenticator app.
+type Authenticator struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// Usable Whether the deployment enables authenticator apps.
+	Usable bool `json:"usable"`
+
+	// CreatedAt The time when it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// LastUsedAt The time of its last use, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
 }
 
 // B2BSettings Organization and workspace settings.
@@ -1554,6 +1638,48 @@ type OrganizationMembership struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// Passkey A passkey or a security key.
+type Passkey struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// CredentialId The credential id in base64url.
+	CredentialId string `json:"credential_id"`
+
+	// UserHandle The user handle in base64url.
+	UserHandle string `json:"user_handle"`
+
+	// RelyingPartyId The relying party.
+	RelyingPartyId string `json:"relying_party_id"`
+
+	// Usable Whether it belongs to the relying party in force, and passkeys are enabled.
+	Usable bool `json:"usable"`
+
+	// UserVerified Whether the device has verified the user with it.
+	UserVerified bool `json:"user_verified"`
+
+	// SecondFactorOnly Whether it begins no sign-in.
+	SecondFactorOnly bool `json:"second_factor_only"`
+
+	// BackupEligible Whether it can be synced between devices, or null if that is not known.
+	BackupEligible *bool `json:"backup_eligible"`
+
+	// BackedUp Whether it is synced.
+	BackedUp bool `json:"backed_up"`
+
+	// Transports The transports of the authenticator.
+	Transports []string `json:"transports"`
+
+	// CreatedAt The time when it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// LastUsedAt The time of its last use, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
 // PasswordUpdate The new password.
 type PasswordUpdate struct {
 	// Password The password: at least as long as the deployment requires, at most 128 characters, and not one of the most used passwords.
@@ -1579,6 +1705,15 @@ type PhoneNumber struct {
 
 	// VerifiedAt The time when it was verified, or null.
 	VerifiedAt *time.Time `json:"verified_at"`
+}
+
+// Proof A proof of a sign-in.
+type Proof struct {
+	// Method password, email_otp, totp, sms, recovery_code, passkey or passkey_uv.
+	Method string `json:"method"`
+
+	// ProvedAt The time of the newest proof by this method.
+	ProvedAt time.Time `json:"proved_at"`
 }
 
 // RateLimitDuration 1 to 60000 milliseconds, 1800 seconds, 1440 minutes, 720 hours, 30 days; exactly 1 for month and calendar units.
@@ -1770,6 +1905,15 @@ type RecentSignUp struct {
 	Date time.Time `json:"date"`
 }
 
+// RecoveryCodesLeft The recovery codes that are left.
+type RecoveryCodesLeft struct {
+	// Left How many are left.
+	Left int `json:"left"`
+
+	// CreatedAt The time when they were made.
+	CreatedAt time.Time `json:"created_at"`
+}
+
 // Resource An active custom resource.
 type Resource struct {
 	// ApiVersion The group and version, as in its YAML.
@@ -1890,6 +2034,75 @@ type SchemeDecisions struct {
 	Rules []RuleDecisions `json:"rules"`
 }
 
+// SecondFactors The factors of an account.
+type SecondFactors struct {
+	// TwoStep Whether sign-ins ask for a second factor.
+	TwoStep bool `json:"two_step"`
+
+	// Required The level that the deployment requires of the account.
+	Required SecondFactorsRequired `json:"required"`
+
+	// Totp The authenticator apps.
+	Totp []Authenticator `json:"totp"`
+
+	// Sms The phone numbers.
+	Sms []TextFactor `json:"sms"`
+
+	// Passkeys The passkeys.
+	Passkeys []Passkey `json:"passkeys"`
+
+	// RecoveryCodes The recovery codes, or null if none were made.
+	RecoveryCodes *RecoveryCodesLeft `json:"recovery_codes"`
+}
+
+// SecondFactorsRequired The level that the deployment requires of the account.
+type SecondFactorsRequired string
+
+// SecondFactorsReset Why, for the audit.
+type SecondFactorsReset struct {
+	// Reason The reason. The audit keeps it in `detail`.
+	Reason *string `json:"reason,omitempty"`
+}
+
+// SecondFactorsResetAnswer What a reset removed and ended.
+type SecondFactorsResetAnswer struct {
+	// Removed The number of authenticator apps, passkeys and texts that were removed.
+	Removed int64 `json:"removed"`
+
+	// SessionsRevoked The number of sign-ins that ended.
+	SessionsRevoked int64 `json:"sessions_revoked"`
+}
+
+// TemporaryCode A temporary code.
+type TemporaryCode struct {
+	// Code Twelve characters in groups of four.
+	Code string `json:"code"`
+
+	// ExpiresAt The time when it expires.
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// TemporaryCodeCreate How long the code is valid.
+type TemporaryCodeCreate struct {
+	// LifetimeSeconds The number of seconds after which it expires.
+	LifetimeSeconds *int64 `json:"lifetime_seconds,omitempty"`
+}
+
+// TextFactor A phone number that is a second factor.
+type TextFactor struct {
+	// PhoneNumberId The id of the phone number.
+	PhoneNumberId string `json:"phone_number_id"`
+
+	// PhoneNumber The number in E.164 format.
+	PhoneNumber string `json:"phone_number"`
+
+	// Usable Whether the deployment enables texts.
+	Usable bool `json:"usable"`
+
+	// CreatedAt The time when it became a second factor.
+	CreatedAt time.Time `json:"created_at"`
+}
+
 // ToolAuthorization How a tool's requests are authorized.
 type ToolAuthorization struct {
 	// AuthorizeAsUser Whether the user's own authorization is sent.
@@ -1979,6 +2192,9 @@ type User struct {
 	// Disabled Whether the user is disabled and cannot sign in.
 	Disabled bool `json:"disabled"`
 
+	// TwoStep Whether sign-ins of the user ask for a second factor.
+	TwoStep bool `json:"two_step"`
+
 	// CreatedAt The time of the account's creation.
 	CreatedAt time.Time `json:"created_at"`
 
@@ -2044,7 +2260,16 @@ type UserSession struct {
 
 	// UserAgent The User-Agent of the browser at that time.
 	UserAgent string `json:"user_agent"`
+
+	// Level The level that the sign-in has proven.
+	Level UserSessionLevel `json:"level"`
+
+	// Proofs What the sign-in has proven.
+	Proofs []Proof `json:"proofs"`
 }
+
+// UserSessionLevel The level that the sign-in has proven.
+type UserSessionLevel string
 
 // UserSessionList The sessions in which a user is signed in.
 type UserSessionList struct {
@@ -2071,6 +2296,9 @@ type UserSummary struct {
 
 	// Disabled Whether the user is disabled and cannot sign in.
 	Disabled bool `json:"disabled"`
+
+	// TwoStep Whether sign-ins of the user ask for a second factor.
+	TwoStep bool `json:"two_step"`
 
 	// CreatedAt The time of the account's creation.
 	CreatedAt time.Time `json:"created_at"`
@@ -2381,7 +2609,16 @@ type ListUsersParams struct {
 
 	// Search Text in the name or the email. Case does not matter.
 	Search *string `form:"search,omitempty" json:"search,omitempty"`
+
+	// SecondFactor The highest level that the usable factors of the account reach, each together with a password or an emailed code.
+	// none: the account has no usable factor. two_factors: an authenticator app, a text, or a security key without a
+	// password. phishing_resistant: a passkey, or a security key together with a password. A factor is usable if it is
+	// confirmed and the deployment enables its kind. A passkey must also belong to the deployment's relying party.
+	SecondFactor *ListUsersParamsSecondFactor `form:"second_factor,omitempty" json:"second_factor,omitempty"`
 }
+
+// ListUsersParamsSecondFactor defines parameters for ListUsers.
+type ListUsersParamsSecondFactor string
 
 // CreateApiAuthAppJSONRequestBody defines body for CreateApiAuthApp for application/json ContentType.
 type CreateApiAuthAppJSONRequestBody = ApiAuthAppCreate
@@ -2442,6 +2679,12 @@ type UpdateUserJSONRequestBody = UserUpdate
 
 // SetUserPasswordJSONRequestBody defines body for SetUserPassword for application/json ContentType.
 type SetUserPasswordJSONRequestBody = PasswordUpdate
+
+// ResetUserSecondFactorsJSONRequestBody defines body for ResetUserSecondFactors for application/json ContentType.
+type ResetUserSecondFactorsJSONRequestBody = SecondFactorsReset
+
+// CreateUserTemporaryCodeJSONRequestBody defines body for CreateUserTemporaryCode for application/json ContentType.
+type CreateUserTemporaryCodeJSONRequestBody = TemporaryCodeCreate
 
 // ListAIAgents asks GET /ai-agents: list AI agents by page.
 //
@@ -3423,6 +3666,18 @@ func (c *Client) UpdateUser(ctx context.Context, userId string, body UserUpdate)
 	return &answer, nil
 }
 
+// RemoveUserPasskey asks DELETE /users/{user_id}/passkeys/{id}: remove a passkey of a user.
+//
+// The user is notified by mail. Sessions continue. If it was the last usable factor, two-step sign-in is turned off and
+// the recovery codes are deleted, also where the deployment requires two factors: the next sign-in must then add a factor.
+func (c *Client) RemoveUserPasskey(ctx context.Context, userId string, id string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/users/{user_id}/passkeys/{id}",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}, {Name: "id", Value: id}},
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
 // RemoveUserPassword asks DELETE /users/{user_id}/password: remove a user's password.
 //
 // All sessions of the user end immediately. The user can then sign in only with an emailed code, if the deployment enables
@@ -3444,6 +3699,51 @@ func (c *Client) SetUserPassword(ctx context.Context, userId string, body Passwo
 		Method: http.MethodPut, Path: "/users/{user_id}/password",
 		Segments: []transport.Segment{{Name: "user_id", Value: userId}},
 		Body:     body,
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// GetUserSecondFactors asks GET /users/{user_id}/second-factors: get a user's second factors.
+//
+// Returns the authenticator apps, texts, passkeys and recovery codes of a user. It returns no secret and no code.
+func (c *Client) GetUserSecondFactors(ctx context.Context, userId string) (*SecondFactors, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/users/{user_id}/second-factors",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}},
+	}
+	var answer SecondFactors
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ResetUserSecondFactors asks POST /users/{user_id}/second-factors/reset: reset a user's second factors.
+//
+// Removes every authenticator app, passkey, text, recovery code and temporary code of the user, turns two-step sign-in
+// off, and ends every session of the user. The user is notified by mail. The next sign-in needs only the first factor.
+// If the user can still show the first factor, create a temporary code instead.
+func (c *Client) ResetUserSecondFactors(ctx context.Context, userId string, body SecondFactorsReset) (*SecondFactorsResetAnswer, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/users/{user_id}/second-factors/reset",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}},
+		Body:     body,
+	}
+	var answer SecondFactorsResetAnswer
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveUserAuthenticator asks DELETE /users/{user_id}/second-factors/totp/{id}: remove an authenticator app of a user.
+//
+// The user is notified by mail. Sessions continue. If it was the last usable factor, two-step sign-in is turned off and
+// the recovery codes are deleted, also where the deployment requires two factors: the next sign-in must then add a factor.
+func (c *Client) RemoveUserAuthenticator(ctx context.Context, userId string, id string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/users/{user_id}/second-factors/totp/{id}",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}, {Name: "id", Value: id}},
 	}
 	return c.transport.Do(ctx, call, nil)
 }
@@ -3472,6 +3772,24 @@ func (c *Client) RevokeUserSessions(ctx context.Context, userId string) (*Revoke
 		Segments: []transport.Segment{{Name: "user_id", Value: userId}},
 	}
 	var answer RevokedSessions
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// CreateUserTemporaryCode asks POST /users/{user_id}/temporary-code: create a temporary code for a user.
+//
+// Returns a code of twelve characters, once. The user enters it as a recovery code in place of the second factor, after
+// the password or an emailed code. It works once, until it expires, and replaces the former one. Nothing else changes.
+// The user is notified by mail. Fails with 403 while the deployment does not take second factors yet.
+func (c *Client) CreateUserTemporaryCode(ctx context.Context, userId string, body TemporaryCodeCreate) (*TemporaryCode, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/users/{user_id}/temporary-code",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}},
+		Body:     body,
+	}
+	var answer TemporaryCode
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -129,11 +130,27 @@ func oneLine(from, value string) (string, error) {
 
 // get requests a path and decodes the JSON of the response.
 func (a *api) get(ctx context.Context, path string, query url.Values, into any) error {
-	target := a.base.JoinPath(path)
-	target.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	return a.send(ctx, http.MethodGet, path, query, nil, into)
+}
+
+// post sends a body as JSON to a path and decodes the JSON of the response.
+func (a *api) post(ctx context.Context, path string, body, into any) error {
+	sent, err := json.Marshal(body)
 	if err != nil {
 		return err
+	}
+	return a.send(ctx, http.MethodPost, path, nil, sent, into)
+}
+
+func (a *api) send(ctx context.Context, method, path string, query url.Values, sent []byte, into any) error {
+	target := a.base.JoinPath(path)
+	target.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(sent))
+	if err != nil {
+		return err
+	}
+	if sent != nil {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Authorization", "Bearer "+a.key)
 	req.Header.Set("Accept", "application/json")

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,8 +56,7 @@ func (c *credential) confirm(around surroundings) error {
 		return usagef("%s would be permanently deleted: add --yes to confirm, because there is no terminal for a question", c)
 	}
 	_, _ = fmt.Fprintf(around.err, "%s in namespace %s is permanently deleted, and its key is refused within a second.\nType its name to continue: ", c, c.obj.GetNamespace())
-	answer, err := bufio.NewReader(around.in).ReadString('\n')
-	if err != nil && answer == "" || strings.TrimSpace(answer) != c.obj.GetName() {
+	if !around.types(c.obj.GetName()) {
 		return fmt.Errorf("nothing was deleted: the name was not typed")
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,6 +26,12 @@ type surroundings struct {
 func isTerminal(stream any) bool {
 	file, isFile := stream.(*os.File)
 	return isFile && term.IsTerminal(int(file.Fd()))
+}
+
+// types reports whether the user types a text as the next line.
+func (s surroundings) types(text string) bool {
+	answer, _ := bufio.NewReader(s.in).ReadString('\n') // a line that was not ended counts as well
+	return strings.TrimSpace(answer) == text
 }
 
 // style uses colors on a terminal, unless NO_COLOR is set or the terminal is dumb.

@@ -49,6 +49,7 @@ func usersCommand(to *connection, around surroundings) *cobra.Command {
 	cmd.Flags().IntVar(&limit, "limit", 50, "how many to list, 1 to 100")
 	cmd.Flags().IntVar(&offset, "offset", 0, "how many to skip")
 	flags.register(cmd, to, envServer, "the backend API, port 8080")
+	cmd.AddCommand(factorsCommand(to, around), temporaryCodeCommand(to, around), resetFactorsCommand(to, around))
 	return cmd
 }
 

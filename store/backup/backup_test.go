@@ -84,7 +84,7 @@ func users(t *testing.T, st *sqlstore.Store) map[int64]bool {
 	ids := map[int64]bool{}
 	err := st.View(t.Context(), home, func(tx people.Tx) error {
 		for offset := 0; ; offset += 100 {
-			page, _, err := tx.Users().ListUsers("", 100, offset)
+			page, _, err := tx.Users().ListUsers(people.UserFilter{}, 100, offset)
 			if err != nil || len(page) == 0 {
 				return err
 			}

@@ -1,6 +1,10 @@
 package people
 
-import "time"
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/assurance"
+)
 
 // Listings are the lists for operators of the service.
 type Listings interface {
@@ -16,6 +20,28 @@ type Listings interface {
 type ListedOrganization struct {
 	Organization
 	Members int64
+}
+
+// UserFilter selects the users that match each of its members that is set.
+type UserFilter struct {
+	// Search is a text that the name or an email contains.
+	Search string
+	// Factors selects by second factors; nil: any.
+	Factors *FactorFilter
+}
+
+// FactorFilter selects the users whose usable factors reach exactly a level, each as the second factor of a first one
+// that the user has.
+type FactorFilter struct {
+	// Level is None for users without a usable factor, TwoFactors or PhishingResistant.
+	Level assurance.Level
+	// Authenticators and Texts report whether confirmed authenticators, and phones that are second factors, are usable.
+	Authenticators, Texts bool
+	// RelyingParty is that of the usable passkeys, "" if none is usable.
+	RelyingParty string
+	// Passwords reports whether passwords are enabled: with one, a passkey that cannot verify its user reaches
+	// PhishingResistant.
+	Passwords bool
 }
 
 // AuditFilter selects the records that match each of its members that is set.

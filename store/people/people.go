@@ -128,9 +128,8 @@ type Users interface {
 	// DeleteUser deletes an account with everything that belongs to it. Analytics keeps counting its events, without
 	// address and user agent.
 	DeleteUser(id int64) error
-	// ListUsers returns users whose name or email contains the search ("" finds all), the newest first, and how many there
-	// are.
-	ListUsers(search string, limit, offset int) ([]User, int64, error)
+	// ListUsers returns users that match the filter, the newest first, and how many there are.
+	ListUsers(filter UserFilter, limit, offset int) ([]User, int64, error)
 	// Credential returns a user's secret of a kind; for a password, its encoded hash.
 	Credential(user int64, kind string) (string, bool, error)
 	PutCredential(user int64, kind, secret string, now time.Time) error

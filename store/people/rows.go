@@ -380,4 +380,6 @@ type Audit struct {
 	Object  string
 	Session int64
 	Address string
+	// Detail is what else is recorded about the action, "" for most: the reason of a reset, the removed factor.
+	Detail string
 }

@@ -35,7 +35,7 @@ func contentOf(t *testing.T, s *Store) content {
 	}
 	c := content{documents: map[store.Identity]store.Stored{}, position: position}
 	err = s.View(t.Context(), "apps/main", func(tx people.Tx) (err error) {
-		c.users, _, err = tx.Users().ListUsers("", 100, 0)
+		c.users, _, err = tx.Users().ListUsers(people.UserFilter{}, 100, 0)
 		return err
 	})
 	if err != nil {

@@ -47,6 +47,58 @@ func furnishFactors(tx people.Tx, mark string) error {
 	return err
 }
 
+// furnishFactorUsers inserts users with various factors, and one of another deployment with all of them.
+func furnishFactorUsers(e *env) {
+	for n := range int64(10) {
+		e.insert(insertUser(n + 1))
+	}
+	confirmed, old, key, verified := authenticator(1, 2), passkey(3, 9), passkey(4, 7), passkey(5, 6)
+	confirmed.ConfirmedAt = born
+	resistant, both := passkey(1, 5), authenticator(3, 5)
+	both.ConfirmedAt, resistant.SecondFactorOnly, verified.Verified = born, false, true
+	old.RelyingParty, old.SecondFactorOnly = "old.example", false
+	own, unverified := phone(1, 4), phone(2, 10)
+	own.VerifiedAt = born
+	for _, insert := range []func(people.Tx) error{
+		func(tx people.Tx) error { return tx.Factors().InsertAuthenticator(confirmed) },
+		func(tx people.Tx) error { return tx.Factors().InsertAuthenticator(authenticator(2, 3)) }, // not confirmed
+		insertPhone(own), insertPhone(phone(3, 1)), insertPhone(unverified),
+		func(tx people.Tx) error { return tx.Factors().SetSecondFactorPhone(own.ID, born) },
+		func(tx people.Tx) error { return tx.Factors().SetSecondFactorPhone(unverified.ID, born) },
+		func(tx people.Tx) error { return tx.Factors().InsertAuthenticator(both) },
+		func(tx people.Tx) error { return tx.Factors().InsertPasskey(resistant) },
+		func(tx people.Tx) error { return tx.Factors().InsertPasskey(verified) },
+		func(tx people.Tx) error { return tx.Factors().InsertPasskey(key) }, // a security key beside no password
+		func(tx people.Tx) error { return tx.Factors().InsertPasskey(passkey(6, 8)) },
+		func(tx people.Tx) error { return tx.Users().PutCredential(8, people.CredentialPassword, "hash", born) },
+		func(tx people.Tx) error { return tx.Factors().InsertPasskey(old) },
+	} {
+		e.insert(insert)
+	}
+	e.change("apps/other", func(tx people.Tx) error {
+		foreign := passkey(7, 1)
+		foreign.SecondFactorOnly = false
+		return tx.Factors().InsertPasskey(foreign)
+	})
+}
+
+// listed returns the ids of the users that match a filter, read in pages of two, and checks the total of each page.
+func listed(e *env, filter people.UserFilter) (ids []int64) {
+	e.t.Helper()
+	for offset := 0; ; offset += 2 {
+		var page []people.User
+		var total int64
+		e.view(home, func(tx people.Tx) (err error) { page, total, err = tx.Users().ListUsers(filter, 2, offset); return err })
+		for _, u := range page {
+			ids = append(ids, u.ID)
+		}
+		if len(page) == 0 {
+			e.Expect(total).To(gomega.BeEquivalentTo(len(ids)))
+			return ids
+		}
+	}
+}
+
 // yes runs a write and returns what it reports.
 func yes(e *env, write func(people.Factors) (bool, error)) (did bool) {
 	e.t.Helper()
@@ -128,6 +180,36 @@ var factorStories = []story{
 		e.insert(func(tx people.Tx) error { return tx.Factors().PutTemporaryCode(temporaryCode(2, 7)) })
 		e.Expect(yes(e, func(f people.Factors) (bool, error) { return f.DeleteTemporaryCode(7, 1) })).To(gomega.BeFalse(), "a replaced code")
 		e.Expect(e.winners(20, func(tx people.Tx) (bool, error) { return tx.Factors().DeleteTemporaryCode(7, 2) })).To(gomega.Equal(1))
+	}},
+	{name: "users are listed by what their usable factors reach, in pages", run: func(e *env) {
+		e.begin()
+		furnishFactorUsers(e)
+		all := people.FactorFilter{Authenticators: true, Texts: true, RelyingParty: "acme.example", Passwords: true}
+		with := func(change func(*people.FactorFilter)) people.FactorFilter {
+			f := all
+			change(&f)
+			return f
+		}
+		for name, tc := range map[string]struct {
+			filter               people.FactorFilter
+			none, two, resistant []int64
+		}{
+			"every kind is usable":  {filter: all, none: []int64{10, 9, 3, 1}, two: []int64{7, 4, 2}, resistant: []int64{8, 6, 5}},
+			"no passwords":          {filter: with(func(f *people.FactorFilter) { f.Passwords = false }), none: []int64{10, 9, 3, 1}, two: []int64{8, 7, 4, 2}, resistant: []int64{6, 5}},
+			"no authenticators":     {filter: with(func(f *people.FactorFilter) { f.Authenticators = false }), none: []int64{10, 9, 3, 2, 1}, two: []int64{7, 4}, resistant: []int64{8, 6, 5}},
+			"no texts":              {filter: with(func(f *people.FactorFilter) { f.Texts = false }), none: []int64{10, 9, 4, 3, 1}, two: []int64{7, 2}, resistant: []int64{8, 6, 5}},
+			"another relying party": {filter: with(func(f *people.FactorFilter) { f.RelyingParty = "old.example" }), none: []int64{10, 8, 7, 6, 3, 1}, two: []int64{5, 4, 2}, resistant: []int64{9}},
+			"no passkeys":           {filter: with(func(f *people.FactorFilter) { f.RelyingParty = "" }), none: []int64{10, 9, 8, 7, 6, 3, 1}, two: []int64{5, 4, 2}},
+			"nothing is usable":     {filter: people.FactorFilter{Passwords: true}, none: []int64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}},
+		} {
+			for level, want := range map[assurance.Level][]int64{assurance.None: tc.none, assurance.TwoFactors: tc.two, assurance.PhishingResistant: tc.resistant} {
+				filter := tc.filter
+				filter.Level = level
+				e.Expect(listed(e, people.UserFilter{Factors: &filter})).To(gomega.Equal(want), "%s: %s", name, level)
+			}
+		}
+		none := with(func(f *people.FactorFilter) { f.Level = assurance.None })
+		e.Expect(listed(e, people.UserFilter{Search: "person1", Factors: &none})).To(gomega.Equal([]int64{10, 1}), "with a search")
 	}},
 	{name: "proofs are kept with a sign-in, and after its end", run: func(e *env) {
 		e.begin()

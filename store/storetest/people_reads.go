@@ -22,7 +22,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"User":        func(tx people.Tx) (any, error) { return optional(tx.Users().User(1)) },
 	"UserByEmail": func(tx people.Tx) (any, error) { return optional(tx.Users().UserByEmail("person2@example.com")) },
 	"ListUsers": func(tx people.Tx) (any, error) {
-		users, total, err := tx.Users().ListUsers("", 10, 0)
+		users, total, err := tx.Users().ListUsers(people.UserFilter{}, 10, 0)
 		return []any{users, total}, err
 	},
 	"Credential": func(tx people.Tx) (any, error) {

@@ -178,5 +178,5 @@ func event(n int64, kind string, user int64) people.Event {
 }
 
 func audit(n int64) people.Audit {
-	return people.Audit{ID: n, At: after(time.Duration(n) * time.Second), Actor: "user:1", Action: "phone.verified", Object: "phone:1", Session: 1, Address: "192.0.2.1"}
+	return people.Audit{ID: n, At: after(time.Duration(n) * time.Second), Actor: "user:1", Action: "phone.verified", Object: "phone:1", Session: 1, Address: "192.0.2.1", Detail: "ticket 1"}
 }

@@ -80,7 +80,7 @@ var userStories = []story{
 			{"o_n", 10, 0, []int64{2}, 1}, {`l\`, 10, 0, []int64{2}, 1}, {"%", 10, 0, []int64{2}, 1}, {"_", 10, 0, []int64{2}, 1}, {"nobody", 10, 0, nil, 0},
 		} {
 			e.ok(e.store.View(e.ctx, home, func(tx people.Tx) error {
-				users, total, err := tx.Users().ListUsers(tc.search, tc.limit, tc.offset)
+				users, total, err := tx.Users().ListUsers(people.UserFilter{Search: tc.search}, tc.limit, tc.offset)
 				var ids []int64
 				for _, u := range users {
 					ids = append(ids, u.ID)

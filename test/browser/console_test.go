@@ -183,6 +183,44 @@ func TestUserIsDeletedOnlyAfterNameWasTyped(t *testing.T) {
 	}
 }
 
+func TestHelpDeskUsesTheConsole(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.goTo("people/5", "person5@example.com")
+	tb.sees("Authenticator app")
+	tb.tabTo("Create a temporary code")
+	tb.keys(kb.Enter)
+	tb.sees("changes nothing else")
+	tb.expectAccessible("the dialog of a temporary code")
+	tb.tabTo("Create a temporary code")
+	tb.keys(kb.Enter)
+	tb.sees("is not shown again")
+	if code := eval[string](tb, `document.querySelector(".notice code").textContent`); len(code) != len("k3pd-9x0m-7tqa") {
+		t.Errorf("the code is %q", code)
+	}
+	tb.expectAccessible("a temporary code")
+	tb.picture("console-temporary-code")
+	tb.tabTo("Remove Phone")
+	tb.keys(kb.Enter)
+	tb.sees("Sessions continue")
+	tb.tabTo("Remove")
+	tb.keys(kb.Enter)
+	tb.sees("Phone is removed.")
+	tb.tabTo("Reset second factors")
+	tb.keys(kb.Enter)
+	tb.sees("needs only the first factor")
+	tb.keys("person5@example.com" + kb.Enter)
+	tb.sees("Factors removed: 1.")
+	tb.sees("No second factor.")
+	var left struct {
+		TwoStep  bool `json:"two_step"`
+		Passkeys []any
+	}
+	if status := w.ask("GET", "/users/5/second-factors", "", &left); status != 200 || left.TwoStep || len(left.Passkeys) != 0 {
+		t.Errorf("%d: %+v", status, left)
+	}
+}
+
 func TestAKeyIsFoundInTheConsoleByTheIDThatDecisionsShow(t *testing.T) {
 	w := newConsoleWorld(t)
 	var made struct {

@@ -102,6 +102,7 @@ func (w *consoleWorld) declareConsole() {
 	w.T.Helper()
 	w.Put(v1alpha1.KindIdentityDeployment, "main", consoleTenant, "main", document.Deployment{
 		DisplayName: "Acme", Mode: "Staging", FrontendHosts: []string{"localhost"}, FieldConflicts: "Reject", ManagementWrites: "Enabled",
+		Assurance: &document.Assurance{Passkey: true, TOTP: true, RelyingParty: "localhost"},
 	})
 	w.Put(v1alpha1.KindB2BSettings, "b2b", consoleTenant, document.B2BKey, document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5})
 	w.Put(v1alpha1.KindRateLimitScheme, "free", consoleTenant, "free", document.RateLimitScheme{Slug: "free", Name: "Free " + hostile, Rules: []scheme.Rule{
@@ -151,6 +152,16 @@ func (w *consoleWorld) populate(tx people.Tx) error {
 			}
 		}
 		if err := tx.Records().RecordAudit(people.Audit{ID: n, At: at, Actor: "system", Action: "user.created", Object: fmt.Sprintf("user:%d", n), Address: "192.0.2.7"}); err != nil {
+			return err
+		}
+	}
+	for _, err := range []error{
+		tx.Factors().InsertAuthenticator(people.Authenticator{ID: 1, User: 1, Name: "Phone " + hostile, Sealed: "sealed", Algorithm: "SHA1", Digits: 6, Period: 30 * time.Second, ConfirmedAt: now, CreatedAt: now}),
+		tx.Factors().InsertAuthenticator(people.Authenticator{ID: 2, User: 5, Name: "Phone", Sealed: "sealed", Algorithm: "SHA1", Digits: 6, Period: 30 * time.Second, ConfirmedAt: now, CreatedAt: now}),
+		tx.Factors().InsertPasskey(people.Passkey{ID: 3, User: 5, RelyingParty: "localhost", Credential: []byte("c"), Handle: []byte("h"), PublicKey: []byte("k"), AAGUID: make([]byte, 16), Name: "Laptop", CreatedAt: now}),
+		tx.Factors().SetTwoStep(1, true), tx.Factors().SetTwoStep(5, true),
+	} {
+		if err != nil {
 			return err
 		}
 	}

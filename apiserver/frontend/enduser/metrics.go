@@ -38,7 +38,7 @@ func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics
 		Name: "cardea_assurance_refusals_total", Help: "Requests refused because the sign-in had proven too little, by who requires more and the required level.",
 	}, []string{"by", "required"})
 	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "cardea_factor_changes_total", Help: "Factors that users added and removed.",
+		Name: "cardea_factor_changes_total", Help: "Factors that users added, and that users and backends removed.",
 	}, []string{"factor", "change"})
 	registry.MustRegister(m.compared, m.verified, m.exhausted, m.factors, m.ceremonies, m.refusals, m.changes)
 	return m
@@ -59,6 +59,11 @@ func (m *Metrics) AssuranceRefused(by, required string) {
 
 // Changed counts an addition or removal of a factor.
 func (m *Metrics) Changed(factor, change string) { m.changes.WithLabelValues(factor, change).Inc() }
+
+// Removed counts removals of factors by the tenant's help desk.
+func (m *Metrics) Removed(factor string, n int) {
+	m.changes.WithLabelValues(factor, "removed").Add(float64(n))
+}
 
 // Compared counts a comparison of an entered code.
 func (m *Metrics) Compared(purpose, result string) { m.compared.WithLabelValues(purpose, result).Inc() }

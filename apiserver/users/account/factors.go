@@ -77,6 +77,18 @@ func PasskeyUsable(settings document.Assurance, p people.Passkey) bool {
 	return settings.Passkey && settings.RelyingParty != "" && p.RelyingParty == settings.RelyingParty
 }
 
+// UsableFactors returns the filter of users by the factors that FactorsOf counts as usable, without a level.
+func UsableFactors(t *Tenant) people.FactorFilter {
+	settings, _ := t.Settings.Strong()
+	filter := people.FactorFilter{
+		Authenticators: settings.TOTP, Texts: settings.SMS && t.Settings.SMS != nil, Passwords: t.Settings.EffectiveSignIn().Password,
+	}
+	if settings.Passkey {
+		filter.RelyingParty = settings.RelyingParty
+	}
+	return filter
+}
+
 // Any reports whether the account has a usable factor.
 func (f Factors) Any() bool { return len(f.Authenticators)+len(f.Passkeys)+len(f.Texts) > 0 }
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -66,6 +67,8 @@ type Request struct {
 	Base string
 	// Actor is the actor in audit records, such as "user:1" or "key:x".
 	Actor string
+	// AuditAddress is the address in audit records, "" for that of Client.
+	AuditAddress string
 	// OnEnqueue, if not nil, is called after messages were committed, so that they need not wait for the dispatcher's
 	// next poll.
 	OnEnqueue func()
@@ -141,11 +144,20 @@ func (u *Unit) Audit(action, object string) error {
 
 // AuditAs is Audit for another actor, such as "system".
 func (u *Unit) AuditAs(actor, action, object string, session int64) error {
-	id, err := u.NewID()
-	if err != nil {
+	return recordAudit(u, people.Audit{Actor: actor, Action: action, Object: object, Session: session})
+}
+
+// AuditDetail is Audit with what else is recorded about the action.
+func (u *Unit) AuditDetail(action, object, detail string) error {
+	return recordAudit(u, people.Audit{Actor: u.Actor, Action: action, Object: object, Session: u.Session, Detail: detail})
+}
+
+func recordAudit(u *Unit, a people.Audit) (err error) {
+	if a.ID, err = u.NewID(); err != nil {
 		return err
 	}
-	return u.Records().RecordAudit(people.Audit{ID: id, At: u.Now, Actor: actor, Action: action, Object: object, Session: session, Address: u.Client.Address})
+	a.At, a.Address = u.Now, cmp.Or(u.AuditAddress, u.Client.Address)
+	return u.Records().RecordAudit(a)
 }
 
 // Post seals a message and puts it into the outbox, so that a copy of the store does not reveal codes. ErrCannotSeal:

@@ -77,12 +77,14 @@ func afterRemoving(u *account.Unit, user people.User, notice string) error {
 	if !left.Any() && u.DeploymentRequires(user.CreatedAt, u.Now) >= assurance.TwoFactors {
 		return ErrRequired
 	}
-	if err := u.Notify(user.ID, notice); err != nil {
+	if err := u.Notify(user.ID, notice); err != nil || left.Any() {
 		return err
 	}
-	if left.Any() {
-		return nil
-	}
+	return withoutFactors(u, user)
+}
+
+// withoutFactors turns two-step off and deletes the recovery codes of a user that has no usable factor left.
+func withoutFactors(u *account.Unit, user people.User) error {
 	if user.TwoStep {
 		if err := turnOff(u, user.ID); err != nil {
 			return err
@@ -156,56 +158,4 @@ func PhoneGone(u *account.Unit, user people.User, p people.Phone) error {
 		return err
 	}
 	return afterRemoving(u, user, messages.TextFactorRemoved)
-}
-
-// Reset deletes every factor and code of a user, turns two-step off, ends every session, and notifies the owner. It
-// returns how many factors were removed and how many sign-ins ended. account.ErrUserUnknown: there is no such user.
-func Reset(u *account.Unit, id int64) (removed int, revoked int64, err error) {
-	_, revoked, err = u.SignOutEverywhere(id)
-	if err != nil {
-		return 0, 0, err
-	}
-	f, err := u.FactorsOf(id)
-	if err != nil {
-		return 0, 0, err
-	}
-	authenticators, err := u.Factors().AuthenticatorsOf(id)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, a := range authenticators {
-		if _, err := u.Factors().DeleteAuthenticator(a.ID); err != nil {
-			return 0, 0, err
-		}
-	}
-	for _, p := range slices.Concat(f.Passkeys, f.UnusablePasskeys) {
-		if _, err := u.Factors().DeletePasskey(p.ID); err != nil {
-			return 0, 0, err
-		}
-	}
-	for _, p := range slices.Concat(f.Texts, f.UnusableTexts) {
-		if err := u.Factors().SetSecondFactorPhone(p.ID, time.Time{}); err != nil {
-			return 0, 0, err
-		}
-	}
-	if err := u.Factors().ReplaceRecoveryCodes(id, nil, u.Now); err != nil {
-		return 0, 0, err
-	}
-	if temporary, found, err := u.Factors().TemporaryCode(id); err != nil {
-		return 0, 0, err
-	} else if found {
-		if _, err := u.Factors().DeleteTemporaryCode(id, temporary.ID); err != nil {
-			return 0, 0, err
-		}
-	}
-	if err := u.Factors().SetTwoStep(id, false); err != nil {
-		return 0, 0, err
-	}
-	if err := u.Attempts().EndAttemptsOf(id); err != nil {
-		return 0, 0, err
-	}
-	if err := u.Audit("user.factors_reset", object("user", id)); err != nil {
-		return 0, 0, err
-	}
-	return f.All(), revoked, u.Notify(id, messages.FactorsReset)
 }

@@ -182,8 +182,11 @@ func (r Recovery) Spend(u *account.Unit, user int64) error {
 }
 
 // NewTemporaryCode replaces a user's temporary code and returns the new one, which cannot be read again. The user is
-// locked.
-func NewTemporaryCode(u *account.Unit, codes *verification.Codes, user int64, lifetime time.Duration) (string, time.Time, error) {
+// locked. Errors: ErrDisabled, verification.ErrNoKey.
+func NewTemporaryCode(u *account.Unit, codes *verification.Binder, user int64, lifetime time.Duration) (string, time.Time, error) {
+	if err := requireOpen(u); err != nil {
+		return "", time.Time{}, err
+	}
 	id, err := u.NewID()
 	if err != nil {
 		return "", time.Time{}, err

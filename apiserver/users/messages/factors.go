@@ -15,9 +15,12 @@ const (
 	RecoveryCodesMade    = "New recovery codes were made for your account. The earlier ones no longer work."
 	TemporaryCodeMade    = "The support of the service made a temporary code for your account, which replaces your second factor once."
 	TemporaryCodeUsed    = "The temporary code of your account was used to sign in."
-	FactorsReset         = "The support of the service removed all second factors and passkeys of your account, and ended all your sessions."
-	CounterRegressed     = "A passkey of your account was refused: it was used in a way that can mean that it was copied."
-	SecondStepFailing    = "The right first factor of your account, such as your password, was entered, and then several wrong codes. " +
+	// AuthenticatorWithdrawn and PasskeyWithdrawn notify of a removal by the tenant's help desk.
+	AuthenticatorWithdrawn = "The support of the service removed an authenticator app from your account."
+	PasskeyWithdrawn       = "The support of the service removed a passkey from your account."
+	FactorsReset           = "The support of the service removed all second factors and passkeys of your account, and ended all your sessions."
+	CounterRegressed       = "A passkey of your account was refused: it was used in a way that can mean that it was copied."
+	SecondStepFailing      = "The right first factor of your account, such as your password, was entered, and then several wrong codes. " +
 		"If it was not you, another person knows your password: change it."
 )
 

@@ -78,6 +78,6 @@ func (tx txRecords) RecordEvents(events []people.Event) error {
 }
 
 func (tx txRecords) RecordAudit(a people.Audit) error {
-	return tx.Exec(`INSERT INTO audit (deployment, at, id, actor, action, object, session_id, address) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?)`,
-		db.Micros(a.At), a.ID, a.Actor, a.Action, a.Object, a.Session, a.Address)
+	return tx.Exec(`INSERT INTO audit (deployment, at, id, actor, action, object, session_id, address, detail) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		db.Micros(a.At), a.ID, a.Actor, a.Action, a.Object, a.Session, a.Address, a.Detail)
 }

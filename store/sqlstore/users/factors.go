@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
@@ -153,4 +154,45 @@ func (tx txFactors) TemporaryCode(user int64) (people.TemporaryCode, bool, error
 func (tx txFactors) DeleteTemporaryCode(user, id int64) (bool, error) {
 	n, err := tx.Affected(`DELETE FROM temporary_codes WHERE deployment = :deployment AND user_id = ? AND id = ?`, user, id)
 	return n == 1, err
+}
+
+// factorCondition returns the condition that selects users u by their factors, with its parameters. For each user it
+// looks up at most one index entry of each table and the user's few rows.
+func factorCondition(f people.FactorFilter) (condition string, args []any) {
+	const passkey = `EXISTS (SELECT 1 FROM passkeys k WHERE k.deployment = u.deployment AND k.user_id = u.id AND k.rp_id = ?`
+	var usable, resistant []string
+	if f.RelyingParty != "" {
+		usable, args = append(usable, passkey+`)`), append(args, f.RelyingParty)
+	}
+	if f.Authenticators {
+		usable = append(usable, `EXISTS (SELECT 1 FROM totp_authenticators t WHERE t.deployment = u.deployment AND t.user_id = u.id AND t.confirmed_at > 0)`)
+	}
+	if f.Texts {
+		usable = append(usable, `EXISTS (SELECT 1 FROM phones p WHERE p.deployment = u.deployment AND p.user_id = u.id AND p.second_factor_at > 0 AND p.verified_at > 0)`)
+	}
+	if f.Level == assurance.None {
+		return `NOT ` + either(usable), args
+	}
+	if f.RelyingParty != "" {
+		verifying := `k.verified = 1 OR k.second_factor_only = 0`
+		if f.Passwords {
+			verifying += ` OR EXISTS (SELECT 1 FROM credentials c WHERE c.deployment = u.deployment AND c.user_id = u.id AND c.kind = '` + people.CredentialPassword + `')`
+		}
+		resistant = append(resistant, passkey+` AND (`+verifying+`))`)
+	}
+	if f.Level == assurance.PhishingResistant {
+		return either(resistant), args
+	}
+	if f.RelyingParty != "" {
+		args = append(args, f.RelyingParty)
+	}
+	return `(` + either(usable) + ` AND NOT ` + either(resistant) + `)`, args
+}
+
+// either returns the disjunction of conditions, false if there are none.
+func either(conditions []string) string {
+	if len(conditions) == 0 {
+		return `(1 = 0)`
+	}
+	return `(` + strings.Join(conditions, ` OR `) + `)`
 }

@@ -47,7 +47,7 @@ func (tx txListings) ListAudit(filter people.AuditFilter, limit int) ([]people.A
 		at, id = db.Micros(after.At), after.ID
 	}
 	// Rows are compared as a whole, so that the engine walks the primary key backwards from the place.
-	return listAudit(tx.peopleTx, filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) < (?, ?) AND at >= ?`,
+	return listAudit(tx.peopleTx, filter, `SELECT id, at, actor, action, object, session_id, address, detail FROM audit WHERE deployment = :deployment AND (at, id) < (?, ?) AND at >= ?`,
 		` ORDER BY at DESC, id DESC LIMIT ?`, at, id, db.Micros(filter.Since), limit)
 }
 
@@ -60,7 +60,7 @@ func listAuditForwards(tx *peopleTx, filter people.AuditFilter, limit int) ([]pe
 	if !filter.Until.IsZero() {
 		until = db.Micros(filter.Until)
 	}
-	return listAudit(tx, filter, `SELECT id, at, actor, action, object, session_id, address FROM audit WHERE deployment = :deployment AND (at, id) > (?, ?) AND at < ?`,
+	return listAudit(tx, filter, `SELECT id, at, actor, action, object, session_id, address, detail FROM audit WHERE deployment = :deployment AND (at, id) > (?, ?) AND at < ?`,
 		` ORDER BY at, id LIMIT ?`, at, id, until, limit)
 }
 
@@ -86,6 +86,6 @@ func listAudit(tx *peopleTx, filter people.AuditFilter, begin, end string, at, i
 		query += ` AND (` + strings.Join(either, ` OR `) + `)`
 	}
 	return db.List(tx.Tx, func(row *sql.Rows, a *people.Audit) error {
-		return row.Scan(&a.ID, db.At{To: &a.At}, &a.Actor, &a.Action, &a.Object, &a.Session, &a.Address)
+		return row.Scan(&a.ID, db.At{To: &a.At}, &a.Actor, &a.Action, &a.Object, &a.Session, &a.Address, &a.Detail)
 	}, query+end, append(args, limit)...)
 }

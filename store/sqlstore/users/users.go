@@ -147,15 +147,19 @@ func (tx txUsers) DeleteUser(id int64) error {
 	return nil
 }
 
-func (tx txUsers) ListUsers(search string, limit, offset int) ([]people.User, int64, error) {
+func (tx txUsers) ListUsers(filter people.UserFilter, limit, offset int) ([]people.User, int64, error) {
 	where, args := ` FROM users u WHERE u.deployment = :deployment`, []any{}
-	if search != "" {
+	if filter.Search != "" {
 		// Both engines lower-case ASCII letters, but SQLite no others. So the search also compares names as written.
 		where += ` AND (LOWER(u.first_name || ' ' || u.last_name) LIKE ? ESCAPE '\' OR u.first_name || ' ' || u.last_name LIKE ? ESCAPE '\'
 			OR EXISTS (SELECT 1 FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.folded LIKE ? ESCAPE '\'))`
-		pattern := containing(search)
+		pattern := containing(filter.Search)
 		lower := strings.ToLower(pattern)
 		args = append(args, lower, pattern, lower)
+	}
+	if filter.Factors != nil {
+		condition, values := factorCondition(*filter.Factors)
+		where, args = where+` AND `+condition, append(args, values...)
 	}
 	var total int64
 	if _, err := tx.Get([]any{&total}, `SELECT COUNT(*)`+where, args...); err != nil {

@@ -30,6 +30,7 @@ export function audit({ ask, query }) {
     { label: t("audit.actor"), cell: (a) => only(actor, a.actor) },
     { label: t("audit.action"), cell: (a) => only(action, a.action) },
     { label: t("audit.object"), cell: (a) => only(object, a.object) },
+    { label: t("audit.detail"), cell: (a) => a.detail },
     { label: t("common.address"), cell: (a) => a.ip_address },
   ], records);
   const clear = h("button", { type: "button", onclick: () => { form.reset(); actor.value = action.value = object.value = key.value = ""; show(); } }, t("audit.clear"));

@@ -4,6 +4,7 @@ import { path } from "./api.js";
 import { moment, t } from "./text.js";
 import { empty, fill } from "./state.js";
 import { announce, confirm } from "./dialog.js";
+import { factors } from "./factors.js";
 import { pages, pageSize, search } from "./pager.js";
 
 const nameOf = (user) => [user.first_name, user.last_name].filter(Boolean).join(" ");
@@ -34,7 +35,7 @@ export function person({ ask, id, heading }) {
     const name = nameOf(user) || user.email || user.id;
     heading.textContent = name;
     document.title = name + " · Cardea";
-    return [about(user), actions(user), memberships(user), sessions(user)];
+    return [about(user), actions(user), factors({ ask, user, again }), memberships(user), sessions(user)];
   });
 
   const about = (user) => card(null, facts([
@@ -59,18 +60,24 @@ export function person({ ask, id, heading }) {
         { label: t("people.browser"), cell: (s) => s.user_agent || t("common.unknown") },
         { label: t("common.address"), cell: (s) => s.ip_address },
         { label: t("overview.method"), class: "short", cell: (s) => h("code", null, s.method) },
+        { label: t("people.level"), class: "short", cell: (s) => t("level." + s.level) },
         { label: t("people.signedin"), class: "short", cell: (s) => moment(s.created_at) },
         { label: t("people.active"), class: "short", cell: (s) => moment(s.last_active_at) },
       ], found.data)));
     return card(t("people.sessions"), list);
   };
 
+  // again shows the user again after a change.
+  const again = async () => {
+    await show();
+    heading.focus();
+  };
+
   // does asks for confirmation, acts, announces the result, and shows the user again.
   const does = async (said, options) => {
     if (await confirm(options)) {
       announce(said());
-      await show();
-      heading.focus();
+      await again();
     }
   };
 
