@@ -84,8 +84,8 @@ func passkey(d *v1alpha1.IdentityDeployment) v1alpha1.PasskeySettings {
 	return ptr.Deref(d.Spec.SignIn.Passkey, v1alpha1.PasskeySettings{})
 }
 
-// totpIssuer has no colon, which separates the issuer from the account in the URI of an authenticator app. A
-// displayName of colons only gives way to the resource's name.
+// totpIssuer has no colon, which separates the issuer from the account in the URI of an authenticator app. For a
+// displayName of colons only, it is the resource's name.
 func totpIssuer(d *v1alpha1.IdentityDeployment, declared *v1alpha1.TOTPIssuer) string {
 	if declared != nil {
 		return text.Normal(string(*declared))

@@ -30,7 +30,7 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonUnknownPermission}: "add the permission to spec.permissionCatalog of the deployment, or use an existing permission",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonAssuranceUnreachable}: "enable a factor in the deployment that reaches the level (spec.secondFactor.totp, spec.signIn.passkey), " +
 		"or require a lower level",
-	{v1alpha1.ConditionAccepted, v1alpha1.ReasonConflict}:          "choose another value, or delete the resource that has it",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonConflict}: "choose another value, or delete the resource that has it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonHostNotGranted}: "let a cluster admin add the host to the annotation " + v1alpha1.AnnotationAllowedHosts +
 		" of namespace {namespace}",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSuperseded}: "delete this resource, the declared one is active: kubectl delete {resource} {name} -n {namespace}",
