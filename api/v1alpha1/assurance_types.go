@@ -22,10 +22,10 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.enforceFrom) || (has(self.required) && self.required != 'OneFactor')",message="enforceFrom is only for a required level above OneFactor: set required to TwoFactors or PhishingResistant, or remove enforceFrom",fieldPath=".enforceFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.gracePeriodSeconds) || (has(self.required) && self.required != 'OneFactor')",message="gracePeriodSeconds is only for a required level above OneFactor: set required to TwoFactors or PhishingResistant, or remove gracePeriodSeconds",fieldPath=".gracePeriodSeconds"
 type DeploymentAssurance struct {
-	// required is the level. `OneFactor`: any one proof, such as a password or an emailed code. `TwoFactors`: a password or
-	// an emailed code, and a second factor; or a passkey that verified its user. `PhishingResistant`: a passkey that
-	// verified its user, or a passkey and the password. A user below the level must show or add a factor before anything
-	// else. A level that is lowered or removed no longer applies within 1 s. Absent: OneFactor.
+	// required is the level. `OneFactor`: any one proof, such as a password or an emailed code. `TwoFactors`: a
+	// password or an emailed code, and a second factor; or a passkey that verified its user. `PhishingResistant`: a
+	// passkey that verified its user, or a passkey and the password. A user below the level must show or add a factor
+	// before anything else. A level that is lowered or removed no longer applies within 1 s. Absent: OneFactor.
 	// +optional
 	Required *AssuranceLevel `json:"required,omitempty"`
 
@@ -45,29 +45,31 @@ type DeploymentAssurance struct {
 // MemberAssurance is the level that members of an organization need to enter it.
 // +kubebuilder:validation:XValidation:rule="!has(self.enforceFrom) || (has(self.required) && self.required != 'OneFactor')",message="enforceFrom is only for a required level above OneFactor: set required to TwoFactors or PhishingResistant, or remove enforceFrom",fieldPath=".enforceFrom"
 type MemberAssurance struct {
-	// required is the level. `OneFactor`: any one proof, such as a password or an emailed code. `TwoFactors`: a password or
-	// an emailed code, and a second factor; or a passkey that verified its user. `PhishingResistant`: a passkey that
-	// verified its user, or a passkey and the password. A member below the level stays signed in, and cannot enter the
-	// organization before showing or adding a factor. The deployment must be able to reach the level. Absent: OneFactor.
+	// required is the level. `OneFactor`: any one proof, such as a password or an emailed code. `TwoFactors`: a
+	// password or an emailed code, and a second factor; or a passkey that verified its user. `PhishingResistant`: a
+	// passkey that verified its user, or a passkey and the password. A member below the level stays signed in, and
+	// cannot enter the organization before showing or adding a factor. The deployment must be able to reach the level.
+	// Absent: OneFactor.
 	// +optional
 	Required *AssuranceLevel `json:"required,omitempty"`
 
-	// enforceFrom is the time (RFC 3339) from which the level is required, such as `2027-02-01T00:00:00Z`. Absent: at once.
+	// enforceFrom is the time (RFC 3339) from which the level is required, such as `2027-02-01T00:00:00Z`. Absent: at
+	// once.
 	// +optional
 	EnforceFrom *metav1.Time `json:"enforceFrom,omitempty"`
 }
 
 // ClientAssurance is the level that an OAuth client requires of the users who authorize it.
 type ClientAssurance struct {
-	// required is the level, in addition to what the client itself requests. `OneFactor`: any one proof, such as a password
-	// or an emailed code. `TwoFactors`: a password or an emailed code, and a second factor; or a passkey that verified its
-	// user. `PhishingResistant`: a passkey that verified its user, or a passkey and the password. The deployment must be
-	// able to reach the level. Absent: OneFactor.
+	// required is the level, in addition to what the client itself requests. `OneFactor`: any one proof, such as a
+	// password or an emailed code. `TwoFactors`: a password or an emailed code, and a second factor; or a passkey that
+	// verified its user. `PhishingResistant`: a passkey that verified its user, or a passkey and the password. The
+	// deployment must be able to reach the level. Absent: OneFactor.
 	// +optional
 	Required *AssuranceLevel `json:"required,omitempty"`
 
-	// maxAgeSeconds is the maximum age of the user's newest proof of the level when the client is authorized, 0 to 31536000
-	// seconds (a year). `0`: each authorization needs a new proof. Absent: no maximum.
+	// maxAgeSeconds is the maximum age of the user's newest proof of the level when the client is authorized, 0 to
+	// 31536000 seconds (a year). `0`: each authorization needs a new proof. Absent: no maximum.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
@@ -81,15 +83,15 @@ type PasskeySettings struct {
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// relyingPartyID is the domain to which passkeys belong: one of frontendHosts, or a parent domain of one that is not a
-	// public suffix such as `com`. Passkeys of another relying party cannot be used, and work again when the previous
-	// value is restored: choose the value before users have passkeys. Absent: the first of frontendHosts.
+	// relyingPartyID is the domain to which passkeys belong: one of frontendHosts, or a parent domain of one that is
+	// not a public suffix such as `com`. Passkeys of another relying party cannot be used, and work again when the
+	// previous value is restored: choose the value before users have passkeys. Absent: the first of frontendHosts.
 	// +optional
 	RelyingPartyID *Hostname `json:"relyingPartyID,omitempty"`
 }
 
-// TOTPIssuer is the name of a deployment in authenticator apps: 1 to 64 characters on one line, without colons, control,
-// bidirectional control and invisible characters, and not blank.
+// TOTPIssuer is the name of a deployment in authenticator apps: 1 to 64 characters on one line, without colons,
+// control, bidirectional control and invisible characters, and not blank.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:Pattern=`^[^:\p{Cc}\p{Zl}\p{Zp}\x{202A}-\x{202E}\x{2066}-\x{2069}\x{200B}\x{2060}\x{FEFF}]*$`
@@ -98,21 +100,21 @@ type TOTPIssuer string
 
 // TOTPSettings configure the codes of authenticator apps (RFC 6238).
 type TOTPSettings struct {
-	// enabled lets end users add authenticator apps and use their codes. Existing ones are kept while it is false, and are
-	// not asked for. Absent: true.
+	// enabled lets end users add authenticator apps and use their codes. Existing ones are kept while it is false, and
+	// are not asked for. Absent: true.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// issuer is the name of the deployment in authenticator apps. A change applies to apps that are added later. Absent:
-	// the displayName, without colons.
+	// issuer is the name of the deployment in authenticator apps. A change applies to apps that are added later.
+	// Absent: the displayName, without colons.
 	// +optional
 	Issuer *TOTPIssuer `json:"issuer,omitempty"`
 }
 
 // SMSFactorSettings configure texted codes as a second factor.
 type SMSFactorSettings struct {
-	// enabled lets end users make a verified phone number a second factor. It needs sms, and TOTP or passkeys as another
-	// way, because phone numbers can be taken over. Absent: false.
+	// enabled lets end users make a verified phone number a second factor. It needs sms, and TOTP or passkeys as
+	// another way, because phone numbers can be taken over. Absent: false.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 }

@@ -130,20 +130,11 @@ kind: MembershipRole
 metadata: {name: unreachable}
 spec: {deploymentRef: {name: main}, level: Organization, assurance: {required: PhishingResistant}}
 ---
-apiVersion: iam.cardea.dev/v1alpha1
-kind: IdentityDeployment
-metadata: {name: hostless}
-spec: {signIn: {passkey: {enabled: true}}}
+{apiVersion: iam.cardea.dev/v1alpha1, kind: IdentityDeployment, metadata: {name: hostless}, spec: {signIn: {passkey: {enabled: true}}}}
 ---
-apiVersion: iam.cardea.dev/v1alpha1
-kind: IdentityDeployment
-metadata: {name: elsewhere}
-spec: {frontendHosts: [login.elsewhere.example], allowedOrigins: ["https://shop.example"], signIn: {passkey: {relyingPartyID: elsewhere.example}}}
+{apiVersion: iam.cardea.dev/v1alpha1, kind: IdentityDeployment, metadata: {name: elsewhere}, spec: {frontendHosts: [login.elsewhere.example], allowedOrigins: ["https://shop.example"], signIn: {passkey: {relyingPartyID: elsewhere.example}}}}
 ---
-apiVersion: iam.cardea.dev/v1alpha1
-kind: IdentityDeployment
-metadata: {name: scattered}
-spec: {frontendHosts: [scattered.example], allowedOrigins: ["https://a.example", "https://b.example", "https://c.example", "https://d.example", "https://e.example"]}
+{apiVersion: iam.cardea.dev/v1alpha1, kind: IdentityDeployment, metadata: {name: scattered}, spec: {frontendHosts: [scattered.example], allowedOrigins: ["https://a.example", "https://b.example", "https://c.example", "https://d.example", "https://e.example"]}}
 ---
 apiVersion: iam.cardea.dev/v1alpha1
 kind: IdentityDeployment
@@ -245,8 +236,8 @@ spec: {appRef: {name: user}, secretTemplate: {}}
 `
 
 // notMade are the reasons of docs/operations.md that these specs do not produce: the store is available, there is a
-// root key, there are no former users and passkeys, and there are few resources. The tests of cmd/kubectl-cardea/cause cover these
-// reasons.
+// root key, there are no former users and passkeys, and there are few resources. The tests of
+// cmd/kubectl-cardea/cause cover these reasons.
 var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople", "OtherPasskeys", "TooMany"}
 
 // documentedReasons returns the reasons in the table of conditions, without Ready.

@@ -11,13 +11,13 @@ import (
 //
 // ClientAssurance is the level that an OAuth client requires of the users who authorize it.
 type ClientAssuranceApplyConfiguration struct {
-	// required is the level, in addition to what the client itself requests. `OneFactor`: any one proof, such as a password
-	// or an emailed code. `TwoFactors`: a password or an emailed code, and a second factor; or a passkey that verified its
-	// user. `PhishingResistant`: a passkey that verified its user, or a passkey and the password. The deployment must be
-	// able to reach the level. Absent: OneFactor.
+	// required is the level, in addition to what the client itself requests. `OneFactor`: any one proof, such as a
+	// password or an emailed code. `TwoFactors`: a password or an emailed code, and a second factor; or a passkey that
+	// verified its user. `PhishingResistant`: a passkey that verified its user, or a passkey and the password. The
+	// deployment must be able to reach the level. Absent: OneFactor.
 	Required *apiv1alpha1.AssuranceLevel `json:"required,omitempty"`
-	// maxAgeSeconds is the maximum age of the user's newest proof of the level when the client is authorized, 0 to 31536000
-	// seconds (a year). `0`: each authorization needs a new proof. Absent: no maximum.
+	// maxAgeSeconds is the maximum age of the user's newest proof of the level when the client is authorized, 0 to
+	// 31536000 seconds (a year). `0`: each authorization needs a new proof. Absent: no maximum.
 	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
 }
 

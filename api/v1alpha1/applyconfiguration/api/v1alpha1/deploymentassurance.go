@@ -12,10 +12,10 @@ import (
 //
 // DeploymentAssurance is the level that a deployment requires of every sign-in.
 type DeploymentAssuranceApplyConfiguration struct {
-	// required is the level. `OneFactor`: any one proof, such as a password or an emailed code. `TwoFactors`: a password or
-	// an emailed code, and a second factor; or a passkey that verified its user. `PhishingResistant`: a passkey that
-	// verified its user, or a passkey and the password. A user below the level must show or add a factor before anything
-	// else. A level that is lowered or removed no longer applies within 1 s. Absent: OneFactor.
+	// required is the level. `OneFactor`: any one proof, such as a password or an emailed code. `TwoFactors`: a
+	// password or an emailed code, and a second factor; or a passkey that verified its user. `PhishingResistant`: a
+	// passkey that verified its user, or a passkey and the password. A user below the level must show or add a factor
+	// before anything else. A level that is lowered or removed no longer applies within 1 s. Absent: OneFactor.
 	Required *apiv1alpha1.AssuranceLevel `json:"required,omitempty"`
 	// enforceFrom is the time (RFC 3339) from which the level is required, such as `2027-02-01T00:00:00Z`. Until then,
 	// users can add factors, and responses announce the time. Absent: at once.

@@ -12,12 +12,14 @@ import (
 //
 // MemberAssurance is the level that members of an organization need to enter it.
 type MemberAssuranceApplyConfiguration struct {
-	// required is the level. `OneFactor`: any one proof, such as a password or an emailed code. `TwoFactors`: a password or
-	// an emailed code, and a second factor; or a passkey that verified its user. `PhishingResistant`: a passkey that
-	// verified its user, or a passkey and the password. A member below the level stays signed in, and cannot enter the
-	// organization before showing or adding a factor. The deployment must be able to reach the level. Absent: OneFactor.
+	// required is the level. `OneFactor`: any one proof, such as a password or an emailed code. `TwoFactors`: a
+	// password or an emailed code, and a second factor; or a passkey that verified its user. `PhishingResistant`: a
+	// passkey that verified its user, or a passkey and the password. A member below the level stays signed in, and
+	// cannot enter the organization before showing or adding a factor. The deployment must be able to reach the level.
+	// Absent: OneFactor.
 	Required *apiv1alpha1.AssuranceLevel `json:"required,omitempty"`
-	// enforceFrom is the time (RFC 3339) from which the level is required, such as `2027-02-01T00:00:00Z`. Absent: at once.
+	// enforceFrom is the time (RFC 3339) from which the level is required, such as `2027-02-01T00:00:00Z`. Absent: at
+	// once.
 	EnforceFrom *v1.Time `json:"enforceFrom,omitempty"`
 }
 

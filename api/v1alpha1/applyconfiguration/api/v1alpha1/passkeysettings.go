@@ -14,9 +14,9 @@ type PasskeySettingsApplyConfiguration struct {
 	// enabled lets end users add passkeys and use them. Existing passkeys are kept while it is false, and are not asked
 	// for. Absent: true.
 	Enabled *bool `json:"enabled,omitempty"`
-	// relyingPartyID is the domain to which passkeys belong: one of frontendHosts, or a parent domain of one that is not a
-	// public suffix such as `com`. Passkeys of another relying party cannot be used, and work again when the previous
-	// value is restored: choose the value before users have passkeys. Absent: the first of frontendHosts.
+	// relyingPartyID is the domain to which passkeys belong: one of frontendHosts, or a parent domain of one that is
+	// not a public suffix such as `com`. Passkeys of another relying party cannot be used, and work again when the
+	// previous value is restored: choose the value before users have passkeys. Absent: the first of frontendHosts.
 	RelyingPartyID *apiv1alpha1.Hostname `json:"relyingPartyID,omitempty"`
 }
 

@@ -7,8 +7,8 @@ package v1alpha1
 //
 // SMSFactorSettings configure texted codes as a second factor.
 type SMSFactorSettingsApplyConfiguration struct {
-	// enabled lets end users make a verified phone number a second factor. It needs sms, and TOTP or passkeys as another
-	// way, because phone numbers can be taken over. Absent: false.
+	// enabled lets end users make a verified phone number a second factor. It needs sms, and TOTP or passkeys as
+	// another way, because phone numbers can be taken over. Absent: false.
 	Enabled *bool `json:"enabled,omitempty"`
 }
 

@@ -11,11 +11,11 @@ import (
 //
 // TOTPSettings configure the codes of authenticator apps (RFC 6238).
 type TOTPSettingsApplyConfiguration struct {
-	// enabled lets end users add authenticator apps and use their codes. Existing ones are kept while it is false, and are
-	// not asked for. Absent: true.
+	// enabled lets end users add authenticator apps and use their codes. Existing ones are kept while it is false, and
+	// are not asked for. Absent: true.
 	Enabled *bool `json:"enabled,omitempty"`
-	// issuer is the name of the deployment in authenticator apps. A change applies to apps that are added later. Absent:
-	// the displayName, without colons.
+	// issuer is the name of the deployment in authenticator apps. A change applies to apps that are added later.
+	// Absent: the displayName, without colons.
 	Issuer *apiv1alpha1.TOTPIssuer `json:"issuer,omitempty"`
 }
 
