@@ -108,7 +108,7 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 	deployments := func() client.ObjectList { return &v1alpha1.IdentityDeploymentList{} }
 	engine.Add(e, identitydeployment.Kind(identitydeployment.Options{
 		Client: direct, ConfigMaps: watch(objectwatch.ConfigMaps, deployments), Secrets: watch(objectwatch.Secrets, deployments), Grants: grants,
-		Keyring: opts.Keyring, People: identitydeployment.People{Store: opts.Store, Term: term.Current}, Clock: opts.Clock, Random: opts.Random,
+		Keyring: opts.Keyring, People: identitydeployment.People{Store: opts.Store, Term: term.Current}, Local: opts.LocalFrontend, Clock: opts.Clock, Random: opts.Random,
 	}))
 	engine.Add(e, ratelimitscheme.Kind())
 	engine.Add(e, apiauthapp.Kind())

@@ -153,6 +153,9 @@ type Tenants interface {
 	// OldestUser returns the lowest id of a user in a deployment ("namespace/name"), 0 if there is none. Errors:
 	// ErrUnavailable.
 	OldestUser(ctx context.Context, deployment string) (int64, error)
+	// OtherPasskeys returns how many passkeys of a deployment ("namespace/name") belong to each relying party other than
+	// the given id, in the order of their ids. Errors: ErrUnavailable.
+	OtherPasskeys(ctx context.Context, deployment, relyingParty string) ([]people.RelyingPartyCount, error)
 }
 
 // Feed is the server's side of the store.

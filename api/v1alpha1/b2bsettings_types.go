@@ -47,6 +47,17 @@ type B2BSettingsSpec struct {
 	// autoAssignWorkspaceRoleRef names the role of level Workspace for members who join without a role. Absent: none.
 	// +optional
 	AutoAssignWorkspaceRoleRef *MembershipRoleReference `json:"autoAssignWorkspaceRoleRef,omitempty"`
+
+	// ownerAssurance is the level that owners need in their organizations. The owners' role is built in, so no
+	// MembershipRole can declare it. Absent: OneFactor.
+	// +optional
+	OwnerAssurance *MemberAssurance `json:"ownerAssurance,omitempty"`
+
+	// organizationAssurance selects whether organizations may require a level of their members themselves.
+	// `OwnersMayRequire`: owners may require one over HTTP. `Disabled`: they may not; existing requirements are kept and
+	// have no effect. Absent: OwnersMayRequire.
+	// +optional
+	OrganizationAssurance *OrganizationAssurance `json:"organizationAssurance,omitempty"`
 }
 
 // B2BSettingsStatus is what the operator observed.

@@ -24,6 +24,12 @@ const (
 	// deployment with its name. The condition is only a warning. The annotation iam.cardea.dev/former-people-accepted
 	// removes it.
 	ConditionFormerPeople = "FormerPeople"
+	// ConditionPasskeysReady reports whether passkeys can be used from every origin of a deployment. It is absent if
+	// passkeys are disabled, and if they are not declared and the deployment has no frontend host.
+	ConditionPasskeysReady = "PasskeysReady"
+	// ConditionRelyingPartyChanged is true while the store has passkeys of another relying party than the deployment's.
+	// They cannot be used, and work again when spec.signIn.passkey.relyingPartyID has that value.
+	ConditionRelyingPartyChanged = "RelyingPartyChanged"
 	// ConditionIssuerChanged is true on an OAuthApp for the minute before its issuer changes.
 	ConditionIssuerChanged = "IssuerChanged"
 	// ConditionNamedAsPermission is true on an OAuthScope without organizationPermission and workspacePermission that has
@@ -52,6 +58,9 @@ const (
 	// ReasonUnknownPermission: a permission of a role or scope is not in the deployment's catalog for its level
 	// (organization or workspace); the message names it.
 	ReasonUnknownPermission = "UnknownPermission"
+	// ReasonAssuranceUnreachable: the resource requires an assurance level that no factor enabled in its deployment can
+	// reach; the message says what to enable.
+	ReasonAssuranceUnreachable = "AssuranceUnreachable"
 	// ReasonConflict: another resource has a value that must be unique (an id, a slug, a host, a key). The message names
 	// the resource if it is in the same namespace.
 	ReasonConflict = "Conflict"
@@ -99,6 +108,18 @@ const (
 	ReasonRootKeyMissing = "RootKeyMissing"
 	// ReasonFoundPeople: users' rows are older than the deployment; the message says what to do.
 	ReasonFoundPeople = "FoundPeople"
+	// ReasonUsable: passkeys can be used from every origin of the deployment.
+	ReasonUsable = "Usable"
+	// ReasonNoFrontendHost: passkeys are declared, but the deployment has no frontend host to which they could belong.
+	ReasonNoFrontendHost = "NoFrontendHost"
+	// ReasonRelatedOriginsElsewhere: an origin is outside the relying party, and the relying party is not a frontend host.
+	// Its web server, which is not Cardea, must serve the list of origins; the message has the list.
+	ReasonRelatedOriginsElsewhere = "RelatedOriginsElsewhere"
+	// ReasonTooManyRelatedOrigins: the origins have more than five registrable labels (the `acme` in `acme.co.uk`).
+	// Browsers may ignore the origins of further labels.
+	ReasonTooManyRelatedOrigins = "TooManyRelatedOrigins"
+	// ReasonOtherPasskeys: passkeys in the store belong to another relying party; the message names it and how many.
+	ReasonOtherPasskeys = "OtherPasskeys"
 	// ReasonHostsChanged: an app's fqdn, or its deployment's frontend hosts, changed; the message names both issuers.
 	ReasonHostsChanged = "HostsChanged"
 	// ReasonInCatalog: the scope's name is in spec.permissionCatalog of the deployment.

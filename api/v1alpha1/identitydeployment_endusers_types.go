@@ -97,6 +97,10 @@ type SignInSettings struct {
 	// emailCode configures sign-in by an emailed code. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	EmailCode *EmailCodeSignIn `json:"emailCode,omitempty"`
+
+	// passkey configures passkeys. Absent: each of its fields has its own meaning when absent.
+	// +optional
+	Passkey *PasskeySettings `json:"passkey,omitempty"`
 }
 
 // MailAddress is an email address, such as `no-reply@acme.example`, without a name and with the domain in lower case.

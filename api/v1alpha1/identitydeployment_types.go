@@ -210,6 +210,11 @@ type PermissionCatalog struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.sms) || self.sms.provider != 'Log'",message="only a deployment with mode Staging may write messages to the log: set mode to Staging or use another provider",fieldPath=".sms.provider"
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.sms) || !has(self.sms.twilio) || !has(self.sms.twilio.baseURL) || self.sms.twilio.baseURL.startsWith('https://')",message="only a deployment with mode Staging may send over http: set mode to Staging or use https",fieldPath=".sms.twilio.baseURL"
 // +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'Staging') || !has(self.sms) || !has(self.sms.webhook) || self.sms.webhook.url.startsWith('https://')",message="only a deployment with mode Staging may send over http: set mode to Staging or use https",fieldPath=".sms.webhook.url"
+// +kubebuilder:validation:XValidation:rule="!(has(self.assurance) && has(self.assurance.required) && self.assurance.required == 'PhishingResistant') || (!(has(self.signIn) && has(self.signIn.passkey) && has(self.signIn.passkey.enabled) && !self.signIn.passkey.enabled) && (has(self.frontendHosts) && self.frontendHosts.size() > 0))",message="PhishingResistant needs passkeys and a host where they are used: remove signIn.passkey.enabled: false and add a host to frontendHosts, or require TwoFactors",fieldPath=".assurance.required"
+// +kubebuilder:validation:XValidation:rule="!(has(self.assurance) && has(self.assurance.required) && self.assurance.required == 'TwoFactors') || (!(has(self.signIn) && has(self.signIn.passkey) && has(self.signIn.passkey.enabled) && !self.signIn.passkey.enabled) && (has(self.frontendHosts) && self.frontendHosts.size() > 0)) || !(has(self.secondFactor) && has(self.secondFactor.totp) && has(self.secondFactor.totp.enabled) && !self.secondFactor.totp.enabled) || (has(self.secondFactor) && has(self.secondFactor.sms) && has(self.secondFactor.sms.enabled) && self.secondFactor.sms.enabled)",message="TwoFactors needs a second factor: enable one of secondFactor.totp, secondFactor.sms and signIn.passkey (with a host in frontendHosts)",fieldPath=".assurance.required"
+// +kubebuilder:validation:XValidation:rule="!(has(self.secondFactor) && has(self.secondFactor.sms) && has(self.secondFactor.sms.enabled) && self.secondFactor.sms.enabled) || has(self.sms)",message="texts as a second factor need spec.sms, which sends them: add sms or remove secondFactor.sms.enabled",fieldPath=".secondFactor.sms.enabled"
+// +kubebuilder:validation:XValidation:rule="!(has(self.secondFactor) && has(self.secondFactor.sms) && has(self.secondFactor.sms.enabled) && self.secondFactor.sms.enabled) || !(has(self.signIn) && has(self.signIn.passkey) && has(self.signIn.passkey.enabled) && !self.signIn.passkey.enabled) || !(has(self.secondFactor) && has(self.secondFactor.totp) && has(self.secondFactor.totp.enabled) && !self.secondFactor.totp.enabled)",message="texts as a second factor need another factor beside them, because phone numbers can be taken over: enable secondFactor.totp or signIn.passkey",fieldPath=".secondFactor.sms.enabled"
+// +kubebuilder:validation:XValidation:rule="!(has(self.signIn) && has(self.signIn.passkey) && has(self.signIn.passkey.relyingPartyID)) || (has(self.frontendHosts) && self.frontendHosts.exists(h, h == self.signIn.passkey.relyingPartyID || h.endsWith('.' + self.signIn.passkey.relyingPartyID)))",message="relyingPartyID must be one of frontendHosts or a parent domain of one: correct it, add the host to frontendHosts, or remove it for the first of frontendHosts",fieldPath=".signIn.passkey.relyingPartyID"
 type IdentityDeploymentSpec struct {
 	CommonSpec `json:",inline"`
 
@@ -244,6 +249,15 @@ type IdentityDeploymentSpec struct {
 	// signIn configures how end users sign in. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	SignIn *SignInSettings `json:"signIn,omitempty"`
+
+	// secondFactor configures the second factors of end users, in addition to passkeys, which signIn configures. Absent:
+	// each of its fields has its own meaning when absent.
+	// +optional
+	SecondFactor *SecondFactorSettings `json:"secondFactor,omitempty"`
+
+	// assurance is the level that the deployment requires of every sign-in. Absent: OneFactor.
+	// +optional
+	Assurance *DeploymentAssurance `json:"assurance,omitempty"`
 
 	// email configures how mail to end users is sent. Absent: no mail is sent, and operations that need mail, such as
 	// sign-up, are not available.
@@ -290,6 +304,10 @@ type IdentityDeploymentSpec struct {
 // IdentityDeploymentStatus is what the operator observed.
 type IdentityDeploymentStatus struct {
 	CommonStatus `json:",inline"`
+
+	// passkeys is where passkeys can be used. Absent: passkeys are disabled, or there is no frontend host.
+	// +optional
+	Passkeys *PasskeyStatus `json:"passkeys,omitempty"`
 }
 
 // IdentityDeployment is a tenant: the "deployment" of the HTTP interface. Apps, keys, schemes and users belong to

@@ -55,6 +55,11 @@ type MembershipRoleSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
 	Permissions []CatalogPermission `json:"permissions,omitempty"`
+
+	// assurance is the level that members with the role need in its organization. For a role of level Workspace, this is
+	// the organization of the workspace. Absent: OneFactor.
+	// +optional
+	Assurance *MemberAssurance `json:"assurance,omitempty"`
 }
 
 // MembershipRoleStatus is what the operator observed.

@@ -274,6 +274,11 @@ type OAuthClientSpec struct {
 	// +optional
 	RequirePAR *bool `json:"requirePAR,omitempty"`
 
+	// assurance is the level that the client requires of its users, whatever it requests. Absent: each of its fields has
+	// its own meaning when absent.
+	// +optional
+	Assurance *ClientAssurance `json:"assurance,omitempty"`
+
 	// rateLimitSchemeRef names the scheme that limits the client's tokens in the decision API. Absent: the deployment's
 	// default.
 	// +optional

@@ -35,7 +35,7 @@ func Kind() engine.Kind[*v1alpha1.B2BSettings] {
 }
 
 func references(b *v1alpha1.B2BSettings) []engine.Reference {
-	refs := []engine.Reference{engine.DeploymentReference(b.Spec.DeploymentRef)}
+	refs := []engine.Reference{engine.CatalogReference(b.Spec.DeploymentRef)}
 	add := func(field string, ref *v1alpha1.MembershipRoleReference) {
 		if ref != nil {
 			refs = append(refs, engine.Reference{Field: field, Kind: v1alpha1.KindMembershipRole, Name: ref.Name, Protects: true})
@@ -46,8 +46,8 @@ func references(b *v1alpha1.B2BSettings) []engine.Reference {
 	return refs
 }
 
-// check refuses a role of another level or of another deployment. It always checks the organization's role first: a
-// message that alternated would change the status at each reconcile.
+// check refuses a role of another level or of another deployment, and a level for owners that the deployment cannot
+// reach. It always checks in the same order: a message that alternated would change the status at each reconcile.
 func check(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs) error {
 	for _, role := range []struct {
 		field string
@@ -56,6 +56,9 @@ func check(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs) error {
 		if err := checkRole(b, refs, role.field, role.level); err != nil {
 			return err
 		}
+	}
+	if deployment, found := engine.DeploymentIn(refs); found && b.Spec.OwnerAssurance != nil {
+		return engine.CheckAssurance("spec.ownerAssurance.required", b.Spec.OwnerAssurance.Required, deployment)
 	}
 	return nil
 }

@@ -103,9 +103,9 @@ func TestHealthInArgoCDAndFlux(t *testing.T) {
 					failed = Waiting(v1alpha1.ConditionDeleting, reason, "because")
 				}
 				conditions = withDeleting(summarize(outcome{synced: true}), failed, 2, now)
-			case "FormerPeople=True", "IssuerChanged=True", "NamedAsPermission=True":
-				own, _, _ := strings.Cut(row[0], "=")
-				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(own, metav1.ConditionTrue, reason, "because")}})
+			case "FormerPeople=True", "IssuerChanged=True", "NamedAsPermission=True", "RelyingPartyChanged=True", "PasskeysReady=False":
+				own, status, _ := strings.Cut(row[0], "=")
+				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(own, metav1.ConditionStatus(status), reason, "because")}})
 				argo, flux = "Healthy", kstatus.CurrentStatus
 			case "Ready as it was":
 				conditions, argo, flux = whileSuspended(summarize(outcome{synced: true}), 2, now), "Suspended", kstatus.CurrentStatus

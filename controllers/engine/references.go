@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/assurance"
+	"github.com/cardea-iam/cardea/internal/translation"
 )
 
 // DeploymentReference is the reference of a resource to the deployment it belongs to. A deployment never waits for its
@@ -18,7 +20,8 @@ func DeploymentOf(obj v1alpha1.Resource, ref v1alpha1.DeploymentReference) strin
 	return obj.GetNamespace() + "/" + ref.Name
 }
 
-// CatalogReference is a DeploymentReference of a resource that is checked against the deployment's permission catalog.
+// CatalogReference is a DeploymentReference of a resource that is checked against the deployment's spec: its permission
+// catalog, or the factors that it enables.
 func CatalogReference(ref v1alpha1.DeploymentReference) Reference {
 	r := DeploymentReference(ref)
 	r.Content = true
@@ -41,6 +44,22 @@ func CheckPermission(field string, level v1alpha1.RoleLevel, deployment *v1alpha
 	return Terminal(v1alpha1.ReasonUnknownPermission,
 		"%s: %q is not in the %s permissions of deployment %q: add it to spec.permissionCatalog there, or use a listed permission",
 		field, name, strings.ToLower(string(level)), deployment.Name)
+}
+
+// CheckAssurance refuses an assurance level that no user of the deployment can reach. Callers skip the check while the
+// deployment does not exist, and refer to it so that a change of its spec repeats the check.
+func CheckAssurance(field string, declared *v1alpha1.AssuranceLevel, deployment *v1alpha1.IdentityDeployment) error {
+	level := translation.Level(declared)
+	content := translation.Deployment(deployment, translation.Keys{})
+	if level <= assurance.OneFactor || len(content.FactorsFor(level)) > 0 {
+		return nil
+	}
+	enable := "enable spec.secondFactor.totp or spec.signIn.passkey (with a host in spec.frontendHosts) there"
+	if level > assurance.TwoFactors {
+		enable = "enable spec.signIn.passkey (with a host in spec.frontendHosts) there"
+	}
+	return Terminal(v1alpha1.ReasonAssuranceUnreachable, "%s: no user of deployment %q can reach %s, because no factor for it is enabled: %s, or require a lower level",
+		field, deployment.Name, level.Declared(), enable)
 }
 
 // SchemeReference is a reference to a rate-limit scheme, which it protects from deletion; none if ref is nil.

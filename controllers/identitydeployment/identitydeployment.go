@@ -48,6 +48,8 @@ type Options struct {
 	People People
 	// Grants say which hosts a namespace may declare.
 	Grants *hostpolicy.Grants
+	// Local is the scheme and port under which browsers reach hosts of this machine.
+	Local  translation.LocalFrontend
 	Clock  func() time.Time
 	Random io.Reader
 }
@@ -90,7 +92,7 @@ func references(d *v1alpha1.IdentityDeployment) []engine.Reference {
 }
 
 // check refuses a default scheme of another deployment, audiences with Cardea's prefix other than the deployment's own,
-// expressions that do not compile, and accent colors that are too light.
+// expressions that do not compile, accent colors that are too light, and relying parties that browsers refuse.
 func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 	own := reservation.OwnAudience(d.Namespace, d.Name)
 	for i, issuer := range d.Spec.JWTIssuers {
@@ -109,6 +111,9 @@ func check(d *v1alpha1.IdentityDeployment, refs engine.ResolvedRefs) error {
 		}
 	}
 	if err := checkPages(d.Spec.Pages); err != nil {
+		return err
+	}
+	if err := checkRelyingParty(d); err != nil {
 		return err
 	}
 	return engine.CheckScheme(defaultSchemeField, d.Name, refs)
@@ -180,8 +185,25 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 		}
 	}
 	prepared.Value = keys
-	prepared.Conditions, err = opts.People.former(ctx, d)
+	err = observeUsers(ctx, opts, d, &prepared)
 	return prepared, err
+}
+
+// observeUsers adds the conditions and the status that concern users: where their passkeys can be used, and users and
+// passkeys from before a change of the deployment.
+func observeUsers(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment, prepared *engine.Prepared) error {
+	former, err := opts.People.former(ctx, d)
+	if err != nil {
+		return err
+	}
+	passkeys := translation.PasskeysOf(d, opts.Local)
+	others, err := opts.People.otherPasskeys(ctx, d, passkeys.RelyingParty)
+	prepared.Conditions = slices.Concat(former, passkeysReady(passkeys), others)
+	prepared.Committed = func(context.Context) error {
+		d.Status.Passkeys = passkeyStatus(passkeys)
+		return nil
+	}
+	return err
 }
 
 // annotationDeployment on a Secret names the deployment whose signing key it holds.

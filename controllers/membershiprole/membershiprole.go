@@ -25,7 +25,8 @@ func Kind() engine.Kind[*v1alpha1.MembershipRole] {
 	}
 }
 
-// check refuses permissions that the deployment's catalog of the role's level does not list.
+// check refuses permissions that the deployment's catalog of the role's level does not list, and a required level that
+// the deployment cannot reach.
 func check(m *v1alpha1.MembershipRole, refs engine.ResolvedRefs) error {
 	deployment, found := engine.DeploymentIn(refs)
 	if !found {
@@ -35,6 +36,9 @@ func check(m *v1alpha1.MembershipRole, refs engine.ResolvedRefs) error {
 		if err := engine.CheckPermission("spec.permissions", m.Spec.Level, deployment, name); err != nil {
 			return err
 		}
+	}
+	if a := m.Spec.Assurance; a != nil {
+		return engine.CheckAssurance("spec.assurance.required", a.Required, deployment)
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/redirecturi"
 )
 
-// check validates what the schema and CEL rules cannot: redirect URIs, the app's resources, and the rate-limit scheme.
+// check validates what the schema and CEL rules cannot: redirect URIs, the app's resources, the required assurance
+// level, and the rate-limit scheme.
 func check(o *v1alpha1.OAuthClient, refs engine.ResolvedRefs) error {
 	public := ptr.Deref(o.Spec.Authentication, v1alpha1.ClientAuthenticationSecretBasic) == v1alpha1.ClientAuthenticationNone
 	for _, list := range []struct {
@@ -34,6 +35,11 @@ func check(o *v1alpha1.OAuthClient, refs engine.ResolvedRefs) error {
 	for i, resource := range o.Spec.Resources {
 		if !slices.Contains(app.Spec.Resources, resource) {
 			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.resources[%d]: %q is not among the resources of OAuthApp %q: add it there", i, resource, app.Name)
+		}
+	}
+	if deployment, found := refs[deploymentField].(*v1alpha1.IdentityDeployment); found && o.Spec.Assurance != nil {
+		if err := engine.CheckAssurance("spec.assurance.required", o.Spec.Assurance.Required, deployment); err != nil {
+			return err
 		}
 	}
 	return engine.CheckScheme(schemeField, app.Spec.DeploymentRef.Name, refs)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/assurance"
+	"github.com/cardea-iam/cardea/internal/relyingparty"
 )
 
 // Requirement is an assurance level that is required from a time on.
@@ -54,10 +55,28 @@ func (d *Deployment) Strong() (Assurance, bool) {
 		return *d.Assurance, true
 	}
 	out := Assurance{Passkey: true, TOTP: true, SMS: true}
-	if len(d.FrontendHosts) > 0 {
-		out.RelyingParty = d.FrontendHosts[0]
-	}
+	out.RelyingParty = relyingparty.ID("", d.FrontendHosts)
 	return out, false
+}
+
+// FactorsFor returns the kinds of factors with which users of the deployment can reach a level: passkey, totp and sms,
+// in this order. If it returns none for a level above one_factor, no user can reach that level.
+func (d *Deployment) FactorsFor(level assurance.Level) []assurance.Method {
+	settings, _ := d.Strong()
+	kinds := []assurance.Method{}
+	if settings.Passkey && settings.RelyingParty != "" {
+		kinds = append(kinds, assurance.Passkey)
+	}
+	if level > assurance.TwoFactors {
+		return kinds
+	}
+	if settings.TOTP {
+		kinds = append(kinds, assurance.TOTP)
+	}
+	if settings.SMS && d.SMS != nil {
+		kinds = append(kinds, assurance.SMS)
+	}
+	return kinds
 }
 
 // ClientAssurance is what an OAuth client requires of its users, whatever it requests.

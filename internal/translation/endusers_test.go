@@ -92,6 +92,7 @@ func TestWhatConcernsEndUsers(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.spec.DisplayName = ptr.To[v1alpha1.DisplayName]("Acme")
 			tc.want.DisplayName, tc.want.Mode, tc.want.FieldConflicts, tc.want.ManagementWrites = "Acme", "Production", "Reject", "Enabled"
+			tc.want.Assurance = &document.Assurance{Passkey: true, TOTP: true, TOTPIssuer: "Acme"}
 			got := Deployment(&v1alpha1.IdentityDeployment{ObjectMeta: metav1.ObjectMeta{Name: "acme"}, Spec: tc.spec}, Keys{Sealed: sealed})
 			if !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("got %+v, want %+v", got, tc.want)

@@ -24,6 +24,8 @@ func B2BSettings(b *v1alpha1.B2BSettings) document.B2BSettings {
 	content.RequireOrgForSignup = ptr.Deref(b.Spec.RequireOrgForSignup, content.RequireOrgForSignup)
 	content.OrgRole = roleName(b.Spec.AutoAssignOrgRoleRef)
 	content.WorkspaceRole = roleName(b.Spec.AutoAssignWorkspaceRoleRef)
+	content.OwnerAssurance = memberRequirement(b.Spec.OwnerAssurance)
+	content.OrganizationAssuranceOff = word(b.Spec.OrganizationAssurance) == string(v1alpha1.OrganizationAssuranceDisabled)
 	return content
 }
 
@@ -36,7 +38,9 @@ func roleName(ref *v1alpha1.MembershipRoleReference) string {
 
 // MembershipRole translates a MembershipRole.
 func MembershipRole(m *v1alpha1.MembershipRole) document.MembershipRole {
-	return document.MembershipRole{Level: string(m.Spec.Level), Name: named(m.Spec.DisplayName, m.Name), Permissions: words(m.Spec.Permissions)}
+	return document.MembershipRole{
+		Level: string(m.Spec.Level), Name: named(m.Spec.DisplayName, m.Name), Permissions: words(m.Spec.Permissions), Assurance: memberRequirement(m.Spec.Assurance),
+	}
 }
 
 // AIAgent translates an AIAgent.

@@ -22,7 +22,11 @@ func (l LocalFrontend) URL(d *v1alpha1.IdentityDeployment) string {
 	if len(d.Spec.FrontendHosts) == 0 {
 		return ""
 	}
-	host := string(d.Spec.FrontendHosts[0])
+	return l.origin(d, string(d.Spec.FrontendHosts[0]))
+}
+
+// origin returns the origin of a frontend host of a deployment.
+func (l LocalFrontend) origin(d *v1alpha1.IdentityDeployment, host string) string {
 	if l.Scheme == "" || !Staging(d) || host != "localhost" && !strings.HasSuffix(host, ".localhost") {
 		return "https://" + host
 	}
@@ -111,7 +115,8 @@ func OAuthClient(o *v1alpha1.OAuthClient, verifiers []document.Verifier, jwks js
 		Scheme:               schemeName(o.Spec.RateLimitSchemeRef),
 		LogoURL:              string(ptr.Deref(o.Spec.LogoURL, "")), ClientURI: string(ptr.Deref(o.Spec.ClientURI, "")),
 		PolicyURI: string(ptr.Deref(o.Spec.PolicyURI, "")), TOSURI: string(ptr.Deref(o.Spec.TOSURI, "")),
-		Active: ptr.Deref(o.Spec.Active, true),
+		Active:    ptr.Deref(o.Spec.Active, true),
+		Assurance: clientAssurance(o.Spec.Assurance),
 	}
 	if len(content.GrantTypes) == 0 {
 		content.GrantTypes = []string{string(v1alpha1.GrantTypeAuthorizationCode)}

@@ -49,6 +49,8 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 		Pages:   pages(d.Spec.Pages),
 
 		AddressRetentionDays: addressRetentionDays(d.Spec.Analytics),
+
+		Assurance: strong(d),
 	}
 }
 

@@ -22,6 +22,7 @@ func TestAbsentFieldsHaveTheirDocumentedMeaning(t *testing.T) {
 			document.Deployment{
 				DisplayName: "resource", Mode: "Production", FieldConflicts: "Reject", ManagementWrites: "Enabled",
 				Session: ptr.To(document.DefaultSession()), SignIn: ptr.To(document.DefaultSignIn()),
+				Assurance: &document.Assurance{Passkey: true, TOTP: true, TOTPIssuer: "resource"},
 			}},
 		{"scheme", RateLimitScheme(&v1alpha1.RateLimitScheme{ObjectMeta: meta, Spec: v1alpha1.RateLimitSchemeSpec{Slug: "free"}}),
 			document.RateLimitScheme{Slug: "free", Name: "free", Rules: []scheme.Rule{}}},
@@ -52,6 +53,7 @@ func TestDeclaredFields(t *testing.T) {
 		}}, Keys{}), document.Deployment{
 			DisplayName: "Name", Mode: "Staging", FrontendHosts: []string{"localhost"}, DefaultScheme: "free", FieldConflicts: "Override", ManagementWrites: "Disabled",
 			Session: ptr.To(document.DefaultSession()), SignIn: ptr.To(document.DefaultSignIn()),
+			Assurance: &document.Assurance{Passkey: true, TOTP: true, RelyingParty: "localhost", TOTPIssuer: "Name"},
 		}},
 		{"scheme", RateLimitScheme(&v1alpha1.RateLimitScheme{Spec: v1alpha1.RateLimitSchemeSpec{Slug: "free", DisplayName: name, Description: description}}),
 			document.RateLimitScheme{Slug: "free", Name: "Name", Description: ptr.To("two\nlines"), Rules: []scheme.Rule{}}},

@@ -108,6 +108,12 @@ type Passkey struct {
 	UsedAt time.Time
 }
 
+// RelyingPartyCount is how many passkeys of a deployment belong to a relying party.
+type RelyingPartyCount struct {
+	RelyingParty string
+	Passkeys     int64
+}
+
 // RecoveryCodes are the recovery codes of a user that are not used.
 type RecoveryCodes struct {
 	Left int

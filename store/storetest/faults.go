@@ -23,6 +23,7 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 	_, take := s.Acquire(ctx, "install", 0)
 	_, installed := s.Installed(ctx)
 	_, oldest := s.OldestUser(ctx, home)
+	_, otherPasskeys := s.OtherPasskeys(ctx, home, "acme.example")
 	_, lease := s.LeaseMessages(ctx, born, time.Minute, people.Claim{Limit: 1})
 	_, ack := s.AckMessage(ctx, people.Message{Deployment: home, ID: 1, Lease: "x"}, people.Outcome{State: people.MessageSent})
 	_, purge := s.Purge(ctx, born, time.Hour, 1)
@@ -35,7 +36,7 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 		"APIKeyByDigest": lookUp, "KeyPosition": keyPosition, "KeyChanges": keyChanges,
 		"RecordKeyUses": s.RecordKeyUses(ctx, []people.KeyUse{{Deployment: home, ID: 1, At: born}}),
 		"Held":          held, "Holders": holders, "Owners": owners, "Put": put, "Load": load, "Changes": changes, "Take": take,
-		"Installed": installed, "OldestUser": oldest,
+		"Installed": installed, "OldestUser": oldest, "OtherPasskeys": otherPasskeys,
 		"Delete":      s.Delete(ctx, term, owner("a", "u1")),
 		"Retain":      s.Retain(ctx, term, owner("a", "u1")),
 		"Beat":        s.Heartbeat(ctx, term),

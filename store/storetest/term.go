@@ -7,6 +7,7 @@ import (
 	"github.com/onsi/gomega"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // brief is a value of Acquire's patience that is short enough for a test to wait until it passes.
@@ -90,6 +91,25 @@ var termStories = []story{
 		e.insert(insertUser(5))
 		e.Expect(oldest(home)).To(gomega.BeEquivalentTo(5))
 		e.Expect(oldest("apps/other")).To(gomega.BeZero())
+	}},
+	{name: "passkeys of other relying parties are counted, only those of the deployment", run: func(e *env) {
+		e.begin()
+		others := func(deployment, relyingParty string) []people.RelyingPartyCount {
+			counts, err := e.store.OtherPasskeys(e.ctx, deployment, relyingParty)
+			e.ok(err)
+			return counts
+		}
+		e.Expect(others(home, "acme.example")).To(gomega.BeEmpty())
+		for n, relyingParty := range []string{"acme.example", "zeta.example", "acme.example", "a.example", "zeta.example"} {
+			p := passkey(int64(n+1), 7)
+			p.RelyingParty = relyingParty
+			e.insert(func(tx people.Tx) error { return tx.Factors().InsertPasskey(p) })
+		}
+		a, acme, zeta := people.RelyingPartyCount{RelyingParty: "a.example", Passkeys: 1}, people.RelyingPartyCount{RelyingParty: "acme.example", Passkeys: 2}, people.RelyingPartyCount{RelyingParty: "zeta.example", Passkeys: 2}
+		e.Expect(others(home, "acme.example")).To(gomega.Equal([]people.RelyingPartyCount{a, zeta}))
+		e.Expect(others(home, "zeta.example")).To(gomega.Equal([]people.RelyingPartyCount{a, acme}))
+		e.Expect(others(home, "")).To(gomega.Equal([]people.RelyingPartyCount{a, acme, zeta}))
+		e.Expect(others("apps/other", "acme.example")).To(gomega.BeEmpty())
 	}},
 	{name: "an install without a name takes nothing", run: func(e *env) {
 		e.begin()

@@ -126,6 +126,17 @@ metadata: {name: dreamer}
 spec: {deploymentRef: {name: main}, level: Organization, permissions: ["dreams:read"]}
 ---
 apiVersion: iam.cardea.dev/v1alpha1
+kind: MembershipRole
+metadata: {name: unreachable}
+spec: {deploymentRef: {name: main}, level: Organization, assurance: {required: PhishingResistant}}
+---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: IdentityDeployment, metadata: {name: hostless}, spec: {signIn: {passkey: {enabled: true}}}}
+---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: IdentityDeployment, metadata: {name: elsewhere}, spec: {frontendHosts: [login.elsewhere.example], allowedOrigins: ["https://shop.example"], signIn: {passkey: {relyingPartyID: elsewhere.example}}}}
+---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: IdentityDeployment, metadata: {name: scattered}, spec: {frontendHosts: [scattered.example], allowedOrigins: ["https://a.example", "https://b.example", "https://c.example", "https://d.example", "https://e.example"]}}
+---
+apiVersion: iam.cardea.dev/v1alpha1
 kind: IdentityDeployment
 metadata: {name: squatter}
 spec: {frontendHosts: [squatter.example]}
@@ -225,9 +236,9 @@ spec: {appRef: {name: user}, secretTemplate: {}}
 `
 
 // notMade are the reasons of docs/operations.md that these specs do not produce: the store is available, there is a
-// root key, there are no former users, and there are few resources. The tests of cmd/kubectl-cardea/cause cover these
-// reasons.
-var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople", "TooMany"}
+// root key, there are no former users and passkeys, and there are few resources. The tests of
+// cmd/kubectl-cardea/cause cover these reasons.
+var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople", "OtherPasskeys", "TooMany"}
 
 // documentedReasons returns the reasons in the table of conditions, without Ready.
 func documentedReasons() []string {
@@ -288,7 +299,7 @@ var _ = Describe("kubectl cardea why", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		barred, err = cluster.Namespace(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		kubectl(ctx, "annotate", "namespace", namespace, "iam.cardea.dev/allowed-hosts=before.example,after.example")
+		kubectl(ctx, "annotate", "namespace", namespace, "iam.cardea.dev/allowed-hosts=before.example,after.example,login.elsewhere.example,scattered.example")
 		for _, given := range []struct {
 			namespace, yaml string
 			args            []string

@@ -174,6 +174,15 @@ func (s *Interruptible) OldestUser(ctx context.Context, deployment string) (int6
 	return engine.OldestUser(ctx, deployment)
 }
 
+// OtherPasskeys implements store.Tenants.
+func (s *Interruptible) OtherPasskeys(ctx context.Context, deployment, relyingParty string) ([]people.RelyingPartyCount, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.OtherPasskeys(ctx, deployment, relyingParty)
+}
+
 // Owners implements store.Documents.
 func (s *Interruptible) Owners(ctx context.Context) ([]store.Owner, error) {
 	engine, err := s.reach()

@@ -54,6 +54,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.B2BSettingsSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("B2BSettingsStatus"):
 		return &apiv1alpha1.B2BSettingsStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClientAssurance"):
+		return &apiv1alpha1.ClientAssuranceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClientSecretKeys"):
 		return &apiv1alpha1.ClientSecretKeysApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ClientSecretTemplate"):
@@ -64,6 +66,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CommonStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigMapKeyReference"):
 		return &apiv1alpha1.ConfigMapKeyReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DeploymentAssurance"):
+		return &apiv1alpha1.DeploymentAssuranceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeploymentReference"):
 		return &apiv1alpha1.DeploymentReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EmailCodeSignIn"):
@@ -90,6 +94,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.KeySelfServiceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ManagementPolicy"):
 		return &apiv1alpha1.ManagementPolicyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MemberAssurance"):
+		return &apiv1alpha1.MemberAssuranceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MembershipRole"):
 		return &apiv1alpha1.MembershipRoleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MembershipRoleReference"):
@@ -122,6 +128,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.OAuthScopeStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PagesSettings"):
 		return &apiv1alpha1.PagesSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PasskeySettings"):
+		return &apiv1alpha1.PasskeySettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PasskeyStatus"):
+		return &apiv1alpha1.PasskeyStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PasswordSignIn"):
 		return &apiv1alpha1.PasswordSignInApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PermissionCatalog"):
@@ -140,6 +150,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RefreshTokenSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchemaField"):
 		return &apiv1alpha1.SchemaFieldApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SecondFactorSettings"):
+		return &apiv1alpha1.SecondFactorSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
 		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretTemplate"):
@@ -148,6 +160,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SessionSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SignInSettings"):
 		return &apiv1alpha1.SignInSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SMSFactorSettings"):
+		return &apiv1alpha1.SMSFactorSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SMSSettings"):
 		return &apiv1alpha1.SMSSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SMSWebhook"):
@@ -162,6 +176,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ToolHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolParameter"):
 		return &apiv1alpha1.ToolParameterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TOTPSettings"):
+		return &apiv1alpha1.TOTPSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TwilioAccount"):
 		return &apiv1alpha1.TwilioAccountApplyConfiguration{}
 

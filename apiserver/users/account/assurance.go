@@ -182,22 +182,12 @@ func raising(u *Unit, g *people.SignIn, required assurance.Level, f Factors, str
 
 // Enrollable returns the kinds of factors with which an account can reach a level in the deployment.
 func (t *Tenant) Enrollable(required assurance.Level) []string {
-	settings, open := t.Settings.Strong()
 	kinds := []string{}
-	if !open {
+	if _, open := t.Settings.Strong(); !open {
 		return kinds
 	}
-	if settings.Passkey && settings.RelyingParty != "" {
-		kinds = append(kinds, StrategyPasskey)
-	}
-	if required > assurance.TwoFactors {
-		return kinds
-	}
-	if settings.TOTP {
-		kinds = append(kinds, StrategyTOTP)
-	}
-	if settings.SMS && t.Settings.SMS != nil {
-		kinds = append(kinds, StrategySMS)
+	for _, kind := range t.Settings.FactorsFor(required) {
+		kinds = append(kinds, string(kind))
 	}
 	return kinds
 }

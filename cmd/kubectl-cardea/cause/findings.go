@@ -89,8 +89,10 @@ func evaluate(c metav1.Condition) (counts, harmless bool) {
 		return false, false
 	case v1alpha1.ConditionDeleting:
 		return c.Status == metav1.ConditionTrue, false
-	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged, v1alpha1.ConditionNamedAsPermission:
+	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged, v1alpha1.ConditionNamedAsPermission, v1alpha1.ConditionRelyingPartyChanged:
 		return c.Status == metav1.ConditionTrue, true
+	case v1alpha1.ConditionPasskeysReady:
+		return c.Status != metav1.ConditionTrue, true // the resource is Ready: some passkeys are all that does not work
 	}
 	if c.Reason == v1alpha1.ReasonSuspended {
 		return true, c.Status == metav1.ConditionTrue

@@ -28,7 +28,9 @@ var fixes = map[cause]string{
 
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid}:           "correct the field that the message names: kubectl edit {resource} {name} -n {namespace}",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonUnknownPermission}: "add the permission to spec.permissionCatalog of the deployment, or use an existing permission",
-	{v1alpha1.ConditionAccepted, v1alpha1.ReasonConflict}:          "choose another value, or delete the resource that has it",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonAssuranceUnreachable}: "enable a factor in the deployment that reaches the level (spec.secondFactor.totp, spec.signIn.passkey), " +
+		"or require a lower level",
+	{v1alpha1.ConditionAccepted, v1alpha1.ReasonConflict}: "choose another value, or delete the resource that has it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonHostNotGranted}: "let a cluster admin add the host to the annotation " + v1alpha1.AnnotationAllowedHosts +
 		" of namespace {namespace}",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSuperseded}: "delete this resource, the declared one is active: kubectl delete {resource} {name} -n {namespace}",
@@ -66,6 +68,12 @@ var fixes = map[cause]string{
 		"this permanently loses all of its users, their sessions, organizations and consents, " +
 		"and the deployment is not served meanwhile. Run cardea backup before",
 	{v1alpha1.ConditionIssuerChanged, v1alpha1.ReasonHostsChanged}: "announce the new issuer to the app's clients, or restore the hosts within the minute",
+
+	{v1alpha1.ConditionPasskeysReady, v1alpha1.ReasonNoFrontendHost}:          "add a host to spec.frontendHosts, or remove spec.signIn.passkey",
+	{v1alpha1.ConditionPasskeysReady, v1alpha1.ReasonRelatedOriginsElsewhere}: "serve the JSON of the message at the URL that it names, or add the relying party to spec.frontendHosts",
+	{v1alpha1.ConditionPasskeysReady, v1alpha1.ReasonTooManyRelatedOrigins}:   "use fewer domains in spec.frontendHosts and spec.allowedOrigins, or move origins to other deployments",
+	{v1alpha1.ConditionRelyingPartyChanged, v1alpha1.ReasonOtherPasskeys}: "set spec.signIn.passkey.relyingPartyID to the relying party that the message names, if these passkeys are to work again; " +
+		"otherwise no action is needed: users add new passkeys",
 
 	{v1alpha1.ConditionNamedAsPermission, v1alpha1.ReasonInCatalog}: "rename the scope or the permission, or let gateways accept only principal=api_key or session_token where the permission is required",
 

@@ -492,6 +492,8 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AnnotationValue
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AssuranceLevel
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Audience
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.B2BSettings
@@ -544,6 +546,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxOrganizationsPerUser
       type:
         scalar: numeric
+    - name: organizationAssurance
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OrganizationAssurance
+    - name: ownerAssurance
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MemberAssurance
     - name: requireOrgForSignup
       type:
         scalar: boolean
@@ -586,6 +594,15 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ClientAssurance
+  map:
+    fields:
+    - name: maxAgeSeconds
+      type:
+        scalar: numeric
+    - name: required
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AssuranceLevel
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ClientAuthentication
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ClientSecretKeys
@@ -631,6 +648,18 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentAssurance
+  map:
+    fields:
+    - name: enforceFrom
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: gracePeriodSeconds
+      type:
+        scalar: numeric
+    - name: required
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AssuranceLevel
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentMode
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
@@ -734,6 +763,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: analytics
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.AnalyticsSettings
+    - name: assurance
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentAssurance
     - name: defaultRateLimitSchemeRef
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitSchemeReference
@@ -775,6 +807,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: permissionCatalog
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.PermissionCatalog
+    - name: secondFactor
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecondFactorSettings
     - name: session
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.SessionSettings
@@ -816,6 +851,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: passkeys
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.PasskeyStatus
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
@@ -931,6 +969,15 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.ManagementWrites
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ManagementWrites
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.MemberAssurance
+  map:
+    fields:
+    - name: enforceFrom
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: required
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AssuranceLevel
 - name: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRole
   map:
     fields:
@@ -960,6 +1007,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleSpec
   map:
     fields:
+    - name: assurance
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MemberAssurance
     - name: deletionPolicy
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
@@ -1175,6 +1225,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.cardea-iam.cardea.api.v1alpha1.Origin
           elementRelationship: associative
+    - name: assurance
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClientAssurance
     - name: authentication
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClientAuthentication
@@ -1409,6 +1462,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OrganizationAssurance
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Origin
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OwnSessionsIssuer
@@ -1447,6 +1502,27 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: url
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.HTTPSURL
+- name: com.github.cardea-iam.cardea.api.v1alpha1.PasskeySettings
+  map:
+    fields:
+    - name: enabled
+      type:
+        scalar: boolean
+    - name: relyingPartyID
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Hostname
+- name: com.github.cardea-iam.cardea.api.v1alpha1.PasskeyStatus
+  map:
+    fields:
+    - name: origins
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: relyingPartyID
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.PasswordSignIn
   map:
     fields:
@@ -1604,6 +1680,12 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RoleLevel
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SMSFactorSettings
+  map:
+    fields:
+    - name: enabled
+      type:
+        scalar: boolean
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SMSProvider
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SMSSettings
@@ -1732,6 +1814,15 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ScopeName
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SecondFactorSettings
+  map:
+    fields:
+    - name: sms
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMSFactorSettings
+    - name: totp
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.TOTPSettings
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
   map:
     fields:
@@ -1783,11 +1874,25 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: emailCode
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.EmailCodeSignIn
+    - name: passkey
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.PasskeySettings
     - name: password
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.PasswordSignIn
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Slug
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.TOTPIssuer
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.TOTPSettings
+  map:
+    fields:
+    - name: enabled
+      type:
+        scalar: boolean
+    - name: issuer
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.TOTPIssuer
 - name: com.github.cardea-iam.cardea.api.v1alpha1.TestNumber
   map:
     fields:

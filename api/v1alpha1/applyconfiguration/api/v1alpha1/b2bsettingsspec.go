@@ -31,6 +31,13 @@ type B2BSettingsSpecApplyConfiguration struct {
 	AutoAssignOrgRoleRef *MembershipRoleReferenceApplyConfiguration `json:"autoAssignOrgRoleRef,omitempty"`
 	// autoAssignWorkspaceRoleRef names the role of level Workspace for members who join without a role. Absent: none.
 	AutoAssignWorkspaceRoleRef *MembershipRoleReferenceApplyConfiguration `json:"autoAssignWorkspaceRoleRef,omitempty"`
+	// ownerAssurance is the level that owners need in their organizations. The owners' role is built in, so no
+	// MembershipRole can declare it. Absent: OneFactor.
+	OwnerAssurance *MemberAssuranceApplyConfiguration `json:"ownerAssurance,omitempty"`
+	// organizationAssurance selects whether organizations may require a level of their members themselves.
+	// `OwnersMayRequire`: owners may require one over HTTP. `Disabled`: they may not; existing requirements are kept and
+	// have no effect. Absent: OwnersMayRequire.
+	OrganizationAssurance *apiv1alpha1.OrganizationAssurance `json:"organizationAssurance,omitempty"`
 }
 
 // B2BSettingsSpecApplyConfiguration constructs a declarative configuration of the B2BSettingsSpec type for use with
@@ -124,5 +131,21 @@ func (b *B2BSettingsSpecApplyConfiguration) WithAutoAssignOrgRoleRef(value *Memb
 // If called multiple times, the AutoAssignWorkspaceRoleRef field is set to the value of the last call.
 func (b *B2BSettingsSpecApplyConfiguration) WithAutoAssignWorkspaceRoleRef(value *MembershipRoleReferenceApplyConfiguration) *B2BSettingsSpecApplyConfiguration {
 	b.AutoAssignWorkspaceRoleRef = value
+	return b
+}
+
+// WithOwnerAssurance sets the OwnerAssurance field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OwnerAssurance field is set to the value of the last call.
+func (b *B2BSettingsSpecApplyConfiguration) WithOwnerAssurance(value *MemberAssuranceApplyConfiguration) *B2BSettingsSpecApplyConfiguration {
+	b.OwnerAssurance = value
+	return b
+}
+
+// WithOrganizationAssurance sets the OrganizationAssurance field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OrganizationAssurance field is set to the value of the last call.
+func (b *B2BSettingsSpecApplyConfiguration) WithOrganizationAssurance(value apiv1alpha1.OrganizationAssurance) *B2BSettingsSpecApplyConfiguration {
+	b.OrganizationAssurance = &value
 	return b
 }

@@ -28,6 +28,11 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	Session *SessionSettingsApplyConfiguration `json:"session,omitempty"`
 	// signIn configures how end users sign in. Absent: each of its fields has its own meaning when absent.
 	SignIn *SignInSettingsApplyConfiguration `json:"signIn,omitempty"`
+	// secondFactor configures the second factors of end users, in addition to passkeys, which signIn configures. Absent:
+	// each of its fields has its own meaning when absent.
+	SecondFactor *SecondFactorSettingsApplyConfiguration `json:"secondFactor,omitempty"`
+	// assurance is the level that the deployment requires of every sign-in. Absent: OneFactor.
+	Assurance *DeploymentAssuranceApplyConfiguration `json:"assurance,omitempty"`
 	// email configures how mail to end users is sent. Absent: no mail is sent, and operations that need mail, such as
 	// sign-up, are not available.
 	Email *EmailSettingsApplyConfiguration `json:"email,omitempty"`
@@ -131,6 +136,22 @@ func (b *IdentityDeploymentSpecApplyConfiguration) WithSession(value *SessionSet
 // If called multiple times, the SignIn field is set to the value of the last call.
 func (b *IdentityDeploymentSpecApplyConfiguration) WithSignIn(value *SignInSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
 	b.SignIn = value
+	return b
+}
+
+// WithSecondFactor sets the SecondFactor field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecondFactor field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithSecondFactor(value *SecondFactorSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.SecondFactor = value
+	return b
+}
+
+// WithAssurance sets the Assurance field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Assurance field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithAssurance(value *DeploymentAssuranceApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.Assurance = value
 	return b
 }
 

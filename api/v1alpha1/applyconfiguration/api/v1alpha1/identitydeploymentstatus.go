@@ -13,6 +13,8 @@ import (
 // IdentityDeploymentStatus is what the operator observed.
 type IdentityDeploymentStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
+	// passkeys is where passkeys can be used. Absent: passkeys are disabled, or there is no frontend host.
+	Passkeys *PasskeyStatusApplyConfiguration `json:"passkeys,omitempty"`
 }
 
 // IdentityDeploymentStatusApplyConfiguration constructs a declarative configuration of the IdentityDeploymentStatus type for use with
@@ -81,5 +83,13 @@ func (b *IdentityDeploymentStatusApplyConfiguration) WithUpdatedAt(value metav1.
 // If called multiple times, the LastHandledReconcileAt field is set to the value of the last call.
 func (b *IdentityDeploymentStatusApplyConfiguration) WithLastHandledReconcileAt(value string) *IdentityDeploymentStatusApplyConfiguration {
 	b.CommonStatusApplyConfiguration.LastHandledReconcileAt = &value
+	return b
+}
+
+// WithPasskeys sets the Passkeys field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Passkeys field is set to the value of the last call.
+func (b *IdentityDeploymentStatusApplyConfiguration) WithPasskeys(value *PasskeyStatusApplyConfiguration) *IdentityDeploymentStatusApplyConfiguration {
+	b.Passkeys = value
 	return b
 }

@@ -21,6 +21,9 @@ type MembershipRoleSpecApplyConfiguration struct {
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// permissions of members with the role, each a name in the deployment's catalog of the level. Absent: none.
 	Permissions []apiv1alpha1.CatalogPermission `json:"permissions,omitempty"`
+	// assurance is the level that members with the role need in its organization. For a role of level Workspace, this is
+	// the organization of the workspace. Absent: OneFactor.
+	Assurance *MemberAssuranceApplyConfiguration `json:"assurance,omitempty"`
 }
 
 // MembershipRoleSpecApplyConfiguration constructs a declarative configuration of the MembershipRoleSpec type for use with
@@ -84,5 +87,13 @@ func (b *MembershipRoleSpecApplyConfiguration) WithPermissions(values ...apiv1al
 	for i := range values {
 		b.Permissions = append(b.Permissions, values[i])
 	}
+	return b
+}
+
+// WithAssurance sets the Assurance field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Assurance field is set to the value of the last call.
+func (b *MembershipRoleSpecApplyConfiguration) WithAssurance(value *MemberAssuranceApplyConfiguration) *MembershipRoleSpecApplyConfiguration {
+	b.Assurance = value
 	return b
 }

@@ -58,6 +58,9 @@ type OAuthClientSpecApplyConfiguration struct {
 	AllowedOrigins []apiv1alpha1.Origin `json:"allowedOrigins,omitempty"`
 	// requirePAR refuses authorization requests that were not pushed before (RFC 9126). Absent: false.
 	RequirePAR *bool `json:"requirePAR,omitempty"`
+	// assurance is the level that the client requires of its users, whatever it requests. Absent: each of its fields has
+	// its own meaning when absent.
+	Assurance *ClientAssuranceApplyConfiguration `json:"assurance,omitempty"`
 	// rateLimitSchemeRef names the scheme that limits the client's tokens in the decision API. Absent: the deployment's
 	// default.
 	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
@@ -274,6 +277,14 @@ func (b *OAuthClientSpecApplyConfiguration) WithAllowedOrigins(values ...apiv1al
 // If called multiple times, the RequirePAR field is set to the value of the last call.
 func (b *OAuthClientSpecApplyConfiguration) WithRequirePAR(value bool) *OAuthClientSpecApplyConfiguration {
 	b.RequirePAR = &value
+	return b
+}
+
+// WithAssurance sets the Assurance field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Assurance field is set to the value of the last call.
+func (b *OAuthClientSpecApplyConfiguration) WithAssurance(value *ClientAssuranceApplyConfiguration) *OAuthClientSpecApplyConfiguration {
+	b.Assurance = value
 	return b
 }
 

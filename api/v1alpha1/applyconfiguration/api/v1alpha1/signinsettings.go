@@ -11,6 +11,8 @@ type SignInSettingsApplyConfiguration struct {
 	Password *PasswordSignInApplyConfiguration `json:"password,omitempty"`
 	// emailCode configures sign-in by an emailed code. Absent: each of its fields has its own meaning when absent.
 	EmailCode *EmailCodeSignInApplyConfiguration `json:"emailCode,omitempty"`
+	// passkey configures passkeys. Absent: each of its fields has its own meaning when absent.
+	Passkey *PasskeySettingsApplyConfiguration `json:"passkey,omitempty"`
 }
 
 // SignInSettingsApplyConfiguration constructs a declarative configuration of the SignInSettings type for use with
@@ -32,5 +34,13 @@ func (b *SignInSettingsApplyConfiguration) WithPassword(value *PasswordSignInApp
 // If called multiple times, the EmailCode field is set to the value of the last call.
 func (b *SignInSettingsApplyConfiguration) WithEmailCode(value *EmailCodeSignInApplyConfiguration) *SignInSettingsApplyConfiguration {
 	b.EmailCode = value
+	return b
+}
+
+// WithPasskey sets the Passkey field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Passkey field is set to the value of the last call.
+func (b *SignInSettingsApplyConfiguration) WithPasskey(value *PasskeySettingsApplyConfiguration) *SignInSettingsApplyConfiguration {
+	b.Passkey = value
 	return b
 }
