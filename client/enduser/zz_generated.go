@@ -588,6 +588,27 @@ func (e OrganizationMembershipsEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for OrganizationPatchRequiredAssurance.
+const (
+	OneFactor         OrganizationPatchRequiredAssurance = "one_factor"
+	PhishingResistant OrganizationPatchRequiredAssurance = "phishing_resistant"
+	TwoFactors        OrganizationPatchRequiredAssurance = "two_factors"
+)
+
+// Valid indicates whether the value is a known member of the OrganizationPatchRequiredAssurance enum.
+func (e OrganizationPatchRequiredAssurance) Valid() bool {
+	switch e {
+	case OneFactor:
+		return true
+	case PhishingResistant:
+		return true
+	case TwoFactors:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OwnAccountEnvelopeMessage.
 const (
 	OwnAccountEnvelopeMessageEmpty OwnAccountEnvelopeMessage = ""
@@ -2250,6 +2271,27 @@ type MemberAccount struct {
 	Email string `json:"email"`
 }
 
+// MemberOrganization An organization, as its members see it.
+type MemberOrganization struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// Slug Unique in the deployment.
+	Slug string `json:"slug"`
+
+	// ImageUrl The URL of its picture, or empty.
+	ImageUrl string `json:"image_url"`
+
+	// RequiredAssurance The level that the organization itself requires: one_factor, two_factors or phishing_resistant.
+	RequiredAssurance string `json:"required_assurance"`
+
+	// EnforceFrom When that requirement comes into force. Null: it is in force, or there is none.
+	EnforceFrom *time.Time `json:"enforce_from"`
+}
+
 // MemberRole A role of a member.
 type MemberRole struct {
 	// Id The id of the role. Null for the owner role, which is built in.
@@ -2282,6 +2324,15 @@ type MemberRolesEnvelope struct {
 
 // MemberRolesEnvelopeMessage Always empty.
 type MemberRolesEnvelopeMessage string
+
+// MembershipAssurance What an organization needs of a sign-in.
+type MembershipAssurance struct {
+	// Required The level that is required there now: one_factor, two_factors or phishing_resistant.
+	Required string `json:"required"`
+
+	// Satisfied Whether the sign-in has proven it.
+	Satisfied bool `json:"satisfied"`
+}
 
 // OauthGrant A grant of a user to an app.
 type OauthGrant struct {
@@ -2430,7 +2481,7 @@ type OrganizationEnvelope struct {
 	Message OrganizationEnvelopeMessage `json:"message"`
 
 	// Data The organization.
-	Data Organization `json:"data"`
+	Data MemberOrganization `json:"data"`
 
 	// Session The session after the operation.
 	Session SessionSnapshot `json:"session"`
@@ -2458,6 +2509,9 @@ type OrganizationMember struct {
 
 	// CreatedAt The time when the membership began.
 	CreatedAt time.Time `json:"created_at"`
+
+	// SecondFactor The best that the member's factors reach: none, two_factors or phishing_resistant. Only for owners, where the organization itself requires a level.
+	SecondFactor *string `json:"second_factor,omitempty"`
 }
 
 // OrganizationMemberEnvelope A response.
@@ -2517,13 +2571,16 @@ type OrganizationMembership struct {
 	Id string `json:"id"`
 
 	// Organization The organization.
-	Organization Organization `json:"organization"`
+	Organization MemberOrganization `json:"organization"`
 
 	// Role The role, or null.
 	Role *MemberRole `json:"role"`
 
 	// CreatedAt The time when it began.
 	CreatedAt time.Time `json:"created_at"`
+
+	// Assurance What the user needs in the organization.
+	Assurance MembershipAssurance `json:"assurance"`
 }
 
 // OrganizationMembershipEnvelope A response with a membership.
@@ -2573,12 +2630,21 @@ type OrganizationPatch struct {
 	// Description The description.
 	Description *string `json:"description,omitempty"`
 
+	// EnforceFrom When the requirement comes into force. Null: at once.
+	EnforceFrom nullable.Nullable[time.Time] `json:"enforce_from,omitempty"`
+
 	// ImageUrl The https URL of the organization's picture. Empty: none.
 	ImageUrl *string `json:"image_url,omitempty"`
 
 	// Name The name, on one line.
 	Name *string `json:"name,omitempty"`
+
+	// RequiredAssurance The level that members need. one_factor: no requirement.
+	RequiredAssurance *OrganizationPatchRequiredAssurance `json:"required_assurance,omitempty"`
 }
+
+// OrganizationPatchRequiredAssurance The level that members need. one_factor: no requirement.
+type OrganizationPatchRequiredAssurance string
 
 // OwnAccount The account of the signed-in user.
 type OwnAccount struct {
@@ -4996,7 +5062,10 @@ func (c *Client) DeleteOrganization(ctx context.Context, id string, body Organiz
 
 // ChangeOrganization asks PATCH /organizations/{id}: change an organization.
 //
-// Absent members do not change, and the slug never changes. Fails with 403 PERMISSION_DENIED (organization:manage); 404
+// Absent members do not change, and the slug never changes. Only owners who authenticated recently change required_assurance
+// and enforce_from, and only up to the level that they have proven themselves; members whose factors do not reach it are told by
+// mail, at most 100 of them and once a day. Fails with 400 FACTOR_UNAVAILABLE; 403 PERMISSION_DENIED (organization:manage),
+// REAUTHENTICATION_REQUIRED, STEP_UP_REQUIRED, ENROLLMENT_REQUIRED, ASSURANCE_OFF, SECOND_FACTORS_DISABLED; 404
 // ORGANIZATION_NOT_FOUND.
 func (c *Client) ChangeOrganization(ctx context.Context, id string, body OrganizationPatch) (*OrganizationEnvelope, error) {
 	call := transport.Call{

@@ -289,6 +289,9 @@ type Organizations interface {
 	// DeleteOrganization deletes an organization with its workspaces, memberships, invitations and API keys, and clears it
 	// from every sign-in.
 	DeleteOrganization(id int64) error
+	// FactorLevelsOf returns, for the members that MembersOf returns, the level that their usable factors reach as second
+	// factors: None without one. It ignores the filter's level.
+	FactorLevelsOf(organization, after int64, limit int, usable FactorFilter) (map[int64]assurance.Level, error)
 	// OwnersOf counts an organization's owners.
 	OwnersOf(organization int64) (int, error)
 

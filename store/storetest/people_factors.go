@@ -208,6 +208,17 @@ var factorStories = []story{
 				e.Expect(listed(e, people.UserFilter{Factors: &filter})).To(gomega.Equal(want), "%s: %s", name, level)
 			}
 		}
+		e.insert(func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(1)) })
+		for id := range int64(10) {
+			e.insert(func(tx people.Tx) error {
+				return tx.Organizations().InsertMember(people.Member{ID: 100 - id, User: id + 1, Organization: organization(1), CreatedAt: born})
+			})
+		}
+		e.Expect(factorLevels(e, 0, 200, all)).To(gomega.Equal(map[int64]assurance.Level{
+			1: 0, 2: assurance.TwoFactors, 3: 0, 4: assurance.TwoFactors, 5: assurance.PhishingResistant, 6: assurance.PhishingResistant, 7: assurance.TwoFactors,
+			8: assurance.PhishingResistant, 9: 0, 10: 0,
+		}))
+		e.Expect(factorLevels(e, 91, 2, people.FactorFilter{})).To(gomega.Equal(map[int64]assurance.Level{9: 0, 8: 0}), "a page, without usable factors")
 		none := with(func(f *people.FactorFilter) { f.Level = assurance.None })
 		e.Expect(listed(e, people.UserFilter{Search: "person1", Factors: &none})).To(gomega.Equal([]int64{10, 1}), "with a search")
 	}},
@@ -276,4 +287,9 @@ var factorStories = []story{
 		})
 		e.Expect(yes(e, func(f people.Factors) (bool, error) { return f.SpendChallenge(hashOf(1), born) })).To(gomega.BeTrue())
 	}},
+}
+
+// factorLevels returns what the factors of organization 1's members reach.
+func factorLevels(e *env, after int64, limit int, usable people.FactorFilter) map[int64]assurance.Level {
+	return all(e, func(tx people.Tx) (map[int64]assurance.Level, error) { return tx.Organizations().FactorLevelsOf(1, after, limit, usable) })
 }

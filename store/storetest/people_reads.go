@@ -104,6 +104,9 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"WorkspacesOf": func(tx people.Tx) (any, error) { return value(tx.Organizations().WorkspacesOf(1)) },
 	"OwnersOf":     func(tx people.Tx) (any, error) { return value(tx.Organizations().OwnersOf(1)) },
 	"MembersOf":    func(tx people.Tx) (any, error) { return value(tx.Organizations().MembersOf(1, 0, 10)) },
+	"FactorLevelsOf": func(tx people.Tx) (any, error) {
+		return value(tx.Organizations().FactorLevelsOf(1, 0, 10, people.FactorFilter{RelyingParty: "acme.example", Passwords: true}))
+	},
 	"MemberByID":   func(tx people.Tx) (any, error) { return optional(tx.Organizations().MemberByID(1, 1)) },
 	"WorkspaceMembersOf": func(tx people.Tx) (any, error) {
 		return value(tx.Organizations().WorkspaceMembersOf(1, 0, 10))

@@ -161,6 +161,10 @@ func acceptInvitation(c *call) (reply, error) {
 			return reply{}, account.ErrInvalidInvitation
 		}
 		member, err := account.RequireMember(u.Unit, i.Organization, user.ID)
-		return reply{data: enduserapi.AcceptedInvitation{Membership: viewMember(u.Tenant, member)}}, err
+		if err != nil {
+			return reply{}, err
+		}
+		workspaces, err := u.Organizations().WorkspaceMembershipsOf(user.ID, i.Organization)
+		return reply{data: enduserapi.AcceptedInvitation{Membership: viewMember(u.Unit, u.signedIn(), member, workspaces)}}, err
 	})
 }

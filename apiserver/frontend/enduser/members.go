@@ -3,12 +3,15 @@ package enduser
 import (
 	"maps"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/query"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -44,10 +47,23 @@ func listMembers(c *call) (reply, error) {
 	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
 		out := []enduserapi.OrganizationMember{}
 		members, err := u.Organizations().MembersOf(in.Organization.ID, page.after, page.limit)
-		for _, m := range members {
-			out = append(out, viewMemberAccount(u.Tenant, m.Member, m.Account))
+		if err != nil {
+			return nil, err
 		}
-		return out, err
+		levels := map[int64]assurance.Level(nil)
+		if shows := in.Owner && u.RequiresOwn(in.Organization); shows {
+			if levels, err = u.Organizations().FactorLevelsOf(in.Organization.ID, page.after, page.limit, account.UsableFactors(u.Tenant)); err != nil {
+				return nil, err
+			}
+		}
+		for _, m := range members {
+			view := viewMemberAccount(u.Tenant, m.Member, m.Account)
+			if level, shown := levels[m.User]; shown {
+				view.SecondFactor = ptr.To(level.String())
+			}
+			out = append(out, view)
+		}
+		return out, nil
 	})
 }
 

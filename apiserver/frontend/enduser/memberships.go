@@ -14,8 +14,12 @@ func listOrganizationMemberships(c *call) (reply, error) {
 	out := []enduserapi.OrganizationMembership{}
 	err := c.view(func(u *account.Unit) error {
 		members, err := u.Organizations().MembershipsOf(c.signedIn().User)
+		if err != nil {
+			return err
+		}
+		workspaces, err := u.Organizations().WorkspaceMembershipsOf(c.signedIn().User, 0)
 		for _, m := range members {
-			out = append(out, viewMember(u.Tenant, m))
+			out = append(out, viewMember(u, c.signedIn(), m, workspaces))
 		}
 		return err
 	})
@@ -64,6 +68,6 @@ func leaveOrganization(c *call) (reply, error) {
 		if g.Organization == m.Organization.ID {
 			g.Organization, g.Workspace = 0, 0
 		}
-		return reply{data: viewMember(u.Tenant, m)}, nil
+		return reply{data: viewMember(u.Unit, g, m, nil)}, nil
 	})
 }

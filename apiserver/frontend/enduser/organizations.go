@@ -11,6 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -153,7 +154,7 @@ func createOrganization(c *call) (reply, error) {
 		if err := u.activate(g, organization.ID, workspace); err != nil {
 			return reply{}, err
 		}
-		data := enduserapi.OwnOrganization{Organization: viewOrganization(organization), Membership: viewMember(u.Tenant, created.Member)}
+		data := enduserapi.OwnOrganization{Organization: viewOrganization(organization), Membership: viewMember(u.Unit, g, created.Member, nil)}
 		return reply{data: data}, u.Audit("organization.created", "organization:"+format(organization.ID))
 	})
 }
@@ -223,8 +224,10 @@ func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error
 // slug does not change.
 func changeOrganization(c *call) (reply, error) {
 	var name, description, image *string
+	var requirement account.RequirementChange
 	err := c.parse(func(o *body.Object) {
 		name, description, image = input.Name(o, "name"), input.Description(o, "description"), input.ImageURL(o, "image_url")
+		requirement = readRequirement(o)
 	})
 	if err != nil {
 		return reply{}, err
@@ -242,14 +245,36 @@ func changeOrganization(c *call) (reply, error) {
 		}
 		member.Organization = o
 		o.Name, o.Description, o.ImageURL = ptr.Deref(name, o.Name), ptr.Deref(description, o.Description), ptr.Deref(image, o.ImageURL)
+		described := o != member.Organization
+		if requirement.Any() {
+			if err := account.ChangeRequirement(u.Unit, u.signedIn(), member, &o, requirement); err != nil {
+				return nil, err
+			}
+		}
 		if o == member.Organization {
-			return viewOrganization(o), nil
+			return viewMemberOrganization(o), nil
 		}
-		if err := u.Organizations().UpdateOrganization(o); err != nil {
-			return nil, err
+		if err := u.Organizations().UpdateOrganization(o); err != nil || !described {
+			return viewMemberOrganization(o), err
 		}
-		return viewOrganization(o), u.Audit("organization.changed", "organization:"+format(o.ID))
+		return viewMemberOrganization(o), u.Audit("organization.changed", "organization:"+format(o.ID))
 	})
+}
+
+// readRequirement reads a change of what an organization requires of its members.
+func readRequirement(o *body.Object) (change account.RequirementChange) {
+	if text, sent := o.String("required_assurance"); sent {
+		level, known := assurance.ParseLevel(text)
+		if !known {
+			o.Fault("required_assurance", "must be one_factor, two_factors or phishing_resistant")
+		}
+		change.Level = &level
+	}
+	if o.Has("enforce_from") {
+		at := input.Time(o, "enforce_from")
+		change.From = &at
+	}
+	return change
 }
 
 // deleteOrganization deletes an organization after a confirmation by its slug, and notifies its members.

@@ -4,6 +4,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -71,10 +72,24 @@ func viewRole(r *account.Role) *enduserapi.MemberRole {
 	return view
 }
 
-func viewMember(t *account.Tenant, m people.Member) enduserapi.OrganizationMembership {
+// viewMember returns a membership of the user of a sign-in, who has the workspaces, with what is required there.
+func viewMember(u *account.Unit, g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember) enduserapi.OrganizationMembership {
+	required := u.RequiredAmong(g, m, workspaces, u.Now).Level
 	return enduserapi.OrganizationMembership{
-		Id: format(m.ID), Organization: viewOrganization(m.Organization), Role: viewRole(t.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role)), CreatedAt: m.CreatedAt,
+		Id: format(m.ID), Organization: viewMemberOrganization(m.Organization), Role: viewRole(u.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role)), CreatedAt: m.CreatedAt,
+		Assurance: enduserapi.MembershipAssurance{Required: required.String(), Satisfied: g.Proven().Level() >= required},
 	}
+}
+
+// viewMemberOrganization returns an organization as its members see it, with its own requirement.
+func viewMemberOrganization(o people.Organization) enduserapi.MemberOrganization {
+	view := enduserapi.MemberOrganization{
+		Id: format(o.ID), Name: o.Name, Slug: o.Slug, ImageUrl: o.ImageURL, RequiredAssurance: max(o.Required.Level, assurance.OneFactor).String(),
+	}
+	if !o.Required.From.IsZero() {
+		view.EnforceFrom = &o.Required.From
+	}
+	return view
 }
 
 func viewWorkspaceMember(t *account.Tenant, o people.Organization, m people.WorkspaceMember) enduserapi.WorkspaceMembership {

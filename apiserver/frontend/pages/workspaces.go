@@ -27,7 +27,7 @@ func workspaceMembers(v *visit, id string) memberList {
 		}
 		members := make([]enduserapi.OrganizationMember, len(list.Data))
 		for i, m := range list.Data {
-			members[i] = enduserapi.OrganizationMember(m)
+			members[i] = enduserapi.OrganizationMember{Id: m.Id, User: m.User, Role: m.Role, Owner: m.Owner, CreatedAt: m.CreatedAt}
 		}
 		return members, nil
 	}

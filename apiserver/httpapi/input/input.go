@@ -101,6 +101,15 @@ func read(o *body.Object, member string, rule func(string) (string, error)) *str
 
 // Future reads a time in the future, zero if it is absent or null.
 func Future(o *body.Object, member string, now time.Time) time.Time {
+	at := Time(o, member)
+	if !at.IsZero() && !at.After(now) {
+		o.Fault(member, "must be in the future")
+	}
+	return at
+}
+
+// Time reads a time, zero if it is absent or null.
+func Time(o *body.Object, member string) time.Time {
 	if o.IsNull(member) {
 		return time.Time{}
 	}
@@ -109,11 +118,9 @@ func Future(o *body.Object, member string, now time.Time) time.Time {
 		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339Nano, sent)
-	switch {
-	case err != nil || at.Year() > 9999:
+	if err != nil || at.Year() > 9999 || at.Year() < 1970 {
 		o.Fault(member, "must be an RFC 3339 time, such as 2030-01-02T15:04:05Z")
-	case !at.After(now):
-		o.Fault(member, "must be in the future")
+		return time.Time{}
 	}
 	return at.UTC().Truncate(time.Microsecond)
 }

@@ -69,12 +69,17 @@ func (t *Tenant) DeploymentRequires(created, now time.Time) assurance.Level {
 	return assurance.Require(now, t.deploymentDemand(created)).Level
 }
 
+// RequiresOwn reports whether an organization itself requires more than one factor, in force or announced.
+func (t *Tenant) RequiresOwn(o people.Organization) bool {
+	return o.Required.Level > assurance.OneFactor && !t.B2B.OrganizationAssuranceOff
+}
+
 // OrganizationDemands returns what an organization, and the roles of a member in it, require. workspaces are the
 // member's workspaces in the organization.
 func (t *Tenant) OrganizationDemands(m people.Member, workspaces []people.WorkspaceMember) []assurance.Demand {
 	var demands []assurance.Demand
-	if own := m.Organization.Required; own.Level > assurance.OneFactor && !t.B2B.OrganizationAssuranceOff {
-		demands = append(demands, assurance.Demand{By: assurance.ByOrganization, Requirement: own})
+	if t.RequiresOwn(m.Organization) {
+		demands = append(demands, assurance.Demand{By: assurance.ByOrganization, Requirement: m.Organization.Required})
 	}
 	role := t.B2B.OwnerAssurance.Effective()
 	if !m.Owner {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
@@ -120,6 +121,23 @@ func OrganizationDeletedMail(app, organization string) delivery.Content {
 	return delivery.Content{
 		Subject: "“" + organization + "” on " + app + " was deleted",
 		Body:    "An owner has deleted the organization “" + organization + "” on " + app + ", with its workspaces. Your own account stays as it is.\n",
+	}
+}
+
+// OrganizationRequiresMail notifies a member that an organization requires more of sign-ins than the member has.
+func OrganizationRequiresMail(app, organization string, required assurance.Requirement) delivery.Content {
+	app, organization = plainName(app, "the service"), plainName(organization, "an organization")
+	from, needed := "from now on", "a second factor beside your password or emailed code"
+	if !required.From.IsZero() {
+		from = "from " + required.From.UTC().Format("2 January 2006 15:04 UTC") + " on"
+	}
+	if required.Level == assurance.PhishingResistant {
+		needed = "a passkey"
+	}
+	return delivery.Content{
+		Subject: "“" + organization + "” on " + app + " requires more of your sign-in",
+		Body: "The organization “" + organization + "” on " + app + " requires " + needed + " " + from + ". Your account has none yet: " +
+			"add one in the security settings of your account.\n",
 	}
 }
 

@@ -3,6 +3,7 @@ package users
 import (
 	"database/sql"
 
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
@@ -57,6 +58,27 @@ func (tx txOrganizations) MembersOf(organization, after int64, limit int) ([]peo
 	}, `SELECT m.id, m.user_id, m.organization_id, m.role_id, m.owner, m.workspace_id, m.created_at, `+accountColumns+`
 		FROM organization_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
 		WHERE m.deployment = :deployment AND m.organization_id = ? AND m.id > ? ORDER BY m.id LIMIT ?`, organization, after, limit)
+}
+
+func (tx txOrganizations) FactorLevelsOf(organization, after int64, limit int, usable people.FactorFilter) (map[int64]assurance.Level, error) {
+	usable.Level = assurance.PhishingResistant
+	resistant, args := factorCondition(usable)
+	usable.Level = assurance.None
+	none, more := factorCondition(usable)
+	args = append(append(args, more...), organization, after, limit)
+	type level struct {
+		user  int64
+		level assurance.Level
+	}
+	levels, err := db.List(tx.Tx, func(row *sql.Rows, l *level) error { return row.Scan(&l.user, &l.level) },
+		`SELECT u.id, CASE WHEN `+resistant+` THEN 3 WHEN `+none+` THEN 0 ELSE 2 END
+		FROM organization_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
+		WHERE m.deployment = :deployment AND m.organization_id = ? AND m.id > ? ORDER BY m.id LIMIT ?`, args...)
+	out := make(map[int64]assurance.Level, len(levels))
+	for _, l := range levels {
+		out[l.user] = l.level
+	}
+	return out, err
 }
 
 // MemberByID locks the row of the membership in a Change, as Member does.
