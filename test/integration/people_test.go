@@ -459,7 +459,7 @@ var _ = Describe("Every operation on users", func() {
 		w.organized(ctx, "acme")
 		keys := map[string]string{}
 		for _, permission := range []v1alpha1.Permission{"users:read", "users:write", "user_factors:read", "user_factors:write", "organizations:write"} {
-			name := strings.ReplaceAll(string(permission), ":", "-")
+			name := strings.NewReplacer(":", "-", "_", "-").Replace(string(permission))
 			narrow := testkit.Key(w.namespace, "acme-app", name, permission)
 			create(ctx, narrow)
 			expectReady(ctx, narrow)
