@@ -3333,6 +3333,12 @@ type RecoveryCodesLeft struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// RelatedOrigins The origins that share the passkeys of a relying party.
+type RelatedOrigins struct {
+	// Origins The origins.
+	Origins []string `json:"origins"`
+}
+
 // ResetPassword The new password.
 type ResetPassword struct {
 	// Password The new password.
@@ -4169,6 +4175,20 @@ func (c *Client) GetKeySet(ctx context.Context) (*JSONWebKeySet, error) {
 		Method: http.MethodGet, Path: "/.well-known/jwks.json",
 	}
 	var answer JSONWebKeySet
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetRelatedOrigins asks GET /.well-known/webauthn: get the origins that share the passkeys.
+//
+// Returned without the envelope, and only on the host of the relying party, if a frontend host or an allowed origin lies outside of it (WebAuthn Level 3, 5.11). Browsers read it before pages of these origins use passkeys.
+func (c *Client) GetRelatedOrigins(ctx context.Context) (*RelatedOrigins, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/.well-known/webauthn",
+	}
+	var answer RelatedOrigins
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

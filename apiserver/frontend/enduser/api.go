@@ -150,6 +150,7 @@ var operations = map[string]func(*call) (reply, error){
 // public maps each operation whose response has no envelope, session or cookies to its function.
 var public = map[string]func(*call) error{
 	"GET /.well-known/jwks.json": keySet,
+	"GET /.well-known/webauthn":  relatedOrigins,
 }
 
 // New returns the handler of the end-user listener. It fails if an operation of enduser.yaml has no function, or a
