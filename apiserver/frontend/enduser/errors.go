@@ -76,6 +76,7 @@ var wordings = []struct {
 	{factors.ErrPhoneUnverified, http.StatusBadRequest, "PHONE_NOT_VERIFIED", "this phone number is not verified yet: verify it first"},
 	{factors.ErrRequired, http.StatusBadRequest, "FACTOR_REQUIRED", "the account needs a usable factor for this: add another one first"},
 	{factors.ErrTooManyFactors, http.StatusBadRequest, "FACTOR_LIMIT_REACHED", "you have as many factors of this kind as one user may: remove one first"},
+	{factors.ErrTooManySignIns, http.StatusTooManyRequests, "RATE_LIMITED", "you signed in by passkey too often today: use a session that you have, or wait"},
 	{factors.ErrTooManyChanges, http.StatusTooManyRequests, "RATE_LIMITED", "you added too many factors today: wait before you add another"},
 	{factors.ErrTooManyTries, http.StatusTooManyRequests, "TOO_MANY_ATTEMPTS", "too many wrong codes: wait, or use a passkey"},
 	{factors.ErrAttemptOver, http.StatusTooManyRequests, "TOO_MANY_ATTEMPTS", "too many wrong codes: sign in again from the beginning"},

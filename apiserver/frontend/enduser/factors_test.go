@@ -586,3 +586,24 @@ func TestSecretOfAuthenticatorIsSealed(t *testing.T) {
 		})
 	})
 }
+
+// The owner of an account cannot fill the store with sign-ins by passkey; sessions that are there stay.
+func TestSignInsByPasskeyAreBoundedADay(t *testing.T) {
+	w := newWorld(t, "")
+	w.open(nil)
+	b, d := w.browser(), w.device()
+	b.signUp("ada@example.com")
+	b.addPasskey(d)
+	again := w.browser()
+	for range 300 {
+		again.signInByPasskey(d)
+		again.ok("POST", "/session/sign-out", `{}`)
+	}
+	options := again.ok("POST", "/auth/passkey-options", `{}`)
+	a := again.refused(429, "RATE_LIMITED", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"passkey","credential":%s}`, d.shown(options)))
+	if a.Header.Get("Retry-After") == "" || !b.isSignedIn() {
+		t.Errorf("at the bound: %v", a.Header)
+	}
+	w.Clock.Advance(24 * time.Hour)
+	w.browser().signInByPasskey(d)
+}

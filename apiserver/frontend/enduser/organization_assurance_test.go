@@ -29,7 +29,7 @@ func TestOwnersRequireALevelOfMembers(t *testing.T) {
 		for _, wrong := range []string{`{"required_assurance":"strong"}`, `{"enforce_from":"tomorrow"}`, `{"required_assurance":null}`} {
 			owner.refused(400, "VALIDATION_ERROR", "PATCH", path, wrong)
 		}
-		if members := owner.list(path+"/members"); members[0]["second_factor"] != nil {
+		if members := owner.list(path + "/members"); members[0]["second_factor"] != nil {
 			t.Errorf("the levels of members are shown before the organization requires any: %v", members)
 		}
 
@@ -47,13 +47,13 @@ func TestOwnersRequireALevelOfMembers(t *testing.T) {
 			t.Errorf("what is coming: %v", ahead)
 		}
 		levels := map[string]any{}
-		for _, m := range owner.list(path+"/members") {
+		for _, m := range owner.list(path + "/members") {
 			levels[m["user"].(map[string]any)["email"].(string)] = m["second_factor"]
 		}
 		if levels["ada@example.com"] != "two_factors" || levels["bob@example.com"] != "none" {
 			t.Errorf("the owner sees %v", levels)
 		}
-		for _, m := range member.list(path+"/members") {
+		for _, m := range member.list(path + "/members") {
 			if m["second_factor"] != nil {
 				t.Errorf("a member sees levels: %v", m)
 			}

@@ -144,6 +144,9 @@ func signInByPasskey(c *call, a *passkey.Assertion) (reply, error) {
 	}
 	out, err := transact(c, func(u *unit) (reply, error) {
 		u.Actor = "user:" + format(p.User)
+		if err := factors.CountSignIn(u.Unit, p.User); err != nil {
+			return reply{}, err
+		}
 		method, err := factors.Use(u.Unit, p, v)
 		if errors.Is(err, factors.ErrPasskeyUnknown) {
 			err = errInvalidCredential

@@ -30,10 +30,12 @@ var (
 	ErrPasskeysDisabled = errors.New("passkeys are disabled")
 	ErrTextsDisabled    = errors.New("texts are disabled as a second factor")
 	ErrUnavailable      = errors.New("the account has no such usable factor")
-	ErrUnknown          = errors.New("the user has no such factor")
-	ErrPasskeyUnknown   = errors.New("the user has no such passkey")
-	ErrPasskeyExists    = errors.New("the passkey is registered already")
-	ErrPhoneUnverified  = errors.New("the phone number is not verified")
+	// ErrTooManySignIns: the account signed in by passkey too often today.
+	ErrTooManySignIns  = errors.New("too many sign-ins by passkey")
+	ErrUnknown         = errors.New("the user has no such factor")
+	ErrPasskeyUnknown  = errors.New("the user has no such passkey")
+	ErrPasskeyExists   = errors.New("the passkey is registered already")
+	ErrPhoneUnverified = errors.New("the phone number is not verified")
 	// ErrRequired: the account would have no usable factor although two factors are required, or has none to turn
 	// two-step on with.
 	ErrRequired       = errors.New("the account needs a factor")

@@ -29,6 +29,23 @@ const (
 	scopeNotice  = "second-factor-notice"
 )
 
+// signInsPerDay bounds the sign-ins by passkey of an account in a UTC day. They cost no password hash, and each writes
+// rows that outlive it, so that the owner of an account could fill the store with them.
+const (
+	signInsPerDay = 300
+	scopeSignIn   = "passkey-signin"
+)
+
+// CountSignIn counts a sign-in by passkey. Above the bound it returns a WaitError with ErrTooManySignIns.
+func CountSignIn(u *account.Unit, user int64) error {
+	tomorrow := u.Now.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	n, err := u.Limits().Count(scopeSignIn, subject(user), u.Now, tomorrow)
+	if err == nil && n.Count > signInsPerDay {
+		err = &account.WaitError{Reason: ErrTooManySignIns, Wait: tomorrow.Sub(u.Now)}
+	}
+	return err
+}
+
 // Try is a code that is about to be compared. It is counted as wrong before the comparison, in a transaction of its
 // own.
 type Try struct {
