@@ -139,3 +139,34 @@ func TestHeldUserShowsTheFactorBeforeAnAuthorization(t *testing.T) {
 		t.Errorf("after the proof: %s", held.page.url)
 	}
 }
+
+// An owner requires a second factor of the members from a date on, and sees who is not ready.
+func TestOwnerRequiresMoreOnTheSettingsPage(t *testing.T) {
+	w := newWorld(t, strong)
+	b := w.browser()
+	b.signUp("ada@example.com")
+	b.open("/organizations/new")
+	b.submit("create", "name", "Harbour")
+	settings := b.page.url.Path + "/settings"
+	b.open(settings)
+	b.submit("require", "level", "two_factors")
+	b.at("/account/security/required")
+	b.open("/account/security/totp")
+	b.submit("begin")
+	a := b.secretOn()
+	b.submit("confirm", "code", a.next())
+	b.open(settings)
+	b.submit("require", "level", "two_factors", "from", "tomorrow")
+	b.refused(http.StatusBadRequest, "from", "Enter a date such as 2030-01-02, or nothing.")
+	b.submit("require", "level", "two_factors", "from", "2031-02-03")
+	b.at(settings)
+	if got := b.page.value("from"); got != "2031-02-03" {
+		t.Errorf("the date is %q", got)
+	}
+	b.says("All members are ready.")
+	b.submit("require", "level", "one_factor")
+	b.at(settings)
+	if strings.Contains(b.page.text(), "All members are ready.") || b.page.value("from") != "" {
+		t.Errorf("the requirement is still shown: %s", b.page.text())
+	}
+}

@@ -93,8 +93,19 @@ func takeMember(v *visit) error {
 	return v.redirect("member_changed", back)
 }
 
-// settingsPage is where an organization is renamed and deleted.
-type settingsPage struct{ place }
+// settingsPage is where an organization is renamed and deleted, and where its owners require more of sign-ins.
+type settingsPage struct {
+	place
+	// Levels are the levels that the owners can require, nil if the page has no such form. From is the date of the
+	// requirement, "" for none.
+	Levels []option
+	From   string
+	// Required reports that the organization requires a level. NotReady are members whose factors do not reach it, and
+	// More reports that the page did not look at all members.
+	Required bool
+	NotReady []enduserapi.OrganizationMember
+	More     bool
+}
 
 func showSettings(v *visit) error {
 	in, err := v.place()
@@ -104,7 +115,11 @@ func showSettings(v *visit) error {
 	if !in.MayManage && !v.form.refused() {
 		return nothingThere()
 	}
-	return v.render("settings", v.text.Text("settings.title"), settingsPage{in})
+	own := settingsPage{place: in}
+	if err := own.require(v); err != nil {
+		return err
+	}
+	return v.render("settings", v.text.Text("settings.title"), own)
 }
 
 func takeSettings(v *visit) error {
@@ -119,6 +134,9 @@ func takeSettings(v *visit) error {
 			return v.again(sent, err)
 		}
 		return v.redirect("organization_deleted", "/organizations")
+	}
+	if sent.Action == "require" {
+		return takeRequirement(v, sent, o)
 	}
 	sent.Action = "change"
 	body := enduserapi.OrganizationPatch{Name: sent.member("name"), ImageUrl: sent.member("image_url")}
