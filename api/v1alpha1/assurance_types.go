@@ -85,7 +85,8 @@ type PasskeySettings struct {
 
 	// relyingPartyID is the domain to which passkeys belong: one of frontendHosts, or a parent domain of one that is
 	// not a public suffix such as `com`. Passkeys of another relying party cannot be used, and work again when the
-	// previous value is restored: choose the value before users have passkeys. Absent: the first of frontendHosts.
+	// previous value is restored: choose the value before users have passkeys. Absent: the first of frontendHosts that
+	// is not an IP address.
 	// +optional
 	RelyingPartyID *Hostname `json:"relyingPartyID,omitempty"`
 }

@@ -47,7 +47,7 @@ func passkeysReady(p translation.Passkeys) []metav1.Condition {
 	switch {
 	case p.RelyingParty == "":
 		c.Reason = v1alpha1.ReasonNoFrontendHost
-		c.Message = "passkeys belong to a host, and the deployment has none: add a host to spec.frontendHosts, or remove spec.signIn.passkey"
+		c.Message = "passkeys belong to a host, and the deployment has none with a domain name: add a host to spec.frontendHosts, or remove spec.signIn.passkey"
 	case len(related) > 0 && len(labels) > relyingparty.MaxLabels:
 		c.Reason = v1alpha1.ReasonTooManyRelatedOrigins
 		c.Message = fmt.Sprintf("spec.frontendHosts and spec.allowedOrigins have %d registrable labels (%s), and browsers may ignore all labels but the first %d: "+

@@ -20,11 +20,11 @@ const MaxLabels = 5
 // localhost may be a relying party, although it has no registrable domain: browsers treat it as a secure context.
 const localhost = "localhost"
 
-// ID returns the id of a deployment's relying party: the declared one, otherwise the first host; "" if there is
-// neither.
+// ID returns the id of a deployment's relying party: the declared one, otherwise the first host that is not an IP
+// address, for which browsers have no passkeys; "" if there is neither.
 func ID(declared string, hosts []string) string {
-	if declared == "" && len(hosts) > 0 {
-		return hosts[0]
+	if i := slices.IndexFunc(hosts, func(host string) bool { return !isAddress(host) }); declared == "" && i >= 0 {
+		return hosts[i]
 	}
 	return declared
 }

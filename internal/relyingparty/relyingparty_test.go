@@ -16,6 +16,8 @@ func TestRelyingPartyIsTheDeclaredOneOrTheFirstHost(t *testing.T) {
 		{"", []string{"login.acme.example", "acme.example"}, "login.acme.example"},
 		{"acme.example", []string{"login.acme.example"}, "acme.example"},
 		{"acme.example", nil, "acme.example"},
+		{"", []string{"10.0.0.1", "acme.example"}, "acme.example"},
+		{"", []string{"10.0.0.1"}, ""},
 	} {
 		if got := ID(tc.declared, tc.hosts); got != tc.want {
 			t.Errorf("ID(%q, %v) = %q, want %q", tc.declared, tc.hosts, got, tc.want)

@@ -16,7 +16,8 @@ type PasskeySettingsApplyConfiguration struct {
 	Enabled *bool `json:"enabled,omitempty"`
 	// relyingPartyID is the domain to which passkeys belong: one of frontendHosts, or a parent domain of one that is
 	// not a public suffix such as `com`. Passkeys of another relying party cannot be used, and work again when the
-	// previous value is restored: choose the value before users have passkeys. Absent: the first of frontendHosts.
+	// previous value is restored: choose the value before users have passkeys. Absent: the first of frontendHosts that
+	// is not an IP address.
 	RelyingPartyID *apiv1alpha1.Hostname `json:"relyingPartyID,omitempty"`
 }
 
