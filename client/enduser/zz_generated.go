@@ -5083,8 +5083,8 @@ func (c *Client) DeleteOrganization(ctx context.Context, id string, body Organiz
 // ChangeOrganization asks PATCH /organizations/{id}: change an organization.
 //
 // Absent members do not change, and the slug never changes. Only owners who authenticated recently change required_assurance
-// and enforce_from, and only up to the level that they have proven themselves; members whose factors do not reach it are told by
-// mail, at most 100 of them and once a day. Fails with 400 FACTOR_UNAVAILABLE; 403 PERMISSION_DENIED (organization:manage),
+// and enforce_from, and only up to the level that they have proven themselves; members whose factors do not reach it are notified
+// by mail, at most 100 of them and once a day. Fails with 400 FACTOR_UNAVAILABLE; 403 PERMISSION_DENIED (organization:manage),
 // REAUTHENTICATION_REQUIRED, STEP_UP_REQUIRED, ENROLLMENT_REQUIRED, ASSURANCE_OFF, SECOND_FACTORS_DISABLED; 404
 // ORGANIZATION_NOT_FOUND.
 func (c *Client) ChangeOrganization(ctx context.Context, id string, body OrganizationPatch) (*OrganizationEnvelope, error) {

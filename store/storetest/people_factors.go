@@ -291,5 +291,7 @@ var factorStories = []story{
 
 // factorLevels returns what the factors of organization 1's members reach.
 func factorLevels(e *env, after int64, limit int, usable people.FactorFilter) map[int64]assurance.Level {
-	return all(e, func(tx people.Tx) (map[int64]assurance.Level, error) { return tx.Organizations().FactorLevelsOf(1, after, limit, usable) })
+	return all(e, func(tx people.Tx) (map[int64]assurance.Level, error) {
+		return tx.Organizations().FactorLevelsOf(1, after, limit, usable)
+	})
 }

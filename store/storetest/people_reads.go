@@ -107,7 +107,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"FactorLevelsOf": func(tx people.Tx) (any, error) {
 		return value(tx.Organizations().FactorLevelsOf(1, 0, 10, people.FactorFilter{RelyingParty: "acme.example", Passwords: true}))
 	},
-	"MemberByID":   func(tx people.Tx) (any, error) { return optional(tx.Organizations().MemberByID(1, 1)) },
+	"MemberByID": func(tx people.Tx) (any, error) { return optional(tx.Organizations().MemberByID(1, 1)) },
 	"WorkspaceMembersOf": func(tx people.Tx) (any, error) {
 		return value(tx.Organizations().WorkspaceMembersOf(1, 0, 10))
 	},

@@ -8,7 +8,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// An owner requires a level of the members up to the owner's own; members who have less are told, keep their place, and
+// An owner requires a level of the members up to the owner's own; members with less are notified, keep their place, and
 // get in after the proof.
 func TestOwnersRequireALevelOfMembers(t *testing.T) {
 	onFactors(t, nil, func(t *testing.T, w *world) {

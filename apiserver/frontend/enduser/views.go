@@ -72,7 +72,8 @@ func viewRole(r *account.Role) *enduserapi.MemberRole {
 	return view
 }
 
-// viewMember returns a membership of the user of a sign-in, who has the workspaces, with what is required there.
+// viewMember returns a membership of the user of a sign-in with what is required there. workspaces are the
+// user's.
 func viewMember(u *account.Unit, g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember) enduserapi.OrganizationMembership {
 	required := u.RequiredAmong(g, m, workspaces, u.Now).Level
 	return enduserapi.OrganizationMembership{

@@ -140,7 +140,7 @@ func TestHeldUserShowsTheFactorBeforeAnAuthorization(t *testing.T) {
 	}
 }
 
-// An owner requires a second factor of the members from a date on, and sees who is not ready.
+// An owner requires a second factor of the members from a date on.
 func TestOwnerRequiresMoreOnTheSettingsPage(t *testing.T) {
 	w := newWorld(t, strong)
 	b := w.browser()
