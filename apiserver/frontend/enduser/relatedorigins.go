@@ -13,8 +13,8 @@ import (
 // relatedOriginsAge is how long caches may keep the list of related origins.
 const relatedOriginsAge = 5 * time.Minute
 
-// relatedOrigins lists the origins whose pages may use the deployment's passkeys (WebAuthn Level 3, 5.11). Only the host
-// of the relying party has the list, and only if an origin lies outside the relying party.
+// relatedOrigins lists the origins whose pages may use the deployment's passkeys (WebAuthn Level 3, 5.11). Only the
+// host of the relying party has the list, and only if an origin lies outside the relying party.
 func relatedOrigins(c *call) error {
 	settings := c.request.Settings
 	strong, _ := settings.Strong()
