@@ -104,11 +104,10 @@ func importBatch(c *call) (reply, error) {
 // another credential could import it only from a changed file.
 func (c *call) mayImport(lines []imports.Line) error {
 	for i := range lines {
-		if lines[i].Kind == "" {
-			continue
-		}
-		if needs := imports.Permission(lines[i].Kind); !c.principal.Allows(needs) {
-			return lacking(needs)
+		for _, needs := range lines[i].Permissions() {
+			if !c.principal.Allows(needs) {
+				return lacking(needs)
+			}
 		}
 	}
 	return nil

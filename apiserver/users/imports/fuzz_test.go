@@ -25,7 +25,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if line.Content == nil || line.ExternalID == "" || strings.ContainsAny(line.ExternalID, "\n\x00") || Permission(line.Kind) == "" {
+		if line.Content == nil || line.ExternalID == "" || strings.ContainsAny(line.ExternalID, "\n\x00") || line.Permissions() == "" {
 			t.Errorf("%+v passes", line)
 		}
 		if !line.At.IsZero() && (line.At.Unix() < 0 || line.At.After(now.Add(maxAhead))) {
