@@ -85,6 +85,7 @@ func importBatch(c *call) (reply, error) {
 	if err := c.mayImport(lines); err != nil {
 		return reply{}, err
 	}
+	p.Keyring = c.api.Keyring // seals the secrets of authenticator apps
 	run := &importRun{peopleRequest: p, lines: lines, bytes: int64(len(c.body)), offset: offset, complete: complete}
 	for try := 1; ; try++ {
 		err = run.once(file)
