@@ -85,6 +85,7 @@ func importBatch(c *call) (reply, error) {
 	if err := c.mayImport(lines); err != nil {
 		return reply{}, err
 	}
+	p.Keyring = c.api.Keyring // seals the secrets of authenticator apps
 	run := &importRun{peopleRequest: p, lines: lines, bytes: int64(len(c.body)), offset: offset, complete: complete}
 	for try := 1; ; try++ {
 		err = run.once(file)
@@ -104,11 +105,10 @@ func importBatch(c *call) (reply, error) {
 // another credential could import it only from a changed file.
 func (c *call) mayImport(lines []imports.Line) error {
 	for i := range lines {
-		if lines[i].Kind == "" {
-			continue
-		}
-		if needs := imports.Permission(lines[i].Kind); !c.principal.Allows(needs) {
-			return lacking(needs)
+		for _, needs := range lines[i].Permissions() {
+			if !c.principal.Allows(needs) {
+				return lacking(needs)
+			}
 		}
 	}
 	return nil

@@ -32,6 +32,8 @@ const (
 	ImportedMembership   = "membership"
 	ImportedSignIn       = "signin"
 	ImportedAPIKey       = "api_key"
+	ImportedTOTP         = "totp"
+	ImportedPasskey      = "passkey"
 )
 
 // ImportedRow is the row created from a line of an import.

@@ -97,6 +97,15 @@ func enrollmentOf(u *account.Unit, user people.User, a people.Authenticator) (En
 	}, nil
 }
 
+// Imported returns an authenticator of another system with its secret sealed, and a name if it has none.
+func Imported(u *account.Unit, a people.Authenticator, secret []byte) people.Authenticator {
+	a.Sealed = u.Keyring.Seal(people.SealedAuthenticator, sealedFor(u.Key(), a.ID), secret)
+	if a.Name == "" {
+		a.Name = defaultAuthenticatorName
+	}
+	return a
+}
+
 func open(u *account.Unit, a people.Authenticator) ([]byte, error) {
 	secret, err := u.Keyring.Open(people.SealedAuthenticator, sealedFor(u.Key(), a.ID), a.Sealed)
 	if err != nil {

@@ -115,6 +115,10 @@ func (b *batch) evaluate(line *Line, id int64) {
 		b.evaluateMembership(line, content, id)
 	case *SignIn:
 		b.evaluateSignIn(line, content, id)
+	case *TOTP:
+		b.evaluateTOTP(line, content, id)
+	case *Passkey:
+		b.evaluatePasskey(line, content, id)
 	}
 	if line.Refused == nil {
 		b.accept(line, id)

@@ -102,6 +102,9 @@ func (b *batch) evaluatePhone(line *Line, p *Phone, id int64) {
 		line.fault("phone_number", "is a verified number of another account")
 		return
 	}
+	if p.SecondFactor && !b.textFactor(line, user, id) {
+		return
+	}
 	b.known.phones[numberOf{user, p.Number}] = true
 	if verified {
 		b.known.verified[p.Number] = user

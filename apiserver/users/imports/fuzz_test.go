@@ -17,6 +17,8 @@ func FuzzRead(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	f.Add([]byte(`{"type":"totp","external_id":"t","user":"u","secret":"GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ","digits":8,"period":60,"algorithm":"SHA512"}`))
+	f.Add([]byte(`{"type":"passkey","external_id":"k","user":"u","rp_id":"a.example","credential_id":"AAAA","public_key":"pAEBAycgBiFYIA","user_handle":"AA","transports":["usb"]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		line := Read(Raw{1, raw}, now)
 		if line.Refused != nil {
@@ -25,7 +27,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if line.Content == nil || line.ExternalID == "" || strings.ContainsAny(line.ExternalID, "\n\x00") || Permission(line.Kind) == "" {
+		if line.Content == nil || line.ExternalID == "" || strings.ContainsAny(line.ExternalID, "\n\x00") || len(line.Permissions()) == 0 {
 			t.Errorf("%+v passes", line)
 		}
 		if !line.At.IsZero() && (line.At.Unix() < 0 || line.At.After(now.Add(maxAhead))) {

@@ -28,6 +28,7 @@ type known struct {
 	slugs          map[string]bool
 	workspaces     map[int64]people.Workspace
 	workspaceSlugs map[slugIn]bool
+	factors        knownFactors
 	// members and workspaceMembers hold pairs of an organization or workspace, and a user.
 	members, workspaceMembers map[[2]int64]bool
 }
@@ -54,6 +55,8 @@ type wanted struct {
 	memberships            map[string]bool
 	// emailUsers, phoneUsers and workspaceParents hold external ids.
 	emailUsers, phoneUsers, workspaceParents map[string]bool
+	// factorUsers holds external ids, and credentials the ids of passkeys.
+	factorUsers, credentials map[string]bool
 }
 
 func (w *wanted) reference(kind, externalID string) {
@@ -71,6 +74,7 @@ func (b *batch) wants(lines []Line) *wanted {
 	w := &wanted{
 		external: map[string]map[string]bool{}, changed: map[string]bool{}, named: map[string]bool{}, emails: map[string]bool{}, numbers: map[string]bool{},
 		slugs: map[string]bool{}, workspaceSlugs: map[string]bool{}, proven: map[string]bool{}, memberships: map[string]bool{}, emailUsers: map[string]bool{}, phoneUsers: map[string]bool{}, workspaceParents: map[string]bool{},
+		factorUsers: map[string]bool{}, credentials: map[string]bool{},
 	}
 	for i := range lines {
 		line := &lines[i]
@@ -90,6 +94,13 @@ func (b *batch) wants(lines []Line) *wanted {
 			}
 		case *Phone:
 			w.numbers[content.Number], w.phoneUsers[line.User] = true, true
+			if content.SecondFactor {
+				w.factorUsers[line.User] = true
+			}
+		case *TOTP:
+			w.factorUsers[line.User] = true
+		case *Passkey:
+			w.factorUsers[line.User], w.credentials[string(content.Credential)] = true, true
 		case *Organization:
 			w.slugs[wantedSlug(content.Slug, content.Name, "organization")] = true
 		case *Workspace:
@@ -135,7 +146,7 @@ func (b *batch) load(lines []Line) error {
 		}
 		b.known.as[kind] = found
 	}
-	for _, load := range []func(*wanted) error{b.loadUsers, b.loadEmails, b.loadPhones, b.loadOrganizations, b.loadMemberships} {
+	for _, load := range []func(*wanted) error{b.loadUsers, b.loadEmails, b.loadPhones, b.loadOrganizations, b.loadMemberships, b.loadFactors} {
 		if err := load(w); err != nil {
 			return err
 		}

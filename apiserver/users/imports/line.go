@@ -15,6 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/totp"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -62,7 +63,19 @@ type Phone struct {
 	Number, Region string
 	VerifiedAt     time.Time
 	Primary        *bool
+	// SecondFactor makes the number a second factor of the account.
+	SecondFactor bool
 }
+
+// TOTP is an authenticator app of a user.
+type TOTP struct {
+	Name       string
+	Secret     []byte
+	Parameters totp.Parameters
+}
+
+// Passkey is a passkey or security key of a user, without the id of the user.
+type Passkey struct{ people.Passkey }
 
 // Organization is an organization.
 type Organization struct {
@@ -103,6 +116,8 @@ const (
 	usersWrite         = "users:write"
 	organizationsWrite = "organizations:write"
 	apiKeysWrite       = "api_keys:write"
+	// A credential that may only write users cannot add a factor of its own, with which it would pass the second step.
+	factorsWrite = "user_factors:write"
 )
 
 // kinds maps the types of lines to the function that reads the type and to the permission that importing it needs.
@@ -118,10 +133,20 @@ var kinds = map[string]struct {
 	people.ImportedWorkspace:    {organizationsWrite, readWorkspace},
 	people.ImportedMembership:   {organizationsWrite, readMembership},
 	people.ImportedAPIKey:       {apiKeysWrite, readAPIKey},
+	people.ImportedTOTP:         {factorsWrite, readTOTP},
+	people.ImportedPasskey:      {factorsWrite, readPasskey},
 }
 
-// Permission returns the permission that a credential needs to import lines of a kind.
-func Permission(kind string) string { return kinds[kind].permission }
+// Permissions returns the permissions that a credential needs to import a line: none if the line is faulty.
+func (l *Line) Permissions() []string {
+	if l.Kind == "" {
+		return nil
+	}
+	if p, isPhone := l.Content.(*Phone); isPhone && p.SecondFactor {
+		return []string{usersWrite, factorsWrite}
+	}
+	return []string{kinds[l.Kind].permission}
+}
 
 // Count returns the number of non-empty lines of a batch.
 func Count(batch []byte) int {

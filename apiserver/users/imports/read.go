@@ -158,7 +158,7 @@ func readEmail(r *reader, line *Line) {
 
 func readPhone(r *reader, line *Line) {
 	line.User = r.required("user", maxExternalID)
-	number := Phone{VerifiedAt: r.time("verified_at"), Primary: r.flag("primary")}
+	number := Phone{VerifiedAt: r.time("verified_at"), Primary: r.flag("primary"), SecondFactor: ptr.Deref(r.flag("second_factor"), false)}
 	if r.Require("phone_number") {
 		sent, _ := r.String("phone_number")
 		parsed, err := phone.Parse(sent, nil)
@@ -169,6 +169,9 @@ func readPhone(r *reader, line *Line) {
 	}
 	if ptr.Deref(number.Primary, false) && number.VerifiedAt.IsZero() && !r.Faulty("verified_at") {
 		r.Fault("primary", "must not be true without verified_at: an unverified number cannot be primary")
+	}
+	if number.SecondFactor && number.VerifiedAt.IsZero() && !r.Faulty("verified_at") {
+		r.Fault("second_factor", "must not be true without verified_at: an unverified number is no second factor")
 	}
 	line.Content = &number
 }

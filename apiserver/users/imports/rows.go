@@ -19,6 +19,7 @@ type rows struct {
 	members          []people.Member
 	workspaceMembers []people.WorkspaceMember
 	events           []people.Event
+	factors          factorRows
 	imported         []people.ImportedRow
 	// demotedEmails and demotedPhones hold the ids of rows, of this batch or earlier, that are no longer primary
 	// because another row replaced them.
@@ -66,6 +67,7 @@ func (b *batch) write() error {
 		b.promoteRest,
 		func() error { return b.Bulk().DemotePhones(slices.Sorted(maps.Keys(b.rows.demotedPhones))) },
 		func() error { return b.Bulk().InsertPhones(b.rows.phones) },
+		b.writeFactors,
 		func() error { return b.Bulk().InsertOrganizations(b.rows.organizations) },
 		func() error { return b.Bulk().InsertWorkspaces(b.rows.workspaces) },
 		b.writeDefaults,
