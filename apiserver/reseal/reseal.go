@@ -16,11 +16,11 @@ import (
 const (
 	// walkEvery is the interval of walks over all authenticators.
 	walkEvery = time.Hour
-	// batch is how many authenticators one statement reads.
-	batch = 500
-	// passWrites bounds the secrets that one pass seals again, so that other upkeep is not delayed. The next pass
-	// continues.
-	passWrites = 10_000
+	// batchSize is how many authenticators one statement reads.
+	batchSize = 500
+	// writesOfPass bounds the secrets that one pass seals again, so that other upkeep is not delayed. A pass ends after
+	// the batch that reaches the bound, and the next pass continues.
+	writesOfPass = 10_000
 )
 
 // unknownKey is the label of texts that do not have the form of sealed texts.
@@ -44,7 +44,8 @@ type Options struct {
 // Worker walks over the sealed secrets of all authenticators. It is used by one goroutine.
 type Worker struct {
 	Options
-	factors *prometheus.GaugeVec
+	factors       *prometheus.GaugeVec
+	batch, writes int // batchSize and writesOfPass, except in tests
 	// reported are the keys that have a series.
 	reported map[string]bool
 	walk     *walk     // in progress; nil between walks
@@ -62,15 +63,15 @@ type walk struct {
 
 // New returns a Worker and registers its metric.
 func New(opts Options) *Worker {
-	w := &Worker{Options: opts, reported: map[string]bool{}, factors: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	w := &Worker{Options: opts, batch: batchSize, writes: writesOfPass, reported: map[string]bool{}, factors: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "cardea_sealed_factors", Help: "Secrets of authenticators by the public id of the root key that seals them, at the last complete walk of this server. A key that seals none can be removed.",
 	}, []string{"key"})}
 	opts.Registry.MustRegister(w.factors)
 	return w
 }
 
-// Pass continues a walk, or starts one if the last was walkEvery ago. It ends with the walk, or after passWrites
-// writes. After an error, the next pass continues with the secret that failed.
+// Pass continues a walk, or starts one if the last was walkEvery ago. It ends with the walk, or after
+// writesOfPass. After an error, the next pass continues with the secret that failed.
 func (w *Worker) Pass(ctx context.Context) error {
 	if w.Keyring.Empty() {
 		return nil
@@ -82,8 +83,8 @@ func (w *Worker) Pass(ctx context.Context) error {
 		}
 		w.walk = &walk{sealed: map[string]int64{}, refused: map[string]int64{}}
 	}
-	for writes := 0; writes < passWrites; {
-		secrets, err := w.Store.SealedSecrets(ctx, w.walk.last, batch)
+	for writes := 0; writes < w.writes; {
+		secrets, err := w.Store.SealedSecrets(ctx, w.walk.last, w.batch)
 		if err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func (w *Worker) Pass(ctx context.Context) error {
 				writes++
 			}
 		}
-		if len(secrets) < batch {
+		if len(secrets) < w.batch {
 			w.complete(now)
 			return nil
 		}
