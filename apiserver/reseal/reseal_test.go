@@ -44,9 +44,9 @@ func ring(t *testing.T, fills ...byte) *seal.Keyring {
 // hooked is a store that runs functions of a test before its calls and counts the calls.
 type hooked struct {
 	Store
-	beforeChange    func() error
-	lists, changes  int
-	lastAfter       people.SealedSecret
+	beforeChange   func() error
+	lists, changes int
+	lastAfter      people.SealedSecret
 }
 
 func (h *hooked) SealedSecrets(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error) {
@@ -85,7 +85,9 @@ func (w *world) worker(keys *seal.Keyring) *Worker {
 		Log: funcr.New(func(prefix, args string) { w.logs.WriteString(prefix + args + "\n") }, funcr.Options{})})
 }
 
-func secretOf(deployment string, id int64) string { return fmt.Sprintf("secret %d of %s", id, deployment) }
+func secretOf(deployment string, id int64) string {
+	return fmt.Sprintf("secret %d of %s", id, deployment)
+}
 
 // fill inserts authenticators from first to last, sealed by a ring.
 func (w *world) fill(keys *seal.Keyring, deployment string, first, last int64) {
