@@ -33,6 +33,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
+	"github.com/cardea-iam/cardea/apiserver/reseal"
 	"github.com/cardea-iam/cardea/apiserver/rollup"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
@@ -107,6 +108,7 @@ type Server struct {
 	dispatcher *outbox.Dispatcher
 	keys       *keycache.Cache
 	rollUps    *rollup.Worker
+	reseals    *reseal.Worker
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
@@ -141,6 +143,9 @@ func New(opts Options) (*Server, error) {
 	}
 	rollUp := rollup.New(rollup.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("roll-up"), Registry: opts.Registry,
+	})
+	reseals := reseal.New(reseal.Options{
+		Store: opts.People, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("reseal"), Registry: opts.Registry,
 	})
 	dispatcher := outbox.New(outbox.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
@@ -203,7 +208,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages)), connections: connections,
 	}, nil
 }
@@ -224,7 +229,7 @@ func (s *Server) Keys() *keycache.Cache { return s.keys }
 func (s *Server) Position() store.Position { return s.follower.Current().Position() }
 
 // Follow runs the work without listeners until ctx ends: it keeps the configuration current, sends the messages of the
-// outbox, deletes expired data, and rolls up analytics. Run includes it.
+// outbox, deletes expired data, seals secrets again, and rolls up analytics. Run includes it.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })

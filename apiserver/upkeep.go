@@ -43,7 +43,7 @@ func retentionIn(follower *snapshot.Follower) func(deployment string) (time.Dura
 	}
 }
 
-// keepUp deletes expired sessions, codes and messages until ctx ends.
+// keepUp deletes expired sessions, codes and messages, and seals again what an older root key sealed, until ctx ends.
 func (s *Server) keepUp(ctx context.Context) error {
 	for {
 		timer := time.NewTimer(upkeepEvery/2 + rand.N(upkeepEvery))
@@ -61,6 +61,9 @@ func (s *Server) keepUp(ctx context.Context) error {
 			if err != nil || purged < upkeepBatch {
 				break
 			}
+		}
+		if err := s.reseals.Pass(ctx); err != nil && ctx.Err() == nil {
+			s.opts.Log.Error(err, "Secrets of authenticators were not sealed again; trying again later")
 		}
 	}
 }

@@ -22,6 +22,9 @@ import (
 // keySize is the length of a root key, in bytes.
 const keySize = 32
 
+// idDigits is the length of a root key's public id.
+const idDigits = 8
+
 // The version begins every sealed text.
 const (
 	// versionGCM is AES-256-GCM with a nonce that is a keyed hash of everything that is sealed. Texts of this version
@@ -85,7 +88,7 @@ func newRootKey(root []byte) (rootKey, error) {
 	sivKey, err1 := derive("cardea config document encryption v2", subtle.AESSIVKeySize)
 	gcmKey, err2 := derive("cardea config document encryption v1", keySize)
 	subkeys, err3 := derive("cardea subkeys v1", keySize)
-	id, err4 := derive("cardea root key id v1", 4)
+	id, err4 := derive("cardea root key id v1", idDigits/2)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return rootKey{}, err
 	}
@@ -103,6 +106,33 @@ func newRootKey(root []byte) (rootKey, error) {
 
 // Empty reports whether the ring has no key.
 func (r *Keyring) Empty() bool { return r == nil || len(r.keys) == 0 }
+
+// IDs returns the public ids of the root keys, the id of the key that seals first: none on an empty ring.
+func (r *Keyring) IDs() []string {
+	if r.Empty() {
+		return nil
+	}
+	all := make([]string, len(r.keys))
+	for i, key := range r.keys {
+		all[i] = key.id
+	}
+	return all
+}
+
+// KeyOf returns the public id of the root key that sealed a text, and reports whether the text has the form of sealed
+// texts. The key need not be known.
+func KeyOf(sealed string) (string, bool) {
+	parts := strings.Split(sealed, ".")
+	if len(parts) != 3 || len(parts[1]) != idDigits || strings.Trim(parts[1], "0123456789abcdef") != "" {
+		return "", false
+	}
+	return parts[1], true
+}
+
+// Current reports whether a text has the form and the key with which Seal seals now.
+func (r *Keyring) Current(sealed string) bool {
+	return !r.Empty() && strings.HasPrefix(sealed, versionSIV+"."+r.keys[0].id+".")
+}
 
 // Subkeys returns the keys for a purpose, one of each root key (HKDF-SHA-256, RFC 5869), the current one first: none on
 // an empty ring. The same purpose always gives the same keys; the keys of a purpose reveal nothing about those of

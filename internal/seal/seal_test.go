@@ -137,3 +137,23 @@ func TestTheOlderFormIsOpenedAndSealedAnew(t *testing.T) {
 		t.Errorf("opened %q, %v", again, err)
 	}
 }
+
+func TestSealedTextNamesItsKey(t *testing.T) {
+	old, rotated := ring(t, 1), ring(t, 2, 1)
+	before, after := old.Seal("kind", "id", []byte("text")), rotated.Seal("kind", "id", []byte("text"))
+	if ids := rotated.IDs(); len(ids) != 2 || ids[1] != old.IDs()[0] || (*Keyring)(nil).IDs() != nil {
+		t.Fatalf("ids %v", ids)
+	}
+	for sealed, want := range map[string]string{
+		before: old.IDs()[0], after: rotated.IDs()[0], "v1.ed2e2892.GZUi": "ed2e2892",
+		"": "", "v2.ed2e2892": "", "v2.ED2E2892.GZUi": "", "v2.ed2e28921.GZUi": "", "v2.ed2e289.GZUi": "", "v2.{password.GZUi": "", "a.b.c.d": "",
+	} {
+		if key, valid := KeyOf(sealed); key != want || valid != (want != "") {
+			t.Errorf("%q: key %q, valid %v", sealed, key, valid)
+		}
+	}
+	older := "v1" + strings.TrimPrefix(after, versionSIV)
+	if !rotated.Current(after) || rotated.Current(before) || rotated.Current(older) || !old.Current(before) || (&Keyring{}).Current(before) {
+		t.Error("Current does not report whether Seal would seal in this form")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/assurance"
+	"github.com/cardea-iam/cardea/internal/ids"
 )
 
 // Factors are the second factors, passkeys and recovery codes of accounts.
@@ -21,8 +22,9 @@ type Factors interface {
 	ConfirmAuthenticator(id, step int64, now time.Time) (bool, error)
 	// SpendStep records the use of a time step above the last one, and reports whether this call did.
 	SpendStep(id, step int64, now time.Time) (bool, error)
-	// ResealAuthenticator replaces the sealed secret of an authenticator if it still is the given one.
-	ResealAuthenticator(id int64, from, to string) error
+	// ResealAuthenticator replaces the sealed secret of an authenticator if it still is the given one, and reports whether
+	// this call did.
+	ResealAuthenticator(id int64, from, to string) (bool, error)
 	// DeleteAuthenticator reports whether there was one.
 	DeleteAuthenticator(id int64) (bool, error)
 
@@ -64,7 +66,7 @@ type Authenticator struct {
 	// SignIn is the sign-in that began the enrollment, 0 for an imported one.
 	SignIn int64
 	Name   string
-	// Sealed is the secret, sealed with the kind SealedAuthenticator and the id SealedFor.
+	// Sealed is the secret, sealed for the object of the kind SealedAuthenticator with the id SealedFor.
 	Sealed string
 	// Algorithm is SHA1, SHA256 or SHA512.
 	Algorithm string
@@ -81,6 +83,18 @@ type Authenticator struct {
 
 // SealedAuthenticator is the kind that secrets of authenticators are sealed for.
 const SealedAuthenticator = "totp"
+
+// SealedFor returns the id of the object for which the secret of a deployment's authenticator is sealed.
+func SealedFor(deployment string, authenticator int64) string {
+	return deployment + "/" + ids.Format(authenticator)
+}
+
+// SealedSecret is the sealed secret of an authenticator.
+type SealedSecret struct {
+	Deployment string
+	ID         int64
+	Sealed     string
+}
 
 // UnconfirmedFor is how long an authenticator waits for its first code.
 const UnconfirmedFor = 10 * time.Minute

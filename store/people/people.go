@@ -58,8 +58,11 @@ type Messages interface {
 	AckMessage(ctx context.Context, m Message, to Outcome) (bool, error)
 }
 
-// Upkeep deletes rows that are no longer needed.
+// Upkeep is periodic work over the rows of all deployments.
 type Upkeep interface {
+	// SealedSecrets returns up to limit secrets of authenticators, confirmed or not, in the order of deployment and id:
+	// those after the given deployment and id; the first ones for the zero SealedSecret.
+	SealedSecrets(ctx context.Context, after SealedSecret, limit int) ([]SealedSecret, error)
 	// Purge deletes up to limit rows of each kind, and returns how many rows it deleted:
 	//   - expired sessions, attempts, counters, authorization requests, devices, token families and refresh tokens;
 	//   - authorization codes an hour after they expire, and invitations 25 hours after they expire;

@@ -178,7 +178,8 @@ var writes = map[string]func(tx people.Tx) error{
 		if err != nil {
 			return err
 		}
-		return tx.Factors().ResealAuthenticator(1, stored[0].Sealed, "sealed again")
+		_, err = tx.Factors().ResealAuthenticator(1, stored[0].Sealed, "sealed again")
+		return err
 	},
 	"DeleteAuthenticator": func(tx people.Tx) error { _, err := tx.Factors().DeleteAuthenticator(1); return err },
 	"InsertPasskey":       func(tx people.Tx) error { return tx.Factors().InsertPasskey(passkey(2, 1)) },

@@ -103,6 +103,36 @@ var upkeepStories = []story{
 		e.ok(err)
 		e.Expect(erased).To(gomega.BeEquivalentTo(38-20+1), "all rows except the purged ones and the record of the deleted client, plus the pending message")
 	}},
+	{name: "the sealed secrets of all deployments are listed in batches, each once", run: func(e *env) {
+		e.begin()
+		var want []people.SealedSecret
+		for _, deployment := range []string{"apps/a", "apps/a-b", "apps/b", "apps/none"} {
+			for n := range int64(5) {
+				if deployment == "apps/none" {
+					continue
+				}
+				a := authenticator(n+1, 7)
+				if n == 4 {
+					a.ConfirmedAt = born
+				}
+				e.change(deployment, func(tx people.Tx) error { return tx.Factors().InsertAuthenticator(a) })
+				want = append(want, people.SealedSecret{Deployment: deployment, ID: a.ID, Sealed: a.Sealed})
+			}
+		}
+		for _, limit := range []int{1, 4, 5, 15, 100} {
+			var got []people.SealedSecret
+			for after := (people.SealedSecret{}); ; after = got[len(got)-1] {
+				batch, err := e.store.SealedSecrets(e.ctx, after, limit)
+				e.ok(err)
+				e.Expect(len(batch)).To(gomega.BeNumerically("<=", limit))
+				if len(batch) == 0 {
+					break
+				}
+				got = append(got, batch...)
+			}
+			e.Expect(got).To(gomega.ConsistOf(want), "in batches of %d", limit)
+		}
+	}},
 	{name: "completed imports are purged after the audit retention, and the ids that they imported stay recorded", run: func(e *env) {
 		e.begin()
 		for n, completed := range []time.Time{after(time.Hour), after(3 * time.Hour), {}} {

@@ -83,6 +83,8 @@ var healthy = []series{
 	{`cardea_sms_budget_refusals_total{job="cardea",deployment="acme/home",region="US"}`, "0x120"},
 	{`cardea_codes_compared_total{job="cardea",purpose="signin",result="right"}`, "0+60x120"},
 	{`cardea_codes_compared_total{job="cardea",purpose="signin",result="wrong"}`, "0+30x120"},
+	{`cardea_second_factors_total{job="cardea",method="totp",result="right"}`, "0+60x120"},
+	{`cardea_second_factors_total{job="cardea",method="totp",result="wrong"}`, "0+1x120"},
 	{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0x120"},
 	{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "500+10x120"},
 }
@@ -105,6 +107,7 @@ var faults = map[string][]series{
 	"CardeaMessagesFail":         {{`cardea_messages_total{job="cardea",deployment="acme/home",channel="sms",state="failed"}`, "0+3x120"}},
 	"CardeaSMSBudgetUsedUp":      {{`cardea_sms_budget_refusals_total{job="cardea",deployment="acme/home",region="US"}`, "0+1x120"}},
 	"CardeaCodesGuessed":         {{`cardea_codes_compared_total{job="cardea",purpose="signin",result="wrong"}`, "0+600x120"}},
+	"CardeaSecondFactorsGuessed": {{`cardea_second_factors_total{job="cardea",method="totp",result="wrong"}`, "0+1x60 80+20x59"}},
 	"CardeaProxyUntrusted":       {{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0+9x120"}},
 	"CardeaEventsUnsealed":       {{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "1500000+9000x120"}},
 }

@@ -264,6 +264,15 @@ func (s *Interruptible) Purge(ctx context.Context, now time.Time, auditRetention
 	return engine.Purge(ctx, now, auditRetention, limit)
 }
 
+// SealedSecrets implements people.Upkeep.
+func (s *Interruptible) SealedSecrets(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.SealedSecrets(ctx, after, limit)
+}
+
 // Erase implements store.Erasure.
 func (s *Interruptible) Erase(ctx context.Context, term store.Term, deployment string, limit int) (int64, error) {
 	engine, err := s.reach()

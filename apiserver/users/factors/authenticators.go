@@ -70,7 +70,7 @@ func AddAuthenticator(u *account.Unit, user people.User, signIn int64, name stri
 	p := totp.Default()
 	a := people.Authenticator{
 		ID: id, User: user.ID, SignIn: signIn, Name: name, Algorithm: string(p.Algorithm), Digits: p.Digits, Period: p.Period, CreatedAt: u.Now,
-		Sealed: u.Keyring.Seal(people.SealedAuthenticator, sealedFor(u.Key(), id), secret),
+		Sealed: u.Keyring.Seal(people.SealedAuthenticator, people.SealedFor(u.Key(), id), secret),
 	}
 	if a.Name == "" {
 		a.Name = defaultAuthenticatorName
@@ -107,7 +107,7 @@ func Imported(u *account.Unit, a people.Authenticator, secret []byte) people.Aut
 }
 
 func open(u *account.Unit, a people.Authenticator) ([]byte, error) {
-	secret, err := u.Keyring.Open(people.SealedAuthenticator, sealedFor(u.Key(), a.ID), a.Sealed)
+	secret, err := u.Keyring.Open(people.SealedAuthenticator, people.SealedFor(u.Key(), a.ID), a.Sealed)
 	if err != nil {
 		return nil, fmt.Errorf("authenticator %s: %w", subject(a.ID), err)
 	}

@@ -92,9 +92,6 @@ func parameters(a people.Authenticator) totp.Parameters {
 	return totp.Parameters{Algorithm: totp.Algorithm(a.Algorithm), Digits: a.Digits, Period: a.Period}
 }
 
-// sealedFor returns the id for which an authenticator's secret is sealed.
-func sealedFor(deployment string, id int64) string { return deployment + "/" + ids.Format(id) }
-
 // longDigits is the length of the codes of some imported authenticators.
 const longDigits = 8
 

@@ -1,7 +1,9 @@
 package users
 
 import (
+	"context"
 	"database/sql"
+	"fmt"
 	"strings"
 	"time"
 
@@ -51,8 +53,25 @@ func (tx txFactors) SpendStep(id, step int64, now time.Time) (bool, error) {
 	return n == 1, err
 }
 
-func (tx txFactors) ResealAuthenticator(id int64, from, to string) error {
-	return tx.Exec(`UPDATE totp_authenticators SET sealed = ? WHERE sealed = ? AND id = ? AND deployment = :deployment`, to, from, id)
+func (tx txFactors) ResealAuthenticator(id int64, from, to string) (bool, error) {
+	n, err := tx.Affected(`UPDATE totp_authenticators SET sealed = ? WHERE sealed = ? AND id = ? AND deployment = :deployment`, to, from, id)
+	return n == 1, err
+}
+
+// SealedSecrets implements people.Upkeep.
+func (s *Rows) SealedSecrets(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error) {
+	var secrets []people.SealedSecret
+	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var one people.SealedSecret
+		err := row.Scan(&one.Deployment, &one.ID, &one.Sealed)
+		secrets = append(secrets, one)
+		return err
+	}, `SELECT deployment, id, sealed FROM totp_authenticators WHERE (deployment, id) > (?, ?) ORDER BY deployment, id LIMIT ?`,
+		after.Deployment, after.ID, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list sealed secrets of authenticators: %w", err)
+	}
+	return secrets, nil
 }
 
 func (tx txFactors) DeleteAuthenticator(id int64) (bool, error) {
