@@ -99,7 +99,7 @@ func enrollmentOf(u *account.Unit, user people.User, a people.Authenticator) (En
 
 // Imported returns an authenticator of another system with its secret sealed, and a name if it has none.
 func Imported(u *account.Unit, a people.Authenticator, secret []byte) people.Authenticator {
-	a.Sealed = u.Keyring.Seal(people.SealedAuthenticator, sealedFor(u.Key(), a.ID), secret)
+	a.Sealed = u.Keyring.Seal(people.SealedAuthenticator, people.SealedFor(u.Key(), a.ID), secret)
 	if a.Name == "" {
 		a.Name = defaultAuthenticatorName
 	}

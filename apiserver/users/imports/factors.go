@@ -25,8 +25,8 @@ type factorRows struct {
 	twoStep map[int64]bool
 }
 
-// loadFactors reads the factors of the users for whom the batch has lines about factors. Unlike the rest of a batch it
-// reads each of these users and credentials by itself: they are few beside the other lines.
+// loadFactors reads the factors of the users of lines about factors. Unlike the rest of a batch it reads each of these
+// users and credentials by itself: they are few beside the other lines.
 func (b *batch) loadFactors(w *wanted) error {
 	b.known.factors = knownFactors{authenticators: map[int64]int{}, passkeys: map[int64]int{}, texts: map[int64]int{}, credentials: map[string]bool{}}
 	b.rows.factors = factorRows{phones: map[int64]bool{}, twoStep: map[int64]bool{}}

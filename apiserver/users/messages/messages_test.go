@@ -17,6 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/text"
 
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
+	"github.com/cardea-iam/cardea/internal/assurance"
 )
 
 func TestCodeText(t *testing.T) {
@@ -182,7 +183,8 @@ func everyMail(t interface{ Fatalf(string, ...any) }, app, organization, inviter
 		"InvitationMail": InvitationMail(app, organization, inviter, token, ""), "FailedSignInsMail": FailedSignInsMail(app),
 		"ResetPasswordMail": ResetPasswordMail(app, code), "ReauthenticationMail": ReauthenticationMail(app, code),
 		"VerifyEmailMail": VerifyEmailMail(app, code), "AccountChangeMail": AccountChangeMail(app, Quoted(organization, "x"), time.Time{}, ""),
-		"OrganizationDeletedMail": OrganizationDeletedMail(app, organization),
+		"OrganizationDeletedMail":  OrganizationDeletedMail(app, organization),
+		"OrganizationRequiresMail": OrganizationRequiresMail(app, organization, assurance.Requirement{Level: assurance.TwoFactors}),
 	}
 	for _, function := range mailFunctions() {
 		if _, written := mails[function]; !written {
