@@ -109,10 +109,10 @@ func (l *Lines) auth0Hash(r *auth0Record, hashes map[string]string) string {
 func (l *Lines) auth0User(r *auth0Record, hash string) error {
 	p := person{id: r.UserID, firstName: r.GivenName, lastName: r.FamilyName, password: hash, disabled: r.Blocked}
 	if r.Email != "" {
-		p.emails = []address{{r.Email, r.EmailVerified}}
+		p.emails = []address{{value: r.Email, verified: r.EmailVerified}}
 	}
 	if r.PhoneNumber != "" {
-		p.phones = []address{{r.PhoneNumber, r.PhoneVerified}}
+		p.phones = []address{{value: r.PhoneNumber, verified: r.PhoneVerified}}
 	}
 	p.created, _ = time.Parse(time.RFC3339Nano, r.CreatedAt) // without a time, the account counts as created at the import
 	for _, identity := range r.Identities {

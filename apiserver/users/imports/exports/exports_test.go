@@ -33,7 +33,7 @@ func convert(t *testing.T, system string, names ...string) (string, *Lines) {
 	}
 	var out bytes.Buffer
 	lines := NewLines(&out)
-	if err := Convert(system, files, lines); err != nil {
+	if err := Convert(system, files, Options{}, lines); err != nil {
 		t.Fatal(err)
 	}
 	return out.String(), lines
@@ -116,7 +116,7 @@ func TestConvertErrorsDoNotContainTheFile(t *testing.T) {
 		"no parameters":    {"firebase", "hash_config {\n  algorithm: BCRYPT,\n  base64_signer_key: secret,\n}"},
 		"another system":   {"okta", "secret"},
 	} {
-		err := Convert(tc.system, []File{{"f", strings.NewReader(tc.text)}}, NewLines(&bytes.Buffer{}))
+		err := Convert(tc.system, []File{{"f", strings.NewReader(tc.text)}}, Options{}, NewLines(&bytes.Buffer{}))
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -54,7 +54,7 @@ func (l *Lines) keycloakUser(u *keycloakUser) error {
 		id: u.ID, firstName: u.FirstName, lastName: u.LastName, disabled: u.Enabled != nil && !*u.Enabled, created: millis(u.CreatedTimestamp),
 	}
 	if u.Email != "" {
-		p.emails = []address{{u.Email, u.EmailVerified}}
+		p.emails = []address{{value: u.Email, verified: u.EmailVerified}}
 	}
 	for _, credential := range u.Credentials {
 		switch {
