@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// auth0Record is a user of the users export, or a line of the export of password hashes.
+// auth0Record is a user of the users export, an authentication method, or a line of the export of password hashes.
 type auth0Record struct {
+	auth0Kind
 	UserID        string `json:"user_id"`
 	Email         string `json:"email"`
 	EmailVerified bool   `json:"email_verified"`
@@ -27,6 +28,7 @@ type auth0Record struct {
 	} `json:"identities"`
 	Multifactor []json.RawMessage `json:"multifactor"`
 	Guardian    []json.RawMessage `json:"guardian_authenticators"`
+	Factors     json.RawMessage   `json:"mfa_factors"`
 	AppMetadata json.RawMessage   `json:"app_metadata"`
 	Metadata    json.RawMessage   `json:"user_metadata"`
 
@@ -60,11 +62,15 @@ func auth0(files []File, to *Lines) error {
 			return err
 		}
 	}
-	users := 0
+	users, methods := 0, 0
 	for _, f := range files {
 		err := jsonLines(f, to, to.leave, func(r *auth0Record) error {
 			if r.UserID == "" && r.ID.OID != "" {
 				return nil // a password hash
+			}
+			if _, isMethod := r.method(len(r.Identities)); isMethod {
+				methods++
+				return nil
 			}
 			users++
 			return to.auth0User(r, to.auth0Hash(r, hashes))
@@ -75,6 +81,11 @@ func auth0(files []File, to *Lines) error {
 	}
 	if users == 0 {
 		return errors.New("the files contain no user of Auth0's users export: pass that file, together with the one with the password hashes")
+	}
+	if methods > 0 {
+		if err := auth0Passkeys(files, to); err != nil {
+			return err
+		}
 	}
 	to.at = Source{}
 	for range hashes {
@@ -120,8 +131,9 @@ func (l *Lines) auth0User(r *auth0Record, hash string) error {
 			l.leaveLogin(identity.Provider)
 		}
 	}
+	l.auth0Factors(r, &p)
 	for what, there := range map[string]bool{
-		"a second factor": len(r.Multifactor)+len(r.Guardian) > 0, "a user name": r.Username != "", "metadata": len(r.AppMetadata)+len(r.Metadata) > len("{}{}"),
+		"a user name": r.Username != "", "metadata": len(r.AppMetadata)+len(r.Metadata) > len("{}{}"),
 	} {
 		if there {
 			l.leave(what)
