@@ -53,8 +53,9 @@ var errRejected = errors.New("some lines were rejected: correct them, and import
 // importOptions are the flags of import.
 type importOptions struct {
 	backendOptions
-	from   string
-	dryRun bool
+	from         string
+	relyingParty string
+	dryRun       bool
 }
 
 func importCommand() *cobra.Command {
@@ -62,8 +63,8 @@ func importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Import files of JSON Lines over the backend API: users, organizations, sign-ins, and API keys by their hash",
-		Long: "Import sends each file to the backend API, batch by batch. The key in CARDEA_API_KEY or --api-key-file needs users:write, organizations:write or api_keys:write, " +
-			"as the lines need. It continues where the file's import stopped; lines that were imported before change nothing. Rejected lines are listed on standard error.\n\n" +
+		Long: "Import sends each file to the backend API, batch by batch. The key in CARDEA_API_KEY or --api-key-file needs users:write, user_factors:write, organizations:write or " +
+			"api_keys:write, as the lines need. It continues where the file's import stopped; lines that were imported before change nothing. Rejected lines are listed on standard error.\n\n" +
 			"With --from the files are exports of another system, which it converts to lines; omissions are listed on standard error. With --dry-run it checks form and " +
 			"references, and sends nothing.\n\n" +
 			"The exit code is 0, 1 if any line was rejected, and 2 if it could not run.",
@@ -82,19 +83,23 @@ func importCommand() *cobra.Command {
 	endsWithTwo(cmd)
 	o.addTo(cmd)
 	cmd.Flags().StringVar(&o.from, "from", "", "system of the exports: "+strings.Join(exports.Systems(), ", ")+"; absent: the files have lines")
+	cmd.Flags().StringVar(&o.relyingParty, "rp-id", "", "with --from: relying party id of passkeys, such as example.com, for which the export does not contain it")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "check form and references within the files, and send nothing")
 	return cmd
 }
 
 // importAll imports the files, and reports whether any line was rejected.
 func importAll(cmd *cobra.Command, o importOptions, names []string) (rejected bool, err error) {
+	if o.relyingParty != "" && o.from == "" {
+		return false, errors.New("--rp-id needs --from: a line of type passkey has its own rp_id")
+	}
 	take := dryRun(cmd)
 	if !o.dryRun {
 		if take, err = sending(cmd, o); err != nil {
 			return false, err
 		}
 	}
-	files, done, err := openImports(cmd, o.from, names)
+	files, done, err := openImports(cmd, o.from, exports.Options{RelyingParty: o.relyingParty}, names)
 	defer done()
 	if err != nil {
 		return false, err
@@ -114,7 +119,7 @@ type taker func(ctx context.Context, file importFile) (bool, error)
 
 // sending is the taker that sends files to the backend API.
 func sending(cmd *cobra.Command, o importOptions) (taker, error) {
-	api, err := o.open("users:write, organizations:write or api_keys:write, as the lines need")
+	api, err := o.open("users:write, user_factors:write, organizations:write or api_keys:write, as the lines need")
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (f importFile) report(problems io.Writer, line int64, member, reason string
 
 // openImports opens the files, or converts them to lines in a temporary file. done closes all files, also after an
 // error.
-func openImports(cmd *cobra.Command, from string, names []string) (files []importFile, done func(), err error) {
+func openImports(cmd *cobra.Command, from string, options exports.Options, names []string) (files []importFile, done func(), err error) {
 	done = func() {
 		for _, f := range files {
 			_ = f.Close()
@@ -59,7 +59,7 @@ func openImports(cmd *cobra.Command, from string, names []string) (files []impor
 	if from == "" {
 		return files, done, nil
 	}
-	made, err := convertExports(cmd, from, files)
+	made, err := convertExports(cmd, from, options, files)
 	if err != nil {
 		return files, done, err
 	}
@@ -70,7 +70,7 @@ func openImports(cmd *cobra.Command, from string, names []string) (files []impor
 
 // convertExports converts exports to lines, in a temporary file that is already unlinked, so that no other process can
 // open it.
-func convertExports(cmd *cobra.Command, from string, files []importFile) (importFile, error) {
+func convertExports(cmd *cobra.Command, from string, options exports.Options, files []importFile) (importFile, error) {
 	out, err := os.CreateTemp("", "cardea-import-*.jsonl")
 	if err != nil {
 		return importFile{}, err
@@ -84,7 +84,7 @@ func convertExports(cmd *cobra.Command, from string, files []importFile) (import
 		inputs[i] = exports.File{Name: f.name, ReadSeeker: f.File}
 	}
 	lines := exports.NewLines(out)
-	if err := exports.Convert(from, inputs, lines); err != nil {
+	if err := exports.Convert(from, inputs, options, lines); err != nil {
 		_ = out.Close()
 		return importFile{}, err
 	}

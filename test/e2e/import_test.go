@@ -383,7 +383,7 @@ var _ = Describe("Moving in", Ordered, func() {
 		testdata := filepath.Join(testkit.Root(), "apiserver", "users", "imports", "exports", "testdata")
 		out, problems := imports(ctx, base, 0, "--from", "keycloak", filepath.Join(testdata, "keycloak.json"))
 		Expect(out).To(HaveSuffix(": 10 imported, 0 present, 0 rejected\n"))
-		Expect(problems).To(And(ContainSubstring("left out: a second factor"), ContainSubstring("left out: a login by google")))
+		Expect(problems).To(And(ContainSubstring("left out: an authenticator app"), ContainSubstring("left out: a login by google")))
 		Expect(os.ReadDir(dir)).NotTo(ContainElement(HaveField("Name()", HavePrefix("cardea-import-"))))
 	})
 })

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// auth0Record is a user of the users export, or a line of the export of password hashes.
+// auth0Record is a user of the users export, an authentication method, or a line of the export of password hashes.
 type auth0Record struct {
+	auth0Kind
 	UserID        string `json:"user_id"`
 	Email         string `json:"email"`
 	EmailVerified bool   `json:"email_verified"`
@@ -27,6 +28,7 @@ type auth0Record struct {
 	} `json:"identities"`
 	Multifactor []json.RawMessage `json:"multifactor"`
 	Guardian    []json.RawMessage `json:"guardian_authenticators"`
+	Factors     json.RawMessage   `json:"mfa_factors"`
 	AppMetadata json.RawMessage   `json:"app_metadata"`
 	Metadata    json.RawMessage   `json:"user_metadata"`
 
@@ -60,11 +62,15 @@ func auth0(files []File, to *Lines) error {
 			return err
 		}
 	}
-	users := 0
+	users, methods := 0, 0
 	for _, f := range files {
 		err := jsonLines(f, to, to.leave, func(r *auth0Record) error {
 			if r.UserID == "" && r.ID.OID != "" {
 				return nil // a password hash
+			}
+			if _, isMethod := r.method(len(r.Identities)); isMethod {
+				methods++
+				return nil
 			}
 			users++
 			return to.auth0User(r, to.auth0Hash(r, hashes))
@@ -75,6 +81,11 @@ func auth0(files []File, to *Lines) error {
 	}
 	if users == 0 {
 		return errors.New("the files contain no user of Auth0's users export: pass that file, together with the one with the password hashes")
+	}
+	if methods > 0 {
+		if err := auth0Passkeys(files, to); err != nil {
+			return err
+		}
 	}
 	to.at = Source{}
 	for range hashes {
@@ -109,10 +120,10 @@ func (l *Lines) auth0Hash(r *auth0Record, hashes map[string]string) string {
 func (l *Lines) auth0User(r *auth0Record, hash string) error {
 	p := person{id: r.UserID, firstName: r.GivenName, lastName: r.FamilyName, password: hash, disabled: r.Blocked}
 	if r.Email != "" {
-		p.emails = []address{{r.Email, r.EmailVerified}}
+		p.emails = []address{{value: r.Email, verified: r.EmailVerified}}
 	}
 	if r.PhoneNumber != "" {
-		p.phones = []address{{r.PhoneNumber, r.PhoneVerified}}
+		p.phones = []address{{value: r.PhoneNumber, verified: r.PhoneVerified}}
 	}
 	p.created, _ = time.Parse(time.RFC3339Nano, r.CreatedAt) // without a time, the account counts as created at the import
 	for _, identity := range r.Identities {
@@ -120,8 +131,9 @@ func (l *Lines) auth0User(r *auth0Record, hash string) error {
 			l.leaveLogin(identity.Provider)
 		}
 	}
+	l.auth0Factors(r, &p)
 	for what, there := range map[string]bool{
-		"a second factor": len(r.Multifactor)+len(r.Guardian) > 0, "a user name": r.Username != "", "metadata": len(r.AppMetadata)+len(r.Metadata) > len("{}{}"),
+		"a user name": r.Username != "", "metadata": len(r.AppMetadata)+len(r.Metadata) > len("{}{}"),
 	} {
 		if there {
 			l.leave(what)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/totp"
 )
 
 // clerk reads the CSV of users that Clerk's dashboard exports.
@@ -74,8 +76,13 @@ func clerkUser(cell func(string) string, to *Lines) error {
 	}
 	p.emails = clerkAddresses(cell, "primary_email_address", "verified_email_addresses", "unverified_email_addresses")
 	p.phones = clerkAddresses(cell, "primary_phone_number", "verified_phone_numbers", "unverified_phone_numbers")
-	if cell("totp_secret") != "" {
-		to.leave("a second factor")
+	if secret := cell("totp_secret"); secret != "" {
+		p.authenticators = []authenticator{{key: factorKey(0), secret: base32Secret(secret), parameters: totp.Default()}}
+	}
+	for column, what := range map[string]string{"passkeys": "a passkey", "backup_codes": recoveryCodes} {
+		if value := cell(column); value != "" && value != "[]" {
+			to.leave(what)
+		}
 	}
 	if cell("username") != "" {
 		to.leave("a user name")
@@ -94,7 +101,7 @@ func clerkAddresses(cell func(string) string, primary, verified, unverified stri
 		verified bool
 	}{{verified, true}, {unverified, false}} {
 		for _, value := range strings.FieldsFunc(cell(column.name), func(r rune) bool { return strings.ContainsRune("|,; ", r) }) {
-			others = append(others, address{value, column.verified})
+			others = append(others, address{value: value, verified: column.verified})
 		}
 	}
 	first := address{value: cell(primary)}

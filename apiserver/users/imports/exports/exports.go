@@ -43,6 +43,8 @@ type Lines struct {
 	sources sources
 	at      Source
 	left    map[string]*LeftOut
+	// relyingParty is that of passkeys for which the export does not contain it, "" if it is not known.
+	relyingParty string
 }
 
 // NewLines returns a Lines that writes to out.
@@ -87,12 +89,20 @@ func Systems() []string {
 	return names
 }
 
+// Options has what a conversion needs and exports do not contain.
+type Options struct {
+	// RelyingParty is the relying party id of passkeys for which the export does not contain it. If it is "", these
+	// passkeys are left out.
+	RelyingParty string
+}
+
 // Convert writes the lines of a system's export files.
-func Convert(system string, files []File, to *Lines) error {
+func Convert(system string, files []File, options Options, to *Lines) error {
 	convert, known := converters[system]
 	if !known {
 		return fmt.Errorf("exports of %q are not supported: use one of %s", system, strings.Join(Systems(), ", "))
 	}
+	to.relyingParty = options.RelyingParty
 	if err := convert(files, to); err != nil {
 		return err
 	}
@@ -109,12 +119,17 @@ type person struct {
 	created time.Time
 	emails  []address
 	phones  []address
+	// authenticators and passkeys are second factors, or ways to sign in.
+	authenticators []authenticator
+	passkeys       []credential
 }
 
 // address is an email or a phone number.
 type address struct {
 	value    string
 	verified bool
+	// secondFactor makes a verified number a second factor.
+	secondFactor bool
 }
 
 // unknownTime is the verification time of a verified address if the export does not contain the time.
@@ -132,10 +147,27 @@ type line struct {
 	Email        string `json:"email,omitempty"`
 	PhoneNumber  string `json:"phone_number,omitempty"`
 	VerifiedAt   string `json:"verified_at,omitempty"`
+	SecondFactor bool   `json:"second_factor,omitempty"`
 	CreatedAt    string `json:"created_at,omitempty"`
+
+	// The members of factors.
+	Secret           string   `json:"secret,omitempty"`
+	Algorithm        string   `json:"algorithm,omitempty"`
+	Digits           int      `json:"digits,omitempty"`
+	Period           int      `json:"period,omitempty"`
+	RelyingParty     string   `json:"rp_id,omitempty"`
+	CredentialID     string   `json:"credential_id,omitempty"`
+	PublicKey        string   `json:"public_key,omitempty"`
+	UserHandle       string   `json:"user_handle,omitempty"`
+	SignCount        int64    `json:"sign_count,omitempty"`
+	BackupEligible   *bool    `json:"backup_eligible,omitempty"`
+	BackedUp         bool     `json:"backed_up,omitempty"`
+	Transports       []string `json:"transports,omitempty"`
+	SecondFactorOnly bool     `json:"second_factor_only,omitempty"`
+	Name             string   `json:"name,omitempty"`
 }
 
-// person writes a user with its addresses. It leaves out a password that cannot be verified here.
+// person writes a user with its addresses and factors. It leaves out a password that cannot be verified here.
 func (l *Lines) person(p person) error {
 	if p.id == "" {
 		l.leave("users without an id")
@@ -156,10 +188,10 @@ func (l *Lines) person(p person) error {
 	if err := l.write(user); err != nil {
 		return err
 	}
-	write := func(of []address, line func(value string) line) error {
+	write := func(of []address, line func(address) line) error {
 		named := map[string]bool{}
 		for _, a := range of {
-			next := line(a.value)
+			next := line(a)
 			next.ExternalID, next.User = addressID(p.id, a.value, named), p.id
 			if a.verified {
 				next.VerifiedAt = stamp(verified)
@@ -170,10 +202,23 @@ func (l *Lines) person(p person) error {
 		}
 		return nil
 	}
-	if err := write(l.proven(p.emails), func(value string) line { return line{Type: "email", Email: value} }); err != nil {
+	if err := write(l.proven(p.emails), func(a address) line { return line{Type: "email", Email: a.value} }); err != nil {
 		return err
 	}
-	return write(p.phones, func(value string) line { return line{Type: "phone", PhoneNumber: value} })
+	err := write(p.phones, func(a address) line { return line{Type: "phone", PhoneNumber: a.value, SecondFactor: a.secondFactor} })
+	if err != nil {
+		return err
+	}
+	if err := l.authenticators(p); err != nil {
+		return err
+	}
+	named := map[string]bool{}
+	for _, c := range p.passkeys {
+		if err := l.passkey(p.id, c, named); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // proven leaves out unverified emails if there is a verified one: they are not needed to sign in, and may belong to

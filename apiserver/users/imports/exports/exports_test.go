@@ -16,15 +16,29 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// golden lists the exports of each system in testdata.
-var golden = map[string][]string{
-	"clerk": {"clerk.csv"}, "auth0": {"auth0-passwords.ndjson", "auth0-users.ndjson"}, "firebase": {"firebase.json", "firebase-hash.txt"}, "keycloak": {"keycloak.json"},
+// export is the export files of a system in testdata.
+type export struct {
+	system  string
+	options Options
+	files   []string
 }
 
-func convert(t *testing.T, system string, names ...string) (string, *Lines) {
+// golden lists exports by the name of their golden file.
+var golden = map[string]export{
+	"clerk": {"clerk", Options{}, []string{"clerk.csv"}}, "auth0": {"auth0", Options{}, []string{"auth0-passwords.ndjson", "auth0-users.ndjson"}},
+	"firebase": {"firebase", Options{}, []string{"firebase.json", "firebase-hash.txt"}}, "keycloak": {"keycloak", Options{}, []string{"keycloak.json"}},
+
+	"clerk-factors":     {"clerk", Options{}, []string{"clerk-factors.csv"}},
+	"auth0-factors":     {"auth0", Options{}, []string{"auth0-methods.ndjson", "auth0-factors.ndjson"}},
+	"firebase-factors":  {"firebase", Options{}, []string{"firebase-factors.json"}},
+	"keycloak-factors":  {"keycloak", Options{RelyingParty: "example.com"}, []string{"keycloak-factors.json"}},
+	"keycloak-no-rp-id": {"keycloak", Options{}, []string{"keycloak-factors.json"}},
+}
+
+func convert(t *testing.T, from export) (string, *Lines) {
 	t.Helper()
 	var files []File
-	for _, name := range names {
+	for _, name := range from.files {
 		raw, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +47,7 @@ func convert(t *testing.T, system string, names ...string) (string, *Lines) {
 	}
 	var out bytes.Buffer
 	lines := NewLines(&out)
-	if err := Convert(system, files, lines); err != nil {
+	if err := Convert(from.system, files, from.options, lines); err != nil {
 		t.Fatal(err)
 	}
 	return out.String(), lines
@@ -54,11 +68,11 @@ func report(text string, lines *Lines) string {
 
 func TestConvertMatchesGoldenFiles(t *testing.T) {
 	t.Parallel()
-	for system, files := range golden {
-		t.Run(system, func(t *testing.T) {
+	for name, from := range golden {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, lines := convert(t, system, files...)
-			got, path := report(text, lines), filepath.Join("testdata", system+".golden")
+			text, lines := convert(t, from)
+			got, path := report(text, lines), filepath.Join("testdata", name+".golden")
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
 					t.Fatal(err)
@@ -68,7 +82,7 @@ func TestConvertMatchesGoldenFiles(t *testing.T) {
 			if err != nil || got != string(want) {
 				t.Errorf("%v, got\n%s\nwant\n%s", err, got, want)
 			}
-			again, _ := convert(t, system, files...)
+			again, _ := convert(t, from)
 			if again != text {
 				t.Error("a second conversion writes different lines, so an interrupted import could not continue")
 			}
@@ -78,11 +92,11 @@ func TestConvertMatchesGoldenFiles(t *testing.T) {
 
 func TestGoldenLinesAreValid(t *testing.T) {
 	t.Parallel()
-	for system, files := range golden {
-		text, _ := convert(t, system, files...)
+	for name, from := range golden {
+		text, _ := convert(t, from)
 		for _, line := range imports.ReadAll([]byte(text), time.Now()) {
 			if line.Refused != nil {
-				t.Errorf("%s: line %d: %v", system, line.Number, line.Refused)
+				t.Errorf("%s: line %d: %v", name, line.Number, line.Refused)
 			}
 		}
 	}
@@ -91,7 +105,7 @@ func TestGoldenLinesAreValid(t *testing.T) {
 // The password of Firebase's published example signs in after the conversion.
 func TestFirebaseHashMatchesItsPassword(t *testing.T) {
 	t.Parallel()
-	text, _ := convert(t, "firebase", golden["firebase"]...)
+	text, _ := convert(t, golden["firebase"])
 	line := imports.ReadAll([]byte(text), time.Now())[0]
 	h, err := foreign.Parse(line.Content.(*imports.User).PasswordHash)
 	if err != nil || !h.Matches("user1password") {
@@ -116,7 +130,7 @@ func TestConvertErrorsDoNotContainTheFile(t *testing.T) {
 		"no parameters":    {"firebase", "hash_config {\n  algorithm: BCRYPT,\n  base64_signer_key: secret,\n}"},
 		"another system":   {"okta", "secret"},
 	} {
-		err := Convert(tc.system, []File{{"f", strings.NewReader(tc.text)}}, NewLines(&bytes.Buffer{}))
+		err := Convert(tc.system, []File{{"f", strings.NewReader(tc.text)}}, Options{}, NewLines(&bytes.Buffer{}))
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)
 		}

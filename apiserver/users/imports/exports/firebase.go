@@ -89,10 +89,10 @@ func (l *Lines) firebaseUser(u *firebaseUser, hash *firebaseHash) error {
 		p.created = millis(created)
 	}
 	if u.Email != "" {
-		p.emails = []address{{u.Email, u.EmailVerified}}
+		p.emails = []address{{value: u.Email, verified: u.EmailVerified}}
 	}
 	if u.PhoneNumber != "" {
-		p.phones = []address{{u.PhoneNumber, true}} // Firebase only has verified numbers
+		p.phones = []address{{value: u.PhoneNumber, verified: true}} // Firebase only has verified numbers
 	}
 	switch {
 	case u.PasswordHash == "":
@@ -106,13 +106,31 @@ func (l *Lines) firebaseUser(u *firebaseUser, hash *firebaseHash) error {
 			l.leaveLogin(provider.ProviderID)
 		}
 	}
-	if len(u.SecondFactors) > 0 {
-		l.leave("a second factor")
-	}
+	l.firebaseFactors(u, &p)
 	if u.CustomAttributes != "" && u.CustomAttributes != "{}" {
 		l.leave("custom claims")
 	}
 	return l.person(p)
+}
+
+// firebaseFactors adds the numbers that are second factors, each of which Firebase has verified.
+func (l *Lines) firebaseFactors(u *firebaseUser, p *person) {
+	for _, raw := range u.SecondFactors {
+		var factor struct {
+			Phone string          `json:"phoneInfo"`
+			TOTP  json.RawMessage `json:"totpInfo"`
+		}
+		switch {
+		case json.Unmarshal(raw, &factor) != nil:
+			l.leave(unreadableFactor)
+		case factor.Phone != "":
+			p.phones = withText(p.phones, factor.Phone)
+		case factor.TOTP != nil:
+			l.leave("an authenticator app, whose secret Firebase does not export")
+		default:
+			l.leave(otherFactor)
+		}
+	}
 }
 
 // plain converts URL base64 to standard base64.

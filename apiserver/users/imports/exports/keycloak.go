@@ -30,9 +30,12 @@ type keycloakUser struct {
 
 // keycloakCredential contains JSON in strings.
 type keycloakCredential struct {
-	Type           string `json:"type"`
-	SecretData     string `json:"secretData"`
-	CredentialData string `json:"credentialData"`
+	ID             string          `json:"id"`
+	Type           string          `json:"type"`
+	UserLabel      json.RawMessage `json:"userLabel"`
+	CreatedDate    json.RawMessage `json:"createdDate"`
+	SecretData     string          `json:"secretData"`
+	CredentialData string          `json:"credentialData"`
 }
 
 // keycloak reads a realm's export with users: one file, or the user files of a folder.
@@ -54,14 +57,14 @@ func (l *Lines) keycloakUser(u *keycloakUser) error {
 		id: u.ID, firstName: u.FirstName, lastName: u.LastName, disabled: u.Enabled != nil && !*u.Enabled, created: millis(u.CreatedTimestamp),
 	}
 	if u.Email != "" {
-		p.emails = []address{{u.Email, u.EmailVerified}}
+		p.emails = []address{{value: u.Email, verified: u.EmailVerified}}
 	}
 	for _, credential := range u.Credentials {
 		switch {
 		case credential.Type == "password-history":
 			l.leave("earlier passwords")
 		case credential.Type != "password":
-			l.leave("a second factor")
+			l.keycloakFactor(credential, &p)
 		case slices.Contains(u.Required, "UPDATE_PASSWORD"):
 			l.leave("a temporary password, which its user must replace")
 		default:

@@ -16,7 +16,7 @@ func exported(t *testing.T, system string, texts ...string) (string, *Lines) {
 	}
 	var out bytes.Buffer
 	lines := NewLines(&out)
-	if err := Convert(system, files, lines); err != nil {
+	if err := Convert(system, files, Options{}, lines); err != nil {
 		t.Fatal(err)
 	}
 	return out.String(), lines
@@ -58,7 +58,7 @@ func TestErrorNamesFileAndRecord(t *testing.T) {
 		"clerk": {"id,primary_email_address\na,\nb,\"\n", "f: record 3: "}, "auth0": {"{\"user_id\":\"a\"}\n{", "f: record 2: "},
 		"keycloak": {`{"users":[{"id":"a"},{`, "f: record 2: "},
 	} {
-		err := Convert(system, []File{{"f", strings.NewReader(tc[0])}}, NewLines(&bytes.Buffer{}))
+		err := Convert(system, []File{{"f", strings.NewReader(tc[0])}}, Options{}, NewLines(&bytes.Buffer{}))
 		if err == nil || !strings.HasPrefix(err.Error(), tc[1]) {
 			t.Errorf("%s: %v", system, err)
 		}
