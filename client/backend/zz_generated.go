@@ -3181,13 +3181,16 @@ func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 //
 //   - `user`: first_name?, last_name?, password_hash?, disabled?, created_at?
 //   - `email`: user, email, verified_at?, primary?
-//   - `phone`: user, phone_number, verified_at?, primary?
+//   - `phone`: user, phone_number, verified_at?, primary?, second_factor?
 //   - `organization`: name, slug?, description?, image_url?, created_at?
 //   - `workspace`: organization, name, slug?, default?, created_at?
 //   - `membership`: user, organization or workspace, owner?, role?, created_at?
 //   - `signin`: user, signed_in_at, method?, ip_address?, user_agent?
 //   - `api_key`: app, name, sha256, prefix?, suffix?, permissions?, user?, organization?, workspace? (the last two need
 //     user), rate_limit_scheme?, metadata?, expires_at?, created_at?
+//   - `totp`: user, secret (base32), algorithm?, digits?, period?, name?, created_at?
+//   - `passkey`: user, rp_id, credential_id, public_key (COSE), user_handle (these three in base64url), sign_count?,
+//     backup_eligible?, backed_up?, transports?, name?, second_factor_only?, created_at?
 func (c *Client) ImportBatch(ctx context.Context, file string, params ImportBatchParams, body io.Reader) (*ImportedBatch, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/imports/{file}/batches",
