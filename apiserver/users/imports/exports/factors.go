@@ -47,7 +47,7 @@ const (
 	maxTransport  = 32
 )
 
-// What is left out of second factors. No text contains a part of the export.
+// The texts about second factors that are left out. No text contains a part of the export.
 const (
 	unusableApp      = "an authenticator app whose secret or parameters cannot be used here"
 	hotpApp          = "an authenticator app or token that counts (HOTP)"
