@@ -9,6 +9,7 @@ import (
 
 	"github.com/descope/virtualwebauthn"
 
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/totp"
 )
@@ -79,7 +80,7 @@ type device struct {
 
 func (w *world) device() *device {
 	return &device{
-		w: w, rp: virtualwebauthn.RelyingParty{ID: "localhost", Name: "Acme", Origin: "http://localhost"}, key: virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2),
+		w: w, rp: virtualwebauthn.RelyingParty{ID: "localhost", Name: "Acme", Origin: "http://localhost"}, key: frontendtest.NewCredential(),
 		auth: virtualwebauthn.NewAuthenticatorWithOptions(virtualwebauthn.AuthenticatorOptions{BackupEligible: true, BackupState: true}),
 	}
 }

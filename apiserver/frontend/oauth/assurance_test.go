@@ -14,6 +14,7 @@ import (
 	"github.com/descope/virtualwebauthn"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/totp"
 )
@@ -62,7 +63,7 @@ func (p *person) addApp() authenticator {
 func (p *person) addPasskey() (show func()) {
 	p.w.T.Helper()
 	rp := virtualwebauthn.RelyingParty{ID: "localhost", Name: "Acme", Origin: "http://localhost"}
-	key, auth := virtualwebauthn.NewCredential(virtualwebauthn.KeyTypeEC2), virtualwebauthn.NewAuthenticator()
+	key, auth := frontendtest.NewCredential(), virtualwebauthn.NewAuthenticator()
 	options := func(path string) (map[string]any, string) {
 		data := p.ask("POST", path, map[string]any{})["data"].(map[string]any)
 		raw, err := json.Marshal(map[string]any{"publicKey": data["public_key"]})
