@@ -3176,7 +3176,8 @@ func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 // Each line has `type`, `external_id` and the members of its type. A member marked `?` is optional, and null means absent.
 // References are external ids of earlier lines or earlier imports. `user`, `email`, `phone` and `signin` need
 // `users:write`; `organization`, `workspace` and `membership` need `organizations:write`; `api_key` needs
-// `api_keys:write`; `totp`, `passkey` and `phone` with `second_factor` need `user_factors:write`. A batch with a line of a type that the credential does not permit gets 403 as a whole. No messages are
+// `api_keys:write`; `totp` needs `user_factors:write`; `passkey`, and `phone` with
+// `second_factor`, need it and `users:write`. A batch with a line of a type that the credential does not permit gets 403 as a whole. No messages are
 // sent.
 //
 //   - `user`: first_name?, last_name?, password_hash?, disabled?, created_at?

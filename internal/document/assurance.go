@@ -86,3 +86,11 @@ type ClientAssurance struct {
 	// MaxAgeSeconds bounds the age of the proof of Level; nil: no bound.
 	MaxAgeSeconds *int64 `json:"max_age_seconds,omitempty"`
 }
+
+// Effective returns the level, as Requirement.Effective does; nil requires none.
+func (c *ClientAssurance) Effective() assurance.Level {
+	if c == nil {
+		return assurance.None
+	}
+	return (&Requirement{Level: c.Level}).Effective().Level
+}

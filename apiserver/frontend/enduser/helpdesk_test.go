@@ -101,9 +101,9 @@ func TestTemporaryCodeReplacesSecondFactorOnce(t *testing.T) {
 			t.Errorf("expires at %v", made["expires_at"])
 		}
 		w.mailed("ada@example.com", "made a temporary code for your account")
-		stranger := w.browser()
-		stranger.refused(400, "VALIDATION_ERROR", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"recovery_code","email":"ada@example.com","code":%q}`, code))
-		stranger.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-second-factor", secondStep("1", "recovery_code", code))
+		unknown := w.browser()
+		unknown.refused(400, "VALIDATION_ERROR", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"recovery_code","email":"ada@example.com","code":%q}`, code))
+		unknown.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-second-factor", secondStep("1", "recovery_code", code))
 		b := w.browser()
 		attempt := b.firstStep("ada@example.com")
 		b.refused(400, "INVALID_CODE", "POST", "/auth/attempt-second-factor", secondStep(attempt, "recovery_code", first))

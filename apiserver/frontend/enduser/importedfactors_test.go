@@ -72,6 +72,10 @@ func TestImportedFactorsSignIn(t *testing.T) {
 		if status, raw := weak.importFile(lines...); status != 403 || !strings.Contains(raw, "user_factors:write") {
 			t.Fatalf("a key that may only write users imports factors: %d %s", status, raw)
 		}
+		helper := w.desk("factors-only", deploymentName, "user_factors:write")
+		if status, raw := helper.importFile(passkey("k1", "u1", "localhost", other, url(public))); status != 403 || !strings.Contains(raw, "users:write") {
+			t.Fatalf("a key that may only write factors imports a way to sign in: %d %s", status, raw)
+		}
 		mover := w.desk("mover", deploymentName, "users:write", "user_factors:write")
 		status, raw := mover.importFile(lines...)
 		if status != 200 || !strings.Contains(raw, `"imported":6`) || !strings.Contains(raw, `"rejected":7`) {

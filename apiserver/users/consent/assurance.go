@@ -34,25 +34,13 @@ func (r *Request) conditions(u *account.Unit) []condition {
 	_, level := assurance.Requested(r.ACRValues)
 	asked := condition{level: level, since: r.since(u.Now)}
 	if declared := r.Client.Assurance; declared != nil {
-		own := condition{level: requiredBy(r.Client)}
+		own := condition{level: declared.Effective()}
 		if declared.MaxAgeSeconds != nil {
 			own.since = r.within(u.Now, *declared.MaxAgeSeconds)
 		}
 		return []condition{asked, own}
 	}
 	return []condition{asked}
-}
-
-// requiredBy returns the level that a client's declaration requires, None for none. A level that this binary does not
-// know counts as the highest one.
-func requiredBy(client *Client) assurance.Level {
-	if client.Assurance == nil {
-		return assurance.None
-	}
-	if level, known := assurance.ParseLevel(client.Assurance.Level); known {
-		return level
-	}
-	return assurance.PhishingResistant
 }
 
 // since returns the time since which the client wants a proof, zero if any is recent enough.
@@ -139,7 +127,7 @@ func (r *Request) stated(u *account.Unit, person *Person, family *people.TokenFa
 // it was turned on stay connected.
 func checkFamily(u *account.Unit, client *Client, user people.User, place Place, family people.TokenFamily) error {
 	level, _ := family.Proven()
-	required := max(u.DeploymentRequires(user.CreatedAt, u.Now), requiredBy(client))
+	required := max(u.DeploymentRequires(user.CreatedAt, u.Now), client.Assurance.Effective())
 	if place.Member != nil && level < assurance.PhishingResistant {
 		workspaces, err := u.Organizations().WorkspaceMembershipsOf(user.ID, place.Member.Organization.ID)
 		if err != nil {

@@ -142,7 +142,7 @@ func (l *Line) Permissions() []string {
 	if l.Kind == "" {
 		return nil
 	}
-	if p, isPhone := l.Content.(*Phone); isPhone && p.SecondFactor {
+	if p, isPhone := l.Content.(*Phone); isPhone && p.SecondFactor || l.Kind == people.ImportedPasskey { // a passkey signs in alone
 		return []string{usersWrite, factorsWrite}
 	}
 	return []string{kinds[l.Kind].permission}
