@@ -57,7 +57,7 @@ func viewPasskey(t *account.Tenant, p people.Passkey) backendapi.Passkey {
 		UserVerified: p.Verified, SecondFactorOnly: p.SecondFactorOnly, BackedUp: p.BackedUp, Transports: append([]string{}, p.Transports...), CreatedAt: p.CreatedAt,
 	}
 	if p.BackupEligible >= 0 {
-		view.BackupEligible = ptr.To(p.BackupEligible == passkey.BackupEligible)
+		view.BackupEligible = ptr.To(p.BackupEligible >= passkey.BackupEligible)
 	}
 	if !p.UsedAt.IsZero() {
 		view.LastUsedAt = &p.UsedAt

@@ -107,7 +107,8 @@ type Passkey struct {
 	Handle       []byte // the user handle, at most 64 bytes
 	PublicKey    []byte // a COSE key
 	SignCount    int64
-	// BackupEligible is 1 if the credential can be synced, 0 if it stays on one device, -1 if that is not known.
+	// BackupEligible is 1 if the credential can be synced, 0 if it stays on one device, -1 if that is not known, 2 if it
+	// could be synced and stated the opposite last.
 	BackupEligible int
 	BackedUp       bool
 	// Verified reports whether the device has ever verified the user with it.

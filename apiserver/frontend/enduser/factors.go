@@ -201,7 +201,7 @@ func confirmAuthenticator(c *call) (reply, error) {
 		if _, err := unconfirmed(u, id); err != nil {
 			return factors.Try{}, err
 		}
-		return factors.Begin(u.Unit, u.signedIn().User, 0)
+		return factors.Begin(u.Unit, u.signedIn().User, people.Attempt{})
 	})
 	if err != nil {
 		return reply{}, err

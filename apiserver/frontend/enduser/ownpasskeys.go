@@ -24,7 +24,7 @@ func viewPasskey(t *account.Tenant, p people.Passkey) enduserapi.Passkey {
 		UserVerified: p.Verified, SecondFactorOnly: p.SecondFactorOnly, BackedUp: p.BackedUp, Transports: p.Transports, CreatedAt: p.CreatedAt,
 	}
 	if p.BackupEligible >= 0 {
-		view.BackupEligible = ptr.To(p.BackupEligible == passkey.BackupEligible)
+		view.BackupEligible = ptr.To(p.BackupEligible >= passkey.BackupEligible)
 	}
 	if view.Transports == nil {
 		view.Transports = []string{}

@@ -149,7 +149,7 @@ func countTry(c *call, s shown) (try factors.Try, at subject, text people.Challe
 		if err := available(u, s, at); err != nil {
 			return try, err
 		}
-		if try, err = factors.Begin(u.Unit, at.user, at.attempt.ID); err != nil {
+		if try, err = factors.Begin(u.Unit, at.user, at.attempt); err != nil {
 			if errors.Is(err, factors.ErrAttemptOver) {
 				err = account.Refuse(err)
 			}

@@ -93,12 +93,13 @@ func Use(u *account.Unit, p people.Passkey, v passkey.Verified) (assurance.Metho
 	if !found || now.ID != p.ID {
 		return "", ErrPasskeyUnknown
 	}
+	changed := v.BackupChanged && now.BackupEligible != v.BackupEligible // a concurrent request may have recorded it
 	now.SignCount = max(now.SignCount, int64(v.SignCount))
 	now.BackupEligible, now.BackedUp, now.Verified, now.UsedAt = v.BackupEligible, v.BackedUp, now.Verified || v.UserVerified, u.Now
 	if err := u.Factors().UsePasskey(now); err != nil {
 		return "", err
 	}
-	if v.BackupChanged {
+	if changed {
 		if err := u.Audit("passkey.backup_changed", object("passkey", p.ID)); err != nil {
 			return "", err
 		}

@@ -9,7 +9,8 @@ import (
 )
 
 // The limits of wrong codes of all kinds together. Passkeys are not bound by them, because no client can guess one:
-// the owner of a passkey is never locked out.
+// the owner of a passkey is never locked out. The limits of a day count the codes of signed-in users (reauthentication,
+// confirming an app) apart from those of sign-ins: neither uses up the others' limit.
 const (
 	triesPerAttempt     = 5
 	triesInARow         = 20
@@ -27,6 +28,9 @@ const (
 	scopeUnknown = "second-factor-unknown"
 	scopeNetwork = "second-factor-network"
 	scopeNotice  = "second-factor-notice"
+	// scopeOwnDay and scopeOwnUnknown are scopeDay and scopeUnknown for codes of signed-in users.
+	scopeOwnDay     = "second-factor-own-day"
+	scopeOwnUnknown = "second-factor-own-unknown"
 )
 
 // signInsPerDay bounds the sign-ins by passkey of an account in a UTC day. They cost no password hash, and each writes
@@ -52,6 +56,8 @@ type Try struct {
 	user int64
 	// attempt is 0 outside of an attempt.
 	attempt int64
+	// own reports that the user is signed in: the code does not complete a sign-in.
+	own bool
 	// inAttempt counts the tries of the attempt, with this one.
 	inAttempt int
 	failure   people.Failure
@@ -68,11 +74,11 @@ func (t Try) Left() int {
 	return triesPerAttempt - t.inAttempt
 }
 
-// Begin counts a try of a user's code. attempt is the sign-in attempt that it belongs to, 0 for none. It returns a
-// WaitError with ErrTooManyTries at a limit. ErrAttemptOver: the attempt had too many wrong codes; the transaction
+// Begin counts a try of a user's code. attempt is the attempt that it belongs to, the zero Attempt for none. It returns
+// a WaitError with ErrTooManyTries at a limit. ErrAttemptOver: the attempt had too many wrong codes; the transaction
 // must be committed (account.Refuse), because it ends the attempt.
-func Begin(u *account.Unit, user, attempt int64) (Try, error) {
-	t := Try{user: user, attempt: attempt}
+func Begin(u *account.Unit, user int64, attempt people.Attempt) (Try, error) {
+	t := Try{user: user, attempt: attempt.ID, own: attempt.Kind != people.AttemptSignIn}
 	var err error
 	if t.failure, err = u.Limits().LockFailure(scopeInARow, t.client(u), u.Now); err != nil {
 		return t, err
@@ -83,13 +89,13 @@ func Begin(u *account.Unit, user, attempt int64) (Try, error) {
 	if err := t.checkWaits(u); err != nil {
 		return t, err
 	}
-	if attempt != 0 {
-		n, err := u.Limits().Count(scopeAttempt, subject(attempt), u.Now, u.Now.Add(time.Hour))
+	if attempt.ID != 0 {
+		n, err := u.Limits().Count(scopeAttempt, subject(attempt.ID), u.Now, u.Now.Add(time.Hour))
 		if err != nil {
 			return t, err
 		}
 		if t.inAttempt = n.Count; n.Count > triesPerAttempt {
-			if _, err := u.Attempts().CompleteAttempt(attempt); err != nil {
+			if _, err := u.Attempts().CompleteAttempt(attempt.ID); err != nil {
 				return t, err
 			}
 			return t, ErrAttemptOver
@@ -103,20 +109,12 @@ func (t Try) client(u *account.Unit) string { return subject(t.user) + " " + u.C
 
 func (t Try) checkWaits(u *account.Unit) error {
 	until := t.failure.Until
-	for _, limit := range []struct {
-		scope, subject string
-		most           int
-		unknownOnly    bool
-	}{
-		{scopeDay, t.client(u), triesPerDay, false},
-		{scopeUnknown, subject(t.user), unknownTriesPerDay, true},
-		{scopeNetwork, u.Client.WideNetwork, networkTriesPerHour, true},
-	} {
-		n, err := u.Limits().Counted(limit.scope, limit.subject, u.Now)
+	for _, c := range t.counters(u) {
+		n, err := u.Limits().Counted(c.scope, c.subject, u.Now)
 		if err != nil {
 			return err
 		}
-		if n.Count >= limit.most && (!limit.unknownOnly || !t.known) {
+		if n.Count >= c.most && (c.scope != scopeNetwork || !t.known) {
 			until = account.Later(until, n.Ends)
 		}
 	}
@@ -145,17 +143,26 @@ func (t *Try) count(u *account.Unit) error {
 	return nil
 }
 
+// counter is a counter of wrong codes, with its limit.
 type counter struct {
 	scope, subject string
 	ends           time.Time
+	most           int
 }
 
 // counters are the counters of a day and an hour that count the try.
 func (t Try) counters(u *account.Unit) []counter {
 	day := u.Now.Truncate(24 * time.Hour).Add(24 * time.Hour)
-	out := []counter{{scopeDay, t.client(u), day}, {scopeNetwork, u.Client.WideNetwork, u.Now.Add(time.Hour)}}
+	ofClient, ofUnknown := counter{scopeDay, t.client(u), day, triesPerDay}, counter{scopeUnknown, subject(t.user), day, unknownTriesPerDay}
+	if t.own {
+		ofClient.scope, ofUnknown.scope = scopeOwnDay, scopeOwnUnknown
+	}
+	out := []counter{ofClient}
 	if !t.known {
-		out = append(out, counter{scopeUnknown, subject(t.user), day})
+		out = append(out, ofUnknown)
+	}
+	if !t.own {
+		out = append(out, counter{scopeNetwork, u.Client.WideNetwork, u.Now.Add(time.Hour), networkTriesPerHour})
 	}
 	return out
 }
@@ -194,7 +201,7 @@ func (t Try) Forgive(u *account.Unit, right bool) error {
 
 // Noticed reports whether the owner must be notified after this wrong try: five wrong second steps followed a right
 // first one.
-func (t Try) Noticed() bool { return t.attempt != 0 && t.inAttempt == triesPerAttempt }
+func (t Try) Noticed() bool { return !t.own && t.inAttempt == triesPerAttempt }
 
 // Notice mails the owner that another person knows the first factor, once a day.
 func (t Try) Notice(u *account.Unit) error {

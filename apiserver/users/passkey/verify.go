@@ -18,6 +18,9 @@ const (
 	NotBackupEligible = 0
 	// BackupEligible is that of credentials that may be synced between devices.
 	BackupEligible = 1
+	// FormerlyEligible is that of credentials that were BackupEligible and stated the opposite last. They count as
+	// synced.
+	FormerlyEligible = 2
 )
 
 // Stored is a credential as the store keeps it.
@@ -28,7 +31,7 @@ type Stored struct {
 	UserHandle []byte
 	// SignCount is the last counter that was not 0.
 	SignCount uint32
-	// BackupEligible is BackupUnknown, NotBackupEligible or BackupEligible.
+	// BackupEligible is one of the values of backup eligibility.
 	BackupEligible int
 	BackedUp       bool
 
@@ -39,12 +42,13 @@ type Stored struct {
 type Verified struct {
 	// UserVerified is the flag in the signed data.
 	UserVerified bool
-	// BackupEligible is NotBackupEligible or BackupEligible. It stays BackupEligible after it has ever changed.
+	// BackupEligible is NotBackupEligible, BackupEligible or FormerlyEligible: after a change, a credential counts as
+	// synced forever.
 	BackupEligible int
 	BackedUp       bool
 	// SignCount is the counter to store.
 	SignCount uint32
-	// BackupChanged reports that the row has another backup eligibility: the caller audits it.
+	// BackupChanged reports that the credential stated another backup eligibility last: the caller audits it.
 	BackupChanged bool
 	// CounterRegressed reports that the counter is neither above the row's nor is 0 like the row's: the caller audits
 	// it.
@@ -215,9 +219,10 @@ func checkCounter(a *Assertion, stored Stored, spent Spent) (Verified, error) {
 		CounterRegressed: count <= stored.SignCount && (count != 0 || stored.SignCount != 0),
 		Spent:            spent,
 	}
-	if stored.BackupEligible != BackupUnknown && stored.BackupEligible != v.BackupEligible {
-		v.BackupEligible, v.BackupChanged = BackupEligible, true
+	if v.BackupEligible == NotBackupEligible && stored.BackupEligible >= BackupEligible {
+		v.BackupEligible = FormerlyEligible
 	}
+	v.BackupChanged = stored.BackupEligible != BackupUnknown && stored.BackupEligible != v.BackupEligible
 	if count == 0 {
 		v.SignCount = stored.SignCount
 	}

@@ -269,8 +269,10 @@ func TestCountersAndBackupFlags(t *testing.T) {
 		"unknown, synced, lower":        {-1, flagBE, 5, 4, false, Verified{BackupEligible: 1, SignCount: 4, CounterRegressed: true}},
 		"device became synced":          {0, flagBE | flagBS, 4, 5, false, Verified{BackupEligible: 1, BackedUp: true, SignCount: 5, BackupChanged: true}},
 		"device became synced, lower":   {0, flagBE, 5, 4, false, Verified{BackupEligible: 1, SignCount: 4, BackupChanged: true, CounterRegressed: true}},
-		"synced became a device":        {1, 0, 4, 5, false, Verified{BackupEligible: 1, SignCount: 5, BackupChanged: true}},
-		"synced became a device, lower": {1, 0, 5, 4, false, Verified{BackupEligible: 1, SignCount: 4, BackupChanged: true, CounterRegressed: true}},
+		"synced became a device":        {1, 0, 4, 5, false, Verified{BackupEligible: 2, SignCount: 5, BackupChanged: true}},
+		"synced became a device, lower": {1, 0, 5, 4, false, Verified{BackupEligible: 2, SignCount: 4, BackupChanged: true, CounterRegressed: true}},
+		"a device for the second time":  {2, 0, 5, 4, false, Verified{BackupEligible: 2, SignCount: 4, CounterRegressed: true}},
+		"a device became synced again":  {2, flagBE, 4, 5, false, Verified{BackupEligible: 1, SignCount: 5, BackupChanged: true}},
 	} {
 		challenge := fresh(t, c, second)
 		a := newAnswer(t, "webauthn.get", challenge, key)
