@@ -78,6 +78,10 @@ type reply struct {
 	Data    map[string]any
 	Session struct {
 		SignUpAttempts []struct{ ID string } `json:"signup_attempts"`
+		SignInAttempts []struct {
+			ID          string
+			CurrentStep string `json:"current_step"`
+		} `json:"signin_attempts"`
 	}
 	Errors []struct{ Code string }
 }
