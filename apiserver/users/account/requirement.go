@@ -68,7 +68,7 @@ func ChangeRequirement(u *Unit, g *people.SignIn, owner people.Member, o *people
 	if o.Required == before {
 		return nil
 	}
-	if err := check(u, g, o.Required.Level); err != nil {
+	if err := check(u, g, assurance.Required{Level: o.Required.Level, By: assurance.ByOrganization}); err != nil {
 		return err
 	}
 	if o.Required.Level > before.Level {
