@@ -62,12 +62,18 @@ func (a *app) next() string {
 func (b *browser) addApp() (*app, []any) {
 	b.w.T.Helper()
 	begun := b.ok("POST", "/me/second-factors/totp", `{"name":"Phone"}`)
-	secret, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(begun["secret"].(string))
-	b.w.Must(err)
-	a := &app{w: b.w, secret: secret, id: begun["id"].(string)}
+	a := &app{w: b.w, secret: secretOf(b.w, begun), id: begun["id"].(string)}
 	confirmed := b.ok("POST", "/me/second-factors/totp/"+a.id+"/confirm", fmt.Sprintf(`{"code":%q}`, a.code()))
 	codes, _ := confirmed["codes"].([]any)
 	return a, codes
+}
+
+// secretOf returns the secret of an app that was begun to add.
+func secretOf(w *world, begun map[string]any) []byte {
+	w.T.Helper()
+	secret, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(begun["secret"].(string))
+	w.Must(err)
+	return secret
 }
 
 // device is an authenticator with a passkey.

@@ -30,7 +30,13 @@ import (
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
+func TestMain(m *testing.M) {
+	if servertest.IsKillable() {
+		fmt.Fprintln(os.Stderr, servertest.ServeUntilKilled(serveUntilKilled))
+		os.Exit(1)
+	}
+	os.Exit(pgtest.Main(m))
+}
 
 // world is a frontendtest.World that can record the store's statements.
 type world struct {

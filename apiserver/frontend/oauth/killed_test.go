@@ -1,19 +1,10 @@
 package oauth_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,115 +20,26 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
-	"github.com/cardea-iam/cardea/internal/seal"
-	"github.com/cardea-iam/cardea/store/sqlstore"
 )
 
-const (
-	// killedURLEnv makes this test binary a server with the store of that URL. The other variables give the server's
-	// time and root key.
-	killedURLEnv, killedClockEnv, killedKeyEnv = "CARDEA_TEST_KILLED_URL", "CARDEA_TEST_KILLED_CLOCK", "CARDEA_TEST_KILLED_KEY"
-	// killAtHeader names the statement before which that server kills itself.
-	killAtHeader = "X-Kill-At"
-)
-
-// serveUntilKilled serves a store, and kills itself at the point that a request names: before a statement or, after all
-// statements, before the response. It prints its address, and "answered" if it dies with a complete response.
-func serveUntilKilled() error {
-	micros, err := strconv.ParseInt(os.Getenv(killedClockEnv), 10, 64)
-	if err != nil {
-		return err
-	}
-	clock := func() time.Time { return time.UnixMicro(micros).UTC() }
-	keyring, err := seal.Load([]string{os.Getenv(killedKeyEnv)})
-	if err != nil {
-		return err
-	}
-	var left atomic.Int64
-	die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} }
-	ctx := context.Background()
-	st, err := sqlstore.Open(ctx, os.Getenv(killedURLEnv), sqlstore.Options{Clock: clock, Logger: logr.Discard(), Trace: func(string, []any) {
-		if left.Add(-1) == 0 {
-			die()
-		}
-	}})
-	if err != nil {
-		return err
-	}
-	follower := snapshot.NewFollower(st, time.Second, clock, logr.Discard())
-	go func() { _ = follower.Run(ctx) }()
+// serveUntilKilled is the server of a process that kills itself.
+func serveUntilKilled(p servertest.KilledProcess) (http.Handler, error) {
+	follower := snapshot.NewFollower(p.Store, time.Second, p.Clock, logr.Discard())
+	go func() { _ = follower.Run(context.Background()) }()
 	<-follower.Loaded()
 	policy := egress.NewPolicy(nil, nil)
-	served := oauth.New(oauth.Options{
-		Snapshots: follower, Store: st, Keyring: keyring, Tokens: bearer.NewAccessTokens(keyring), Keys: jwks.New(clock, policy, jwks.Declared()), Egress: policy, Clock: clock, Log: logr.Discard(),
-		Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "oauth", nil),
-	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	inner := frontend.New(http.NotFoundHandler(), served)
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		nth, err := strconv.ParseInt(r.Header.Get(killAtHeader), 10, 64)
-		if err != nil {
-			inner.ServeHTTP(w, r)
-			return
-		}
-		left.Store(nth)
-		inner.ServeHTTP(httptest.NewRecorder(), r)
-		fmt.Println("answered")
-		die()
-	})
-	fmt.Println(listener.Addr())
-	return http.Serve(listener, handler) //nolint:gosec // a test's, on loopback
+	return frontend.New(http.NotFoundHandler(), oauth.New(oauth.Options{
+		Snapshots: follower, Store: p.Store, Keyring: p.Keyring, Tokens: bearer.NewAccessTokens(p.Keyring), Keys: jwks.New(p.Clock, policy, jwks.Declared()), Egress: policy,
+		Clock: p.Clock, Log: logr.Discard(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "oauth", nil),
+	})), nil
 }
 
-// killable is a server in its own process.
-type killable struct {
-	t       *testing.T
-	env     []string
-	running *exec.Cmd
-	said    *bufio.Scanner
-	url     string
-}
-
-func (k *killable) start() {
-	k.t.Helper()
-	k.running = exec.Command(os.Args[0])
-	k.running.Env, k.running.Stderr = append(os.Environ(), k.env...), os.Stderr
-	out, err := k.running.StdoutPipe()
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	if err := k.running.Start(); err != nil {
-		k.t.Fatal(err)
-	}
-	k.t.Cleanup(func() { _ = k.running.Process.Kill() })
-	if k.said = bufio.NewScanner(out); !k.said.Scan() {
-		k.t.Fatal("the server did not start")
-	}
-	k.url = "http://" + k.said.Text()
-}
-
-// killed waits for the process to end, and reports whether its response was complete.
-func (k *killable) killed() (answered bool) {
-	k.t.Helper()
-	for k.said.Scan() {
-		answered = answered || k.said.Text() == "answered"
-	}
-	_ = k.running.Wait() // the error is that the process was killed
-	if status, ok := k.running.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-		k.t.Fatalf("the server ended by itself: %v", k.running.ProcessState)
-	}
-	return answered
-}
-
-// ask sends a client's form to the process. killAt is the statement before which the process kills itself, 0 for none.
-func (k *killable) ask(c *client, form url.Values, killAt int) (answer, error) {
-	k.t.Helper()
-	r := c.to(k.url, "/token", form)
+// askKillable sends a client's form to the process. killAt is the statement before which the process kills itself, 0 for none.
+func (w *world) askKillable(k *servertest.Killable, c *client, form url.Values, killAt int) (answer, error) {
+	w.T.Helper()
+	r := c.to(k.URL, "/token", form)
 	if killAt > 0 {
-		r.Header.Set(killAtHeader, strconv.Itoa(killAt))
+		r.Header.Set(servertest.KillAtHeader, strconv.Itoa(killAt))
 	}
 	return try(r)
 }
@@ -168,13 +70,9 @@ func TestTokenRequestIsAtomicWhenServerIsKilled(t *testing.T) {
 			codes = append(codes, p.allow(c.request("jobs:read")).Get("code"))
 			tokens = append(tokens, c.post("/token", redeem(p.allow(c.request("jobs:read")).Get("code"))).text("refresh_token"))
 		}
-		// Only this process uses the store.
 		w.Server.Close()
-		w.Must(w.Store.Close())
-		key := filepath.Join(t.TempDir(), "root.key")
-		w.Must(os.WriteFile(key, servertest.RootKey, 0o600))
-		k := &killable{t: t, env: []string{killedURLEnv + "=" + w.URL, killedClockEnv + "=" + strconv.FormatInt(w.Clock.Now().UnixMicro(), 10), killedKeyEnv + "=" + key}}
-		k.start()
+		k := w.Killable()
+		k.Start()
 		for _, story := range []struct {
 			what, query string
 			presented   []string
@@ -199,22 +97,22 @@ func TestTokenRequestIsAtomicWhenServerIsKilled(t *testing.T) {
 					t.Fatalf("%s has more than %d statements", story.what, most)
 				}
 				presented := story.presented[n-1]
-				if a, err := k.ask(c, story.form(presented), n); err == nil {
+				if a, err := w.askKillable(k, c, story.form(presented), n); err == nil {
 					t.Fatalf("%s, to be killed before statement %d: %d %s", story.what, n, a.status, a.raw)
 				}
-				answered := k.killed()
+				answered := k.Killed()
 				used, tokens := w.left(story.query, presented)
 				if used != (tokens == 1) || !used && tokens != 0 || used != answered {
 					t.Errorf("%s, killed before statement %d: used %t, with %d tokens, answered %t", story.what, n, used, tokens, answered)
 				}
-				k.start()
+				k.Start()
 				want := http.StatusOK
 				if used {
 					want = story.again
 				} else {
 					nothing++
 				}
-				if a, err := k.ask(c, story.form(presented), 0); err != nil || a.status != want {
+				if a, err := w.askKillable(k, c, story.form(presented), 0); err != nil || a.status != want {
 					t.Errorf("%s, killed before statement %d, tried again: %d %s %v, want %d", story.what, n, a.status, a.raw, err, want)
 				}
 				if answered {
@@ -226,7 +124,6 @@ func TestTokenRequestIsAtomicWhenServerIsKilled(t *testing.T) {
 			}
 			t.Logf("%s: killed at %d statements and with its answer ready", story.what, nothing)
 		}
-		w.Must(k.running.Process.Kill())
-		k.killed()
+		k.Stop()
 	})
 }

@@ -22,8 +22,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(killedURLEnv) != "" {
-		fmt.Fprintln(os.Stderr, serveUntilKilled())
+	if servertest.IsKillable() {
+		fmt.Fprintln(os.Stderr, servertest.ServeUntilKilled(serveUntilKilled))
 		os.Exit(1)
 	}
 	cleanup, err := trustElsewhere()

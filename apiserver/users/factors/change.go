@@ -44,15 +44,26 @@ func turnOn(u *account.Unit, user people.User) ([]string, error) {
 		if err := u.Audit("two_step.on", object("user", user.ID)); err != nil {
 			return nil, err
 		}
-		if err := u.Notify(user.ID, messages.TwoStepOn); err != nil {
+	}
+	left, err := u.Factors().RecoveryCodesOf(user.ID)
+	if err != nil {
+		return nil, err
+	}
+	var codes []string
+	if left.Left == 0 {
+		if codes, err = makeRecoveryCodes(u, user.ID); err != nil {
 			return nil, err
 		}
 	}
-	left, err := u.Factors().RecoveryCodesOf(user.ID)
-	if err != nil || left.Left > 0 {
-		return nil, err
+	switch {
+	case !user.TwoStep && codes != nil:
+		err = u.Notify(user.ID, messages.TwoStepOnWithCodes)
+	case !user.TwoStep:
+		err = u.Notify(user.ID, messages.TwoStepOn)
+	case codes != nil:
+		err = u.Notify(user.ID, messages.RecoveryCodesMade)
 	}
-	return makeRecoveryCodes(u, user.ID)
+	return codes, err
 }
 
 // turnOff turns two-step off.

@@ -11,6 +11,7 @@ const (
 	TextFactorAdded      = "A phone number was added to your account as a second factor."
 	TextFactorRemoved    = "A phone number is no longer a second factor of your account."
 	TwoStepOn            = "Sign-in with two steps was turned on for your account."
+	TwoStepOnWithCodes   = "Sign-in with two steps was turned on for your account, and recovery codes were made."
 	TwoStepOff           = "Sign-in with two steps was turned off for your account."
 	RecoveryCodesMade    = "New recovery codes were made for your account. The earlier ones no longer work."
 	TemporaryCodeMade    = "The support of the service made a temporary code for your account, which replaces your second factor once."

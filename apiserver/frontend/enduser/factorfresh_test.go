@@ -1,0 +1,100 @@
+package enduser_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+)
+
+// freshOperations returns a valid body of every operation that needs a recent proof, by its pattern in the contract with
+// the ids of the world. The last ones need the proof for some bodies only, so that the contract does not name them.
+func (b *browser) freshOperations() (always, sometimes map[string]string) {
+	b.w.T.Helper()
+	organization := b.organization("Harbour")
+	_, membership, _ := b.w.joins(b, organization, "bob@example.com")
+	b.ok("PATCH", "/organizations/"+organization+"/members/"+membership, `{"owner":true}`)
+	phone, key := b.addPhone(number), b.addPasskey(b.w.device())
+	b.ok("POST", verifyPath(phone), codeBody(b.prepare(phone, number, 1)))
+	address := b.ok("POST", "/me/email-addresses", `{"email":"other@example.com"}`)["id"].(string)
+	// The challenge of a registration expires before a proof is no longer recent.
+	b.w.Clock.Advance(9 * time.Minute)
+	credential := b.w.device().created(b.ok("POST", "/me/passkeys/options", `{}`))
+	b.w.Clock.Advance(61 * time.Second)
+	always = map[string]string{
+		"POST /me/phone-numbers":                            `{"phone_number":"+12025550177"}`,
+		"POST /me/phone-numbers/" + phone + "/make-primary": `{}`, "DELETE /me/phone-numbers/" + phone: "",
+		"POST /me/api-keys": laptop, "PATCH /me/second-factors": `{"two_step":false}`, "POST /me/second-factors/totp": `{}`,
+		"DELETE /me/second-factors/totp/1": "", "POST /me/second-factors/sms": fmt.Sprintf(`{"phone_number_id":%q}`, phone),
+		"DELETE /me/second-factors/sms/" + phone: "", "POST /me/second-factors/recovery-codes": `{}`,
+		"POST /me/passkeys": fmt.Sprintf(`{"credential":%s}`, credential), "POST /me/passkeys/options": `{}`, "DELETE /me/passkeys/" + key: "",
+		"DELETE /me/account":       `{"confirmation":"DELETE_MY_ACCOUNT"}`,
+		"POST /me/email-addresses": `{"email":"new@example.com"}`, "POST /me/email-addresses/" + address + "/make-primary": `{}`,
+		"DELETE /me/email-addresses/" + address: "",
+		"DELETE /organizations/" + organization: fmt.Sprintf(`{"confirmation":%q}`, b.w.Numbered("harbour")),
+	}
+	member := "/organizations/" + organization + "/members/" + membership
+	return always, map[string]string{
+		"PATCH /organizations/" + organization: `{"required_assurance":"two_factors"}`, "PATCH " + member: `{"owner":false}`, "DELETE " + member: "",
+	}
+}
+
+// pattern returns an operation with its ids replaced by {id}, as the contract names them.
+func pattern(operation string) string {
+	parts := strings.Split(operation, "/")
+	for i, part := range parts {
+		if strings.Trim(part, "0123456789") == "" && part != "" {
+			parts[i] = "{id}"
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// Neither a password nor an emailed code is a recent proof of a guarded account, for any operation that needs one. The
+// operations are those that the contract marks, and those that need the proof for some bodies.
+func TestPasswordIsNoRecentProofOfGuardedAccount(t *testing.T) {
+	onFactors(t, nil, func(t *testing.T, w *world) {
+		w.keyApps(10)
+		ada := w.browser()
+		ada.signUp("ada@example.com")
+		ada.addApp()
+		always, sometimes := ada.freshOperations()
+		ada.reauthenticate()
+		ada.ok("POST", "/session/reauthenticate", `{"strategy":"email_otp"}`)
+		attempt := ada.last.Body.Session.SignInAttempts[0]["id"].(string)
+		ada.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
+
+		contract, err := openapi.LoadEndUser()
+		w.Must(err)
+		var marked, tried []string
+		for operation, needs := range contract.Routes() {
+			if needs.Session == openapi.Fresh {
+				marked = append(marked, operation)
+			}
+		}
+		for operation := range always {
+			tried = append(tried, pattern(operation))
+		}
+		slices.Sort(marked)
+		slices.Sort(tried)
+		if len(marked) < 15 || !slices.Equal(marked, tried) {
+			t.Errorf("the contract marks %v, the test tries %v", marked, tried)
+		}
+		maps.Copy(sometimes, always)
+		before := w.dumpOf("users", "emails", "phones", "passkeys", "totp_authenticators", "recovery_codes", "organizations", "organization_memberships", "api_keys")
+		for operation, body := range sometimes {
+			method, path, _ := strings.Cut(operation, " ")
+			ada.refused(403, "REAUTHENTICATION_REQUIRED", method, path, body)
+			if !strings.Contains(ada.last.Raw, `"strategies":["passkey","totp","recovery_code"]`) {
+				t.Errorf("%s: %s", operation, ada.last.Raw)
+			}
+		}
+		if w.dumpOf("users", "emails", "phones", "passkeys", "totp_authenticators", "recovery_codes", "organizations", "organization_memberships", "api_keys") != before {
+			t.Error("a refused operation changed something")
+		}
+	})
+}
