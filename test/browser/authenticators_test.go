@@ -95,8 +95,8 @@ func (v *person) registers(kind authenticatorKind) {
 	v.at(v.says("security.title"), "authenticator-added")
 }
 
-// signsInAlone signs out, and in with the authenticator alone: by the autofill, which offers the passkeys of the device,
-// and by the button. Afterwards the person is signed out.
+// signsInAlone signs out, and in with the authenticator alone: by the autofill, which offers the passkeys of the
+// device, and by the button. Afterwards the person is signed out.
 func (v *person) signsInAlone(kind authenticatorKind) {
 	v.t.Helper()
 	if kind.passkey && kind.options.Transport == webauthn.AuthenticatorTransportInternal {
