@@ -1,10 +1,14 @@
 package browser
 
 import (
+	"context"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
@@ -95,8 +99,8 @@ func (v *person) registers(kind authenticatorKind) {
 	v.at(v.says("security.title"), "authenticator-added")
 }
 
-// signsInAlone signs out, and in with the authenticator alone: by the autofill, which offers the passkeys of the device,
-// and by the button. Afterwards the person is signed out.
+// signsInAlone signs out, and in with the authenticator alone: by the autofill, which offers the passkeys of the
+// device, and by the button. Afterwards the person is signed out.
 func (v *person) signsInAlone(kind authenticatorKind) {
 	v.t.Helper()
 	if kind.passkey && kind.options.Transport == webauthn.AuthenticatorTransportInternal {
@@ -128,4 +132,53 @@ func (v *person) removes() {
 	v.entersPassword()
 	v.reaches(v.says("account.title"))
 	v.holds("one_factor")
+}
+
+// credentials returns what an authenticator keeps.
+func (v *person) credentials(id webauthn.AuthenticatorID) (kept []*webauthn.Credential) {
+	v.t.Helper()
+	v.run(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		read, err := cdp.Call(ctx, t, webauthn.GetCredentials, webauthn.GetCredentialsParams{AuthenticatorID: id})
+		kept = read.Credentials
+		return err
+	}))
+	return kept
+}
+
+// A passkey that begins to be synced is accepted and shown as synced from its next use on, also if it was registered as
+// one that cannot be. When the account removes it, the browser removes it too.
+func TestPasskeyBecomesSynced(t *testing.T) {
+	for _, eligible := range []bool{false, true} {
+		t.Run(map[bool]string{false: "which was bound to the device", true: "which could be synced"}[eligible], func(t *testing.T) {
+			t.Parallel()
+			w := frontendtest.New(t, strong)
+			v := arrives(t, w, look{width: 1280}, true)
+			options := platform()
+			options.DefaultBackupEligibility = eligible
+			id := v.attaches(options)
+			v.becomesUser("ada@example.com")
+			v.opens("/account/security/passkey", "newpasskey.title")
+			v.createsPasskey()
+			v.sees(v.says("security.one_device"))
+
+			kept := v.credentials(id)
+			if len(kept) != 1 || kept[0].RpID != "localhost" || !kept[0].IsResidentCredential || len(kept[0].UserHandle) != 32 || kept[0].UserName != v.email {
+				t.Fatalf("the device keeps %+v", kept)
+			}
+			v.run(set(webauthn.SetCredentialProperties, webauthn.SetCredentialPropertiesParams{
+				AuthenticatorID: id, CredentialID: kept[0].CredentialID, BackupEligibility: ptr.To(true), BackupState: ptr.To(true),
+			}))
+			v.withoutAutofill()
+			v.signsOut()
+			v.presses(v.says("passkey.use"))
+			v.reaches(v.says("account.title"))
+			v.opens("/account/security", "security.title")
+			v.sees(v.says("security.synced"))
+
+			v.tabTo(eval[string](v.tab, `document.querySelector("button[value=remove-passkey]").getAttribute("aria-label")`))
+			v.keys(kb.Enter)
+			v.sees(v.says("notice.passkey_removed"))
+			w.Eventually("the device keeps no passkey", func() bool { return len(v.credentials(id)) == 0 })
+		})
+	}
 }

@@ -174,6 +174,11 @@ func (v *person) addsApp(w *frontendtest.World) authenticatorApp {
 // next returns the code of a time step that was not used before.
 func (a authenticatorApp) next() string {
 	a.w.Clock.Advance(31 * time.Second)
+	return a.at(a.w.Clock.Now())
+}
+
+// at returns the code of a time.
+func (a authenticatorApp) at(now time.Time) string {
 	p := totp.Default()
-	return totp.Code(p, a.secret, p.Step(a.w.Clock.Now()))
+	return totp.Code(p, a.secret, p.Step(now))
 }

@@ -105,8 +105,8 @@ func (v *person) proves(w *frontendtest.World, has string, a authenticatorApp, a
 	v.presses(v.says("codes.kept"))
 }
 
-// A user switches to an organization that requires more of a sign-in: after showing or adding a factor, the user is back
-// on the page and switches. Until then, the place is unchanged.
+// A user switches to an organization that requires more of a sign-in: after showing or adding a factor, the user is
+// back on the page and switches. Until then, the place is unchanged.
 func TestSwitchToAnOrganizationThatRequiresMore(t *testing.T) {
 	for n, tt := range []struct {
 		name, language string

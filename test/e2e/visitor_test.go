@@ -37,6 +37,8 @@ type visitor struct {
 	server *testkit.Cardea
 	// attempt is the id of the sign-up that the visitor began.
 	attempt string
+	// app is the visitor's authenticator app, nil for none.
+	app *authenticatorApp
 }
 
 var visitors atomic.Int64
