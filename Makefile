@@ -194,9 +194,9 @@ examples: ## Install the npm packages of the pages' programs, and the linter of 
 	@hack/npm-ci.sh test/examples
 
 .PHONY: test-passkeys
-test-passkeys: ## Run the tests of passkeys, with SimpleWebAuthn as a second relying party (needs npm).
+test-passkeys: ## Run the tests of passkeys and of authenticator apps, with SimpleWebAuthn and otplib as peers (needs npm).
 	@hack/npm-ci.sh test/passkeys
-	@$(GO_TEST) ./apiserver/users/passkey | $(SUMMARIZE)
+	@$(GO_TEST) ./apiserver/users/passkey ./internal/totp | $(SUMMARIZE)
 
 .PHONY: test-modules
 test-modules: k8s build ## Run the tests of the chart and of the release, which have their own modules.

@@ -30,6 +30,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
+	"github.com/cardea-iam/cardea/apiserver/notices"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
@@ -109,6 +110,7 @@ type Server struct {
 	keys       *keycache.Cache
 	rollUps    *rollup.Worker
 	reseals    *reseal.Worker
+	notices    *notices.Worker
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
@@ -150,6 +152,9 @@ func New(opts Options) (*Server, error) {
 	dispatcher := outbox.New(outbox.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
 		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry, Tracer: opts.Tracer,
+	})
+	memberNotices := notices.New(notices.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, OnEnqueue: dispatcher.Wake,
 	})
 	endUserMetrics := enduser.NewMetrics(opts.Registry, opts.Tracer)
 	liveReads := backend.NewLiveReads(opts.Clock)
@@ -208,7 +213,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages)), connections: connections,
 	}, nil
 }

@@ -43,7 +43,8 @@ func retentionIn(follower *snapshot.Follower) func(deployment string) (time.Dura
 	}
 }
 
-// keepUp deletes expired sessions, codes and messages, and seals again what an older root key sealed, until ctx ends.
+// keepUp deletes expired sessions, codes and messages, seals again what an older root key sealed, and notifies
+// members of what their organizations require, until ctx ends.
 func (s *Server) keepUp(ctx context.Context) error {
 	for {
 		timer := time.NewTimer(upkeepEvery/2 + rand.N(upkeepEvery))
@@ -64,6 +65,9 @@ func (s *Server) keepUp(ctx context.Context) error {
 		}
 		if err := s.reseals.Pass(ctx); err != nil && ctx.Err() == nil {
 			s.opts.Log.Error(err, "Secrets of authenticators were not sealed again; trying again later")
+		}
+		if err := s.notices.Pass(ctx); err != nil && ctx.Err() == nil {
+			s.opts.Log.Error(err, "Members were not notified of what their organizations require; trying again later")
 		}
 	}
 }

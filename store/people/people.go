@@ -58,8 +58,17 @@ type Messages interface {
 	AckMessage(ctx context.Context, m Message, to Outcome) (bool, error)
 }
 
+// PendingNotice is an organization whose members after a membership wait for a notice.
+type PendingNotice struct {
+	Deployment          string
+	Organization, After int64
+}
+
 // Upkeep is periodic work over the rows of all deployments.
 type Upkeep interface {
+	// PendingNotices returns up to limit organizations whose members wait for notices, in the order of deployment and
+	// organization: those after the given deployment and organization; the first ones for the zero PendingNotice.
+	PendingNotices(ctx context.Context, after PendingNotice, limit int) ([]PendingNotice, error)
 	// SealedSecrets returns up to limit secrets of authenticators, confirmed or not, in the order of deployment and id:
 	// those after the given deployment and id; the first ones for the zero SealedSecret.
 	SealedSecrets(ctx context.Context, after SealedSecret, limit int) ([]SealedSecret, error)
@@ -289,6 +298,10 @@ type Organizations interface {
 	SetDefaultWorkspace(organization, workspace int64) error
 	// UpdateOrganization writes the name, description, image and requirement.
 	UpdateOrganization(Organization) error
+	// SetPendingNotices records that the members of an organization after a membership wait for notices; 0: none waits.
+	SetPendingNotices(organization, after int64) error
+	// NoticesAfter returns that membership.
+	NoticesAfter(organization int64) (int64, error)
 	// DeleteOrganization deletes an organization with its workspaces, memberships, invitations and API keys, and clears it
 	// from every sign-in.
 	DeleteOrganization(id int64) error

@@ -76,6 +76,9 @@ func TestDeletionsUseIndexes(t *testing.T) {
 	if err == nil {
 		_, err = s.SealedSecrets(t.Context(), people.SealedSecret{Deployment: "acme/home", ID: 1}, 10)
 	}
+	if err == nil {
+		_, err = s.PendingNotices(t.Context(), people.PendingNotice{Deployment: "acme/home", Organization: 1}, 10)
+	}
 	if on = false; err != nil {
 		t.Fatal(err)
 	}

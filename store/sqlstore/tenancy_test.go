@@ -26,6 +26,7 @@ var (
 var overAll = map[string]string{
 	"Purge":            "deletes expired rows of all deployments; its keys include the deployment",
 	"purgeIdleClients": "finds idle clients of all deployments; each is deleted in its own deployment",
+	"PendingNotices":   "lists organizations of all deployments; the members of each are notified in its own deployment",
 	"SealedSecrets":    "lists the sealed secrets of all deployments; each is sealed again in its own deployment",
 	"purgeEndings":     "finds ended grants of all deployments; their rows are deleted deployment by deployment",
 	"Waiting":          "counts the waiting events of every deployment, and returns none of their content",

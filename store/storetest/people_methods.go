@@ -168,6 +168,7 @@ var writes = map[string]func(tx people.Tx) error{
 		return tx.Records().RecordEvents([]people.Event{event(2, people.EventSignIn, 1)})
 	},
 
+	"SetPendingNotices":    func(tx people.Tx) error { return tx.Organizations().SetPendingNotices(1, 7) },
 	"SetTwoStep":           func(tx people.Tx) error { return tx.Factors().SetTwoStep(1, true) },
 	"SetSecondFactorPhone": func(tx people.Tx) error { return tx.Factors().SetSecondFactorPhone(1, born) },
 	"InsertAuthenticator":  func(tx people.Tx) error { return tx.Factors().InsertAuthenticator(authenticator(2, 1)) },

@@ -133,6 +133,36 @@ var upkeepStories = []story{
 			e.Expect(got).To(gomega.ConsistOf(want), "in batches of %d", limit)
 		}
 	}},
+	{name: "organizations with pending notices are listed in batches", run: func(e *env) {
+		e.begin()
+		for _, deployment := range []string{"apps/b", "apps/a"} {
+			e.change(deployment, func(tx people.Tx) error {
+				for n := range int64(3) {
+					if err := tx.Organizations().InsertOrganization(organization(n + 1)); err != nil {
+						return err
+					}
+				}
+				return errors.Join(tx.Organizations().SetPendingNotices(1, 11), tx.Organizations().SetPendingNotices(3, 13))
+			})
+		}
+		list := func(after people.PendingNotice, limit int) []people.PendingNotice {
+			pending, err := e.store.PendingNotices(e.ctx, after, limit)
+			e.ok(err)
+			return pending
+		}
+		want := []people.PendingNotice{{Deployment: "apps/a", Organization: 1, After: 11}, {Deployment: "apps/a", Organization: 3, After: 13}, {Deployment: "apps/b", Organization: 1, After: 11}}
+		e.Expect(list(people.PendingNotice{}, 3)).To(gomega.Equal(want))
+		e.Expect(list(want[2], 3)).To(gomega.Equal([]people.PendingNotice{{Deployment: "apps/b", Organization: 3, After: 13}}))
+		e.change("apps/a", func(tx people.Tx) error {
+			after, err := tx.Organizations().NoticesAfter(1)
+			e.ok(err)
+			e.Expect(after).To(gomega.BeEquivalentTo(11))
+			return tx.Organizations().SetPendingNotices(1, 20)
+		})
+		e.Expect(list(people.PendingNotice{}, 1)).To(gomega.Equal([]people.PendingNotice{{Deployment: "apps/a", Organization: 1, After: 20}}))
+		e.change("apps/a", func(tx people.Tx) error { return tx.Organizations().SetPendingNotices(1, 0) })
+		e.Expect(list(people.PendingNotice{}, 1)).To(gomega.Equal(want[1:2]))
+	}},
 	{name: "completed imports are purged after the audit retention, and the ids that they imported stay recorded", run: func(e *env) {
 		e.begin()
 		for n, completed := range []time.Time{after(time.Hour), after(3 * time.Hour), {}} {

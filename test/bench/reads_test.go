@@ -72,14 +72,29 @@ func (w *world) fill(t *testing.T, url string) (f *filler, key, token string) {
 }
 
 func (f *filler) put(ctx context.Context, kind, name, key string, id int64, content any) error {
+	return f.write(ctx, store.Put{Document: f.document(kind, name, key, id)}, content)
+}
+
+// replace writes a document that put has written before.
+func (f *filler) replace(ctx context.Context, kind, name, key string, id int64, content any) error {
+	known := f.document(kind, name, key, id)
+	return f.write(ctx, store.Put{Document: known, SeenUID: known.UID}, content)
+}
+
+func (f *filler) document(kind, name, key string, id int64) store.Document {
+	return store.Document{
+		Owner:      store.Owner{Identity: store.Identity{Kind: kind, Namespace: "bench", Name: name}, UID: "uid-" + kind + name},
+		Generation: 1, Deployment: "bench/" + deployment, ID: id, Key: key,
+	}
+}
+
+func (f *filler) write(ctx context.Context, put store.Put, content any) error {
 	payload, err := document.Encode(document.Meta{CreatedAt: f.created, UpdatedAt: f.created}, content)
 	if err != nil {
 		return err
 	}
-	_, err = f.store.Put(ctx, f.term, store.Put{Document: store.Document{
-		Owner:      store.Owner{Identity: store.Identity{Kind: kind, Namespace: "bench", Name: name}, UID: "uid-" + kind + name},
-		Generation: 1, Deployment: "bench/" + deployment, ID: id, Key: key, Payload: payload,
-	}})
+	put.Payload = payload
+	_, err = f.store.Put(ctx, f.term, put)
 	return err
 }
 

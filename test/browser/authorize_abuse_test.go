@@ -16,7 +16,7 @@ import (
 // Attacks on the page that grants access, and unusual but harmless uses of it.
 func TestConsentPageResistsAbuse(t *testing.T) {
 	t.Parallel()
-	w := authorizing(t)
+	w := authorizing(t, nil)
 	reports := w.party("Reports", nil)
 	v := arrives(t, w.World, look{width: 1280}, true)
 	v.signsUpOnTheWay(reports)

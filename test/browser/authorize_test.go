@@ -27,9 +27,10 @@ type oauthWorld struct {
 	app document.OAuthApp
 }
 
-func authorizing(t testing.TB) *oauthWorld {
+// authorizing returns an oauthWorld; change, if not nil, may change the deployment before it is declared.
+func authorizing(t testing.TB, change func(*document.Deployment)) *oauthWorld {
 	t.Helper()
-	w := &oauthWorld{World: frontendtest.New(t, nil)}
+	w := &oauthWorld{World: frontendtest.New(t, change)}
 	w.app = w.DeclareOAuthApp(localhost(w.Server))
 	w.app.AllowDynamicClientRegistration = true
 	w.Put(v1alpha1.KindOAuthApp, "portal", frontendtest.Deployment, "portal", w.app)
@@ -161,7 +162,7 @@ func TestUsersGrantAppsAccess(t *testing.T) {
 	for _, scripts := range []bool{true, false} {
 		t.Run("scripts "+strconv.FormatBool(scripts), func(t *testing.T) {
 			t.Parallel()
-			w := authorizing(t)
+			w := authorizing(t, nil)
 			reports := w.party("Reports", func(c *document.OAuthClient) {
 				c.PolicyURI, c.TOSURI = "https://reports.example/privacy", "https://reports.example/terms"
 				c.PostLogoutURIs = []string{"http://127.0.0.1/bye"}

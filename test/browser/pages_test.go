@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
 )
 
 const passphrase = "correct horse battery staple"
@@ -27,6 +28,8 @@ type person struct {
 	suffix, mark string
 	// email is the person's address.
 	email string
+	// words are the texts of the pages in the person's language.
+	words *texts.Language
 }
 
 // inbox returns the codes and invitations that users receive.
@@ -50,7 +53,17 @@ func arrives(t testing.TB, w *frontendtest.World, l look, scripts bool) *person 
 // arrivesAt is like arrives, for pages at another base URL.
 func arrivesAt(t testing.TB, base string, mail inbox, l look, scripts bool) *person {
 	t.Helper()
-	v := &person{tab: open(t, l, "en"), mail: mail, base: base, scripts: scripts, suffix: l.String()}
+	return arrivesReading(t, "en", base, mail, l, scripts)
+}
+
+// arrivesReading is like arrivesAt, for a user who reads a language.
+func arrivesReading(t testing.TB, language, base string, mail inbox, l look, scripts bool) *person {
+	t.Helper()
+	catalogues, err := texts.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &person{tab: open(t, l, language), mail: mail, base: base, scripts: scripts, suffix: l.String(), words: catalogues.Choose("", language)}
 	v.expects("status of 400 (Bad Request)") // a browser logs this for every form that is shown again
 	if !scripts {
 		v.suffix += "-plain"

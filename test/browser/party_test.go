@@ -161,6 +161,28 @@ func (p *party) who(nth int) (out shownClaims) {
 	return out
 }
 
+// proven is what an ID token says about the proofs of its user.
+type proven struct {
+	ACR string   `json:"acr"`
+	AMR []string `json:"amr"`
+	// AuthTime is the time of the newest proof that ACR depends on, in Unix seconds.
+	AuthTime int64 `json:"auth_time"`
+}
+
+// proven returns the claims of the nth sign-in's ID token about its proofs.
+func (p *party) proven(nth int) (out proven) {
+	p.t.Helper()
+	raw, _ := p.tokens[nth-1].Extra("id_token").(string)
+	id, err := p.verifier.Verify(context.Background(), raw)
+	if err == nil {
+		err = id.Claims(&out)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return out
+}
+
 // expectOver fails the test if the access token or the refresh token of the nth sign-in still works.
 func (p *party) expectOver(nth int) {
 	p.t.Helper()

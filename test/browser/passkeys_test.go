@@ -1,63 +1,17 @@
 package browser
 
 import (
-	"context"
 	"encoding/base32"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/webauthn"
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/totp"
 )
-
-// strong enables every kind of factor.
-func strong(d *document.Deployment) {
-	d.Assurance = &document.Assurance{Passkey: true, TOTP: true, SMS: true, RelyingParty: "localhost", TOTPIssuer: "Acme"}
-}
-
-// device gives the person's browser an authenticator that keeps passkeys and verifies its user, and returns its id.
-func (v *person) device() webauthn.AuthenticatorID {
-	v.t.Helper()
-	v.run(set(webauthn.Enable, webauthn.EnableParams{}))
-	var id webauthn.AuthenticatorID
-	v.run(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		added, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
-			Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal, HasResidentKey: true,
-			HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
-		}})
-		id = added.AuthenticatorID
-		return err
-	}))
-	return id
-}
-
-// present sets whether the person confirms what the device asks.
-func (v *person) present(id webauthn.AuthenticatorID, enabled bool) {
-	v.t.Helper()
-	v.run(set(webauthn.SetAutomaticPresenceSimulation, webauthn.SetAutomaticPresenceSimulationParams{AuthenticatorID: id, Enabled: enabled}))
-}
-
-// verifies sets whether the device recognizes the person.
-func (v *person) verifies(id webauthn.AuthenticatorID, verified bool) {
-	v.t.Helper()
-	v.run(set(webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: id, IsUserVerified: verified}))
-}
-
-// signsOut signs the person out.
-func (v *person) signsOut() {
-	v.t.Helper()
-	v.goes("/sign-out")
-	v.until(`document.querySelector("h1")?.innerText === "Sign out?"`)
-	v.presses("Sign out")
-	v.sees("You are signed out")
-}
 
 // A user adds a passkey, signs in with it by button and by autofill, uses it as second step and to authenticate again,
 // renames it and removes it, all by keyboard.
@@ -94,7 +48,7 @@ func TestUsersSignInWithPasskeys(t *testing.T) {
 			v.goes("/account/sessions")
 			v.until(`document.querySelector(".rows")?.innerText.includes("Passkey")`)
 
-			v.signsOut() // the sign-in page asks for a passkey by itself, and the person is present
+			v.leaves() // the sign-in page asks for a passkey by itself, and the person is present
 			v.until(`document.querySelector("h1")?.innerText === "Your account"`)
 
 			v.goes("/account/security")

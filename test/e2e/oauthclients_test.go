@@ -206,8 +206,8 @@ var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func
 		Expect(out).To(ContainSubstring("kube-system"))
 	})
 
-	// script runs a program of test/oauthclients with vera as its user, and returns the program's result.
-	script := func(ctx context.Context, name, as string, env ...string) map[string]any {
+	// script runs a program of test/oauthclients for a user, and returns the program's result.
+	script := func(ctx context.Context, user *visitor, name, as string, env ...string) map[string]any {
 		GinkgoHelper()
 		folder := filepath.Join(testkit.Root(), "test", "oauthclients")
 		if _, err := os.Stat(filepath.Join(folder, "node_modules", ".installed")); err != nil {
@@ -219,21 +219,35 @@ var _ = Describe("published clients, over TLS", Ordered, ContinueOnFailure, func
 			"PATH=" + os.Getenv("PATH"), "NODE_EXTRA_CA_CERTS=" + front.authority, "ISSUER=" + issuer, "REDIRECT_URI=" + backAt,
 			"CLIENT_ID=" + client(ctx, as, "{.status.clientID}"), "CLIENT_SECRET=" + secret(ctx, as),
 		}, env...)
-		return vera.accompany(front, cmd)
+		return user.accompany(front, cmd)
 	}
 
 	It("are openid-client and oauth4webapi", func(ctx context.Context) {
-		Expect(script(ctx, "openid-client.js", "web")).To(Equal(map[string]any{"sub": veraID, "email": vera.email, "before": true, "after": false, "own": "jobs:run"}))
-		Expect(script(ctx, "oauth4webapi.js", "web")).To(Equal(map[string]any{"sub": veraID, "device": veraID}))
+		Expect(script(ctx, vera, "openid-client.js", "web")).To(Equal(map[string]any{"sub": veraID, "email": vera.email, "before": true, "after": false, "own": "jobs:run"}))
+		Expect(script(ctx, vera, "oauth4webapi.js", "web")).To(Equal(map[string]any{"sub": veraID, "device": veraID}))
+	})
+
+	It("are openid-client and oauth4webapi, which ask for the proof that an API requires", func(ctx context.Context) {
+		records, recent := requireProofs(front, issuer)
+		for _, program := range []string{"openid-client-proof.js", "oauth4webapi-proof.js"} {
+			user := newVisitor("localhost", vera.inbox, vera.server)
+			user.signUp()
+			user.enrollApp()
+			Expect(script(ctx, user, program, "web", "RECORDS_URL="+records, "RECENT_URL="+recent)).To(Equal(map[string]any{
+				"first": "1", "asked": map[string]any{"acr_values": "2"}, "acr": "2",
+				"older": map[string]any{"acr_values": "2", "max_age": "10"}, "again": true,
+			}), program)
+			Expect(user.app.proofs).To(Equal(2), program)
+		}
 	})
 
 	It("are undeclared agents: by the address of their metadata, and by registration", func(ctx context.Context) {
 		address := front.document("/agent.json", map[string]any{
 			"client_name": "Agent", "redirect_uris": []string{backAt}, "token_endpoint_auth_method": "none", "grant_types": []string{"authorization_code", "refresh_token"},
 		})
-		known := script(ctx, "mcp.js", "agents", "MCP_URL="+agentsURL, "CLIENT_METADATA_URL="+address)
+		known := script(ctx, vera, "mcp.js", "agents", "MCP_URL="+agentsURL, "CLIENT_METADATA_URL="+address)
 		Expect(known).To(Equal(map[string]any{"sub": veraID, "again": veraID, "client": address}))
-		registered := script(ctx, "mcp.js", "agents", "MCP_URL="+agentsURL)
+		registered := script(ctx, vera, "mcp.js", "agents", "MCP_URL="+agentsURL)
 		Expect(registered).To(And(HaveKeyWithValue("sub", veraID), HaveKeyWithValue("again", veraID), HaveKeyWithValue("client", MatchRegexp(`^\d+$`))))
 	})
 
@@ -368,12 +382,17 @@ func (v *visitor) allow(link string) *url.URL {
 	return back
 }
 
-// decide allows an authorization request. If the request needs an organization, it chooses the first one offered.
+// decide allows an authorization request, after a proof if the request needs one. If it needs an organization, decide
+// chooses the first one offered.
 func (v *visitor) decide(request string) *url.URL {
 	GinkgoHelper()
 	path := "/session/authorizations/" + request
 	decision := map[string]string{"decision": "allow"}
-	if places, _ := v.do("GET", path, "").Data["places"].([]any); len(places) > 0 {
+	asked := v.do("GET", path, "").Data
+	if asked["step"] == "step_up" || asked["step"] == "reauthenticate" {
+		v.proveByApp()
+	}
+	if places, _ := asked["places"].([]any); len(places) > 0 {
 		decision["organization_id"] = places[0].(map[string]any)["organization_id"].(string)
 	}
 	raw, err := json.Marshal(decision)

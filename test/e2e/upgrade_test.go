@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -65,6 +66,9 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		servers, operators []*testkit.Cardea
 		namespace, key     string
 		vera               *visitor
+		inbox              *messagegateway.Gateway
+		user               *enrolled
+		late               *visitor // signed in to the user's account at a server of the previous release
 		work               *load
 		end                context.CancelFunc
 		pace               func()
@@ -77,7 +81,7 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		before, now = release{binary: binary, without: []string{"decision-address", "envoy-address"}}, release{}
 		db = startDatabase(ctx)
-		inbox := startCarrier()
+		inbox = startCarrier()
 		for range 2 {
 			operators = append(operators, start(ctx, before.launch("operator", db.url)))
 		}
@@ -150,7 +154,17 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		pace()
 	})
 	It("replaces one server after another", func(ctx context.Context) { roll(ctx, now) })
+	It("takes no second factors before the operators are replaced", func() { expectNoEnrollment(host, inbox, servers[0]) })
 	It("replaces one operator after another", func(ctx context.Context) { rollOperators(ctx, now) })
+	It("takes second factors, and asks for them", func() {
+		Eventually(func(g Gomega) {
+			config, err := newVisitor(host, inbox, servers[0]).send("GET", "/auth/config", "")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(config.Data).To(HaveKeyWithValue("second_factor", HaveKeyWithValue("totp", true)))
+		}).Should(Succeed())
+		user = enroll(host, inbox, servers[0])
+		expectSecondStep(user.anew(inbox, servers[1]), "totp", user.appCode(1)) // the present step confirmed the app
+	})
 	It("accepts a kind that the previous release does not know", func(ctx context.Context) {
 		apply(ctx, portal(namespace))
 		expectAllReady(ctx, namespace)
@@ -158,7 +172,16 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 	})
 	It("restarts one server after another", func(ctx context.Context) { roll(ctx, now) })
 	It("goes back to the previous operators", func(ctx context.Context) { rollOperators(ctx, before) })
+	It("asks for second factors under the previous operators, but takes none", func() {
+		expectNoEnrollment(host, inbox, servers[0])
+		expectSecondStep(user.anew(inbox, servers[1]), "recovery_code", user.recoveryCode())
+	})
 	It("goes back to the previous servers", func(ctx context.Context) { roll(ctx, before) })
+	It("asks for no second factor at a server of the previous release", func() {
+		late = user.anew(inbox, servers[0])
+		late.signIn()
+		Expect(late.do("GET", "/me", "").Data).To(HaveKeyWithValue("email", user.email))
+	})
 	It("failed no read and lost no write, and the session lives", func(ctx context.Context) {
 		end()
 		work.group.Wait()
@@ -175,6 +198,17 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 			}
 			Expect(vera.at(server).do("GET", "/me", "").Data).To(HaveKeyWithValue("email", vera.email))
 		}
+	})
+	It("holds what the previous release signed in without a second factor, once this release returns", func(ctx context.Context) {
+		server := start(ctx, now.launch("server", db.url, serving...))
+		servers = append(servers, server)
+		held := late.at(server)
+		Expect(held.do("GET", "/session", "").Data["user"]).To(BeNil())
+		refused, err := held.send("GET", "/me/signins", "")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(refused.code()).To(Equal("STEP_UP_REQUIRED"))
+		held.do("POST", "/session/reauthenticate", fmt.Sprintf(`{"strategy":"recovery_code","code":%q}`, user.recoveryCode()))
+		Expect(held.do("GET", "/session", "").Data["user"]).To(HaveKeyWithValue("email", user.email))
 	})
 	It("ends in time with exit status 0", func() {
 		for _, c := range append(servers, operators...) {

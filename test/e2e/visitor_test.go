@@ -37,6 +37,8 @@ type visitor struct {
 	server *testkit.Cardea
 	// attempt is the id of the sign-up that the visitor began.
 	attempt string
+	// app is the visitor's authenticator app, nil for none.
+	app *authenticatorApp
 }
 
 var visitors atomic.Int64
@@ -78,6 +80,10 @@ type reply struct {
 	Data    map[string]any
 	Session struct {
 		SignUpAttempts []struct{ ID string } `json:"signup_attempts"`
+		SignInAttempts []struct {
+			ID          string
+			CurrentStep string `json:"current_step"`
+		} `json:"signin_attempts"`
 	}
 	Errors []struct{ Code string }
 }

@@ -31,6 +31,8 @@ var attacks = []struct {
 	{"authorization requests come from many networks", (*attack).authorizationRequests},
 	{"four mail servers never answer", (*attack).silentMailServers},
 	{"passwords are guessed from many networks", (*attack).guessPasswords},
+	{"second factors are guessed with a right password", (*attack).guessCodes},
+	{"passkeys are forged", (*attack).forgePasskeys},
 	{"a signed-in user writes without a pause", (*attack).writingUser},
 	{"unknown API keys flood the backend API", (*attack).unknownKeys},
 	{"one scheme counts many addresses", (*attack).manyCounters},

@@ -273,6 +273,15 @@ func (s *Interruptible) SealedSecrets(ctx context.Context, after people.SealedSe
 	return engine.SealedSecrets(ctx, after, limit)
 }
 
+// PendingNotices implements people.Upkeep.
+func (s *Interruptible) PendingNotices(ctx context.Context, after people.PendingNotice, limit int) ([]people.PendingNotice, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.PendingNotices(ctx, after, limit)
+}
+
 // Erase implements store.Erasure.
 func (s *Interruptible) Erase(ctx context.Context, term store.Term, deployment string, limit int) (int64, error) {
 	engine, err := s.reach()

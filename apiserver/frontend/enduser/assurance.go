@@ -6,7 +6,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/assurance"
-	"github.com/cardea-iam/cardea/store/people"
 )
 
 func viewProofs(proofs assurance.Proofs) []enduserapi.Proof {
@@ -15,15 +14,6 @@ func viewProofs(proofs assurance.Proofs) []enduserapi.Proof {
 		out = append(out, enduserapi.Proof{Method: string(p.Method), ProvedAt: p.At})
 	}
 	return out
-}
-
-// countRefusal counts a refusal of a sign-in below its level, and returns the refusal.
-func (c *call) countRefusal(u *account.Unit, g *people.SignIn, err error) error {
-	var assured *account.AssuranceError
-	if errors.As(err, &assured) {
-		c.Metrics.AssuranceRefused(string(u.RequiredBelow(g, u.Now).By), assured.Required.String())
-	}
-	return err
 }
 
 // getAssurance returns what the active sign-in has proven, and what is required of it where it is active.
@@ -53,7 +43,7 @@ func getAssurance(c *call) (reply, error) {
 		if out.Satisfied {
 			return nil
 		}
-		missing := u.Missing(g, required.Level)
+		missing := u.Missing(g, required)
 		var assured *account.AssuranceError
 		if !errors.As(missing, &assured) {
 			return missing

@@ -174,7 +174,7 @@ func (c *call) checkHeld() error {
 	if c.needs.Held || !c.held(g) {
 		return nil
 	}
-	return c.view(func(u *account.Unit) error { return c.countRefusal(u, g, u.CheckHeld(g)) })
+	return c.view(func(u *account.Unit) error { return u.CheckHeld(g) })
 }
 
 // held reports whether a sign-in is below what its account and deployment require.

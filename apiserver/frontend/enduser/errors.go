@@ -1,6 +1,7 @@
 package enduser
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -149,6 +150,9 @@ func (c *call) answerTo(err error) error {
 		}
 		return answer
 	case errors.As(err, &assured):
+		if assured.Required != assurance.None {
+			c.Metrics.AssuranceRefused(cmp.Or(string(assured.By), "request"), assured.Required.String())
+		}
 		return assuranceAnswer(assured)
 	case errors.As(err, &permission) && permission.Granting:
 		return apierror.Coded(http.StatusForbidden, "PERMISSION_DENIED", "your role lacks %s, which this role has: to grant or remove a role, you need all its permissions", permission.Permission)

@@ -29,7 +29,7 @@ func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics
 		}, []string{"deployment", "region"}),
 	}
 	m.factors = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "cardea_second_factors_total", Help: "Codes of second factors that were compared, by method and result (right, wrong, used).",
+		Name: "cardea_second_factors_total", Help: "Codes of second factors that were compared, by method and result (right, wrong, used), and codes refused at a limit without a comparison (locked).",
 	}, []string{"method", "result"})
 	m.ceremonies = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_passkey_ceremonies_total", Help: "Answers of passkeys that were verified, by ceremony and result (ok, challenge, origin, rp, user, signature, counter).",

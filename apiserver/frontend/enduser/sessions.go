@@ -40,8 +40,8 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if at := slices.IndexFunc(workspaces, func(w people.WorkspaceMember) bool { return w.Workspace.ID == g.Workspace }); at >= 0 {
 		a.workspace = &workspaces[at]
 	}
-	required := u.RequiredAmong(g, member, workspaces, u.Now).Level
-	if g.Proven().Level() >= required {
+	required := u.RequiredAmong(g, member, workspaces, u.Now)
+	if g.Proven().Level() >= required.Level {
 		return a, nil
 	}
 	a.withheld = u.Missing(g, required)

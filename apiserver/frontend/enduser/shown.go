@@ -142,6 +142,7 @@ func showCode(c *call, s shown) (reply, error) {
 
 // countTry counts a try of a code and commits the count. It returns the account, and for a text its challenge.
 func countTry(c *call, s shown) (try factors.Try, at subject, text people.Challenge, err error) {
+	locked := false
 	try, err = transact(c, func(u *unit) (try factors.Try, err error) {
 		if at, err = s.find(u); err != nil {
 			return try, err
@@ -150,7 +151,7 @@ func countTry(c *call, s shown) (try factors.Try, at subject, text people.Challe
 			return try, err
 		}
 		if try, err = factors.Begin(u.Unit, at.user, at.attempt); err != nil {
-			if errors.Is(err, factors.ErrAttemptOver) {
+			if locked = errors.Is(err, factors.ErrTooManyTries); errors.Is(err, factors.ErrAttemptOver) {
 				err = account.Refuse(err)
 			}
 			return try, err
@@ -160,6 +161,9 @@ func countTry(c *call, s shown) (try factors.Try, at subject, text people.Challe
 		}
 		return try, err
 	})
+	if locked {
+		c.Metrics.Factor(s.strategy, "locked")
+	}
 	return try, at, text, err
 }
 

@@ -44,8 +44,10 @@ type World struct {
 	Handler http.Handler
 	// Backend and Decision are the other listeners of the server that started last.
 	Backend, Decision http.Handler
-	Logs              *Logs
-	servers           []*apiserver.Server
+	// Registry has the metrics of that server.
+	Registry *prometheus.Registry
+	Logs     *Logs
+	servers  []*apiserver.Server
 	// PasswordCost is the cost of hashing passwords on servers that start after it is set. It is low by default,
 	// because tests hash hundreds of passwords.
 	PasswordCost password.Cost
@@ -162,9 +164,10 @@ func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.
 	w.T.Helper()
 	proxies, err := credential.ParseProxies([]string{"127.0.0.0/8"})
 	w.Must(err)
+	w.Registry = prometheus.NewRegistry()
 	server, err := apiserver.New(apiserver.Options{
 		Feed: feed, People: st, Keyring: w.Keyring, TrustedProxies: proxies, Clock: w.Clock.Now, Log: funcr.New(w.Logs.add, funcr.Options{Verbosity: 1}),
-		Registry: prometheus.NewRegistry(), Tracer: w.Tracer, PasswordCost: w.PasswordCost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Registry: w.Registry, Tracer: w.Tracer, PasswordCost: w.PasswordCost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
 	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,11 +1,14 @@
 package pages_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 func TestChangeNamePage(t *testing.T) {
@@ -27,7 +30,7 @@ func TestChangeNamePage(t *testing.T) {
 }
 
 func TestEmails(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, strong)
 	w.browser().signUp("taken@example.com")
 	b := w.browser()
 	b.signUp("ada@example.com")
@@ -56,9 +59,20 @@ func TestEmails(t *testing.T) {
 	b.at("/account/emails")
 	b.open(here)
 	b.at("/account/emails")
+	w.insertPasskey("ada@example.com")
 	b.submit("primary")
 	b.says("Your primary address was changed.")
 	b.says("Signed in as ada@work.example")
+	reported := func() *node {
+		return b.page.find(func(n *node) bool { return attr(n, "data-signal") == "signalCurrentUserDetails" })
+	}
+	if n := reported(); n == nil || !strings.Contains(attr(n, "data-with"), `"displayName":"ada@work.example"`) {
+		t.Error("the new address is not reported to the browser's passkeys")
+	}
+	b.open("/account/emails")
+	if reported() != nil {
+		t.Error("the address is reported again")
+	}
 	b.submit("remove")
 	b.says("The address was removed.")
 	if strings.Contains(b.page.text(), "ada@example.com") {
@@ -242,4 +256,19 @@ func TestOnlyOwnerAmongMembersCannotDeleteAccount(t *testing.T) {
 	b.open("/account/delete")
 	b.submit("delete", "confirmation", "ada@example.com")
 	b.refused(http.StatusBadRequest, "", "An organization needs an owner")
+}
+
+// insertPasskey adds a passkey to the account of an address.
+func (w *world) insertPasskey(email string) {
+	w.T.Helper()
+	w.Must(w.Store.Change(w.T.Context(), frontendtest.Deployment, func(tx people.Tx) error {
+		user, found, err := tx.Users().UserByEmail(email)
+		if err != nil || !found {
+			return fmt.Errorf("%s: %w", email, err)
+		}
+		return tx.Factors().InsertPasskey(people.Passkey{
+			ID: 1, User: user.ID, RelyingParty: "localhost", Credential: []byte("credential"), Handle: []byte("handle"), PublicKey: frontendtest.NewCredential().Key.AttestationData(),
+			BackupEligible: 1, BackedUp: true, Verified: true, AAGUID: make([]byte, 16), Name: "Laptop", CreatedAt: w.Clock.Now(),
+		})
+	}))
 }

@@ -17,6 +17,9 @@ var emailContact = contact{
 	},
 	makePrimary: func(v *visit, id string) error {
 		_, err := v.api.MakeEmailAddressPrimary(v.r.Context(), id, enduserapi.Empty{})
+		if err == nil {
+			v.state.Readdressed, v.state.changed = true, true
+		}
 		return err
 	},
 	remove: func(v *visit, id string) error {
@@ -39,6 +42,8 @@ type emailsPage struct {
 	Emails []enduserapi.EmailAddress
 	// Open reports that addresses can be verified here.
 	Open bool
+	// Signals are messages for the browser's passkeys.
+	Signals []signal
 }
 
 func emails(v *visit) ([]enduserapi.EmailAddress, error) {
@@ -54,6 +59,10 @@ func showEmails(v *visit) error {
 	var err error
 	if own.Emails, err = emails(v); err != nil {
 		return err
+	}
+	if v.state.Readdressed {
+		v.state.Readdressed, v.state.changed = false, true
+		own.Signals = addressSignals(v)
 	}
 	return v.render("emails", v.text.Text("emails.title"), own)
 }
@@ -79,4 +88,22 @@ func showEmail(v *visit) error {
 		return v.render("email", v.text.Text("email.title"), emailPage{emailContact.codePage(v, email.Email), email})
 	}
 	return nothingThere()
+}
+
+// addressSignals reports to the browser the primary address, which names the account's passkeys there.
+func addressSignals(v *visit) (out []signal) {
+	list, err := v.api.ListPasskeys(v.r.Context())
+	if err != nil {
+		return nil // the page itself works without
+	}
+	party, seen := relyingParty(v), map[string]bool{}
+	for _, p := range list.Data {
+		if p.RelyingPartyId == party && !seen[p.UserHandle] {
+			seen[p.UserHandle] = true
+			out = append(out, newSignal("signalCurrentUserDetails", map[string]any{
+				"rpId": party, "userId": p.UserHandle, "name": v.who.User.Email, "displayName": v.who.User.Email,
+			}))
+		}
+	}
+	return out
 }

@@ -42,6 +42,8 @@ type state struct {
 	Offer bool `json:"o,omitempty"`
 	// Removed is the id of the passkey that was removed last, until a page has reported it to the browser.
 	Removed string `json:"r,omitempty"`
+	// Readdressed makes the page of addresses report the new primary address to the browser's passkeys, which show it.
+	Readdressed bool `json:"a,omitempty"`
 
 	// was is the value of the cookie in the request.
 	was     string

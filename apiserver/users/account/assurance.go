@@ -26,6 +26,8 @@ type AssuranceError struct {
 	Reason error
 	// Required is the level that the operation needs, None for ErrNotFresh.
 	Required assurance.Level
+	// By is who requires the level; "" if the request itself asks for it.
+	By assurance.Source
 	// Strategies are what the account can show, the best one first; with ErrEnroll it is empty.
 	Strategies []string
 	// Enroll are the kinds of factors of which one would do; only with ErrEnroll.
@@ -122,7 +124,7 @@ func (t *Tenant) RequiredAmong(g *people.SignIn, m people.Member, workspaces []p
 // CheckHeld returns an AssuranceError if a sign-in shows less than its account or deployment requires. It reads the
 // store only in that case.
 func (u *Unit) CheckHeld(g *people.SignIn) error {
-	return check(u, g, u.RequiredBelow(g, u.Now).Level)
+	return check(u, g, u.RequiredBelow(g, u.Now))
 }
 
 // CheckIn returns an AssuranceError if a sign-in shows less than is required of it in an organization.
@@ -131,16 +133,16 @@ func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
 	if err != nil {
 		return err
 	}
-	return check(u, g, required.Level)
+	return check(u, g, required)
 }
 
 // CheckOwner returns an AssuranceError if a sign-in shows less than the deployment requires of owners.
 func CheckOwner(u *Unit, g *people.SignIn) error {
-	return check(u, g, assurance.Require(u.Now, assurance.Demand{By: assurance.ByRole, Requirement: u.B2B.OwnerAssurance.Effective()}).Level)
+	return check(u, g, assurance.Require(u.Now, assurance.Demand{By: assurance.ByRole, Requirement: u.B2B.OwnerAssurance.Effective()}))
 }
 
-func check(u *Unit, g *people.SignIn, required assurance.Level) error {
-	if g.Proven().Level() >= required {
+func check(u *Unit, g *people.SignIn, required assurance.Required) error {
+	if g.Proven().Level() >= required.Level {
 		return nil
 	}
 	return u.Missing(g, required)
@@ -148,7 +150,8 @@ func check(u *Unit, g *people.SignIn, required assurance.Level) error {
 
 // Missing returns the AssuranceError for a sign-in below a level: ErrStepUp if the account's usable factors, with the
 // password and emailed codes, can reach the level, else ErrEnroll.
-func (u *Unit) Missing(g *people.SignIn, required assurance.Level) error {
+func (u *Unit) Missing(g *people.SignIn, needed assurance.Required) error {
+	required := needed.Level
 	factors, err := u.FactorsOf(g.User)
 	if err != nil {
 		return err
@@ -164,9 +167,9 @@ func (u *Unit) Missing(g *people.SignIn, required assurance.Level) error {
 		}
 	}
 	if factors.Any() && g.Proven().Raise(showable...) >= required {
-		return &AssuranceError{Reason: ErrStepUp, Required: required, Strategies: raising(u, g, required, factors, strategies)}
+		return &AssuranceError{Reason: ErrStepUp, Required: required, By: needed.By, Strategies: raising(u, g, required, factors, strategies)}
 	}
-	return &AssuranceError{Reason: ErrEnroll, Required: required, Enroll: u.Enrollable(required)}
+	return &AssuranceError{Reason: ErrEnroll, Required: required, By: needed.By, Enroll: u.Enrollable(required)}
 }
 
 // raising returns the strategies of an account that help to reach a level.

@@ -19,8 +19,8 @@ var (
 	ErrUnreachable = errors.New("no factor that is enabled here reaches the level")
 )
 
-// noticesOfRequirement is how many members are notified when their organization begins to require a level, and
-// noticesEvery the shortest time between two such notices of an organization.
+// noticesOfRequirement is how many members one transaction notifies when their organization begins to require a level,
+// and noticesEvery the shortest time between two such notices of an organization.
 const (
 	noticesOfRequirement = 100
 	noticesEvery         = 24 * time.Hour
@@ -68,7 +68,7 @@ func ChangeRequirement(u *Unit, g *people.SignIn, owner people.Member, o *people
 	if o.Required == before {
 		return nil
 	}
-	if err := check(u, g, o.Required.Level); err != nil {
+	if err := check(u, g, assurance.Required{Level: o.Required.Level, By: assurance.ByOrganization}); err != nil {
 		return err
 	}
 	if o.Required.Level > before.Level {
@@ -79,7 +79,8 @@ func ChangeRequirement(u *Unit, g *people.SignIn, owner people.Member, o *people
 	return u.Audit("organization.assurance_changed", object("organization", o.ID))
 }
 
-// notifyWeak mails members whose usable factors do not reach what their organization requires.
+// notifyWeak mails the first members whose usable factors do not reach what their organization requires. Upkeep notifies
+// the others (ContinueNotices).
 func notifyWeak(u *Unit, o people.Organization) error {
 	if u.Settings.Email == nil || u.Keyring.Empty() {
 		return nil
@@ -88,23 +89,60 @@ func notifyWeak(u *Unit, o people.Organization) error {
 	if err != nil || counted.Count > 1 {
 		return err
 	}
-	members, err := u.Organizations().MembersOf(o.ID, 0, membersAtOnce)
+	_, next, err := notifyBatch(u, o, 0)
 	if err != nil {
 		return err
 	}
-	levels, err := u.Organizations().FactorLevelsOf(o.ID, 0, membersAtOnce, UsableFactors(u.Tenant))
-	if err != nil {
-		return err
+	return u.Organizations().SetPendingNotices(o.ID, next)
+}
+
+// ContinueNotices mails the next members of an organization that wait for notices of what it requires, at most
+// noticesOfRequirement, and returns how many it mailed. It does nothing if another server did this step.
+func ContinueNotices(u *Unit, pending people.PendingNotice) (int, error) {
+	o, found, err := u.Organizations().LockOrganization(pending.Organization)
+	if err != nil || !found {
+		return 0, err
 	}
-	mail, sent := messages.OrganizationRequiresMail(u.AppName(), o.Name, o.Required), 0
+	if after, err := u.Organizations().NoticesAfter(o.ID); err != nil || after != pending.After {
+		return 0, err
+	}
+	sent, next := 0, int64(0)
+	// A requirement that was lifted meanwhile, or that is without effect, needs no notices.
+	if o.Required.Level > assurance.OneFactor && !u.B2B.OrganizationAssuranceOff && u.Settings.Email != nil && !u.Keyring.Empty() {
+		if sent, next, err = notifyBatch(u, o, pending.After); err != nil {
+			return 0, err
+		}
+	}
+	return sent, u.Organizations().SetPendingNotices(o.ID, next)
+}
+
+// notifyBatch mails members after a membership. It returns how many it mailed and the last membership that it handled,
+// 0 after the last member.
+func notifyBatch(u *Unit, o people.Organization, after int64) (sent int, next int64, err error) {
+	members, err := u.Organizations().MembersOf(o.ID, after, membersAtOnce)
+	if err != nil {
+		return 0, 0, err
+	}
+	levels, err := u.Organizations().FactorLevelsOf(o.ID, after, membersAtOnce, UsableFactors(u.Tenant))
+	if err != nil {
+		return 0, 0, err
+	}
+	mail := messages.OrganizationRequiresMail(u.AppName(), o.Name, o.Required)
 	for _, m := range members {
-		if levels[m.User] >= o.Required.Level || m.Account.Email == "" || sent == noticesOfRequirement {
+		if sent == noticesOfRequirement {
+			return sent, next, nil
+		}
+		next = m.ID
+		if levels[m.User] >= o.Required.Level || m.Account.Email == "" {
 			continue
 		}
 		sent++
 		if err := u.Post(people.Message{Channel: people.ChannelMail, Recipient: m.Account.Email, ExpiresAt: u.Now.Add(changeNoticeLifetime)}, mail); err != nil {
-			return err
+			return 0, 0, err
 		}
 	}
-	return nil
+	if len(members) < membersAtOnce {
+		next = 0
+	}
+	return sent, next, nil
 }

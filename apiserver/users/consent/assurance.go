@@ -80,7 +80,7 @@ func (r *Request) prove(u *account.Unit, person *Person) (Step, *account.Assuran
 		if recent.Proofs = proven.Since(c.since); len(recent.Proofs) == 0 {
 			recent.Proofs = proven.Without(assurance.Passkey, assurance.PasskeyUV)
 		}
-		step, missing, err := stepFor(u.Missing(&recent, c.level))
+		step, missing, err := stepFor(u.Missing(&recent, assurance.Required{Level: c.level}))
 		return step, missing, err
 	}
 	if stale {

@@ -1,7 +1,9 @@
 package users
 
 import (
+	"context"
 	"database/sql"
+	"fmt"
 
 	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
@@ -58,6 +60,32 @@ func (tx txOrganizations) MembersOf(organization, after int64, limit int) ([]peo
 	}, `SELECT m.id, m.user_id, m.organization_id, m.role_id, m.owner, m.workspace_id, m.created_at, `+accountColumns+`
 		FROM organization_memberships m JOIN users u ON u.deployment = m.deployment AND u.id = m.user_id
 		WHERE m.deployment = :deployment AND m.organization_id = ? AND m.id > ? ORDER BY m.id LIMIT ?`, organization, after, limit)
+}
+
+func (tx txOrganizations) SetPendingNotices(organization, after int64) error {
+	return tx.Exec(`UPDATE organizations SET notices_after = ? WHERE id = ? AND deployment = :deployment`, after, organization)
+}
+
+func (tx txOrganizations) NoticesAfter(organization int64) (int64, error) {
+	after, _, err := db.First(tx.Tx, func(row *sql.Rows, after *int64) error { return row.Scan(after) },
+		`SELECT notices_after FROM organizations WHERE deployment = :deployment AND id = ?`, organization)
+	return after, err
+}
+
+// PendingNotices implements people.Upkeep.
+func (s *Rows) PendingNotices(ctx context.Context, after people.PendingNotice, limit int) ([]people.PendingNotice, error) {
+	var pending []people.PendingNotice
+	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var one people.PendingNotice
+		err := row.Scan(&one.Deployment, &one.Organization, &one.After)
+		pending = append(pending, one)
+		return err
+	}, `SELECT deployment, id, notices_after FROM organizations WHERE notices_after > 0 AND (deployment, id) > (?, ?) ORDER BY deployment, id LIMIT ?`,
+		after.Deployment, after.Organization, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list pending notices of organizations: %w", err)
+	}
+	return pending, nil
 }
 
 func (tx txOrganizations) FactorLevelsOf(organization, after int64, limit int, usable people.FactorFilter) (map[int64]assurance.Level, error) {
