@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	"github.com/cardea-iam/cardea/internal/testing/welch"
 )
 
-// TestBenchTiming looks for differences in response time that reveal whether an account exists: wrong passwords and
-// phone codes, for existing and unknown accounts. Requests alternate, and each pair has a random order.
+// TestBenchTiming looks for differences in response time that reveal whether an account exists: wrong passwords,
+// phone codes and forged passkeys, for existing and unknown accounts. Requests alternate, and each pair has a random
+// order.
 func TestBenchTiming(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for a minute")
@@ -57,6 +59,39 @@ func TestBenchTiming(t *testing.T) {
 		}
 	}
 	row("a code whose first digit is wrong and one whose last is: Welch's t of 20,000 pairs", "|t| < 4.5", "%.1f", pairs(20_000, guess("055555"), guess("555550")))
+	strong := newStrongWorld(t, "SQLite")
+	forged, unknown := strong.refusedAssertions(t, 2000, false), strong.refusedAssertions(t, 2000, true)
+	row("a forged assertion of a passkey and one of an unknown passkey: Welch's t of 2,000 pairs", "|t| < 4.5", "%.1f", pairs(2000,
+		func(i int) time.Duration { return strong.refusal(t, forged[i]) },
+		func(i int) time.Duration { return strong.refusal(t, unknown[i]) }))
+}
+
+// refusedAssertions returns the bodies of n sign-ins by passkey with a wrong signature: of known passkeys, or of
+// unknown ones that name the user of a known passkey.
+func (w *strongWorld) refusedAssertions(t *testing.T, n int, unknown bool) []string {
+	t.Helper()
+	known := w.devices
+	defer func() { w.devices = known }()
+	w.devices = nil
+	for _, d := range known {
+		other := frontendtest.NewCredential()
+		if !unknown {
+			other.ID = d.key.ID
+		}
+		w.devices = append(w.devices, &passkeyDevice{key: other, auth: d.auth})
+	}
+	return w.assertions(t, n)
+}
+
+// refusal returns how long a sign-in takes that must be refused.
+func (w *strongWorld) refusal(t *testing.T, body string) time.Duration {
+	begin := time.Now()
+	recorder := w.ask(&person{}, "POST", "/auth/signin", body)
+	took := time.Since(begin)
+	if recorder.Code != http.StatusUnauthorized {
+		t.Fatalf("a forged sign-in by passkey: %s", recorder.Body)
+	}
+	return took
 }
 
 // pairs measures two functions in turn and returns Welch's t of the times they take.

@@ -11,8 +11,9 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 )
 
-// freshOperations returns a valid body of every operation that needs a recent proof, by its pattern in the contract with
-// the ids of the world. The last ones need the proof for some bodies only, so that the contract does not name them.
+// freshOperations returns a valid body of every operation that needs a recent proof, by its pattern in the contract
+// with the ids of the world. The last ones need the proof for some bodies only, so that the contract does not name
+// them.
 func (b *browser) freshOperations() (always, sometimes map[string]string) {
 	b.w.T.Helper()
 	organization := b.organization("Harbour")

@@ -202,8 +202,9 @@ func (s killedStory) run(w *world, k *servertest.Killable, first, step int) {
 	w.T.Fatalf("%s has more than %d statements", s.what, step*len(s.members))
 }
 
-// A server that is killed at any statement of an enrollment, a use or a reset of factors leaves all of it or nothing. To
-// save time, each engine takes every fourth statement, and every one if CARDEA_TEST_ENGINES is all (make test-engines).
+// A server that is killed at any statement of an enrollment, a use or a reset of factors leaves all of it or nothing.
+// To save time, each engine takes every fourth statement, and every one if CARDEA_TEST_ENGINES is all (make
+// test-engines).
 func TestFactorsAreAtomicWhenServerIsKilled(t *testing.T) {
 	onFactors(t, nil, func(t *testing.T, w *world) {
 		first, step, most := 1, 4, 20 // four times that is more than there are statements

@@ -34,7 +34,8 @@ func serveUntilKilled(p servertest.KilledProcess) (http.Handler, error) {
 	})), nil
 }
 
-// askKillable sends a client's form to the process. killAt is the statement before which the process kills itself, 0 for none.
+// askKillable sends a client's form to the process. killAt is the statement before which the process kills itself, 0
+// for none.
 func (w *world) askKillable(k *servertest.Killable, c *client, form url.Values, killAt int) (answer, error) {
 	w.T.Helper()
 	r := c.to(k.URL, "/token", form)
