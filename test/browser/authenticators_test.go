@@ -89,6 +89,7 @@ func (v *person) registers(kind authenticatorKind) {
 		v.presses(v.says("newpasskey.key"))
 	}
 	v.sees(v.says("notice.passkey_added"))
+	v.reaches(v.says("security.title"))
 	if where := eval[string](v.tab, `document.querySelector("#passkeys + p + .rows p.fine").innerText`); kind.synced != v.shows(v.says("security.synced")) ||
 		kind.synced == v.shows(v.says("security.one_device")) {
 		v.t.Errorf("the page says: %s", where)
@@ -110,6 +111,7 @@ func (v *person) signsInAlone(kind authenticatorKind) {
 	}
 	v.withoutAutofill()
 	v.signsOut()
+	v.reaches(v.says("signin.title", "name", "Acme"))
 	v.presses(v.says("passkey.use"))
 	if !kind.passkey {
 		v.sees(v.says("passkey.nothing"))
@@ -170,6 +172,7 @@ func TestPasskeyBecomesSynced(t *testing.T) {
 			}))
 			v.withoutAutofill()
 			v.signsOut()
+			v.reaches(v.says("signin.title", "name", "Acme"))
 			v.presses(v.says("passkey.use"))
 			v.reaches(v.says("account.title"))
 			v.opens("/account/security", "security.title")

@@ -158,7 +158,7 @@ func (v *person) addsApp(w *frontendtest.World) authenticatorApp {
 	v.reaches(v.says("authenticator.title"))
 	v.types(v.says("field.name"), "Phone")
 	v.keys(kb.Enter)
-	v.until(`document.querySelector(".qr svg") !== null`)
+	v.until(`document.readyState === "complete" && document.querySelector(".qr svg") !== null`)
 	a := authenticatorApp{w: w, shown: strings.ReplaceAll(eval[string](v.tab, `document.querySelector("#secret").textContent`), " ", "")}
 	var err error
 	if a.secret, err = base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(a.shown); err != nil {

@@ -159,7 +159,7 @@ func (v *person) losesTheSessionWhileAdding(w *frontendtest.World) string {
 	v.t.Helper()
 	v.opens("/account/security/totp", "authenticator.title")
 	v.keys(kb.Enter)
-	v.until(`document.querySelector("#secret") !== null`)
+	v.until(`document.readyState === "complete" && document.querySelector("#secret") !== null`)
 	secret := eval[string](v.tab, `document.querySelector("#secret").textContent`)
 	w.Clock.Advance(8 * 24 * time.Hour)
 	v.types(v.says("field.code"), "123456")

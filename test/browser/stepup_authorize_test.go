@@ -20,7 +20,7 @@ type stepUp struct {
 	asks []string
 	// has is the factor of the account. If it has none, the user adds one on the way.
 	has, adds string
-	// acr and amr are what the ID token states. A user who has just signed up has proven the address, not the password.
+	// acr and amr are what the ID token states. A new user has proven the address by the code, and not the password.
 	acr string
 	amr []string
 }
@@ -60,7 +60,7 @@ func TestAppsAskForMoreThanThePassword(t *testing.T) {
 			v.isBack(p, v.email, "")
 			p.states(w, 1, tt)
 
-			// What was shown lasts, and the access was granted.
+			// A second request is answered at once: the proofs still suffice, and the access was granted.
 			v.asks(p, "openid email jobs:run", tt.asks...)
 			v.isBack(p, v.email, "")
 			p.states(w, 2, tt)
