@@ -66,8 +66,8 @@ func (w *Worker) Pass(ctx context.Context) error {
 	}
 }
 
-// notify mails the next members of an organization. A deployment that is not in the snapshot keeps its notices: its rows
-// are erased if it was deleted.
+// notify mails the next members of an organization. A deployment that is not in the snapshot keeps its notices: its
+// rows are erased if it was deleted.
 func (w *Worker) notify(ctx context.Context, pending people.PendingNotice) (sent int, err error) {
 	current := w.Snapshots.Current()
 	entry, found := current.Deployment(pending.Deployment)

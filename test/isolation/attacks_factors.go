@@ -59,7 +59,7 @@ func (a *attack) guessCodes() error {
 	return nil
 }
 
-// enroll adds an authenticator app to the account of a user who has just signed up, and returns its secret.
+// enroll adds an authenticator app to the account of a user after the sign-up, and returns its secret.
 func (a *attack) enroll(owner *testkit.Visitor) ([]byte, error) {
 	answer, err := owner.Send(a.Server(), http.MethodPost, "/me/second-factors/totp", `{}`)
 	if err := testkit.Fault(answer, err); err != nil {

@@ -255,33 +255,6 @@ func (s *Interruptible) AckMessage(ctx context.Context, m people.Message, to peo
 	return engine.AckMessage(ctx, m, to)
 }
 
-// Purge implements people.Upkeep.
-func (s *Interruptible) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
-	engine, err := s.reach()
-	if err != nil {
-		return 0, err
-	}
-	return engine.Purge(ctx, now, auditRetention, limit)
-}
-
-// SealedSecrets implements people.Upkeep.
-func (s *Interruptible) SealedSecrets(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error) {
-	engine, err := s.reach()
-	if err != nil {
-		return nil, err
-	}
-	return engine.SealedSecrets(ctx, after, limit)
-}
-
-// PendingNotices implements people.Upkeep.
-func (s *Interruptible) PendingNotices(ctx context.Context, after people.PendingNotice, limit int) ([]people.PendingNotice, error) {
-	engine, err := s.reach()
-	if err != nil {
-		return nil, err
-	}
-	return engine.PendingNotices(ctx, after, limit)
-}
-
 // Erase implements store.Erasure.
 func (s *Interruptible) Erase(ctx context.Context, term store.Term, deployment string, limit int) (int64, error) {
 	engine, err := s.reach()

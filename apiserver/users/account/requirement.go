@@ -79,8 +79,8 @@ func ChangeRequirement(u *Unit, g *people.SignIn, owner people.Member, o *people
 	return u.Audit("organization.assurance_changed", object("organization", o.ID))
 }
 
-// notifyWeak mails the first members whose usable factors do not reach what their organization requires. Upkeep notifies
-// the others (ContinueNotices).
+// notifyWeak mails the first members whose usable factors do not reach what their organization requires. Upkeep
+// notifies the others (ContinueNotices).
 func notifyWeak(u *Unit, o people.Organization) error {
 	if u.Settings.Email == nil || u.Keyring.Empty() {
 		return nil
