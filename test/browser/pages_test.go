@@ -56,7 +56,7 @@ func arrivesAt(t testing.TB, base string, mail inbox, l look, scripts bool) *per
 	return arrivesReading(t, "en", base, mail, l, scripts)
 }
 
-// arrivesReading is like arrivesAt, for a user with a preferred language.
+// arrivesReading is arrivesAt for a user with a preferred language.
 func arrivesReading(t testing.TB, language, base string, mail inbox, l look, scripts bool) *person {
 	t.Helper()
 	catalogues, err := texts.Load()
