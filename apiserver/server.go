@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cardea-iam/cardea/apiserver/agents"
 	"github.com/cardea-iam/cardea/apiserver/backend"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
@@ -93,9 +94,11 @@ type Options struct {
 	// PasswordCost is the cost of new password hashes; the zero Cost means password.DefaultCost. Only tests, which hash
 	// hundreds, use less.
 	PasswordCost password.Cost
-	Clock        func() time.Time
-	Log          logr.Logger
-	Registry     prometheus.Registerer
+	// Version is the product's version, which requests to tools name.
+	Version  string
+	Clock    func() time.Time
+	Log      logr.Logger
+	Registry prometheus.Registerer
 	// Tracer makes spans of requests, decisions and sends; nil makes none.
 	Tracer *tracing.Tracer
 }
@@ -197,6 +200,10 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	agentTools := agents.New(agents.Options{
+		Snapshots: follower, Authenticator: authenticator, Limiter: limiter, Egress: policy, MaxStaleness: opts.MaxStaleness, Version: opts.Version,
+		Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer),
+	})
 	connections := newConnectionMetrics(opts.Registry)
 	reportShares(opts.Registry, map[string]func() uint64{
 		"counters": limiter.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
@@ -214,7 +221,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
-		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages)), connections: connections,
+		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
 

@@ -170,3 +170,12 @@ func describe(v jsontext.Value) string {
 	}
 	return "an object"
 }
+
+// Check returns an error if a text is not one JSON value within the bounds of bodies: at most 32 levels and 10,000
+// values.
+func Check(raw []byte) error {
+	if at, err := scan(raw); err != nil {
+		return fmt.Errorf("%s at byte %d", reason(err), at)
+	}
+	return nil
+}

@@ -42,8 +42,11 @@ func (e *RefusedError) Error() string {
 // Policy decides which addresses the server may connect to: public addresses and allowed ranges, but never denied
 // ranges.
 type Policy struct {
-	denied []netip.Prefix
-	guard  *ssrf.Guardian
+	denied  []netip.Prefix
+	allowed []netip.Prefix
+	guard   *ssrf.Guardian
+	// private refuses public addresses.
+	private bool
 }
 
 // NewPolicy returns a Policy with private ranges that are allowed, and ranges that are denied even if they are public
@@ -57,9 +60,17 @@ func NewPolicy(allowed, denied []netip.Prefix) *Policy {
 			v6 = append(v6, prefix)
 		}
 	}
-	return &Policy{denied: denied, guard: ssrf.New(
+	return &Policy{denied: denied, allowed: allowed, guard: ssrf.New(
 		ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...), ssrf.WithDeniedV4Prefixes(fabric...),
 	)}
+}
+
+// Private returns the policy that permits only the allowed ranges: for requests without TLS, which must not leave the
+// operator's own network.
+func (p *Policy) Private() *Policy {
+	private := *p
+	private.private = true
+	return &private
 }
 
 // Dialer returns a dialer that only connects where the policy allows; otherwise it fails with RefusedError. within
@@ -91,7 +102,8 @@ func (p *Policy) permit(address string) error {
 	if slices.ContainsFunc(p.denied, func(prefix netip.Prefix) bool { return prefix.Contains(ip) }) {
 		return &RefusedError{IP: ip, Denied: true}
 	}
-	if p.guard.SafeAddr(ip) != nil {
+	within := func(prefix netip.Prefix) bool { return prefix.Contains(ip) }
+	if p.guard.SafeAddr(ip) != nil || p.private && !slices.ContainsFunc(p.allowed, within) {
 		return &RefusedError{IP: ip}
 	}
 	return nil

@@ -1,0 +1,259 @@
+package agents
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/toolschema"
+)
+
+const (
+	// maxArguments bounds the arguments of a call, in bytes.
+	maxArguments = 64 << 10
+	// maxIdempotencyKey bounds a client's idempotency key, in characters.
+	maxIdempotencyKey = 128
+	// listTTL is how long clients may keep lists, in milliseconds.
+	listTTL = 5000
+)
+
+// Codes of calls that were not performed.
+const codeBusy = "busy"
+
+// limit counts a request by the scheme that binds its key.
+func (c *call) limit() error {
+	binding, err := c.bindings.Of(c.snapshot, c.principal)
+	if err != nil {
+		return apierror.Unavailable(err, "the key's limits are not known here yet: try again")
+	}
+	if binding.Scheme == nil {
+		return nil
+	}
+	result := results.Get().(*engine.Result)
+	defer results.Put(result)
+	address := engine.AddressOf(c.Authenticator.Proxies.ClientAddress(c.r))
+	c.Limiter.Decide(c.r.Context(), binding, http.MethodPost, prefix+c.agent.Name, address, result)
+	limits.WriteFields(c.Header(), result)
+	if result.Allowed {
+		return nil
+	}
+	refused := apierror.New(http.StatusTooManyRequests, "the limit %s of the key's rate-limit scheme is used up: try again after the number of seconds in Retry-After",
+		result.Rules[result.Blocked].Rule.Text)
+	refused.RetryAfter = time.Duration(result.RetryAfter) * time.Microsecond
+	return refused
+}
+
+// results are reused, because they are large.
+var results = sync.Pool{New: func() any { return &engine.Result{} }}
+
+// answer performs the method of a request. The result is nil for a notification.
+func (c *call) answer() (any, error) {
+	r := c.request
+	legacy := r.revision != modern
+	switch {
+	case r.notification():
+		return nil, nil
+	case legacy && r.Method == "initialize":
+		return c.initialize(), nil
+	case legacy && r.Method == "ping":
+		return struct{}{}, nil
+	case !legacy && r.Method == "server/discover":
+		return c.discover(), nil
+	case r.Method == "tools/list":
+		return c.list()
+	case r.Method == "tools/call":
+		return c.callTool()
+	}
+	unknown := faulty(codeMethod, "this method is not served: an agent has tools only")
+	if !legacy {
+		unknown.Status = http.StatusNotFound
+	}
+	return nil, unknown
+}
+
+// implementation names the server: the agent.
+type implementation struct {
+	Name    string `json:"name"`
+	Title   string `json:"title"`
+	Version string `json:"version"`
+}
+
+func (c *call) server() implementation {
+	return implementation{c.agent.Name, snapshot.ContentOf[snapshot.Agent](c.agent).Name, c.Version}
+}
+
+// common are the members that every result of the modern revision has.
+type common struct {
+	ResultType string         `json:"resultType,omitempty"`
+	Meta       map[string]any `json:"_meta,omitempty"`
+}
+
+// cacheable are the members of results that clients may keep.
+type cacheable struct {
+	TTL   *int   `json:"ttlMs,omitempty"`
+	Scope string `json:"cacheScope,omitempty"`
+}
+
+func (c *call) common() common {
+	if c.request.revision != modern {
+		return common{}
+	}
+	return common{"complete", map[string]any{metaServer: c.server()}}
+}
+
+func (c *call) cacheable() cacheable {
+	if c.request.revision != modern {
+		return cacheable{}
+	}
+	return cacheable{new(listTTL), "private"}
+}
+
+type capabilities struct {
+	Tools struct{} `json:"tools"`
+}
+
+func (c *call) initialize() any {
+	return struct {
+		ProtocolVersion string         `json:"protocolVersion"`
+		Capabilities    capabilities   `json:"capabilities"`
+		ServerInfo      implementation `json:"serverInfo"`
+	}{c.request.revision, capabilities{}, c.server()}
+}
+
+func (c *call) discover() any {
+	return struct {
+		common
+		cacheable
+		SupportedVersions []string       `json:"supportedVersions"`
+		Capabilities      capabilities   `json:"capabilities"`
+		ServerInfo        implementation `json:"serverInfo"`
+	}{c.common(), c.cacheable(), revisions(), capabilities{}, c.server()}
+}
+
+func (c *call) list() (any, error) {
+	if c.request.params.Cursor != nil {
+		return nil, faulty(codeParams, "the list has one page: send no cursor")
+	}
+	tools := []json.RawMessage{}
+	for _, one := range c.prepare(c.snapshot, c.agent).tools {
+		tools = append(tools, one.listed)
+	}
+	return struct {
+		common
+		cacheable
+		Tools []json.RawMessage `json:"tools"`
+	}{c.common(), c.cacheable(), tools}, nil
+}
+
+// block is a part of a result's content.
+type block struct {
+	Type     string `json:"type"`
+	Text     string `json:"text,omitempty"`
+	Data     []byte `json:"data,omitempty"`
+	MIMEType string `json:"mimeType,omitempty"`
+}
+
+// called is the result of a call.
+type called struct {
+	common
+	Content    []block         `json:"content"`
+	Structured json.RawMessage `json:"structuredContent,omitempty"`
+	IsError    bool            `json:"isError,omitempty"`
+}
+
+func (c *call) callTool() (any, error) {
+	one, found := c.prepare(c.snapshot, c.agent).byName[c.request.params.Name]
+	if !found {
+		return nil, faulty(codeParams, "Unknown tool: "+toolcall.Clean(c.request.params.Name))
+	}
+	key, err := c.idempotencyKey()
+	if err != nil {
+		return nil, err
+	}
+	id, err := ids.New(c.Received, rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	arguments, refused := one.read(c.request.params.Arguments)
+	if refused != nil {
+		return c.result(id, *refused), nil
+	}
+	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent.Deployment, c.agent.Name, one.entry.Name))
+	if !taken {
+		return c.result(id, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
+	}
+	defer giveBack()
+	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
+		Tool: &one.content.AITool, Arguments: arguments, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
+	})), nil
+}
+
+// read reads and validates arguments. It returns the result of a call with wrong ones.
+func (t *tool) read(raw json.RawMessage) (map[string]any, *toolcall.Result) {
+	refuse := func(text string) (map[string]any, *toolcall.Result) {
+		refused := toolcall.Failed(toolcall.CodeArguments, "%s", text)
+		return nil, &refused
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = json.RawMessage(`{}`)
+	}
+	if len(raw) > maxArguments {
+		return refuse("The arguments are too long: shorten them.")
+	}
+	value, err := toolschema.Read(raw)
+	if err != nil {
+		return refuse("The arguments are no JSON object.")
+	}
+	if faults := t.arguments.Faults(value); len(faults) > 0 {
+		text := "The arguments do not have the form of the tool's inputSchema. Correct them and call again:"
+		for _, one := range faults {
+			text += "\n" + toolcall.Clean(one)
+		}
+		return refuse(text)
+	}
+	return value.(map[string]any), nil // the schema is that of an object
+}
+
+// idempotencyKey returns the client's idempotency key, "" for none.
+func (c *call) idempotencyKey() (key string, err error) {
+	raw, sent := c.request.params.Meta[metaIdempotency]
+	if !sent {
+		return "", nil
+	}
+	wrong := faulty(codeParams, metaIdempotency+" has 1 to 128 visible ASCII characters")
+	if json.Unmarshal(raw, &key) != nil || key == "" || len(key) > maxIdempotencyKey {
+		return "", wrong
+	}
+	for _, r := range key {
+		if r <= ' ' || r > '~' {
+			return "", wrong
+		}
+	}
+	return key, nil
+}
+
+// result returns the result of a call as it is sent.
+func (c *call) result(id int64, of toolcall.Result) called {
+	out := called{common: c.common(), Content: []block{}, Structured: of.Structured, IsError: of.Code != ""}
+	for _, one := range of.Content {
+		out.Content = append(out.Content, block{one.Type, one.Text, one.Data, one.MediaType})
+	}
+	if c.request.revision != modern && len(of.Structured) > 0 && of.Structured[0] != '{' {
+		out.Structured, _ = json.Marshal(map[string]json.RawMessage{"result": of.Structured}) // valid JSON can be encoded
+	}
+	if of.Code != "" {
+		if out.Meta == nil {
+			out.Meta = map[string]any{}
+		}
+		out.Meta[metaError] = map[string]any{"code": of.Code, "call_id": ids.Format(id)}
+	}
+	return out
+}

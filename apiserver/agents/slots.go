@@ -1,0 +1,88 @@
+package agents
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// The most concurrent calls: of a tool, of an agent, of a deployment, and of the server.
+const (
+	slotsOfTool       = 16
+	slotsOfAgent      = 64
+	slotsOfDeployment = 128
+	slotsOfServer     = 512
+	// slotWithin is how long a call waits for its slots.
+	slotWithin = time.Second
+)
+
+// slots bound concurrent calls, so that a tool that does not answer holds up its own calls only.
+type slots struct {
+	mu   sync.Mutex
+	used map[string]int
+	// freed is closed when slots become free.
+	freed chan struct{}
+}
+
+func newSlots() *slots { return &slots{used: map[string]int{}, freed: make(chan struct{})} }
+
+// slot is one bound that a call needs room in.
+type slot struct {
+	name string
+	most int
+}
+
+// slotsFor returns the bounds of a call.
+func slotsFor(deployment, agent, tool string) []slot {
+	return []slot{
+		{"tool " + deployment + "/" + tool, slotsOfTool}, {"agent " + deployment + "/" + agent, slotsOfAgent},
+		{"deployment " + deployment, slotsOfDeployment}, {"server", slotsOfServer},
+	}
+}
+
+// take takes one of each slot, and returns a function that gives them back. It reports false if they are not free
+// within slotWithin, or when the context ends.
+func (s *slots) take(ctx context.Context, needed []slot) (giveBack func(), taken bool) {
+	deadline := time.NewTimer(slotWithin)
+	defer deadline.Stop()
+	for {
+		freed := s.try(needed)
+		if freed == nil {
+			return func() { s.giveBack(needed) }, true
+		}
+		select {
+		case <-freed:
+		case <-deadline.C:
+			return nil, false
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// try takes the slots, or returns a channel that is closed when slots become free.
+func (s *slots) try(needed []slot) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range needed {
+		if s.used[one.name] >= one.most {
+			return s.freed
+		}
+	}
+	for _, one := range needed {
+		s.used[one.name]++
+	}
+	return nil
+}
+
+func (s *slots) giveBack(needed []slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range needed {
+		if s.used[one.name]--; s.used[one.name] <= 0 {
+			delete(s.used, one.name)
+		}
+	}
+	close(s.freed)
+	s.freed = make(chan struct{})
+}

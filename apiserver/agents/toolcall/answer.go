@@ -1,0 +1,183 @@
+package toolcall
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+)
+
+// MaxAnswer is the size of an answer after decompression, in bytes. A larger answer is refused, never cut.
+const MaxAnswer = 256 << 10
+
+// maxQuoted is how much of an error's text is quoted, in characters.
+const maxQuoted = 500
+
+// Codes of calls that failed.
+const (
+	CodeArguments   = "invalid_arguments"
+	CodeTimeout     = "timeout"
+	CodeUnreachable = "unreachable"
+	CodeRedirected  = "redirected"
+	CodeStatus      = "upstream_status"
+	CodeTooLarge    = "response_too_large"
+	CodeMediaType   = "unsupported_media_type"
+	CodeInvalid     = "invalid_response"
+	CodeCancelled   = "cancelled"
+)
+
+// Block is one part of an answer: a text, or an image or sound with its media type.
+type Block struct {
+	// Type is text, image or audio.
+	Type      string
+	Text      string
+	Data      []byte
+	MediaType string
+}
+
+// Result is what a call came to.
+type Result struct {
+	Content []Block
+	// Structured is the answer's JSON, nil if it has none.
+	Structured json.RawMessage
+	// Code is the code of a failed call, "" for success; Content then says what to do.
+	Code string
+	// Status is the status of the tool's response, 0 if there was none.
+	Status int
+	// BytesOut and BytesIn are the sizes of the bodies.
+	BytesOut, BytesIn int
+}
+
+// Failed returns the result of a call that failed.
+func Failed(code, format string, args ...any) Result {
+	return Result{Code: code, Content: []Block{{Type: "text", Text: fmt.Sprintf(format, args...)}}}
+}
+
+// read returns the result of a response. It reads at most MaxAnswer bytes.
+func read(resp *http.Response) (Result, error) {
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		out := Failed(CodeRedirected, "The tool answered %d with another address, which is not followed: declare the address that it redirects to.", resp.StatusCode)
+		out.Status = resp.StatusCode
+		return out, nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
+	if err != nil {
+		return Result{}, err
+	}
+	var out Result
+	switch {
+	case len(raw) > MaxAnswer:
+		out = Failed(CodeTooLarge, "The tool's answer has more than %d bytes.", MaxAnswer)
+	case resp.StatusCode >= 400:
+		out = failure(resp, raw)
+	default:
+		out = success(resp, raw)
+	}
+	out.Status, out.BytesIn = resp.StatusCode, len(raw)
+	return out, nil
+}
+
+func success(resp *http.Response, raw []byte) Result {
+	if len(raw) == 0 || resp.StatusCode == http.StatusNoContent {
+		return Result{Content: []Block{{Type: "text", Text: fmt.Sprintf("Done (%d).", resp.StatusCode)}}}
+	}
+	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	kind, _, _ := strings.Cut(mediaType, "/")
+	switch {
+	case err == nil && isJSON(mediaType):
+		return structured(raw)
+	case err == nil && kind == "text" && mediaType != "text/event-stream":
+		return Result{Content: []Block{{Type: "text", Text: Clean(string(raw))}}}
+	case err == nil && (kind == "image" || kind == "audio"):
+		return Result{Content: []Block{{Type: kind, Data: raw, MediaType: mediaType}}}
+	}
+	return Failed(CodeMediaType, "The tool answered with a body that is neither JSON, text, image nor audio.")
+}
+
+func isJSON(mediaType string) bool {
+	return mediaType == "application/json" || strings.HasSuffix(mediaType, "+json")
+}
+
+// structured returns the result of a JSON answer: the value, and the same as a text.
+func structured(raw []byte) Result {
+	if err := body.Check(raw); err != nil {
+		return Failed(CodeInvalid, "The tool's answer is no JSON within the bounds: %s.", Clean(err.Error()))
+	}
+	var value any
+	decoder := json.NewDecoder(strings.NewReader(string(raw)))
+	decoder.UseNumber()
+	if err := decoder.Decode(&value); err != nil {
+		return Failed(CodeInvalid, "The tool's answer is no JSON.")
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(cleaned(value)); err != nil {
+		return Failed(CodeInvalid, "The tool's answer is no JSON.")
+	}
+	clean := strings.TrimSuffix(text.String(), "\n")
+	return Result{Content: []Block{{Type: "text", Text: clean}}, Structured: json.RawMessage(clean)}
+}
+
+// cleaned returns a JSON value whose texts and names are Clean.
+func cleaned(value any) any {
+	switch v := value.(type) {
+	case string:
+		return Clean(v)
+	case []any:
+		for i := range v {
+			v[i] = cleaned(v[i])
+		}
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, member := range v {
+			out[Clean(name)] = cleaned(member)
+		}
+		return out
+	}
+	return value
+}
+
+// failure returns the result of a response with an error's status. It quotes the text of a JSON error.
+func failure(resp *http.Response, raw []byte) Result {
+	text := fmt.Sprintf("The tool answered %d %s.", resp.StatusCode, http.StatusText(resp.StatusCode))
+	var said struct{ Message, Detail, Title, Error any }
+	if json.Unmarshal(raw, &said) == nil {
+		for _, one := range []any{said.Message, said.Detail, said.Title, said.Error} {
+			if words, is := one.(string); is && words != "" {
+				text += " " + quoted(words)
+				break
+			}
+		}
+	}
+	return Failed(CodeStatus, "%s", text)
+}
+
+// quoted returns at most maxQuoted characters of a text.
+func quoted(s string) string {
+	s = Clean(s)
+	if utf8.RuneCountInString(s) > maxQuoted {
+		s = string([]rune(s)[:maxQuoted]) + "..."
+	}
+	return s
+}
+
+// Clean removes from a text what could control a terminal or hide instructions from its reader: control characters but
+// line feeds and tabs, bidirectional controls, and tag characters. Invalid UTF-8 becomes U+FFFD.
+func Clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r < ' ' || r == 0x7F, r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069, r == 0x200E || r == 0x200F || r == 0x061C,
+			r >= 0xE0000 && r <= 0xE007F:
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}

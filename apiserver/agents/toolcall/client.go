@@ -1,0 +1,106 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+)
+
+const (
+	// dialWithin bounds a dial and a TLS handshake, each.
+	dialWithin = 10 * time.Second
+	// connectionsPerHost bounds the connections to one host and port, over all deployments.
+	connectionsPerHost = 256
+	idlePerHost        = 32
+)
+
+// Client sends the requests of calls. It is safe for concurrent use.
+type Client struct{ secure, plain http.RoundTripper }
+
+// NewClient returns a client under an egress policy. Requests without TLS are sent only to the ranges that the policy
+// allows explicitly.
+func NewClient(policy *egress.Policy) *Client {
+	transport := func(p *egress.Policy) *http.Transport {
+		t := p.Transport(dialWithin)
+		t.MaxConnsPerHost, t.MaxIdleConnsPerHost = connectionsPerHost, idlePerHost
+		return t
+	}
+	return &Client{secure: transport(policy), plain: transport(policy.Private())}
+}
+
+// Do performs a call within the tool's timeout. A request of a safe method is sent a second time if no byte of a response
+// came; every other request is sent at most once.
+func (c *Client) Do(ctx context.Context, call *Call) Result {
+	limited, cancel := context.WithTimeout(ctx, time.Duration(call.Tool.TimeoutSeconds)*time.Second)
+	defer cancel()
+	var out Result
+	for try := 0; ; try++ {
+		r, err := call.request(limited)
+		var wrong *ArgumentError
+		if errors.As(err, &wrong) {
+			return Failed(CodeArguments, "%s", wrong.Text)
+		}
+		if err != nil {
+			return Failed(CodeUnreachable, unreachable)
+		}
+		out, err = c.send(r)
+		out.BytesOut = int(r.ContentLength)
+		if err == nil {
+			return out
+		}
+		if try == 0 && safe(call.Tool.Method) && limited.Err() == nil && again(err) {
+			continue
+		}
+		return c.failed(ctx, limited, call, err)
+	}
+}
+
+const unreachable = "The tool cannot be reached now. Do not repeat the call at once; say that the tool is unavailable."
+
+// failed returns the result of a request without a complete response. All causes on the network have one text, so that a
+// caller does not learn which addresses exist.
+func (c *Client) failed(ctx, limited context.Context, call *Call, err error) Result {
+	switch {
+	case ctx.Err() != nil:
+		return Failed(CodeCancelled, "The caller ended the call.")
+	case limited.Err() != nil, isTimeout(err):
+		return Failed(CodeTimeout, "The tool did not answer within %d seconds.", call.Tool.TimeoutSeconds)
+	}
+	return Failed(CodeUnreachable, unreachable)
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// again reports whether an error came before any byte of a response.
+func again(err error) bool {
+	var dial *net.OpError
+	var refused *egress.RefusedError
+	return !errors.As(err, &refused) && (errors.Is(err, syscall.ECONNRESET) || errors.As(err, &dial) && dial.Op == "dial")
+}
+
+func (c *Client) send(r *http.Request) (Result, error) {
+	transport := c.secure
+	if r.URL.Scheme == "http" {
+		transport = c.plain
+	}
+	// The transport itself sends a request again if it has an idempotency key under this name; it is spelled so that it
+	// does not.
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		r.Header.Del("Idempotency-Key")
+		r.Header["idempotency-key"] = []string{key}
+	}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { _ = resp.Body.Close() }() // everything that is needed was read
+	return read(resp)
+}

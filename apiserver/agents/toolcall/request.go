@@ -1,0 +1,210 @@
+package toolcall
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cardea-iam/cardea/internal/document"
+)
+
+const (
+	// maxHeaderValue is the length of the value of a header that an argument sets.
+	maxHeaderValue = 1024
+	accept         = "application/json, text/*;q=0.8, image/*;q=0.5, audio/*;q=0.5"
+)
+
+// Call is one call of a tool.
+type Call struct {
+	Tool *document.AITool
+	// Arguments are validated arguments, as toolschema.Read returns them.
+	Arguments map[string]any
+	// ID identifies the call to the tool, and is the idempotency key of unsafe methods unless IdempotencyKey is set.
+	ID, IdempotencyKey string
+	// Version is the product's version.
+	Version string
+}
+
+// ArgumentError is an argument that cannot be sent. Its text names it by JSON pointer.
+type ArgumentError struct{ Text string }
+
+func (e *ArgumentError) Error() string { return e.Text }
+
+func argumentError(name, format string, args ...any) error {
+	return &ArgumentError{fmt.Sprintf("/%s: ", strings.NewReplacer("~", "~0", "/", "~1").Replace(name)) + fmt.Sprintf(format, args...)}
+}
+
+// request builds the HTTP request. Errors: ArgumentError.
+func (c *Call) request(ctx context.Context) (*http.Request, error) {
+	address := c.Tool.Endpoint
+	var query []string
+	members := map[string]any{}
+	header := http.Header{}
+	hasBody := false
+	for _, f := range placed(c.Tool) {
+		value, sent := c.Arguments[f.Name]
+		if f.constant() {
+			if err := json.Unmarshal(f.EnumValues[0], &value); err != nil {
+				return nil, argumentError(f.Name, "its only allowed value cannot be read")
+			}
+			sent = true
+		}
+		hasBody = hasBody || f.place == inBody
+		if !sent {
+			continue
+		}
+		if err := c.put(f, value, &address, &query, members, header); err != nil {
+			return nil, err
+		}
+	}
+	address = withoutOptional(address)
+	if len(query) > 0 {
+		joint := "?"
+		if strings.Contains(address, "?") {
+			joint = "&"
+		}
+		address += joint + strings.Join(query, "&")
+	}
+	return c.compose(ctx, address, members, header, hasBody)
+}
+
+// put puts one argument in its place.
+func (c *Call) put(f placedField, value any, address *string, query *[]string, members map[string]any, header http.Header) error {
+	switch f.place {
+	case inPath, inQuery:
+		return c.putInURL(f, value, address, query)
+	case inHeader:
+		text, err := scalarText(f.Name, value)
+		if err != nil {
+			return err
+		}
+		if len(text) > maxHeaderValue || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return argumentError(f.Name, "a header has at most %d visible ASCII characters", maxHeaderValue)
+		}
+		header.Set(f.Name, text)
+	default:
+		members[f.Name] = value
+	}
+	return nil
+}
+
+// putInURL replaces the placeholder of an argument, or adds the argument to the query.
+func (c *Call) putInURL(f placedField, value any, address *string, query *[]string) error {
+	placeholder := "{" + f.Name + "}"
+	path, inQueryText, hasQuery := strings.Cut(*address, "?")
+	list, isList := value.([]any)
+	switch {
+	case f.place == inPath:
+		text, err := scalarText(f.Name, value)
+		if err != nil {
+			return err
+		}
+		if text == "" || text == "." || text == ".." {
+			return argumentError(f.Name, "it is a segment of a path, which is not empty, %q or %q", ".", "..")
+		}
+		path = strings.ReplaceAll(path, placeholder, url.PathEscape(text))
+	case hasQuery && strings.Contains(inQueryText, placeholder):
+		text, err := scalarText(f.Name, value)
+		if err != nil {
+			return err
+		}
+		inQueryText = strings.ReplaceAll(inQueryText, placeholder, url.QueryEscape(text))
+	case isList:
+		for _, item := range list {
+			text, err := scalarText(f.Name, item)
+			if err != nil {
+				return err
+			}
+			*query = append(*query, url.QueryEscape(f.Name)+"="+url.QueryEscape(text))
+		}
+	default:
+		text, err := scalarText(f.Name, value)
+		if err != nil {
+			return err
+		}
+		*query = append(*query, url.QueryEscape(f.Name)+"="+url.QueryEscape(text))
+	}
+	if *address = path; hasQuery {
+		*address += "?" + inQueryText
+	}
+	return nil
+}
+
+// withoutOptional removes the pairs of a query whose placeholder got no value.
+func withoutOptional(address string) string {
+	path, query, found := strings.Cut(address, "?")
+	if !found {
+		return address
+	}
+	var kept []string
+	for pair := range strings.SplitSeq(query, "&") {
+		if !strings.Contains(pair, "{") {
+			kept = append(kept, pair)
+		}
+	}
+	if len(kept) == 0 {
+		return path
+	}
+	return path + "?" + strings.Join(kept, "&")
+}
+
+// scalarText returns the text of a value in a URL or header.
+func scalarText(name string, value any) (string, error) {
+	switch v := value.(type) {
+	case string:
+		return v, nil
+	case json.Number:
+		return v.String(), nil
+	case bool:
+		return fmt.Sprint(v), nil
+	case float64:
+		text, err := json.Marshal(v)
+		return string(text), err
+	}
+	return "", argumentError(name, "only a text, a number or a truth value can be sent here")
+}
+
+// compose makes the request of its parts.
+func (c *Call) compose(ctx context.Context, address string, members map[string]any, header http.Header, hasBody bool) (*http.Request, error) {
+	if strings.Contains(address, "{") {
+		return nil, &ArgumentError{fmt.Sprintf("/%s: a segment of the path needs a value", placeholders(address)[0])}
+	}
+	var body []byte
+	if hasBody {
+		var err error
+		if body, err = json.Marshal(members); err != nil {
+			return nil, err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, c.Tool.Method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, &ArgumentError{"/: the arguments make no valid URL"}
+	}
+	r.Header = header
+	for _, h := range c.Tool.Headers {
+		r.Header.Set(h.Name, h.Value)
+	}
+	r.Header.Set("User-Agent", "Cardea/"+c.Version)
+	r.Header.Set("Accept", accept)
+	r.Header.Set("Cardea-Call-Id", c.ID)
+	if hasBody {
+		r.Header.Set("Content-Type", "application/json")
+	} else {
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+	if !safe(c.Tool.Method) {
+		key := c.IdempotencyKey
+		if key == "" {
+			key = c.ID
+		}
+		r.Header.Set("Idempotency-Key", key)
+	}
+	return r, nil
+}
+
+// safe reports whether requests of a method change nothing (RFC 9110 9.2.1).
+func safe(method string) bool { return method == "GET" || method == "HEAD" || method == "OPTIONS" }
