@@ -94,9 +94,18 @@ func (tx txFactors) PasskeysOf(user int64) ([]people.Passkey, error) {
 	return db.List(tx.Tx, readPasskey, `SELECT `+passkeyColumns+` FROM passkeys WHERE deployment = :deployment AND user_id = ? ORDER BY created_at, id`, user)
 }
 
+// decoyPasskey is the row that a query for an unknown credential reads: its values have the lengths of those of most
+// passkeys, so that the time of the query does not reveal whether the credential exists.
+var decoyPasskey = `0, 0, 'acme.example', '\x` + strings.Repeat("00", 32) + `', '\x` + strings.Repeat("00", 32) + `', '\x` + strings.Repeat("00", 77) + `', 0, 1, 1, 1, 0,
+	'internal hybrid', '\x` + strings.Repeat("00", 16) + `', 'Passkey', 1700000000000000, 1700000000000000`
+
 func (tx txFactors) PasskeyByCredential(relyingParty string, credential []byte) (people.Passkey, bool, error) {
-	return db.First(tx.Tx, readPasskey, `SELECT `+passkeyColumns+` FROM passkeys WHERE deployment = :deployment AND rp_id = ? AND credential_id = ?`,
-		relyingParty, db.BytesOf(credential))
+	p, _, err := db.First(tx.Tx, readPasskey, `SELECT `+passkeyColumns+` FROM passkeys WHERE deployment = :deployment AND rp_id = ? AND credential_id = ?
+		UNION ALL SELECT `+decoyPasskey+` ORDER BY 1 DESC LIMIT 1`, relyingParty, db.BytesOf(credential))
+	if err != nil || p.ID == 0 {
+		return people.Passkey{}, false, err
+	}
+	return p, true, nil
 }
 
 func (tx txFactors) InsertPasskey(p people.Passkey) error {
