@@ -65,7 +65,7 @@ func (w *world) expectPeople(at string) {
 	}
 }
 
-// expectProof sends a token of a user who has proven one factor to a program at /v1/payouts, which requires two.
+// expectProof sends a token that proves one factor to a program at /v1/payouts, which requires two.
 func (w *world) expectProof(at string) {
 	w.T.Helper()
 	got := w.ask(at, "/v1/payouts", "Authorization: Bearer "+w.token())
