@@ -104,7 +104,7 @@ func (r Requirement) Delayed(created time.Time, grace time.Duration) Requirement
 	return r
 }
 
-// Source is who requires a level.
+// Source is the source of a requirement.
 type Source string
 
 // The sources of requirements.

@@ -258,7 +258,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// BenchmarkCompare compares a wrong code with two authenticators, and opens their sealed secrets, beside six bare
+// BenchmarkCompare compares a wrong code with two authenticators, and opens their sealed secrets, with six bare
 // HMAC-SHA-1: as many as both windows have steps.
 func BenchmarkCompare(b *testing.B) {
 	file := filepath.Join(b.TempDir(), "key")

@@ -87,7 +87,7 @@ func newStrongWorld(t *testing.T, engine string) *strongWorld {
 }
 
 // require declares a level that the deployment, owners and organizations require, "" for none, and waits until it is
-// in force.
+// active.
 func (w *strongWorld) require(t *testing.T, level string) {
 	t.Helper()
 	settings, b2b := w.settings, document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}

@@ -65,12 +65,28 @@ func (w *world) expectPeople(at string) {
 	}
 }
 
-// expectHandlers sends requests to a program that protects both paths, and repeats them while Cardea is stopped.
+// expectProof sends a token that proves one factor to a program at /v1/payouts, which requires two.
+func (w *world) expectProof(at string) {
+	w.T.Helper()
+	got := w.ask(at, "/v1/payouts", "Authorization: Bearer "+w.token())
+	challenge := got.header.Get("WWW-Authenticate")
+	for _, part := range []string{`Bearer error="insufficient_user_authentication"`, `acr_values="2"`, `max_age="300"`} {
+		if got.status != 401 || !strings.Contains(challenge, part) {
+			w.T.Errorf("one factor: %d, challenge %q", got.status, challenge)
+		}
+	}
+	if got := w.ask(at, "/v1/payouts", "Authorization: Bearer "+w.customer); got.status != 401 {
+		w.T.Errorf("a key: %d", got.status)
+	}
+}
+
+// expectHandlers sends requests to a program that protects all paths, and repeats them while Cardea is stopped.
 func (w *world) expectHandlers(at, who string, spec process.Spec) {
 	w.T.Helper()
 	stop := w.start(at, spec)
 	w.expectKeys(at, who)
 	w.expectPeople(at)
+	w.expectProof(at)
 	stop()
 	token := w.token()
 	w.decision, w.frontend = "http://"+address(w.T), "http://"+address(w.T)
@@ -101,7 +117,7 @@ func TestExpress(t *testing.T) {
 	node := program(t, "node", "install nodejs 20 or newer")
 	w := newWorld(t)
 	at := address(t)
-	dir := nodeFolder(t, map[string]string{"main.mjs": w.place(block(t, handlers, "js", 0), "", at)})
+	dir := nodeFolder(t, map[string]string{"main.mjs": w.place(block(t, handlers, "js", 0)+block(t, handlers, "js", 1), "", at)})
 	w.expectHandlers(at, `key "Globex" of app "shop"`, process.Spec{Name: "express", Path: node, Args: []string{"main.mjs"}, Dir: dir})
 }
 

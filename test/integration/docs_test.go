@@ -54,7 +54,9 @@ var _ = Describe("The pages that show resources", func() {
 	if err != nil || len(pages) == 0 {
 		panic(fmt.Sprint("docs/oauth has no pages: ", err))
 	}
-	pages = append(pages, filepath.Join(testkit.Root(), "docs", "gitops.md"))
+	for _, page := range []string{"console.md", "gitops.md", "strong-auth.md"} {
+		pages = append(pages, filepath.Join(testkit.Root(), "docs", page))
+	}
 	for _, page := range pages {
 		It("show resources that apply, without a field too many: "+filepath.Base(page), func(ctx context.Context) {
 			namespace, err := cluster.Namespace(ctx)

@@ -35,7 +35,7 @@ func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics
 		Name: "cardea_passkey_ceremonies_total", Help: "Answers of passkeys that were verified, by ceremony and result (ok, challenge, origin, rp, user, signature, counter).",
 	}, []string{"ceremony", "result"})
 	m.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "cardea_assurance_refusals_total", Help: "Requests refused because the sign-in had proven too little, by who requires more and the required level.",
+		Name: "cardea_assurance_refusals_total", Help: "Requests refused because the sign-in had proven too little, by the source of the requirement and the required level.",
 	}, []string{"by", "required"})
 	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_factor_changes_total", Help: "Factors that users added, and that users and backends removed.",

@@ -43,7 +43,7 @@ func publicKey(options json.RawMessage, err error) (*map[string]any, error) {
 }
 
 // requestOptions returns options for an assertion of one of some passkeys: without user verification, because they are
-// for users who show another proof beside.
+// for users who also show another proof.
 func (c *call) requestOptions(scope passkey.Scope, passkeys []people.Passkey) (*map[string]any, error) {
 	challenge, err := c.challenges.New(c.Random, c.relyingParty(), scope, c.now)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *call) requestOptions(scope passkey.Scope, passkeys []people.Passkey) (*
 	return publicKey(passkey.RequestOptions(c.relyingParty(), challenge, factors.Descriptors(passkeys), false))
 }
 
-// passkeyOptions returns the options for a sign-in. They are the same for everybody.
+// passkeyOptions returns the options for a sign-in. They are the same for all users.
 func passkeyOptions(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err

@@ -26,7 +26,7 @@ type AssuranceError struct {
 	Reason error
 	// Required is the level that the operation needs, None for ErrNotFresh.
 	Required assurance.Level
-	// By is who requires the level; "" if the request itself asks for it.
+	// By is the source of the requirement; "" if the request itself asks for it.
 	By assurance.Source
 	// Strategies are what the account can show, the best one first; with ErrEnroll it is empty.
 	Strategies []string
@@ -71,7 +71,7 @@ func (t *Tenant) DeploymentRequires(created, now time.Time) assurance.Level {
 	return assurance.Require(now, t.deploymentDemand(created)).Level
 }
 
-// RequiresOwn reports whether an organization itself requires more than one factor, in force or announced.
+// RequiresOwn reports whether an organization itself requires more than one factor, now or from a later time.
 func (t *Tenant) RequiresOwn(o people.Organization) bool {
 	return o.Required.Level > assurance.OneFactor && !t.B2B.OrganizationAssuranceOff
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // Factors are the second factors and passkeys that an account can show. A factor is usable if it is confirmed, its kind
-// is enabled in the deployment, and, for a passkey, the relying party in force is its own.
+// is enabled in the deployment, and, for a passkey, it belongs to the current relying party.
 type Factors struct {
 	// Authenticators, Passkeys and Texts are usable.
 	Authenticators []people.Authenticator
