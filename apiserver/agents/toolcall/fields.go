@@ -91,19 +91,19 @@ func Invalid(t *document.AITool) string {
 	if t.Endpoint == "" {
 		return "the tool has no endpoint"
 	}
-	at := strings.IndexAny(t.Endpoint[strings.Index(t.Endpoint, "://")+3:], "/?#")
-	authority := t.Endpoint
-	if at >= 0 {
-		authority = t.Endpoint[:strings.Index(t.Endpoint, "://")+3+at]
+	scheme, rest, _ := strings.Cut(t.Endpoint, "://")
+	authority := rest
+	if at := strings.IndexAny(rest, "/?#"); at >= 0 {
+		authority = rest[:at]
 	}
-	parsed, err := url.Parse(authority)
+	parsed, err := url.Parse("https://" + authority)
 	switch {
-	case err != nil || parsed.Host == "" || parsed.Scheme != "https" && parsed.Scheme != "http":
+	case strings.ContainsAny(authority, "{}"):
+		return "the endpoint has a placeholder in its host"
+	case scheme != "https" && scheme != "http" || err != nil || parsed.Host == "":
 		return "the endpoint is no http or https URL"
 	case parsed.User != nil:
 		return "the endpoint contains credentials"
-	case strings.ContainsAny(authority, "{}"):
-		return "the endpoint has a placeholder in its host"
 	case strings.Contains(t.Endpoint, "#"):
 		return "the endpoint has a fragment"
 	}
