@@ -155,3 +155,28 @@ func TestFirstFactorWithoutSignInByCode(t *testing.T) {
 		w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
 	})
 }
+
+// A password alone does not turn two-step off, nor removes a factor, while the deployment disables the only kind of
+// factor that the account has.
+func TestPasswordChangesNothingWhileNoFactorIsUsable(t *testing.T) {
+	onFactors(t, nil, func(t *testing.T, w *world) {
+		ada := w.browser()
+		ada.signUp("ada@example.com")
+		a, _ := ada.addApp()
+		w.open(func(d *document.Deployment) { d.Assurance.TOTP = false })
+		thief := w.browser()
+		thief.signIn("ada@example.com")
+		for _, operation := range [][3]string{
+			{"PATCH", "/me/second-factors", `{"two_step":false}`}, {"DELETE", "/me/second-factors/totp/" + a.id, ""},
+		} {
+			thief.refused(403, "REAUTHENTICATION_REQUIRED", operation[0], operation[1], operation[2])
+			if !strings.Contains(thief.last.Raw, `"strategies":["email_otp"]`) {
+				t.Errorf("%s: %s", operation[1], thief.last.Raw)
+			}
+		}
+		thief.ok("POST", "/session/reauthenticate", `{"strategy":"email_otp"}`)
+		attempt := thief.last.Body.Session.SignInAttempts[0]["id"].(string)
+		thief.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
+		thief.ok("PATCH", "/me/second-factors", `{"two_step":false}`)
+	})
+}
