@@ -6,6 +6,7 @@ package notices
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"math"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 
 const (
 	// mailsOfPass bounds the mails of a deployment that one pass puts into the outbox; the batch that reaches it is
-	// completed.
-	mailsOfPass = 500
+	// completed. batchesOfPass bounds its batches, also those without a mail.
+	mailsOfPass, batchesOfPass = 500, 50
 	// pendingAtOnce is how many organizations with pending notices one statement reads.
 	pendingAtOnce = 100
 )
@@ -39,29 +40,30 @@ type Worker struct{ Options }
 // New returns a Worker.
 func New(opts Options) *Worker { return &Worker{opts} }
 
-// Pass mails the next members of every organization with pending notices, within the bound of their deployment. An
-// error ends the pass; the next pass continues.
+// Pass mails the next members of every organization with pending notices, within the bounds of their deployment. An
+// error in one deployment leaves its notices to the next pass, and does not end this one.
 func (w *Worker) Pass(ctx context.Context) error {
 	var after people.PendingNotice
-	sent := 0 // in the deployment of after
+	var failed error
+	mails, batches := 0, 0 // in the deployment of after
 	for {
 		pending, err := w.Store.PendingNotices(ctx, after, pendingAtOnce)
 		if err != nil || len(pending) == 0 {
-			return err
+			return errors.Join(failed, err)
 		}
 		for _, p := range pending {
 			if p.Deployment != after.Deployment {
-				sent = 0
+				mails, batches = 0, 0
 			}
-			if after = p; sent >= mailsOfPass {
+			sent, err := w.notify(ctx, p)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			mails, batches, after = mails+sent, batches+1, p
+			if failed = errors.Join(failed, err); err != nil || mails >= mailsOfPass || batches >= batchesOfPass {
 				after.Organization = math.MaxInt64 // the next page begins with the next deployment
 				break
 			}
-			n, err := w.notify(ctx, p)
-			if err != nil {
-				return err
-			}
-			sent += n
 		}
 	}
 }

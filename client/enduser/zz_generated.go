@@ -4482,8 +4482,8 @@ func (c *Client) ListEmailAddresses(ctx context.Context) (*EmailAddressesEnvelop
 
 // AddEmailAddress asks POST /me/email-addresses: add an email address.
 //
-// The address is added unverified, and no code is sent yet. Fails with 400 EMAIL_EXISTS (the user already has the
-// address), EMAIL_LIMIT_REACHED; 403 REAUTHENTICATION_REQUIRED.
+// The address is added unverified, and no code is sent yet. It needs the same proof as a new factor. Fails with 400
+// EMAIL_EXISTS (the user already has the address), EMAIL_LIMIT_REACHED; 403 REAUTHENTICATION_REQUIRED.
 func (c *Client) AddEmailAddress(ctx context.Context, body EmailAddressCreate) (*EmailAddressEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/me/email-addresses",
@@ -5352,9 +5352,9 @@ func (c *Client) ClaimUserCode(ctx context.Context, body UserCode) (*Authorizati
 // Reauthenticate asks POST /session/reauthenticate: authenticate the signed-in user again.
 //
 // With `password`, `totp`, `recovery_code` and `passkey`, this request authenticates the user. With `email_otp`, a code is
-// sent to the primary address; send it to POST /auth/attempt-verification. With `sms`, an attempt at the step
-// second_factor begins; continue with POST /auth/prepare-second-factor. This is not a new sign-in, but the session gets a
-// new cookie, and its level can rise. Fails with 400 INVALID_CODE, CODE_USED, EXPIRED_CHALLENGE, FACTOR_UNAVAILABLE; 401
+// sent to the primary address, also if users do not sign in by code; send it to POST /auth/attempt-verification. With
+// `sms`, an attempt at the step second_factor begins; continue with POST /auth/prepare-second-factor. This is not a new
+// sign-in, but the session gets a new cookie, and its level can rise. Fails with 400 INVALID_CODE, CODE_USED, EXPIRED_CHALLENGE, FACTOR_UNAVAILABLE; 401
 // INVALID_CREDENTIALS; 403 EMAIL_DISABLED; 429 RATE_LIMITED, TOO_MANY_ATTEMPTS.
 func (c *Client) Reauthenticate(ctx context.Context, body Reauthentication) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{

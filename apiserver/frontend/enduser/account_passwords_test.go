@@ -265,8 +265,10 @@ func TestReauthenticate(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		b, user := w.signedUp("ada@example.com")
 		events := w.count("SELECT COUNT(*) FROM events")
+		tries := 0
 		fresh := func() bool {
-			return b.do("POST", "/me/email-addresses", fmt.Sprintf(`{"email":"new%d@example.com"}`, w.Clock.Now().Unix())).Status == 200
+			tries++
+			return b.do("POST", "/me/phone-numbers", fmt.Sprintf(`{"phone_number":"+12025550%d"}`, 110+tries)).Status == 200
 		}
 		if !fresh() {
 			t.Error("a user who just signed up must authenticate again")
@@ -276,7 +278,7 @@ func TestReauthenticate(t *testing.T) {
 			t.Error("an authentication expires early")
 		}
 		w.Clock.Advance(time.Second)
-		b.refused(403, "REAUTHENTICATION_REQUIRED", "POST", "/me/email-addresses", `{"email":"late@example.com"}`)
+		b.refused(403, "REAUTHENTICATION_REQUIRED", "POST", "/me/phone-numbers", `{"phone_number":"+12025550100"}`)
 		b.refused(403, "REAUTHENTICATION_REQUIRED", "DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`)
 		b.refused(401, "INVALID_CREDENTIALS", "POST", "/session/reauthenticate", `{"strategy":"password","password":"wrong"}`)
 		b.refused(400, "VALIDATION_ERROR", "POST", "/session/reauthenticate", `{"strategy":"magic"}`)

@@ -35,13 +35,17 @@ func listEmails(c *call) (reply, error) {
 	return reply{data: out}, err
 }
 
-// addEmail adds an address. It sends nothing, and the response does not show whether another user has the address.
+// addEmail adds an address. It sends nothing, and the response does not show whether another user has the address. It
+// needs the proof that a new factor needs, because codes to the address are such a proof once it is verified.
 func addEmail(c *call) (reply, error) {
 	var address string
 	if err := c.parse(func(o *body.Object) { address = required(o, "email", input.Email) }); err != nil {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
+		if err := requireAdding(u); err != nil {
+			return reply{}, err
+		}
 		user, err := u.lockOwnChange(account.OwnAdded)
 		if err != nil {
 			return reply{}, err

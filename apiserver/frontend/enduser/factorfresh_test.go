@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/internal/document"
 )
 
 // freshOperations returns a valid body of every operation that needs a recent proof, by its pattern in the contract
@@ -97,5 +98,85 @@ func TestPasswordIsNoRecentProofOfGuardedAccount(t *testing.T) {
 		if w.dumpOf("users", "emails", "phones", "passkeys", "totp_authenticators", "recovery_codes", "organizations", "organization_memberships", "api_keys") != before {
 			t.Error("a refused operation changed something")
 		}
+	})
+}
+
+// The thief of a password gets no factor of an account with only a passkey. Neither turning two-step on, which makes
+// recovery codes, nor new recovery codes, nor an address of the thief, to which codes of sign-ins go, is a way.
+func TestPasswordIsNoWayToFactorsOfPasskeyAccount(t *testing.T) {
+	onFactors(t, nil, func(t *testing.T, w *world) {
+		ada, d := w.browser(), w.device()
+		ada.signUp("ada@example.com")
+		ada.addPasskey(d)
+		thief := w.browser()
+		thief.signIn("ada@example.com")
+		before := w.dumpOf("users", "emails", "recovery_codes")
+		for _, operation := range [][3]string{
+			{"PATCH", "/me/second-factors", `{"two_step":true}`}, {"POST", "/me/second-factors/recovery-codes", `{}`},
+			{"POST", "/me/email-addresses", `{"email":"thief@example.com"}`},
+		} {
+			thief.refused(403, "REAUTHENTICATION_REQUIRED", operation[0], operation[1], operation[2])
+			if !strings.Contains(thief.last.Raw, `"strategies":["passkey","email_otp"]`) {
+				t.Errorf("%s: %s", operation[1], thief.last.Raw)
+			}
+		}
+		if w.dumpOf("users", "emails", "recovery_codes") != before {
+			t.Error("a refused operation changed something")
+		}
+		owner := w.browser()
+		owner.signInByPasskey(d)
+		owner.ok("POST", "/me/email-addresses", `{"email":"second@example.com"}`)
+		owner.ok("POST", "/me/second-factors/recovery-codes", `{}`)
+		owner.ok("PATCH", "/me/second-factors", `{"two_step":true}`)
+	})
+}
+
+// Where users do not sign in by emailed codes, such a code still proves who adds a first factor.
+func TestFirstFactorWithoutSignInByCode(t *testing.T) {
+	passwords := func(d *document.Deployment) {
+		d.SignIn = &document.SignInSettings{Password: true, PasswordMinLength: 15}
+	}
+	onFactors(t, passwords, func(t *testing.T, w *world) {
+		w.browser().signUp("ada@example.com")
+		ada := w.browser()
+		ada.signIn("ada@example.com")
+		ada.refused(403, "REAUTHENTICATION_REQUIRED", "POST", "/me/second-factors/totp", `{}`)
+		if !strings.Contains(ada.last.Raw, `"strategies":["email_otp"]`) {
+			t.Fatalf("no way to add a factor: %s", ada.last.Raw)
+		}
+		options := ada.ok("POST", "/session/reauthentication-options", `{}`)
+		if got := fmt.Sprint(options["strategies"]); got != "[password email_otp]" {
+			t.Errorf("strategies %s", got)
+		}
+		ada.ok("POST", "/session/reauthenticate", `{"strategy":"email_otp"}`)
+		attempt := ada.last.Body.Session.SignInAttempts[0]["id"].(string)
+		ada.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
+		ada.addApp()
+		w.browser().refused(400, "VALIDATION_ERROR", "POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
+	})
+}
+
+// A password alone does not turn two-step off, nor removes a factor, while the deployment disables the only kind of
+// factor that the account has.
+func TestPasswordChangesNothingWhileNoFactorIsUsable(t *testing.T) {
+	onFactors(t, nil, func(t *testing.T, w *world) {
+		ada := w.browser()
+		ada.signUp("ada@example.com")
+		a, _ := ada.addApp()
+		w.open(func(d *document.Deployment) { d.Assurance.TOTP = false })
+		thief := w.browser()
+		thief.signIn("ada@example.com")
+		for _, operation := range [][3]string{
+			{"PATCH", "/me/second-factors", `{"two_step":false}`}, {"DELETE", "/me/second-factors/totp/" + a.id, ""},
+		} {
+			thief.refused(403, "REAUTHENTICATION_REQUIRED", operation[0], operation[1], operation[2])
+			if !strings.Contains(thief.last.Raw, `"strategies":["email_otp"]`) {
+				t.Errorf("%s: %s", operation[1], thief.last.Raw)
+			}
+		}
+		thief.ok("POST", "/session/reauthenticate", `{"strategy":"email_otp"}`)
+		attempt := thief.last.Body.Session.SignInAttempts[0]["id"].(string)
+		thief.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
+		thief.ok("PATCH", "/me/second-factors", `{"two_step":false}`)
 	})
 }

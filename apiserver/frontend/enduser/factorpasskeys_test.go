@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 )
@@ -105,6 +106,43 @@ func TestRefusedPasskeysWriteNothing(t *testing.T) {
 		}
 		if w.dumpOf(tables...) != before {
 			t.Error("a refused sign-in by passkey writes rows")
+		}
+	})
+}
+
+// The owner of a passkey whose counter goes back writes only a few rows and mails a day with it.
+func TestRegressedCountersAreRecordedAFewTimesADay(t *testing.T) {
+	onFactors(t, nil, func(t *testing.T, w *world) {
+		ada, d := w.browser(), w.device()
+		ada.signUp("ada@example.com")
+		d.auth.Options.BackupEligible, d.auth.Options.BackupState = false, false
+		d.key.Counter = 9
+		ada.addPasskey(d)
+		again := func() {
+			d.key.Counter = 3
+			b := w.browser()
+			b.refused(401, "INVALID_CREDENTIALS", "POST", "/auth/signin", d.signInBody(b.ok("POST", "/auth/passkey-options", `{}`)))
+		}
+		for range 3 {
+			again()
+		}
+		if got := w.audited("passkey.counter_regressed"); got != 3 {
+			t.Errorf("%d audited, want 3", got)
+		}
+		for range 10 {
+			again()
+		}
+		tables := []string{"spent_challenges", "audit", "counters", "failures"}
+		before, sent := w.dumpOf(tables...), w.count("SELECT COUNT(*) FROM outbox")
+		again()
+		if w.dumpOf(tables...) != before || w.count("SELECT COUNT(*) FROM outbox") != sent {
+			t.Error("every further refusal writes rows")
+		}
+		mails := w.count("SELECT COUNT(*) FROM outbox")
+		w.Clock.Advance(25 * time.Hour)
+		again()
+		if w.count("SELECT COUNT(*) FROM outbox") == mails {
+			t.Error("the next day is not recorded")
 		}
 	})
 }

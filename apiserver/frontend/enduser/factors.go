@@ -145,7 +145,7 @@ func removeFactor(c *call, kind string, remove func(*unit, people.User, int64) e
 	return out, err
 }
 
-// changeTwoStep turns the second step of sign-ins on or off.
+// changeTwoStep turns the second step of sign-ins on or off. Turned on, it makes recovery codes, which are factors too.
 func changeTwoStep(c *call) (reply, error) {
 	var on bool
 	err := c.parse(func(o *body.Object) {
@@ -155,7 +155,7 @@ func changeTwoStep(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return changeFactors(c, false, func(u *unit, user people.User) ([]string, error) { return factors.SetTwoStep(u.Unit, user, on) })
+	return changeFactors(c, on, func(u *unit, user people.User) ([]string, error) { return factors.SetTwoStep(u.Unit, user, on) })
 }
 
 // addAuthenticator begins to add an authenticator app.
@@ -299,6 +299,9 @@ func makeRecoveryCodes(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
+		if err := requireAdding(u); err != nil {
+			return reply{}, err
+		}
 		user, err := u.lockOwnUser()
 		if err != nil {
 			return reply{}, err

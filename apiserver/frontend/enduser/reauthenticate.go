@@ -49,6 +49,7 @@ func reauthenticationScope(g *people.SignIn) passkey.Scope {
 // reauthenticate authenticates the signed-in user again, with any proof of the account. It is not counted as a sign-in.
 func reauthenticate(c *call) (reply, error) {
 	settings := c.request.Settings.EffectiveSignIn()
+	settings.EmailCode = settings.EmailCode || c.request.Settings.Email != nil // also where users do not sign in by code
 	var strategy, typed string
 	var s shown
 	err := c.parse(func(o *body.Object) {

@@ -96,7 +96,7 @@ func TestEmails(t *testing.T) {
 	}
 }
 
-// The entered data is kept until the user has authenticated again.
+// The entered data is kept until the user has authenticated again. A password alone does not add an address.
 func TestAddAddressNeedsRecentAuthentication(t *testing.T) {
 	w := newWorld(t, nil)
 	b := w.browser()
@@ -105,7 +105,8 @@ func TestAddAddressNeedsRecentAuthentication(t *testing.T) {
 	b.open("/account/emails")
 	b.submit("add", "email", "ada@work.example")
 	b.at("/reauthenticate")
-	b.submit("password", "password", goodPassword)
+	b.submit("code")
+	b.submit("code", "code", w.CodeFor("ada@example.com", 2))
 	b.at("/account/emails")
 	b.says("What you had typed was kept.")
 	if b.page.value("email") != "ada@work.example" && !strings.Contains(b.page.raw, `value="ada@work.example"`) {

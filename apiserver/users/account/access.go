@@ -91,7 +91,8 @@ var (
 //     Where it must also reach the level of passkeys and has one, it needs a passkey or a recovery code, so that a
 //     phished code adds no passkey of a thief.
 //   - For others any proof is enough. To add a factor, they need an emailed code or a passkey, if the deployment sends
-//     mail.
+//     mail. So they do for every operation if two-step is on and no factor is usable, such as while the deployment
+//     disables their kind: a stolen password must not turn two-step off.
 func freshMethods(u *Unit, g *people.SignIn, adding bool) ([]assurance.Method, *Factors, error) {
 	required := u.RequiredBelow(g, u.Now).Level
 	if required >= assurance.TwoFactors {
@@ -110,7 +111,7 @@ func freshMethods(u *Unit, g *people.SignIn, adding bool) ([]assurance.Method, *
 			return anyFactor, &factors, err
 		}
 	}
-	if adding && u.Settings.Email != nil {
+	if (adding || g.TwoStep) && u.Settings.Email != nil {
 		return emailOrPasskey, nil, nil
 	}
 	return nil, nil, nil

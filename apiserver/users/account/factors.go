@@ -162,7 +162,8 @@ func HasRecoveryEver(u *Unit, user int64) (bool, error) {
 	return found, err
 }
 
-// firstStrategiesOf returns the ways of an account to begin a sign-in, without passkeys.
+// firstStrategiesOf returns the first factors of an account, without passkeys. An emailed code proves a signed-in user
+// even if the deployment does not let users sign in by it: who adds a first factor may have no other proof.
 func firstStrategiesOf(u *Unit, user int64) (strategies []string, err error) {
 	settings := u.Settings.EffectiveSignIn()
 	if settings.Password {
@@ -174,7 +175,7 @@ func firstStrategiesOf(u *Unit, user int64) (strategies []string, err error) {
 			strategies = append(strategies, people.MethodPassword)
 		}
 	}
-	if settings.EmailCode && u.Settings.Email != nil {
+	if u.Settings.Email != nil {
 		strategies = append(strategies, people.MethodEmailOTP)
 	}
 	return strategies, nil

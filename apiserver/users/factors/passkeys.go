@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
@@ -115,9 +116,23 @@ func Use(u *account.Unit, p people.Passkey, v passkey.Verified) (assurance.Metho
 	return assurance.Passkey, nil
 }
 
+// regressionsPerDay bounds the recorded regressions of the passkeys of an account in a UTC day. An answer costs the
+// owner of a passkey nothing, and each recorded regression writes rows and mails.
+const (
+	regressionsPerDay = 10
+	scopeRegression   = "passkey-regression"
+)
+
 // CounterRegressed records that the counter of a device-bound passkey went back, which refuses the assertion, and
-// notifies the owner. The passkey stays.
+// notifies the owner. Above the bound of a day it writes nothing. The passkey stays.
 func CounterRegressed(u *account.Unit, p people.Passkey, v passkey.Verified) error {
+	today, err := u.Limits().Counted(scopeRegression, subject(p.User), u.Now)
+	if err != nil || today.Count >= regressionsPerDay {
+		return err
+	}
+	if _, err := u.Limits().Count(scopeRegression, subject(p.User), u.Now, u.Now.Truncate(24*time.Hour).Add(24*time.Hour)); err != nil {
+		return err
+	}
 	if err := Spend(u, v.Spent); errors.Is(err, ErrSpent) {
 		return nil // notified already
 	} else if err != nil {
