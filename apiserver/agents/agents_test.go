@@ -327,7 +327,9 @@ func TestAnswersAreBoundedAndCleaned(t *testing.T) {
 			rw.WriteHeader(404)
 			_, _ = io.WriteString(rw, `{"detail":"no \u202eorder"}`)
 		}, "The tool answered 404 Not Found. no order", "upstream_status"},
-		"redirect": {func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "http://169.254.169.254/", 302) }, "not followed", "redirected"},
+		"redirect": {func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "http://169.254.169.254/", http.StatusFound)
+		}, "not followed", "redirected"},
 		"large": {func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "text/plain")
 			_, _ = rw.Write(make([]byte, 300<<10))
