@@ -306,6 +306,7 @@ func TestNewPasswordEndsPendingVerifications(t *testing.T) {
 		b, _ := w.signedUp("ada@example.com")
 		thief := w.browser()
 		thief.signIn("ada@example.com")
+		thief.proveByCode("ada@example.com", 2)
 		email := thief.ok("POST", "/me/email-addresses", `{"email":"thief@evil.example"}`)["id"].(string)
 		thief.ok("POST", "/me/email-addresses/"+email+"/prepare-verification", `{}`)
 		phone := thief.ok("POST", "/me/phone-numbers", `{"phone_number":"+12125550100"}`)["id"].(string)
