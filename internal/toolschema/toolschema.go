@@ -97,7 +97,8 @@ func Of(f schemafield.Field) *Schema {
 	return s
 }
 
-// scalar returns the schema of a text, number or truth value. Integers are bounded to what every JSON reader keeps exact.
+// scalar returns the schema of a text, number or truth value. Integers are bounded to those that every JSON reader
+// keeps exact.
 func scalar(f schemafield.Field) *Schema {
 	s := &Schema{Minimum: f.Minimum, Maximum: f.Maximum}
 	switch f.FieldType {
