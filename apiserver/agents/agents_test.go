@@ -97,7 +97,7 @@ func (w *world) declareKey(name, deployment string, permissions ...string) strin
 func (w *world) declareTool(name string, tool document.AITool) {
 	w.T.Helper()
 	if tool.Type == "" {
-		tool.Type = "API"
+		tool.Type = "api"
 	}
 	if tool.TimeoutSeconds == 0 {
 		tool.TimeoutSeconds = 5
@@ -327,7 +327,7 @@ func TestAnswersAreBoundedAndCleaned(t *testing.T) {
 			rw.WriteHeader(404)
 			_, _ = io.WriteString(rw, `{"detail":"no \u202eorder"}`)
 		}, "The tool answered 404 Not Found. no order", "upstream_status"},
-		"redirect": {func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "http://169.254.169.254/", 302) }, "not followed", "redirected"},
+		"redirect": {func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "http://169.254.169.254/", http.StatusFound) }, "not followed", "redirected"},
 		"large": {func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "text/plain")
 			_, _ = rw.Write(make([]byte, 300<<10))
@@ -382,7 +382,7 @@ func TestUnsafeCallIsSentOnce(t *testing.T) {
 func TestOnlyCallableToolsAreListed(t *testing.T) {
 	w := newWorld(t)
 	for name, change := range map[string]func(*document.AITool){
-		"function": func(a *document.AITool) { a.Type = "Function" }, "approved": func(a *document.AITool) { a.RequiresUserApproval = true },
+		"function": func(a *document.AITool) { a.Type = "function" }, "approved": func(a *document.AITool) { a.RequiresUserApproval = true },
 		"as-user": func(a *document.AITool) { a.Authorization.AuthorizeAsUser = true }, "secret": func(a *document.AITool) { a.Headers = []document.ToolHeader{{Name: "X", Secret: true}} },
 		"host": func(a *document.AITool) { a.Endpoint = "https://{number}.example/" }, "credentials": func(a *document.AITool) { a.Endpoint = "https://a:b@c.example/" },
 		"missing": func(a *document.AITool) { a.Endpoint = "https://c.example/{other}" }, "no-endpoint": func(a *document.AITool) { a.Endpoint = "" },
