@@ -201,8 +201,8 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	agentTools := agents.New(agents.Options{
-		Snapshots: follower, Authenticator: authenticator, Limiter: limiter, Egress: policy, MaxStaleness: opts.MaxStaleness, Version: opts.Version,
-		Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer),
+		Snapshots: follower, Authenticator: authenticator, Limiter: limiter, Egress: policy, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
+		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer),
 	})
 	connections := newConnectionMetrics(opts.Registry)
 	reportShares(opts.Registry, map[string]func() uint64{

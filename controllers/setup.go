@@ -131,7 +131,9 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 		Client: direct, Secrets: watch(objectwatch.Secrets, clients), ConfigMaps: watch(objectwatch.ConfigMaps, clients),
 		Events: mgr.GetEventRecorder("cardea"), Clock: opts.Clock, Random: opts.Random,
 	}))
-	engine.Add(e, aitool.Kind(direct, watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} })))
+	engine.Add(e, aitool.Kind(aitool.Options{
+		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} }), Keyring: opts.Keyring,
+	}))
 	engine.Add(e, aiagent.Kind())
 	return nil
 }

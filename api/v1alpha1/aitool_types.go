@@ -23,7 +23,10 @@ type HTTPMethod string
 
 // HeaderValueSource is the source of a header's value.
 type HeaderValueSource struct {
-	// secretKeyRef names the Secret and the key with the value. Both must exist. The value is never stored or served.
+	// secretKeyRef names the Secret and the key with the value: one line of at most 1024 visible ASCII characters, and
+	// blanks between them. The value is stored only sealed, and never served. The Secret needs the label
+	// iam.cardea.dev/deployment with the deployment's name. If it has the annotation iam.cardea.dev/hosts (names,
+	// separated by commas), the value is sent only to these hosts.
 	// +required
 	SecretKeyRef SecretKeyReference `json:"secretKeyRef"`
 }

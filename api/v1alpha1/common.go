@@ -21,6 +21,9 @@ const (
 	// annotation of the Secret it can be `*`, which is not a valid label value: every deployment of the namespace may
 	// read the Secret's values.
 	LabelDeployment = "iam.cardea.dev/deployment"
+	// AnnotationHosts on a Secret lists the hosts to which AITools may send its values: names, or names with a port,
+	// separated by commas. Without it, tools may send them to every host.
+	AnnotationHosts = "iam.cardea.dev/hosts"
 	// AnnotationAllowedHosts on a Namespace lists the frontend hosts that its deployments may declare, if the operator
 	// requires grants: names and patterns such as `*.acme.example`, separated by commas or blanks. Cluster admins write
 	// it.

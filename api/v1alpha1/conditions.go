@@ -93,7 +93,8 @@ const (
 	ReasonSecretNotFound = "SecretNotFound"
 	// ReasonSecretNotShared: the Secret may not be read for this deployment. Either it has neither the label
 	// iam.cardea.dev/deployment with the deployment's name nor that annotation with `*`, or its type is neither Opaque
-	// nor kubernetes.io/basic-auth, or Cardea generated it.
+	// nor kubernetes.io/basic-auth, or Cardea generated it, or its annotation iam.cardea.dev/hosts does not name the host
+	// of the tool's endpoint.
 	ReasonSecretNotShared = "SecretNotShared"
 	// ReasonSecretForbidden: the operator has no rights on Secrets in this namespace: bind ClusterRole
 	// cardea-operator-secrets to it there.

@@ -25,6 +25,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
 )
@@ -46,6 +47,8 @@ type Options struct {
 	Authenticator *credential.Authenticator
 	Limiter       *limits.Limiter
 	Egress        *egress.Policy
+	// Keyring opens the values of headers that the operator sealed; it may be empty.
+	Keyring *seal.Keyring
 	// MaxStaleness bounds how long requests are answered without contact to the store; 0 means no bound.
 	MaxStaleness time.Duration
 	// Version is the product's version.

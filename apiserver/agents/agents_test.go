@@ -97,7 +97,7 @@ func (w *world) declareKey(name, deployment string, permissions ...string) strin
 func (w *world) declareTool(name string, tool document.AITool) {
 	w.T.Helper()
 	if tool.Type == "" {
-		tool.Type = "API"
+		tool.Type = "api"
 	}
 	if tool.TimeoutSeconds == 0 {
 		tool.TimeoutSeconds = 5
@@ -384,7 +384,7 @@ func TestUnsafeCallIsSentOnce(t *testing.T) {
 func TestOnlyCallableToolsAreListed(t *testing.T) {
 	w := newWorld(t)
 	for name, change := range map[string]func(*document.AITool){
-		"function": func(a *document.AITool) { a.Type = "Function" }, "approved": func(a *document.AITool) { a.RequiresUserApproval = true },
+		"function": func(a *document.AITool) { a.Type = "function" }, "approved": func(a *document.AITool) { a.RequiresUserApproval = true },
 		"as-user": func(a *document.AITool) { a.Authorization.AuthorizeAsUser = true }, "secret": func(a *document.AITool) { a.Headers = []document.ToolHeader{{Name: "X", Secret: true}} },
 		"host": func(a *document.AITool) { a.Endpoint = "https://{number}.example/" }, "credentials": func(a *document.AITool) { a.Endpoint = "https://a:b@c.example/" },
 		"missing": func(a *document.AITool) { a.Endpoint = "https://c.example/{other}" }, "no-endpoint": func(a *document.AITool) { a.Endpoint = "" },

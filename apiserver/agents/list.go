@@ -66,14 +66,17 @@ func toolName(resource string) string {
 	return name[:min(len(name), maxToolName)]
 }
 
+// typeAPI is the type of tools that are HTTP APIs, in documents.
+const typeAPI = "api"
+
 // callable reports whether calls of a tool can be performed: an active API tool that needs neither a user's own token,
-// nor a value of a Secret, nor an approval.
+// nor an approval, nor a value of a Secret that the operator did not seal.
 func callable(t *snapshot.Tool) bool {
-	if !t.Active || t.Type != "API" || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
+	if !t.Active || t.Type != typeAPI || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
 		return false
 	}
 	for _, header := range t.Headers {
-		if header.Secret {
+		if header.Secret && header.Sealed == "" {
 			return false
 		}
 	}

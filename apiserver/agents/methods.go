@@ -12,8 +12,10 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/toolschema"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 const (
@@ -26,7 +28,10 @@ const (
 )
 
 // Codes of calls that were not performed.
-const codeBusy = "busy"
+const (
+	codeBusy          = "busy"
+	codeNotConfigured = "not_configured"
+)
 
 // limit counts a request by the scheme that binds its key.
 func (c *call) limit() error {
@@ -186,14 +191,38 @@ func (c *call) callTool() (any, error) {
 	if refused != nil {
 		return c.result(id, *refused), nil
 	}
+	secrets, refused := c.open(one)
+	if refused != nil {
+		return c.result(id, *refused), nil
+	}
 	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent.Deployment, c.agent.Name, one.entry.Name))
 	if !taken {
 		return c.result(id, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
 	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
-		Tool: &one.content.AITool, Arguments: arguments, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
+		Tool: &one.content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
 	})), nil
+}
+
+// open returns the values of the tool's headers that come from Secrets, by the headers' names. It returns the result of
+// the call if a value cannot be opened.
+func (c *call) open(t *tool) (map[string]string, *toolcall.Result) {
+	values := map[string]string{}
+	for _, header := range t.content.Headers {
+		if !header.Secret {
+			continue
+		}
+		value, err := c.Keyring.Open(document.SealedToolHeader, document.ToolHeaderID(ids.Format(t.entry.ID), header.Name), header.Sealed)
+		if err != nil {
+			tracing.Logger(c.r.Context(), c.Log).Error(err, "The value of a tool's header cannot be opened: give the server the operator's root keys",
+				"namespace", t.entry.Namespace, "name", t.entry.Name, "header", header.Name, "request_id", c.ID[0])
+			refused := toolcall.Failed(codeNotConfigured, "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable.")
+			return nil, &refused
+		}
+		values[header.Name] = string(value)
+	}
+	return values, nil
 }
 
 // read reads and validates arguments. It returns the result of a call with wrong ones.

@@ -4,8 +4,6 @@ package aitool
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -14,14 +12,25 @@ import (
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=aitools,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=iam.cardea.dev,resources=aitools/status,verbs=patch
 
-// Kind returns how an AITool is reconciled. The reader reads Secrets from the API server, not from a cache.
-func Kind(secrets client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alpha1.AITool] {
+// Options are the kind's dependencies other than the engine.
+type Options struct {
+	// Client reads Secrets from the API server, not from a cache.
+	Client client.Reader
+	// Secrets reports changes of Secrets in watched namespaces.
+	Secrets *objectwatch.Watch
+	// Keyring seals the values of headers; it may be empty.
+	Keyring *seal.Keyring
+}
+
+// Kind returns how an AITool is reconciled.
+func Kind(opts Options) engine.Kind[*v1alpha1.AITool] {
 	return engine.Kind[*v1alpha1.AITool]{
 		Name:     v1alpha1.KindAITool,
 		RefersTo: []string{v1alpha1.KindIdentityDeployment},
@@ -39,47 +48,13 @@ func Kind(secrets client.Reader, watch *objectwatch.Watch) engine.Kind[*v1alpha1
 			if err != nil {
 				return engine.Prepared{}, err
 			}
-			return engine.Prepared{Value: content}, checkSecrets(ctx, secrets, watch, p.Object)
+			leftOut, err := sealHeaders(ctx, opts, p, &content)
+			return engine.Prepared{Value: content, LeftOut: leftOut}, err
 		},
 		Translate: func(t *v1alpha1.AITool, _ engine.ResolvedRefs, prepared engine.Prepared) engine.Content {
 			return engine.Content{Deployment: engine.DeploymentOf(t, t.Spec.DeploymentRef), Value: prepared.Value.(document.AITool)}
 		},
-		Sources: []source.TypedSource[reconcile.Request]{watch.Source()},
+		Sources: []source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
 		Indexes: map[string]func(*v1alpha1.AITool) []string{objectwatch.Index: secretNames},
 	}
-}
-
-// checkSecrets returns a WaitingError until every Secret key from which a header takes its value exists. It does not
-// look at the values.
-func checkSecrets(ctx context.Context, secrets client.Reader, watch *objectwatch.Watch, t *v1alpha1.AITool) error {
-	for _, header := range t.Spec.Headers {
-		if header.ValueFrom == nil {
-			continue
-		}
-		watch.Ensure(t.Namespace)
-		ref := header.ValueFrom.SecretKeyRef
-		var secret corev1.Secret
-		err := secrets.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: ref.Name}, &secret)
-		if apierrors.IsForbidden(err) {
-			return engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, t.Namespace)
-		}
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
-		if _, found := secret.Data[ref.Key]; err != nil || !found {
-			return engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound,
-				"header %s: there is no Secret %q with key %q: create it", header.Name, ref.Name, ref.Key)
-		}
-	}
-	return nil
-}
-
-func secretNames(t *v1alpha1.AITool) []string {
-	var names []string
-	for _, header := range t.Spec.Headers {
-		if header.ValueFrom != nil {
-			names = append(names, header.ValueFrom.SecretKeyRef.Name)
-		}
-	}
-	return names
 }

@@ -95,6 +95,8 @@ type Prepared struct {
 	Value any
 	// Reserves are needed in addition to those of the spec.
 	Reserves []string
+	// LeftOut is why the content lacks a part, nil if it is complete. The content is served without that part.
+	LeftOut *WaitingError
 	// Conditions are the kind's own, with type, status, reason and message.
 	Conditions []metav1.Condition
 	// RequeueAfter asks for another reconcile; 0: none.

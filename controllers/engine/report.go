@@ -26,6 +26,8 @@ type outcome struct {
 	unresolved error
 	// leftOut is the reference that was left out, nil if none was.
 	leftOut *WaitingError
+	// lacks is the part that the kind left out of the content, nil if it is complete.
+	lacks *WaitingError
 	// synced reports that the store holds this generation of this resource.
 	synced bool
 	// own are the kind's own conditions.
@@ -38,7 +40,7 @@ type outcome struct {
 func (r *reconciler) report(ctx context.Context, s *state, failed error) error {
 	status := s.obj.CommonStatus()
 	generation := s.obj.GetGeneration()
-	result := outcome{err: failed, unresolved: s.unresolved, leftOut: s.leftOut, own: s.prepared.Conditions, synced: s.stored.Found &&
+	result := outcome{err: failed, unresolved: s.unresolved, leftOut: s.leftOut, lacks: s.prepared.LeftOut, own: s.prepared.Conditions, synced: s.stored.Found &&
 		s.stored.Document.UID == string(s.obj.GetUID()) && s.stored.Document.Generation == generation}
 	if transient(failed) && !isStoreError(failed) {
 		return failed // no result that a user could act on; the retry will report
@@ -129,6 +131,9 @@ func summarize(o outcome) []metav1.Condition {
 	if o.leftOut != nil {
 		resolved = condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionFalse, o.leftOut.Reason, o.leftOut.Message)
 	}
+	if o.lacks != nil {
+		own = append(own, condition(o.lacks.Condition, metav1.ConditionFalse, o.lacks.Reason, o.lacks.Message))
+	}
 	if errors.As(o.unresolved, &waiting) {
 		resolved = condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionFalse, waiting.Reason, waiting.Message)
 		accepted = condition(v1alpha1.ConditionAccepted, metav1.ConditionUnknown, v1alpha1.ReasonPending, "not checked until the references resolve")
@@ -147,7 +152,7 @@ func summarize(o outcome) []metav1.Condition {
 
 	conditions := append([]metav1.Condition{accepted, resolved, synced}, own...)
 	ready := condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "the declared state is active")
-	for _, c := range []metav1.Condition{accepted, resolved, ownFault(own, o.err), synced} {
+	for _, c := range []metav1.Condition{accepted, resolved, ownFault(own, o), synced} {
 		if c.Status == metav1.ConditionFalse {
 			ready = condition(v1alpha1.ConditionReady, metav1.ConditionFalse, c.Reason, c.Message)
 			break
@@ -163,10 +168,10 @@ func summarize(o outcome) []metav1.Condition {
 	return conditions
 }
 
-// ownFault returns the kind's own condition that ended the reconcile, if one did.
-func ownFault(own []metav1.Condition, err error) metav1.Condition {
-	var waiting *WaitingError
-	if errors.As(err, &waiting) {
+// ownFault returns the kind's own condition that ended the reconcile, or for which the content lacks a part.
+func ownFault(own []metav1.Condition, o outcome) metav1.Condition {
+	waiting := o.lacks
+	if errors.As(o.err, &waiting) || waiting != nil {
 		for _, c := range own {
 			if c.Type == waiting.Condition && c.Status == metav1.ConditionFalse {
 				return c

@@ -43,6 +43,8 @@ func TestSummarize(t *testing.T) {
 			"Accepted=Unknown/Pending Ready=False/StoreUnavailable Reconciling=True/StoreUnavailable ReferencesResolved=True/Resolved Synced=False/StoreUnavailable"},
 		"a Secret is missing": {outcome{err: noSecret},
 			"Accepted=True/Accepted CredentialsReady=False/SecretNotFound Ready=False/SecretNotFound Reconciling=True/SecretNotFound ReferencesResolved=True/Resolved Synced=False/Pending"},
+		"a part is left out": {outcome{synced: true, lacks: noSecret.(*WaitingError)},
+			"Accepted=True/Accepted CredentialsReady=False/SecretNotFound Ready=False/SecretNotFound Reconciling=True/SecretNotFound ReferencesResolved=True/Resolved Synced=True/Synced"},
 		"an own condition that stops nothing": {outcome{synced: true, own: []metav1.Condition{condition("CredentialsReady", "False", "Expired", "past")}},
 			"Accepted=True/Accepted CredentialsReady=False/Expired Ready=True/Ready ReferencesResolved=True/Resolved Synced=True/Synced"},
 	} {

@@ -46,7 +46,13 @@ type MembershipRole struct {
 	Assurance *Requirement `json:"assurance,omitempty"`
 }
 
-// AITool is the content of an AITool. Header values that come from Secrets are never part of it.
+// SealedToolHeader is the kind under which the value of a tool's header is sealed, for ToolHeaderID.
+const SealedToolHeader = "ai-tool-header"
+
+// ToolHeaderID returns the id to which the sealed value of a header is bound, of the tool's id in the API.
+func ToolHeaderID(tool, header string) string { return tool + "/" + header }
+
+// AITool is the content of an AITool. Header values that come from Secrets are part of it only sealed.
 type AITool struct {
 	Name                 string              `json:"name"`
 	Description          string              `json:"description,omitempty"`
@@ -69,6 +75,9 @@ type ToolHeader struct {
 	Value string `json:"value,omitempty"`
 	// Secret reports that the value comes from a Secret.
 	Secret bool `json:"secret,omitempty"`
+	// Sealed is the value of the Secret, sealed for kind SealedToolHeader; "" while it may not be used, and in documents
+	// of earlier versions. It is never served.
+	Sealed string `json:"sealed,omitempty"`
 }
 
 // ToolParameter is a parameter of a tool.

@@ -228,7 +228,7 @@ var _ = Describe("AI tools and agents", func() {
 	var w *world
 	var key string
 	BeforeEach(func(ctx context.Context) {
-		w = newWorld(ctx, testkit.OperatorOptions{})
+		w = newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		key = w.tenant(ctx, "acme")
 	})
 
@@ -299,11 +299,17 @@ var _ = Describe("AI tools and agents", func() {
 		create(ctx, tool)
 		Eventually(condition(ctx, tool, v1alpha1.ConditionCredentialsReady)).Should(Equal("False/SecretNotFound"))
 		create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "s"}, StringData: map[string]string{"token": "hush-canary"}})
-		expectReady(ctx, tool)
+		Eventually(condition(ctx, tool, v1alpha1.ConditionCredentialsReady)).Should(Equal("False/SecretNotShared"))
+		Expect(tool.Status.ID).NotTo(BeEmpty(), "a tool is served while its Secret is not shared: earlier versions accepted such tools")
 		Eventually(func() int { return w.do("GET", "/ai-tools/"+tool.Status.ID, key, "").Status }).Should(Equal(200))
 		answer := w.do("GET", "/ai-tools/"+tool.Status.ID, key, "")
 		Expect(answer.JSON["config"]).To(HaveKeyWithValue("headers", And(HaveKeyWithValue("X-Plain", "seen"), HaveKeyWithValue("X-Secret", "********"))))
-		Expect(string(w.held(ctx, "AITool", "t").Document.Payload)).NotTo(ContainSubstring("hush-canary"))
+		Expect(string(w.held(ctx, "AITool", "t").Document.Payload)).NotTo(Or(ContainSubstring("hush-canary"), ContainSubstring("sealed")))
+		update(ctx, secret(w.namespace, "s", "", ""), func(s *corev1.Secret) { s.Labels = map[string]string{v1alpha1.LabelDeployment: "acme"} })
+		expectReady(ctx, tool)
+		Expect(string(w.held(ctx, "AITool", "t").Document.Payload)).To(And(ContainSubstring("sealed"), Not(ContainSubstring("hush-canary"))))
+		answer = w.do("GET", "/ai/tools/"+tool.Status.ID, key, "")
+		Expect(string(answer.Raw)).To(And(ContainSubstring("********"), Not(ContainSubstring("sealed"))))
 		update(ctx, tool, func(t *v1alpha1.AITool) {
 			t.Spec.RequestBodySchema = []v1alpha1.SchemaField{{Name: "a", FieldType: "OBJECT", Properties: []v1alpha1.JSON{{Raw: []byte(`{"name":"b","fieldType":"TEXT"}`)}}}}
 		})

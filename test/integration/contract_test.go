@@ -184,7 +184,7 @@ var _ = Describe("The contract", Ordered, ContinueOnFailure, func() {
 	var w *world
 	var key, jwt, deploymentID string
 	BeforeAll(func(ctx context.Context) {
-		w = newWorld(ctx, testkit.OperatorOptions{})
+		w = newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		key = w.tenant(ctx, "acme")
 		w.catalog(ctx, []v1alpha1.CatalogPermission{"orders:read"}, []v1alpha1.CatalogPermission{"plans:read"})
 		deployment := testkit.Deployment(w.namespace, "acme")

@@ -59,7 +59,7 @@ func Failed(code, format string, args ...any) Result {
 }
 
 // read returns the result of a response. It reads at most MaxAnswer bytes.
-func read(resp *http.Response) (Result, error) {
+func (r *reader) read(resp *http.Response) (Result, error) {
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		out := Failed(CodeRedirected, "The tool answered %d with another address, which is not followed: declare the address that it redirects to.", resp.StatusCode)
 		out.Status = resp.StatusCode
@@ -74,15 +74,15 @@ func read(resp *http.Response) (Result, error) {
 	case len(raw) > MaxAnswer:
 		out = Failed(CodeTooLarge, "The tool's answer has more than %d bytes.", MaxAnswer)
 	case resp.StatusCode >= 400:
-		out = failure(resp, raw)
+		out = r.failure(resp, raw)
 	default:
-		out = success(resp, raw)
+		out = r.success(resp, raw)
 	}
 	out.Status, out.BytesIn = resp.StatusCode, len(raw)
 	return out, nil
 }
 
-func success(resp *http.Response, raw []byte) Result {
+func (r *reader) success(resp *http.Response, raw []byte) Result {
 	if len(raw) == 0 || resp.StatusCode == http.StatusNoContent {
 		return Result{Content: []Block{{Type: "text", Text: fmt.Sprintf("Done (%d).", resp.StatusCode)}}}
 	}
@@ -90,11 +90,11 @@ func success(resp *http.Response, raw []byte) Result {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	switch {
 	case err == nil && isJSON(mediaType):
-		return structured(raw)
+		return r.structured(raw)
 	case err == nil && kind == "text" && mediaType != "text/event-stream":
-		return Result{Content: []Block{{Type: "text", Text: Clean(string(raw))}}}
-	case err == nil && (kind == "image" || kind == "audio"):
-		return Result{Content: []Block{{Type: kind, Data: raw, MediaType: mediaType}}}
+		return Result{Content: []Block{{Type: "text", Text: r.clean(string(raw))}}}
+	case err == nil && (kind == "image" || kind == "audio") && !r.repeats(mediaType):
+		return Result{Content: []Block{{Type: kind, Data: r.cleanData(raw), MediaType: mediaType}}}
 	}
 	return Failed(CodeMediaType, "The tool answered with a body that is neither JSON, text, image nor audio.")
 }
@@ -104,9 +104,9 @@ func isJSON(mediaType string) bool {
 }
 
 // structured returns the result of a JSON answer: the value, and the same as a text.
-func structured(raw []byte) Result {
+func (r *reader) structured(raw []byte) Result {
 	if err := body.Check(raw); err != nil {
-		return Failed(CodeInvalid, "The tool's answer is no JSON within the bounds: %s.", Clean(err.Error()))
+		return Failed(CodeInvalid, "The tool's answer is no JSON within the bounds: %s.", r.clean(err.Error()))
 	}
 	var value any
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
@@ -117,26 +117,30 @@ func structured(raw []byte) Result {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(cleaned(value)); err != nil {
+	if err := encoder.Encode(r.cleaned(value)); err != nil {
 		return Failed(CodeInvalid, "The tool's answer is no JSON.")
 	}
 	clean := strings.TrimSuffix(text.String(), "\n")
 	return Result{Content: []Block{{Type: "text", Text: clean}}, Structured: json.RawMessage(clean)}
 }
 
-// cleaned returns a JSON value whose texts and names are Clean.
-func cleaned(value any) any {
+// cleaned returns a JSON value whose texts and names are clean.
+func (r *reader) cleaned(value any) any {
 	switch v := value.(type) {
 	case string:
-		return Clean(v)
+		return r.clean(v)
+	case json.Number:
+		if r.repeats(v.String()) {
+			return redacted
+		}
 	case []any:
 		for i := range v {
-			v[i] = cleaned(v[i])
+			v[i] = r.cleaned(v[i])
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for name, member := range v {
-			out[Clean(name)] = cleaned(member)
+			out[r.clean(name)] = r.cleaned(member)
 		}
 		return out
 	}
@@ -144,13 +148,13 @@ func cleaned(value any) any {
 }
 
 // failure returns the result of a response with an error's status. It quotes the text of a JSON error.
-func failure(resp *http.Response, raw []byte) Result {
+func (r *reader) failure(resp *http.Response, raw []byte) Result {
 	text := fmt.Sprintf("The tool answered %d %s.", resp.StatusCode, http.StatusText(resp.StatusCode))
 	var said struct{ Message, Detail, Title, Error any }
 	if json.Unmarshal(raw, &said) == nil {
 		for _, one := range []any{said.Message, said.Detail, said.Title, said.Error} {
 			if words, is := one.(string); is && words != "" {
-				text += " " + quoted(words)
+				text += " " + r.quoted(words)
 				break
 			}
 		}
@@ -159,8 +163,8 @@ func failure(resp *http.Response, raw []byte) Result {
 }
 
 // quoted returns at most maxQuoted characters of a text.
-func quoted(s string) string {
-	s = Clean(s)
+func (r *reader) quoted(s string) string {
+	s = r.clean(s)
 	if utf8.RuneCountInString(s) > maxQuoted {
 		s = string([]rune(s)[:maxQuoted]) + "..."
 	}

@@ -38,6 +38,7 @@ func NewClient(policy *egress.Policy) *Client {
 func (c *Client) Do(ctx context.Context, call *Call) Result {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(call.Tool.TimeoutSeconds)*time.Second)
 	defer cancel()
+	reader := newReader(call.Secrets)
 	var out Result
 	for try := 0; ; try++ {
 		r, err := call.request(limited)
@@ -48,7 +49,7 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 		if err != nil {
 			return Failed(CodeUnreachable, unreachable)
 		}
-		out, err = c.send(r)
+		out, err = c.send(r, reader)
 		out.BytesOut = int(r.ContentLength)
 		if err == nil {
 			return out
@@ -86,7 +87,7 @@ func again(err error) bool {
 	return !errors.As(err, &refused) && (errors.Is(err, syscall.ECONNRESET) || errors.As(err, &dial) && dial.Op == "dial")
 }
 
-func (c *Client) send(r *http.Request) (Result, error) {
+func (c *Client) send(r *http.Request, reader *reader) (Result, error) {
 	transport := c.secure
 	if r.URL.Scheme == "http" {
 		transport = c.plain
@@ -102,5 +103,5 @@ func (c *Client) send(r *http.Request) (Result, error) {
 		return Result{}, err
 	}
 	defer func() { _ = resp.Body.Close() }() // everything that is needed was read
-	return read(resp)
+	return reader.read(resp)
 }

@@ -23,6 +23,8 @@ type Call struct {
 	Tool *document.AITool
 	// Arguments are validated arguments, as toolschema.Read returns them.
 	Arguments map[string]any
+	// Secrets are the values of the tool's headers that come from Secrets, by the headers' names. No result repeats them.
+	Secrets map[string]string
 	// ID identifies the call to the tool, and is the idempotency key of unsafe methods unless IdempotencyKey is set.
 	ID, IdempotencyKey string
 	// Version is the product's version.
@@ -186,7 +188,11 @@ func (c *Call) compose(ctx context.Context, address string, members map[string]a
 	}
 	r.Header = header
 	for _, h := range c.Tool.Headers {
-		r.Header.Set(h.Name, h.Value)
+		value := h.Value
+		if h.Secret {
+			value = c.Secrets[h.Name]
+		}
+		r.Header.Set(h.Name, value)
 	}
 	r.Header.Set("User-Agent", "Cardea/"+c.Version)
 	r.Header.Set("Accept", accept)

@@ -21,7 +21,8 @@ const (
 // cause is a condition's type and reason.
 type cause struct{ condition, reason string }
 
-// fixes say what to do about each cause. {kind}, {resource}, {name} and {namespace} are those of the resource.
+// fixes say what to do about each cause. {kind}, {resource}, {name} and {namespace} are those of the resource,
+// and {deployment} is the name of its deployment.
 var fixes = map[cause]string{
 	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonNotFound}:     "create the missing resource, or correct the name",
 	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonBeingDeleted}: "refer to another resource, or create it again after it was deleted",
@@ -51,7 +52,9 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound}: "create the ConfigMap with the key that the message names",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonRootKeyMissing}:    "start the operator with --root-key, and the servers with the same file",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotShared}: "let a user with the right to edit the Secret label it " + v1alpha1.LabelDeployment +
-		"={name}, or use another Secret of type Opaque that Cardea did not generate",
+		"={deployment}, or use another Secret of type Opaque that Cardea did not generate; " +
+		"if the message names a host, add the host to the Secret's annotation " + v1alpha1.AnnotationHosts,
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonInvalid}: "correct the value in the Secret that the message names",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretForbidden}: "kubectl create rolebinding cardea-operator-secrets -n {namespace} " +
 		"--clusterrole=cardea-operator-secrets --serviceaccount=<namespace of Cardea>:<cardea-operator or cardea-standalone>",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonExpired}:      "set a later spec.expiresAt, or delete it: kubectl delete {resource} {name} -n {namespace}",
@@ -94,5 +97,18 @@ func fixOf(obj metav1.Object, kind, condition, reason string) string {
 		text = unknown
 	}
 	resource := strings.ToLower(kind)
-	return strings.NewReplacer("{kind}", kind, "{resource}", resource, "{name}", obj.GetName(), "{namespace}", obj.GetNamespace()).Replace(text)
+	return strings.NewReplacer("{kind}", kind, "{resource}", resource, "{name}", obj.GetName(), "{namespace}", obj.GetNamespace(),
+		"{deployment}", deploymentOf(obj)).Replace(text)
+}
+
+// deploymentOf returns the name of the deployment that a resource names, its own name if it names none.
+func deploymentOf(obj metav1.Object) string {
+	if declared, is := obj.(v1alpha1.Resource); is {
+		for _, ref := range References(declared) {
+			if ref.Kind == v1alpha1.KindIdentityDeployment {
+				return ref.Name
+			}
+		}
+	}
+	return obj.GetName()
 }

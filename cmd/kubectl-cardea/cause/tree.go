@@ -170,20 +170,21 @@ func (n *Node) lacks(kind string) bool {
 
 // checkShared returns n with a finding if an existing Secret is not shared with the deployment, otherwise nil.
 func (n *Node) checkShared(referrer v1alpha1.Resource, secret *metav1.PartialObjectMetadata, parent *Node) *Node {
-	if parent.Kind != v1alpha1.KindIdentityDeployment || n.Kind != KindSecret ||
-		secret.Labels[v1alpha1.LabelDeployment] == referrer.GetName() || secret.Annotations[v1alpha1.LabelDeployment] == "*" {
+	deployment := deploymentOf(referrer)
+	if parent.Kind != v1alpha1.KindIdentityDeployment && parent.Kind != v1alpha1.KindAITool || n.Kind != KindSecret ||
+		secret.Labels[v1alpha1.LabelDeployment] == deployment || secret.Annotations[v1alpha1.LabelDeployment] == "*" {
 		return nil
 	}
 	n.State = NotReady
 	n.Findings = []Finding{{
 		Condition: v1alpha1.ConditionCredentialsReady, Reason: v1alpha1.ReasonSecretNotShared,
-		Message: "it has no label that shares it with " + parent.Kind + "/" + parent.Name,
-		Fix:     "kubectl label secret " + n.Name + " -n " + n.Namespace + " " + v1alpha1.LabelDeployment + "=" + referrer.GetName(),
+		Message: "it has no label that shares it with " + v1alpha1.KindIdentityDeployment + "/" + deployment,
+		Fix:     "kubectl label secret " + n.Name + " -n " + n.Namespace + " " + v1alpha1.LabelDeployment + "=" + deployment,
 	}}
 	if other := secret.Labels[v1alpha1.LabelDeployment]; other != "" {
 		// Another value of the label would take the Secret from the deployment that has it now.
-		n.Findings[0].Message = "its label shares it with " + parent.Kind + "/" + other + ", and not with " + parent.Kind + "/" + parent.Name
-		n.Findings[0].Fix = "create a separate Secret for " + parent.Name + " and name it in " + n.Field +
+		n.Findings[0].Message = "its label shares it with " + v1alpha1.KindIdentityDeployment + "/" + other + ", and not with " + v1alpha1.KindIdentityDeployment + "/" + deployment
+		n.Findings[0].Fix = "create a separate Secret for " + deployment + " and name it in " + n.Field +
 			"; or, if every deployment of the namespace may have this one: kubectl annotate secret " + n.Name + " -n " + n.Namespace + " '" + v1alpha1.LabelDeployment + "=*'"
 	}
 	if secret.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByOperator {

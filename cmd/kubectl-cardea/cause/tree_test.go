@@ -79,6 +79,14 @@ func mailing(name string, conditions ...string) *v1alpha1.IdentityDeployment {
 	return d
 }
 
+// tool is a tool with a header from a Secret.
+func tool(deployment, name string, conditions ...string) *v1alpha1.AITool {
+	t := in(&v1alpha1.AITool{}, name, conditions...)
+	t.Spec.DeploymentRef.Name = deployment
+	t.Spec.Headers = []v1alpha1.ToolHeader{{Name: "X-Api-Token", ValueFrom: &v1alpha1.HeaderValueSource{SecretKeyRef: v1alpha1.SecretKeyReference{Name: "token", Key: "token"}}}}
+	return t
+}
+
 var notShared = "CredentialsReady=False/SecretNotShared"
 
 // sketch writes a tree as nested kind/name:State[reasons](children).
@@ -131,6 +139,11 @@ func TestDiagnose(t *testing.T) {
 		{"a Secret that is shared by its annotation",
 			world{"Secret/mail": &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1alpha1.LabelDeployment: "*"}}}},
 			mailing("acme", notShared), "IdentityDeployment", "IdentityDeployment/acme:NotReady[SecretNotShared]", false},
+		{"a tool whose Secret has no label", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme"), "Secret/token": &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "token", Namespace: "acme"}}},
+			tool("acme", "find-order", notShared), "AITool",
+			"AITool/find-order:NotReady[SecretNotShared](Secret/token:NotReady[SecretNotShared])", false},
+		{"a tool whose Secret names other hosts", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme"), "Secret/token": &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelDeployment: "acme"}}}},
+			tool("acme", "find-order", notShared), "AITool", "AITool/find-order:NotReady[SecretNotShared]", false},
 		{"a Secret that one may not read", world{"Secret/mail": forbidden}, mailing("acme", notShared), "IdentityDeployment",
 			"IdentityDeployment/acme:NotReady[SecretNotShared](Secret/mail:Unreadable[Unreadable])", false},
 		{"a missing Secret", world{}, mailing("acme", "CredentialsReady=False/SecretNotFound"), "IdentityDeployment",

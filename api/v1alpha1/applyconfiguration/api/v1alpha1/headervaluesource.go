@@ -7,7 +7,10 @@ package v1alpha1
 //
 // HeaderValueSource is the source of a header's value.
 type HeaderValueSourceApplyConfiguration struct {
-	// secretKeyRef names the Secret and the key with the value. Both must exist. The value is never stored or served.
+	// secretKeyRef names the Secret and the key with the value: one line of at most 1024 visible ASCII characters, and
+	// blanks between them. The value is stored only sealed, and never served. The Secret needs the label
+	// iam.cardea.dev/deployment with the deployment's name. If it has the annotation iam.cardea.dev/hosts (names,
+	// separated by commas), the value is sent only to these hosts.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 }
 
