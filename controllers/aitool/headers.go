@@ -21,10 +21,10 @@ import (
 // maxHeaderValue bounds the value of a header, in bytes.
 const maxHeaderValue = 1024
 
-// sealHeaders reads the Secrets from which headers take their values, without a cache, and puts the sealed values into
-// the content. A value that may not be used is left out: such a tool was accepted by earlier versions, and stays served,
-// but no agent can call it. If only Secrets are missing, the error is a WaitingError, so that the last content stays
-// active.
+// sealHeaders reads the Secrets from which headers take their values, without a cache, and puts the sealed values
+// into the content. A value that may not be used is left out: such a tool was accepted by earlier versions, and
+// stays served, but no agent can call it. If only Secrets are missing, the error is a WaitingError, so that the last
+// content stays active.
 func sealHeaders(ctx context.Context, opts Options, p engine.Preparation[*v1alpha1.AITool], content *document.AITool) (leftOut *engine.WaitingError, err error) {
 	var missing error
 	for i, header := range p.Object.Spec.Headers {

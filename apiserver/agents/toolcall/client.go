@@ -33,8 +33,8 @@ func NewClient(policy *egress.Policy) *Client {
 	return &Client{secure: transport(policy), plain: transport(policy.Private())}
 }
 
-// Do performs a call within the tool's timeout. A request of a safe method is sent a second time if no byte of a response
-// came; every other request is sent at most once.
+// Do performs a call within the tool's timeout. A request of a safe method is sent a second time if no byte of a
+// response came; every other request is sent at most once.
 func (c *Client) Do(ctx context.Context, call *Call) Result {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(call.Tool.TimeoutSeconds)*time.Second)
 	defer cancel()
@@ -63,8 +63,8 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 
 const unreachable = "The tool cannot be reached now. Do not repeat the call at once; say that the tool is unavailable."
 
-// failed returns the result of a request without a complete response. All causes on the network have one text, so that a
-// caller does not learn which addresses exist.
+// failed returns the result of a request without a complete response. All causes on the network have one text, so
+// that a caller does not learn which addresses exist.
 func (c *Client) failed(ctx, limited context.Context, call *Call, err error) Result {
 	switch {
 	case ctx.Err() != nil:

@@ -13,8 +13,8 @@ import (
 const (
 	// redacted stands for a secret value in an answer.
 	redacted = "[redacted]"
-	// distinct is the length from which a value is also looked for where a shorter one is found by chance: in numbers, media
-	// types, images and sound, and a value's part behind its scheme.
+	// distinct is the length from which a value is also looked for where a shorter one is found by chance: in numbers,
+	// media types, images and sound, and a value's part behind its scheme.
 	distinct = 8
 )
 
