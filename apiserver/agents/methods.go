@@ -4,13 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
-	"sync"
-	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/limits"
-	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -35,29 +30,8 @@ const (
 
 // limit counts a request by the scheme that binds its key.
 func (c *call) limit() error {
-	binding, err := c.bindings.Of(c.snapshot, c.principal)
-	if err != nil {
-		return apierror.Unavailable(err, "the key's limits are not known here yet: try again")
-	}
-	if binding.Scheme == nil {
-		return nil
-	}
-	result := results.Get().(*engine.Result)
-	defer results.Put(result)
-	address := engine.AddressOf(c.Authenticator.Proxies.ClientAddress(c.r))
-	c.Limiter.Decide(c.r.Context(), binding, http.MethodPost, prefix+c.agent.Name, address, result)
-	limits.WriteFields(c.Header(), result)
-	if result.Allowed {
-		return nil
-	}
-	refused := apierror.New(http.StatusTooManyRequests, "the limit %s of the key's rate-limit scheme is used up: try again after the number of seconds in Retry-After",
-		result.Rules[result.Blocked].Rule.Text)
-	refused.RetryAfter = time.Duration(result.RetryAfter) * time.Microsecond
-	return refused
+	return c.bindings.Count(c.snapshot, c.principal, c.r, prefix+c.agent.Name, c.Authenticator.Proxies.ClientAddress(c.r), c.Header())
 }
-
-// results are reused, because they are large.
-var results = sync.Pool{New: func() any { return &engine.Result{} }}
 
 // answer performs the method of a request. The result is nil for a notification.
 func (c *call) answer() (any, error) {

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/backend/console"
@@ -16,7 +14,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
-	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
@@ -160,37 +157,13 @@ func lacking(permission string) error {
 }
 
 // limit counts a request of an API key by the scheme that binds it, and refuses it with 429 if the limit is exhausted.
-// Tokens are not limited: the platform itself issues them.
 func (c *call) limit() error {
-	if c.principal.KeyID == "" {
-		return nil
-	}
-	binding, err := c.api.bindings.Of(c.snapshot, c.principal)
-	if err != nil {
-		return apierror.Unavailable(err, "the key's limits are not known here yet: try again")
-	}
-	if binding.Scheme == nil {
-		return nil
-	}
 	path := c.r.URL.EscapedPath()
 	if canonical, err := engine.CanonicalPath(path); err == nil { // else as sent: a scope may contain an encoded slash
 		path = canonical
 	}
-	result := results.Get().(*engine.Result)
-	defer results.Put(result)
-	c.api.Limiter.Decide(c.r.Context(), binding, c.r.Method, path, engine.AddressOf(c.api.Authenticator.Proxies.ClientAddress(c.r)), result)
-	limits.WriteFields(c.Header(), result)
-	if result.Allowed {
-		return nil
-	}
-	refused := apierror.New(http.StatusTooManyRequests, "the limit %s of the key's rate-limit scheme is used up: try again after the number of seconds in Retry-After",
-		result.Rules[result.Blocked].Rule.Text)
-	refused.RetryAfter = time.Duration(result.RetryAfter) * time.Microsecond
-	return refused
+	return c.api.bindings.Count(c.snapshot, c.principal, c.r, path, c.api.Authenticator.Proxies.ClientAddress(c.r), c.Header())
 }
-
-// results are reused, because they are large.
-var results = sync.Pool{New: func() any { return &engine.Result{} }}
 
 func readBody(r *http.Request, lines bool) ([]byte, error) {
 	require := body.RequireJSON
