@@ -43,6 +43,8 @@ var attacks = []struct {
 	{"names, hosts and issuers of others are declared", (*attack).declareNamesOfOthers},
 	{"agents have long prompts", (*attack).longPrompts},
 	{"credentials are presented to others' gateways", (*attack).credentialsElsewhere},
+	{"tools of agents never answer", (*attack).silentTools},
+	{"keys are presented to others' agents", (*attack).callElsewhere},
 	{"connections are opened and left idle", (*attack).idleConnections},
 	{"bodies are the most expensive ones known", (*attack).expensiveBodies},
 }
