@@ -202,7 +202,7 @@ func New(opts Options) (*Server, error) {
 	}
 	agentTools := agents.New(agents.Options{
 		Snapshots: follower, Authenticator: authenticator, Limiter: limiter, Egress: policy, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
-		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer),
+		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Registry: opts.Registry,
 	})
 	connections := newConnectionMetrics(opts.Registry)
 	reportShares(opts.Registry, map[string]func() uint64{

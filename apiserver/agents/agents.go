@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
@@ -56,6 +57,8 @@ type Options struct {
 	Clock   func() time.Time
 	Log     logr.Logger
 	Metrics *httpapi.Metrics
+	// Registry gets the metrics of calls.
+	Registry prometheus.Registerer
 }
 
 // Server serves the agents of all deployments on the end-user listener.
@@ -65,14 +68,20 @@ type Server struct {
 	client   *toolcall.Client
 	slots    *slots
 	known    *preparations
+	// calls counts the calls of tools by their code.
+	calls *prometheus.CounterVec
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
 	opts.Metrics.Expect(pattern)
+	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_tool_calls_total", Help: "Calls of agents' tools by the code of their result, ok for a call that succeeded.",
+	}, []string{"code"})
+	opts.Registry.MustRegister(calls)
 	return &Server{
 		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(),
-		known: newPreparations(),
+		known: newPreparations(), calls: calls,
 	}
 }
 

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
@@ -245,6 +246,7 @@ func (c *call) idempotencyKey() (key string, err error) {
 
 // result returns the result of a call as it is sent.
 func (c *call) result(id int64, of toolcall.Result) called {
+	c.calls.WithLabelValues(cmp.Or(of.Code, "ok")).Inc()
 	out := called{common: c.common(), Content: []block{}, Structured: of.Structured, IsError: of.Code != ""}
 	for _, one := range of.Content {
 		out.Content = append(out.Content, block{one.Type, one.Text, one.Data, one.MediaType})
