@@ -2,6 +2,7 @@ package agents
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -83,20 +84,26 @@ func callable(t *snapshot.Tool) bool {
 	return toolcall.Invalid(&t.AITool) == ""
 }
 
-// newTool prepares a tool.
-func newTool(e *snapshot.Entry) (*tool, error) {
+// errTooLarge: the tools of the agent before this one leave no room for it.
+var errTooLarge = errors.New("the agent's tools have more than 2 MiB of JSON: shorten their schemas and descriptions, or list fewer")
+
+// newTool prepares a tool, whose JSON must have at most room bytes: the size is checked before the schema is compiled.
+func newTool(e *snapshot.Entry, room int) (*tool, error) {
 	content := snapshot.ContentOf[snapshot.Tool](e)
 	schema := toolschema.Object(toolcall.Fields(&content.AITool))
-	arguments, err := toolschema.Compile(schema)
-	if err != nil {
-		return nil, err
-	}
 	description := content.Description
 	if description == "" {
 		description = content.Name // some clients drop tools without a description
 	}
 	name := toolName(e.Name)
 	listed, err := json.Marshal(described{name, content.Name, description, schema, annotationsOf(content.Method)})
+	if err != nil {
+		return nil, err
+	}
+	if len(listed) > room {
+		return nil, errTooLarge
+	}
+	arguments, err := toolschema.Compile(schema)
 	return &tool{e, content, name, listed, arguments}, err
 }
 
@@ -113,6 +120,9 @@ const (
 	// bytesOfTool is about what the compiled schema of a small tool takes, and bytesPerByte what each byte of its JSON
 	// adds.
 	bytesOfTool, bytesPerByte = 2 << 10, 12
+	// maxListed bounds the JSON of an agent's tools, in bytes, so that every agent fits into the cache and is not
+	// compiled for each request.
+	maxListed = 2 << 20
 )
 
 // preparations caches the prepared tools of agents. It is safe for concurrent use.
@@ -157,7 +167,7 @@ func (p *prepared) same(entries []*snapshot.Entry) bool {
 }
 
 // prepare returns the callable tools of an agent, in the agent's order. Of two tools with one name, the later is left
-// out, and so is a tool whose schema cannot be compiled.
+// out, and so is a tool whose schema cannot be compiled, or that exceeds maxListed.
 func (s *Server) prepare(current *snapshot.Snapshot, agent *snapshot.Entry) *prepared {
 	entries := current.Tools(agent)
 	key := agent.Deployment + "/" + agent.Name
@@ -165,18 +175,20 @@ func (s *Server) prepare(current *snapshot.Snapshot, agent *snapshot.Entry) *pre
 		return known
 	}
 	p := &prepared{of: entries, byName: map[string]*tool{}}
+	room := maxListed
 	for _, e := range entries {
 		if !callable(snapshot.ContentOf[snapshot.Tool](e)) {
 			continue
 		}
-		one, err := newTool(e)
+		one, err := newTool(e, room)
 		if err != nil {
-			s.Log.Error(err, "A tool is not listed, because its schema cannot be compiled", "namespace", e.Namespace, "name", e.Name)
+			s.Log.Error(err, "A tool of an agent is not listed", "agent", agent.Name, "namespace", e.Namespace, "name", e.Name)
 			continue
 		}
 		if p.byName[one.name] == nil {
 			p.byName[one.name] = one
 			p.tools = append(p.tools, one)
+			room -= len(one.listed)
 		}
 	}
 	s.known.put(agent.Deployment, key, p, s.Clock())

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -19,6 +21,8 @@ const (
 	maxArguments = 64 << 10
 	// maxIdempotencyKey bounds a client's idempotency key, in characters.
 	maxIdempotencyKey = 128
+	// respondWithin is the time to send a response after a call has ended.
+	respondWithin = 30 * time.Second
 	// listTTL is how long clients may keep lists, in milliseconds.
 	listTTL = 5000
 )
@@ -175,9 +179,19 @@ func (c *call) callTool() (any, error) {
 		return c.result(id, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
+	if err := c.allowTime(time.Duration(one.content.TimeoutSeconds) * time.Second); err != nil {
+		return nil, err
+	}
 	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
 		Tool: &one.content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
 	})), nil
+}
+
+// allowTime extends the deadlines of the connection, which are those of short requests, by the time of a call. A passed
+// deadline for reading would cancel the call.
+func (c *call) allowTime(timeout time.Duration) error {
+	until, controller := time.Now().Add(timeout+respondWithin), http.NewResponseController(c)
+	return errors.Join(controller.SetReadDeadline(until), controller.SetWriteDeadline(until))
 }
 
 // open returns the values of the tool's headers that come from Secrets, by the headers' names. It returns the result of
