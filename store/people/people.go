@@ -348,6 +348,9 @@ type Organizations interface {
 	// WorkspaceMembershipsOf returns a user's memberships with their workspaces, the oldest first: of one organization, or
 	// of all for 0.
 	WorkspaceMembershipsOf(user, organization int64) ([]WorkspaceMember, error)
+	// MemberWithWorkspaces returns a user's membership in an organization and, the oldest first, those in its workspaces.
+	// It is one statement, and locks nothing: Member and WorkspaceMembershipsOf are for a Change.
+	MemberWithWorkspaces(organization, user int64) (Member, []WorkspaceMember, bool, error)
 
 	InsertInvitation(Invitation) error
 	InvitationByToken(hash []byte) (Invitation, bool, error)

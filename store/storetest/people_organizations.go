@@ -104,6 +104,20 @@ var organizationStories = []story{
 			return tx.Organizations().WorkspaceMember(1, 1)
 		})
 		e.Expect(got).To(gomega.Equal(mine))
+
+		both := func(organization, user int64) (m people.Member, in []people.WorkspaceMember, found bool) {
+			e.view(home, func(tx people.Tx) (err error) {
+				m, in, found, err = tx.Organizations().MemberWithWorkspaces(organization, user)
+				return err
+			})
+			return m, in, found
+		}
+		m, in, found := both(1, 1)
+		e.Expect([]any{found, m.Organization.ID, m.User, in}).To(gomega.Equal([]any{true, int64(1), int64(1), []people.WorkspaceMember{mine}}))
+		separate, _ := one(e, func(tx people.Tx) (people.Member, bool, error) { return tx.Organizations().Member(1, 1) })
+		e.Expect(m).To(gomega.Equal(separate))
+		_, _, found = both(3, 1)
+		e.Expect(found).To(gomega.BeFalse())
 	}},
 	{name: "a membership ends with those in the organization's workspaces, and the sign-ins leave it", run: func(e *env) {
 		e.begin()

@@ -121,6 +121,10 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		return optional(tx.Organizations().WorkspaceMember(1, 2))
 	},
 	"WorkspaceMembershipsOf": func(tx people.Tx) (any, error) { return value(tx.Organizations().WorkspaceMembershipsOf(1, 0)) },
+	"MemberWithWorkspaces": func(tx people.Tx) (any, error) {
+		m, in, found, err := tx.Organizations().MemberWithWorkspaces(1, 2)
+		return []any{m, in, found}, err
+	},
 	"InvitationByToken":      func(tx people.Tx) (any, error) { return optional(tx.Organizations().InvitationByToken(hashOf(2))) },
 	"Invitation":             func(tx people.Tx) (any, error) { return optional(tx.Organizations().Invitation(1)) },
 	"OpenInvitations":        func(tx people.Tx) (any, error) { return value(tx.Organizations().OpenInvitations(1, born)) },

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,7 +136,47 @@ func newPeopleWorld(t *testing.T, engine string) *peopleWorld {
 	for i := range people8 {
 		w.persons = append(w.persons, w.person(t, st, i, hash))
 	}
+	w.populate(t, st)
 	return w
+}
+
+// others is how many further users the deployment has.
+const others = 2000
+
+// populate adds users with a session and an organization each, and then the statistics of the tables, which an engine
+// otherwise computes some time later. Without rows and statistics, plans of PostgreSQL vary from run to run.
+func (w *peopleWorld) populate(t *testing.T, st *sqlstore.Store) {
+	t.Helper()
+	now := time.Now()
+	add := func(tx people.Tx, id int64) error {
+		hash, address := sha256.Sum256(strconv.AppendInt(nil, id, 10)), fmt.Sprintf("other%d@example.com", id)
+		organization, workspace := people.Organization{ID: id, Name: address, Slug: address, Workspace: id, CreatedAt: now}, people.Workspace{ID: id, Organization: id, CreatedAt: now}
+		for _, err := range []error{
+			tx.Users().InsertUser(people.User{ID: id, CreatedAt: now}, people.Email{ID: id, Address: address, Primary: true, CreatedAt: now}),
+			tx.Organizations().InsertOrganization(organization),
+			tx.Organizations().InsertWorkspace(workspace),
+			tx.Organizations().InsertMember(people.Member{ID: id, Organization: organization, User: id, Owner: true, Workspace: id, CreatedAt: now}),
+			tx.Organizations().InsertWorkspaceMember(people.WorkspaceMember{ID: id, Workspace: workspace, User: id, Owner: true, CreatedAt: now}),
+			tx.Sessions().InsertSession(people.Session{ID: id, ActiveSignIn: id, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(time.Hour)}),
+			tx.Sessions().InsertToken(people.Token{Hash: hash[:], Session: id, CreatedAt: now}),
+			tx.Sessions().InsertSignIn(people.SignIn{ID: id, Session: id, User: id, Method: people.MethodPassword, Organization: id, Workspace: id, CreatedAt: now, ProvedAt: now}),
+		} {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	check(t, st.Change(t.Context(), benchDeployment, func(tx people.Tx) error {
+		for i := range int64(others) {
+			if err := add(tx, 100_000+i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	_, err := w.write.ExecContext(t.Context(), "ANALYZE")
+	check(t, err)
 }
 
 // serve makes the handler.

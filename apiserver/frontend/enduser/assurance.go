@@ -24,12 +24,12 @@ func getAssurance(c *call) (reply, error) {
 	err := c.view(func(u *account.Unit) error {
 		required := u.RequiredBelow(g, u.Now)
 		if g.Organization != 0 && u.B2B.Enabled {
-			member, found, err := u.Organizations().Member(g.Organization, g.User)
-			if err == nil && found {
-				required, err = u.RequiredIn(g, member)
-			}
+			member, workspaces, found, err := u.Organizations().MemberWithWorkspaces(g.Organization, g.User)
 			if err != nil {
 				return err
+			}
+			if found {
+				required = u.RequiredAmong(g, member, workspaces, u.Now)
 			}
 		}
 		out.Required, out.Satisfied = required.Level.String(), proven.Level() >= required.Level

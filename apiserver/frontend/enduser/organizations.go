@@ -42,11 +42,11 @@ func switchOrganization(c *call) (reply, error) {
 		if !found {
 			return reply{}, errNotInOrganization
 		}
-		if err := u.CheckIn(g, member); err != nil {
-			return reply{}, err
-		}
 		memberships, err := u.Organizations().WorkspaceMembershipsOf(g.User, id)
 		if err != nil {
+			return reply{}, err
+		}
+		if err := u.CheckAmong(g, member, memberships); err != nil {
 			return reply{}, err
 		}
 		data := enduserapi.ActiveOrganization{Organization: viewOrganization(member.Organization)}

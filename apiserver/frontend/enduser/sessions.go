@@ -28,15 +28,11 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if g.Organization == 0 || !u.B2B.Enabled {
 		return a, nil
 	}
-	member, found, err := u.Organizations().Member(g.Organization, g.User)
+	member, workspaces, found, err := u.Organizations().MemberWithWorkspaces(g.Organization, g.User)
 	if err != nil || !found {
 		return a, err
 	}
 	a.member = &member
-	workspaces, err := u.Organizations().WorkspaceMembershipsOf(g.User, g.Organization)
-	if err != nil {
-		return a, err
-	}
 	if at := slices.IndexFunc(workspaces, func(w people.WorkspaceMember) bool { return w.Workspace.ID == g.Workspace }); at >= 0 {
 		a.workspace = &workspaces[at]
 	}

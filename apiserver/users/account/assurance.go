@@ -136,6 +136,11 @@ func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
 	return check(u, g, required)
 }
 
+// CheckAmong is CheckIn with the member's workspaces.
+func (u *Unit) CheckAmong(g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember) error {
+	return check(u, g, u.RequiredAmong(g, m, workspaces, u.Now))
+}
+
 // CheckOwner returns an AssuranceError if a sign-in shows less than the deployment requires of owners.
 func CheckOwner(u *Unit, g *people.SignIn) error {
 	return check(u, g, assurance.Require(u.Now, assurance.Demand{By: assurance.ByRole, Requirement: u.B2B.OwnerAssurance.Effective()}))

@@ -131,6 +131,31 @@ func (tx txOrganizations) WorkspaceMembershipsOf(user, organization int64) ([]pe
 	return db.List(tx.Tx, readWorkspaceMember, query+` ORDER BY m.created_at, m.id`, args...)
 }
 
+// memberWithWorkspaces has one row per workspace of the member, or one row without a workspace.
+const memberWithWorkspaces = `SELECT m.id, m.user_id, m.role_id, m.owner, m.workspace_id, m.created_at, ` + organizationColumns + `,
+		COALESCE(i.id, 0), COALESCE(i.user_id, 0), COALESCE(i.role_id, 0), COALESCE(i.owner, 0), COALESCE(i.created_at, 0),
+		COALESCE(w.id, 0), COALESCE(w.organization_id, 0), COALESCE(w.name, ''), COALESCE(w.slug, ''), COALESCE(w.created_at, 0)
+	FROM organization_memberships m
+	JOIN organizations o ON o.deployment = m.deployment AND o.id = m.organization_id
+	LEFT JOIN workspace_memberships i ON i.deployment = m.deployment AND i.user_id = m.user_id AND i.organization_id = m.organization_id
+	LEFT JOIN workspaces w ON w.deployment = i.deployment AND w.id = i.workspace_id
+	WHERE m.deployment = :deployment AND m.organization_id = ? AND m.user_id = ? ORDER BY i.created_at, i.id`
+
+func (tx txOrganizations) MemberWithWorkspaces(organization, user int64) (m people.Member, in []people.WorkspaceMember, found bool, err error) {
+	err = tx.Each(func(row *sql.Rows) error {
+		found = true
+		var w people.WorkspaceMember
+		fields := append([]any{&m.ID, &m.User, &m.Role, &m.Owner, &m.Workspace, db.At{To: &m.CreatedAt}}, organizationFields(&m.Organization)...)
+		fields = append(fields, &w.ID, &w.User, &w.Role, &w.Owner, db.At{To: &w.CreatedAt})
+		err := row.Scan(append(fields, workspaceFields(&w.Workspace)...)...)
+		if w.Workspace.ID != 0 {
+			in = append(in, w)
+		}
+		return err
+	}, memberWithWorkspaces, organization, user)
+	return m, in, found && err == nil, err
+}
+
 const invitationColumns = `id, organization_id, email, folded, role_id, hash, invited_by, created_at, expires_at, accepted_at, revoked_at`
 
 func readInvitation(row *sql.Rows, i *people.Invitation) error {
