@@ -3,18 +3,15 @@ package agents
 import (
 	"encoding/json"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/shares"
+	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/toolschema"
 )
-
-// maxToolName is the longest name of a tool that models accept.
-const maxToolName = 64
 
 // tool is a tool of an agent as clients see it.
 type tool struct {
@@ -35,7 +32,7 @@ type described struct {
 	Annotations annotations        `json:"annotations"`
 }
 
-// annotations are hints about a tool. They come from its method.
+// annotations are hints about a tool.
 type annotations struct {
 	ReadOnly    bool `json:"readOnlyHint"`
 	Destructive bool `json:"destructiveHint"`
@@ -43,37 +40,10 @@ type annotations struct {
 	OpenWorld   bool `json:"openWorldHint"`
 }
 
-func annotationsOf(method string) annotations {
-	a := annotations{OpenWorld: true, Idempotent: true}
-	switch method {
-	case "GET", "HEAD", "OPTIONS":
-		a.ReadOnly = true
-	case "DELETE", "PUT":
-		a.Destructive = true
-	case "PATCH":
-		a.Destructive, a.Idempotent = true, false
-	default:
-		a.Idempotent = false
-	}
-	return a
-}
-
-// toolName returns the name of a tool from that of its resource: what MCP and the APIs of models accept.
-func toolName(resource string) string {
-	name := strings.ReplaceAll(resource, ".", "_")
-	if name[0] >= '0' && name[0] <= '9' {
-		name = "t_" + name
-	}
-	return name[:min(len(name), maxToolName)]
-}
-
-// typeAPI is the type of tools that are HTTP APIs, in documents.
-const typeAPI = "api"
-
 // callable reports whether calls of a tool can be performed: an active API tool that needs neither a user's own token,
 // nor an approval, nor a value of a Secret that the operator did not seal.
 func callable(t *snapshot.Tool) bool {
-	if !t.Active || t.Type != typeAPI || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
+	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
 		return false
 	}
 	for _, header := range t.Headers {
@@ -81,7 +51,7 @@ func callable(t *snapshot.Tool) bool {
 			return false
 		}
 	}
-	return toolcall.Invalid(&t.AITool) == ""
+	return t.Endpoint != "" && toolform.Check(&t.AITool) == nil
 }
 
 // errTooLarge: the tools of the agent before this one leave no room for it.
@@ -90,13 +60,13 @@ var errTooLarge = errors.New("the agent's tools have more than 2 MiB of JSON: sh
 // newTool prepares a tool, whose JSON must have at most room bytes: the size is checked before the schema is compiled.
 func newTool(e *snapshot.Entry, room int) (*tool, error) {
 	content := snapshot.ContentOf[snapshot.Tool](e)
-	schema := toolschema.Object(toolcall.Fields(&content.AITool))
+	schema := toolschema.Object(toolform.Fields(&content.AITool))
 	description := content.Description
 	if description == "" {
 		description = content.Name // some clients drop tools without a description
 	}
-	name := toolName(e.Name)
-	listed, err := json.Marshal(described{name, content.Name, description, schema, annotationsOf(content.Method)})
+	name, hints := content.NameFor(e.Name), content.Hints()
+	listed, err := json.Marshal(described{name, content.Name, description, schema, annotations(hints)})
 	if err != nil {
 		return nil, err
 	}
