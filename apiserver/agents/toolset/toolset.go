@@ -1,11 +1,14 @@
-package agents
+// Package toolset prepares the tools of AIAgents: their names, their definitions as clients see them, and the
+// validators of their arguments. The Model Context Protocol and the backend API serve the same sets.
+package toolset
 
 import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -16,14 +19,14 @@ import (
 // maxToolName is the longest name of a tool that models accept.
 const maxToolName = 64
 
-// tool is a tool of an agent as clients see it.
-type tool struct {
-	entry   *snapshot.Entry
-	content *snapshot.Tool
-	name    string
-	// listed is its JSON object in lists.
-	listed    json.RawMessage
-	arguments *toolschema.Validator
+// Tool is a tool of an agent as clients see it.
+type Tool struct {
+	Entry   *snapshot.Entry
+	Content *snapshot.Tool
+	Name    string
+	// Listed is its JSON object in lists.
+	Listed    json.RawMessage
+	Arguments *toolschema.Validator
 }
 
 // described is the JSON object of a tool in lists.
@@ -88,7 +91,7 @@ func callable(t *snapshot.Tool) bool {
 var errTooLarge = errors.New("the agent's tools have more than 2 MiB of JSON: shorten their schemas and descriptions, or list fewer")
 
 // newTool prepares a tool, whose JSON must have at most room bytes: the size is checked before the schema is compiled.
-func newTool(e *snapshot.Entry, room int) (*tool, error) {
+func newTool(e *snapshot.Entry, room int) (*Tool, error) {
 	content := snapshot.ContentOf[snapshot.Tool](e)
 	schema := toolschema.Object(toolcall.Fields(&content.AITool))
 	description := content.Description
@@ -104,19 +107,19 @@ func newTool(e *snapshot.Entry, room int) (*tool, error) {
 		return nil, errTooLarge
 	}
 	arguments, err := toolschema.Compile(schema)
-	return &tool{e, content, name, listed, arguments}, err
+	return &Tool{e, content, name, listed, arguments}, err
 }
 
-// prepared are the callable tools of an agent, for one state of its tools.
-type prepared struct {
+// Set holds the callable tools of an agent, for one state of its tools.
+type Set struct {
 	of     []*snapshot.Entry
-	tools  []*tool
-	byName map[string]*tool
+	Tools  []*Tool
+	ByName map[string]*Tool
 }
 
 const (
-	// preparedBytes bounds the memory of prepared tools. Each deployment has an equal share of it.
-	preparedBytes = 64 << 20
+	// setBytes bounds the memory of sets. Each deployment has an equal share of it.
+	setBytes = 64 << 20
 	// bytesOfTool is about what the compiled schema of a small tool takes, and bytesPerByte what each byte of its JSON
 	// adds.
 	bytesOfTool, bytesPerByte = 2 << 10, 12
@@ -125,36 +128,28 @@ const (
 	maxListed = 2 << 20
 )
 
-// preparations caches the prepared tools of agents. It is safe for concurrent use.
-type preparations struct {
-	mu    sync.Mutex
-	cache *shares.Cache[string, *prepared]
+// Sets caches the sets of agents. It is safe for concurrent use.
+type Sets struct {
+	cache *shares.Cache[string, *Set]
+	clock func() time.Time
+	log   logr.Logger
 }
 
-func newPreparations() *preparations {
-	return &preparations{cache: shares.NewCache[string, *prepared](shares.Bounds{Bytes: preparedBytes})}
+// NewSets returns an empty cache. It logs the tools that are left out.
+func NewSets(clock func() time.Time, log logr.Logger) *Sets {
+	return &Sets{cache: shares.NewCache[string, *Set](shares.Bounds{Bytes: setBytes}), clock: clock, log: log}
 }
 
-// get returns the preparation of an agent, nil if there is none.
-func (c *preparations) get(key string, now time.Time) *prepared {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known, _ := c.cache.Get(key, now)
-	return known
-}
-
-func (c *preparations) put(deployment, key string, p *prepared, now time.Time) {
+func (c *Sets) put(deployment, key string, p *Set) {
 	size := int64(0)
-	for _, one := range p.tools {
-		size += bytesOfTool + bytesPerByte*int64(len(one.listed))
+	for _, one := range p.Tools {
+		size += bytesOfTool + bytesPerByte*int64(len(one.Listed))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.cache.Put(deployment, key, p, size, now)
+	c.cache.Put(deployment, key, p, size, c.clock())
 }
 
-// same reports whether a preparation is that of the given entries.
-func (p *prepared) same(entries []*snapshot.Entry) bool {
+// same reports whether a set is that of the given entries.
+func (p *Set) same(entries []*snapshot.Entry) bool {
 	if p == nil || len(p.of) != len(entries) {
 		return false
 	}
@@ -166,15 +161,15 @@ func (p *prepared) same(entries []*snapshot.Entry) bool {
 	return true
 }
 
-// prepare returns the callable tools of an agent, in the agent's order. Of two tools with one name, the later is left
+// Of returns the callable tools of an agent, in the agent's order. Of two tools with one name, the later is left
 // out, and so is a tool whose schema cannot be compiled, or that exceeds maxListed.
-func (s *Server) prepare(current *snapshot.Snapshot, agent *snapshot.Entry) *prepared {
+func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 	entries := current.Tools(agent)
 	key := agent.Deployment + "/" + agent.Name
-	if known := s.known.get(key, s.Clock()); known.same(entries) {
+	if known, _ := c.cache.Get(key, c.clock()); known.same(entries) {
 		return known
 	}
-	p := &prepared{of: entries, byName: map[string]*tool{}}
+	p := &Set{of: entries, ByName: map[string]*Tool{}}
 	room := maxListed
 	for _, e := range entries {
 		if !callable(snapshot.ContentOf[snapshot.Tool](e)) {
@@ -182,15 +177,15 @@ func (s *Server) prepare(current *snapshot.Snapshot, agent *snapshot.Entry) *pre
 		}
 		one, err := newTool(e, room)
 		if err != nil {
-			s.Log.Error(err, "A tool of an agent is not listed", "agent", agent.Name, "namespace", e.Namespace, "name", e.Name)
+			c.log.Error(err, "A tool of an agent is not listed", "agent", agent.Name, "namespace", e.Namespace, "name", e.Name)
 			continue
 		}
-		if p.byName[one.name] == nil {
-			p.byName[one.name] = one
-			p.tools = append(p.tools, one)
-			room -= len(one.listed)
+		if p.ByName[one.Name] == nil {
+			p.ByName[one.Name] = one
+			p.Tools = append(p.Tools, one)
+			room -= len(one.Listed)
 		}
 	}
-	s.known.put(agent.Deployment, key, p, s.Clock())
+	c.put(agent.Deployment, key, p)
 	return p
 }
