@@ -164,7 +164,7 @@ func New(opts Options) (*Server, error) {
 	liveReads := backend.NewLiveReads(opts.Clock)
 	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
 	management, err := backend.New(backend.Options{
-		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
 		Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, FactorsRemoved: endUserMetrics.Removed,

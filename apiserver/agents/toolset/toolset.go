@@ -5,6 +5,7 @@ package toolset
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"time"
 
@@ -25,17 +26,19 @@ type Tool struct {
 	Content *snapshot.Tool
 	Name    string
 	// Listed is its JSON object in lists.
-	Listed    json.RawMessage
+	Listed json.RawMessage
+	// Arguments is nil for a function of the application, which is not called.
 	Arguments *toolschema.Validator
+	described described
 }
 
 // described is the JSON object of a tool in lists.
 type described struct {
-	Name        string             `json:"name"`
-	Title       string             `json:"title"`
-	Description string             `json:"description"`
-	InputSchema *toolschema.Schema `json:"inputSchema"`
-	Annotations annotations        `json:"annotations"`
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+	Annotations annotations     `json:"annotations"`
 }
 
 // annotations are hints about a tool. They come from its method.
@@ -70,8 +73,11 @@ func toolName(resource string) string {
 	return name[:min(len(name), maxToolName)]
 }
 
-// typeAPI is the type of tools that are HTTP APIs, in documents.
-const typeAPI = "api"
+// Types of tools in documents.
+const (
+	typeAPI      = "api"
+	typeFunction = "function"
+)
 
 // callable reports whether calls of a tool can be performed: an active API tool that needs neither a user's own token,
 // nor an approval, nor a value of a Secret that the operator did not seal.
@@ -87,6 +93,10 @@ func callable(t *snapshot.Tool) bool {
 	return toolcall.Invalid(&t.AITool) == ""
 }
 
+// exported reports whether a tool is a function of the application itself, which has no endpoint: programs that run
+// models get its definition and perform it.
+func exported(t *snapshot.Tool) bool { return t.Active && t.Type == typeFunction && t.Endpoint == "" }
+
 // errTooLarge: the tools of the agent before this one leave no room for it.
 var errTooLarge = errors.New("the agent's tools have more than 2 MiB of JSON: shorten their schemas and descriptions, or list fewer")
 
@@ -94,27 +104,38 @@ var errTooLarge = errors.New("the agent's tools have more than 2 MiB of JSON: sh
 func newTool(e *snapshot.Entry, room int) (*Tool, error) {
 	content := snapshot.ContentOf[snapshot.Tool](e)
 	schema := toolschema.Object(toolcall.Fields(&content.AITool))
-	description := content.Description
-	if description == "" {
-		description = content.Name // some clients drop tools without a description
-	}
-	name := toolName(e.Name)
-	listed, err := json.Marshal(described{name, content.Name, description, schema, annotationsOf(content.Method)})
+	input, err := json.Marshal(schema)
 	if err != nil {
 		return nil, err
 	}
-	if len(listed) > room {
+	d := described{toolName(e.Name), content.Name, content.Description, input, annotationsOf(content.Method)}
+	if d.Description == "" {
+		d.Description = content.Name // some clients drop tools without a description
+	}
+	if content.Type != typeAPI {
+		d.Annotations = annotationsOf(http.MethodPost) // a function without an endpoint has no method
+	}
+	t := &Tool{Entry: e, Content: content, Name: d.Name, described: d}
+	if t.Listed, err = json.Marshal(d); err != nil {
+		return nil, err
+	}
+	if len(t.Listed) > room {
 		return nil, errTooLarge
 	}
-	arguments, err := toolschema.Compile(schema)
-	return &Tool{e, content, name, listed, arguments}, err
+	if !exported(content) {
+		t.Arguments, err = toolschema.Compile(schema)
+	}
+	return t, err
 }
 
-// Set holds the callable tools of an agent, for one state of its tools.
+// Set holds the tools of an agent, for one state of its tools.
 type Set struct {
-	of     []*snapshot.Entry
+	of []*snapshot.Entry
+	// Tools are the callable ones, and ByName has them by their names.
 	Tools  []*Tool
 	ByName map[string]*Tool
+	// Defined are the callable ones and the functions of the application.
+	Defined []*Tool
 }
 
 const (
@@ -142,7 +163,7 @@ func NewSets(clock func() time.Time, log logr.Logger) *Sets {
 
 func (c *Sets) put(deployment, key string, p *Set) {
 	size := int64(0)
-	for _, one := range p.Tools {
+	for _, one := range p.Defined {
 		size += bytesOfTool + bytesPerByte*int64(len(one.Listed))
 	}
 	c.cache.Put(deployment, key, p, size, c.clock())
@@ -161,8 +182,8 @@ func (p *Set) same(entries []*snapshot.Entry) bool {
 	return true
 }
 
-// Of returns the callable tools of an agent, in the agent's order. Of two tools with one name, the later is left
-// out, and so is a tool whose schema cannot be compiled, or that exceeds maxListed.
+// Of returns the tools of an agent, in the agent's order. Of two tools with one name, the later is left out, and so is
+// a tool whose schema cannot be compiled, or that exceeds maxListed.
 func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 	entries := current.Tools(agent)
 	key := agent.Deployment + "/" + agent.Name
@@ -170,9 +191,11 @@ func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 		return known
 	}
 	p := &Set{of: entries, ByName: map[string]*Tool{}}
+	names := map[string]bool{}
 	room := maxListed
 	for _, e := range entries {
-		if !callable(snapshot.ContentOf[snapshot.Tool](e)) {
+		content := snapshot.ContentOf[snapshot.Tool](e)
+		if !callable(content) && !exported(content) {
 			continue
 		}
 		one, err := newTool(e, room)
@@ -180,10 +203,15 @@ func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 			c.log.Error(err, "A tool of an agent is not listed", "agent", agent.Name, "namespace", e.Namespace, "name", e.Name)
 			continue
 		}
-		if p.ByName[one.Name] == nil {
+		if names[one.Name] {
+			continue
+		}
+		names[one.Name] = true
+		room -= len(one.Listed)
+		p.Defined = append(p.Defined, one)
+		if one.Arguments != nil {
 			p.ByName[one.Name] = one
 			p.Tools = append(p.Tools, one)
-			room -= len(one.Listed)
 		}
 	}
 	c.put(agent.Deployment, key, p)
