@@ -318,6 +318,30 @@ func (e ListAIAgentsNestedParamsIsActive) Valid() bool {
 	}
 }
 
+// Defines values for ListToolDefinitionsParamsFormat.
+const (
+	Anthropic  ListToolDefinitionsParamsFormat = "anthropic"
+	Mcp        ListToolDefinitionsParamsFormat = "mcp"
+	Openai     ListToolDefinitionsParamsFormat = "openai"
+	OpenaiChat ListToolDefinitionsParamsFormat = "openai-chat"
+)
+
+// Valid indicates whether the value is a known member of the ListToolDefinitionsParamsFormat enum.
+func (e ListToolDefinitionsParamsFormat) Valid() bool {
+	switch e {
+	case Anthropic:
+		return true
+	case Mcp:
+		return true
+	case Openai:
+		return true
+	case OpenaiChat:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExportAnalyticsParamsFormat.
 const (
 	Csv  ExportAnalyticsParamsFormat = "csv"
@@ -2154,6 +2178,12 @@ type ToolConfiguration struct {
 	TimeoutSeconds int64 `json:"timeout_seconds"`
 }
 
+// ToolDefinitions The definitions of an agent's tools.
+type ToolDefinitions struct {
+	// Tools The definitions.
+	Tools []json.RawMessage `json:"tools"`
+}
+
 // ToolParameter A parameter of a tool.
 type ToolParameter struct {
 	// Name The name.
@@ -2411,6 +2441,16 @@ type ListAIAgentsNestedParams struct {
 
 // ListAIAgentsNestedParamsIsActive defines parameters for ListAIAgentsNested.
 type ListAIAgentsNestedParamsIsActive string
+
+// ListToolDefinitionsParams defines parameters for ListToolDefinitions.
+type ListToolDefinitionsParams struct {
+	// Format The form of the definitions. `mcp`: tools/list of the Model Context Protocol. `openai`: the Responses API.
+	// `openai-chat`: the Chat Completions API. `anthropic`: the Messages API. Absent: mcp.
+	Format *ListToolDefinitionsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// ListToolDefinitionsParamsFormat defines parameters for ListToolDefinitions.
+type ListToolDefinitionsParamsFormat string
 
 // ListAgentToolsParams defines parameters for ListAgentTools.
 type ListAgentToolsParams struct {
@@ -2740,6 +2780,24 @@ func (c *Client) ListAIAgentsNested(ctx context.Context, params ListAIAgentsNest
 		Query: params,
 	}
 	var answer AIAgentList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListToolDefinitions asks GET /ai/agents/{agent_id}/tool-definitions: list the definitions of an agent's tools.
+//
+// Returns what a program that runs a model passes on to it, in the form of the model's API: the tools that the agent's
+// clients can call, as its MCP server lists them, and the application's own functions. Returned in the declared order,
+// at most 2 MiB in the form `mcp`. A tool that exceeds this is omitted.
+func (c *Client) ListToolDefinitions(ctx context.Context, agentId string, params ListToolDefinitionsParams) (*ToolDefinitions, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/tool-definitions",
+		Segments: []transport.Segment{{Name: "agent_id", Value: agentId}},
+		Query:    params,
+	}
+	var answer ToolDefinitions
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -113,8 +113,12 @@ func (t *AITool) Hints() ToolHints {
 	return h
 }
 
-// ToolTypeAPI is the type of tools that are HTTP APIs.
-const ToolTypeAPI = "api"
+// Types of tools.
+const (
+	ToolTypeAPI      = "api"
+	ToolTypeFunction = "function"
+	ToolTypeWebhook  = "webhook"
+)
 
 // maxToolName is the longest name of a tool that models accept.
 const maxToolName = 64
