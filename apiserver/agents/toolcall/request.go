@@ -1,3 +1,6 @@
+// Package toolcall performs the HTTP call of an AI tool: it builds the request from the tool's declaration and
+// validated arguments, sends it where the egress policy permits, and turns the response into bounded content. It knows
+// no principals and no protocol of agents.
 package toolcall
 
 import (
