@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,10 +30,25 @@ type Call struct {
 	Arguments map[string]any
 	// Secrets are the values of the tool's headers that come from Secrets, by the headers' names. No result repeats them.
 	Secrets map[string]string
+	// Token is the bearer token of the call, "" for none. No result repeats it.
+	Token string
 	// ID identifies the call to the tool, and is the idempotency key of unsafe methods unless IdempotencyKey is set.
 	ID, IdempotencyKey string
 	// Version is the product's version.
 	Version string
+}
+
+// hidden returns the values that no result repeats.
+func (c *Call) hidden() map[string]string {
+	if c.Token == "" {
+		return c.Secrets
+	}
+	hidden := maps.Clone(c.Secrets)
+	if hidden == nil {
+		hidden = map[string]string{}
+	}
+	hidden["Authorization"] = c.Token
+	return hidden
 }
 
 // ArgumentError is an argument that cannot be sent. Its text names it by JSON pointer.
@@ -197,6 +213,9 @@ func (c *Call) compose(ctx context.Context, address string, members map[string]a
 			value = c.Secrets[h.Name]
 		}
 		r.Header.Set(h.Name, value)
+	}
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	r.Header.Set("User-Agent", "Cardea/"+c.Version)
 	r.Header.Set("Accept", accept)

@@ -45,10 +45,10 @@ type annotations struct {
 	OpenWorld   bool `json:"openWorldHint"`
 }
 
-// callable reports whether calls of a tool can be performed: an active API tool that needs neither a user's own token,
-// nor an approval, nor a value of a Secret that the operator did not seal.
+// callable reports whether calls of a tool can be performed: an active API tool that needs neither a template, nor an
+// approval, nor a value of a Secret that the operator did not seal.
 func callable(t *snapshot.Tool) bool {
-	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
+	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || t.Authorization.JWTTemplateID != "" {
 		return false
 	}
 	for _, header := range t.Headers {
