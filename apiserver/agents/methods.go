@@ -136,7 +136,7 @@ func (c *call) list() (any, error) {
 	tools := []json.RawMessage{}
 	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
 		if c.lists(one) {
-			tools = append(tools, one.Listed)
+			tools = append(tools, c.listed(one))
 		}
 	}
 	return struct {
@@ -144,6 +144,15 @@ func (c *call) list() (any, error) {
 		cacheable
 		Tools []json.RawMessage `json:"tools"`
 	}{c.common(), c.cacheable(), tools}, nil
+}
+
+// listed returns the JSON object of a tool in lists. Before the modern revision, structured results are objects, so that
+// the schema of a list is left out.
+func (c *call) listed(t *toolset.Tool) json.RawMessage {
+	if c.request.revision == modern {
+		return t.Listed
+	}
+	return t.Older
 }
 
 // block is a part of a result's content.
@@ -215,7 +224,7 @@ func (c *call) callTool() (any, error) {
 		return nil, err
 	}
 	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
-		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Token: token, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
+		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, Token: token, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
 	})), nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/toolform"
+	"github.com/cardea-iam/cardea/internal/toolschema"
 )
 
 const (
@@ -30,6 +31,8 @@ type Call struct {
 	Arguments map[string]any
 	// Secrets are the values of the tool's headers that come from Secrets, by the headers' names. No result repeats them.
 	Secrets map[string]string
+	// Output checks what agents get of the response, nil if the tool declares no schema of it.
+	Output *toolschema.Validator
 	// Token is the bearer token of the call, "" for none. No result repeats it.
 	Token string
 	// ID identifies the call to the tool, and is the idempotency key of unsafe methods unless IdempotencyKey is set.
