@@ -146,8 +146,8 @@ func (c *call) list() (any, error) {
 	}{c.common(), c.cacheable(), tools}, nil
 }
 
-// listed returns the JSON object of a tool in lists. Before the modern revision, structured results are objects, so that
-// the schema of a list is left out.
+// listed returns the JSON object of a tool in lists. Before the modern revision, structured results are objects, so
+// that the schema of a list is left out.
 func (c *call) listed(t *toolset.Tool) json.RawMessage {
 	if c.request.revision == modern {
 		return t.Listed

@@ -7,7 +7,7 @@ import "strings"
 type Actor struct {
 	// Kind is agent, client (of an OAuth app), key (an API key), session (of the user) or token (of another issuer).
 	Kind string
-	// ID identifies it among its kind: the id over HTTP of an agent, the id of a client or session, the public id of a key.
+	// ID identifies it among its kind: the id of an agent, a client or a session, or the public id of a key.
 	ID string
 	// Actor is the party for which it acts in turn, nil for none.
 	Actor *Actor
