@@ -38,6 +38,8 @@ const (
 	codeUserRequired  = "user_required"
 )
 
+const notConfigured = "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable."
+
 // limit counts a request by the scheme that binds its credential.
 func (c *call) limit() error {
 	return c.bindings.CountAll(c.snapshot, c.caller.Principal, c.r, prefix+c.agent.Name, c.Authenticator.Proxies.ClientAddress(c.r), c.Header())
@@ -206,6 +208,13 @@ func (c *call) callTool() (any, error) {
 	if refused != nil {
 		return c.result(id, *refused), nil
 	}
+	token, refused, err := c.token(one, id)
+	if err != nil {
+		return nil, err
+	}
+	if refused != nil {
+		return c.result(id, *refused), nil
+	}
 	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent, c.content, one))
 	if !taken {
 		return c.result(id, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
@@ -217,10 +226,6 @@ func (c *call) callTool() (any, error) {
 		return c.result(id, *refused), nil
 	}
 	if err := c.allowTime(time.Duration(one.Content.TimeoutSeconds) * time.Second); err != nil {
-		return nil, err
-	}
-	token, err := c.userToken(one, id)
-	if err != nil {
 		return nil, err
 	}
 	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
@@ -265,7 +270,7 @@ func (c *call) open(t *toolset.Tool) (map[string]string, *toolcall.Result) {
 		if err != nil {
 			tracing.Logger(c.r.Context(), c.Log).Error(err, "The value of a tool's header cannot be opened: give the server the operator's root keys",
 				"namespace", t.Entry.Namespace, "name", t.Entry.Name, "header", header.Name, "request_id", c.ID[0])
-			refused := toolcall.Failed(codeNotConfigured, "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable.")
+			refused := toolcall.Failed(codeNotConfigured, notConfigured)
 			return nil, &refused
 		}
 		values[header.Name] = string(value)

@@ -159,13 +159,15 @@ func (a *API) operations() map[string]operation {
 		"POST /oauth/apps/{oauth_app_slug}/signing-keys/rotate":                                rotateOAuthSigningKeys,
 		"PATCH /deployments/{deployment_id}/oauth/apps/{oauth_app_slug}/scopes/{scope}":        updateScopeOfDeployment,
 
-		"GET /ai-tools":                   listTools,
-		"GET /ai/tools":                   listTools,
-		"GET /ai-tools/{tool_id}":         getTool,
-		"GET /ai/tools/{tool_id}":         getToolMerged,
-		"GET /ai-agents":                  listAgents,
-		"GET /ai/agents":                  listAgentsByOffset,
-		"GET /ai/agents/{agent_id}/tools": listToolsOfAgent,
+		"GET /ai-tools":                    listTools,
+		"GET /ai/tools":                    listTools,
+		"GET /jwt-templates":               listTemplates,
+		"GET /jwt-templates/{template_id}": getTemplate,
+		"GET /ai-tools/{tool_id}":          getTool,
+		"GET /ai/tools/{tool_id}":          getToolMerged,
+		"GET /ai-agents":                   listAgents,
+		"GET /ai/agents":                   listAgentsByOffset,
+		"GET /ai/agents/{agent_id}/tools":  listToolsOfAgent,
 
 		"GET /ai/agents/{agent_id}/tool-definitions": listToolDefinitions,
 

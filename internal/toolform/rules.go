@@ -149,7 +149,7 @@ func checkHeaders(t *document.AITool) *Fault {
 		switch {
 		case seen[lower]:
 			return fault(path, "the header %s is set twice: remove one", name)
-		case lower == "authorization" && (t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != ""):
+		case lower == "authorization" && t.Authorization.Token():
 			return fault(path, "the header %s holds the token of spec.authorization: remove it, or authorizeAsUser and the template", name)
 		case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }):
 			return fault(path, "%q is no name of a header: use letters, digits and dashes", name)
@@ -247,7 +247,7 @@ func checkAudience(t *document.AITool) *Fault {
 	}
 	parsed, err := url.Parse(audience)
 	switch {
-	case !t.Authorization.AuthorizeAsUser && t.Authorization.JWTTemplateID == "":
+	case !t.Authorization.Token():
 		return fault(path, "no token is sent: set authorizeAsUser, or remove audience")
 	case err != nil || !parsed.IsAbs() || parsed.Fragment != "" || parsed.Host == "" && parsed.Opaque == "":
 		return fault(path, "is no absolute URL without a fragment: write https://host")
