@@ -232,6 +232,13 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		Expect(acme(ctx, "viewer", "users", "--use-key", "acme-backend-key")).To(refuses(3, "you may not get Secret"))
 	})
 
+	It("finds an agent's server by the deployment's host, or where the caller says", func(ctx context.Context) {
+		listed := acme(ctx, "editor", "tools", "list", "support", "--use-key", "acme-backend-key", "--server", cardea.Frontend, "--host", "localhost")
+		Expect(listed).To(And(HaveField("Code", 0), HaveField("Out", HaveSuffix(" tools. Arguments in brackets are optional.\n"))), listed.Problems)
+		Expect(acme(ctx, "editor", "tools", "list", "support", "--use-key", "acme-backend-key")).To(refuses(3, "the server at localhost is unreachable"))
+		Expect(acme(ctx, "editor", "tools", "list", "other", "--use-key", "acme-backend-key")).To(refuses(1, "there is no AIAgent other in namespace acme"))
+	})
+
 	It("exports a tenant that is the same in every cluster", func(ctx context.Context) {
 		exported := acme(ctx, "viewer", "export", "acme")
 		Expect(exported.Code).To(Equal(0), exported.Problems)
