@@ -345,7 +345,7 @@ func (a *agentServer) callTool(ctx context.Context, tool string, arguments json.
 	return result, json.Unmarshal(result.raw, result)
 }
 
-// write writes the content of a result. What a tool answers cannot control the terminal.
+// write writes the content of a result. The answer of a tool cannot control the terminal.
 func (r *toolResult) write(w io.Writer) error {
 	for _, block := range r.Content {
 		if block.Type != "text" {

@@ -1,5 +1,6 @@
 // Package toolimport turns the operations of OpenAPI documents, 3.0 and 3.1, into AITools. Documents are untrusted:
-// nothing is fetched, and size, depth and work are bounded. What an AITool cannot express is left out and reported.
+// nothing is fetched, and size, depth and work are bounded. Parts that an AITool cannot express are left out and
+// reported.
 package toolimport
 
 import (

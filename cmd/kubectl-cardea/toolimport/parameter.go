@@ -53,7 +53,7 @@ func (c *converter) leaveOut(err error) {
 	c.detail(&fault{pointerOf(err), "left out: " + err.Error()})
 }
 
-// missing returns the error of a required part that cannot be expressed. One that is not required is noted.
+// missing returns the error of a required part that cannot be expressed. A part that is not required is noted.
 func (c *converter) missing(err error, required bool) error {
 	if err == nil || required || errors.Is(err, errTooLarge) {
 		return err
