@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cardea-iam/cardea/apiserver/agents"
+	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/backend"
 	"github.com/cardea-iam/cardea/apiserver/credential"
@@ -202,8 +203,9 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	agentTools := agents.New(agents.Options{
-		Snapshots: follower, Authenticator: authenticator, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Registry: opts.Registry,
 	})
 	connections := newConnectionMetrics(opts.Registry)

@@ -183,6 +183,12 @@ type ToolAuthorization struct {
 	// +kubebuilder:validation:MaxLength=200
 	JWTTemplateID *string `json:"jwtTemplateID,omitempty"`
 
+	// audience of the token that is sent: an absolute URL without a fragment. Absent: scheme and authority of endpoint.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9+.-]*:[!"$-~]+$`
+	Audience *string `json:"audience,omitempty"`
+
 	// customHeaders describe further headers. Absent: none.
 	// +optional
 	// +listType=atomic
@@ -191,6 +197,7 @@ type ToolAuthorization struct {
 }
 
 // AIToolSpec declares an AI tool.
+// +kubebuilder:validation:XValidation:rule="!has(self.approval) || (has(self.requiresUserApproval) && self.requiresUserApproval)",message="approval is only for tools with requiresUserApproval: set that to true or remove approval",fieldPath=".approval"
 type AIToolSpec struct {
 	CommonSpec `json:",inline"`
 
@@ -207,6 +214,33 @@ type AIToolSpec struct {
 	// +optional
 	Description *Description `json:"description,omitempty"`
 
+	// toolName is the tool's name for models: a letter or `_`, then letters, digits, `_` and `-`, at most 64 characters.
+	// Absent: the resource's name, with `.` as `_` and `t_` before a leading digit.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`
+	ToolName *string `json:"toolName,omitempty"`
+
+	// permissions are what a caller needs to list and call the tool, all of them. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=10
+	Permissions []NeededPermission `json:"permissions,omitempty"`
+
+	// rateLimitSchemeRef names the scheme that limits the calls of the tool. Absent: none.
+	// +optional
+	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
+
+	// maxConcurrentCalls bounds the calls of the tool that run at the same time on one server, 1 to 256. Absent: 16.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	MaxConcurrentCalls *int32 `json:"maxConcurrentCalls,omitempty"`
+
+	// annotations are hints to MCP clients, and decide about retries and records. Absent: those of the method.
+	// +optional
+	Annotations *ToolAnnotations `json:"annotations,omitempty"`
+
 	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
 	// call whose response comes later.
 	// +required
@@ -219,6 +253,19 @@ type AIToolSpec struct {
 	// requiresUserApproval asks the user before each call. Absent: false.
 	// +optional
 	RequiresUserApproval *bool `json:"requiresUserApproval,omitempty"`
+
+	// approval configures the approval of calls. Only with requiresUserApproval. Absent: its defaults.
+	// +optional
+	Approval *ToolApproval `json:"approval,omitempty"`
+
+	// response describes the response. Absent: all of it, at most 262144 bytes.
+	// +optional
+	Response *ToolResponse `json:"response,omitempty"`
+
+	// record selects what of a call's content is kept, sealed, for 7 days. `None`: nothing. `Arguments`: the arguments.
+	// `All`: arguments and result. Absent: None.
+	// +optional
+	Record *ToolRecord `json:"record,omitempty"`
 
 	// endpoint is the URL that is called. Absent: none.
 	// +optional

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -32,11 +34,12 @@ const (
 const (
 	codeBusy          = "busy"
 	codeNotConfigured = "not_configured"
+	codeRateLimited   = "rate_limited"
 )
 
-// limit counts a request by the scheme that binds its key.
+// limit counts a request by the scheme that binds its credential.
 func (c *call) limit() error {
-	return c.bindings.Count(c.snapshot, c.principal, c.r, prefix+c.agent.Name, c.Authenticator.Proxies.ClientAddress(c.r), c.Header())
+	return c.bindings.CountAll(c.snapshot, c.caller.Principal, c.r, prefix+c.agent.Name, c.Authenticator.Proxies.ClientAddress(c.r), c.Header())
 }
 
 // answer performs the method of a request. The result is nil for a notification.
@@ -110,7 +113,8 @@ func (c *call) initialize() any {
 		ProtocolVersion string         `json:"protocolVersion"`
 		Capabilities    capabilities   `json:"capabilities"`
 		ServerInfo      implementation `json:"serverInfo"`
-	}{c.request.revision, capabilities{}, c.server()}
+		Instructions    string         `json:"instructions,omitempty"`
+	}{c.request.revision, capabilities{}, c.server(), c.content.Instructions}
 }
 
 func (c *call) discover() any {
@@ -120,7 +124,8 @@ func (c *call) discover() any {
 		SupportedVersions []string       `json:"supportedVersions"`
 		Capabilities      capabilities   `json:"capabilities"`
 		ServerInfo        implementation `json:"serverInfo"`
-	}{c.common(), c.cacheable(), revisions(), capabilities{}, c.server()}
+		Instructions      string         `json:"instructions,omitempty"`
+	}{c.common(), c.cacheable(), revisions(), capabilities{}, c.server(), c.content.Instructions}
 }
 
 func (c *call) list() (any, error) {
@@ -129,7 +134,9 @@ func (c *call) list() (any, error) {
 	}
 	tools := []json.RawMessage{}
 	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
-		tools = append(tools, one.Listed)
+		if c.sees(one) {
+			tools = append(tools, one.Listed)
+		}
 	}
 	return struct {
 		common
@@ -146,6 +153,14 @@ type block struct {
 	MIMEType string `json:"mimeType,omitempty"`
 }
 
+// failure is the member of _meta that says why a call failed.
+type failure struct {
+	Code   string `json:"code"`
+	CallID string `json:"call_id"`
+	// RetryAfter is in seconds.
+	RetryAfter int `json:"retry_after,omitempty"`
+}
+
 // called is the result of a call.
 type called struct {
 	common
@@ -156,8 +171,11 @@ type called struct {
 
 func (c *call) callTool() (any, error) {
 	one, found := c.Tools.Of(c.snapshot, c.agent).ByName[c.request.params.Name]
-	if !found {
+	if !found || !c.sees(one) {
 		return nil, faulty(codeParams, "Unknown tool: "+toolcall.Clean(c.request.params.Name))
+	}
+	if err := c.require(slices.Concat(c.content.Permissions, one.Content.Permissions)); err != nil {
+		return nil, err
 	}
 	key, err := c.idempotencyKey()
 	if err != nil {
@@ -175,17 +193,40 @@ func (c *call) callTool() (any, error) {
 	if refused != nil {
 		return c.result(id, *refused), nil
 	}
-	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent.Deployment, c.agent.Name, one.Entry.Name))
+	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent, c.content, one))
 	if !taken {
 		return c.result(id, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
+	if refused, err := c.takeQuota(one); err != nil {
+		return nil, err
+	} else if refused != nil {
+		return c.result(id, *refused), nil
+	}
 	if err := c.allowTime(time.Duration(one.Content.TimeoutSeconds) * time.Second); err != nil {
 		return nil, err
 	}
 	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
 		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
 	})), nil
+}
+
+// takeQuota counts a call that is about to be performed by the schemes of the agent and of the tool. It returns the
+// result of the call if a limit is used up; then nothing is counted.
+func (c *call) takeQuota(t *toolset.Tool) (*toolcall.Result, error) {
+	path := "/agents/" + c.agent.Name + "/tools/" + t.Name
+	limit, after, err := c.Limiter.Take(c.r.Context(), c.snapshot, c.caller.Principal, c.agent, [2]string{c.content.Scheme, t.Content.Scheme},
+		path, c.Authenticator.Proxies.ClientAddress(c.r))
+	if err != nil {
+		return nil, apierror.Unavailable(err, "the limits of the tool are not known here yet: try again")
+	}
+	if limit == "" {
+		return nil, nil
+	}
+	seconds := max(1, int((after+time.Second-1)/time.Second))
+	refused := toolcall.Failed(codeRateLimited, "The limit %s for calls of this tool is used up. Wait %d seconds before you call it again.", limit, seconds)
+	refused.RetryAfter = seconds
+	return &refused, nil
 }
 
 // allowTime extends the deadlines of the connection, which are those of short requests, by the time of a call. A passed
@@ -273,7 +314,7 @@ func (c *call) result(id int64, of toolcall.Result) called {
 		if out.Meta == nil {
 			out.Meta = map[string]any{}
 		}
-		out.Meta[metaError] = map[string]any{"code": of.Code, "call_id": ids.Format(id)}
+		out.Meta[metaError] = failure{of.Code, ids.Format(id), of.RetryAfter}
 	}
 	return out
 }

@@ -47,6 +47,8 @@ type Result struct {
 	Structured json.RawMessage
 	// Code is the code of a failed call, "" for success; Content then says what to do.
 	Code string
+	// RetryAfter is after how many seconds a refused call may be tried again, 0 if that is not known.
+	RetryAfter int
 	// Status is the status of the tool's response, 0 if there was none.
 	Status int
 	// BytesOut and BytesIn are the sizes of the bodies.

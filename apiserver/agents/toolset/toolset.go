@@ -5,20 +5,16 @@ package toolset
 import (
 	"encoding/json"
 	"errors"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 
-	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/shares"
+	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/toolschema"
 )
-
-// maxToolName is the longest name of a tool that models accept.
-const maxToolName = 64
 
 // Tool is a tool of an agent as clients see it.
 type Tool struct {
@@ -41,7 +37,7 @@ type described struct {
 	Annotations annotations     `json:"annotations"`
 }
 
-// annotations are hints about a tool. They come from its method.
+// annotations are hints about a tool.
 type annotations struct {
 	ReadOnly    bool `json:"readOnlyHint"`
 	Destructive bool `json:"destructiveHint"`
@@ -49,40 +45,10 @@ type annotations struct {
 	OpenWorld   bool `json:"openWorldHint"`
 }
 
-func annotationsOf(method string) annotations {
-	a := annotations{OpenWorld: true, Idempotent: true}
-	switch method {
-	case "GET", "HEAD", "OPTIONS":
-		a.ReadOnly = true
-	case "DELETE", "PUT":
-		a.Destructive = true
-	case "PATCH":
-		a.Destructive, a.Idempotent = true, false
-	default:
-		a.Idempotent = false
-	}
-	return a
-}
-
-// toolName returns the name of a tool from that of its resource: what MCP and the APIs of models accept.
-func toolName(resource string) string {
-	name := strings.ReplaceAll(resource, ".", "_")
-	if name[0] >= '0' && name[0] <= '9' {
-		name = "t_" + name
-	}
-	return name[:min(len(name), maxToolName)]
-}
-
-// Types of tools in documents.
-const (
-	typeAPI      = "api"
-	typeFunction = "function"
-)
-
 // callable reports whether calls of a tool can be performed: an active API tool that needs neither a user's own token,
 // nor an approval, nor a value of a Secret that the operator did not seal.
 func callable(t *snapshot.Tool) bool {
-	if !t.Active || t.Type != typeAPI || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
+	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
 		return false
 	}
 	for _, header := range t.Headers {
@@ -90,12 +56,14 @@ func callable(t *snapshot.Tool) bool {
 			return false
 		}
 	}
-	return toolcall.Invalid(&t.AITool) == ""
+	return t.Endpoint != "" && toolform.Check(&t.AITool) == nil
 }
 
 // exported reports whether a tool is a function of the application itself, which has no endpoint: programs that run
 // models get its definition and perform it.
-func exported(t *snapshot.Tool) bool { return t.Active && t.Type == typeFunction && t.Endpoint == "" }
+func exported(t *snapshot.Tool) bool {
+	return t.Active && t.Type == document.ToolTypeFunction && t.Endpoint == ""
+}
 
 // errTooLarge: the tools of the agent before this one leave no room for it.
 var errTooLarge = errors.New("the agent's tools have more than 2 MiB of JSON: shorten their schemas and descriptions, or list fewer")
@@ -103,17 +71,14 @@ var errTooLarge = errors.New("the agent's tools have more than 2 MiB of JSON: sh
 // newTool prepares a tool, whose JSON must have at most room bytes: the size is checked before the schema is compiled.
 func newTool(e *snapshot.Entry, room int) (*Tool, error) {
 	content := snapshot.ContentOf[snapshot.Tool](e)
-	schema := toolschema.Object(toolcall.Fields(&content.AITool))
+	schema := toolschema.Object(toolform.Fields(&content.AITool))
 	input, err := json.Marshal(schema)
 	if err != nil {
 		return nil, err
 	}
-	d := described{toolName(e.Name), content.Name, content.Description, input, annotationsOf(content.Method)}
+	d := described{content.NameFor(e.Name), content.Name, content.Description, input, annotations(content.Hints())}
 	if d.Description == "" {
 		d.Description = content.Name // some clients drop tools without a description
-	}
-	if content.Type != typeAPI {
-		d.Annotations = annotationsOf(http.MethodPost) // a function without an endpoint has no method
 	}
 	t := &Tool{Entry: e, Content: content, Name: d.Name, described: d}
 	if t.Listed, err = json.Marshal(d); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -38,9 +39,19 @@ type tokenClaims struct {
 }
 
 // issueToken signs a token for backends with the user, the active organization and workspace, and the user's
-// permissions there.
+// permissions there. A token for an agent is valid at the agent alone.
 func issueToken(c *call) (reply, error) {
-	if err := c.parse(func(*body.Object) {}); err != nil {
+	audience := "cardea:" + c.request.Entry.Namespace + ":" + c.request.Entry.Name
+	err := c.parse(func(o *body.Object) {
+		resource, sent := o.String("resource")
+		switch {
+		case sent && !acceptsSessions(c, resource):
+			o.Fault("resource", "must be the URL (status.mcpURL) of an active agent of this deployment that accepts session tokens: set spec.access.sessions of the AIAgent to Allowed, or leave resource out")
+		case sent:
+			audience = resource
+		}
+	})
+	if err != nil {
 		return reply{}, err
 	}
 	signer, err := signer(c)
@@ -52,7 +63,7 @@ func issueToken(c *call) (reply, error) {
 	claims := tokenClaims{
 		Claims: jwt.Claims{
 			Issuer: "https://" + tenant.Settings.FrontendHosts[0], Subject: format(g.User),
-			Audience: jwt.Audience{"cardea:" + tenant.Entry.Namespace + ":" + tenant.Entry.Name},
+			Audience: jwt.Audience{audience},
 			IssuedAt: jwt.NewNumericDate(c.now), Expiry: jwt.NewNumericDate(expires), ID: rand.Text(),
 		},
 		SessionID: format(c.session.ID), Permissions: []string{},
@@ -76,6 +87,12 @@ func issueToken(c *call) (reply, error) {
 		return reply{}, fmt.Errorf("sign a session token: %w", err)
 	}
 	return reply{data: enduserapi.SessionToken{Token: token, ExpiresAt: expires}}, nil
+}
+
+// acceptsSessions reports whether a URL is that of an active agent of the deployment that accepts session tokens.
+func acceptsSessions(c *call, resource string) bool {
+	agent, found := c.request.Snapshot().AgentAt(c.request.Entry, resource)
+	return found && snapshot.ContentOf[snapshot.Agent](agent).Sessions
 }
 
 // place sets the active organization and workspace, and the permissions of the user's roles there. The list does
