@@ -251,8 +251,9 @@ func documentedReasons() []string {
 	for _, row := range regexp.MustCompile(`(?m)^\| [A-Za-z= ]*\| (?:<a id="reason-[a-z]+"></a>)?([A-Za-z]+) \|`).FindAllStringSubmatch(section, -1) {
 		found[row[1]] = true
 	}
-	delete(found, "reason")
-	delete(found, "Ready")
+	for _, other := range []string{"reason", "Ready", "Callable", "Serving"} { // the header, and good states
+		delete(found, other)
+	}
 	var reasons []string
 	for reason := range found {
 		reasons = append(reasons, reason)

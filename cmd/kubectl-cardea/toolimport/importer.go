@@ -11,6 +11,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/text"
+	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
@@ -242,7 +243,7 @@ func (c *importer) resource(o operation, endpoint string, fields arguments) *v1a
 	spec.Method = ptr.To(v1alpha1.HTTPMethod(o.method))
 	spec.Endpoint = ptr.To(v1alpha1.URL(endpoint))
 	spec.URLParamsSchema, spec.RequestBodySchema = fields.url, fields.body
-	if c.opts.Approve == ApproveSafe || c.opts.Approve == ApproveUnsafe && !safe(o.method) {
+	if c.opts.Approve == ApproveSafe || c.opts.Approve == ApproveUnsafe && !toolform.Safe(o.method) {
 		spec.RequiresUserApproval = ptr.To(true)
 	}
 	if c.opts.AsUser || len(fields.header) > 0 {
@@ -277,8 +278,12 @@ func (c *importer) check(o operation, tool *v1alpha1.AITool) error {
 	if _, err := text.Name(string(*tool.Spec.DisplayName)); err != nil {
 		return o.at.fault("its name %v", err)
 	}
-	if _, err := translation.AITool(tool); err != nil {
+	content, err := translation.AITool(tool)
+	if err != nil {
 		return o.at.fault("%v", err)
+	}
+	if wrong := toolform.Check(&content); wrong != nil {
+		return o.at.fault("%v", wrong)
 	}
 	raw, err := json.Marshal(tool)
 	if err != nil {

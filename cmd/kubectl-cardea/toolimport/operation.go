@@ -19,11 +19,6 @@ func methods() []string {
 	}
 }
 
-// safe reports whether requests of a method change nothing (RFC 9110 9.2.1).
-func safe(method string) bool {
-	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
-}
-
 // operation is an operation of the document.
 type operation struct {
 	method, path string

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/toolform"
 )
 
 // memberName is a name that the APIs of models accept for a member of a tool's arguments.
@@ -16,18 +17,9 @@ var memberName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,100}$`)
 
-// Reserved reports whether a header may not be declared: the HTTP client, a proxy or Cardea sets it.
+// Reserved reports whether a header may not be declared: the connection or Cardea sets it.
 func Reserved(header string) bool {
-	header = strings.ToLower(header)
-	for _, prefix := range []string{"content-", "proxy-", "x-forwarded-", "webhook-"} {
-		if strings.HasPrefix(header, prefix) {
-			return true
-		}
-	}
-	return slices.Contains([]string{
-		"host", "transfer-encoding", "connection", "upgrade", "te", "trailer", "cookie", "forwarded", "traceparent",
-		"accept", "user-agent", "cardea-call-id", "idempotency-key",
-	}, header)
+	return toolform.Forbidden(header) || slices.Contains([]string{"accept", "user-agent", "cardea-call-id", "idempotency-key"}, strings.ToLower(header))
 }
 
 // arguments are the fields of a tool, by where they are sent.
@@ -88,7 +80,7 @@ func (c *converter) parameters() error {
 			return err
 		}
 	}
-	for _, name := range placeholders(c.operation.path) {
+	for _, name := range toolform.Placeholders(c.operation.path) {
 		if !c.names[name] {
 			return c.operation.at.fault("the path's {%s} is no parameter", oneLine(name, maxQuoted))
 		}
@@ -103,25 +95,13 @@ func order(p place) int {
 	return 1
 }
 
-// placeholders returns the names of a path's placeholders.
-func placeholders(path string) (names []string) {
-	for {
-		_, after, found := strings.Cut(path, "{")
-		name, rest, closed := strings.Cut(after, "}")
-		if !found || !closed {
-			return names
-		}
-		names, path = append(names, name), rest
-	}
-}
-
 // parameter adds a parameter, or returns why it cannot be expressed.
 func (c *converter) parameter(p place) error {
 	node := objectOf(p.value)
 	name, in := stringOf(node["name"]), stringOf(node["in"])
 	switch in {
 	case "path":
-		if !slices.Contains(placeholders(c.operation.path), name) {
+		if !slices.Contains(toolform.Placeholders(c.operation.path), name) {
 			c.leaveOut(p.fault("the path has no {%s}", oneLine(name, maxQuoted)))
 			return nil
 		}
@@ -208,7 +188,7 @@ func (c *converter) body() error {
 	if at.value == nil {
 		return nil
 	}
-	if safe(c.operation.method) {
+	if toolform.Safe(c.operation.method) {
 		c.leaveOut(at.fault("requests with %s have no body", c.operation.method))
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/toolschema"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
@@ -108,10 +108,10 @@ func expectCallable(t testing.TB, result *Result) {
 			t.Errorf("%s is not accepted: %v", tool.Operation, err)
 			continue
 		}
-		if problem := toolcall.Invalid(&content); problem != "" {
-			t.Errorf("%s cannot be called: %s", tool.Operation, problem)
+		if wrong := toolform.Check(&content); wrong != nil {
+			t.Errorf("%s cannot be called: %v", tool.Operation, wrong)
 		}
-		fields := toolcall.Fields(&content)
+		fields := toolform.Fields(&content)
 		if _, err := toolschema.Compile(toolschema.Object(fields)); err != nil {
 			t.Errorf("%s has no schema: %v", tool.Operation, err)
 		}
