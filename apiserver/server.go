@@ -41,6 +41,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/rollup"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
@@ -173,8 +174,9 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	signer := tokensigner.New(opts.Keyring)
 	endUser, err := enduser.New(enduser.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Signer: signer, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: endUserMetrics,
 	})
 	if err != nil {
@@ -205,7 +207,7 @@ func New(opts Options) (*Server, error) {
 	}
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	agentTools := agents.New(agents.Options{
-		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Registry: opts.Registry,
 	})
 	connections := newConnectionMetrics(opts.Registry)

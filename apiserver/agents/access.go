@@ -86,6 +86,11 @@ func (c *call) require(permissions []string) error {
 // sees reports whether the caller may call a tool, at once or after its user granted further scopes.
 func (c *call) sees(t *toolset.Tool) bool { return c.caller.CanObtain(t.Content.Permissions) }
 
+// lists reports whether the list of a caller has a tool: one that it may call, with the user that the call needs.
+func (c *call) lists(t *toolset.Tool) bool {
+	return c.sees(t) && (c.caller.User != 0 || !t.Content.Authorization.AuthorizeAsUser)
+}
+
 // challenge returns the value of WWW-Authenticate (RFC 6750 3, RFC 9728 5.1).
 func (c *call) challenge(failure string, scopes []string) string {
 	var parameters []string

@@ -122,6 +122,24 @@ func (w *peopleWorld) private(key document.SigningKey, kind string) any {
 	return private
 }
 
+// sessions gives the deployment a signing key, and returns a function that signs session tokens of the user.
+func (w *peopleWorld) sessions() func(audience string, permissions ...string) string {
+	w.T.Helper()
+	key := w.OAuthKey(jose.ES256)
+	der, err := x509.MarshalPKCS8PrivateKey(w.private(key, document.SealedOAuthKey))
+	w.Must(err)
+	key.Sealed = w.Keyring.Seal(document.SealedSigningKey, key.ID, der)
+	settings := w.Settings()
+	settings.SigningKeys = []document.SigningKey{key}
+	w.Declare(settings)
+	now := w.Clock.Now()
+	return func(audience string, permissions ...string) string {
+		return w.signed(key, document.SealedSigningKey, "JWT", map[string]any{
+			"iss": "https://localhost", "sub": "7", "aud": audience, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "sid": "12", "permissions": permissions,
+		})
+	}
+}
+
 func names(a answer) (list []string) {
 	result, _ := a.body["result"].(map[string]any)
 	tools, _ := result["tools"].([]any)
@@ -290,19 +308,7 @@ func TestLimitsOfAgentAndToolCountTogether(t *testing.T) {
 
 func TestAgentAcceptsSessionTokensForItsURL(t *testing.T) {
 	w := newPeopleWorld(t, func(a *document.AIAgent) { a.Permissions = []string{"orders:read"} })
-	key := w.OAuthKey(jose.ES256)
-	der, err := x509.MarshalPKCS8PrivateKey(w.private(key, document.SealedOAuthKey))
-	w.Must(err)
-	key.Sealed = w.Keyring.Seal(document.SealedSigningKey, key.ID, der)
-	settings := w.Settings()
-	settings.SigningKeys = []document.SigningKey{key}
-	w.Declare(settings)
-	now := w.Clock.Now()
-	token := func(audience string, permissions ...string) string {
-		return w.signed(key, document.SealedSigningKey, "JWT", map[string]any{
-			"iss": "https://localhost", "sub": "7", "aud": audience, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "sid": "12", "permissions": permissions,
-		})
-	}
+	token := w.sessions()
 	w.Eventually("a session token is accepted", func() bool {
 		return strings.Contains(w.post("support", token(agentURL, "orders:read"), calling).raw, `"open"`)
 	})

@@ -26,6 +26,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
@@ -53,6 +54,8 @@ type Options struct {
 	Tools *toolset.Sets
 	// Keyring opens the values of headers that the operator sealed; it may be empty.
 	Keyring *seal.Keyring
+	// Signer signs the tokens that tools get for users.
+	Signer *tokensigner.Signer
 	// MaxStaleness bounds how long requests are answered without contact to the store; 0 means no bound.
 	MaxStaleness time.Duration
 	// Version is the product's version.

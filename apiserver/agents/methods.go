@@ -35,6 +35,7 @@ const (
 	codeBusy          = "busy"
 	codeNotConfigured = "not_configured"
 	codeRateLimited   = "rate_limited"
+	codeUserRequired  = "user_required"
 )
 
 // limit counts a request by the scheme that binds its credential.
@@ -134,8 +135,8 @@ func (c *call) list() (any, error) {
 	}
 	tools := []json.RawMessage{}
 	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
-		if c.sees(one) {
-			tools = append(tools, one.Listed)
+		if c.lists(one) {
+			tools = append(tools, c.listed(one))
 		}
 	}
 	return struct {
@@ -143,6 +144,15 @@ func (c *call) list() (any, error) {
 		cacheable
 		Tools []json.RawMessage `json:"tools"`
 	}{c.common(), c.cacheable(), tools}, nil
+}
+
+// listed returns the JSON object of a tool in lists. Before the modern revision, structured results are objects, so
+// that the schema of a list is left out.
+func (c *call) listed(t *toolset.Tool) json.RawMessage {
+	if c.request.revision == modern {
+		return t.Listed
+	}
+	return t.Older
 }
 
 // block is a part of a result's content.
@@ -189,6 +199,9 @@ func (c *call) callTool() (any, error) {
 	if refused != nil {
 		return c.result(id, *refused), nil
 	}
+	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 {
+		return c.result(id, toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
+	}
 	secrets, refused := c.open(one)
 	if refused != nil {
 		return c.result(id, *refused), nil
@@ -206,8 +219,12 @@ func (c *call) callTool() (any, error) {
 	if err := c.allowTime(time.Duration(one.Content.TimeoutSeconds) * time.Second); err != nil {
 		return nil, err
 	}
+	token, err := c.userToken(one, id)
+	if err != nil {
+		return nil, err
+	}
 	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
-		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
+		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, Token: token, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
 	})), nil
 }
 

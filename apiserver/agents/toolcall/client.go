@@ -38,7 +38,8 @@ func NewClient(policy *egress.Policy) *Client {
 func (c *Client) Do(ctx context.Context, call *Call) Result {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(call.Tool.TimeoutSeconds)*time.Second)
 	defer cancel()
-	reader := newReader(call.Secrets)
+	reader := newReader(call.hidden())
+	reader.shape = shape{call.Tool.Response, call.Output}
 	var out Result
 	for try := 0; ; try++ {
 		r, err := call.request(limited)
