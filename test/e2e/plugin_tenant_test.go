@@ -126,7 +126,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 	})
 
 	It("reports to a viewer that all is active, and nothing to accounts without rights", func(ctx context.Context) {
-		Expect(acme(ctx, "viewer", "why")).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`^All \d+ resources are active\.\n$`))))
+		Expect(acme(ctx, "viewer", "why")).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`(?m)^All \d+ resources are active\.\n\z`))))
 		Expect(acme(ctx, "nobody", "why")).To(refuses(3, "you may not list identitydeployments in namespace acme", "ask for ClusterRole view"))
 		Expect(acme(ctx, "nobody", "export")).To(refuses(3, "you may not list"))
 		Expect(acme(ctx, "viewer", "key", "reveal", "acme-backend-key")).To(refuses(3, `you may not get Secret "acme-backend-key" in namespace acme: ask for ClusterRole edit there`))
