@@ -128,8 +128,8 @@ func modernNode(t *testing.T) string {
 	return program
 }
 
-// newFixtures declares the agent of the conformance suite, whose tools answer as its fixtures say. It returns a URL that
-// needs no key.
+// newFixtures declares the agent of the conformance suite, whose tools answer as its fixtures say. It returns a URL
+// that needs no key.
 func (w *world) newFixtures() string {
 	w.T.Helper()
 	pixel, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==")

@@ -43,7 +43,7 @@ func toolsCommand(to *connection, around surroundings) *cobra.Command {
 }
 
 func (f *agentFlags) register(cmd *cobra.Command, to *connection) {
-	f.apiFlags.register(cmd, to, envFrontendServer, "the end-user API, port 8081; absent: the first of the deployment's frontendHosts, as the cluster has them")
+	f.apiFlags.register(cmd, to, envFrontendServer, "the end-user API, port 8081; absent: that of the agent's status.mcpURL")
 	cmd.Flags().StringVar(&f.host, "host", "", "the first of the deployment's frontendHosts, if --server has another name")
 	cmd.ValidArgsFunction = to.completeOf(v1alpha1.KindAIAgent)
 }
@@ -119,18 +119,17 @@ type agentServer struct {
 	name, host string
 }
 
-// open returns the MCP server of an agent: at --server, or at the host that the agent's deployment has in the cluster.
+// open returns the MCP server of an agent: at --server, or at the URL that the agent's status has in the cluster.
 func (f *agentFlags) open(ctx context.Context, to *connection, around surroundings, name string) (*agentServer, error) {
 	server := f.server
 	if server == "" {
 		server, _ = around.lookup(f.serverEnv)
 	}
 	if server == "" {
-		host, err := to.hostOf(ctx, name)
-		if err != nil {
+		var err error
+		if server, err = to.serverOf(ctx, name); err != nil {
 			return nil, err
 		}
-		server = "https://" + host
 	}
 	opened, err := f.connect(ctx, to, around, server)
 	if err != nil {
@@ -139,24 +138,21 @@ func (f *agentFlags) open(ctx context.Context, to *connection, around surroundin
 	return &agentServer{opened, name, f.host}, nil
 }
 
-// hostOf returns the first frontend host of an agent's deployment.
-func (c *connection) hostOf(ctx context.Context, name string) (string, error) {
+// serverOf returns the URL of the server of an agent.
+func (c *connection) serverOf(ctx context.Context, name string) (string, error) {
 	opened, err := c.open(ctx)
 	if err != nil {
 		return "", err
 	}
-	agent, deployment := &v1alpha1.AIAgent{}, &v1alpha1.IdentityDeployment{}
+	agent := &v1alpha1.AIAgent{}
 	if err := opened.client.Get(ctx, client.ObjectKey{Namespace: opened.namespace, Name: name}, agent); err != nil {
 		return "", opened.explain(err, "get", "AIAgent "+name, opened.namespace)
 	}
-	named := agent.Spec.DeploymentRef.Name
-	if err := opened.client.Get(ctx, client.ObjectKey{Namespace: opened.namespace, Name: named}, deployment); err != nil {
-		return "", opened.explain(err, "get", "IdentityDeployment "+named, opened.namespace)
+	server, found := strings.CutSuffix(agent.Status.MCPURL, "/mcp/"+name)
+	if !found {
+		return "", fmt.Errorf("AIAgent %s has no URL: `kubectl cardea why aiagent/%s -n %s` says why", name, name, opened.namespace)
 	}
-	if len(deployment.Spec.FrontendHosts) == 0 {
-		return "", fmt.Errorf("IdentityDeployment %s has no frontendHosts, so its agents are not served: declare one", named)
-	}
-	return string(deployment.Spec.FrontendHosts[0]), nil
+	return server, nil
 }
 
 // request sends a JSON-RPC request. name is the tool's, "" for none.

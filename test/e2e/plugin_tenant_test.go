@@ -232,7 +232,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 		Expect(acme(ctx, "viewer", "users", "--use-key", "acme-backend-key")).To(refuses(3, "you may not get Secret"))
 	})
 
-	It("finds an agent's server by the deployment's host, or where the caller says", func(ctx context.Context) {
+	It("finds an agent's server by the agent's status, or where the caller says", func(ctx context.Context) {
 		listed := acme(ctx, "editor", "tools", "list", "support", "--use-key", "acme-backend-key", "--server", cardea.Frontend, "--host", "localhost")
 		Expect(listed).To(And(HaveField("Code", 0), HaveField("Out", HaveSuffix(" tools. Arguments in brackets are optional.\n"))), listed.Problems)
 		Expect(acme(ctx, "editor", "tools", "list", "support", "--use-key", "acme-backend-key")).To(refuses(3, "the server at localhost is unreachable"))
