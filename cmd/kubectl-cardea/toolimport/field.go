@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -222,7 +223,7 @@ func (c *converter) addItems(f *field, s *shape, p place, depth int) error {
 		return err
 	}
 	items.Name = ""
-	if plain := (field{FieldType: items.FieldType}); plainEqual(items, plain) {
+	if reflect.DeepEqual(*items, field{FieldType: items.FieldType}) {
 		f.ItemsType = items.FieldType
 		return nil
 	}
@@ -232,13 +233,6 @@ func (c *converter) addItems(f *field, s *shape, p place, depth int) error {
 	}
 	f.ItemsSchema = items
 	return nil
-}
-
-// plainEqual reports whether a field has a type and nothing else.
-func plainEqual(f *field, plain field) bool {
-	got, err := json.Marshal(f)
-	want, otherErr := json.Marshal(plain)
-	return err == nil && otherErr == nil && string(got) == string(want)
 }
 
 func count(n *float64) *int64 {
