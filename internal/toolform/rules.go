@@ -137,16 +137,21 @@ var forbidden = []string{
 	"host", "content-", "transfer-encoding", "connection", "upgrade", "te", "trailer", "cookie", "proxy-", "forwarded", "x-forwarded-", "webhook-", "traceparent",
 }
 
+// Forbidden reports whether a tool cannot set a header.
+func Forbidden(header string) bool {
+	header = strings.ToLower(header)
+	return slices.ContainsFunc(forbidden, func(one string) bool {
+		return header == one || strings.HasSuffix(one, "-") && strings.HasPrefix(header, one)
+	})
+}
+
 func checkHeaders(t *document.AITool) *Fault {
 	seen := map[string]bool{}
 	check := func(path, name string) *Fault {
 		lower := strings.ToLower(name)
-		for _, one := range forbidden {
-			if lower == one || strings.HasSuffix(one, "-") && strings.HasPrefix(lower, one) {
-				return fault(path, "the header %s cannot be set: remove it", name)
-			}
-		}
 		switch {
+		case Forbidden(name):
+			return fault(path, "the header %s cannot be set: remove it", name)
 		case seen[lower]:
 			return fault(path, "the header %s is set twice: remove one", name)
 		case lower == "authorization" && t.Authorization.Token():

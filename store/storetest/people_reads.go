@@ -125,12 +125,12 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		m, in, found, err := tx.Organizations().MemberWithWorkspaces(1, 2)
 		return []any{m, in, found}, err
 	},
-	"InvitationByToken":      func(tx people.Tx) (any, error) { return optional(tx.Organizations().InvitationByToken(hashOf(2))) },
-	"Invitation":             func(tx people.Tx) (any, error) { return optional(tx.Organizations().Invitation(1)) },
-	"OpenInvitations":        func(tx people.Tx) (any, error) { return value(tx.Organizations().OpenInvitations(1, born)) },
-	"OwnedOrganizations":     func(tx people.Tx) (any, error) { return value(tx.Organizations().OwnedOrganizations(1)) },
-	"SessionsOf":             func(tx people.Tx) (any, error) { return value(tx.Sessions().SessionsOf(1)) },
-	"APIKey":                 func(tx people.Tx) (any, error) { return optional(tx.APIKeys().APIKey(1)) },
+	"InvitationByToken":  func(tx people.Tx) (any, error) { return optional(tx.Organizations().InvitationByToken(hashOf(2))) },
+	"Invitation":         func(tx people.Tx) (any, error) { return optional(tx.Organizations().Invitation(1)) },
+	"OpenInvitations":    func(tx people.Tx) (any, error) { return value(tx.Organizations().OpenInvitations(1, born)) },
+	"OwnedOrganizations": func(tx people.Tx) (any, error) { return value(tx.Organizations().OwnedOrganizations(1)) },
+	"SessionsOf":         func(tx people.Tx) (any, error) { return value(tx.Sessions().SessionsOf(1)) },
+	"APIKey":             func(tx people.Tx) (any, error) { return optional(tx.APIKeys().APIKey(1)) },
 	"APIKeyByPublicID": func(tx people.Tx) (any, error) {
 		return optional(tx.APIKeys().APIKeyByPublicID(apiKey(2, "two").PublicID))
 	},
