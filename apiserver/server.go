@@ -120,6 +120,8 @@ type Server struct {
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
+	// agents ends the streams of agents' clients.
+	agents *agents.Server
 	// issuing notifies clients of ended sign-ins.
 	issuing  *oauth.Server
 	decision http.Handler
@@ -210,13 +212,16 @@ func New(opts Options) (*Server, error) {
 		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Registry: opts.Registry,
 	})
+	opts.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "cardea_agent_streams", Help: "Open streams of notifications to clients of agents.",
+	}, func() float64 { return float64(agentTools.Streams()) }))
 	connections := newConnectionMetrics(opts.Registry)
 	reportShares(opts.Registry, map[string]func() uint64{
 		"counters": limiter.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
 		"redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
-		"resource_reads": liveReads.Exhausted,
+		"resource_reads": liveReads.Exhausted, "agent_streams": agentTools.StreamsExhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {
@@ -226,7 +231,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -256,6 +261,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.keys.Run(ctx) })
 	group.Go(func() error { return s.rollUp(ctx) })
 	group.Go(func() error { return s.issuing.Run(ctx) })
+	group.Go(func() error { return s.agents.Run(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
 	}

@@ -73,6 +73,7 @@ type Server struct {
 	bindings *limits.Bindings
 	client   *toolcall.Client
 	slots    *slots
+	streams  *streams
 	// calls counts the calls of tools by their code.
 	calls *prometheus.CounterVec
 }
@@ -80,13 +81,14 @@ type Server struct {
 // New returns a Server.
 func New(opts Options) *Server {
 	opts.Metrics.Expect(pattern)
+	opts.Metrics.Expect(listenPattern)
 	opts.Metrics.Expect(metadataPattern)
 	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_tool_calls_total", Help: "Calls of agents' tools by the code of their result, ok for a call that succeeded.",
 	}, []string{"code"})
 	opts.Registry.MustRegister(calls)
 	return &Server{
-		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(),
+		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(), streams: newStreams(),
 		calls: calls,
 	}
 }
@@ -129,6 +131,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	} else if err != nil {
 		c.Refuse(err)
+		return
+	}
+	if c.request.listens() {
+		if err := listen(c); err != nil {
+			c.Refuse(err)
+		}
 		return
 	}
 	result, err := c.answer()
@@ -197,7 +205,7 @@ func (c *call) check() (err error) {
 	if err := credential.Fresh(c.Snapshots, c.MaxStaleness); err != nil {
 		return err
 	}
-	if err := c.findAgent(strings.TrimPrefix(c.r.URL.Path, prefix)); err != nil {
+	if err := c.findAgent(nameIn(c.r)); err != nil {
 		return err
 	}
 	asks := c.r.Method == http.MethodOptions && c.r.Header.Get("Access-Control-Request-Method") == http.MethodPost
@@ -225,6 +233,9 @@ func (c *call) check() (err error) {
 	}
 	return c.limit()
 }
+
+// nameIn returns the name of the agent in a request's path.
+func nameIn(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, prefix) }
 
 // findAgent finds the agent of a name on its deployment's first host.
 func (c *call) findAgent(name string) error {

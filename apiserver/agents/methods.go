@@ -108,7 +108,15 @@ func (c *call) cacheable() cacheable {
 }
 
 type capabilities struct {
-	Tools struct{} `json:"tools"`
+	Tools struct {
+		ListChanged bool `json:"listChanged,omitempty"`
+	} `json:"tools"`
+}
+
+// capabilitiesIn returns what the server can do in a revision: in the modern one, clients can listen for changes.
+func capabilitiesIn(revision string) (can capabilities) {
+	can.Tools.ListChanged = revision == modern
+	return can
 }
 
 func (c *call) initialize() any {
@@ -117,7 +125,7 @@ func (c *call) initialize() any {
 		Capabilities    capabilities   `json:"capabilities"`
 		ServerInfo      implementation `json:"serverInfo"`
 		Instructions    string         `json:"instructions,omitempty"`
-	}{c.request.revision, capabilities{}, c.server(), c.content.Instructions}
+	}{c.request.revision, capabilitiesIn(c.request.revision), c.server(), c.content.Instructions}
 }
 
 func (c *call) discover() any {
@@ -128,7 +136,7 @@ func (c *call) discover() any {
 		Capabilities      capabilities   `json:"capabilities"`
 		ServerInfo        implementation `json:"serverInfo"`
 		Instructions      string         `json:"instructions,omitempty"`
-	}{c.common(), c.cacheable(), revisions(), capabilities{}, c.server(), c.content.Instructions}
+	}{c.common(), c.cacheable(), revisions(), capabilitiesIn(c.request.revision), c.server(), c.content.Instructions}
 }
 
 func (c *call) list() (any, error) {
@@ -137,7 +145,7 @@ func (c *call) list() (any, error) {
 	}
 	tools := []json.RawMessage{}
 	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
-		if c.lists(one) {
+		if c.lists(one.Content) {
 			tools = append(tools, c.listed(one))
 		}
 	}
