@@ -125,12 +125,12 @@ var reads = map[string]func(tx people.Tx) (any, error){
 		m, in, found, err := tx.Organizations().MemberWithWorkspaces(1, 2)
 		return []any{m, in, found}, err
 	},
-	"InvitationByToken":      func(tx people.Tx) (any, error) { return optional(tx.Organizations().InvitationByToken(hashOf(2))) },
-	"Invitation":             func(tx people.Tx) (any, error) { return optional(tx.Organizations().Invitation(1)) },
-	"OpenInvitations":        func(tx people.Tx) (any, error) { return value(tx.Organizations().OpenInvitations(1, born)) },
-	"OwnedOrganizations":     func(tx people.Tx) (any, error) { return value(tx.Organizations().OwnedOrganizations(1)) },
-	"SessionsOf":             func(tx people.Tx) (any, error) { return value(tx.Sessions().SessionsOf(1)) },
-	"APIKey":                 func(tx people.Tx) (any, error) { return optional(tx.APIKeys().APIKey(1)) },
+	"InvitationByToken":  func(tx people.Tx) (any, error) { return optional(tx.Organizations().InvitationByToken(hashOf(2))) },
+	"Invitation":         func(tx people.Tx) (any, error) { return optional(tx.Organizations().Invitation(1)) },
+	"OpenInvitations":    func(tx people.Tx) (any, error) { return value(tx.Organizations().OpenInvitations(1, born)) },
+	"OwnedOrganizations": func(tx people.Tx) (any, error) { return value(tx.Organizations().OwnedOrganizations(1)) },
+	"SessionsOf":         func(tx people.Tx) (any, error) { return value(tx.Sessions().SessionsOf(1)) },
+	"APIKey":             func(tx people.Tx) (any, error) { return optional(tx.APIKeys().APIKey(1)) },
 	"APIKeyByPublicID": func(tx people.Tx) (any, error) {
 		return optional(tx.APIKeys().APIKeyByPublicID(apiKey(2, "two").PublicID))
 	},
@@ -186,6 +186,13 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"ListAudit": func(tx people.Tx) (any, error) { return value(tx.Listings().ListAudit(people.AuditFilter{}, 10)) },
 	// DigestTaken reads all deployments, so this call uses a digest that no story inserts.
 	"DigestTaken": func(tx people.Tx) (any, error) { return value(tx.Imports().DigestTaken(apiKey(9, "nobody's").Digest)) },
+	"ToolCall":    func(tx people.Tx) (any, error) { return optional(tx.ToolCalls().ToolCall(toolCall(1).ID)) },
+	"ListToolCalls": func(tx people.Tx) (any, error) {
+		return value(tx.ToolCalls().ListToolCalls(people.ToolCallFilter{Agent: 1}, 10))
+	},
+	"SummarizeToolCalls": func(tx people.Tx) (any, error) {
+		return value(tx.ToolCalls().SummarizeToolCalls(1, people.Period{From: born, To: after(time.Hour)}))
+	},
 	"InvitationsSince": func(tx people.Tx) (any, error) {
 		to, by, err := tx.Organizations().InvitationsSince("guest1@example.com", 1, born)
 		return []int{to, by}, err
