@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
@@ -57,8 +57,8 @@ type Options struct {
 	Clock   func() time.Time
 	Log     logr.Logger
 	Metrics *httpapi.Metrics
-	// Registry gets the metrics of calls.
-	Registry prometheus.Registerer
+	// Records records and counts calls.
+	Records *callrecord.Recorder
 }
 
 // Server serves the agents of all deployments on the end-user listener.
@@ -68,20 +68,14 @@ type Server struct {
 	client   *toolcall.Client
 	slots    *slots
 	known    *preparations
-	// calls counts the calls of tools by their code.
-	calls *prometheus.CounterVec
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
 	opts.Metrics.Expect(pattern)
-	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "cardea_tool_calls_total", Help: "Calls of agents' tools by the code of their result, ok for a call that succeeded.",
-	}, []string{"code"})
-	opts.Registry.MustRegister(calls)
 	return &Server{
 		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(),
-		known: newPreparations(), calls: calls,
+		known: newPreparations(),
 	}
 }
 
@@ -114,6 +108,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	if err := c.check(); err != nil {
+		c.recordRefusal(err)
 		c.Refuse(err)
 		return
 	}

@@ -1,19 +1,20 @@
 package agents
 
 import (
-	"cmp"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/toolschema"
 	"github.com/cardea-iam/cardea/internal/tracing"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 const (
@@ -137,20 +138,12 @@ func (c *call) list() (any, error) {
 	}{c.common(), c.cacheable(), tools}, nil
 }
 
-// block is a part of a result's content.
-type block struct {
-	Type     string `json:"type"`
-	Text     string `json:"text,omitempty"`
-	Data     []byte `json:"data,omitempty"`
-	MIMEType string `json:"mimeType,omitempty"`
-}
-
 // called is the result of a call.
 type called struct {
 	common
-	Content    []block         `json:"content"`
-	Structured json.RawMessage `json:"structuredContent,omitempty"`
-	IsError    bool            `json:"isError,omitempty"`
+	Content    []toolcall.Block `json:"content"`
+	Structured json.RawMessage  `json:"structuredContent,omitempty"`
+	IsError    bool             `json:"isError,omitempty"`
 }
 
 func (c *call) callTool() (any, error) {
@@ -162,29 +155,40 @@ func (c *call) callTool() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := ids.New(c.Received, rand.Reader)
+	record, err := c.record(one)
 	if err != nil {
 		return nil, err
 	}
 	arguments, refused := one.read(c.request.params.Arguments)
 	if refused != nil {
-		return c.result(id, *refused), nil
+		record.Refuse(people.CallInvalid, refused.Code)
+		return c.result(record.ID(), *refused), nil
 	}
+	record.Arguments(objectOf(c.request.params.Arguments))
 	secrets, refused := c.open(one)
 	if refused != nil {
-		return c.result(id, *refused), nil
+		record.Fail(refused.Code)
+		return c.result(record.ID(), *refused), nil
 	}
 	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent.Deployment, c.agent.Name, one.entry.Name))
 	if !taken {
-		return c.result(id, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
+		record.Refuse(people.CallBusy, codeBusy)
+		return c.result(record.ID(), toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
 	if err := c.allowTime(time.Duration(one.content.TimeoutSeconds) * time.Second); err != nil {
+		record.Fail(callrecord.CodeInternal)
 		return nil, err
 	}
-	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
-		Tool: &one.content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
-	})), nil
+	result, err := record.Run(c.r.Context(), func() toolcall.Result {
+		return c.client.Do(c.r.Context(), &toolcall.Call{
+			Tool: &one.content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(record.ID()), IdempotencyKey: key, Version: c.Version,
+		})
+	})
+	if err != nil {
+		return nil, apierror.Unavailable(err, "the call was not sent, because it cannot be recorded now: try again")
+	}
+	return c.result(record.ID(), result), nil
 }
 
 // allowTime extends the deadlines of the connection, which are those of short requests, by the time of a call. A passed
@@ -214,16 +218,21 @@ func (c *call) open(t *tool) (map[string]string, *toolcall.Result) {
 	return values, nil
 }
 
+// objectOf returns arguments as they were sent, an empty object for none.
+func objectOf(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || string(raw) == "null" {
+		return json.RawMessage(`{}`)
+	}
+	return raw
+}
+
 // read reads and validates arguments. It returns the result of a call with wrong ones.
 func (t *tool) read(raw json.RawMessage) (map[string]any, *toolcall.Result) {
 	refuse := func(text string) (map[string]any, *toolcall.Result) {
 		refused := toolcall.Failed(toolcall.CodeArguments, "%s", text)
 		return nil, &refused
 	}
-	if len(raw) == 0 || string(raw) == "null" {
-		raw = json.RawMessage(`{}`)
-	}
-	if len(raw) > maxArguments {
+	if raw = objectOf(raw); len(raw) > maxArguments {
 		return refuse("The arguments are too long: shorten them.")
 	}
 	value, err := toolschema.Read(raw)
@@ -260,11 +269,7 @@ func (c *call) idempotencyKey() (key string, err error) {
 
 // result returns the result of a call as it is sent.
 func (c *call) result(id int64, of toolcall.Result) called {
-	c.calls.WithLabelValues(cmp.Or(of.Code, "ok")).Inc()
-	out := called{common: c.common(), Content: []block{}, Structured: of.Structured, IsError: of.Code != ""}
-	for _, one := range of.Content {
-		out.Content = append(out.Content, block{one.Type, one.Text, one.Data, one.MediaType})
-	}
+	out := called{common: c.common(), Content: append([]toolcall.Block{}, of.Content...), Structured: of.Structured, IsError: of.Code != ""}
 	if c.request.revision != modern && len(of.Structured) > 0 && of.Structured[0] != '{' {
 		out.Structured, _ = json.Marshal(map[string]json.RawMessage{"result": of.Structured}) // valid JSON can be encoded
 	}

@@ -57,7 +57,9 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 		if try == 0 && safe(call.Tool.Method) && limited.Err() == nil && again(err) {
 			continue
 		}
-		return c.failed(ctx, limited, call, err)
+		failed := c.failed(ctx, limited, call, err)
+		failed.BytesOut = out.BytesOut
+		return failed
 	}
 }
 
