@@ -110,6 +110,17 @@ func listAgentsByOffset(c *call) (reply, error) {
 	return l.endByOffset(total), nil
 }
 
+// findAgent finds the agent of a path.
+func findAgent(c *call) (*snapshot.Entry, error) {
+	id, err := ids.Parse(c.r.PathValue("agent_id"))
+	agent, found := c.snapshot.ByID(v1alpha1.KindAIAgent, c.tenant(), id)
+	if err != nil || !found {
+		return nil, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
+			Pointer: ":agent_id", Message: "is the id of no agent of the deployment: list them to see which there are"}}}
+	}
+	return agent, nil
+}
+
 // listToolsOfAgent serves the tools of an agent.
 func listToolsOfAgent(c *call) (reply, error) {
 	q := c.query()
@@ -117,11 +128,9 @@ func listToolsOfAgent(c *call) (reply, error) {
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
-	id, err := ids.Parse(c.r.PathValue("agent_id"))
-	agent, found := c.snapshot.ByID(v1alpha1.KindAIAgent, c.tenant(), id)
-	if err != nil || !found {
-		return reply{}, &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
-			Pointer: ":agent_id", Message: "is the id of no agent of the deployment: list them to see which there are"}}}
+	agent, err := findAgent(c)
+	if err != nil {
+		return reply{}, err
 	}
 	var size, skip *int
 	l := listing{limit: len(snapshot.ContentOf[snapshot.Agent](agent).Tools), whole: true}
