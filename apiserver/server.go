@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/agents"
 	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/backend"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
@@ -169,8 +170,9 @@ func New(opts Options) (*Server, error) {
 	})
 	endUserMetrics := enduser.NewMetrics(opts.Registry, opts.Tracer)
 	liveReads := backend.NewLiveReads(opts.Clock)
+	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
 	management, err := backend.New(backend.Options{
-		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
 		Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, FactorsRemoved: endUserMetrics.Removed,
@@ -212,7 +214,7 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, Keyring: opts.Keyring, Served: agents.Served(follower), Log: opts.Log.WithName("tool-calls"), Registry: opts.Registry,
 	})
 	agentTools := agents.New(agents.Options{
-		Snapshots: follower, Authenticator: authenticator, Limiter: limiter, Egress: policy, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Records: calls,
 	})
 	connections := newConnectionMetrics(opts.Registry)

@@ -134,6 +134,6 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 	engine.Add(e, aitool.Kind(aitool.Options{
 		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} }), Keyring: opts.Keyring,
 	}))
-	engine.Add(e, aiagent.Kind())
+	engine.Add(e, aiagent.Kind(aiagent.Options{Local: opts.LocalFrontend}))
 	return nil
 }

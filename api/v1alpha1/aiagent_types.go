@@ -14,6 +14,36 @@ type AIToolReference struct {
 	Name string `json:"name"`
 }
 
+// AgentSessions selects whether users call an agent's tools with tokens of their sessions.
+// +kubebuilder:validation:Enum=Allowed;Denied
+type AgentSessions string
+
+const (
+	// AgentSessionsAllowed accepts session tokens that were issued for the agent.
+	AgentSessionsAllowed AgentSessions = "Allowed"
+	// AgentSessionsDenied refuses session tokens.
+	AgentSessionsDenied AgentSessions = "Denied"
+)
+
+// AgentAccess configures which users may call an agent's tools.
+type AgentAccess struct {
+	// oauthAppRef names the OAuthApp whose access tokens are accepted, if they are issued for the agent's URL
+	// (status.mcpURL). Absent: no OAuth tokens are accepted.
+	// +optional
+	OAuthAppRef *OAuthAppReference `json:"oauthAppRef,omitempty"`
+
+	// sessions selects whether session tokens are accepted. `Allowed`: tokens that POST /session/token issued for the
+	// agent's URL. `Denied`: none. Absent: Denied.
+	// +optional
+	Sessions *AgentSessions `json:"sessions,omitempty"`
+
+	// permissions are what a caller needs, all of them, in addition to those of the called tool. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=10
+	Permissions []NeededPermission `json:"permissions,omitempty"`
+}
+
 // AIAgentSpec declares an AI agent.
 type AIAgentSpec struct {
 	CommonSpec `json:",inline"`
@@ -31,14 +61,37 @@ type AIAgentSpec struct {
 	// +optional
 	Description *Description `json:"description,omitempty"`
 
-	// model is the language model's name. Absent: none.
+	// instructions say how the agent's tools are used. MCP clients may give them to their model, at most 2000
+	// characters. Absent: none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2000
+	// +kubebuilder:validation:Pattern=`^([^\p{Cc}\x{202A}-\x{202E}\x{2066}-\x{2069}\x{200B}\x{2060}\x{FEFF}]|[\n\r\t])*$`
+	Instructions *string `json:"instructions,omitempty"`
+
+	// access configures which users may call the agent's tools over MCP, next to API keys with the permission
+	// ai_agents:call. Absent: no users.
+	// +optional
+	Access *AgentAccess `json:"access,omitempty"`
+
+	// rateLimitSchemeRef names the scheme that limits the calls of the agent's tools. Absent: none.
+	// +optional
+	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
+
+	// maxConcurrentCalls bounds the calls of the agent's tools that run at the same time on one server, 1 to 1024.
+	// Absent: 64.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	MaxConcurrentCalls *int32 `json:"maxConcurrentCalls,omitempty"`
+
+	// model is the language model's name, for the program that runs it. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=200
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Model *string `json:"model,omitempty"`
 
-	// systemPrompt is the system prompt for the model, at most 65536 characters. Absent: none.
+	// systemPrompt is the system prompt for the model, for the program that runs it, at most 65536 characters. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	SystemPrompt *string `json:"systemPrompt,omitempty"`
@@ -81,6 +134,12 @@ type AIAgentSpec struct {
 // AIAgentStatus is what the operator observed.
 type AIAgentStatus struct {
 	CommonStatus `json:",inline"`
+
+	// mcpURL is the URL at which MCP clients call the agent's tools, and the resource for which OAuth tokens are issued.
+	// Empty: the deployment has no frontend host.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	MCPURL string `json:"mcpURL,omitempty"`
 }
 
 // AIAgent is an AI agent and the tools it may use.

@@ -183,6 +183,12 @@ type ToolAuthorization struct {
 	// +kubebuilder:validation:MaxLength=200
 	JWTTemplateID *string `json:"jwtTemplateID,omitempty"`
 
+	// audience of the token that is sent: an absolute URL without a fragment. Absent: scheme and authority of endpoint.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9+.-]*:[!"$-~]+$`
+	Audience *string `json:"audience,omitempty"`
+
 	// customHeaders describe further headers. Absent: none.
 	// +optional
 	// +listType=atomic
@@ -190,7 +196,113 @@ type ToolAuthorization struct {
 	CustomHeaders []SchemaField `json:"customHeaders,omitempty"`
 }
 
+// ToolAnnotations are hints about a tool to MCP clients, and Cardea's own rule for retries and records.
+type ToolAnnotations struct {
+	// readOnly says that a call changes nothing. Absent: true for GET, HEAD and OPTIONS, false for other methods.
+	// +optional
+	ReadOnly *bool `json:"readOnly,omitempty"`
+
+	// destructive says that a call may delete or overwrite. Absent: true for DELETE, PUT and PATCH, false for other
+	// methods.
+	// +optional
+	Destructive *bool `json:"destructive,omitempty"`
+
+	// idempotent says that a repeated call has no further effect. Absent: false for POST and PATCH, true for other
+	// methods.
+	// +optional
+	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// openWorld says that a call reaches systems beyond the tool's own. Absent: true.
+	// +optional
+	OpenWorld *bool `json:"openWorld,omitempty"`
+}
+
+// ToolApprover selects who approves the calls of a tool.
+// +kubebuilder:validation:Enum=Caller;Permission
+type ToolApprover string
+
+const (
+	// ToolApproverCaller is the user for whom the agent calls.
+	ToolApproverCaller ToolApprover = "Caller"
+	// ToolApproverPermission is a member of the organization with a permission.
+	ToolApproverPermission ToolApprover = "Permission"
+)
+
+// ToolApproval configures the approval that each call needs.
+// +kubebuilder:validation:XValidation:rule="has(self.permission) == (has(self.approver) && self.approver == 'Permission')",message="permission is needed with approver Permission, and only then: add or remove it",fieldPath=".permission"
+type ToolApproval struct {
+	// approver selects who approves. `Caller`: the user for whom the agent calls. `Permission`: a member of the call's
+	// organization with the permission. Absent: Caller.
+	// +optional
+	Approver *ToolApprover `json:"approver,omitempty"`
+
+	// permission is what the approver needs in the call's organization. Absent: see approver.
+	// +optional
+	Permission *NeededPermission `json:"permission,omitempty"`
+
+	// lifetimeSeconds is how long an approval can be given after it was requested, 60 to 86400 seconds. Absent: 600.
+	// +optional
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=86400
+	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
+
+	// fresh asks the approver to prove the sign-in again, if it is older than 10 minutes. Absent: false.
+	// +optional
+	Fresh *bool `json:"fresh,omitempty"`
+}
+
+// ToolResponseType is the type of the JSON value in a tool's response.
+// +kubebuilder:validation:Enum=Object;Array
+type ToolResponseType string
+
+const (
+	// ToolResponseTypeObject is a JSON object.
+	ToolResponseTypeObject ToolResponseType = "Object"
+	// ToolResponseTypeArray is a list of JSON objects.
+	ToolResponseTypeArray ToolResponseType = "Array"
+)
+
+// ToolResponse describes the response of a tool.
+type ToolResponse struct {
+	// select is the JSON pointer (RFC 6901) of the part of the response that agents get. Absent: all of it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	// +kubebuilder:validation:Pattern=`^(/([^/~]|~[01])*)*$`
+	Select *string `json:"select,omitempty"`
+
+	// type of the selected part. `Object`: an object. `Array`: a list of objects. Absent: Object.
+	// +optional
+	Type *ToolResponseType `json:"type,omitempty"`
+
+	// schema describes the members of the object, or of each object of the list. Members that it does not name are
+	// dropped. Absent: nothing is checked or dropped.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Schema []SchemaField `json:"schema,omitempty"`
+
+	// maxBytes bounds the response after decompression, 1024 to 1048576 bytes. Absent: 262144.
+	// +optional
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=1048576
+	MaxBytes *int32 `json:"maxBytes,omitempty"`
+}
+
+// ToolRecord selects what of a call's content is kept with its record.
+// +kubebuilder:validation:Enum=None;Arguments;All
+type ToolRecord string
+
+const (
+	// ToolRecordNone keeps no content.
+	ToolRecordNone ToolRecord = "None"
+	// ToolRecordArguments keeps the arguments.
+	ToolRecordArguments ToolRecord = "Arguments"
+	// ToolRecordAll keeps the arguments and the result.
+	ToolRecordAll ToolRecord = "All"
+)
+
 // AIToolSpec declares an AI tool.
+// +kubebuilder:validation:XValidation:rule="!has(self.approval) || (has(self.requiresUserApproval) && self.requiresUserApproval)",message="approval is only for tools with requiresUserApproval: set that to true or remove approval",fieldPath=".approval"
 type AIToolSpec struct {
 	CommonSpec `json:",inline"`
 
@@ -207,6 +319,33 @@ type AIToolSpec struct {
 	// +optional
 	Description *Description `json:"description,omitempty"`
 
+	// toolName is the tool's name for models: a letter or `_`, then letters, digits, `_` and `-`, at most 64 characters.
+	// Absent: the resource's name, with `.` as `_` and `t_` before a leading digit.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`
+	ToolName *string `json:"toolName,omitempty"`
+
+	// permissions are what a caller needs to list and call the tool, all of them. Absent: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=10
+	Permissions []NeededPermission `json:"permissions,omitempty"`
+
+	// rateLimitSchemeRef names the scheme that limits the calls of the tool. Absent: none.
+	// +optional
+	RateLimitSchemeRef *RateLimitSchemeReference `json:"rateLimitSchemeRef,omitempty"`
+
+	// maxConcurrentCalls bounds the calls of the tool that run at the same time on one server, 1 to 256. Absent: 16.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	MaxConcurrentCalls *int32 `json:"maxConcurrentCalls,omitempty"`
+
+	// annotations are hints to MCP clients, and decide about retries and records. Absent: those of the method.
+	// +optional
+	Annotations *ToolAnnotations `json:"annotations,omitempty"`
+
 	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
 	// call whose response comes later.
 	// +required
@@ -219,6 +358,19 @@ type AIToolSpec struct {
 	// requiresUserApproval asks the user before each call. Absent: false.
 	// +optional
 	RequiresUserApproval *bool `json:"requiresUserApproval,omitempty"`
+
+	// approval configures the approval of calls. Only with requiresUserApproval. Absent: its defaults.
+	// +optional
+	Approval *ToolApproval `json:"approval,omitempty"`
+
+	// response describes the response. Absent: all of it, at most 262144 bytes.
+	// +optional
+	Response *ToolResponse `json:"response,omitempty"`
+
+	// record selects what of a call's content is kept, sealed, for 7 days. `None`: nothing. `Arguments`: the arguments.
+	// `All`: arguments and result. Absent: None.
+	// +optional
+	Record *ToolRecord `json:"record,omitempty"`
 
 	// endpoint is the URL that is called. Absent: none.
 	// +optional

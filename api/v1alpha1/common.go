@@ -217,6 +217,12 @@ type Slug string
 // +kubebuilder:validation:Pattern=`^(\*|[A-Za-z0-9_./-]+(:[A-Za-z0-9_./-]+)*)$`
 type Permission string
 
+// NeededPermission is a Permission that a caller must have: a plain name, not `*`.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=100
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_./-]+(:[A-Za-z0-9_./-]+)*$`
+type NeededPermission string
+
 // Resource is the interface of every kind to the engine.
 // +kubebuilder:object:generate=false
 type Resource interface {

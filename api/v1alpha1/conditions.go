@@ -36,6 +36,31 @@ const (
 	// the name of a permission of the deployment's catalog. In decisions, a consent to the scope satisfies a requirement
 	// of the permission.
 	ConditionNamedAsPermission = "NamedAsPermission"
+	// ConditionCallable reports whether agents can call an AITool.
+	ConditionCallable = "Callable"
+	// ConditionServed reports whether the tools of an AIAgent are served to MCP clients.
+	ConditionServed = "Served"
+)
+
+// Reasons of the conditions Callable and Served.
+const (
+	// ReasonCallable: agents that list the tool can call it.
+	ReasonCallable = "Callable"
+	// ReasonServing: MCP clients can call the agent's tools.
+	ReasonServing = "Serving"
+	// ReasonInactive: spec.active is false.
+	ReasonInactive = "Inactive"
+	// ReasonNoEndpoint: the tool has no endpoint, so that only its definition is served.
+	ReasonNoEndpoint = "NoEndpoint"
+	// ReasonCredentialsMissing: the value of a header is missing or may not be used; CredentialsReady says why.
+	ReasonCredentialsMissing = "CredentialsMissing"
+	// ReasonNotPerformed: Cardea does not perform calls of this kind; only the tool's definition is served.
+	ReasonNotPerformed = "NotPerformed"
+	// ReasonAppNotReady: the OAuthApp whose tokens the agent accepts does not exist or has no issuer. API keys and session
+	// tokens are accepted.
+	ReasonAppNotReady = "AppNotReady"
+	// ReasonDuplicateToolName: two tools of the agent have one name for models; the later is left out.
+	ReasonDuplicateToolName = "DuplicateToolName"
 )
 
 // Reasons of conditions.

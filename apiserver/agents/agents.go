@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
@@ -48,6 +49,8 @@ type Options struct {
 	Authenticator *credential.Authenticator
 	Limiter       *limits.Limiter
 	Egress        *egress.Policy
+	// Tools are the tools of agents.
+	Tools *toolset.Sets
 	// Keyring opens the values of headers that the operator sealed; it may be empty.
 	Keyring *seal.Keyring
 	// MaxStaleness bounds how long requests are answered without contact to the store; 0 means no bound.
@@ -67,7 +70,6 @@ type Server struct {
 	bindings *limits.Bindings
 	client   *toolcall.Client
 	slots    *slots
-	known    *preparations
 }
 
 // New returns a Server.
@@ -75,7 +77,6 @@ func New(opts Options) *Server {
 	opts.Metrics.Expect(pattern)
 	return &Server{
 		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(),
-		known: newPreparations(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -128,8 +129,8 @@ func (c *call) list() (any, error) {
 		return nil, faulty(codeParams, "the list has one page: send no cursor")
 	}
 	tools := []json.RawMessage{}
-	for _, one := range c.prepare(c.snapshot, c.agent).tools {
-		tools = append(tools, one.listed)
+	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
+		tools = append(tools, one.Listed)
 	}
 	return struct {
 		common
@@ -147,7 +148,7 @@ type called struct {
 }
 
 func (c *call) callTool() (any, error) {
-	one, found := c.prepare(c.snapshot, c.agent).byName[c.request.params.Name]
+	one, found := c.Tools.Of(c.snapshot, c.agent).ByName[c.request.params.Name]
 	if !found {
 		return nil, faulty(codeParams, "Unknown tool: "+toolcall.Clean(c.request.params.Name))
 	}
@@ -159,7 +160,7 @@ func (c *call) callTool() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	arguments, refused := one.read(c.request.params.Arguments)
+	arguments, refused := readArguments(one, c.request.params.Arguments)
 	if refused != nil {
 		record.Refuse(people.CallInvalid, refused.Code)
 		return c.result(record.ID(), *refused), nil
@@ -170,19 +171,19 @@ func (c *call) callTool() (any, error) {
 		record.Fail(refused.Code)
 		return c.result(record.ID(), *refused), nil
 	}
-	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent.Deployment, c.agent.Name, one.entry.Name))
+	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent.Deployment, c.agent.Name, one.Entry.Name))
 	if !taken {
 		record.Refuse(people.CallBusy, codeBusy)
 		return c.result(record.ID(), toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
-	if err := c.allowTime(time.Duration(one.content.TimeoutSeconds) * time.Second); err != nil {
+	if err := c.allowTime(time.Duration(one.Content.TimeoutSeconds) * time.Second); err != nil {
 		record.Fail(callrecord.CodeInternal)
 		return nil, err
 	}
 	result, err := record.Run(c.r.Context(), func() toolcall.Result {
 		return c.client.Do(c.r.Context(), &toolcall.Call{
-			Tool: &one.content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(record.ID()), IdempotencyKey: key, Version: c.Version,
+			Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(record.ID()), IdempotencyKey: key, Version: c.Version,
 		})
 	})
 	if err != nil {
@@ -200,16 +201,16 @@ func (c *call) allowTime(timeout time.Duration) error {
 
 // open returns the values of the tool's headers that come from Secrets, by the headers' names. It returns the result of
 // the call if a value cannot be opened.
-func (c *call) open(t *tool) (map[string]string, *toolcall.Result) {
+func (c *call) open(t *toolset.Tool) (map[string]string, *toolcall.Result) {
 	values := map[string]string{}
-	for _, header := range t.content.Headers {
+	for _, header := range t.Content.Headers {
 		if !header.Secret {
 			continue
 		}
-		value, err := c.Keyring.Open(document.SealedToolHeader, document.ToolHeaderID(ids.Format(t.entry.ID), header.Name), header.Sealed)
+		value, err := c.Keyring.Open(document.SealedToolHeader, document.ToolHeaderID(ids.Format(t.Entry.ID), header.Name), header.Sealed)
 		if err != nil {
 			tracing.Logger(c.r.Context(), c.Log).Error(err, "The value of a tool's header cannot be opened: give the server the operator's root keys",
-				"namespace", t.entry.Namespace, "name", t.entry.Name, "header", header.Name, "request_id", c.ID[0])
+				"namespace", t.Entry.Namespace, "name", t.Entry.Name, "header", header.Name, "request_id", c.ID[0])
 			refused := toolcall.Failed(codeNotConfigured, "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable.")
 			return nil, &refused
 		}
@@ -226,8 +227,8 @@ func objectOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// read reads and validates arguments. It returns the result of a call with wrong ones.
-func (t *tool) read(raw json.RawMessage) (map[string]any, *toolcall.Result) {
+// readArguments reads and validates the arguments of a tool. It returns the result of a call with wrong ones.
+func readArguments(t *toolset.Tool, raw json.RawMessage) (map[string]any, *toolcall.Result) {
 	refuse := func(text string) (map[string]any, *toolcall.Result) {
 		refused := toolcall.Failed(toolcall.CodeArguments, "%s", text)
 		return nil, &refused
@@ -239,7 +240,7 @@ func (t *tool) read(raw json.RawMessage) (map[string]any, *toolcall.Result) {
 	if err != nil {
 		return refuse("The arguments are no JSON object.")
 	}
-	if faults := t.arguments.Faults(value); len(faults) > 0 {
+	if faults := t.Arguments.Faults(value); len(faults) > 0 {
 		text := "The arguments do not have the form of the tool's inputSchema. Correct them and call again:"
 		for _, one := range faults {
 			text += "\n" + toolcall.Clean(one)

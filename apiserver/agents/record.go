@@ -5,6 +5,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/store/people"
@@ -21,9 +22,9 @@ func Served(follower *snapshot.Follower) func(deployment string, agent, tool int
 }
 
 // record begins the record of a call of a tool.
-func (c *call) record(t *tool) (*callrecord.Call, error) {
+func (c *call) record(t *toolset.Tool) (*callrecord.Call, error) {
 	return c.Records.Begin(c.Received, callrecord.Tool{
-		Deployment: c.agent.Deployment, Agent: c.agent.ID, AgentName: c.agent.Name, ID: t.entry.ID, Name: t.name, ReadOnly: annotationsOf(t.content.Method).ReadOnly,
+		Deployment: c.agent.Deployment, Agent: c.agent.ID, AgentName: c.agent.Name, ID: t.Entry.ID, Name: t.Name, ReadOnly: t.Content.Hints().ReadOnly, Keep: t.Content.Record,
 	}, c.caller(), c.request.revision)
 }
 
@@ -45,7 +46,7 @@ func (c *call) recordRefusal(err error) {
 	if decision == "" || c.principal == nil || c.request == nil || c.request.Method != "tools/call" || c.request.notification() {
 		return
 	}
-	one, found := c.prepare(c.snapshot, c.agent).byName[c.request.params.Name]
+	one, found := c.Tools.Of(c.snapshot, c.agent).ByName[c.request.params.Name]
 	if !found {
 		return
 	}

@@ -3,6 +3,7 @@ package agents_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/schemafield"
 	"github.com/cardea-iam/cardea/internal/scheme"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -208,6 +210,96 @@ func TestUnsafeCallHasItsRecordBeforeItIsSent(t *testing.T) {
 	calls := w.records(w.Store)
 	if len(calls) != 1 || calls[0].Outcome != people.CallSucceeded || ids.Format(calls[0].ID) != request.header.Get("Cardea-Call-Id") {
 		t.Errorf("with the answer: %+v", calls)
+	}
+}
+
+// A tool that keeps bodies keeps them sealed, without values of Secrets, and the backend serves them.
+func TestKeptBodiesAreServedToAuditors(t *testing.T) {
+	w := newWorld(t)
+	own := ids.Format(ids.Derive(v1alpha1.KindAITool, "acme", "kept"))
+	w.declareTool("kept", document.AITool{
+		Name: "Find an order", Method: "POST", Endpoint: w.up.URL, Record: document.RecordAll, RequestBodySchema: []schemafield.Field{{Name: "q", FieldType: "STRING"}},
+		Headers: []document.ToolHeader{{Name: "X-Api-Token", Secret: true, Sealed: w.Keyring.Seal(document.SealedToolHeader, document.ToolHeaderID(own, "X-Api-Token"), []byte(canary))}},
+	})
+	w.declareAgent("support", "kept")
+	w.answering(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(rw, `{"token":%q,"total":12345678901234567890}`, r.Header.Get("X-Api-Token"))
+	})
+	w.call("kept", `{"q":"private words"}`)
+	id := ids.Format(w.recorded(1)[0].ID)
+	for name, tc := range map[string]struct {
+		key    string
+		status int
+		want   []string
+	}{
+		"an auditor": {w.declareKey("auditor", frontendtest.Deployment, "audit:read"), 200, []string{
+			`"arguments":{"q":"private words"}`, `"result":[{"text":"{\"token\":\"[redacted]\",\"total\":12345678901234567890}","type":"text"}]`,
+		}},
+		"a caller":                         {w.key, 403, []string{"audit:read"}},
+		"an auditor of another deployment": {w.foreignKey("audit:read"), 404, []string{":tool_call_id"}},
+	} {
+		status, body := w.backendText(tc.key, "/ai/tool-calls/"+id)
+		if status != tc.status {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(body, want) {
+				t.Errorf("%s: %s, want %s", name, body, want)
+			}
+		}
+	}
+	db := w.Open()
+	defer func() { _ = db.Close() }()
+	var arguments, result string
+	w.Must(db.QueryRowContext(t.Context(), "SELECT arguments, result FROM tool_calls").Scan(&arguments, &result))
+	if stored := arguments + result; strings.Contains(stored, "private") || strings.Contains(stored, "total") {
+		t.Errorf("the store has %s", stored)
+	}
+}
+
+// backendText is backend with the body as text, its members in the order of their names.
+func (w *world) backendText(key, path string) (status int, text string) {
+	w.T.Helper()
+	status, body := w.backend(path, key)
+	raw, err := json.Marshal(body)
+	w.Must(err)
+	return status, string(raw)
+}
+
+// foreignKey declares a key of another deployment.
+func (w *world) foreignKey(permissions ...string) string {
+	w.T.Helper()
+	const other = "rival/rival"
+	w.Put(v1alpha1.KindIdentityDeployment, "rival", other, "rival", document.Deployment{DisplayName: "Rival", Mode: "Production", ManagementWrites: "Enabled", FieldConflicts: "Reject"})
+	return w.declareKey("rival", other, permissions...)
+}
+
+// The lists and numbers of a deployment have no calls of another.
+func TestCallsOfAnotherDeploymentAreNotServed(t *testing.T) {
+	w := newWorld(t)
+	w.call("cancel-order", `{"number":"1"}`)
+	foreign, own := w.foreignKey("*"), w.declareKey("auditor", frontendtest.Deployment, "*")
+	call, agent := w.recorded(1)[0], ids.Format(ids.Derive(v1alpha1.KindAIAgent, "acme", "support"))
+	const period = "?from=2000-01-01T00:00:00Z&to=2002-01-01T00:00:00Z"
+	for _, tc := range []struct {
+		path         string
+		own, foreign int
+	}{
+		{"/ai/tool-calls/" + ids.Format(call.ID), 200, 404}, {"/ai/agents/" + agent + "/analytics" + period, 200, 404},
+		{"/ai/tool-calls/0", 404, 404}, {"/ai/tool-calls/12", 404, 404}, {"/ai/agents/12/analytics" + period, 404, 404},
+	} {
+		if status, body := w.backendText(own, tc.path); status != tc.own {
+			t.Errorf("%s with the own key: %d %s", tc.path, status, body)
+		}
+		if status, body := w.backendText(foreign, tc.path); status != tc.foreign {
+			t.Errorf("%s with a foreign key: %d %s", tc.path, status, body)
+		}
+	}
+	for _, query := range []string{"", "?agent_id=" + agent, "?tool_id=" + ids.Format(call.Tool), "?outcome=succeeded", "?order=asc"} {
+		if status, body := w.backendText(foreign, "/ai/tool-calls"+query); status != 200 || !strings.Contains(body, `"data":[]`) {
+			t.Errorf("%s with a foreign key: %d %s", query, status, body)
+		}
 	}
 }
 

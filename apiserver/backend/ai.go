@@ -1,13 +1,16 @@
 package backend
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/text"
 )
@@ -119,6 +122,29 @@ func findAgent(c *call) (*snapshot.Entry, error) {
 			Pointer: ":agent_id", Message: "is the id of no agent of the deployment: list them to see which there are"}}}
 	}
 	return agent, nil
+}
+
+// listToolDefinitions serves the definitions of an agent's tools in the form of an API of models. An agent's tools have
+// at most 2 MiB of JSON.
+func listToolDefinitions(c *call) (reply, error) {
+	q := c.query()
+	format := q.OneOf("format", toolset.FormatMCP, toolset.Formats()...)
+	if err := q.Err(); err != nil {
+		return reply{}, err
+	}
+	agent, err := findAgent(c)
+	if err != nil {
+		return reply{}, err
+	}
+	answer := backendapi.ToolDefinitions{Tools: []json.RawMessage{}}
+	for _, tool := range c.api.Tools.Of(c.snapshot, agent).Defined {
+		definition, err := tool.Definition(format)
+		if err != nil {
+			return reply{}, err
+		}
+		answer.Tools = append(answer.Tools, definition)
+	}
+	return object(answer), nil
 }
 
 // listToolsOfAgent serves the tools of an agent.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
@@ -34,6 +35,8 @@ type Options struct {
 	Authenticator *credential.Authenticator
 	// Limiter limits the requests of API keys by their schemes.
 	Limiter *limits.Limiter
+	// Tools are the tools of agents.
+	Tools *toolset.Sets
 	// MaxStaleness is the age of the snapshot beyond which authenticated requests get a 503; 0: no bound.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
@@ -164,9 +167,10 @@ func (a *API) operations() map[string]operation {
 		"GET /ai/agents":                  listAgentsByOffset,
 		"GET /ai/agents/{agent_id}/tools": listToolsOfAgent,
 
-		"GET /ai/agents/{agent_id}/analytics": getAgentAnalytics,
-		"GET /ai/tool-calls":                  listToolCalls,
-		"GET /ai/tool-calls/{tool_call_id}":   getToolCall,
+		"GET /ai/agents/{agent_id}/analytics":        getAgentAnalytics,
+		"GET /ai/tool-calls":                         listToolCalls,
+		"GET /ai/tool-calls/{tool_call_id}":          getToolCall,
+		"GET /ai/agents/{agent_id}/tool-definitions": listToolDefinitions,
 
 		"GET /settings/b2b-settings":   getB2BSettings,
 		"GET /settings/b2b":            getB2BSettings,

@@ -193,7 +193,7 @@ func (d *exampleDocuments) oauthAndAI(ref v1alpha1.DeploymentReference) {
 	tool.TypeMeta, tool.ObjectMeta = resourceNamed(v1alpha1.KindAITool, "weather")
 	d.declares(toolID, "", document.AITool{
 		Name: "Weather", Description: "Tells the weather of a city.", Type: "api", Active: true, Endpoint: "https://tools.example.com/weather", Method: "GET",
-		TimeoutSeconds: 30, Headers: []document.ToolHeader{{Name: "Authorization", Secret: true}}, Parameters: []document.ToolParameter{{Name: "city", Type: "STRING", Required: true}},
+		TimeoutSeconds: 30, Headers: []document.ToolHeader{{Name: "Authorization", Secret: true, Sealed: "sealed"}}, Parameters: []document.ToolParameter{{Name: "city", Type: "STRING", Required: true}},
 	}, tool)
 	agent := &v1alpha1.AIAgent{}
 	agent.TypeMeta, agent.ObjectMeta = resourceNamed(v1alpha1.KindAIAgent, "helper")

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
@@ -188,6 +189,7 @@ func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, url string, 
 	options := Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &credential.Authenticator{Clock: time.Now}, Clock: time.Now,
 		Limiter: limits.New(engine.NewEngine(engine.DefaultMaxBytes), engine.NewClock(time.Now).Now, nil, follower.Current), Log: logr.Discard(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "backend", nil),
+		Tools:  toolset.NewSets(time.Now, logr.Discard()),
 		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // the feed never changes, so no write is ever applied
 	}
 	change(&options)

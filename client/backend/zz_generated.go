@@ -372,6 +372,30 @@ func (e ListAIAgentsNestedParamsIsActive) Valid() bool {
 	}
 }
 
+// Defines values for ListToolDefinitionsParamsFormat.
+const (
+	Anthropic  ListToolDefinitionsParamsFormat = "anthropic"
+	Mcp        ListToolDefinitionsParamsFormat = "mcp"
+	Openai     ListToolDefinitionsParamsFormat = "openai"
+	OpenaiChat ListToolDefinitionsParamsFormat = "openai-chat"
+)
+
+// Valid indicates whether the value is a known member of the ListToolDefinitionsParamsFormat enum.
+func (e ListToolDefinitionsParamsFormat) Valid() bool {
+	switch e {
+	case Anthropic:
+		return true
+	case Mcp:
+		return true
+	case Openai:
+		return true
+	case OpenaiChat:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListToolCallsParamsOrder.
 const (
 	NewestCallFirst ListToolCallsParamsOrder = "desc"
@@ -2509,6 +2533,12 @@ type ToolCounts struct {
 	P95Ms int64 `json:"p95_ms"`
 }
 
+// ToolDefinitions The definitions of an agent's tools.
+type ToolDefinitions struct {
+	// Tools The definitions.
+	Tools []json.RawMessage `json:"tools"`
+}
+
 // ToolParameter A parameter of a tool.
 type ToolParameter struct {
 	// Name The name.
@@ -2775,6 +2805,16 @@ type GetAgentAnalyticsParams struct {
 	// To The end of the period, at most 1,100 days after `from`.
 	To string `form:"to" json:"to"`
 }
+
+// ListToolDefinitionsParams defines parameters for ListToolDefinitions.
+type ListToolDefinitionsParams struct {
+	// Format The form of the definitions. `mcp`: tools/list of the Model Context Protocol. `openai`: the Responses API.
+	// `openai-chat`: the Chat Completions API. `anthropic`: the Messages API. Absent: mcp.
+	Format *ListToolDefinitionsParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// ListToolDefinitionsParamsFormat defines parameters for ListToolDefinitions.
+type ListToolDefinitionsParamsFormat string
 
 // ListAgentToolsParams defines parameters for ListAgentTools.
 type ListAgentToolsParams struct {
@@ -3160,6 +3200,24 @@ func (c *Client) GetAgentAnalytics(ctx context.Context, agentId string, params G
 		Query:    params,
 	}
 	var answer AgentAnalytics
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListToolDefinitions asks GET /ai/agents/{agent_id}/tool-definitions: list the definitions of an agent's tools.
+//
+// Returns what a program that runs a model passes on to it, in the form of the model's API: the tools that the agent's
+// clients can call, as its MCP server lists them, and the application's own functions. Returned in the declared order,
+// at most 2 MiB in the form `mcp`. A tool that exceeds this is omitted.
+func (c *Client) ListToolDefinitions(ctx context.Context, agentId string, params ListToolDefinitionsParams) (*ToolDefinitions, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/tool-definitions",
+		Segments: []transport.Segment{{Name: "agent_id", Value: agentId}},
+		Query:    params,
+	}
+	var answer ToolDefinitions
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

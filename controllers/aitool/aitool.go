@@ -4,6 +4,7 @@ package aitool
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -13,6 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
 
@@ -29,32 +31,70 @@ type Options struct {
 	Keyring *seal.Keyring
 }
 
+const schemeField = "spec.rateLimitSchemeRef"
+
 // Kind returns how an AITool is reconciled.
 func Kind(opts Options) engine.Kind[*v1alpha1.AITool] {
 	return engine.Kind[*v1alpha1.AITool]{
 		Name:     v1alpha1.KindAITool,
-		RefersTo: []string{v1alpha1.KindIdentityDeployment},
+		RefersTo: []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindRateLimitScheme},
 		References: func(t *v1alpha1.AITool) []engine.Reference {
-			return []engine.Reference{engine.DeploymentReference(t.Spec.DeploymentRef)}
+			// The first frontend host of the deployment issues the tokens of users.
+			return append([]engine.Reference{engine.CatalogReference(t.Spec.DeploymentRef)}, engine.SchemeReference(schemeField, t.Spec.RateLimitSchemeRef)...)
 		},
-		Check: func(t *v1alpha1.AITool, _ engine.ResolvedRefs) error {
+		Check: func(t *v1alpha1.AITool, refs engine.ResolvedRefs) error {
 			if _, err := translation.AITool(t); err != nil {
 				return engine.Terminal(v1alpha1.ReasonInvalid, "%v", err)
 			}
-			return nil
+			return engine.CheckScheme(schemeField, t.Spec.DeploymentRef.Name, refs)
 		},
-		Prepare: func(ctx context.Context, p engine.Preparation[*v1alpha1.AITool]) (engine.Prepared, error) {
-			content, err := translation.AITool(p.Object)
-			if err != nil {
-				return engine.Prepared{}, err
-			}
-			leftOut, err := sealHeaders(ctx, opts, p, &content)
-			return engine.Prepared{Value: content, LeftOut: leftOut}, err
-		},
+		Prepare: opts.prepare,
 		Translate: func(t *v1alpha1.AITool, _ engine.ResolvedRefs, prepared engine.Prepared) engine.Content {
 			return engine.Content{Deployment: engine.DeploymentOf(t, t.Spec.DeploymentRef), Value: prepared.Value.(document.AITool)}
 		},
 		Sources: []source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
 		Indexes: map[string]func(*v1alpha1.AITool) []string{objectwatch.Index: secretNames},
 	}
+}
+
+// prepare seals the values of the headers, and determines whether the tool can be called. A tool that cannot be called
+// is served all the same: the interface contract permits every schema field everywhere.
+func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.AITool]) (engine.Prepared, error) {
+	content, err := translation.AITool(p.Object)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	leftOut, err := sealHeaders(ctx, opts, p, &content)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	deployment, found := engine.DeploymentIn(p.Refs)
+	callable := callable(&content, leftOut, found && len(deployment.Spec.FrontendHosts) > 0)
+	return engine.Prepared{Value: content, LeftOut: leftOut, Conditions: []metav1.Condition{callable}}, nil
+}
+
+// callable returns the condition Callable.
+func callable(t *document.AITool, leftOut *engine.WaitingError, hosted bool) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ConditionCallable, Status: metav1.ConditionFalse}
+	switch fault := toolform.Check(t); {
+	case fault != nil:
+		c.Reason, c.Message = v1alpha1.ReasonInvalid, fault.Error()
+	case !t.Active:
+		c.Reason, c.Message = v1alpha1.ReasonInactive, "spec.active is false: agents do not list the tool"
+	case t.Type != document.ToolTypeAPI:
+		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "calls of this type are performed by the application itself: only the definition is served"
+	case t.Endpoint == "":
+		c.Reason, c.Message = v1alpha1.ReasonNoEndpoint, "spec.endpoint is absent: only the definition is served"
+	case t.Authorization.JWTTemplateID != "":
+		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "spec.authorization.jwtTemplateID names a template of the application: only the definition is served"
+	case t.RequiresUserApproval || t.Authorization.AuthorizeAsUser:
+		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "calls with an approval or a token of the user are not performed yet: only the definition is served"
+	case leftOut != nil:
+		c.Reason, c.Message = v1alpha1.ReasonCredentialsMissing, leftOut.Message
+	case t.Authorization.AuthorizeAsUser && !hosted:
+		c.Reason, c.Message = v1alpha1.ReasonNoFrontendHost, "the deployment has no frontend host, which issues the tokens of users: add one to its spec.frontendHosts"
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonCallable, "agents that list the tool can call it"
+	}
+	return c
 }

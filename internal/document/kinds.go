@@ -3,8 +3,6 @@ package document
 import (
 	"encoding/json"
 	"time"
-
-	"github.com/cardea-iam/cardea/internal/schemafield"
 )
 
 // B2BSettings is the content of a B2BSettings, with effective values. Roles are names of MembershipRole resources, ""
@@ -44,69 +42,6 @@ type MembershipRole struct {
 	Permissions []string `json:"permissions,omitempty"`
 	// Assurance is what holders of the role need in its organization, nil for nothing.
 	Assurance *Requirement `json:"assurance,omitempty"`
-}
-
-// SealedToolHeader is the kind under which the value of a tool's header is sealed, for ToolHeaderID.
-const SealedToolHeader = "ai-tool-header"
-
-// ToolHeaderID returns the id to which the sealed value of a header is bound, of the tool's id in the API.
-func ToolHeaderID(tool, header string) string { return tool + "/" + header }
-
-// AITool is the content of an AITool. Header values that come from Secrets are part of it only sealed.
-type AITool struct {
-	Name                 string              `json:"name"`
-	Description          string              `json:"description,omitempty"`
-	Type                 string              `json:"type"`
-	Active               bool                `json:"active"`
-	RequiresUserApproval bool                `json:"requires_user_approval,omitempty"`
-	Endpoint             string              `json:"endpoint,omitempty"`
-	Method               string              `json:"method"`
-	TimeoutSeconds       int64               `json:"timeout_seconds"`
-	Headers              []ToolHeader        `json:"headers,omitempty"`
-	Parameters           []ToolParameter     `json:"parameters,omitempty"`
-	Authorization        ToolAuthorization   `json:"authorization"`
-	RequestBodySchema    []schemafield.Field `json:"request_body_schema,omitempty"`
-	URLParamsSchema      []schemafield.Field `json:"url_params_schema,omitempty"`
-}
-
-// ToolHeader is a header of a tool.
-type ToolHeader struct {
-	Name  string `json:"name"`
-	Value string `json:"value,omitempty"`
-	// Secret reports that the value comes from a Secret.
-	Secret bool `json:"secret,omitempty"`
-	// Sealed is the value of the Secret, sealed for kind SealedToolHeader; "" while it may not be used, and in documents
-	// of earlier versions. It is never served.
-	Sealed string `json:"sealed,omitempty"`
-}
-
-// ToolParameter is a parameter of a tool.
-type ToolParameter struct {
-	Name     string `json:"name"`
-	Type     string `json:"type"`
-	Required bool   `json:"required"`
-}
-
-// ToolAuthorization says how a tool's requests are authorized.
-type ToolAuthorization struct {
-	AuthorizeAsUser bool                `json:"authorize_as_user,omitempty"`
-	JWTTemplateID   string              `json:"jwt_template_id,omitempty"`
-	CustomHeaders   []schemafield.Field `json:"custom_headers,omitempty"`
-}
-
-// AIAgent is the content of an AIAgent.
-type AIAgent struct {
-	Name         string `json:"name"`
-	Description  string `json:"description,omitempty"`
-	Model        string `json:"model,omitempty"`
-	SystemPrompt string `json:"system_prompt,omitempty"`
-	// Temperature is a decimal number as declared, "" if absent.
-	Temperature string `json:"temperature,omitempty"`
-	MaxTokens   *int64 `json:"max_tokens,omitempty"`
-	// Tools are the names of AITool resources, in declared order.
-	Tools          []string `json:"tools,omitempty"`
-	KnowledgeBases []string `json:"knowledge_bases,omitempty"`
-	Active         bool     `json:"active"`
 }
 
 // JWTIssuer is an issuer of tokens that a deployment accepts, with effective values.

@@ -136,15 +136,17 @@ func newPeopleWorld(t *testing.T, engine string) *peopleWorld {
 	for i := range people8 {
 		w.persons = append(w.persons, w.person(t, st, i, hash))
 	}
-	w.populate(t, st)
+	if engine == "PostgreSQL" {
+		w.populate(t, st)
+	}
 	return w
 }
 
 // others is how many further users the deployment has.
 const others = 2000
 
-// populate adds users with a session and an organization each, and then the statistics of the tables, which an engine
-// otherwise computes some time later. Without rows and statistics, plans of PostgreSQL vary from run to run.
+// populate adds users with a session and an organization each, and then the statistics of the tables, which PostgreSQL
+// otherwise computes some time later. Without rows and statistics, its plans vary from run to run.
 func (w *peopleWorld) populate(t *testing.T, st *sqlstore.Store) {
 	t.Helper()
 	now := time.Now()

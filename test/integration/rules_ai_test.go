@@ -26,11 +26,48 @@ var _ = DescribeTable("The schema of AITool validates", validates(v1alpha1.KindA
 			Entry("half a second", `timeoutSeconds: 0.5`, "spec.timeoutSeconds", "must be of type integer"),
 			Entry("empty authorization", `authorization: {}`), Entry("authorization", `authorization: {authorizeAsUser: true, jwtTemplateID: `+letters(200)+`}`),
 			Entry("a template's id of 201", `authorization: {jwtTemplateID: `+letters(201)+`}`, "spec.authorization.jwtTemplateID", "may not be more than 200"),
+			Entry("an audience", `authorization: {authorizeAsUser: true, audience: "https://api.acme.example/v1"}`),
+			Entry("an audience without scheme", `authorization: {authorizeAsUser: true, audience: api.acme.example}`, "spec.authorization.audience", "should match"),
+			Entry("an audience with a fragment", `authorization: {authorizeAsUser: true, audience: "https://api.acme.example#x"}`, "spec.authorization.audience", "should match"),
 			Entry("50 described headers", "authorization: {"+repeated("customHeaders", "{name: h#, fieldType: STRING}", 50)+"}"),
 			Entry("51 described headers", "authorization: {"+repeated("customHeaders", "{name: h#, fieldType: STRING}", 51)+"}", "spec.authorization.customHeaders", tooMany),
 		},
+		callEntries(), fieldEntries("response: {schema: [%s]}", "spec.response.schema"),
 		fieldEntries("requestBodySchema: [%s]", "spec.requestBodySchema"), fieldEntries("urlParamsSchema: [%s]", "spec.urlParamsSchema"),
 		fieldEntries("authorization: {customHeaders: [%s]}", "spec.authorization.customHeaders")))
+
+// callEntries are the rules of what decides about calls.
+func callEntries() []TableEntry {
+	const approval = "requiresUserApproval: true\napproval: "
+	return []TableEntry{
+		Entry("a name for models", `toolName: _Find-order_2`), Entry("a name of 64", "toolName: "+letters(64)), Entry("a name of 65", "toolName: "+letters(65), "spec.toolName", "may not be more than 64"),
+		Entry("a name of digits", `toolName: "123"`, "spec.toolName", "should match"), Entry("a name with a dot", `toolName: a.b`, "spec.toolName", "should match"),
+		Entry("permissions", `permissions: ["orders:read", admin]`), Entry("every permission", `permissions: ["*"]`, "spec.permissions[0]", "should match"),
+		Entry("a permission twice", `permissions: [a, a]`, "spec.permissions[1]", "Duplicate value"),
+		Entry("10 permissions", repeated("permissions", "p#", 10)), Entry("11 permissions", repeated("permissions", "p#", 11), "spec.permissions", tooMany),
+		Entry("a scheme", `rateLimitSchemeRef: {name: calls}`), Entry("a scheme without name", `rateLimitSchemeRef: {}`, "spec.rateLimitSchemeRef.name: Required value"),
+		Entry("one call", `maxConcurrentCalls: 1`), Entry("256 calls", `maxConcurrentCalls: 256`),
+		Entry("no call", `maxConcurrentCalls: 0`, "spec.maxConcurrentCalls", "greater than or equal to 1"), Entry("257 calls", `maxConcurrentCalls: 257`, "spec.maxConcurrentCalls", "less than or equal to 256"),
+		Entry("hints", `annotations: {readOnly: true, destructive: false, idempotent: true, openWorld: false}`), Entry("no hints", `annotations: {}`),
+		Entry("a hint as a word", `annotations: {readOnly: "yes"}`, "spec.annotations.readOnly", "must be of type boolean"),
+		Entry("an approval", approval+`{}`), Entry("an approval of a day", approval+`{approver: Caller, lifetimeSeconds: 86400, fresh: true}`),
+		Entry("an approval by a permission", approval+`{approver: Permission, permission: "orders:approve", lifetimeSeconds: 60}`),
+		Entry("an approval of calls that need none", `approval: {}`, "spec.approval", "approval is only for tools with requiresUserApproval"),
+		Entry("an approval of calls that must need none", "requiresUserApproval: false\napproval: {}", "spec.approval", "approval is only for tools with requiresUserApproval"),
+		Entry("a permission of the caller", approval+`{permission: a}`, "spec.approval.permission", "permission is needed with approver Permission"),
+		Entry("an approver without permission", approval+`{approver: Permission}`, "spec.approval.permission", "permission is needed with approver Permission"),
+		Entry("another approver", approval+`{approver: Owner}`, "spec.approval.approver", `supported values: "Caller", "Permission"`),
+		Entry("a short approval", approval+`{lifetimeSeconds: 59}`, "spec.approval.lifetimeSeconds", "greater than or equal to 60"),
+		Entry("a long approval", approval+`{lifetimeSeconds: 86401}`, "spec.approval.lifetimeSeconds", "less than or equal to 86400"),
+		Entry("a response", `response: {select: /data/0, type: Array, maxBytes: 1024}`), Entry("the largest response", `response: {maxBytes: 1048576}`),
+		Entry("a pointer without slash", `response: {select: data}`, "spec.response.select", "should match"), Entry("a pointer with a bad escape", `response: {select: /a~2}`, "spec.response.select", "should match"),
+		Entry("another type of response", `response: {type: Text}`, "spec.response.type", `supported values: "Object", "Array"`),
+		Entry("a small response", `response: {maxBytes: 1023}`, "spec.response.maxBytes", "greater than or equal to 1024"),
+		Entry("a large response", `response: {maxBytes: 1048577}`, "spec.response.maxBytes", "less than or equal to 1048576"),
+		Entry("no record", `record: None`), Entry("arguments in the record", `record: Arguments`), Entry("everything in the record", `record: All`),
+		Entry("another record", `record: Some`, "spec.record", `supported values: "None", "Arguments", "All"`),
+	}
+}
 
 func headerEntries() []TableEntry {
 	const secret = "valueFrom: {secretKeyRef: {name: s, key: token}}"
@@ -120,6 +157,17 @@ var _ = DescribeTable("The schema of AIAgent validates", validates(v1alpha1.Kind
 		Entry("100 tools", repeated("toolRefs", "{name: t#}", 100)), Entry("101 tools", repeated("toolRefs", "{name: t#}", 101), "spec.toolRefs", tooMany),
 		Entry("knowledge", `knowledgeBases: ["kb_1", "kb 2"]`), Entry("an empty knowledge base", `knowledgeBases: [""]`, "spec.knowledgeBases[0]", "at least 1 chars long"),
 		Entry("a knowledge base of 201", "knowledgeBases: ["+letters(201)+"]", "spec.knowledgeBases[0]", "may not be more than 200"),
+		Entry("instructions", quoted("instructions", "Ask first.\nThen\tcall.")), Entry("instructions of 2000", "instructions: "+letters(2000)),
+		Entry("instructions of 2001", "instructions: "+letters(2001), "spec.instructions", "may not be more than 2000"),
+		Entry("instructions that turn the direction", `instructions: "a\u202Eb"`, "spec.instructions", "should match"),
+		Entry("empty access", `access: {}`), Entry("whole access", `access: {oauthAppRef: {name: agents}, sessions: Allowed, permissions: ["orders:read"]}`),
+		Entry("no sessions", `access: {sessions: Denied}`), Entry("other sessions", `access: {sessions: allowed}`, "spec.access.sessions", `supported values: "Allowed", "Denied"`),
+		Entry("an app without name", `access: {oauthAppRef: {}}`, "spec.access.oauthAppRef.name: Required value"),
+		Entry("every permission", `access: {permissions: ["*"]}`, "spec.access.permissions[0]", "should match"),
+		Entry("10 permissions", "access: {"+repeated("permissions", "p#", 10)+"}"), Entry("11 permissions", "access: {"+repeated("permissions", "p#", 11)+"}", "spec.access.permissions", tooMany),
+		Entry("a scheme", `rateLimitSchemeRef: {name: calls}`), Entry("a scheme without name", `rateLimitSchemeRef: {}`, "spec.rateLimitSchemeRef.name: Required value"),
+		Entry("one call", `maxConcurrentCalls: 1`), Entry("1024 calls", `maxConcurrentCalls: 1024`),
+		Entry("no call", `maxConcurrentCalls: 0`, "spec.maxConcurrentCalls", "greater than or equal to 1"), Entry("1025 calls", `maxConcurrentCalls: 1025`, "spec.maxConcurrentCalls", "less than or equal to 1024"),
 		Entry("100 knowledge bases", repeated("knowledgeBases", "k#", 100)), Entry("101 knowledge bases", repeated("knowledgeBases", "k#", 101), "spec.knowledgeBases", tooMany),
 	}))
 

@@ -18,6 +18,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=iam.cardea.dev, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithKind("AccessTokenSettings"):
 		return &apiv1alpha1.AccessTokenSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AgentAccess"):
+		return &apiv1alpha1.AgentAccessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AIAgent"):
 		return &apiv1alpha1.AIAgentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AIAgentSpec"):
@@ -170,12 +172,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SMTPServerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TestNumber"):
 		return &apiv1alpha1.TestNumberApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolAnnotations"):
+		return &apiv1alpha1.ToolAnnotationsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolApproval"):
+		return &apiv1alpha1.ToolApprovalApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolAuthorization"):
 		return &apiv1alpha1.ToolAuthorizationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolHeader"):
 		return &apiv1alpha1.ToolHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolParameter"):
 		return &apiv1alpha1.ToolParameterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolResponse"):
+		return &apiv1alpha1.ToolResponseApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TOTPSettings"):
 		return &apiv1alpha1.TOTPSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TwilioAccount"):

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -23,7 +24,7 @@ func (c *Call) Arguments(arguments json.RawMessage) {
 	}
 	r := c.recorder
 	c.record.Digest = r.digest(c.tool.Deployment, canonical)
-	if c.tool.Keep != KeepNothing && !r.Keyring.Empty() {
+	if c.tool.Keep != "" && !r.Keyring.Empty() {
 		c.record.Arguments = r.Keyring.Seal(people.SealedCallArguments, c.record.SealedFor(c.tool.Deployment), canonical)
 	}
 }
@@ -49,7 +50,7 @@ func (r *Recorder) digest(deployment string, canonical []byte) string {
 
 // sealResult returns the sealed content of a result, "" if it is not kept.
 func (r *Recorder) sealResult(of *Tool, record *people.ToolCall, result *toolcall.Result) string {
-	if of.Keep != KeepAll || r.Keyring.Empty() || len(result.Content) == 0 {
+	if of.Keep != document.RecordAll || r.Keyring.Empty() || len(result.Content) == 0 {
 		return ""
 	}
 	raw, _ := json.Marshal(result.Content) // texts and bytes can be encoded

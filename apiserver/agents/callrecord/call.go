@@ -41,18 +41,9 @@ type Tool struct {
 	AgentName, Name string
 	// ReadOnly reports that a call changes nothing.
 	ReadOnly bool
-	Keep     Keep
+	// Keep is what is kept of the bodies of calls, sealed: document.RecordArguments, RecordAll, or "" for nothing.
+	Keep string
 }
-
-// Keep is what is kept of the bodies of a tool's calls, sealed.
-type Keep int
-
-// The values of Keep.
-const (
-	KeepNothing Keep = iota
-	KeepArguments
-	KeepAll
-)
 
 // Call is one call of a tool. It is recorded when it ends: by Refuse, Fail or Run.
 type Call struct {

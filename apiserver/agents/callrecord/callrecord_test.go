@@ -17,6 +17,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
@@ -267,7 +268,7 @@ func TestCallThatPanicsIsRecordedAsFailed(t *testing.T) {
 func TestKeptBodiesAreSealed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", withKeyring)
-	for keep, want := range map[Keep][2]bool{KeepNothing: {}, KeepArguments: {true, false}, KeepAll: {true, true}} {
+	for keep, want := range map[string][2]bool{"": {}, document.RecordArguments: {true, false}, document.RecordAll: {true, true}} {
 		for _, readOnly := range []bool{true, false} {
 			of := findOrder("acme/main")
 			of.Keep, of.ReadOnly = keep, readOnly
@@ -276,7 +277,7 @@ func TestKeptBodiesAreSealed(t *testing.T) {
 			var c people.ToolCall
 			w.Must(w.World.Store.View(t.Context(), "acme/main", func(tx people.Tx) (err error) { c, _, err = tx.ToolCalls().ToolCall(id); return err }))
 			if (c.Arguments != "") != want[0] || (c.Result != "") != want[1] || strings.Contains(c.Arguments+c.Result, "number") {
-				t.Errorf("keep %d: arguments %q, result %q", keep, c.Arguments, c.Result)
+				t.Errorf("keep %q: arguments %q, result %q", keep, c.Arguments, c.Result)
 			}
 			for _, body := range []struct{ kind, sealed, plain string }{
 				{people.SealedCallArguments, c.Arguments, `{"number":"1"}`}, {people.SealedCallResult, c.Result, `[{"type":"text","text":"open"}]`},
@@ -314,7 +315,7 @@ func TestDigestOfArguments(t *testing.T) {
 	}
 	keyless := newWorld(t, "", func(*servertest.World) *seal.Keyring { return &seal.Keyring{} })
 	of := findOrder("acme/main")
-	of.Keep = KeepAll
+	of.Keep = document.RecordAll
 	keyless.run(of)
 	keyless.Must(keyless.Flush(t.Context()))
 	if c := keyless.stored("acme/main")[0]; c.Digest != "" || c.Arguments != "" {

@@ -33,7 +33,7 @@ func NewClient(policy *egress.Policy) *Client {
 	return &Client{secure: transport(policy), plain: transport(policy.Private())}
 }
 
-// Do performs a call within the tool's timeout. A request of a safe method is sent a second time if no byte of a
+// Do performs a call within the tool's timeout. A request of a tool that only reads is sent a second time if no byte of a
 // response came; every other request is sent at most once.
 func (c *Client) Do(ctx context.Context, call *Call) Result {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(call.Tool.TimeoutSeconds)*time.Second)
@@ -54,7 +54,7 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 		if err == nil {
 			return out
 		}
-		if try == 0 && safe(call.Tool.Method) && limited.Err() == nil && again(err) {
+		if try == 0 && call.Tool.Hints().ReadOnly && limited.Err() == nil && again(err) {
 			continue
 		}
 		failed := c.failed(ctx, limited, call, err)

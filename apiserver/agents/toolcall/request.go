@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/toolform"
 )
 
 const (
@@ -47,15 +48,15 @@ func (c *Call) request(ctx context.Context) (*http.Request, error) {
 	members := map[string]any{}
 	header := http.Header{}
 	hasBody := false
-	for _, f := range placed(c.Tool) {
+	for _, f := range toolform.Placed(c.Tool) {
 		value, sent := c.Arguments[f.Name]
-		if f.constant() {
+		if f.Constant() {
 			if err := json.Unmarshal(f.EnumValues[0], &value); err != nil {
 				return nil, argumentError(f.Name, "its only allowed value cannot be read")
 			}
 			sent = true
 		}
-		hasBody = hasBody || f.place == inBody
+		hasBody = hasBody || f.Place == toolform.InBody
 		if !sent {
 			continue
 		}
@@ -75,11 +76,11 @@ func (c *Call) request(ctx context.Context) (*http.Request, error) {
 }
 
 // put puts one argument in its place.
-func (c *Call) put(f placedField, value any, address *string, query *[]string, members map[string]any, header http.Header) error {
-	switch f.place {
-	case inPath, inQuery:
+func (c *Call) put(f toolform.PlacedField, value any, address *string, query *[]string, members map[string]any, header http.Header) error {
+	switch f.Place {
+	case toolform.InPath, toolform.InQuery:
 		return c.putInURL(f, value, address, query)
-	case inHeader:
+	case toolform.InHeader:
 		text, err := scalarText(f.Name, value)
 		if err != nil {
 			return err
@@ -95,12 +96,12 @@ func (c *Call) put(f placedField, value any, address *string, query *[]string, m
 }
 
 // putInURL replaces the placeholder of an argument, or adds the argument to the query.
-func (c *Call) putInURL(f placedField, value any, address *string, query *[]string) error {
+func (c *Call) putInURL(f toolform.PlacedField, value any, address *string, query *[]string) error {
 	placeholder := "{" + f.Name + "}"
 	path, inQueryText, hasQuery := strings.Cut(*address, "?")
 	list, isList := value.([]any)
 	switch {
-	case f.place == inPath:
+	case f.Place == toolform.InPath:
 		text, err := scalarText(f.Name, value)
 		if err != nil {
 			return err
@@ -173,7 +174,7 @@ func scalarText(name string, value any) (string, error) {
 // compose makes the request of its parts.
 func (c *Call) compose(ctx context.Context, address string, members map[string]any, header http.Header, hasBody bool) (*http.Request, error) {
 	if strings.Contains(address, "{") {
-		return nil, &ArgumentError{fmt.Sprintf("/%s: a segment of the path needs a value", placeholders(address)[0])}
+		return nil, &ArgumentError{fmt.Sprintf("/%s: a segment of the path needs a value", toolform.Placeholders(address)[0])}
 	}
 	var body []byte
 	if hasBody {
@@ -202,7 +203,7 @@ func (c *Call) compose(ctx context.Context, address string, members map[string]a
 	} else {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
-	if !safe(c.Tool.Method) {
+	if !toolform.Safe(c.Tool.Method) {
 		key := c.IdempotencyKey
 		if key == "" {
 			key = c.ID
@@ -211,6 +212,3 @@ func (c *Call) compose(ctx context.Context, address string, members map[string]a
 	}
 	return r, nil
 }
-
-// safe reports whether requests of a method change nothing (RFC 9110 9.2.1).
-func safe(method string) bool { return method == "GET" || method == "HEAD" || method == "OPTIONS" }

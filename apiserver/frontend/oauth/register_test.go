@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // openToAll lets clients register themselves.

@@ -46,6 +46,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AIAgentSpec
   map:
     fields:
+    - name: access
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AgentAccess
     - name: active
       type:
         scalar: boolean
@@ -64,18 +67,27 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: instructions
+      type:
+        scalar: string
     - name: knowledgeBases
       type:
         list:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: maxConcurrentCalls
+      type:
+        scalar: numeric
     - name: maxTokens
       type:
         scalar: numeric
     - name: model
       type:
         scalar: string
+    - name: rateLimitSchemeRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitSchemeReference
     - name: suspend
       type:
         scalar: boolean
@@ -117,6 +129,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: lastHandledReconcileAt
       type:
         scalar: string
+    - name: mcpURL
+      type:
+        scalar: string
     - name: observedGeneration
       type:
         scalar: numeric
@@ -155,6 +170,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: active
       type:
         scalar: boolean
+    - name: annotations
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolAnnotations
+    - name: approval
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolApproval
     - name: authorization
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolAuthorization
@@ -184,6 +205,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: maxConcurrentCalls
+      type:
+        scalar: numeric
     - name: method
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.HTTPMethod
@@ -195,6 +219,18 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: permissions
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.NeededPermission
+          elementRelationship: associative
+    - name: rateLimitSchemeRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitSchemeReference
+    - name: record
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolRecord
     - name: requestBodySchema
       type:
         list:
@@ -204,12 +240,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: requiresUserApproval
       type:
         scalar: boolean
+    - name: response
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolResponse
     - name: suspend
       type:
         scalar: boolean
     - name: timeoutSeconds
       type:
         scalar: numeric
+    - name: toolName
+      type:
+        scalar: string
     - name: type
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.AIToolType
@@ -484,6 +526,23 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: lifetimeSeconds
       type:
         scalar: numeric
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AgentAccess
+  map:
+    fields:
+    - name: oauthAppRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OAuthAppReference
+    - name: permissions
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.NeededPermission
+          elementRelationship: associative
+    - name: sessions
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AgentSessions
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AgentSessions
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AnalyticsSettings
   map:
     fields:
@@ -1078,6 +1137,8 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: com.github.cardea-iam.cardea.api.v1alpha1.NeededPermission
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthApp
   map:
     fields:
@@ -1904,9 +1965,44 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.TokenSigningAlg
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolAnnotations
+  map:
+    fields:
+    - name: destructive
+      type:
+        scalar: boolean
+    - name: idempotent
+      type:
+        scalar: boolean
+    - name: openWorld
+      type:
+        scalar: boolean
+    - name: readOnly
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolApproval
+  map:
+    fields:
+    - name: approver
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolApprover
+    - name: fresh
+      type:
+        scalar: boolean
+    - name: lifetimeSeconds
+      type:
+        scalar: numeric
+    - name: permission
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.NeededPermission
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolApprover
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ToolAuthorization
   map:
     fields:
+    - name: audience
+      type:
+        scalar: string
     - name: authorizeAsUser
       type:
         scalar: boolean
@@ -1943,6 +2039,28 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: type
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolRecord
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolResponse
+  map:
+    fields:
+    - name: maxBytes
+      type:
+        scalar: numeric
+    - name: schema
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.SchemaField
+          elementRelationship: atomic
+    - name: select
+      type:
+        scalar: string
+    - name: type
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolResponseType
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ToolResponseType
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.TwilioAccount
   map:
     fields:

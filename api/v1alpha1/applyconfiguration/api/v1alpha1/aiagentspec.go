@@ -18,9 +18,20 @@ type AIAgentSpecApplyConfiguration struct {
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// description says what the agent does. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
-	// model is the language model's name. Absent: none.
+	// instructions say how the agent's tools are used. MCP clients may give them to their model, at most 2000
+	// characters. Absent: none.
+	Instructions *string `json:"instructions,omitempty"`
+	// access configures which users may call the agent's tools over MCP, next to API keys with the permission
+	// ai_agents:call. Absent: no users.
+	Access *AgentAccessApplyConfiguration `json:"access,omitempty"`
+	// rateLimitSchemeRef names the scheme that limits the calls of the agent's tools. Absent: none.
+	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
+	// maxConcurrentCalls bounds the calls of the agent's tools that run at the same time on one server, 1 to 1024.
+	// Absent: 64.
+	MaxConcurrentCalls *int32 `json:"maxConcurrentCalls,omitempty"`
+	// model is the language model's name, for the program that runs it. Absent: none.
 	Model *string `json:"model,omitempty"`
-	// systemPrompt is the system prompt for the model, at most 65536 characters. Absent: none.
+	// systemPrompt is the system prompt for the model, for the program that runs it, at most 65536 characters. Absent: none.
 	SystemPrompt *string `json:"systemPrompt,omitempty"`
 	// temperature is the model's sampling temperature: a decimal number from 0 to 2, as a string (`"0.7"`). Absent: the
 	// model's default.
@@ -87,6 +98,38 @@ func (b *AIAgentSpecApplyConfiguration) WithDisplayName(value apiv1alpha1.Displa
 // If called multiple times, the Description field is set to the value of the last call.
 func (b *AIAgentSpecApplyConfiguration) WithDescription(value apiv1alpha1.Description) *AIAgentSpecApplyConfiguration {
 	b.Description = &value
+	return b
+}
+
+// WithInstructions sets the Instructions field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Instructions field is set to the value of the last call.
+func (b *AIAgentSpecApplyConfiguration) WithInstructions(value string) *AIAgentSpecApplyConfiguration {
+	b.Instructions = &value
+	return b
+}
+
+// WithAccess sets the Access field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Access field is set to the value of the last call.
+func (b *AIAgentSpecApplyConfiguration) WithAccess(value *AgentAccessApplyConfiguration) *AIAgentSpecApplyConfiguration {
+	b.Access = value
+	return b
+}
+
+// WithRateLimitSchemeRef sets the RateLimitSchemeRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RateLimitSchemeRef field is set to the value of the last call.
+func (b *AIAgentSpecApplyConfiguration) WithRateLimitSchemeRef(value *RateLimitSchemeReferenceApplyConfiguration) *AIAgentSpecApplyConfiguration {
+	b.RateLimitSchemeRef = value
+	return b
+}
+
+// WithMaxConcurrentCalls sets the MaxConcurrentCalls field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxConcurrentCalls field is set to the value of the last call.
+func (b *AIAgentSpecApplyConfiguration) WithMaxConcurrentCalls(value int32) *AIAgentSpecApplyConfiguration {
+	b.MaxConcurrentCalls = &value
 	return b
 }
 

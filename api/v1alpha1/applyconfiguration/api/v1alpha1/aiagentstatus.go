@@ -13,6 +13,9 @@ import (
 // AIAgentStatus is what the operator observed.
 type AIAgentStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
+	// mcpURL is the URL at which MCP clients call the agent's tools, and the resource for which OAuth tokens are issued.
+	// Empty: the deployment has no frontend host.
+	MCPURL *string `json:"mcpURL,omitempty"`
 }
 
 // AIAgentStatusApplyConfiguration constructs a declarative configuration of the AIAgentStatus type for use with
@@ -81,5 +84,13 @@ func (b *AIAgentStatusApplyConfiguration) WithUpdatedAt(value metav1.MicroTime) 
 // If called multiple times, the LastHandledReconcileAt field is set to the value of the last call.
 func (b *AIAgentStatusApplyConfiguration) WithLastHandledReconcileAt(value string) *AIAgentStatusApplyConfiguration {
 	b.CommonStatusApplyConfiguration.LastHandledReconcileAt = &value
+	return b
+}
+
+// WithMCPURL sets the MCPURL field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MCPURL field is set to the value of the last call.
+func (b *AIAgentStatusApplyConfiguration) WithMCPURL(value string) *AIAgentStatusApplyConfiguration {
+	b.MCPURL = &value
 	return b
 }

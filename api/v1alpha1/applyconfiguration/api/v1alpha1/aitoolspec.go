@@ -18,6 +18,17 @@ type AIToolSpecApplyConfiguration struct {
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
 	// description says what the tool does. Absent: none.
 	Description *apiv1alpha1.Description `json:"description,omitempty"`
+	// toolName is the tool's name for models: a letter or `_`, then letters, digits, `_` and `-`, at most 64 characters.
+	// Absent: the resource's name, with `.` as `_` and `t_` before a leading digit.
+	ToolName *string `json:"toolName,omitempty"`
+	// permissions are what a caller needs to list and call the tool, all of them. Absent: none.
+	Permissions []apiv1alpha1.NeededPermission `json:"permissions,omitempty"`
+	// rateLimitSchemeRef names the scheme that limits the calls of the tool. Absent: none.
+	RateLimitSchemeRef *RateLimitSchemeReferenceApplyConfiguration `json:"rateLimitSchemeRef,omitempty"`
+	// maxConcurrentCalls bounds the calls of the tool that run at the same time on one server, 1 to 256. Absent: 16.
+	MaxConcurrentCalls *int32 `json:"maxConcurrentCalls,omitempty"`
+	// annotations are hints to MCP clients, and decide about retries and records. Absent: those of the method.
+	Annotations *ToolAnnotationsApplyConfiguration `json:"annotations,omitempty"`
 	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
 	// call whose response comes later.
 	Type *apiv1alpha1.AIToolType `json:"type,omitempty"`
@@ -25,6 +36,13 @@ type AIToolSpecApplyConfiguration struct {
 	Active *bool `json:"active,omitempty"`
 	// requiresUserApproval asks the user before each call. Absent: false.
 	RequiresUserApproval *bool `json:"requiresUserApproval,omitempty"`
+	// approval configures the approval of calls. Only with requiresUserApproval. Absent: its defaults.
+	Approval *ToolApprovalApplyConfiguration `json:"approval,omitempty"`
+	// response describes the response. Absent: all of it, at most 262144 bytes.
+	Response *ToolResponseApplyConfiguration `json:"response,omitempty"`
+	// record selects what of a call's content is kept, sealed, for 7 days. `None`: nothing. `Arguments`: the arguments.
+	// `All`: arguments and result. Absent: None.
+	Record *apiv1alpha1.ToolRecord `json:"record,omitempty"`
 	// endpoint is the URL that is called. Absent: none.
 	Endpoint *apiv1alpha1.URL `json:"endpoint,omitempty"`
 	// method of the call. Absent: GET.
@@ -97,6 +115,48 @@ func (b *AIToolSpecApplyConfiguration) WithDescription(value apiv1alpha1.Descrip
 	return b
 }
 
+// WithToolName sets the ToolName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ToolName field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithToolName(value string) *AIToolSpecApplyConfiguration {
+	b.ToolName = &value
+	return b
+}
+
+// WithPermissions adds the given value to the Permissions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Permissions field.
+func (b *AIToolSpecApplyConfiguration) WithPermissions(values ...apiv1alpha1.NeededPermission) *AIToolSpecApplyConfiguration {
+	for i := range values {
+		b.Permissions = append(b.Permissions, values[i])
+	}
+	return b
+}
+
+// WithRateLimitSchemeRef sets the RateLimitSchemeRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RateLimitSchemeRef field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithRateLimitSchemeRef(value *RateLimitSchemeReferenceApplyConfiguration) *AIToolSpecApplyConfiguration {
+	b.RateLimitSchemeRef = value
+	return b
+}
+
+// WithMaxConcurrentCalls sets the MaxConcurrentCalls field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxConcurrentCalls field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithMaxConcurrentCalls(value int32) *AIToolSpecApplyConfiguration {
+	b.MaxConcurrentCalls = &value
+	return b
+}
+
+// WithAnnotations sets the Annotations field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Annotations field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithAnnotations(value *ToolAnnotationsApplyConfiguration) *AIToolSpecApplyConfiguration {
+	b.Annotations = value
+	return b
+}
+
 // WithType sets the Type field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Type field is set to the value of the last call.
@@ -118,6 +178,30 @@ func (b *AIToolSpecApplyConfiguration) WithActive(value bool) *AIToolSpecApplyCo
 // If called multiple times, the RequiresUserApproval field is set to the value of the last call.
 func (b *AIToolSpecApplyConfiguration) WithRequiresUserApproval(value bool) *AIToolSpecApplyConfiguration {
 	b.RequiresUserApproval = &value
+	return b
+}
+
+// WithApproval sets the Approval field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Approval field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithApproval(value *ToolApprovalApplyConfiguration) *AIToolSpecApplyConfiguration {
+	b.Approval = value
+	return b
+}
+
+// WithResponse sets the Response field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Response field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithResponse(value *ToolResponseApplyConfiguration) *AIToolSpecApplyConfiguration {
+	b.Response = value
+	return b
+}
+
+// WithRecord sets the Record field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Record field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithRecord(value apiv1alpha1.ToolRecord) *AIToolSpecApplyConfiguration {
+	b.Record = &value
 	return b
 }
 

@@ -11,6 +11,8 @@ type ToolAuthorizationApplyConfiguration struct {
 	AuthorizeAsUser *bool `json:"authorizeAsUser,omitempty"`
 	// jwtTemplateID names the template of the token that is sent. Absent: none.
 	JWTTemplateID *string `json:"jwtTemplateID,omitempty"`
+	// audience of the token that is sent: an absolute URL without a fragment. Absent: scheme and authority of endpoint.
+	Audience *string `json:"audience,omitempty"`
 	// customHeaders describe further headers. Absent: none.
 	CustomHeaders []SchemaFieldApplyConfiguration `json:"customHeaders,omitempty"`
 }
@@ -34,6 +36,14 @@ func (b *ToolAuthorizationApplyConfiguration) WithAuthorizeAsUser(value bool) *T
 // If called multiple times, the JWTTemplateID field is set to the value of the last call.
 func (b *ToolAuthorizationApplyConfiguration) WithJWTTemplateID(value string) *ToolAuthorizationApplyConfiguration {
 	b.JWTTemplateID = &value
+	return b
+}
+
+// WithAudience sets the Audience field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Audience field is set to the value of the last call.
+func (b *ToolAuthorizationApplyConfiguration) WithAudience(value string) *ToolAuthorizationApplyConfiguration {
+	b.Audience = &value
 	return b
 }
 

@@ -1,0 +1,184 @@
+// Package toolset prepares the tools of AIAgents: their names, their definitions as clients see them, and the
+// validators of their arguments. The Model Context Protocol and the backend API serve the same sets.
+package toolset
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/shares"
+	"github.com/cardea-iam/cardea/internal/toolform"
+	"github.com/cardea-iam/cardea/internal/toolschema"
+)
+
+// Tool is a tool of an agent as clients see it.
+type Tool struct {
+	Entry   *snapshot.Entry
+	Content *snapshot.Tool
+	Name    string
+	// Listed is its JSON object in lists.
+	Listed json.RawMessage
+	// Arguments is nil for a function of the application, which is not called.
+	Arguments *toolschema.Validator
+	described described
+}
+
+// described is the JSON object of a tool in lists.
+type described struct {
+	Name        string          `json:"name"`
+	Title       string          `json:"title"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"`
+	Annotations annotations     `json:"annotations"`
+}
+
+// annotations are hints about a tool.
+type annotations struct {
+	ReadOnly    bool `json:"readOnlyHint"`
+	Destructive bool `json:"destructiveHint"`
+	Idempotent  bool `json:"idempotentHint"`
+	OpenWorld   bool `json:"openWorldHint"`
+}
+
+// callable reports whether calls of a tool can be performed: an active API tool that needs neither a user's own token,
+// nor an approval, nor a value of a Secret that the operator did not seal.
+func callable(t *snapshot.Tool) bool {
+	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
+		return false
+	}
+	for _, header := range t.Headers {
+		if header.Secret && header.Sealed == "" {
+			return false
+		}
+	}
+	return t.Endpoint != "" && toolform.Check(&t.AITool) == nil
+}
+
+// exported reports whether a tool is a function of the application itself, which has no endpoint: programs that run
+// models get its definition and perform it.
+func exported(t *snapshot.Tool) bool {
+	return t.Active && t.Type == document.ToolTypeFunction && t.Endpoint == ""
+}
+
+// errTooLarge: the tools of the agent before this one leave no room for it.
+var errTooLarge = errors.New("the agent's tools have more than 2 MiB of JSON: shorten their schemas and descriptions, or list fewer")
+
+// newTool prepares a tool, whose JSON must have at most room bytes: the size is checked before the schema is compiled.
+func newTool(e *snapshot.Entry, room int) (*Tool, error) {
+	content := snapshot.ContentOf[snapshot.Tool](e)
+	schema := toolschema.Object(toolform.Fields(&content.AITool))
+	input, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	d := described{content.NameFor(e.Name), content.Name, content.Description, input, annotations(content.Hints())}
+	if d.Description == "" {
+		d.Description = content.Name // some clients drop tools without a description
+	}
+	t := &Tool{Entry: e, Content: content, Name: d.Name, described: d}
+	if t.Listed, err = json.Marshal(d); err != nil {
+		return nil, err
+	}
+	if len(t.Listed) > room {
+		return nil, errTooLarge
+	}
+	if !exported(content) {
+		t.Arguments, err = toolschema.Compile(schema)
+	}
+	return t, err
+}
+
+// Set holds the tools of an agent, for one state of its tools.
+type Set struct {
+	of []*snapshot.Entry
+	// Tools are the callable ones, and ByName has them by their names.
+	Tools  []*Tool
+	ByName map[string]*Tool
+	// Defined are the callable ones and the functions of the application.
+	Defined []*Tool
+}
+
+const (
+	// setBytes bounds the memory of sets. Each deployment has an equal share of it.
+	setBytes = 64 << 20
+	// bytesOfTool is about what the compiled schema of a small tool takes, and bytesPerByte what each byte of its JSON
+	// adds.
+	bytesOfTool, bytesPerByte = 2 << 10, 12
+	// maxListed bounds the JSON of an agent's tools, in bytes, so that every agent fits into the cache and is not
+	// compiled for each request.
+	maxListed = 2 << 20
+)
+
+// Sets caches the sets of agents. It is safe for concurrent use.
+type Sets struct {
+	cache *shares.Cache[string, *Set]
+	clock func() time.Time
+	log   logr.Logger
+}
+
+// NewSets returns an empty cache. It logs the tools that are left out.
+func NewSets(clock func() time.Time, log logr.Logger) *Sets {
+	return &Sets{cache: shares.NewCache[string, *Set](shares.Bounds{Bytes: setBytes}), clock: clock, log: log}
+}
+
+func (c *Sets) put(deployment, key string, p *Set) {
+	size := int64(0)
+	for _, one := range p.Defined {
+		size += bytesOfTool + bytesPerByte*int64(len(one.Listed))
+	}
+	c.cache.Put(deployment, key, p, size, c.clock())
+}
+
+// same reports whether a set is that of the given entries.
+func (p *Set) same(entries []*snapshot.Entry) bool {
+	if p == nil || len(p.of) != len(entries) {
+		return false
+	}
+	for i := range entries {
+		if p.of[i] != entries[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Of returns the tools of an agent, in the agent's order. Of two tools with one name, the later is left out, and so is
+// a tool whose schema cannot be compiled, or that exceeds maxListed.
+func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
+	entries := current.Tools(agent)
+	key := agent.Deployment + "/" + agent.Name
+	if known, _ := c.cache.Get(key, c.clock()); known.same(entries) {
+		return known
+	}
+	p := &Set{of: entries, ByName: map[string]*Tool{}}
+	names := map[string]bool{}
+	room := maxListed
+	for _, e := range entries {
+		content := snapshot.ContentOf[snapshot.Tool](e)
+		if !callable(content) && !exported(content) {
+			continue
+		}
+		one, err := newTool(e, room)
+		if err != nil {
+			c.log.Error(err, "A tool of an agent is not listed", "agent", agent.Name, "namespace", e.Namespace, "name", e.Name)
+			continue
+		}
+		if names[one.Name] {
+			continue
+		}
+		names[one.Name] = true
+		room -= len(one.Listed)
+		p.Defined = append(p.Defined, one)
+		if one.Arguments != nil {
+			p.ByName[one.Name] = one
+			p.Tools = append(p.Tools, one)
+		}
+	}
+	c.put(agent.Deployment, key, p)
+	return p
+}
