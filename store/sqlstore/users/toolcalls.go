@@ -178,35 +178,42 @@ func conditions(filter people.ToolCallFilter) (all []equal) {
 
 func (tx txToolCalls) ListToolCalls(filter people.ToolCallFilter, limit int) ([]people.ToolCall, error) {
 	within := spanOf(filter.Since, filter.Until)
-	switch {
-	case filter.After == 0:
-	case filter.OldestFirst:
-		within.firstID = max(within.firstID, filter.After+1)
-	default:
-		within.endID = min(within.endID, filter.After)
-	}
 	direction := " DESC"
 	if filter.OldestFirst {
 		direction = ""
+		within.firstID = max(within.firstID, filter.After+1)
+	} else if filter.After != 0 {
+		within.endID = min(within.endID, filter.After)
 	}
-	query, args := `SELECT `+toolCallColumns+` FROM tool_calls WHERE deployment = :deployment AND at >= ? AND at < ?`, []any{within.from, within.until}
-	also := conditions(filter)
-	var order string
-	if len(also) > 0 && also[0].indexed {
+	query, args := `SELECT `+toolCallColumns+` FROM tool_calls WHERE deployment = :deployment`, []any{}
+	also := func(condition string, values ...any) { query, args = query+" AND "+condition, append(args, values...) }
+	order := "id" + direction
+	equals := conditions(filter)
+	if len(equals) > 0 && equals[0].indexed {
 		// The first condition is a range over its index. As an equality next to a range of ids, SQLite would read the
 		// primary key instead.
-		column := also[0].column
-		query += ` AND (` + column + `, id) >= (?, ?) AND (` + column + `, id) < (?, ?)` + also[0].partial
-		args = append(args, also[0].value, within.firstID, also[0].value, within.endID)
-		order = column + direction + `, `
-		also = also[1:]
+		first := equals[0]
+		also(`(`+first.column+`, id) >= (?, ?) AND (`+first.column+`, id) < (?, ?)`+first.partial, first.value, within.firstID, first.value, within.endID)
+		order, equals = first.column+direction+", "+order, equals[1:]
 	} else {
-		query, args = query+` AND id >= ? AND id < ?`, append(args, within.firstID, within.endID)
+		// A bound that bounds nothing would mislead the planner of PostgreSQL while a table has no statistics.
+		if within.firstID > 0 {
+			also(`id >= ?`, within.firstID)
+		}
+		if within.endID < maxID {
+			also(`id < ?`, within.endID)
+		}
 	}
-	for _, one := range also {
-		query, args = query+` AND `+one.column+` = ?`+one.partial, append(args, one.value)
+	if !filter.Since.IsZero() {
+		also(`at >= ?`, within.from)
 	}
-	return db.List(tx.Tx, readToolCall, query+` ORDER BY `+order+`id`+direction+` LIMIT ?`, append(args, limit)...)
+	if !filter.Until.IsZero() {
+		also(`at < ?`, within.until)
+	}
+	for _, one := range equals {
+		also(one.column+` = ?`+one.partial, one.value)
+	}
+	return db.List(tx.Tx, readToolCall, query+` ORDER BY `+order+` LIMIT ?`, append(args, limit)...)
 }
 
 // AbandonToolCalls implements people.CallUpkeep.
