@@ -29,7 +29,7 @@ import (
 func (w *world) records(in people.Store) (calls []people.ToolCall) {
 	w.T.Helper()
 	w.Must(in.View(w.T.Context(), frontendtest.Deployment, func(tx people.Tx) (err error) {
-		calls, err = tx.ToolCalls().ListToolCalls(people.ToolCallFilter{OldestFirst: true}, 1000)
+		calls, err = tx.Records().ListToolCalls(people.ToolCallFilter{OldestFirst: true}, 1000)
 		return err
 	}))
 	return calls
@@ -196,7 +196,7 @@ func TestUnsafeCallHasItsRecordBeforeItIsSent(t *testing.T) {
 	w.answering(func(rw http.ResponseWriter, _ *http.Request) {
 		var found []people.ToolCall
 		_ = w.Store.View(context.Background(), frontendtest.Deployment, func(tx people.Tx) (err error) {
-			found, err = tx.ToolCalls().ListToolCalls(people.ToolCallFilter{}, 10)
+			found, err = tx.Records().ListToolCalls(people.ToolCallFilter{}, 10)
 			return err
 		})
 		during.Store(&found)

@@ -322,7 +322,7 @@ func exampleRows(tx people.Tx) error {
 	)
 }
 
-// exampleCalls records calls of the agent's tool: one that was refused, and one of Ada's that keeps its arguments and its
+// exampleCalls records calls of the agent's tool: one that was refused, and one of Ada's with its arguments and its
 // result.
 func exampleCalls(tx people.Tx) error {
 	refused := people.ToolCall{
@@ -339,7 +339,7 @@ func exampleCalls(tx people.Tx) error {
 	}
 	ended.Arguments = keyring.Seal(people.SealedCallArguments, ended.SealedFor(exampleTenant), []byte(`{"city":"London"}`))
 	ended.Result = keyring.Seal(people.SealedCallResult, ended.SealedFor(exampleTenant), []byte(`[{"type":"text","text":"{\"degrees\":18}"}]`))
-	return firstError(func() error { return tx.ToolCalls().InsertToolCall(refused) }, func() error { return tx.ToolCalls().InsertToolCall(ended) })
+	return firstError(func() error { return tx.Records().InsertToolCall(refused) }, func() error { return tx.Records().InsertToolCall(ended) })
 }
 
 // exampleKeyring returns the keyring of the example's servers.

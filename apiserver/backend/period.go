@@ -99,8 +99,8 @@ func percentChange(now, before int64) *float64 {
 	return &change
 }
 
-// daysOf returns every UTC day that a period touches, in order. Days without events have zeros. start returns where a day
-// has its midnight.
+// daysOf returns every UTC day that a period touches, in order. Days without events have zeros. start returns where a
+// day has its midnight.
 func daysOf[D any](p people.Period, counted []D, start func(*D) *time.Time) []D {
 	first, last := p.From.UTC().Truncate(day), p.To.UTC().Add(-time.Microsecond).Truncate(day)
 	days := make([]D, 0, last.Sub(first)/day+1)

@@ -34,7 +34,7 @@ func listToolCalls(c *call) (reply, error) {
 	defer cancel()
 	var found []people.ToolCall
 	err := peopleError(c.people().View(ctx, func(u *account.Unit) (err error) {
-		found, err = u.ToolCalls().ListToolCalls(filter, limit+1)
+		found, err = u.Records().ListToolCalls(filter, limit+1)
 		return err
 	}))
 	list := backendapi.ToolCallList{Data: []backendapi.ToolCall{}}
@@ -65,7 +65,7 @@ func getToolCall(c *call) (reply, error) {
 	}
 	var found bool
 	var one people.ToolCall
-	if err := c.people().view(func(u *account.Unit) (err error) { one, found, err = u.ToolCalls().ToolCall(id); return err }); err != nil {
+	if err := c.people().view(func(u *account.Unit) (err error) { one, found, err = u.Records().ToolCall(id); return err }); err != nil {
 		return reply{}, err
 	}
 	if !found {
@@ -118,7 +118,7 @@ func getAgentAnalytics(c *call) (reply, error) {
 	defer cancel()
 	var summary people.ToolCallSummary
 	err = c.people().View(ctx, func(u *account.Unit) (err error) {
-		summary, err = u.ToolCalls().SummarizeToolCalls(agent.ID, period)
+		summary, err = u.Records().SummarizeToolCalls(agent.ID, period)
 		return err
 	})
 	return object(agentAnalyticsView(period, summary)), peopleError(err)

@@ -113,7 +113,6 @@ type Tx interface {
 	Records() Records
 	Listings() Listings
 	Factors() Factors
-	ToolCalls() ToolCalls
 }
 
 // Users are accounts, their emails and their credentials.
@@ -369,10 +368,11 @@ type Organizations interface {
 	RevokeInvitation(id int64, now time.Time) (bool, error)
 }
 
-// Records are the events that analytics counts and the audit records.
+// Records are the events that analytics counts, the audit records, and the records of calls of agents' tools.
 type Records interface {
 	RecordEvent(Event) error
 	// RecordEvents records many events in a few statements.
 	RecordEvents([]Event) error
 	RecordAudit(Audit) error
+	ToolCalls
 }

@@ -73,11 +73,11 @@ func TestDeletionsUseIndexes(t *testing.T) {
 			}
 		}
 		for _, filter := range []people.ToolCallFilter{{}, {Agent: 1}, {Tool: 2}, {User: 7}, {Outcome: people.CallFailed}, {Since: now, OldestFirst: true}} {
-			if _, err := tx.ToolCalls().ListToolCalls(filter, 10); err != nil {
+			if _, err := tx.Records().ListToolCalls(filter, 10); err != nil {
 				return err
 			}
 		}
-		if _, err := tx.ToolCalls().SummarizeToolCalls(1, people.Period{From: now, To: now.Add(time.Hour)}); err != nil {
+		if _, err := tx.Records().SummarizeToolCalls(1, people.Period{From: now, To: now.Add(time.Hour)}); err != nil {
 			return err
 		}
 		return tx.Users().DeleteUser(7)

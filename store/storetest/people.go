@@ -36,7 +36,7 @@ func furnish(tx people.Tx, mark string) error {
 		tx.Sessions().InsertSession(s), tx.Sessions().InsertToken(t), tx.Sessions().InsertSignIn(g), tx.Attempts().InsertAttempt(a), tx.Challenges().InsertChallenge(c), tx.Challenges().InsertMessage(body),
 		tx.Organizations().InsertOrganization(o), tx.Organizations().InsertWorkspace(w), tx.Organizations().InsertMember(m), tx.Organizations().InsertWorkspaceMember(wm), tx.Organizations().InsertInvitation(i),
 		tx.APIKeys().InsertAPIKey(apiKey(1, mark)), furnishFactors(tx, mark),
-		tx.Records().RecordEvent(event(1, people.EventSignIn, 1)), tx.Records().RecordAudit(audit(1)), tx.ToolCalls().InsertToolCall(called),
+		tx.Records().RecordEvent(event(1, people.EventSignIn, 1)), tx.Records().RecordAudit(audit(1)), tx.Records().InsertToolCall(called),
 	} {
 		if err != nil {
 			return err

@@ -30,13 +30,13 @@ func startedCall(n int64) people.ToolCall {
 }
 
 func insertToolCall(c people.ToolCall) func(people.Tx) error {
-	return func(tx people.Tx) error { return tx.ToolCalls().InsertToolCall(c) }
+	return func(tx people.Tx) error { return tx.Records().InsertToolCall(c) }
 }
 
 // callOf reads a record of home.
 func (e *env) callOf(id int64) (people.ToolCall, bool) {
 	e.t.Helper()
-	return one(e, func(tx people.Tx) (people.ToolCall, bool, error) { return tx.ToolCalls().ToolCall(id) })
+	return one(e, func(tx people.Tx) (people.ToolCall, bool, error) { return tx.Records().ToolCall(id) })
 }
 
 var toolCallStories = []story{
@@ -52,7 +52,7 @@ var toolCallStories = []story{
 		third.Result = "only a result"
 		var n int64
 		e.insert(func(tx people.Tx) (err error) {
-			n, err = tx.ToolCalls().RecordToolCalls([]people.ToolCall{first, second, third})
+			n, err = tx.Records().RecordToolCalls([]people.ToolCall{first, second, third})
 			return err
 		})
 		e.Expect(n).To(gomega.BeEquivalentTo(2), "the first has a record already")
@@ -65,7 +65,7 @@ var toolCallStories = []story{
 		_, found := e.callOf(4)
 		e.Expect(found).To(gomega.BeFalse())
 		e.ok(e.store.View(e.ctx, "apps/other", func(tx people.Tx) error {
-			_, found, err := tx.ToolCalls().ToolCall(first.ID)
+			_, found, err := tx.Records().ToolCall(first.ID)
 			e.Expect(found).To(gomega.BeFalse(), "another deployment's record")
 			return err
 		}))
@@ -77,7 +77,7 @@ var toolCallStories = []story{
 		settled.Result = "sealed result"
 		e.insert(insertToolCall(startedCall(1)), insertToolCall(startedCall(2)), insertToolCall(startedCall(60)))
 		settle := func(c people.ToolCall) func(people.Tx) (bool, error) {
-			return func(tx people.Tx) (bool, error) { return tx.ToolCalls().SettleToolCall(c) }
+			return func(tx people.Tx) (bool, error) { return tx.Records().SettleToolCall(c) }
 		}
 		e.reports(true, settle(settled))
 		got, _ := e.callOf(settled.ID)
@@ -138,7 +138,7 @@ var toolCallStories = []story{
 		for _, c := range calls {
 			e.insert(insertToolCall(c))
 		}
-		e.change("apps/other", func(tx people.Tx) error { c := toolCall(1); c.Caller.User = 0; return tx.ToolCalls().InsertToolCall(c) })
+		e.change("apps/other", func(tx people.Tx) error { c := toolCall(1); c.Caller.User = 0; return tx.Records().InsertToolCall(c) })
 		at := func(n int64) time.Time { return calls[n].At }
 		for name, tc := range map[string]struct {
 			filter people.ToolCallFilter
@@ -163,7 +163,7 @@ var toolCallStories = []story{
 			"a distant end":             {people.ToolCallFilter{Until: time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}, 10, []int64{6, 5, 4, 3, 2, 1}},
 		} {
 			found := all(e, func(tx people.Tx) ([]people.ToolCall, error) {
-				return tx.ToolCalls().ListToolCalls(tc.filter, tc.limit)
+				return tx.Records().ListToolCalls(tc.filter, tc.limit)
 			})
 			var got []int64
 			for _, c := range found {
@@ -226,7 +226,7 @@ var toolCallStories = []story{
 		}
 		want.Days = []people.CallDay{{Start: day, CallCounts: people.CallCounts{Calls: 100}}, {Start: day.Add(24 * time.Hour), CallCounts: people.CallCounts{Calls: 12, Failed: 2}}}
 		summary := func(agent int64, p people.Period) people.ToolCallSummary {
-			return all(e, func(tx people.Tx) (people.ToolCallSummary, error) { return tx.ToolCalls().SummarizeToolCalls(agent, p) })
+			return all(e, func(tx people.Tx) (people.ToolCallSummary, error) { return tx.Records().SummarizeToolCalls(agent, p) })
 		}
 		period := people.Period{From: day, To: day.Add(48 * time.Hour)}
 		e.Expect(summary(1, period)).To(gomega.Equal(want))
@@ -246,12 +246,12 @@ var toolCallStories = []story{
 		late, waiting := toolCall(5), toolCall(6)
 		late.Arguments, waiting.Result = "sealed arguments", "sealed result"
 		e.insert(insertToolCall(late), func(tx people.Tx) error {
-			_, err := tx.ToolCalls().RecordToolCalls([]people.ToolCall{waiting, ofOther})
+			_, err := tx.Records().RecordToolCalls([]people.ToolCall{waiting, ofOther})
 			return err
 		})
 		settled := toolCall(4)
 		settled.Result = "sealed result"
-		e.reports(true, func(tx people.Tx) (bool, error) { return tx.ToolCalls().SettleToolCall(settled) })
+		e.reports(true, func(tx people.Tx) (bool, error) { return tx.Records().SettleToolCall(settled) })
 		for n, want := range []people.ToolCall{ofKey, ofClient, settled, late, waiting} {
 			want.Caller.User, want.Caller.Address, want.Arguments, want.Result = 0, "", "", ""
 			if n != 1 {

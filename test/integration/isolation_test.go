@@ -276,7 +276,7 @@ func (w *world) called(ctx context.Context, deployment, name, agent, tool string
 	Expect(err).NotTo(HaveOccurred())
 	c.Tool, err = ids.Parse(tool)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(w.store.Change(ctx, deployment, func(tx people.Tx) error { return tx.ToolCalls().InsertToolCall(c) })).To(Succeed())
+	Expect(w.store.Change(ctx, deployment, func(tx people.Tx) error { return tx.Records().InsertToolCall(c) })).To(Succeed())
 	return ids.Format(c.ID)
 }
 

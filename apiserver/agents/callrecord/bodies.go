@@ -36,8 +36,8 @@ func canonicalForm(raw json.RawMessage) ([]byte, error) {
 	return value, err
 }
 
-// digest returns a keyed digest of canonical arguments, "" without a root key: arguments are often guessable, so a plain
-// hash would reveal them.
+// digest returns a keyed digest of canonical arguments, "" without a root key: arguments are often guessable, so a
+// plain hash would reveal them.
 func (r *Recorder) digest(deployment string, canonical []byte) string {
 	if len(r.digestKeys) == 0 {
 		return ""

@@ -108,7 +108,7 @@ func (c *Call) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	c.record.Outcome = people.CallStarted
-	insert := func(tx people.Tx) error { return tx.ToolCalls().InsertToolCall(c.record) }
+	insert := func(tx people.Tx) error { return tx.Records().InsertToolCall(c.record) }
 	err := c.recorder.Store.Change(ctx, c.tool.Deployment, insert)
 	if !errors.Is(err, people.ErrDuplicate) {
 		return err
@@ -157,7 +157,7 @@ func (c *Call) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	err := c.recorder.Store.Change(ctx, c.tool.Deployment, func(tx people.Tx) error {
-		_, err := tx.ToolCalls().SettleToolCall(c.record)
+		_, err := tx.Records().SettleToolCall(c.record)
 		return err
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func (w *world) run(of Tool) int64 {
 func (w *world) stored(deployment string) (calls []people.ToolCall) {
 	w.T.Helper()
 	w.Must(w.World.Store.View(w.T.Context(), deployment, func(tx people.Tx) (err error) {
-		calls, err = tx.ToolCalls().ListToolCalls(people.ToolCallFilter{OldestFirst: true}, 100_000)
+		calls, err = tx.Records().ListToolCalls(people.ToolCallFilter{OldestFirst: true}, 100_000)
 		return err
 	}))
 	return calls
@@ -275,7 +275,7 @@ func TestKeptBodiesAreSealed(t *testing.T) {
 			id := w.run(of)
 			w.Must(w.Flush(t.Context()))
 			var c people.ToolCall
-			w.Must(w.World.Store.View(t.Context(), "acme/main", func(tx people.Tx) (err error) { c, _, err = tx.ToolCalls().ToolCall(id); return err }))
+			w.Must(w.World.Store.View(t.Context(), "acme/main", func(tx people.Tx) (err error) { c, _, err = tx.Records().ToolCall(id); return err }))
 			if (c.Arguments != "") != want[0] || (c.Result != "") != want[1] || strings.Contains(c.Arguments+c.Result, "number") {
 				t.Errorf("keep %q: arguments %q, result %q", keep, c.Arguments, c.Result)
 			}

@@ -211,11 +211,11 @@ func (r *Recorder) write(ctx context.Context, deployment string, part []*waiting
 	}
 	var stored int64
 	err := r.Store.Change(ctx, deployment, func(tx people.Tx) (err error) {
-		if stored, err = tx.ToolCalls().RecordToolCalls(calls); err != nil {
+		if stored, err = tx.Records().RecordToolCalls(calls); err != nil {
 			return err
 		}
 		for _, result := range results {
-			if _, err := tx.ToolCalls().SettleToolCall(result); err != nil {
+			if _, err := tx.Records().SettleToolCall(result); err != nil {
 				return err
 			}
 		}

@@ -19,7 +19,6 @@ type (
 	txRecords       struct{ *peopleTx }
 	txListings      struct{ *peopleTx }
 	txFactors       struct{ *peopleTx }
-	txToolCalls     struct{ *peopleTx }
 )
 
 // Users implements people.Tx.
@@ -66,6 +65,3 @@ func (tx *peopleTx) Listings() people.Listings { return txListings{tx} }
 
 // Factors implements people.Tx.
 func (tx *peopleTx) Factors() people.Factors { return txFactors{tx} }
-
-// ToolCalls implements people.Tx.
-func (tx *peopleTx) ToolCalls() people.ToolCalls { return txToolCalls{tx} }

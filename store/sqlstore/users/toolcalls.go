@@ -37,7 +37,7 @@ func readToolCall(row *sql.Rows, c *people.ToolCall) error {
 // optionalText is the stored form of a text that may be absent: NULL for "".
 func optionalText(text string) any { return sql.NullString{String: text, Valid: text != ""} }
 
-func (tx txToolCalls) InsertToolCall(c people.ToolCall) error {
+func (tx txRecords) InsertToolCall(c people.ToolCall) error {
 	kept, err := withoutDeletedUsers(tx.peopleTx, []people.ToolCall{c})
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (tx txToolCalls) InsertToolCall(c people.ToolCall) error {
 		c.BytesIn, c.BytesOut, c.Digest, optionalText(c.Arguments), optionalText(c.Result))
 }
 
-func (tx txToolCalls) RecordToolCalls(calls []people.ToolCall) (int64, error) {
+func (tx txRecords) RecordToolCalls(calls []people.ToolCall) (int64, error) {
 	if len(calls) == 0 {
 		return 0, tx.Writable()
 	}
@@ -117,7 +117,7 @@ func withoutDeletedUsers(tx *peopleTx, calls []people.ToolCall) ([]people.ToolCa
 	return kept, nil
 }
 
-func (tx txToolCalls) SettleToolCall(c people.ToolCall) (bool, error) {
+func (tx txRecords) SettleToolCall(c people.ToolCall) (bool, error) {
 	n, err := tx.Affected(`UPDATE tool_calls SET decision = ?, outcome = ?, code = ?, upstream_status = ?, latency_ms = ?, upstream_ms = ?, bytes_in = ?, bytes_out = ?,
 		result = CASE WHEN user_id = ? THEN CAST(? AS TEXT) END
 		WHERE outcome IN ('`+people.CallStarted+`', '`+people.CallUnknown+`') AND id = ? AND deployment = :deployment`,
@@ -125,7 +125,7 @@ func (tx txToolCalls) SettleToolCall(c people.ToolCall) (bool, error) {
 	return n == 1, err
 }
 
-func (tx txToolCalls) ToolCall(id int64) (people.ToolCall, bool, error) {
+func (tx txRecords) ToolCall(id int64) (people.ToolCall, bool, error) {
 	return db.First(tx.Tx, func(row *sql.Rows, c *people.ToolCall) error {
 		fields, complete := toolCallFields(c)
 		err := row.Scan(append(fields, &c.Arguments, &c.Result)...)
@@ -176,7 +176,7 @@ func conditions(filter people.ToolCallFilter) (all []equal) {
 	return all
 }
 
-func (tx txToolCalls) ListToolCalls(filter people.ToolCallFilter, limit int) ([]people.ToolCall, error) {
+func (tx txRecords) ListToolCalls(filter people.ToolCallFilter, limit int) ([]people.ToolCall, error) {
 	within := spanOf(filter.Since, filter.Until)
 	direction := " DESC"
 	if filter.OldestFirst {

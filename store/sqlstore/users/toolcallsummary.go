@@ -44,7 +44,7 @@ type summaryRow struct {
 	n, ms                   int64
 }
 
-func (tx txToolCalls) SummarizeToolCalls(agent int64, period people.Period) (people.ToolCallSummary, error) {
+func (tx txRecords) SummarizeToolCalls(agent int64, period people.Period) (people.ToolCallSummary, error) {
 	if !period.From.Before(period.To) {
 		return people.ToolCallSummary{}, nil
 	}
