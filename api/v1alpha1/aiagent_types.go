@@ -91,7 +91,8 @@ type AIAgentSpec struct {
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Model *string `json:"model,omitempty"`
 
-	// systemPrompt is the system prompt for the model, for the program that runs it, at most 65536 characters. Absent: none.
+	// systemPrompt is the system prompt for the model, for the program that runs it, at most 65536 characters. Absent:
+	// none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	SystemPrompt *string `json:"systemPrompt,omitempty"`

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
@@ -26,6 +26,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
@@ -33,8 +34,6 @@ import (
 )
 
 const (
-	// Permission is the permission to call the tools of agents.
-	Permission = "ai_agents:call"
 	// prefix is the path of agents.
 	prefix = "/mcp/"
 	// pattern is the route in metrics.
@@ -47,12 +46,16 @@ const (
 type Options struct {
 	Snapshots     *snapshot.Follower
 	Authenticator *credential.Authenticator
-	Limiter       *limits.Limiter
-	Egress        *egress.Policy
+	// Callers identify the callers.
+	Callers *caller.Resolver
+	Limiter *limits.Limiter
+	Egress  *egress.Policy
 	// Tools are the tools of agents.
 	Tools *toolset.Sets
 	// Keyring opens the values of headers that the operator sealed; it may be empty.
 	Keyring *seal.Keyring
+	// Signer signs the tokens that tools get for users.
+	Signer *tokensigner.Signer
 	// MaxStaleness bounds how long requests are answered without contact to the store; 0 means no bound.
 	MaxStaleness time.Duration
 	// Version is the product's version.
@@ -75,29 +78,35 @@ type Server struct {
 // New returns a Server.
 func New(opts Options) *Server {
 	opts.Metrics.Expect(pattern)
+	opts.Metrics.Expect(metadataPattern)
 	return &Server{
 		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(),
 	}
 }
 
-// Handler returns the handler of a request below /mcp/, and reports whether the request is one.
+// Handler returns the handler of a request below /mcp/ or for the metadata of an agent, and reports whether the request
+// is one.
 func (s *Server) Handler(r *http.Request) (http.Handler, bool) {
-	if !strings.HasPrefix(r.URL.Path, prefix) {
-		return nil, false
+	switch {
+	case strings.HasPrefix(r.URL.Path, prefix):
+		return http.HandlerFunc(s.serve), true
+	case strings.HasPrefix(r.URL.Path, metadataPrefix):
+		return http.HandlerFunc(s.serveMetadata), true
 	}
-	return http.HandlerFunc(s.serve), true
+	return nil, false
 }
 
 // call is one request.
 type call struct {
 	*Server
 	httpapi.Exchange
-	r         *http.Request
-	snapshot  *snapshot.Snapshot
-	agent     *snapshot.Entry
-	settings  *document.Deployment
-	principal *credential.Principal
-	request   *request
+	r        *http.Request
+	snapshot *snapshot.Snapshot
+	agent    *snapshot.Entry
+	content  *snapshot.Agent
+	settings *document.Deployment
+	caller   *caller.Caller
+	request  *request
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -108,7 +117,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	if err := c.check(); err != nil {
+	if err := c.check(); errors.Is(err, errPreflight) {
+		c.preflight()
+		return
+	} else if err != nil {
 		c.recordRefusal(err)
 		c.Refuse(err)
 		return
@@ -169,6 +181,9 @@ func (c *call) Refuse(err error) {
 	}})
 }
 
+// errPreflight: the request is a permitted CORS preflight request.
+var errPreflight = errors.New("preflight")
+
 // check makes the checks before the method, in this order: agent, method of HTTP, origin, credential, media type, size,
 // form, permission, limit.
 func (c *call) check() (err error) {
@@ -176,16 +191,20 @@ func (c *call) check() (err error) {
 	if err := credential.Fresh(c.Snapshots, c.MaxStaleness); err != nil {
 		return err
 	}
-	if err := c.findAgent(); err != nil {
+	if err := c.findAgent(strings.TrimPrefix(c.r.URL.Path, prefix)); err != nil {
 		return err
 	}
-	if c.r.Method != http.MethodPost {
+	asks := c.r.Method == http.MethodOptions && c.r.Header.Get("Access-Control-Request-Method") == http.MethodPost
+	if c.r.Method != http.MethodPost && !asks {
 		return apierror.MethodNotAllowed(c.r.Method, http.MethodPost)
 	}
 	if err := c.checkOrigin(); err != nil {
 		return err
 	}
-	if c.principal, err = c.authenticate(); err != nil {
+	if asks {
+		return errPreflight
+	}
+	if err := c.authenticate(); err != nil {
 		return err
 	}
 	raw, err := c.read()
@@ -195,14 +214,14 @@ func (c *call) check() (err error) {
 	if c.request, err = readRequest(raw, c.r.Header); err != nil {
 		return err
 	}
-	if !c.principal.Grants(Permission) {
-		return apierror.New(http.StatusForbidden, "the key lacks the permission %s: grant it to the key and to its app", Permission)
+	if err := c.checkAccess(); err != nil {
+		return err
 	}
 	return c.limit()
 }
 
-// findAgent finds the agent of the path on its deployment's first host.
-func (c *call) findAgent() error {
+// findAgent finds the agent of a name on its deployment's first host.
+func (c *call) findAgent(name string) error {
 	unknown := apierror.New(http.StatusNotFound, "there is no such agent: check the host and the name of the AIAgent")
 	deployment, found := c.snapshot.ByHost(site.Host(c.r))
 	if !found {
@@ -212,37 +231,12 @@ func (c *call) findAgent() error {
 	if len(c.settings.FrontendHosts) == 0 || c.settings.FrontendHosts[0] != site.Host(c.r) {
 		return unknown
 	}
-	name := strings.TrimPrefix(c.r.URL.Path, prefix)
 	agent, found := c.snapshot.Get(store.Identity{Kind: v1alpha1.KindAIAgent, Namespace: deployment.Namespace, Name: name})
 	if !found || agent.Deployment != deployment.Deployment || !snapshot.ContentOf[snapshot.Agent](agent).Active {
 		return unknown
 	}
-	c.agent = agent
+	c.agent, c.content = agent, snapshot.ContentOf[snapshot.Agent](agent)
 	return nil
-}
-
-// checkOrigin refuses pages of other sites (section "Security" of the specification's transports).
-func (c *call) checkOrigin() error {
-	origin, sent := c.r.Header["Origin"]
-	if !sent {
-		return nil
-	}
-	if len(origin) == 1 && (site.OwnOrigin(c.settings, c.r, origin[0]) || slices.Contains(c.settings.AllowedOrigins, origin[0])) {
-		return nil
-	}
-	return apierror.New(http.StatusForbidden, "requests of pages of this origin are refused: add the origin to spec.allowedOrigins of the IdentityDeployment")
-}
-
-// authenticate accepts API keys of the agent's deployment. The refusal of every other credential is the same.
-func (c *call) authenticate() (*credential.Principal, error) {
-	p, err := c.Authenticator.Authenticate(c.snapshot, c.r)
-	if err != nil {
-		return nil, err
-	}
-	if p.KeyID == "" || p.Deployment.Deployment != c.agent.Deployment {
-		return nil, apierror.InvalidToken()
-	}
-	return p, nil
 }
 
 func (c *call) read() ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
@@ -33,11 +34,13 @@ const (
 const (
 	codeBusy          = "busy"
 	codeNotConfigured = "not_configured"
+	codeRateLimited   = "rate_limited"
+	codeUserRequired  = "user_required"
 )
 
-// limit counts a request by the scheme that binds its key.
+// limit counts a request by the scheme that binds its credential.
 func (c *call) limit() error {
-	return c.bindings.Count(c.snapshot, c.principal, c.r, prefix+c.agent.Name, c.Authenticator.Proxies.ClientAddress(c.r), c.Header())
+	return c.bindings.CountAll(c.snapshot, c.caller.Principal, c.r, prefix+c.agent.Name, c.Authenticator.Proxies.ClientAddress(c.r), c.Header())
 }
 
 // answer performs the method of a request. The result is nil for a notification.
@@ -111,7 +114,8 @@ func (c *call) initialize() any {
 		ProtocolVersion string         `json:"protocolVersion"`
 		Capabilities    capabilities   `json:"capabilities"`
 		ServerInfo      implementation `json:"serverInfo"`
-	}{c.request.revision, capabilities{}, c.server()}
+		Instructions    string         `json:"instructions,omitempty"`
+	}{c.request.revision, capabilities{}, c.server(), c.content.Instructions}
 }
 
 func (c *call) discover() any {
@@ -121,7 +125,8 @@ func (c *call) discover() any {
 		SupportedVersions []string       `json:"supportedVersions"`
 		Capabilities      capabilities   `json:"capabilities"`
 		ServerInfo        implementation `json:"serverInfo"`
-	}{c.common(), c.cacheable(), revisions(), capabilities{}, c.server()}
+		Instructions      string         `json:"instructions,omitempty"`
+	}{c.common(), c.cacheable(), revisions(), capabilities{}, c.server(), c.content.Instructions}
 }
 
 func (c *call) list() (any, error) {
@@ -130,13 +135,32 @@ func (c *call) list() (any, error) {
 	}
 	tools := []json.RawMessage{}
 	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
-		tools = append(tools, one.Listed)
+		if c.lists(one) {
+			tools = append(tools, c.listed(one))
+		}
 	}
 	return struct {
 		common
 		cacheable
 		Tools []json.RawMessage `json:"tools"`
 	}{c.common(), c.cacheable(), tools}, nil
+}
+
+// listed returns the JSON object of a tool in lists. Before the modern revision, structured results are objects, so
+// that the schema of a list is left out.
+func (c *call) listed(t *toolset.Tool) json.RawMessage {
+	if c.request.revision == modern {
+		return t.Listed
+	}
+	return t.Older
+}
+
+// failure is the member of _meta that says why a call failed.
+type failure struct {
+	Code   string `json:"code"`
+	CallID string `json:"call_id"`
+	// RetryAfter is in seconds.
+	RetryAfter int `json:"retry_after,omitempty"`
 }
 
 // called is the result of a call.
@@ -149,8 +173,15 @@ type called struct {
 
 func (c *call) callTool() (any, error) {
 	one, found := c.Tools.Of(c.snapshot, c.agent).ByName[c.request.params.Name]
-	if !found {
+	if !found || !c.sees(one) {
+		if found {
+			c.recordDenied(one)
+		}
 		return nil, faulty(codeParams, "Unknown tool: "+toolcall.Clean(c.request.params.Name))
+	}
+	if err := c.require(slices.Concat(c.content.Permissions, one.Content.Permissions)); err != nil {
+		c.recordDenied(one)
+		return nil, err
 	}
 	key, err := c.idempotencyKey()
 	if err != nil {
@@ -162,34 +193,73 @@ func (c *call) callTool() (any, error) {
 	}
 	arguments, refused := readArguments(one, c.request.params.Arguments)
 	if refused != nil {
-		record.Refuse(people.CallInvalid, refused.Code)
-		return c.result(record.ID(), *refused), nil
+		return c.refused(record, people.CallInvalid, *refused), nil
 	}
 	record.Arguments(objectOf(c.request.params.Arguments))
+	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 {
+		return c.refused(record, people.CallPermissionDenied,
+			toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
+	}
 	secrets, refused := c.open(one)
 	if refused != nil {
 		record.Fail(refused.Code)
 		return c.result(record.ID(), *refused), nil
 	}
-	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent.Deployment, c.agent.Name, one.Entry.Name))
+	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent, c.content, one))
 	if !taken {
-		record.Refuse(people.CallBusy, codeBusy)
-		return c.result(record.ID(), toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
+		return c.refused(record, people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
-	if err := c.allowTime(time.Duration(one.Content.TimeoutSeconds) * time.Second); err != nil {
+	if refused, err := c.takeQuota(one); err != nil {
+		record.Fail(callrecord.CodeInternal)
+		return nil, err
+	} else if refused != nil {
+		return c.refused(record, people.CallRateLimited, *refused), nil
+	}
+	return c.perform(record, one, &toolcall.Call{
+		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, IdempotencyKey: key, Version: c.Version,
+	})
+}
+
+// perform sends an allowed call.
+func (c *call) perform(record *callrecord.Call, t *toolset.Tool, allowed *toolcall.Call) (any, error) {
+	if err := c.allowTime(time.Duration(t.Content.TimeoutSeconds) * time.Second); err != nil {
 		record.Fail(callrecord.CodeInternal)
 		return nil, err
 	}
+	var failed error
 	result, err := record.Run(c.r.Context(), func() toolcall.Result {
-		return c.client.Do(c.r.Context(), &toolcall.Call{
-			Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, ID: ids.Format(record.ID()), IdempotencyKey: key, Version: c.Version,
-		})
+		allowed.ID = ids.Format(record.ID())
+		if allowed.Token, failed = c.userToken(t, record.ID()); failed != nil {
+			return toolcall.Result{Code: callrecord.CodeInternal}
+		}
+		return c.client.Do(c.r.Context(), allowed)
 	})
 	if err != nil {
 		return nil, apierror.Unavailable(err, "the call was not sent, because it cannot be recorded now: try again")
 	}
+	if failed != nil {
+		return nil, failed
+	}
 	return c.result(record.ID(), result), nil
+}
+
+// takeQuota counts a call that is about to be performed by the schemes of the agent and of the tool. It returns the
+// result of the call if a limit is used up; then nothing is counted.
+func (c *call) takeQuota(t *toolset.Tool) (*toolcall.Result, error) {
+	path := "/agents/" + c.agent.Name + "/tools/" + t.Name
+	limit, after, err := c.Limiter.Take(c.r.Context(), c.snapshot, c.caller.Principal, c.agent, [2]string{c.content.Scheme, t.Content.Scheme},
+		path, c.Authenticator.Proxies.ClientAddress(c.r))
+	if err != nil {
+		return nil, apierror.Unavailable(err, "the limits of the tool are not known here yet: try again")
+	}
+	if limit == "" {
+		return nil, nil
+	}
+	seconds := max(1, int((after+time.Second-1)/time.Second))
+	refused := toolcall.Failed(codeRateLimited, "The limit %s for calls of this tool is used up. Wait %d seconds before you call it again.", limit, seconds)
+	refused.RetryAfter = seconds
+	return &refused, nil
 }
 
 // allowTime extends the deadlines of the connection, which are those of short requests, by the time of a call. A passed
@@ -278,7 +348,7 @@ func (c *call) result(id int64, of toolcall.Result) called {
 		if out.Meta == nil {
 			out.Meta = map[string]any{}
 		}
-		out.Meta[metaError] = map[string]any{"code": of.Code, "call_id": ids.Format(id)}
+		out.Meta[metaError] = failure{of.Code, ids.Format(id), of.RetryAfter}
 	}
 	return out
 }

@@ -95,7 +95,7 @@ func TestEveryCallOfAToolIsRecorded(t *testing.T) {
 		if got != one {
 			t.Errorf("call %d: %+v, want %+v", i, got, one)
 		}
-		caller := people.ToolCaller{Kind: people.CallerAPIKey, ID: key.ID(), Address: "203.0.113.9"}
+		caller := people.ToolCaller{Kind: people.CallerKey, ID: key.ID(), Address: "203.0.113.9"}
 		if c.Caller != caller || c.AgentName != "support" || c.Agent != ids.Derive(v1alpha1.KindAIAgent, "acme", "support") ||
 			c.Tool != ids.Derive(v1alpha1.KindAITool, "acme", one.tool) || c.Revision != "2025-06-18" {
 			t.Errorf("call %d: %+v", i, c)
@@ -183,7 +183,7 @@ func TestCallOfAUsersKeyNamesTheUser(t *testing.T) {
 	}
 	w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error { return tx.Users().DeleteUser(7) }))
 	for _, c := range w.recorded(2) {
-		if c.Caller != (people.ToolCaller{Kind: people.CallerAPIKey}) {
+		if c.Caller != (people.ToolCaller{Kind: people.CallerKey}) {
 			t.Errorf("after the user is deleted: %+v", c.Caller)
 		}
 	}

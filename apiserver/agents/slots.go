@@ -4,12 +4,13 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// The most concurrent calls: of a tool, of an agent, of a deployment, and of the server.
+// The most concurrent calls of a deployment, and of the server. Tools and agents declare theirs.
 const (
-	slotsOfTool       = 16
-	slotsOfAgent      = 64
 	slotsOfDeployment = 128
 	slotsOfServer     = 512
 	// slotWithin is how long a call waits for its slots.
@@ -32,11 +33,11 @@ type slot struct {
 	most int
 }
 
-// slotsFor returns the bounds of a call.
-func slotsFor(deployment, agent, tool string) []slot {
+// slotsFor returns the bounds of a call of an agent's tool.
+func slotsFor(agent *snapshot.Entry, content *snapshot.Agent, tool *toolset.Tool) []slot {
 	return []slot{
-		{"tool " + deployment + "/" + tool, slotsOfTool}, {"agent " + deployment + "/" + agent, slotsOfAgent},
-		{"deployment " + deployment, slotsOfDeployment}, {"server", slotsOfServer},
+		{"tool " + agent.Deployment + "/" + tool.Entry.Name, tool.Content.ConcurrentCalls()}, {"agent " + agent.Deployment + "/" + agent.Name, content.ConcurrentCalls()},
+		{"deployment " + agent.Deployment, slotsOfDeployment}, {"server", slotsOfServer},
 	}
 }
 

@@ -327,11 +327,11 @@ func exampleRows(tx people.Tx) error {
 func exampleCalls(tx people.Tx) error {
 	refused := people.ToolCall{
 		ID: refusedCall, At: exampleDay(9, 13), Agent: agentID, AgentName: "helper", Tool: toolID, ToolName: "weather", Revision: "2025-11-25", Decision: people.CallInvalid,
-		Caller: people.ToolCaller{Kind: people.CallerAPIKey, ID: "3hTq8LmZ0aRc", Address: "192.0.2.7"}, CallResult: people.CallResult{Code: "invalid_arguments", Latency: time.Millisecond},
+		Caller: people.ToolCaller{Kind: people.CallerKey, ID: "3hTq8LmZ0aRc", Address: "192.0.2.7"}, CallResult: people.CallResult{Code: "invalid_arguments", Latency: time.Millisecond},
 	}
 	ended := refused
 	ended.ID, ended.At, ended.Revision, ended.Decision, ended.Digest = weatherCall, exampleDay(10, 11), "2026-07-28", people.CallAllowed, strings.Repeat("5f0c6a2d9b7e4c1f", 4)
-	ended.Caller = people.ToolCaller{Kind: people.CallerAPIKey, ID: "7Gk2hPz0QwXe", User: ada, Organization: engines, Address: "192.0.2.7"}
+	ended.Caller = people.ToolCaller{Kind: people.CallerKey, ID: "7Gk2hPz0QwXe", User: ada, Organization: engines, Address: "192.0.2.7"}
 	ended.CallResult = people.CallResult{Outcome: people.CallSucceeded, Status: 200, Latency: 48 * time.Millisecond, Upstream: 41 * time.Millisecond, BytesIn: 19}
 	keyring, err := exampleKeyring()
 	if err != nil {

@@ -87,16 +87,9 @@ type Authenticator struct {
 // unknown, expired, revoked and inactive credentials, or credentials that its address may not use. A throttled client
 // gets a 429, and a needed service that does not respond causes a 503.
 func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Principal, error) {
-	header := r.Header["Authorization"]
-	if len(header) == 0 {
-		return nil, apierror.Unauthorized()
-	}
-	scheme, token, found := strings.Cut(header[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return nil, apierror.Unauthorized()
-	}
-	if !found || len(header) > 1 {
-		return nil, apierror.InvalidToken()
+	token, err := Bearer(r)
+	if err != nil {
+		return nil, err
 	}
 	if a.Tokens != nil && bearer.IsJWT(token) {
 		return a.Tokens.Authenticate(r.Context(), s, token)
@@ -106,4 +99,20 @@ func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Pr
 		return nil, apierror.InvalidToken()
 	}
 	return a.ByPresentedKey(r.Context(), s, key, a.Proxies.ClientAddress(r))
+}
+
+// Bearer returns the bearer credential of a request's single Authorization header. The error is a 401.
+func Bearer(r *http.Request) (string, error) {
+	header := r.Header["Authorization"]
+	if len(header) == 0 {
+		return "", apierror.Unauthorized()
+	}
+	scheme, token, found := strings.Cut(header[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", apierror.Unauthorized()
+	}
+	if !found || len(header) > 1 {
+		return "", apierror.InvalidToken()
+	}
+	return token, nil
 }

@@ -18,6 +18,8 @@ import (
 // SessionToken is a verified token of an end user's session: the user, and the active organization and workspace.
 type SessionToken struct {
 	Principal *Principal
+	// Session is the session's id.
+	Session string
 	// Organization and Workspace are ids, "" if none is active.
 	Organization, Workspace string
 	ExpiresAt               time.Time
@@ -35,6 +37,11 @@ var ErrExpired = errors.New("the token has expired")
 // as a JWT issuer: that declaration only lets such tokens access the management API. The error is a 401, whose cause
 // may be ErrExpired.
 func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw string) (SessionToken, error) {
+	return t.SessionTokenFor(ctx, s, raw, "")
+}
+
+// SessionTokenFor is SessionToken for an audience, "" for the deployment itself.
+func (t *Tokens) SessionTokenFor(ctx context.Context, s *snapshot.Snapshot, raw, audience string) (SessionToken, error) {
 	token, err := bearer.Parse(raw)
 	if err != nil {
 		return SessionToken{}, apierror.InvalidToken()
@@ -45,6 +52,9 @@ func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw str
 		return SessionToken{}, apierror.InvalidToken()
 	}
 	issuer, err := sessionIssuer(deployment, t.clock())
+	if err == nil && audience != "" {
+		issuer.Audiences = []string{audience}
+	}
 	if err == nil && token.Claims.Expiry != nil && !t.clock().Before(token.Claims.Expiry.Time()) {
 		return SessionToken{}, Expired()
 	}
@@ -63,8 +73,8 @@ func (t *Tokens) SessionToken(ctx context.Context, s *snapshot.Snapshot, raw str
 		provenAt = time.Unix(int64(seconds), 0)
 	}
 	return SessionToken{
-		Principal:    newTokenPrincipal(issuer, token.Claims.Subject, claimpermission.FromClaim(token.Payload, "permissions")),
-		Organization: text("organization"), Workspace: text("workspace"), ExpiresAt: token.Claims.Expiry.Time(),
+		Principal: newTokenPrincipal(issuer, token.Claims.Subject, claimpermission.FromClaim(token.Payload, "permissions")),
+		Session:   text("sid"), Organization: text("organization"), Workspace: text("workspace"), ExpiresAt: token.Claims.Expiry.Time(),
 		ACR: text("acr"), ProvenAt: provenAt,
 	}, nil
 }

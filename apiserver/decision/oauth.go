@@ -84,7 +84,7 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 	if ok && !now.Before(claims.Expiry.Time()) {
 		return nil, nil, none, credential.Expired()
 	}
-	if !ok || audience != "" && !slices.Contains(app.Content.Resources, audience) {
+	if !ok || audience != "" && !app.Serves(s, audience) {
 		return nil, nil, none, apierror.InvalidToken()
 	}
 	own := []string{audience}
@@ -101,19 +101,7 @@ func (a *API) readAccessToken(s *snapshot.Snapshot, raw, audience string, now ti
 // organization and workspace permissions of these scopes, and the permissions in the token's claims. The client's
 // RateLimitScheme limits the subject, separately for each user.
 func (a *API) newAccessSubject(s *snapshot.Snapshot, app *consent.App, tenant *account.Tenant, evaluated *consent.Evaluation) (*subject, error) {
-	permissions := slices.Clone(evaluated.Scopes)
-	for _, scope := range evaluated.Scopes {
-		if declared := app.Scopes[scope]; declared != nil {
-			for _, name := range []string{declared.OrganizationPermission, declared.WorkspacePermission} {
-				if name != "" {
-					permissions = append(permissions, name)
-				}
-			}
-		}
-	}
-	permissions = append(permissions, evaluated.Claims.Permissions...)
-	slices.Sort(permissions)
-	permissions = slices.Compact(permissions)
+	permissions := app.Permissions(evaluated)
 	who := identity{DeploymentID: ids.Format(tenant.Entry.ID)}
 	if evaluated.Subject != nil {
 		who.OwnerUserID = ids.Format(evaluated.Subject.User.ID)

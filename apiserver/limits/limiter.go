@@ -14,6 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 )
 
@@ -66,6 +67,8 @@ type Binding struct {
 	Scheme, App *engine.Scheme
 	// Key and AppID are the subjects of per_key and per_app rules.
 	Key, AppID uint64
+	// whole reports that all rules of App apply, not only those for the whole app.
+	whole bool
 	// SchemeSlug and AppSlug name the schemes, and SchemeFrom says what Scheme is attached to: key, app or deployment.
 	SchemeSlug, AppSlug, SchemeFrom string
 }
@@ -82,18 +85,14 @@ func (e *MissingError) Error() string {
 // default. In addition to a key's own scheme, the app's rules for the whole app apply. The error is a MissingError.
 func (l *Limiter) Bind(s *snapshot.Snapshot, p *credential.Principal) (b Binding, err error) {
 	var own, app *snapshot.Entry
+	b.Key = keySubject(p)
 	switch {
 	case p.Declared != nil:
-		b.Key = uint64(p.Declared.Entry.ID)
 		own, err = byName(s, p.Deployment, p.Declared.Content.Scheme)
 	case p.Runtime != nil:
-		b.Key = uint64(p.Runtime.ID)
 		own, err = bySlug(s, p.Deployment, p.Runtime.Scheme)
 	case p.Client != "":
-		b.Key = subjectOf(p.Client + " " + p.Subject)
 		own, err = byName(s, p.Deployment, p.Scheme)
-	default:
-		b.Key = subjectOf(p.Subject)
 	}
 	if err == nil && p.App != nil {
 		b.AppID = uint64(p.App.ID)
@@ -117,6 +116,42 @@ func (l *Limiter) Bind(s *snapshot.Snapshot, p *credential.Principal) (b Binding
 		b.App, b.AppSlug = l.scheme(s, app), app.Key
 	}
 	return b, nil
+}
+
+// bindCall returns what limits a call of an agent's tool: the schemes of the agent and of the tool. Rules that count by
+// key count the subject of keySubject; rules that count by app count the key's app, else the agent.
+func (l *Limiter) bindCall(s *snapshot.Snapshot, p *credential.Principal, agent *snapshot.Entry, schemes [2]string) (b Binding, err error) {
+	b.whole, b.Key = true, keySubject(p)
+	if b.AppID = subjectOf("agent " + ids.Format(agent.ID)); p.App != nil {
+		b.AppID = uint64(p.App.ID)
+	}
+	var compiled [2]*engine.Scheme
+	for i, name := range schemes {
+		entry, err := byName(s, p.Deployment, name)
+		if err != nil {
+			return b, err
+		}
+		if entry != nil {
+			compiled[i] = l.scheme(s, entry)
+		}
+	}
+	if b.Scheme, b.App = compiled[0], compiled[1]; b.Scheme == nil {
+		b.Scheme, b.App = b.App, nil
+	}
+	return b, nil
+}
+
+// keySubject returns the counting subject of rules that count by key: the key, the client with its user, or the user.
+func keySubject(p *credential.Principal) uint64 {
+	switch {
+	case p.Declared != nil:
+		return uint64(p.Declared.Entry.ID)
+	case p.Runtime != nil:
+		return uint64(p.Runtime.ID)
+	case p.Client != "":
+		return subjectOf(p.Client + " " + p.Subject)
+	}
+	return subjectOf(p.Subject)
 }
 
 // subjectOf returns the counting subject of a token: the digest of its subject. The highest bit separates it from key
@@ -198,6 +233,6 @@ func (l *Limiter) Peek(b *Binding, method, path string, address uint64, out *eng
 
 func (b *Binding) request(method, path string, address uint64) engine.Request {
 	return engine.Request{
-		Method: method, Path: path, Key: b.Key, App: b.AppID, Address: address, Scheme: b.Scheme, AppScheme: b.App,
+		Method: method, Path: path, Key: b.Key, App: b.AppID, Address: address, Scheme: b.Scheme, AppScheme: b.App, WholeAppScheme: b.whole,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -173,4 +174,15 @@ func (s *Snapshot) Tools(e *Entry) []*Entry {
 	}
 	agent.resolved.Store(&resolvedTools{tools: s.tools, entries: entries})
 	return entries
+}
+
+// AgentAt returns the active agent of an entry's deployment that is served at a URL, and reports whether there is one.
+func (s *Snapshot) AgentAt(of *Entry, url string) (*Entry, bool) {
+	name := url[strings.LastIndexByte(url, '/')+1:]
+	agent, found := s.Get(store.Identity{Kind: v1alpha1.KindAIAgent, Namespace: of.Namespace, Name: name})
+	if !found || url == "" || agent.Deployment != of.Deployment {
+		return nil, false
+	}
+	content := ContentOf[Agent](agent)
+	return agent, content.Active && content.URL == url
 }

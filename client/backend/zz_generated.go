@@ -296,19 +296,22 @@ func (e ToolCallDecision) Valid() bool {
 
 // Defines values for ToolCallPrincipalType.
 const (
-	CallerApiKey      ToolCallPrincipalType = "api_key"
-	CallerOAuthClient ToolCallPrincipalType = "oauth_client"
-	CallerSession     ToolCallPrincipalType = "session"
+	CallerClient  ToolCallPrincipalType = "client"
+	CallerKey     ToolCallPrincipalType = "key"
+	CallerSession ToolCallPrincipalType = "session"
+	CallerToken   ToolCallPrincipalType = "token"
 )
 
 // Valid indicates whether the value is a known member of the ToolCallPrincipalType enum.
 func (e ToolCallPrincipalType) Valid() bool {
 	switch e {
-	case CallerApiKey:
+	case CallerClient:
 		return true
-	case CallerOAuthClient:
+	case CallerKey:
 		return true
 	case CallerSession:
+		return true
+	case CallerToken:
 		return true
 	default:
 		return false
@@ -2324,7 +2327,7 @@ type ToolCall struct {
 	// ClientId The OAuth client, or null.
 	ClientId *string `json:"client_id"`
 
-	// UserId The user of the call, or null: the owner of the key. Null after the user is deleted.
+	// UserId The user of the call, or null. Null after the user is deleted.
 	UserId *string `json:"user_id"`
 
 	// OrganizationId The organization of the credential, or null.
@@ -2395,7 +2398,7 @@ type ToolCallDetail struct {
 	// ClientId The OAuth client, or null.
 	ClientId *string `json:"client_id"`
 
-	// UserId The user of the call, or null: the owner of the key. Null after the user is deleted.
+	// UserId The user of the call, or null. Null after the user is deleted.
 	UserId *string `json:"user_id"`
 
 	// OrganizationId The organization of the credential, or null.
@@ -2466,7 +2469,7 @@ type ToolCallPrincipal struct {
 	// Type The kind of the credential.
 	Type ToolCallPrincipalType `json:"type"`
 
-	// Id Its id: the public id of a key. Empty after its user is deleted.
+	// Id Its id: the public id of a key, the id of an OAuth client or a session, the subject of a token of a declared issuer. Empty for a key or session whose user is deleted.
 	Id string `json:"id"`
 }
 

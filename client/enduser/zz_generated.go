@@ -3582,6 +3582,12 @@ type SessionTokenEnvelope struct {
 // SessionTokenEnvelopeMessage Always empty.
 type SessionTokenEnvelopeMessage string
 
+// SessionTokenRequest What the token is for.
+type SessionTokenRequest struct {
+	// Resource The URL of an active agent of the deployment that accepts session tokens. Absent: the application's backends.
+	Resource *string `json:"resource,omitempty"`
+}
+
 // SignIn A sign-in.
 type SignIn struct {
 	// Credential The credential of navigator.credentials.get in the JSON form of the standard. Required with the strategy passkey.
@@ -4153,7 +4159,7 @@ type EndUserSwitchSignInJSONRequestBody = SignInChoice
 type EndUserSwitchWorkspaceJSONRequestBody = WorkspaceChoice
 
 // EndUserIssueTokenJSONRequestBody defines body for EndUserIssueToken for application/json ContentType.
-type EndUserIssueTokenJSONRequestBody = Empty
+type EndUserIssueTokenJSONRequestBody = SessionTokenRequest
 
 // EndUserCreateWorkspaceJSONRequestBody defines body for EndUserCreateWorkspace for application/json ContentType.
 type EndUserCreateWorkspaceJSONRequestBody = WorkspaceCreate
@@ -5449,7 +5455,7 @@ func (c *Client) SwitchWorkspace(ctx context.Context, body WorkspaceChoice) (*Ac
 // IssueToken asks POST /session/token: issue a token for backends.
 //
 // Returns a JSON Web Token that is valid for 60 s and is signed by the deployment. Its keys are at /.well-known/jwks.json.
-func (c *Client) IssueToken(ctx context.Context, body Empty) (*SessionTokenEnvelope, error) {
+func (c *Client) IssueToken(ctx context.Context, body SessionTokenRequest) (*SessionTokenEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/token",
 		Body: body,

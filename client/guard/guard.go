@@ -34,6 +34,8 @@ type Identity struct {
 	OrganizationID, WorkspaceID string
 	// SessionID is the session of a session token, ClientID the client of an access token.
 	SessionID, ClientID string
+	// Actor is the agent that acts for the user, nil if the credential is not that of an agent's call.
+	Actor *Actor
 	// Permissions are the credential's permissions; * grants all. Scopes are those of an access token.
 	Permissions, Scopes []string
 	// ExpiresAt is when the token ends.

@@ -70,6 +70,7 @@ type TokensOptions struct {
 type Tokens struct {
 	TokensOptions
 	access     bool
+	actor      bool // the token must name an actor
 	algorithms []jose.SignatureAlgorithm
 	keys       *keySet
 }
@@ -323,6 +324,7 @@ type claims struct {
 	Scope        string   `json:"scope"`
 	ACR          string   `json:"acr"`
 	AuthTime     *float64 `json:"auth_time"`
+	agentClaims
 }
 
 // check validates claims against the expected values.
@@ -339,6 +341,8 @@ func (t *Tokens) check(said *claims) error {
 		return notAccepted("it has no sid")
 	case t.access && said.ClientID == "":
 		return notAccepted("it has no client_id")
+	case t.actor && said.Act == nil:
+		return notAccepted("it has no act: no agent got it for a call")
 	case said.Expiry == nil || said.IssuedAt == nil:
 		return notAccepted("it has no exp or no iat")
 	case !now.Before(said.Expiry.Time().Add(t.Leeway)):
@@ -372,6 +376,7 @@ func (c *claims) identity(access bool) *Identity {
 	default:
 		who.UserID = c.Subject
 	}
+	c.agentClaims.describe(who)
 	who.Scopes = strings.Fields(c.Scope)
 	return who
 }

@@ -3,6 +3,8 @@ package aitool
 
 import (
 	"context"
+	"net/url"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,13 +70,16 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 	if err != nil {
 		return engine.Prepared{}, err
 	}
-	deployment, found := engine.DeploymentIn(p.Refs)
-	callable := callable(&content, leftOut, found && len(deployment.Spec.FrontendHosts) > 0)
+	var hosts []v1alpha1.Hostname
+	if deployment, found := engine.DeploymentIn(p.Refs); found {
+		hosts = deployment.Spec.FrontendHosts
+	}
+	callable := callable(&content, leftOut, hosts)
 	return engine.Prepared{Value: content, LeftOut: leftOut, Conditions: []metav1.Condition{callable}}, nil
 }
 
 // callable returns the condition Callable.
-func callable(t *document.AITool, leftOut *engine.WaitingError, hosted bool) metav1.Condition {
+func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1.Hostname) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionCallable, Status: metav1.ConditionFalse}
 	switch fault := toolform.Check(t); {
 	case fault != nil:
@@ -87,14 +92,22 @@ func callable(t *document.AITool, leftOut *engine.WaitingError, hosted bool) met
 		c.Reason, c.Message = v1alpha1.ReasonNoEndpoint, "spec.endpoint is absent: only the definition is served"
 	case t.Authorization.JWTTemplateID != "":
 		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "spec.authorization.jwtTemplateID names a template of the application: only the definition is served"
-	case t.RequiresUserApproval || t.Authorization.AuthorizeAsUser:
-		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "calls with an approval or a token of the user are not performed yet: only the definition is served"
+	case t.RequiresUserApproval:
+		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "calls with an approval are not performed yet: only the definition is served"
 	case leftOut != nil:
 		c.Reason, c.Message = v1alpha1.ReasonCredentialsMissing, leftOut.Message
-	case t.Authorization.AuthorizeAsUser && !hosted:
+	case t.Authorization.Audience != "" && ownAudience(t.Authorization.Audience, hosts):
+		c.Reason, c.Message = v1alpha1.ReasonInvalid, "spec.authorization.audience: is a URL of the deployment itself, which issues the token: write the URL of the API"
+	case t.Authorization.AuthorizeAsUser && len(hosts) == 0:
 		c.Reason, c.Message = v1alpha1.ReasonNoFrontendHost, "the deployment has no frontend host, which issues the tokens of users: add one to its spec.frontendHosts"
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonCallable, "agents that list the tool can call it"
 	}
 	return c
+}
+
+// ownAudience reports whether an audience is a URL at a frontend host of the deployment: that of an agent or an app.
+func ownAudience(audience string, hosts []v1alpha1.Hostname) bool {
+	parsed, err := url.Parse(audience)
+	return err == nil && slices.Contains(hosts, v1alpha1.Hostname(parsed.Hostname()))
 }

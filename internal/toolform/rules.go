@@ -26,7 +26,8 @@ func fault(path, format string, args ...any) *Fault {
 	return &Fault{path, fmt.Sprintf(format, args...)}
 }
 
-// Check returns the first fault of a tool, nil if there is none. A tool without an endpoint has no fault of its endpoint.
+// Check returns the first fault of a tool, nil if there is none. A tool without an endpoint has no fault of its
+// endpoint.
 func Check(t *document.AITool) *Fault {
 	for _, rule := range []func(*document.AITool) *Fault{checkEndpoint, checkPlaceholders, checkURLParams, checkBody, checkNames, checkHeaders, checkValues, checkAudience} {
 		if found := rule(t); found != nil {

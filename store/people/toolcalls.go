@@ -38,9 +38,10 @@ const CodeApprovalExpired = "approval_expired"
 
 // The kinds of principals that call tools.
 const (
-	CallerAPIKey      = "api_key"
-	CallerOAuthClient = "oauth_client"
-	CallerSession     = "session"
+	CallerKey     = "key"
+	CallerClient  = "client"
+	CallerSession = "session"
+	CallerToken   = "token"
 )
 
 // ToolCall is the record of one call of an agent's tool.
@@ -67,7 +68,8 @@ type ToolCall struct {
 
 // ToolCaller is the caller of a tool.
 type ToolCaller struct {
-	// Kind is the kind of the principal, and ID names it: the public id of a key, a client, or a session.
+	// Kind is the kind of the principal, and ID names it: the public id of a key, a client, a session, or the subject of a
+	// token.
 	Kind, ID string
 	// Client is the OAuth client, "" if there is none.
 	Client string

@@ -15,7 +15,7 @@ func toolCall(n int64) people.ToolCall {
 	at := after(time.Duration(n) * time.Second)
 	return people.ToolCall{
 		ID: ids.From(at) + n, At: at, Agent: 1, AgentName: "support", Tool: 2, ToolName: "find-order", Revision: "2026-07-28", Decision: people.CallAllowed, Digest: "digest",
-		Caller: people.ToolCaller{Kind: people.CallerAPIKey, ID: "key", User: 1, Organization: 3, Workspace: 4, Address: "192.0.2.1"},
+		Caller: people.ToolCaller{Kind: people.CallerKey, ID: "key", User: 1, Organization: 3, Workspace: 4, Address: "192.0.2.1"},
 		CallResult: people.CallResult{
 			Outcome: people.CallSucceeded, Status: 200, Latency: 30 * time.Millisecond, Upstream: 20 * time.Millisecond, BytesIn: 1000, BytesOut: 10,
 		},
@@ -45,7 +45,7 @@ var toolCallStories = []story{
 		e.insert(insertUser(1))
 		first, second := toolCall(1), toolCall(2)
 		first.Arguments, first.Result = "sealed arguments", "sealed result"
-		first.Caller.Kind, first.Caller.ID, first.Caller.Client = people.CallerOAuthClient, "grant", "client"
+		first.Caller.Kind, first.Caller.ID, first.Caller.Client = people.CallerClient, "grant", "client"
 		second.Decision, second.Approval, second.CallResult = people.CallApprovalRequired, 9, people.CallResult{Code: "approval_required", Latency: time.Millisecond}
 		e.insert(insertToolCall(first))
 		third := toolCall(3)
@@ -238,7 +238,7 @@ var toolCallStories = []story{
 		e.insert(insertUser(1), insertUser(5))
 		ofKey, ofClient, ofOther := toolCall(1), toolCall(2), toolCall(3)
 		ofKey.Arguments, ofKey.Result = "sealed arguments", "sealed result"
-		ofClient.Caller.Kind = people.CallerOAuthClient
+		ofClient.Caller.Kind = people.CallerClient
 		ofOther.Caller.User, ofOther.Result = 5, "sealed result"
 		e.insert(insertToolCall(ofKey), insertToolCall(ofClient), insertToolCall(ofOther), insertToolCall(startedCall(4)))
 		e.insert(func(tx people.Tx) error { return tx.Users().DeleteUser(1) })

@@ -269,7 +269,7 @@ func (w *world) called(ctx context.Context, deployment, name, agent, tool string
 	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	c := people.ToolCall{
 		ID: ids.From(at) + ids.Derive("ToolCall", deployment, name)%(1<<21), At: at, AgentName: name, ToolName: name, Decision: people.CallAllowed, CallResult: people.CallResult{Outcome: people.CallSucceeded},
-		Caller: people.ToolCaller{Kind: people.CallerAPIKey, ID: name},
+		Caller: people.ToolCaller{Kind: people.CallerKey, ID: name},
 	}
 	var err error
 	c.Agent, err = ids.Parse(agent)

@@ -1,6 +1,7 @@
 package callrecord
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,10 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
+
+// maxKept is the size of the largest result that is kept, in bytes of its JSON. Sealed, it fits into the share of a
+// deployment that waits.
+const maxKept = 2 << 20
 
 // digestPurpose derives the key of the digests of arguments.
 const digestPurpose = "cardea tool call arguments v1"
@@ -48,11 +53,17 @@ func (r *Recorder) digest(deployment string, canonical []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// sealResult returns the sealed content of a result, "" if it is not kept.
+// sealResult returns the sealed content of a result, "" if it is not kept: it has more than maxKept bytes, or the tool
+// keeps no results.
 func (r *Recorder) sealResult(of *Tool, record *people.ToolCall, result *toolcall.Result) string {
 	if of.Keep != document.RecordAll || r.Keyring.Empty() || len(result.Content) == 0 {
 		return ""
 	}
-	raw, _ := json.Marshal(result.Content) // texts and bytes can be encoded
-	return r.Keyring.Seal(people.SealedCallResult, record.SealedFor(of.Deployment), raw)
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(result.Content); err != nil || content.Len() > maxKept {
+		return ""
+	}
+	return r.Keyring.Seal(people.SealedCallResult, record.SealedFor(of.Deployment), bytes.TrimRight(content.Bytes(), "\n"))
 }

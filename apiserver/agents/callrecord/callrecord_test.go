@@ -84,7 +84,7 @@ func succeeded() toolcall.Result {
 func (w *world) run(of Tool) int64 {
 	w.T.Helper()
 	w.Clock.Advance(time.Millisecond)
-	c, err := w.Begin(w.Clock.Now(), of, people.ToolCaller{Kind: people.CallerAPIKey, ID: "key"}, "2026-07-28")
+	c, err := w.Begin(w.Clock.Now(), of, people.ToolCaller{Kind: people.CallerKey, ID: "key"}, "2026-07-28")
 	w.Must(err)
 	c.Arguments(json.RawMessage(`{"number":"1"}`))
 	_, err = c.Run(w.T.Context(), succeeded)
@@ -149,7 +149,7 @@ func TestRecordsOfRefusedCallsAreBounded(t *testing.T) {
 	w.run(findOrder("acme/main"))
 	for range 1000 {
 		w.Clock.Advance(time.Millisecond)
-		c, err := w.Begin(w.Clock.Now(), findOrder("acme/main"), people.ToolCaller{Kind: people.CallerAPIKey, ID: "key"}, "")
+		c, err := w.Begin(w.Clock.Now(), findOrder("acme/main"), people.ToolCaller{Kind: people.CallerKey, ID: "key"}, "")
 		w.Must(err)
 		c.Refuse(people.CallRateLimited, "rate_limited")
 	}

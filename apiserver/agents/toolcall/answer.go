@@ -12,9 +12,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 )
 
-// MaxAnswer is the size of an answer after decompression, in bytes. A larger answer is refused, never cut.
-const MaxAnswer = 256 << 10
-
 // maxQuoted is how much of an error's text is quoted, in characters.
 const maxQuoted = 500
 
@@ -48,6 +45,8 @@ type Result struct {
 	Structured json.RawMessage
 	// Code is the code of a failed call, "" for success; Content then says what to do.
 	Code string
+	// RetryAfter is after how many seconds a refused call may be tried again, 0 if that is not known.
+	RetryAfter int
 	// Status is the status of the tool's response, 0 if there was none.
 	Status int
 	// BytesOut and BytesIn are the sizes of the bodies.
@@ -59,21 +58,22 @@ func Failed(code, format string, args ...any) Result {
 	return Result{Code: code, Content: []Block{{Type: "text", Text: fmt.Sprintf(format, args...)}}}
 }
 
-// read returns the result of a response. It reads at most MaxAnswer bytes.
+// read returns the result of a response. A response that is larger than declared, after decompression, is refused and
+// never cut.
 func (r *reader) read(resp *http.Response) (Result, error) {
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		out := Failed(CodeRedirected, "The tool answered %d with another address, which is not followed: declare the address that it redirects to.", resp.StatusCode)
 		out.Status = resp.StatusCode
 		return out, nil
 	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, r.shape.declared.MostBytes()+1))
 	if err != nil {
 		return Result{}, err
 	}
 	var out Result
 	switch {
-	case len(raw) > MaxAnswer:
-		out = Failed(CodeTooLarge, "The tool's answer has more than %d bytes.", MaxAnswer)
+	case int64(len(raw)) > r.shape.declared.MostBytes():
+		out = Failed(CodeTooLarge, "The tool's answer has more than %d bytes.", r.shape.declared.MostBytes())
 	case resp.StatusCode >= 400:
 		out = r.failure(resp, raw)
 	default:
@@ -84,10 +84,13 @@ func (r *reader) read(resp *http.Response) (Result, error) {
 }
 
 func (r *reader) success(resp *http.Response, raw []byte) Result {
+	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if r.shape.validator != nil && (len(raw) == 0 || err != nil || !isJSON(mediaType)) {
+		return Failed(CodeInvalid, "The tool's answer is no JSON, which it declares. Say that the tool does not work as declared.")
+	}
 	if len(raw) == 0 || resp.StatusCode == http.StatusNoContent {
 		return Result{Content: []Block{{Type: "text", Text: fmt.Sprintf("Done (%d).", resp.StatusCode)}}}
 	}
-	mediaType, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	kind, _, _ := strings.Cut(mediaType, "/")
 	switch {
 	case err == nil && isJSON(mediaType):
@@ -115,13 +118,14 @@ func (r *reader) structured(raw []byte) Result {
 	if err := decoder.Decode(&value); err != nil {
 		return Failed(CodeInvalid, "The tool's answer is no JSON.")
 	}
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(r.cleaned(value)); err != nil {
+	value, refused := r.shape.apply(value)
+	if refused != nil {
+		return *refused
+	}
+	clean, err := encode(r.cleaned(value))
+	if err != nil {
 		return Failed(CodeInvalid, "The tool's answer is no JSON.")
 	}
-	clean := strings.TrimSuffix(text.String(), "\n")
 	return Result{Content: []Block{{Type: "text", Text: clean}}, Structured: json.RawMessage(clean)}
 }
 

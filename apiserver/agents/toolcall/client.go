@@ -33,12 +33,13 @@ func NewClient(policy *egress.Policy) *Client {
 	return &Client{secure: transport(policy), plain: transport(policy.Private())}
 }
 
-// Do performs a call within the tool's timeout. A request of a tool that only reads is sent a second time if no byte of a
-// response came; every other request is sent at most once.
+// Do performs a call within the tool's timeout. A request of a tool that only reads is sent a second time if no byte of
+// a response came; every other request is sent at most once.
 func (c *Client) Do(ctx context.Context, call *Call) Result {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(call.Tool.TimeoutSeconds)*time.Second)
 	defer cancel()
-	reader := newReader(call.Secrets)
+	reader := newReader(call.hidden())
+	reader.shape = shape{call.Tool.Response, call.Output}
 	var out Result
 	for try := 0; ; try++ {
 		r, err := call.request(limited)

@@ -22,6 +22,7 @@ const (
 type reader struct {
 	values   []string
 	replacer *strings.Replacer // nil without values
+	shape    shape
 }
 
 // newReader returns a reader of the responses to requests with the given secret values.

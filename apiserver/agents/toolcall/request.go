@@ -1,3 +1,6 @@
+// Package toolcall performs the HTTP call of an AI tool: it builds the request from the tool's declaration and
+// validated arguments, sends it where the egress policy permits, and turns the response into bounded content. It knows
+// no principals and no protocol of agents.
 package toolcall
 
 import (
@@ -5,12 +8,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/toolform"
+	"github.com/cardea-iam/cardea/internal/toolschema"
 )
 
 const (
@@ -26,10 +31,27 @@ type Call struct {
 	Arguments map[string]any
 	// Secrets are the values of the tool's headers that come from Secrets, by the headers' names. No result repeats them.
 	Secrets map[string]string
+	// Output checks what agents get of the response, nil if the tool declares no schema of it.
+	Output *toolschema.Validator
+	// Token is the bearer token of the call, "" for none. No result repeats it.
+	Token string
 	// ID identifies the call to the tool, and is the idempotency key of unsafe methods unless IdempotencyKey is set.
 	ID, IdempotencyKey string
 	// Version is the product's version.
 	Version string
+}
+
+// hidden returns the values that no result repeats.
+func (c *Call) hidden() map[string]string {
+	if c.Token == "" {
+		return c.Secrets
+	}
+	hidden := maps.Clone(c.Secrets)
+	if hidden == nil {
+		hidden = map[string]string{}
+	}
+	hidden["Authorization"] = c.Token
+	return hidden
 }
 
 // ArgumentError is an argument that cannot be sent. Its text names it by JSON pointer.
@@ -194,6 +216,9 @@ func (c *Call) compose(ctx context.Context, address string, members map[string]a
 			value = c.Secrets[h.Name]
 		}
 		r.Header.Set(h.Name, value)
+	}
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
 	r.Header.Set("User-Agent", "Cardea/"+c.Version)
 	r.Header.Set("Accept", accept)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/shares"
@@ -21,10 +22,12 @@ type Tool struct {
 	Entry   *snapshot.Entry
 	Content *snapshot.Tool
 	Name    string
-	// Listed is its JSON object in lists.
-	Listed json.RawMessage
+	// Listed is its JSON object in lists, and Older that for revisions in which results are objects.
+	Listed, Older json.RawMessage
 	// Arguments is nil for a function of the application, which is not called.
 	Arguments *toolschema.Validator
+	// Output checks what agents get of a response, nil if the tool declares no schema of it.
+	Output    *toolschema.Validator
 	described described
 }
 
@@ -34,7 +37,9 @@ type described struct {
 	Title       string          `json:"title"`
 	Description string          `json:"description"`
 	InputSchema json.RawMessage `json:"inputSchema"`
-	Annotations annotations     `json:"annotations"`
+	// OutputSchema is absent if the tool declares none.
+	OutputSchema *toolschema.Schema `json:"outputSchema,omitempty"`
+	Annotations  annotations        `json:"annotations"`
 }
 
 // annotations are hints about a tool.
@@ -45,10 +50,10 @@ type annotations struct {
 	OpenWorld   bool `json:"openWorldHint"`
 }
 
-// callable reports whether calls of a tool can be performed: an active API tool that needs neither a user's own token,
-// nor an approval, nor a value of a Secret that the operator did not seal.
+// callable reports whether calls of a tool can be performed: an active API tool that needs neither a template, nor an
+// approval, nor a value of a Secret that the operator did not seal.
 func callable(t *snapshot.Tool) bool {
-	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != "" {
+	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || t.Authorization.JWTTemplateID != "" {
 		return false
 	}
 	for _, header := range t.Headers {
@@ -76,7 +81,7 @@ func newTool(e *snapshot.Entry, room int) (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := described{content.NameFor(e.Name), content.Name, content.Description, input, annotations(content.Hints())}
+	d := described{content.NameFor(e.Name), content.Name, content.Description, input, toolcall.OutputSchema(content.Response), annotations(content.Hints())}
 	if d.Description == "" {
 		d.Description = content.Name // some clients drop tools without a description
 	}
@@ -87,9 +92,21 @@ func newTool(e *snapshot.Entry, room int) (*Tool, error) {
 	if len(t.Listed) > room {
 		return nil, errTooLarge
 	}
-	if !exported(content) {
-		t.Arguments, err = toolschema.Compile(schema)
+	if t.Older = t.Listed; content.Response != nil && content.Response.Array && d.OutputSchema != nil {
+		d.OutputSchema = nil
+		if t.Older, err = json.Marshal(d); err != nil {
+			return nil, err
+		}
 	}
+	if exported(content) {
+		return t, nil
+	}
+	if output := toolcall.OutputSchema(content.Response); output != nil {
+		if t.Output, err = toolschema.Compile(output); err != nil {
+			return nil, err
+		}
+	}
+	t.Arguments, err = toolschema.Compile(schema)
 	return t, err
 }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/passkey"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
+	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store/people"
@@ -33,7 +33,9 @@ type Options struct {
 	// Keyring opens secrets that the operator sealed, and seals messages in the outbox. With an empty keyring, no
 	// message is sent and no token is signed.
 	Keyring *seal.Keyring
-	Hasher  *password.Hasher
+	// Signer signs session tokens.
+	Signer *tokensigner.Signer
+	Hasher *password.Hasher
 	// Proxies determine the client's address.
 	Proxies credential.Proxies
 	Clock   func() time.Time
@@ -54,7 +56,6 @@ type API struct {
 	router     *httpapi.Router
 	codes      *verification.Codes
 	challenges *passkey.Challenges
-	signers    sync.Map // parsed signing keys by their id
 }
 
 // operations maps every operation of enduser.yaml to its function. The document declares the session that an operation

@@ -46,7 +46,7 @@ func switchOrganization(c *call) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		if err := u.CheckAmong(g, member, memberships); err != nil {
+		if err := account.CheckAmong(u.Unit, g, member, memberships); err != nil {
 			return reply{}, err
 		}
 		data := enduserapi.ActiveOrganization{Organization: viewOrganization(member.Organization)}

@@ -2,22 +2,19 @@ package enduser
 
 import (
 	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
-	"github.com/cardea-iam/cardea/internal/document"
 )
 
 // tokenLifetime is how long a session token is valid, and so how long its claims may be out of date.
@@ -38,12 +35,18 @@ type tokenClaims struct {
 }
 
 // issueToken signs a token for backends with the user, the active organization and workspace, and the user's
-// permissions there.
+// permissions there. A token for an agent is valid at the agent alone.
 func issueToken(c *call) (reply, error) {
-	if err := c.parse(func(*body.Object) {}); err != nil {
-		return reply{}, err
-	}
-	signer, err := signer(c)
+	audience := "cardea:" + c.request.Entry.Namespace + ":" + c.request.Entry.Name
+	err := c.parse(func(o *body.Object) {
+		resource, sent := o.String("resource")
+		switch {
+		case sent && !acceptsSessions(c, resource):
+			o.Fault("resource", "must be the URL (status.mcpURL) of an active agent of this deployment that accepts session tokens: set spec.access.sessions of the AIAgent to Allowed, or leave resource out")
+		case sent:
+			audience = resource
+		}
+	})
 	if err != nil {
 		return reply{}, err
 	}
@@ -52,7 +55,7 @@ func issueToken(c *call) (reply, error) {
 	claims := tokenClaims{
 		Claims: jwt.Claims{
 			Issuer: "https://" + tenant.Settings.FrontendHosts[0], Subject: format(g.User),
-			Audience: jwt.Audience{"cardea:" + tenant.Entry.Namespace + ":" + tenant.Entry.Name},
+			Audience: jwt.Audience{audience},
 			IssuedAt: jwt.NewNumericDate(c.now), Expiry: jwt.NewNumericDate(expires), ID: rand.Text(),
 		},
 		SessionID: format(c.session.ID), Permissions: []string{},
@@ -71,11 +74,17 @@ func issueToken(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	token, err := jwt.Signed(signer).Claims(claims).Serialize()
+	token, err := c.Signer.Sign(tenant.Settings, "JWT", claims)
 	if err != nil {
-		return reply{}, fmt.Errorf("sign a session token: %w", err)
+		return reply{}, err
 	}
 	return reply{data: enduserapi.SessionToken{Token: token, ExpiresAt: expires}}, nil
+}
+
+// acceptsSessions reports whether a URL is that of an active agent of the deployment that accepts session tokens.
+func acceptsSessions(c *call, resource string) bool {
+	agent, found := c.request.Snapshot().AgentAt(c.request.Entry, resource)
+	return found && snapshot.ContentOf[snapshot.Agent](agent).Sessions
 }
 
 // place sets the active organization and workspace, and the permissions of the user's roles there. The list does
@@ -103,31 +112,6 @@ func (claims *tokenClaims) place(tenant *account.Tenant, at active) {
 	}
 	slices.Sort(claims.Permissions)
 	claims.Permissions = slices.Compact(claims.Permissions)
-}
-
-// signer returns the signer with the deployment's current key. It opens each key once and caches the signer.
-func signer(c *call) (jose.Signer, error) {
-	if len(c.request.Settings.SigningKeys) == 0 {
-		return nil, apierror.Unavailable(nil, "this deployment has no signing key yet: try again")
-	}
-	current := c.request.Settings.SigningKeys[0]
-	if signer, known := c.signers.Load(current.ID); known {
-		return signer.(jose.Signer), nil
-	}
-	der, err := c.Keyring.Open(document.SealedSigningKey, current.ID, current.Sealed)
-	if err != nil {
-		return nil, apierror.Unavailable(err, "the server cannot open the deployment's signing key")
-	}
-	key, err := x509.ParsePKCS8PrivateKey(der)
-	if err != nil {
-		return nil, fmt.Errorf("signing key %s: %w", current.ID, err)
-	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: current.ID}}, (&jose.SignerOptions{}).WithType("JWT"))
-	if err != nil {
-		return nil, err
-	}
-	c.signers.Store(current.ID, signer)
-	return signer, nil
 }
 
 // keySetAge is how long caches may keep the key set. A replaced key stays published for far longer.

@@ -325,5 +325,5 @@ func maySeek(c *call, client *consent.Client, resource string) bool {
 	if resource == c.Content.Issuer { // the app itself, which serves userinfo
 		return true
 	}
-	return slices.Contains(c.Content.Resources, resource) && (client.Resources == nil || slices.Contains(*client.Resources, resource))
+	return c.Serves(c.Snapshot, resource) && (client.Resources == nil || slices.Contains(*client.Resources, resource))
 }

@@ -13,9 +13,8 @@ type part struct {
 	words   []uint64
 }
 
-// partsMost is how many blocks one decision can need: one for every mode of the request's scheme, and two for the app
-// modes of the app's scheme.
-const partsMost = int(modeCount) + 2
+// partsMost is how many blocks one decision can need: one for every mode of the request's scheme and of the app's.
+const partsMost = 2 * int(modeCount)
 
 // decision is the working state of a decision.
 type decision struct {

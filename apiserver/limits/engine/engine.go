@@ -173,7 +173,7 @@ func applying(r *Request, s *Scheme, ofApp bool, to []Counter) []Counter {
 	}
 	p := s.program.Load()
 	mask := p.matcher.match(r.Method, r.Path)
-	if ofApp {
+	if ofApp && !r.WholeAppScheme {
 		mask &= p.appRules
 	}
 	for ; mask != 0; mask &= mask - 1 {
@@ -219,14 +219,15 @@ func (e *Engine) judge(now Instant, r *Request, out *Result, why purpose) {
 	e.unlock(d)
 }
 
-// plan adds the blocks that a scheme's matching rules need. With ofApp, only the rules that count by app match.
+// plan adds the blocks that a scheme's matching rules need. With ofApp, only the rules that count by app match, unless
+// the request wants all of them.
 func (e *Engine) plan(d *decision, s *Scheme, r *Request, ofApp bool) {
 	if s == nil {
 		return
 	}
 	p := s.program.Load()
 	mask := p.matcher.match(r.Method, r.Path)
-	if ofApp {
+	if ofApp && !r.WholeAppScheme {
 		mask &= p.appRules
 	}
 	for mode := Mode(0); mask != 0 && mode < modeCount; mode++ {

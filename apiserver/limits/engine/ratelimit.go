@@ -49,8 +49,9 @@ type Request struct {
 	// Key and App are the counting subjects of per_key and per_app rules. Address is that of per_ip rules: AddressOf.
 	Key, App, Address uint64
 	// Scheme limits the request; nil: no limit. AppScheme is the app's scheme if the key has its own scheme, nil if
-	// there is none. Only its per_app and per_app_and_ip rules apply.
+	// there is none. Only its per_app and per_app_and_ip rules apply, unless WholeAppScheme is set: then all do.
 	Scheme, AppScheme *Scheme
+	WholeAppScheme    bool
 	// Limits replace the rules' limits, in the order of Applying; nil: each rule's own. They are this process' parts of
 	// limits that it shares with other processes.
 	Limits []int64

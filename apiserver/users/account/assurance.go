@@ -137,7 +137,7 @@ func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
 }
 
 // CheckAmong is CheckIn with the member's workspaces.
-func (u *Unit) CheckAmong(g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember) error {
+func CheckAmong(u *Unit, g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember) error {
 	return check(u, g, u.RequiredAmong(g, m, workspaces, u.Now))
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -40,6 +41,43 @@ func (a *App) MayAsk(client *Client, scope string) bool {
 		return !declared.Archived
 	}
 	return slices.Contains(BuiltIn, scope)
+}
+
+// PermissionsOf returns the permissions that a scope of the app gives, sorted: its own name, and the permissions of the
+// organization and the workspace for which it stands.
+func (a *App) PermissionsOf(scope string) []string {
+	names := []string{scope}
+	if declared := a.Scopes[scope]; declared != nil {
+		for _, name := range []string{declared.OrganizationPermission, declared.WorkspacePermission} {
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Permissions returns what an access token permits, sorted: the permissions of its scopes, and those that its client
+// was declared with.
+func (a *App) Permissions(evaluated *Evaluation) []string {
+	var permissions []string
+	for _, scope := range evaluated.Scopes {
+		permissions = append(permissions, a.PermissionsOf(scope)...)
+	}
+	permissions = append(permissions, evaluated.Claims.Permissions...)
+	slices.Sort(permissions)
+	return slices.Compact(permissions)
+}
+
+// Serves reports whether the app issues tokens for a resource besides itself: one that it declares, or the URL of an
+// active agent that accepts its tokens.
+func (a *App) Serves(s *snapshot.Snapshot, resource string) bool {
+	if slices.Contains(a.Content.Resources, resource) {
+		return true
+	}
+	agent, found := s.AgentAt(a.Entry, resource)
+	return found && snapshot.ContentOf[snapshot.Agent](agent).OAuthApp == a.Entry.Name
 }
 
 // Needs reports whether the scopes need an organization, a workspace, and the user's groups. Groups are those of an

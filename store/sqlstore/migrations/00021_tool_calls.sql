@@ -10,7 +10,7 @@ CREATE TABLE tool_calls (
     agent           TEXT   NOT NULL,
     tool_id         BIGINT NOT NULL,
     tool            TEXT   NOT NULL,
-    -- The credential: api_key, oauth_client or session, and its id.
+    -- The credential: key, client, session or token, and its id.
     principal       TEXT   NOT NULL,
     principal_id    TEXT   NOT NULL,
     client          TEXT   NOT NULL,

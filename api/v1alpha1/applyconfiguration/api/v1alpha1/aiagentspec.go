@@ -31,7 +31,8 @@ type AIAgentSpecApplyConfiguration struct {
 	MaxConcurrentCalls *int32 `json:"maxConcurrentCalls,omitempty"`
 	// model is the language model's name, for the program that runs it. Absent: none.
 	Model *string `json:"model,omitempty"`
-	// systemPrompt is the system prompt for the model, for the program that runs it, at most 65536 characters. Absent: none.
+	// systemPrompt is the system prompt for the model, for the program that runs it, at most 65536 characters. Absent:
+	// none.
 	SystemPrompt *string `json:"systemPrompt,omitempty"`
 	// temperature is the model's sampling temperature: a decimal number from 0 to 2, as a string (`"0.7"`). Absent: the
 	// model's default.
