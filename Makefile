@@ -198,6 +198,11 @@ test-passkeys: ## Run the tests of passkeys and of authenticator apps, with Simp
 	@hack/npm-ci.sh test/passkeys
 	@$(GO_TEST) ./apiserver/users/passkey ./internal/totp | $(SUMMARIZE)
 
+.PHONY: test-agents
+test-agents: ## Run the tests of agents, with published MCP clients, ajv and the conformance suite of MCP as peers (needs npm).
+	@hack/npm-ci.sh test/agentpeers
+	@$(GO_TEST) ./apiserver/agents | $(SUMMARIZE)
+
 .PHONY: test-modules
 test-modules: k8s build ## Run the tests of the chart and of the release, which have their own modules.
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)

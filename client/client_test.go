@@ -190,7 +190,7 @@ func TestEndUserAndSessionTokens(t *testing.T) {
 	tokens, err := guard.NewSessionTokens(guard.TokensOptions{Issuer: "https://localhost", Audiences: []string{"cardea:acme:staging"}, KeysURL: w.frontend + "/.well-known/jwks.json", Clock: w.Clock.Now})
 	w.Must(err)
 	issue := func() string {
-		issued, err := person.IssueToken(t.Context(), enduser.Empty{})
+		issued, err := person.IssueToken(t.Context(), enduser.SessionTokenRequest{})
 		w.Must(err)
 		return issued.Data.Token
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/b2bsettings"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/identitydeployment"
+	"github.com/cardea-iam/cardea/controllers/jwttemplate"
 	"github.com/cardea-iam/cardea/controllers/membershiprole"
 	"github.com/cardea-iam/cardea/controllers/oauthapp"
 	"github.com/cardea-iam/cardea/controllers/oauthclient"
@@ -131,6 +132,7 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 		Client: direct, Secrets: watch(objectwatch.Secrets, clients), ConfigMaps: watch(objectwatch.ConfigMaps, clients),
 		Events: mgr.GetEventRecorder("cardea"), Clock: opts.Clock, Random: opts.Random,
 	}))
+	engine.Add(e, jwttemplate.Kind())
 	engine.Add(e, aitool.Kind(aitool.Options{
 		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} }), Keyring: opts.Keyring,
 	}))

@@ -173,15 +173,20 @@ type SchemaField struct {
 }
 
 // ToolAuthorization configures how a tool's requests are authorized.
+// +kubebuilder:validation:XValidation:rule="!(has(self.jwtTemplateRef) && has(self.jwtTemplateID))",message="set jwtTemplateRef or jwtTemplateID, not both",fieldPath=".jwtTemplateRef"
 type ToolAuthorization struct {
 	// authorizeAsUser sends the user's own authorization. Absent: false.
 	// +optional
 	AuthorizeAsUser *bool `json:"authorizeAsUser,omitempty"`
 
-	// jwtTemplateID names the template of the token that is sent. Absent: none.
+	// jwtTemplateID names the template of the token that is sent by its id over HTTP. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	JWTTemplateID *string `json:"jwtTemplateID,omitempty"`
+
+	// jwtTemplateRef names the JWTTemplate of the token that is sent. Not together with jwtTemplateID. Absent: none.
+	// +optional
+	JWTTemplateRef *JWTTemplateReference `json:"jwtTemplateRef,omitempty"`
 
 	// audience of the token that is sent: an absolute URL without a fragment. Absent: scheme and authority of endpoint.
 	// +optional

@@ -16,6 +16,7 @@ const (
 	KindOAuthApp           = "OAuthApp"
 	KindOAuthScope         = "OAuthScope"
 	KindOAuthClient        = "OAuthClient"
+	KindJWTTemplate        = "JWTTemplate"
 	KindAITool             = "AITool"
 	KindAIAgent            = "AIAgent"
 )
@@ -32,6 +33,7 @@ var Kinds = []KindInfo{
 	{KindOAuthApp, "oauthapps", mayPatch, empty[OAuthApp], emptyList[OAuthAppList]},
 	{KindOAuthScope, "oauthscopes", mayPatch, empty[OAuthScope], emptyList[OAuthScopeList]},
 	{KindOAuthClient, "oauthclients", mayGet, empty[OAuthClient], emptyList[OAuthClientList]},
+	{KindJWTTemplate, "jwttemplates", mayGet, empty[JWTTemplate], emptyList[JWTTemplateList]},
 	{KindAITool, "aitools", mayGet, empty[AITool], emptyList[AIToolList]},
 	{KindAIAgent, "aiagents", mayGet, empty[AIAgent], emptyList[AIAgentList]},
 }

@@ -121,7 +121,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		c.preflight()
 		return
 	} else if err != nil {
-		c.recordRefusal(err)
+		recordRefusal(c, err)
 		c.Refuse(err)
 		return
 	}

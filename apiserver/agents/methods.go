@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
@@ -37,6 +36,8 @@ const (
 	codeRateLimited   = "rate_limited"
 	codeUserRequired  = "user_required"
 )
+
+const notConfigured = "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable."
 
 // limit counts a request by the scheme that binds its credential.
 func (c *call) limit() error {
@@ -175,73 +176,57 @@ func (c *call) callTool() (any, error) {
 	one, found := c.Tools.Of(c.snapshot, c.agent).ByName[c.request.params.Name]
 	if !found || !c.sees(one) {
 		if found {
-			c.recordDenied(one)
+			recordRefused(c, one, people.CallPermissionDenied)
 		}
 		return nil, faulty(codeParams, "Unknown tool: "+toolcall.Clean(c.request.params.Name))
 	}
 	if err := c.require(slices.Concat(c.content.Permissions, one.Content.Permissions)); err != nil {
-		c.recordDenied(one)
+		recordRefused(c, one, people.CallPermissionDenied)
 		return nil, err
 	}
 	key, err := c.idempotencyKey()
 	if err != nil {
 		return nil, err
 	}
-	record, err := c.record(one)
+	record, err := beginRecord(c, one)
 	if err != nil {
 		return nil, err
 	}
+	of := &recorded{c, one, record}
 	arguments, refused := readArguments(one, c.request.params.Arguments)
 	if refused != nil {
-		return c.refused(record, people.CallInvalid, *refused), nil
+		return of.refused(people.CallInvalid, *refused), nil
 	}
 	record.Arguments(objectOf(c.request.params.Arguments))
 	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 {
-		return c.refused(record, people.CallPermissionDenied,
+		return of.refused(people.CallPermissionDenied,
 			toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
 	}
 	secrets, refused := c.open(one)
 	if refused != nil {
-		record.Fail(refused.Code)
-		return c.result(record.ID(), *refused), nil
+		return of.failed(*refused), nil
+	}
+	token, refused, err := c.token(one, record.ID())
+	if err != nil {
+		return nil, of.broken(err)
+	}
+	if refused != nil {
+		return of.failed(*refused), nil
 	}
 	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent, c.content, one))
 	if !taken {
-		return c.refused(record, people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
+		return of.refused(people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
 	if refused, err := c.takeQuota(one); err != nil {
-		record.Fail(callrecord.CodeInternal)
-		return nil, err
+		return nil, of.broken(err)
 	} else if refused != nil {
-		return c.refused(record, people.CallRateLimited, *refused), nil
+		return of.refused(people.CallRateLimited, *refused), nil
 	}
-	return c.perform(record, one, &toolcall.Call{
-		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, IdempotencyKey: key, Version: c.Version,
+	return of.perform(&toolcall.Call{
+		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, Token: token, ID: ids.Format(record.ID()), IdempotencyKey: key,
+		Version: c.Version,
 	})
-}
-
-// perform sends an allowed call.
-func (c *call) perform(record *callrecord.Call, t *toolset.Tool, allowed *toolcall.Call) (any, error) {
-	if err := c.allowTime(time.Duration(t.Content.TimeoutSeconds) * time.Second); err != nil {
-		record.Fail(callrecord.CodeInternal)
-		return nil, err
-	}
-	var failed error
-	result, err := record.Run(c.r.Context(), func() toolcall.Result {
-		allowed.ID = ids.Format(record.ID())
-		if allowed.Token, failed = c.userToken(t, record.ID()); failed != nil {
-			return toolcall.Result{Code: callrecord.CodeInternal}
-		}
-		return c.client.Do(c.r.Context(), allowed)
-	})
-	if err != nil {
-		return nil, apierror.Unavailable(err, "the call was not sent, because it cannot be recorded now: try again")
-	}
-	if failed != nil {
-		return nil, failed
-	}
-	return c.result(record.ID(), result), nil
 }
 
 // takeQuota counts a call that is about to be performed by the schemes of the agent and of the tool. It returns the
@@ -281,7 +266,7 @@ func (c *call) open(t *toolset.Tool) (map[string]string, *toolcall.Result) {
 		if err != nil {
 			tracing.Logger(c.r.Context(), c.Log).Error(err, "The value of a tool's header cannot be opened: give the server the operator's root keys",
 				"namespace", t.Entry.Namespace, "name", t.Entry.Name, "header", header.Name, "request_id", c.ID[0])
-			refused := toolcall.Failed(codeNotConfigured, "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable.")
+			refused := toolcall.Failed(codeNotConfigured, notConfigured)
 			return nil, &refused
 		}
 		values[header.Name] = string(value)

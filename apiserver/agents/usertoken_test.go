@@ -1,15 +1,18 @@
 package agents_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	tokens "github.com/cardea-iam/cardea/apiserver/credential/bearer"
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/client/guard"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -95,5 +98,67 @@ func TestWithoutAUserNoTokenIsSent(t *testing.T) {
 	}
 	if list := names(w.post("support", w.key, listing)); len(list) != 1 || list[0] != "find-order" {
 		t.Errorf("the list is %v", list)
+	}
+}
+
+func TestTemplatesShapeTheTokensOfTools(t *testing.T) {
+	w := newPeopleWorld(t, func(a *document.AIAgent) { a.Tools = []string{"find-order", "mine", "own", "broken", "lost"} })
+	w.sessions()
+	template := w.Put(v1alpha1.KindJWTTemplate, "orders", frontendtest.Deployment, "", document.JWTTemplate{
+		Name: "Orders", LifetimeSeconds: 300, Audiences: []string{"urn:acme:orders"}, Claims: []document.TemplateClaim{
+			{Name: "tenant", Value: json.RawMessage(`{"region":"eu"}`)}, {Name: "mail", Expression: `user == null ? "none" : user.email`},
+			{Name: "org", Expression: `organization == null ? "none" : organization.slug`}, {Name: "sub", Value: json.RawMessage(`"1"`)}, {Name: "act", Value: json.RawMessage(`null`)},
+		},
+	})
+	w.Put(v1alpha1.KindJWTTemplate, "broken", frontendtest.Deployment, "", document.JWTTemplate{
+		Name: "Broken", LifetimeSeconds: 60, Claims: []document.TemplateClaim{{Name: "x", Expression: `user.nothing`}},
+	})
+	declare := func(name string, a document.ToolAuthorization) {
+		w.declareTool(name, document.AITool{Name: name, Method: "POST", Endpoint: w.up.URL + "/" + name, Authorization: a})
+	}
+	declare("mine", document.ToolAuthorization{AuthorizeAsUser: true, JWTTemplateID: ids.Format(template)})
+	declare("own", document.ToolAuthorization{JWTTemplate: "orders", JWTTemplateID: ids.Format(template)})
+	declare("broken", document.ToolAuthorization{JWTTemplate: "broken"})
+	declare("lost", document.ToolAuthorization{JWTTemplate: "nowhere"})
+	user := w.token("orders:read")
+	call := func(credential, name string) string {
+		return w.post("support", credential, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+name+`"}}`).raw
+	}
+	sent := func() (claims map[string]any) {
+		request, _ := w.up.last()
+		raw := strings.TrimPrefix(request.header.Get("Authorization"), "Bearer ")
+		if _, err := w.userTokens("urn:acme:orders").Verify(t.Context(), raw); err != nil && claims["act"] != nil {
+			t.Errorf("the token %s: %v", raw, err)
+		}
+		parsed, err := jwt.ParseSigned(raw, []jose.SignatureAlgorithm{jose.ES256})
+		w.Must(err)
+		w.Must(parsed.UnsafeClaimsWithoutVerification(&claims))
+		return claims
+	}
+	w.Eventually("the templates are declared", func() bool {
+		return strings.Contains(call(user, "mine"), `"open"`) && strings.Contains(call(user, "broken"), "not_configured")
+	})
+	if !strings.Contains(call(user, "mine"), `"open"`) {
+		t.Fatal("the user's call failed")
+	}
+	claims := sent()
+	if act, _ := claims["act"].(map[string]any); claims["sub"] != "7" || act == nil || claims["mail"] != "ada@example.com" || claims["org"] != "acme" || claims["aud"] != "urn:acme:orders" || claims["exp"].(float64)-claims["iat"].(float64) != 300 {
+		t.Errorf("the user's token has %v", claims)
+	}
+	if !strings.Contains(call(w.key, "own"), `"open"`) {
+		t.Fatal("the agent's call failed")
+	}
+	claims = sent()
+	if subject, _ := claims["sub"].(string); !strings.HasPrefix(subject, "agent:") || claims["act"] != nil || claims["mail"] != "none" {
+		t.Errorf("the agent's own token has %v", claims)
+	}
+	_, before := w.up.last()
+	for _, name := range []string{"broken", "lost"} {
+		if answer := call(user, name); !strings.Contains(answer, `"code":"not_configured"`) || strings.Contains(answer, "nothing\"") {
+			t.Errorf("%s: %s", name, answer)
+		}
+	}
+	if _, after := w.up.last(); after != before {
+		t.Error("a call without its token was sent")
 	}
 }

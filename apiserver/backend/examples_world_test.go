@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -189,6 +190,11 @@ func (d *exampleDocuments) oauthAndAI(ref v1alpha1.DeploymentReference) {
 	d.declares(7306112409600000012, document.ScopeKey("shop", "read:orders"), document.OAuthScope{
 		App: "shop", Scope: "read:orders", DisplayName: "Orders", Category: "personal",
 	}, scope)
+	template := &v1alpha1.JWTTemplate{}
+	template.TypeMeta, template.ObjectMeta = resourceNamed(v1alpha1.KindJWTTemplate, "orders")
+	d.declares(7306112409600000031, "", document.JWTTemplate{
+		Name: "Orders", LifetimeSeconds: 60, Claims: []document.TemplateClaim{{Name: "email", Expression: "user.email"}, {Name: "tenant", Value: json.RawMessage(`"eu"`)}},
+	}, template)
 	tool := &v1alpha1.AITool{}
 	tool.TypeMeta, tool.ObjectMeta = resourceNamed(v1alpha1.KindAITool, "weather")
 	d.declares(toolID, "", document.AITool{

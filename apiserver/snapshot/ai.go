@@ -11,6 +11,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
+	"github.com/cardea-iam/cardea/internal/claimtemplate"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/schemafield"
@@ -19,6 +20,13 @@ import (
 
 // secretValue is served in place of a header value that comes from a Secret.
 const secretValue = "********"
+
+// JWTTemplate is the content of a JWTTemplate with its compiled claims.
+type JWTTemplate struct {
+	document.JWTTemplate
+	// Compiled is nil if the claims do not compile here: the operator of another version accepted them.
+	Compiled *claimtemplate.Template
+}
 
 // Tool is the content of an AITool with its served views.
 type Tool struct {

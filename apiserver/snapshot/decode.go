@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/claimtemplate"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store"
@@ -77,11 +78,20 @@ var decoders = map[string]func(*Entry, []byte) error{
 		content.prepare()
 		return nil
 	},
+	v1alpha1.KindJWTTemplate: func(e *Entry, payload []byte) (err error) {
+		content := &JWTTemplate{}
+		if err = e.read(payload, &content.JWTTemplate, content); err == nil {
+			content.Compiled, _ = claimtemplate.Compile(content.JWTTemplate) // nil: calls end without being sent
+		}
+		return err
+	},
 	v1alpha1.KindAITool: func(e *Entry, payload []byte) (err error) {
 		content := &Tool{}
 		if err = e.read(payload, &content.AITool, content); err == nil {
 			err = content.render(e)
 		}
+		e.refer(v1alpha1.KindRateLimitScheme, content.Scheme)
+		e.refer(v1alpha1.KindJWTTemplate, content.Authorization.JWTTemplate)
 		return err
 	},
 	v1alpha1.KindAIAgent: func(e *Entry, payload []byte) (err error) {
@@ -92,6 +102,8 @@ var decoders = map[string]func(*Entry, []byte) error{
 		for _, tool := range content.Tools {
 			e.refer(v1alpha1.KindAITool, tool)
 		}
+		e.refer(v1alpha1.KindOAuthApp, content.OAuthApp)
+		e.refer(v1alpha1.KindRateLimitScheme, content.Scheme)
 		return err
 	},
 }

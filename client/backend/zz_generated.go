@@ -1344,6 +1344,51 @@ type ImportedBatch struct {
 	Rejections []ImportRejection `json:"rejections"`
 }
 
+// JWTTemplate A template of the tokens that tools get.
+type JWTTemplate struct {
+	// Id The id, an i64 formatted as a string.
+	Id string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// TokenLifetime The lifetime of a token, in seconds.
+	TokenLifetime int64 `json:"token_lifetime"`
+
+	// AllowedClockSkew Always 0.
+	AllowedClockSkew int64 `json:"allowed_clock_skew"`
+
+	// Template The claims by their names: the value, or an object with the CEL `expression` that yields it.
+	Template map[string]interface{} `json:"template"`
+
+	// DeploymentId The deployment's id, an i64 formatted as a string.
+	DeploymentId string `json:"deployment_id"`
+
+	// CreatedAt The time of the resource's creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt The time when the served content last changed.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// JWTTemplateList A page of templates.
+type JWTTemplateList struct {
+	// Data The page.
+	Data []JWTTemplate `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size that was applied.
+	Limit int64 `json:"limit"`
+
+	// Offset The number of entries that were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total The total number.
+	Total int64 `json:"total"`
+}
+
 // ListedOrganization An organization and its size.
 type ListedOrganization struct {
 	// Id The id.
@@ -2983,6 +3028,15 @@ type ImportBatchParams struct {
 	Complete *bool `form:"complete,omitempty" json:"complete,omitempty"`
 }
 
+// ListJWTTemplatesParams defines parameters for ListJWTTemplates.
+type ListJWTTemplatesParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset The number of entries to skip, at least 0. Absent: 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+}
+
 // ListOAuthClientsParams defines parameters for ListOAuthClients.
 type ListOAuthClientsParams struct {
 	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
@@ -3714,6 +3768,36 @@ func (c *Client) ImportBatch(ctx context.Context, file string, params ImportBatc
 		Lines:    body,
 	}
 	var answer ImportedBatch
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListJWTTemplates asks GET /jwt-templates: list JWT templates.
+//
+// Returns the templates of the tokens that the deployment's tools get, newest first, then by id descending.
+func (c *Client) ListJWTTemplates(ctx context.Context, params ListJWTTemplatesParams) (*JWTTemplateList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/jwt-templates",
+		Query: params,
+	}
+	var answer JWTTemplateList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetJWTTemplate asks GET /jwt-templates/{template_id}: get a JWT template.
+//
+// Returns one template by its id.
+func (c *Client) GetJWTTemplate(ctx context.Context, templateId string) (*JWTTemplate, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/jwt-templates/{template_id}",
+		Segments: []transport.Segment{{Name: "template_id", Value: templateId}},
+	}
+	var answer JWTTemplate
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ const mostAnswer = 16 << 20
 const (
 	envServer         = "CARDEA_BASE_URL"
 	envDecisionServer = "CARDEA_DECISION_URL"
+	envFrontendServer = "CARDEA_FRONTEND_URL"
 	envAPIKey         = "CARDEA_API_KEY"
 )
 
@@ -66,6 +67,11 @@ func (f *apiFlags) open(ctx context.Context, to *connection, around surroundings
 		return nil, usagef("no server is named: set --server or %s. Inside the cluster it is a port of Service cardea-server; from outside "+
 			"run kubectl -n cardea-system port-forward service/cardea-server 8080 8082 in another terminal, and use http://127.0.0.1:8080 (8082 for decide)", f.serverEnv)
 	}
+	return f.connect(ctx, to, around, server)
+}
+
+// connect returns the interface of the server at a URL.
+func (f *apiFlags) connect(ctx context.Context, to *connection, around surroundings, server string) (*api, error) {
 	base, err := url.Parse(server)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
 		// A URL may hold a password, so it is not repeated.
@@ -152,6 +158,11 @@ func (a *api) send(ctx context.Context, method, path string, query url.Values, s
 	if sent != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	return a.do(ctx, req, into)
+}
+
+// do sends a request and decodes the JSON of the response.
+func (a *api) do(ctx context.Context, req *http.Request, into any) error {
 	req.Header.Set("Authorization", "Bearer "+a.key)
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "kubectl-cardea/"+version)
@@ -187,9 +198,12 @@ func (a *api) send(ctx context.Context, method, path string, query url.Values, s
 func (a *api) refusal(status int, body []byte) error {
 	var answer struct {
 		Message string `json:"message"`
+		Error   struct {
+			Message string `json:"message"`
+		} `json:"error"`
 	}
 	_ = json.Unmarshal(body, &answer)
-	message := terminal.Clean(answer.Message)
+	message := terminal.Clean(answer.Message + answer.Error.Message) // the second of agents
 	if message == "" {
 		message = http.StatusText(status)
 	}

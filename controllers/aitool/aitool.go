@@ -15,6 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -33,20 +34,24 @@ type Options struct {
 	Keyring *seal.Keyring
 }
 
-const schemeField = "spec.rateLimitSchemeRef"
+const (
+	schemeField   = "spec.rateLimitSchemeRef"
+	templateField = "spec.authorization.jwtTemplateRef"
+)
 
 // Kind returns how an AITool is reconciled.
 func Kind(opts Options) engine.Kind[*v1alpha1.AITool] {
 	return engine.Kind[*v1alpha1.AITool]{
 		Name:     v1alpha1.KindAITool,
-		RefersTo: []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindRateLimitScheme},
-		References: func(t *v1alpha1.AITool) []engine.Reference {
-			// The first frontend host of the deployment issues the tokens of users.
-			return append([]engine.Reference{engine.CatalogReference(t.Spec.DeploymentRef)}, engine.SchemeReference(schemeField, t.Spec.RateLimitSchemeRef)...)
-		},
+		RefersTo: []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindJWTTemplate, v1alpha1.KindRateLimitScheme},
+		References: references,
 		Check: func(t *v1alpha1.AITool, refs engine.ResolvedRefs) error {
 			if _, err := translation.AITool(t); err != nil {
 				return engine.Terminal(v1alpha1.ReasonInvalid, "%v", err)
+			}
+			if template, found := refs[templateField].(*v1alpha1.JWTTemplate); found && template.Spec.DeploymentRef.Name != t.Spec.DeploymentRef.Name {
+				return engine.Terminal(v1alpha1.ReasonInvalid, "%s: JWTTemplate %q belongs to deployment %q: refer to a template of %q",
+					templateField, template.Name, template.Spec.DeploymentRef.Name, t.Spec.DeploymentRef.Name)
 			}
 			return engine.CheckScheme(schemeField, t.Spec.DeploymentRef.Name, refs)
 		},
@@ -59,12 +64,25 @@ func Kind(opts Options) engine.Kind[*v1alpha1.AITool] {
 	}
 }
 
+// references returns the references to the deployment, whose first frontend host issues the tokens of users, to the
+// template and to the scheme. A missing template does not hold back the tool: its calls end without being sent.
+func references(t *v1alpha1.AITool) []engine.Reference {
+	refs := []engine.Reference{engine.CatalogReference(t.Spec.DeploymentRef)}
+	if a := t.Spec.Authorization; a != nil && a.JWTTemplateRef != nil {
+		refs = append(refs, engine.Reference{Field: templateField, Kind: v1alpha1.KindJWTTemplate, Name: a.JWTTemplateRef.Name, Protects: true, LeftOut: true, Content: true})
+	}
+	return append(refs, engine.SchemeReference(schemeField, t.Spec.RateLimitSchemeRef)...)
+}
+
 // prepare seals the values of the headers, and determines whether the tool can be called. A tool that cannot be called
 // is served all the same: the interface contract permits every schema field everywhere.
 func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.AITool]) (engine.Prepared, error) {
 	content, err := translation.AITool(p.Object)
 	if err != nil {
 		return engine.Prepared{}, err
+	}
+	if template, found := p.Refs[templateField].(*v1alpha1.JWTTemplate); found {
+		content.Authorization.JWTTemplateID = template.Status.ID
 	}
 	leftOut, err := sealHeaders(ctx, opts, p, &content)
 	if err != nil {
@@ -90,20 +108,25 @@ func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1
 		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "calls of this type are performed by the application itself: only the definition is served"
 	case t.Endpoint == "":
 		c.Reason, c.Message = v1alpha1.ReasonNoEndpoint, "spec.endpoint is absent: only the definition is served"
-	case t.Authorization.JWTTemplateID != "":
-		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "spec.authorization.jwtTemplateID names a template of the application: only the definition is served"
+	case t.Authorization.JWTTemplateID != "" && !isID(t.Authorization.JWTTemplateID):
+		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "spec.authorization.jwtTemplateID is no id of a JWTTemplate, but a name of the application: only the definition is served"
 	case t.RequiresUserApproval:
 		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "calls with an approval are not performed yet: only the definition is served"
 	case leftOut != nil:
 		c.Reason, c.Message = v1alpha1.ReasonCredentialsMissing, leftOut.Message
 	case t.Authorization.Audience != "" && ownAudience(t.Authorization.Audience, hosts):
 		c.Reason, c.Message = v1alpha1.ReasonInvalid, "spec.authorization.audience: is a URL of the deployment itself, which issues the token: write the URL of the API"
-	case t.Authorization.AuthorizeAsUser && len(hosts) == 0:
+	case t.Authorization.Token() && len(hosts) == 0:
 		c.Reason, c.Message = v1alpha1.ReasonNoFrontendHost, "the deployment has no frontend host, which issues the tokens of users: add one to its spec.frontendHosts"
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonCallable, "agents that list the tool can call it"
 	}
 	return c
+}
+
+func isID(text string) bool {
+	_, err := ids.Parse(text)
+	return err == nil
 }
 
 // ownAudience reports whether an audience is a URL at a frontend host of the deployment: that of an agent or an app.

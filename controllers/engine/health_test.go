@@ -103,7 +103,8 @@ func TestHealthInArgoCDAndFlux(t *testing.T) {
 					failed = Waiting(v1alpha1.ConditionDeleting, reason, "because")
 				}
 				conditions = withDeleting(summarize(outcome{synced: true}), failed, 2, now)
-			case "FormerPeople=True", "IssuerChanged=True", "NamedAsPermission=True", "RelyingPartyChanged=True", "PasskeysReady=False":
+			case "FormerPeople=True", "IssuerChanged=True", "NamedAsPermission=True", "RelyingPartyChanged=True", "PasskeysReady=False",
+				"Callable=True", "Callable=False", "Served=True", "Served=False":
 				own, status, _ := strings.Cut(row[0], "=")
 				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(own, metav1.ConditionStatus(status), reason, "because")}})
 				argo, flux = "Healthy", kstatus.CurrentStatus

@@ -2,6 +2,7 @@ package document
 
 import (
 	"cmp"
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -71,9 +72,16 @@ type ToolParameter struct {
 type ToolAuthorization struct {
 	AuthorizeAsUser bool   `json:"authorize_as_user,omitempty"`
 	JWTTemplateID   string `json:"jwt_template_id,omitempty"`
+	// JWTTemplate is the name of the JWTTemplate resource, "" if none or if it is named by its id.
+	JWTTemplate string `json:"jwt_template,omitempty"`
 	// Audience is that of the token that is sent, "" for scheme and authority of the endpoint.
 	Audience      string              `json:"audience,omitempty"`
 	CustomHeaders []schemafield.Field `json:"custom_headers,omitempty"`
+}
+
+// Token reports whether calls of the tool carry a token.
+func (a *ToolAuthorization) Token() bool {
+	return a.AuthorizeAsUser || a.JWTTemplateID != "" || a.JWTTemplate != ""
 }
 
 // ToolAnnotations are hints about a tool; nil members are those of its method.
@@ -181,6 +189,21 @@ const (
 	RecordArguments = "arguments"
 	RecordAll       = "all"
 )
+
+// JWTTemplate is the content of a JWTTemplate.
+type JWTTemplate struct {
+	Name            string          `json:"name"`
+	LifetimeSeconds int64           `json:"lifetime_seconds"`
+	Audiences       []string        `json:"audiences,omitempty"`
+	Claims          []TemplateClaim `json:"claims,omitempty"`
+}
+
+// TemplateClaim is a claim of a template: a value, or an expression that yields it.
+type TemplateClaim struct {
+	Name       string          `json:"name"`
+	Value      json.RawMessage `json:"value,omitempty"`
+	Expression string          `json:"expression,omitempty"`
+}
 
 // AIAgent is the content of an AIAgent.
 type AIAgent struct {

@@ -137,19 +137,24 @@ var forbidden = []string{
 	"host", "content-", "transfer-encoding", "connection", "upgrade", "te", "trailer", "cookie", "proxy-", "forwarded", "x-forwarded-", "webhook-", "traceparent",
 }
 
+// Forbidden reports whether a tool cannot set a header.
+func Forbidden(header string) bool {
+	header = strings.ToLower(header)
+	return slices.ContainsFunc(forbidden, func(one string) bool {
+		return header == one || strings.HasSuffix(one, "-") && strings.HasPrefix(header, one)
+	})
+}
+
 func checkHeaders(t *document.AITool) *Fault {
 	seen := map[string]bool{}
 	check := func(path, name string) *Fault {
 		lower := strings.ToLower(name)
-		for _, one := range forbidden {
-			if lower == one || strings.HasSuffix(one, "-") && strings.HasPrefix(lower, one) {
-				return fault(path, "the header %s cannot be set: remove it", name)
-			}
-		}
 		switch {
+		case Forbidden(name):
+			return fault(path, "the header %s cannot be set: remove it", name)
 		case seen[lower]:
 			return fault(path, "the header %s is set twice: remove one", name)
-		case lower == "authorization" && (t.Authorization.AuthorizeAsUser || t.Authorization.JWTTemplateID != ""):
+		case lower == "authorization" && t.Authorization.Token():
 			return fault(path, "the header %s holds the token of spec.authorization: remove it, or authorizeAsUser and the template", name)
 		case strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) }):
 			return fault(path, "%q is no name of a header: use letters, digits and dashes", name)
@@ -247,7 +252,7 @@ func checkAudience(t *document.AITool) *Fault {
 	}
 	parsed, err := url.Parse(audience)
 	switch {
-	case !t.Authorization.AuthorizeAsUser && t.Authorization.JWTTemplateID == "":
+	case !t.Authorization.Token():
 		return fault(path, "no token is sent: set authorizeAsUser, or remove audience")
 	case err != nil || !parsed.IsAbs() || parsed.Fragment != "" || parsed.Host == "" && parsed.Opaque == "":
 		return fault(path, "is no absolute URL without a fragment: write https://host")

@@ -46,6 +46,21 @@ func AIAgent(a *v1alpha1.AIAgent, frontend string) document.AIAgent {
 	return content
 }
 
+// JWTTemplate translates a JWTTemplate.
+func JWTTemplate(t *v1alpha1.JWTTemplate) document.JWTTemplate {
+	content := document.JWTTemplate{
+		Name: named(t.Spec.DisplayName, t.Name), LifetimeSeconds: int64(ptr.Deref(t.Spec.LifetimeSeconds, 60)), Audiences: t.Spec.Audiences,
+	}
+	for _, claim := range t.Spec.Claims {
+		one := document.TemplateClaim{Name: claim.Name, Expression: ptr.Deref(claim.Expression, "")}
+		if claim.Value != nil {
+			one.Value = json.RawMessage(claim.Value.Raw)
+		}
+		content.Claims = append(content.Claims, one)
+	}
+	return content
+}
+
 // AITool translates an AITool. The error names the path of a schema field that does not hold.
 func AITool(t *v1alpha1.AITool) (document.AITool, error) {
 	content := document.AITool{
@@ -85,6 +100,9 @@ func toolSchemas(t *v1alpha1.AITool, content *document.AITool) (err error) {
 	if a := t.Spec.Authorization; a != nil {
 		content.Authorization.AuthorizeAsUser = ptr.Deref(a.AuthorizeAsUser, false)
 		content.Authorization.JWTTemplateID = ptr.Deref(a.JWTTemplateID, "")
+		if a.JWTTemplateRef != nil {
+			content.Authorization.JWTTemplate = a.JWTTemplateRef.Name
+		}
 		content.Authorization.Audience = ptr.Deref(a.Audience, "")
 		if content.Authorization.CustomHeaders, err = fields("spec.authorization.customHeaders", a.CustomHeaders); err != nil {
 			return err

@@ -61,6 +61,41 @@ func expectLimitsByPlan(ctx context.Context, dir string) {
 	Expect(answers[len(answers)-1][1]).To(Equal("true"), "after the plan was changed")
 }
 
+// expectAgentTools follows docs/agents-quickstart.md, with the example API on an unused port.
+func expectAgentTools(ctx context.Context, dir string) {
+	GinkgoHelper()
+	blocks := shellBlocks("agents-quickstart.md")
+	Expect(blocks).To(HaveLen(7))
+	port, err := controlplane.FreePort()
+	Expect(err).NotTo(HaveOccurred())
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	inRepository := strings.NewReplacer("go run ./docs", "go -C '"+testkit.Root()+"' run ./docs", "127.0.0.1:9000", address)
+	api, err := processes.Group().Start(process.Spec{
+		Name: "orders", Path: "/bin/sh", Args: []string{"-eu", "-c", "export LISTEN=" + address + "\n" + inRepository.Replace(blocks[0])},
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + processes.Path("")},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(api.KillGroup)
+	Eventually(func() error {
+		response, err := http.Get("http://" + address + "/openapi.yaml")
+		if err == nil {
+			err = response.Body.Close()
+		}
+		return err
+	}).WithTimeout(3*time.Minute).Should(Succeed(), func() string { return process.Tail(api.LogPath, 20) })
+
+	script := "export PATH='" + filepath.Dir(processes.Binary()) + "':\"$PATH\"\n" + inRepository.Replace(strings.Join(blocks[1:], "\n"))
+	shown := runShell(ctx, besideLocalRun(dir, script))
+	for _, part := range []string{
+		"3 of 3 operations are tools", "name: shop-cancel-order", "requiresUserApproval: true", "aitool.iam.cardea.dev/shop-find-order condition met",
+		"shop-find-order", `{"number":"1007","state":"open"}`, "shop-list-orders: Lists the orders of a shop, by number.", `[{"number":"1007","state":"open"}]`,
+		`{"type":"function","name":"shop-list-orders"`,
+	} {
+		Expect(shown).To(ContainSubstring(part))
+	}
+	Expect(shown).NotTo(ContainSubstring("left out"))
+}
+
 // expectSignIn follows docs/sign-in.md, as a browser does.
 func expectSignIn(ctx context.Context, dir string) {
 	GinkgoHelper()

@@ -56,6 +56,7 @@ var _ = Describe("make run", func() {
 		expectPeople(ctx, dir)
 		expectLimitsByPlan(ctx, dir)
 		expectSignIn(ctx, dir)
+		expectAgentTools(ctx, dir)
 		endLocalRun(run, dir)
 	})
 })

@@ -126,7 +126,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 	})
 
 	It("reports to a viewer that all is active, and nothing to accounts without rights", func(ctx context.Context) {
-		Expect(acme(ctx, "viewer", "why")).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`^All \d+ resources are active\.\n$`))))
+		Expect(acme(ctx, "viewer", "why")).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`(?m)^All \d+ resources are active\.\n\z`))))
 		Expect(acme(ctx, "nobody", "why")).To(refuses(3, "you may not list identitydeployments in namespace acme", "ask for ClusterRole view"))
 		Expect(acme(ctx, "nobody", "export")).To(refuses(3, "you may not list"))
 		Expect(acme(ctx, "viewer", "key", "reveal", "acme-backend-key")).To(refuses(3, `you may not get Secret "acme-backend-key" in namespace acme: ask for ClusterRole edit there`))
@@ -230,6 +230,13 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 			Expect(answer.Out + answer.Problems).NotTo(ContainSubstring(partner))
 		}
 		Expect(acme(ctx, "viewer", "users", "--use-key", "acme-backend-key")).To(refuses(3, "you may not get Secret"))
+	})
+
+	It("finds an agent's server by the agent's status, or where the caller says", func(ctx context.Context) {
+		listed := acme(ctx, "editor", "tools", "list", "support", "--use-key", "acme-backend-key", "--server", cardea.Frontend, "--host", "localhost")
+		Expect(listed).To(And(HaveField("Code", 0), HaveField("Out", HaveSuffix(" tools. Arguments in brackets are optional.\n"))), listed.Problems)
+		Expect(acme(ctx, "editor", "tools", "list", "support", "--use-key", "acme-backend-key")).To(refuses(3, "the server at localhost is unreachable"))
+		Expect(acme(ctx, "editor", "tools", "list", "other", "--use-key", "acme-backend-key")).To(refuses(1, "there is no AIAgent other in namespace acme"))
 	})
 
 	It("exports a tenant that is the same in every cluster", func(ctx context.Context) {

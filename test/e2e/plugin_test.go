@@ -120,6 +120,28 @@ kind: AIAgent
 metadata: {name: confused}
 spec: {deploymentRef: {name: main}, toolRefs: [{name: theirs}]}
 ---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: AITool, metadata: {name: sketch}, spec: {deploymentRef: {name: main}, type: API, toolName: sketch}}
+---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: AITool, metadata: {name: resting}, spec: {deploymentRef: {name: main}, type: API, active: false, toolName: sketch}}
+---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: AITool, metadata: {name: templated}, spec: {deploymentRef: {name: main}, type: API, endpoint: "https://api.example/", authorization: {jwtTemplateID: mine}}}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: AITool
+metadata: {name: penniless}
+spec: {deploymentRef: {name: main}, type: API, endpoint: "https://api.example/", headers: [{name: X-Token, valueFrom: {secretKeyRef: {name: garbage, key: api-key}}}]}
+---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: AITool, metadata: {name: sketch-of-a-host}, spec: {deploymentRef: {name: moving}, type: API, toolName: sketch}}
+---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: AITool, metadata: {name: another-sketch}, spec: {deploymentRef: {name: moving}, type: API, toolName: sketch}}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: AIAgent
+metadata: {name: twofold}
+spec: {deploymentRef: {name: moving}, toolRefs: [{name: sketch-of-a-host}, {name: another-sketch}]}
+---
+{apiVersion: iam.cardea.dev/v1alpha1, kind: AIAgent, metadata: {name: appless}, spec: {deploymentRef: {name: moving}, access: {oauthAppRef: {name: nowhere}}}}
+---
 apiVersion: iam.cardea.dev/v1alpha1
 kind: MembershipRole
 metadata: {name: dreamer}
@@ -251,8 +273,9 @@ func documentedReasons() []string {
 	for _, row := range regexp.MustCompile(`(?m)^\| [A-Za-z= ]*\| (?:<a id="reason-[a-z]+"></a>)?([A-Za-z]+) \|`).FindAllStringSubmatch(section, -1) {
 		found[row[1]] = true
 	}
-	delete(found, "reason")
-	delete(found, "Ready")
+	for _, other := range []string{"reason", "Ready", "Callable", "Serving"} { // the header, and good states
+		delete(found, other)
+	}
 	var reasons []string
 	for reason := range found {
 		reasons = append(reasons, reason)

@@ -113,7 +113,7 @@ func (w *world) token() string {
 	w.T.Helper()
 	w.Clock.Advance(time.Since(w.began))
 	w.began = time.Now()
-	issued, err := w.person.IssueToken(w.T.Context(), enduser.Empty{})
+	issued, err := w.person.IssueToken(w.T.Context(), enduser.SessionTokenRequest{})
 	w.Must(err)
 	return issued.Data.Token
 }

@@ -90,6 +90,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.IdentityDeploymentStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JWTIssuer"):
 		return &apiv1alpha1.JWTIssuerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("JWTTemplate"):
+		return &apiv1alpha1.JWTTemplateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("JWTTemplateReference"):
+		return &apiv1alpha1.JWTTemplateReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("JWTTemplateSpec"):
+		return &apiv1alpha1.JWTTemplateSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("JWTTemplateStatus"):
+		return &apiv1alpha1.JWTTemplateStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KeyRotation"):
 		return &apiv1alpha1.KeyRotationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("KeySelfService"):
@@ -170,6 +178,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SMSWebhookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SMTPServer"):
 		return &apiv1alpha1.SMTPServerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TemplateClaim"):
+		return &apiv1alpha1.TemplateClaimApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TestNumber"):
 		return &apiv1alpha1.TestNumberApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolAnnotations"):

@@ -12,6 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/shares"
 	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/toolschema"
@@ -50,10 +51,10 @@ type annotations struct {
 	OpenWorld   bool `json:"openWorldHint"`
 }
 
-// callable reports whether calls of a tool can be performed: an active API tool that needs neither a template, nor an
-// approval, nor a value of a Secret that the operator did not seal.
+// callable reports whether calls of a tool can be performed: an active API tool that needs no approval, no template of
+// the application, and no value of a Secret that the operator did not seal.
 func callable(t *snapshot.Tool) bool {
-	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || t.Authorization.JWTTemplateID != "" {
+	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || ofApplication(t.Authorization.JWTTemplateID) {
 		return false
 	}
 	for _, header := range t.Headers {
@@ -62,6 +63,12 @@ func callable(t *snapshot.Tool) bool {
 		}
 	}
 	return t.Endpoint != "" && toolform.Check(&t.AITool) == nil
+}
+
+// ofApplication reports whether the id of a template is none of Cardea's: earlier versions accepted every text.
+func ofApplication(template string) bool {
+	_, err := ids.Parse(template)
+	return template != "" && err != nil
 }
 
 // exported reports whether a tool is a function of the application itself, which has no endpoint: programs that run

@@ -91,8 +91,8 @@ func evaluate(c metav1.Condition) (counts, harmless bool) {
 		return c.Status == metav1.ConditionTrue, false
 	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged, v1alpha1.ConditionNamedAsPermission, v1alpha1.ConditionRelyingPartyChanged:
 		return c.Status == metav1.ConditionTrue, true
-	case v1alpha1.ConditionPasskeysReady:
-		return c.Status != metav1.ConditionTrue, true // the resource is Ready: some passkeys are all that does not work
+	case v1alpha1.ConditionPasskeysReady, v1alpha1.ConditionCallable, v1alpha1.ConditionServed:
+		return c.Status != metav1.ConditionTrue, true // the resource is Ready: only some passkeys, or calls by agents, do not work
 	}
 	if c.Reason == v1alpha1.ReasonSuspended {
 		return true, c.Status == metav1.ConditionTrue

@@ -75,6 +75,18 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionPasskeysReady, v1alpha1.ReasonNoFrontendHost}:          "add a host to spec.frontendHosts, or remove spec.signIn.passkey",
 	{v1alpha1.ConditionPasskeysReady, v1alpha1.ReasonRelatedOriginsElsewhere}: "serve the JSON of the message at the URL that it names, or add the relying party to spec.frontendHosts",
 	{v1alpha1.ConditionPasskeysReady, v1alpha1.ReasonTooManyRelatedOrigins}:   "use fewer domains in spec.frontendHosts and spec.allowedOrigins, or move origins to other deployments",
+
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonInvalid}:            "correct the field that the message names: kubectl edit {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoEndpoint}:         "set spec.endpoint; if the application performs the calls itself, no action is needed",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonInactive}:           "set spec.active to true, or remove it, if agents are to call the tool",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonCredentialsMissing}: "correct the Secret that the message and the condition CredentialsReady name",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoFrontendHost}:     "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonNotPerformed}:       "no action is needed if the application performs the calls; otherwise declare a tool that Cardea can call",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonNoFrontendHost}:       "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonInactive}:             "set spec.active to true, or remove it, if MCP clients are to call the agent's tools",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonAppNotReady}:          "create the OAuthApp of spec.access.oauthAppRef, or add a host to spec.frontendHosts of its deployment",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonDuplicateToolName}:    "set spec.toolName of one of the two tools to another name",
+
 	{v1alpha1.ConditionRelyingPartyChanged, v1alpha1.ReasonOtherPasskeys}: "set spec.signIn.passkey.relyingPartyID to the relying party that the message names, if these passkeys are to work again; " +
 		"otherwise no action is needed: users add new passkeys",
 

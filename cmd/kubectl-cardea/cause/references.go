@@ -31,6 +31,7 @@ var referents = map[reflect.Type]string{
 	reflect.TypeFor[v1alpha1.APIAuthAppReference]():           v1alpha1.KindAPIAuthApp,
 	reflect.TypeFor[v1alpha1.MembershipRoleReference]():       v1alpha1.KindMembershipRole,
 	reflect.TypeFor[v1alpha1.OAuthAppReference]():             v1alpha1.KindOAuthApp,
+	reflect.TypeFor[v1alpha1.JWTTemplateReference]():          v1alpha1.KindJWTTemplate,
 	reflect.TypeFor[v1alpha1.AIToolReference]():               v1alpha1.KindAITool,
 	reflect.TypeFor[v1alpha1.SecretKeyReference]():            KindSecret,
 	reflect.TypeFor[v1alpha1.ExistingSecretReference]():       KindSecret,

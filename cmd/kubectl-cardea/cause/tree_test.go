@@ -358,7 +358,7 @@ func documented(t *testing.T) []documentedCause {
 	}
 	_, section, _ := strings.Cut(string(text), "## Conditions, and what to do")
 	section, _, _ = strings.Cut(section, "\n## ")
-	row := regexp.MustCompile(`(?m)^\| ([A-Za-z= ]*)\| (?:<a id="reason-[a-z]+"></a>)?([A-Za-z ]+) \|`)
+	row := regexp.MustCompile(`(?m)^\| ([A-Za-z= ]*)\| (?:<a id="reason-[a-z]+"></a>)?([^|]+) \|`)
 	var causes []documentedCause
 	condition, status := "", ""
 	for _, match := range row.FindAllStringSubmatch(section, -1) {
@@ -369,7 +369,7 @@ func documented(t *testing.T) []documentedCause {
 			condition, _, _ = strings.Cut(named, " ")
 			status = "True" // the row of Suspended says "Ready as it was"
 		}
-		if named == "condition" || strings.Contains(reason, " ") || reason == v1alpha1.ReasonReady {
+		if named == "condition" || strings.ContainsAny(reason, " [") || slices.Contains([]string{v1alpha1.ReasonReady, v1alpha1.ReasonCallable, v1alpha1.ReasonServing}, reason) {
 			continue
 		}
 		causes = append(causes, documentedCause{cause{condition, reason}, status})

@@ -975,6 +975,99 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: permissionsExpression
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.JWTTemplate
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.JWTTemplateSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.JWTTemplateStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.JWTTemplateReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.JWTTemplateSpec
+  map:
+    fields:
+    - name: audiences
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: claims
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.TemplateClaim
+          elementRelationship: associative
+          keys:
+          - name
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: id
+      type:
+        scalar: string
+    - name: lifetimeSeconds
+      type:
+        scalar: numeric
+    - name: suspend
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.JWTTemplateStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.cardea-iam.cardea.api.v1alpha1.KeyPrefix
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.KeyRotation
@@ -1954,6 +2047,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: issuer
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.TOTPIssuer
+- name: com.github.cardea-iam.cardea.api.v1alpha1.TemplateClaim
+  map:
+    fields:
+    - name: expression
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: untyped
+        list:
+          elementType:
+            namedType: __untyped_atomic_
+          elementRelationship: atomic
+        map:
+          elementType:
+            namedType: __untyped_deduced_
+          elementRelationship: separable
 - name: com.github.cardea-iam.cardea.api.v1alpha1.TestNumber
   map:
     fields:
@@ -2015,6 +2128,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: jwtTemplateID
       type:
         scalar: string
+    - name: jwtTemplateRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.JWTTemplateReference
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ToolHeader
   map:
     fields:

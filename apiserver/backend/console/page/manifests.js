@@ -11,6 +11,7 @@ const specs = {
   OAuthApp: ["displayName: Shop", "active: true"],
   OAuthScope: ["displayName: Read orders", "description: Sees what was ordered."],
   OAuthClient: ["displayName: Reports", "redirectURIs:", "- https://reports.example/callback", "active: true"],
+  JWTTemplate: ["displayName: Order service", "lifetimeSeconds: 60"],
   AITool: ["displayName: Weather", "active: true"],
   AIAgent: ["displayName: Helper", "active: true"],
 };

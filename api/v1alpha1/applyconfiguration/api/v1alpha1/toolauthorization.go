@@ -9,8 +9,10 @@ package v1alpha1
 type ToolAuthorizationApplyConfiguration struct {
 	// authorizeAsUser sends the user's own authorization. Absent: false.
 	AuthorizeAsUser *bool `json:"authorizeAsUser,omitempty"`
-	// jwtTemplateID names the template of the token that is sent. Absent: none.
+	// jwtTemplateID names the template of the token that is sent by its id over HTTP. Absent: none.
 	JWTTemplateID *string `json:"jwtTemplateID,omitempty"`
+	// jwtTemplateRef names the JWTTemplate of the token that is sent. Not together with jwtTemplateID. Absent: none.
+	JWTTemplateRef *JWTTemplateReferenceApplyConfiguration `json:"jwtTemplateRef,omitempty"`
 	// audience of the token that is sent: an absolute URL without a fragment. Absent: scheme and authority of endpoint.
 	Audience *string `json:"audience,omitempty"`
 	// customHeaders describe further headers. Absent: none.
@@ -36,6 +38,14 @@ func (b *ToolAuthorizationApplyConfiguration) WithAuthorizeAsUser(value bool) *T
 // If called multiple times, the JWTTemplateID field is set to the value of the last call.
 func (b *ToolAuthorizationApplyConfiguration) WithJWTTemplateID(value string) *ToolAuthorizationApplyConfiguration {
 	b.JWTTemplateID = &value
+	return b
+}
+
+// WithJWTTemplateRef sets the JWTTemplateRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the JWTTemplateRef field is set to the value of the last call.
+func (b *ToolAuthorizationApplyConfiguration) WithJWTTemplateRef(value *JWTTemplateReferenceApplyConfiguration) *ToolAuthorizationApplyConfiguration {
+	b.JWTTemplateRef = value
 	return b
 }
 
