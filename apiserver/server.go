@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/agents"
 	"github.com/cardea-iam/cardea/apiserver/agents/caller"
+	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/backend"
 	"github.com/cardea-iam/cardea/apiserver/credential"
@@ -50,6 +51,9 @@ import (
 
 // feedPoll is the interval of polls of the feed without a signal: the guarantee behind "servers follow within 1 s".
 const feedPoll = 250 * time.Millisecond
+
+// flushPatience bounds the last write of records when a server ends.
+const flushPatience = 3 * time.Second
 
 // Options configures a server.
 type Options struct {
@@ -94,6 +98,9 @@ type Options struct {
 	AnyDeployment bool
 	// AuditRetention is how long audit records are kept, at least 24 hours; 0 means DefaultAuditRetention.
 	AuditRetention time.Duration
+	// ToolCallRetention is how long records of calls of agents' tools are kept, at least 24 hours; 0 means
+	// DefaultToolCallRetention.
+	ToolCallRetention time.Duration
 	// PasswordCost is the cost of new password hashes; the zero Cost means password.DefaultCost. Only tests, which hash
 	// hundreds, use less.
 	PasswordCost password.Cost
@@ -117,6 +124,7 @@ type Server struct {
 	rollUps    *rollup.Worker
 	reseals    *reseal.Worker
 	notices    *notices.Worker
+	calls      *callrecord.Recorder
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
@@ -207,10 +215,13 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	calls := callrecord.New(callrecord.Options{
+		Store: opts.People, Keyring: opts.Keyring, Served: agents.Served(follower), Log: opts.Log.WithName("tool-calls"), Registry: opts.Registry,
+	})
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	agentTools := agents.New(agents.Options{
 		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
-		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Registry: opts.Registry,
+		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Records: calls,
 	})
 	opts.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cardea_agent_streams", Help: "Open streams of notifications to clients of agents.",
@@ -221,7 +232,7 @@ func New(opts Options) (*Server, error) {
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
 		"redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
-		"resource_reads": liveReads.Exhausted, "agent_streams": agentTools.StreamsExhausted,
+		"resource_reads": liveReads.Exhausted, "tool_call_records": calls.Dropped, "agent_streams": agentTools.StreamsExhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {
@@ -231,7 +242,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -252,7 +263,8 @@ func (s *Server) Keys() *keycache.Cache { return s.keys }
 func (s *Server) Position() store.Position { return s.follower.Current().Position() }
 
 // Follow runs the work without listeners until ctx ends: it keeps the configuration current, sends the messages of the
-// outbox, deletes expired data, seals secrets again, and rolls up analytics. Run includes it.
+// outbox, deletes expired data, seals secrets again, writes the records of calls, and rolls up analytics. Run includes
+// it.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })
@@ -262,6 +274,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.rollUp(ctx) })
 	group.Go(func() error { return s.issuing.Run(ctx) })
 	group.Go(func() error { return s.agents.Run(ctx) })
+	group.Go(func() error { return s.calls.Work(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
 	}
@@ -291,7 +304,18 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.opts.EnvoyAddress != "" {
 		group.Go(func() error { return s.listenEnvoy(ctx, s.opts.EnvoyAddress) })
 	}
-	return group.Wait()
+	err := group.Wait()
+	s.flushCalls(ctx)
+	return err
+}
+
+// flushCalls writes the records of the calls that ended last.
+func (s *Server) flushCalls(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushPatience)
+	defer cancel()
+	if err := s.calls.Flush(ctx); err != nil {
+		s.opts.Log.Error(err, "Writing the last records of calls of agents' tools failed", "lost", s.calls.Waiting())
+	}
 }
 
 func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.Follower) {

@@ -6,8 +6,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 const (
@@ -18,6 +20,8 @@ const (
 	upkeepBatch = 500
 	// DefaultAuditRetention is the default retention of audit records.
 	DefaultAuditRetention = 400 * 24 * time.Hour
+	// DefaultToolCallRetention is the default retention of records of calls of agents' tools.
+	DefaultToolCallRetention = 90 * 24 * time.Hour
 )
 
 // rollUp rolls up analytics until ctx ends. It starts once the configuration is loaded, which has the retention of
@@ -43,8 +47,21 @@ func retentionIn(follower *snapshot.Follower) func(deployment string) (time.Dura
 	}
 }
 
-// keepUp deletes expired sessions, codes and messages, seals again what an older root key sealed, and notifies
-// members of what their organizations require, until ctx ends.
+// inBatches works until a batch is not full. It logs failures.
+func (s *Server) inBatches(ctx context.Context, failed string, work func() (int64, error)) {
+	for ctx.Err() == nil {
+		done, err := work()
+		if err != nil && ctx.Err() == nil {
+			s.opts.Log.Error(err, failed)
+		}
+		if err != nil || done < upkeepBatch {
+			return
+		}
+	}
+}
+
+// keepUp deletes expired data, marks calls of tools that ended servers left, seals again what an older root key sealed,
+// and notifies members of what their organizations require, until ctx ends.
 func (s *Server) keepUp(ctx context.Context) error {
 	for {
 		timer := time.NewTimer(upkeepEvery/2 + rand.N(upkeepEvery))
@@ -54,15 +71,13 @@ func (s *Server) keepUp(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		for ctx.Err() == nil {
-			purged, err := s.opts.People.Purge(ctx, s.opts.Clock(), cmp.Or(s.opts.AuditRetention, DefaultAuditRetention), upkeepBatch)
-			if err != nil && ctx.Err() == nil {
-				s.opts.Log.Error(err, "Expired data was not deleted; trying again later")
-			}
-			if err != nil || purged < upkeepBatch {
-				break
-			}
-		}
+		keep := people.Retention{Audit: cmp.Or(s.opts.AuditRetention, DefaultAuditRetention), ToolCalls: cmp.Or(s.opts.ToolCallRetention, DefaultToolCallRetention)}
+		s.inBatches(ctx, "Expired data was not deleted; trying again later", func() (int64, error) {
+			return s.opts.People.Purge(ctx, s.opts.Clock(), keep, upkeepBatch)
+		})
+		s.inBatches(ctx, "Calls of tools that a server did not end were not marked; trying again later", func() (int64, error) {
+			return s.opts.People.AbandonToolCalls(ctx, s.opts.Clock().Add(-callrecord.AbandonedAfter), upkeepBatch)
+		})
 		if err := s.reseals.Pass(ctx); err != nil && ctx.Err() == nil {
 			s.opts.Log.Error(err, "Secrets of authenticators were not sealed again; trying again later")
 		}

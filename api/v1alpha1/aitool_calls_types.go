@@ -26,7 +26,7 @@ type ToolAnnotations struct {
 type ToolApprover string
 
 const (
-	// ToolApproverCaller is the user for whom the agent calls.
+	// ToolApproverCaller is the user of the call.
 	ToolApproverCaller ToolApprover = "Caller"
 	// ToolApproverPermission is a member of the organization with a permission.
 	ToolApproverPermission ToolApprover = "Permission"
@@ -35,7 +35,7 @@ const (
 // ToolApproval configures the approval that each call needs.
 // +kubebuilder:validation:XValidation:rule="has(self.permission) == (has(self.approver) && self.approver == 'Permission')",message="permission is needed with approver Permission, and only then: add or remove it",fieldPath=".permission"
 type ToolApproval struct {
-	// approver selects who approves. `Caller`: the user for whom the agent calls. `Permission`: a member of the call's
+	// approver selects who approves. `Caller`: the user of the call. `Permission`: a member of the call's
 	// organization with the permission. Absent: Caller.
 	// +optional
 	Approver *ToolApprover `json:"approver,omitempty"`

@@ -70,7 +70,7 @@ func (c *call) checkAccess() error {
 	return c.require(c.content.Permissions)
 }
 
-// require refuses a caller without the permissions. The refusal tells an OAuth client the scopes that it needs, if its
+// require refuses a caller without the permissions. The refusal names the scopes that an OAuth client needs, if its
 // user can grant them.
 func (c *call) require(permissions []string) error {
 	if c.caller.Has(permissions) {

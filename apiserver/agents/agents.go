@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/agents/caller"
+	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
@@ -63,8 +63,8 @@ type Options struct {
 	Clock   func() time.Time
 	Log     logr.Logger
 	Metrics *httpapi.Metrics
-	// Registry gets the metrics of calls.
-	Registry prometheus.Registerer
+	// Records records and counts calls.
+	Records *callrecord.Recorder
 }
 
 // Server serves the agents of all deployments on the end-user listener.
@@ -74,8 +74,6 @@ type Server struct {
 	client   *toolcall.Client
 	slots    *slots
 	streams  *streams
-	// calls counts the calls of tools by their code.
-	calls *prometheus.CounterVec
 }
 
 // New returns a Server.
@@ -83,13 +81,8 @@ func New(opts Options) *Server {
 	opts.Metrics.Expect(pattern)
 	opts.Metrics.Expect(listenPattern)
 	opts.Metrics.Expect(metadataPattern)
-	calls := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "cardea_tool_calls_total", Help: "Calls of agents' tools by the code of their result, ok for a call that succeeded.",
-	}, []string{"code"})
-	opts.Registry.MustRegister(calls)
 	return &Server{
 		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(), streams: newStreams(),
-		calls: calls,
 	}
 }
 
@@ -130,6 +123,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		c.preflight()
 		return
 	} else if err != nil {
+		recordRefusal(c, err)
 		c.Refuse(err)
 		return
 	}

@@ -66,12 +66,20 @@ type world struct {
 	*frontendtest.World
 	up  *upstream
 	key string
+	// known is how many records of calls a test has seen.
+	known int
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{World: frontendtest.New(t, nil), up: newUpstream(t)}
+	return newWorldOver(t, "")
+}
+
+// newWorldOver is newWorld with the store of a URL, "" for SQLite.
+func newWorldOver(t *testing.T, url string) *world {
+	t.Helper()
+	w := &world{World: frontendtest.NewOver(t, url, nil, nil), up: newUpstream(t)}
 	w.key = w.declareKey("caller", frontendtest.Deployment, "ai_agents:call")
 	w.declareTool("find-order", document.AITool{
 		Name: "Find an order", Description: "Finds an order by its number.", Method: "GET", Endpoint: w.up.URL + "/orders/{number}?source=agent",

@@ -1,8 +1,6 @@
 package agents
 
 import (
-	"cmp"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -17,6 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/toolschema"
 	"github.com/cardea-iam/cardea/internal/tracing"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 const (
@@ -165,14 +164,6 @@ func (c *call) listed(t *toolset.Tool) json.RawMessage {
 	return t.Older
 }
 
-// block is a part of a result's content.
-type block struct {
-	Type     string `json:"type"`
-	Text     string `json:"text,omitempty"`
-	Data     []byte `json:"data,omitempty"`
-	MIMEType string `json:"mimeType,omitempty"`
-}
-
 // failure is the member of _meta that says why a call failed.
 type failure struct {
 	Code   string `json:"code"`
@@ -184,61 +175,66 @@ type failure struct {
 // called is the result of a call.
 type called struct {
 	common
-	Content    []block         `json:"content"`
-	Structured json.RawMessage `json:"structuredContent,omitempty"`
-	IsError    bool            `json:"isError,omitempty"`
+	Content    []toolcall.Block `json:"content"`
+	Structured json.RawMessage  `json:"structuredContent,omitempty"`
+	IsError    bool             `json:"isError,omitempty"`
 }
 
 func (c *call) callTool() (any, error) {
 	one, found := c.Tools.Of(c.snapshot, c.agent).ByName[c.request.params.Name]
 	if !found || !c.sees(one) {
+		if found {
+			recordRefused(c, one, people.CallPermissionDenied)
+		}
 		return nil, faulty(codeParams, "Unknown tool: "+toolcall.Clean(c.request.params.Name))
 	}
 	if err := c.require(slices.Concat(c.content.Permissions, one.Content.Permissions)); err != nil {
+		recordRefused(c, one, people.CallPermissionDenied)
 		return nil, err
 	}
 	key, err := c.idempotencyKey()
 	if err != nil {
 		return nil, err
 	}
-	id, err := ids.New(c.Received, rand.Reader)
+	record, err := beginRecord(c, one)
 	if err != nil {
 		return nil, err
 	}
+	of := &recorded{c, one, record}
 	arguments, refused := readArguments(one, c.request.params.Arguments)
 	if refused != nil {
-		return c.result(id, *refused), nil
+		return of.refused(people.CallInvalid, *refused), nil
 	}
+	record.Arguments(objectOf(c.request.params.Arguments))
 	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 {
-		return c.result(id, toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
+		return of.refused(people.CallPermissionDenied,
+			toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
 	}
 	secrets, refused := c.open(one)
 	if refused != nil {
-		return c.result(id, *refused), nil
+		return of.failed(*refused), nil
 	}
-	token, refused, err := c.token(one, id)
+	token, refused, err := c.token(one, record.ID())
 	if err != nil {
-		return nil, err
+		return nil, of.broken(err)
 	}
 	if refused != nil {
-		return c.result(id, *refused), nil
+		return of.failed(*refused), nil
 	}
 	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent, c.content, one))
 	if !taken {
-		return c.result(id, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
+		return of.refused(people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
 	if refused, err := c.takeQuota(one); err != nil {
-		return nil, err
+		return nil, of.broken(err)
 	} else if refused != nil {
-		return c.result(id, *refused), nil
+		return of.refused(people.CallRateLimited, *refused), nil
 	}
-	if err := c.allowTime(time.Duration(one.Content.TimeoutSeconds) * time.Second); err != nil {
-		return nil, err
-	}
-	return c.result(id, c.client.Do(c.r.Context(), &toolcall.Call{
-		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, Token: token, ID: ids.Format(id), IdempotencyKey: key, Version: c.Version,
-	})), nil
+	return of.perform(&toolcall.Call{
+		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, Token: token, ID: ids.Format(record.ID()), IdempotencyKey: key,
+		Version: c.Version,
+	})
 }
 
 // takeQuota counts a call that is about to be performed by the schemes of the agent and of the tool. It returns the
@@ -286,16 +282,21 @@ func (c *call) open(t *toolset.Tool) (map[string]string, *toolcall.Result) {
 	return values, nil
 }
 
+// objectOf returns arguments as they were sent, an empty object for none.
+func objectOf(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 || string(raw) == "null" {
+		return json.RawMessage(`{}`)
+	}
+	return raw
+}
+
 // readArguments reads and validates the arguments of a tool. It returns the result of a call with wrong ones.
 func readArguments(t *toolset.Tool, raw json.RawMessage) (map[string]any, *toolcall.Result) {
 	refuse := func(text string) (map[string]any, *toolcall.Result) {
 		refused := toolcall.Failed(toolcall.CodeArguments, "%s", text)
 		return nil, &refused
 	}
-	if len(raw) == 0 || string(raw) == "null" {
-		raw = json.RawMessage(`{}`)
-	}
-	if len(raw) > maxArguments {
+	if raw = objectOf(raw); len(raw) > maxArguments {
 		return refuse("The arguments are too long: shorten them.")
 	}
 	value, err := toolschema.Read(raw)
@@ -332,11 +333,7 @@ func (c *call) idempotencyKey() (key string, err error) {
 
 // result returns the result of a call as it is sent.
 func (c *call) result(id int64, of toolcall.Result) called {
-	c.calls.WithLabelValues(cmp.Or(of.Code, "ok")).Inc()
-	out := called{common: c.common(), Content: []block{}, Structured: of.Structured, IsError: of.Code != ""}
-	for _, one := range of.Content {
-		out.Content = append(out.Content, block{one.Type, one.Text, one.Data, one.MediaType})
-	}
+	out := called{common: c.common(), Content: append([]toolcall.Block{}, of.Content...), Structured: of.Structured, IsError: of.Code != ""}
 	if c.request.revision != modern && len(of.Structured) > 0 && of.Structured[0] != '{' {
 		out.Structured, _ = json.Marshal(map[string]json.RawMessage{"result": of.Structured}) // valid JSON can be encoded
 	}

@@ -58,7 +58,7 @@ func analyticsView(period people.Period, s people.Summary) backendapi.AnalyticsS
 		WorkspacesCreatedChange:    percentChange(s.Period.Workspaces, s.Before.Workspaces),
 		DailyMetrics:               []backendapi.AnalyticsDay{}, RecentSignups: []backendapi.RecentSignUp{}, RecentSignins: []backendapi.RecentSignIn{},
 	}
-	for _, d := range daysOf(period, s.Days) {
+	for _, d := range daysOf(period, s.Days, ofDay) {
 		view.DailyMetrics = append(view.DailyMetrics, backendapi.AnalyticsDay{Day: d.Start.Format(time.DateOnly), Signins: d.SignInUsers, Signups: d.SignUps})
 	}
 	for _, e := range s.RecentSignUps {

@@ -27,7 +27,7 @@ func exportAnalytics(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	days := daysOf(period, summary.Days)
+	days := daysOf(period, summary.Days, ofDay)
 	if format == "csv" {
 		return reply{parts: [2][]byte{daysCSV(days)}, contentType: "text/csv; charset=utf-8; header=present"}, nil
 	}

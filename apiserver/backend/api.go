@@ -169,6 +169,9 @@ func (a *API) operations() map[string]operation {
 		"GET /ai/agents":                   listAgentsByOffset,
 		"GET /ai/agents/{agent_id}/tools":  listToolsOfAgent,
 
+		"GET /ai/agents/{agent_id}/analytics":        getAgentAnalytics,
+		"GET /ai/tool-calls":                         listToolCalls,
+		"GET /ai/tool-calls/{tool_call_id}":          getToolCall,
 		"GET /ai/agents/{agent_id}/tool-definitions": listToolDefinitions,
 
 		"GET /settings/b2b-settings":   getB2BSettings,

@@ -32,15 +32,11 @@ func listAudit(c *call) (reply, error) {
 	filter.Action, _ = q.Text("action")
 	filter.Object, _ = q.Text("object")
 	key, _ := q.Text("key_id")
-	if !filter.Since.IsZero() && !filter.Until.IsZero() && !filter.Since.Before(filter.Until) {
-		q.Fault("until", "must be later than since")
-	}
+	q.ordered(filter.Since, filter.Until)
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
-	if settled := c.api.Clock().Add(-auditSettled); filter.OldestFirst && (filter.Until.IsZero() || filter.Until.After(settled)) {
-		filter.Until = settled
-	}
+	filter.Until = c.settled(filter.Until, filter.OldestFirst)
 	ctx, cancel := context.WithTimeout(c.r.Context(), auditReadWithin)
 	defer cancel()
 	p := c.people()
@@ -67,6 +63,21 @@ func listAudit(c *call) (reply, error) {
 		})
 	}
 	return object(list), err
+}
+
+// ordered checks the bounds of a period, each of which may be zero.
+func (q *parameters) ordered(since, until time.Time) {
+	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
+		q.Fault("until", "must be later than since")
+	}
+}
+
+// settled returns until, at most auditSettled ago for a list with the oldest first.
+func (c *call) settled(until time.Time, oldestFirst bool) time.Time {
+	if settled := c.api.Clock().Add(-auditSettled); oldestFirst && (until.IsZero() || until.After(settled)) {
+		return settled
+	}
+	return until
 }
 
 // keyNames returns the actors and objects by which records name a key, from its public id or its id. For a deleted key

@@ -55,6 +55,8 @@ var (
 	adasSession        = exampleID(exampleDay(10, 7), 6001)
 	reportsClient      = exampleID(exampleDay(6, 8), 8001)
 	adasGrant          = exampleID(exampleDay(9, 12), 8002)
+	refusedCall        = exampleID(exampleDay(9, 13), 9001)
+	weatherCall        = exampleID(exampleDay(10, 11), 9002)
 )
 
 // The ids of resources.
@@ -271,6 +273,7 @@ func exampleRows(tx people.Tx) error {
 			return tx.Phones().InsertPhone(people.Phone{ID: adasPhone, User: ada, Number: "+12025550123", Region: "US", Primary: true, CreatedAt: exampleDay(4, 9), VerifiedAt: exampleDay(4, 9)})
 		},
 		func() error { return exampleFactors(tx) },
+		func() error { return exampleCalls(tx) },
 		func() error {
 			return organization(engines, laboratory, exampleDay(5, 10), "Analytical Engines", "analytical-engines", ada)
 		},
@@ -324,6 +327,40 @@ func exampleRows(tx people.Tx) error {
 		},
 	)
 }
+
+// exampleCalls records calls of the agent's tool: one that was refused, and one of Ada's with its arguments and its
+// result.
+func exampleCalls(tx people.Tx) error {
+	refused := people.ToolCall{
+		ID: refusedCall, At: exampleDay(9, 13), Agent: agentID, AgentName: "helper", Tool: toolID, ToolName: "weather", Revision: "2025-11-25", Decision: people.CallInvalid,
+		Caller: people.ToolCaller{Kind: people.CallerKey, ID: "3hTq8LmZ0aRc", Address: "192.0.2.7"}, CallResult: people.CallResult{Code: "invalid_arguments", Latency: time.Millisecond},
+	}
+	ended := refused
+	ended.ID, ended.At, ended.Revision, ended.Decision, ended.Digest = weatherCall, exampleDay(10, 11), "2026-07-28", people.CallAllowed, strings.Repeat("5f0c6a2d9b7e4c1f", 4)
+	ended.Caller = people.ToolCaller{Kind: people.CallerKey, ID: "7Gk2hPz0QwXe", User: ada, Organization: engines, Address: "192.0.2.7"}
+	ended.CallResult = people.CallResult{Outcome: people.CallSucceeded, Status: 200, Latency: 48 * time.Millisecond, Upstream: 41 * time.Millisecond, BytesIn: 19}
+	keyring, err := exampleKeyring()
+	if err != nil {
+		return err
+	}
+	ended.Arguments = keyring.Seal(people.SealedCallArguments, ended.SealedFor(exampleTenant), []byte(`{"city":"London"}`))
+	ended.Result = keyring.Seal(people.SealedCallResult, ended.SealedFor(exampleTenant), []byte(`[{"type":"text","text":"{\"degrees\":18}"}]`))
+	return firstError(func() error { return tx.Records().InsertToolCall(refused) }, func() error { return tx.Records().InsertToolCall(ended) })
+}
+
+// exampleKeyring returns the keyring of the example's servers.
+var exampleKeyring = sync.OnceValues(func() (*seal.Keyring, error) {
+	folder, err := os.MkdirTemp("", "cardea-examples")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	file := filepath.Join(folder, "root.key")
+	if err := os.WriteFile(file, make([]byte, 32), 0o600); err != nil {
+		return nil, err
+	}
+	return seal.Load([]string{file})
+})
 
 // exampleFactors gives Ada an authenticator app, a passkey and recovery codes.
 func exampleFactors(tx people.Tx) error {
@@ -413,11 +450,7 @@ func exampleWorld(t *testing.T) served {
 	if err := v1alpha1.AddToScheme(known); err != nil {
 		t.Fatal(err)
 	}
-	rootKey := filepath.Join(t.TempDir(), "root.key")
-	if err := os.WriteFile(rootKey, make([]byte, 32), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	keyring, err := seal.Load([]string{rootKey})
+	keyring, err := exampleKeyring()
 	if err != nil {
 		t.Fatal(err)
 	}

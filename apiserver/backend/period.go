@@ -99,16 +99,21 @@ func percentChange(now, before int64) *float64 {
 	return &change
 }
 
-// daysOf returns every UTC day that a period touches, in order. Days without events have zeros.
-func daysOf(p people.Period, counted []people.Day) []people.Day {
+// daysOf returns every UTC day that a period touches, in order. Days without events have zeros. start returns where a
+// day has its midnight.
+func daysOf[D any](p people.Period, counted []D, start func(*D) *time.Time) []D {
 	first, last := p.From.UTC().Truncate(day), p.To.UTC().Add(-time.Microsecond).Truncate(day)
-	days := make([]people.Day, 0, last.Sub(first)/day+1)
-	for start := first; !start.After(last); start = start.Add(day) {
-		one := people.Day{Start: start}
-		if len(counted) > 0 && counted[0].Start.Equal(start) {
+	days := make([]D, 0, last.Sub(first)/day+1)
+	for midnight := first; !midnight.After(last); midnight = midnight.Add(day) {
+		var one D
+		*start(&one) = midnight
+		if len(counted) > 0 && start(&counted[0]).Equal(midnight) {
 			one, counted = counted[0], counted[1:]
 		}
 		days = append(days, one)
 	}
 	return days
 }
+
+// ofDay is daysOf's start of a day of the analytics.
+func ofDay(d *people.Day) *time.Time { return &d.Start }

@@ -143,7 +143,7 @@ func TestDays(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
-			for _, d := range daysOf(people.Period{From: at(t, tc.from), To: at(t, tc.to)}, tc.counted) {
+			for _, d := range daysOf(people.Period{From: at(t, tc.from), To: at(t, tc.to)}, tc.counted, ofDay) {
 				got = append(got, fmt.Sprintf("%s:%d,%d", d.Start.Format(time.DateOnly), d.SignInUsers, d.SignUps))
 			}
 			if strings.Join(got, " ") != tc.want {
@@ -165,7 +165,7 @@ func TestPeriodEqualsSumOfDays(t *testing.T) {
 		if faults != nil || !p.From.Equal(from) || !p.To.Equal(from.Add(length)) {
 			t.Fatalf("%v: %v, %v", query, p, faults)
 		}
-		days := daysOf(p, nil)
+		days := daysOf(p, nil, ofDay)
 		if !days[0].Start.Add(day).After(p.From) || days[0].Start.After(p.From) {
 			t.Fatalf("the first of %v is %v", p, days[0])
 		}

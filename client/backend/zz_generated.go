@@ -261,6 +261,63 @@ func (e SecondFactorsRequired) Valid() bool {
 	}
 }
 
+// Defines values for ToolCallDecision.
+const (
+	CallAllowed          ToolCallDecision = "allowed"
+	CallApprovalDenied   ToolCallDecision = "approval_denied"
+	CallApprovalRequired ToolCallDecision = "approval_required"
+	CallBusy             ToolCallDecision = "busy"
+	CallInvalid          ToolCallDecision = "invalid"
+	CallPermissionDenied ToolCallDecision = "permission_denied"
+	CallRateLimited      ToolCallDecision = "rate_limited"
+)
+
+// Valid indicates whether the value is a known member of the ToolCallDecision enum.
+func (e ToolCallDecision) Valid() bool {
+	switch e {
+	case CallAllowed:
+		return true
+	case CallApprovalDenied:
+		return true
+	case CallApprovalRequired:
+		return true
+	case CallBusy:
+		return true
+	case CallInvalid:
+		return true
+	case CallPermissionDenied:
+		return true
+	case CallRateLimited:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ToolCallPrincipalType.
+const (
+	CallerClient  ToolCallPrincipalType = "client"
+	CallerKey     ToolCallPrincipalType = "key"
+	CallerSession ToolCallPrincipalType = "session"
+	CallerToken   ToolCallPrincipalType = "token"
+)
+
+// Valid indicates whether the value is a known member of the ToolCallPrincipalType enum.
+func (e ToolCallPrincipalType) Valid() bool {
+	switch e {
+	case CallerClient:
+		return true
+	case CallerKey:
+		return true
+	case CallerSession:
+		return true
+	case CallerToken:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UserSessionLevel.
 const (
 	UserSessionLevelOneFactor         UserSessionLevel = "one_factor"
@@ -336,6 +393,57 @@ func (e ListToolDefinitionsParamsFormat) Valid() bool {
 	case Openai:
 		return true
 	case OpenaiChat:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListToolCallsParamsOrder.
+const (
+	NewestCallFirst ListToolCallsParamsOrder = "desc"
+	OldestCallFirst ListToolCallsParamsOrder = "asc"
+)
+
+// Valid indicates whether the value is a known member of the ListToolCallsParamsOrder enum.
+func (e ListToolCallsParamsOrder) Valid() bool {
+	switch e {
+	case NewestCallFirst:
+		return true
+	case OldestCallFirst:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListToolCallsParamsOutcome.
+const (
+	CallAccepted  ListToolCallsParamsOutcome = "accepted"
+	CallCancelled ListToolCallsParamsOutcome = "cancelled"
+	CallFailed    ListToolCallsParamsOutcome = "failed"
+	CallStarted   ListToolCallsParamsOutcome = "started"
+	CallSucceeded ListToolCallsParamsOutcome = "succeeded"
+	CallTimeout   ListToolCallsParamsOutcome = "timeout"
+	CallUnknown   ListToolCallsParamsOutcome = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the ListToolCallsParamsOutcome enum.
+func (e ListToolCallsParamsOutcome) Valid() bool {
+	switch e {
+	case CallAccepted:
+		return true
+	case CallCancelled:
+		return true
+	case CallFailed:
+		return true
+	case CallStarted:
+		return true
+	case CallSucceeded:
+		return true
+	case CallTimeout:
+		return true
+	case CallUnknown:
 		return true
 	default:
 		return false
@@ -559,6 +667,30 @@ type AIToolMerged struct {
 
 	// IsActive Whether the app is active.
 	IsActive bool `json:"is_active"`
+}
+
+// AgentAnalytics The numbers of the calls of an agent's tools.
+type AgentAnalytics struct {
+	// Calls All calls, also those that were refused.
+	Calls int64 `json:"calls"`
+
+	// Failed Allowed calls whose outcome is failed, timeout or unknown.
+	Failed int64 `json:"failed"`
+
+	// Denied Calls that were refused for lack of a permission.
+	Denied int64 `json:"denied"`
+
+	// RateLimited Calls that were refused by a limit.
+	RateLimited int64 `json:"rate_limited"`
+
+	// Approvals The approvals of calls, each counted once.
+	Approvals ApprovalCounts `json:"approvals"`
+
+	// Tools The tools that were called, by name.
+	Tools []ToolCounts `json:"tools"`
+
+	// Daily Every UTC day that the period touches, in order.
+	Daily []CallDay `json:"daily"`
 }
 
 // AgentTool A tool in an agent's list.
@@ -954,6 +1086,21 @@ type ApiKeyWithSecret struct {
 	Secret string `json:"secret"`
 }
 
+// ApprovalCounts How many approvals calls asked for and used.
+type ApprovalCounts struct {
+	// Requested Approvals that calls asked for.
+	Requested int64 `json:"requested"`
+
+	// Approved Approvals that calls used.
+	Approved int64 `json:"approved"`
+
+	// Denied Approvals that were denied.
+	Denied int64 `json:"denied"`
+
+	// Expired Approvals that expired.
+	Expired int64 `json:"expired"`
+}
+
 // AuditList A page of audit records.
 type AuditList struct {
 	// Data The page, newest first.
@@ -1051,6 +1198,27 @@ type B2BSettingsUpdate struct {
 
 	// RequireOrgForSignup Whether a sign-up requires an organization.
 	RequireOrgForSignup *bool `json:"require_org_for_signup,omitempty"`
+}
+
+// CallDay The numbers of a day.
+type CallDay struct {
+	// Day The day.
+	Day string `json:"day"`
+
+	// Calls All calls.
+	Calls int64 `json:"calls"`
+
+	// Failed Those that failed.
+	Failed int64 `json:"failed"`
+}
+
+// CalledResource An agent or a tool at the time of a call.
+type CalledResource struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name by which it was called.
+	Name string `json:"name"`
 }
 
 // CreatedOrganization A created organization.
@@ -2184,6 +2352,175 @@ type ToolAuthorization struct {
 	CustomHeaders []SchemaField `json:"custom_headers"`
 }
 
+// ToolCall A recorded call of a tool.
+type ToolCall struct {
+	// Id The id, which the tool gets as the header `Cardea-Call-Id`.
+	Id string `json:"id"`
+
+	// At The time when the request arrived.
+	At time.Time `json:"at"`
+
+	// Agent The agent.
+	Agent CalledResource `json:"agent"`
+
+	// Tool The tool.
+	Tool CalledResource `json:"tool"`
+
+	// Principal The credential.
+	Principal ToolCallPrincipal `json:"principal"`
+
+	// ClientId The OAuth client, or null.
+	ClientId *string `json:"client_id"`
+
+	// UserId The user of the call, or null. Null after the user is deleted.
+	UserId *string `json:"user_id"`
+
+	// OrganizationId The organization of the credential, or null.
+	OrganizationId *string `json:"organization_id"`
+
+	// WorkspaceId The workspace of the credential, or null.
+	WorkspaceId *string `json:"workspace_id"`
+
+	// IpAddress The address of the client, or empty.
+	IpAddress string `json:"ip_address"`
+
+	// Revision The revision of the Model Context Protocol.
+	Revision string `json:"revision"`
+
+	// Decision The decision on the call.
+	Decision ToolCallDecision `json:"decision"`
+
+	// ApprovalId The approval that the call needs or used, or null.
+	ApprovalId *string `json:"approval_id"`
+
+	// Outcome How an allowed call ended: succeeded, failed, timeout, cancelled (by the caller), accepted (the tool answers later), or
+	// unknown: the server ended during the call, so the tool may have been called or not. `started` until then. Null for a
+	// call that was refused.
+	Outcome *string `json:"outcome"`
+
+	// Code The code of a refusal or failure, or null.
+	Code *string `json:"code"`
+
+	// UpstreamStatus The HTTP status of the tool's answer, or null if there was none.
+	UpstreamStatus *int64 `json:"upstream_status"`
+
+	// LatencyMs The time from the request to the result.
+	LatencyMs int64 `json:"latency_ms"`
+
+	// UpstreamMs The part of it that the tool took.
+	UpstreamMs int64 `json:"upstream_ms"`
+
+	// BytesIn The size of the tool's answer.
+	BytesIn int64 `json:"bytes_in"`
+
+	// BytesOut The size of the body that was sent to the tool.
+	BytesOut int64 `json:"bytes_out"`
+
+	// ArgumentsDigest A keyed digest of the arguments, equal for equal arguments of the deployment. Null if they were not valid.
+	ArgumentsDigest *string `json:"arguments_digest"`
+}
+
+// ToolCallDecision The decision on a call of a tool. Only an allowed call is sent.
+type ToolCallDecision string
+
+// ToolCallDetail A recorded call of a tool with its arguments and its result.
+type ToolCallDetail struct {
+	// Id The id, which the tool gets as the header `Cardea-Call-Id`.
+	Id string `json:"id"`
+
+	// At The time when the request arrived.
+	At time.Time `json:"at"`
+
+	// Agent The agent.
+	Agent CalledResource `json:"agent"`
+
+	// Tool The tool.
+	Tool CalledResource `json:"tool"`
+
+	// Principal The credential.
+	Principal ToolCallPrincipal `json:"principal"`
+
+	// ClientId The OAuth client, or null.
+	ClientId *string `json:"client_id"`
+
+	// UserId The user of the call, or null. Null after the user is deleted.
+	UserId *string `json:"user_id"`
+
+	// OrganizationId The organization of the credential, or null.
+	OrganizationId *string `json:"organization_id"`
+
+	// WorkspaceId The workspace of the credential, or null.
+	WorkspaceId *string `json:"workspace_id"`
+
+	// IpAddress The address of the client, or empty.
+	IpAddress string `json:"ip_address"`
+
+	// Revision The revision of the Model Context Protocol.
+	Revision string `json:"revision"`
+
+	// Decision The decision on the call.
+	Decision ToolCallDecision `json:"decision"`
+
+	// ApprovalId The approval that the call needs or used, or null.
+	ApprovalId *string `json:"approval_id"`
+
+	// Outcome How an allowed call ended: succeeded, failed, timeout, cancelled (by the caller), accepted (the tool answers later), or
+	// unknown: the server ended during the call, so the tool may have been called or not. `started` until then. Null for a
+	// call that was refused.
+	Outcome *string `json:"outcome"`
+
+	// Code The code of a refusal or failure, or null.
+	Code *string `json:"code"`
+
+	// UpstreamStatus The HTTP status of the tool's answer, or null if there was none.
+	UpstreamStatus *int64 `json:"upstream_status"`
+
+	// LatencyMs The time from the request to the result.
+	LatencyMs int64 `json:"latency_ms"`
+
+	// UpstreamMs The part of it that the tool took.
+	UpstreamMs int64 `json:"upstream_ms"`
+
+	// BytesIn The size of the tool's answer.
+	BytesIn int64 `json:"bytes_in"`
+
+	// BytesOut The size of the body that was sent to the tool.
+	BytesOut int64 `json:"bytes_out"`
+
+	// ArgumentsDigest A keyed digest of the arguments, equal for equal arguments of the deployment. Null if they were not valid.
+	ArgumentsDigest *string `json:"arguments_digest"`
+
+	// Arguments The arguments, or null: they are kept for 7 days if the tool keeps them.
+	Arguments *map[string]interface{} `json:"arguments"`
+
+	// Result The content blocks of the result, or null: they are kept for 7 days if the tool keeps them.
+	Result *[]map[string]interface{} `json:"result"`
+}
+
+// ToolCallList A page of calls of tools.
+type ToolCallList struct {
+	// Data The page, newest first.
+	Data []ToolCall `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor of the next page. Null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// ToolCallPrincipal The credential of a call.
+type ToolCallPrincipal struct {
+	// Type The kind of the credential.
+	Type ToolCallPrincipalType `json:"type"`
+
+	// Id Its id: the public id of a key, the id of an OAuth client or a session, the subject of a token of a declared issuer. Empty for a key or session whose user is deleted.
+	Id string `json:"id"`
+}
+
+// ToolCallPrincipalType The kind of the credential.
+type ToolCallPrincipalType string
+
 // ToolConfig The call of a tool.
 type ToolConfig struct {
 	// Endpoint The URL.
@@ -2221,6 +2558,27 @@ type ToolConfiguration struct {
 
 	// TimeoutSeconds The timeout of the call, in seconds.
 	TimeoutSeconds int64 `json:"timeout_seconds"`
+}
+
+// ToolCounts The numbers of a tool.
+type ToolCounts struct {
+	// ToolId The tool's id.
+	ToolId string `json:"tool_id"`
+
+	// Name The name by which it was called.
+	Name string `json:"name"`
+
+	// Calls All its calls.
+	Calls int64 `json:"calls"`
+
+	// Failed Those that failed.
+	Failed int64 `json:"failed"`
+
+	// P50Ms The latency that half of the calls that were sent did not exceed, 0 without such calls.
+	P50Ms int64 `json:"p50_ms"`
+
+	// P95Ms The latency that 95 % of them did not exceed.
+	P95Ms int64 `json:"p95_ms"`
 }
 
 // ToolDefinitions The definitions of an agent's tools.
@@ -2487,6 +2845,15 @@ type ListAIAgentsNestedParams struct {
 // ListAIAgentsNestedParamsIsActive defines parameters for ListAIAgentsNested.
 type ListAIAgentsNestedParamsIsActive string
 
+// GetAgentAnalyticsParams defines parameters for GetAgentAnalytics.
+type GetAgentAnalyticsParams struct {
+	// From The start of the period, RFC 3339 with its offset, 1970 or later.
+	From string `form:"from" json:"from"`
+
+	// To The end of the period, at most 1,100 days after `from`.
+	To string `form:"to" json:"to"`
+}
+
 // ListToolDefinitionsParams defines parameters for ListToolDefinitions.
 type ListToolDefinitionsParams struct {
 	// Format The form of the definitions. `mcp`: tools/list of the Model Context Protocol. `openai`: the Responses API.
@@ -2505,6 +2872,43 @@ type ListAgentToolsParams struct {
 	// Offset The number of entries to skip, at least 0.
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 }
+
+// ListToolCallsParams defines parameters for ListToolCalls.
+type ListToolCallsParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Order `asc`: oldest first, as for an export, without records of the last minute by the server's clock, because earlier
+	// ones may still be added. Absent: newest first. A cursor continues in the order that it was returned in.
+	Order *ListToolCallsParamsOrder `form:"order,omitempty" json:"order,omitempty"`
+
+	// AgentId Only calls of this agent's tools.
+	AgentId *string `form:"agent_id,omitempty" json:"agent_id,omitempty"`
+
+	// ToolId Only calls of this tool.
+	ToolId *string `form:"tool_id,omitempty" json:"tool_id,omitempty"`
+
+	// UserId Only calls for this user.
+	UserId *string `form:"user_id,omitempty" json:"user_id,omitempty"`
+
+	// Outcome Only calls with this outcome.
+	Outcome *ListToolCallsParamsOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
+
+	// Since Only calls of this time or later, RFC 3339 with its offset.
+	Since *string `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only calls before this time, RFC 3339 with its offset.
+	Until *string `form:"until,omitempty" json:"until,omitempty"`
+}
+
+// ListToolCallsParamsOrder defines parameters for ListToolCalls.
+type ListToolCallsParamsOrder string
+
+// ListToolCallsParamsOutcome defines parameters for ListToolCalls.
+type ListToolCallsParamsOutcome string
 
 // ListAIToolsNestedParams defines parameters for ListAIToolsNested.
 type ListAIToolsNestedParams struct {
@@ -2840,6 +3244,25 @@ func (c *Client) ListAIAgentsNested(ctx context.Context, params ListAIAgentsNest
 	return &answer, nil
 }
 
+// GetAgentAnalytics asks GET /ai/agents/{agent_id}/analytics: summarize the calls of an agent's tools.
+//
+// Counts the recorded calls of the agent's tools from `from` (inclusive) to `to` (exclusive). All numbers are of one moment.
+// Records are kept for 90 days, or for the retention that the server sets; earlier calls do not count. Of refused calls, a
+// bounded number is recorded; the metric `cardea_tool_calls_total` counts all. Counting reads every record of the period; if that takes longer than 20 seconds (a statement on PostgreSQL: 10 seconds),
+// the response is 503: use a shorter period.
+func (c *Client) GetAgentAnalytics(ctx context.Context, agentId string, params GetAgentAnalyticsParams) (*AgentAnalytics, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/analytics",
+		Segments: []transport.Segment{{Name: "agent_id", Value: agentId}},
+		Query:    params,
+	}
+	var answer AgentAnalytics
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // ListToolDefinitions asks GET /ai/agents/{agent_id}/tool-definitions: list the definitions of an agent's tools.
 //
 // Returns what a program that runs a model passes on to it, in the form of the model's API: the tools that the agent's
@@ -2868,6 +3291,39 @@ func (c *Client) ListAgentTools(ctx context.Context, agentId string, params List
 		Query:    params,
 	}
 	var answer AgentToolList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListToolCalls asks GET /ai/tool-calls: list calls of tools.
+//
+// Returns the recorded calls of the tools of the deployment's agents, newest first. A call that may change something is
+// recorded before it is sent; another call within a second after it, or later while the store is unavailable. Records are
+// kept for 90 days, or for the retention that the server sets. A combination of filters that matches few of many records
+// can take long; after 10 seconds the response is 503: use a shorter period.
+func (c *Client) ListToolCalls(ctx context.Context, params ListToolCallsParams) (*ToolCallList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/tool-calls",
+		Query: params,
+	}
+	var answer ToolCallList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetToolCall asks GET /ai/tool-calls/{tool_call_id}: get a call of a tool.
+//
+// Returns one recorded call by its id, with its arguments and its result if they are kept.
+func (c *Client) GetToolCall(ctx context.Context, toolCallId string) (*ToolCallDetail, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/tool-calls/{tool_call_id}",
+		Segments: []transport.Segment{{Name: "tool_call_id", Value: toolCallId}},
+	}
+	var answer ToolCallDetail
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

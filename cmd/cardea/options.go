@@ -135,6 +135,7 @@ type serverOptions struct {
 	maxStaleness    time.Duration
 	anyDeployment   bool
 	auditRetention  time.Duration
+	callRetention   time.Duration
 	tlsCert         string
 	tlsKey          string
 }
@@ -155,6 +156,7 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "respond 503 to authenticated requests if the store was unreachable for longer; 0: never")
 	flags.BoolVar(&o.anyDeployment, "decisions-of-any-deployment", false, "respond to decision requests that name no deployment even if several are served: a gateway that names none then accepts the credentials of every deployment")
 	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; if servers differ, the shortest counts")
+	flags.DurationVar(&o.callRetention, "tool-call-retention", apiserver.DefaultToolCallRetention, "how long records of calls of agents' tools are kept, from 24h to 87600h; if servers differ, the shortest counts")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
 }
@@ -177,6 +179,9 @@ func (o *serverOptions) validate() (ranges, error) {
 	}
 	if o.auditRetention < day || o.auditRetention > 3650*day {
 		return ranges{}, fmt.Errorf("--audit-retention is %s: give 24h to 87600h, such as 9600h for 400 days", o.auditRetention)
+	}
+	if o.callRetention < day || o.callRetention > 3650*day {
+		return ranges{}, fmt.Errorf("--tool-call-retention is %s: give 24h to 87600h, such as 2160h for 90 days", o.callRetention)
 	}
 	if o.limiterMemory < minLimiterMemory {
 		return ranges{}, fmt.Errorf("--limiter-memory is %d: give at least %d", o.limiterMemory, minLimiterMemory)

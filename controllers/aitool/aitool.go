@@ -42,8 +42,8 @@ const (
 // Kind returns how an AITool is reconciled.
 func Kind(opts Options) engine.Kind[*v1alpha1.AITool] {
 	return engine.Kind[*v1alpha1.AITool]{
-		Name:     v1alpha1.KindAITool,
-		RefersTo: []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindJWTTemplate, v1alpha1.KindRateLimitScheme},
+		Name:       v1alpha1.KindAITool,
+		RefersTo:   []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindJWTTemplate, v1alpha1.KindRateLimitScheme},
 		References: references,
 		Check: func(t *v1alpha1.AITool, refs engine.ResolvedRefs) error {
 			if _, err := translation.AITool(t); err != nil {
@@ -75,7 +75,7 @@ func references(t *v1alpha1.AITool) []engine.Reference {
 }
 
 // prepare seals the values of the headers, and determines whether the tool can be called. A tool that cannot be called
-// is served all the same: the interface contract permits every schema field everywhere.
+// is served anyway: the interface contract permits every schema field everywhere.
 func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.AITool]) (engine.Prepared, error) {
 	content, err := translation.AITool(p.Object)
 	if err != nil {

@@ -184,7 +184,7 @@ func (r *ToolResponse) MostBytes() int64 {
 	return r.MaxBytes
 }
 
-// What of a call's content is kept.
+// The values of AITool.Record.
 const (
 	RecordArguments = "arguments"
 	RecordAll       = "all"

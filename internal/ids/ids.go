@@ -54,3 +54,12 @@ func New(now time.Time, random io.Reader) (int64, error) {
 
 // CreatedAt returns when the id of a runtime row was made, to the millisecond.
 func CreatedAt(id int64) time.Time { return epoch.Add(time.Duration(id>>21) * time.Millisecond) }
+
+// From returns the lowest id of a runtime row made at a time or later, to the millisecond.
+func From(at time.Time) int64 {
+	millis := max(at.Sub(epoch).Milliseconds(), 0)
+	if millis >= 1<<42 {
+		return math.MaxInt64
+	}
+	return millis << 21
+}

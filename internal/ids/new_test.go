@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"math"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -92,5 +93,19 @@ func TestCreatedAt(t *testing.T) {
 	}
 	if got := CreatedAt(id); !got.Equal(now.Truncate(time.Millisecond)) {
 		t.Errorf("got %v, want %v", got, now)
+	}
+}
+
+func TestFromIsTheLowestIDOfATime(t *testing.T) {
+	at := time.Date(2026, 5, 10, 12, 0, 0, 123_456_789, time.UTC)
+	if got := CreatedAt(From(at)); !got.Equal(at.Truncate(time.Millisecond)) {
+		t.Errorf("From(%s) is of %s", at, got)
+	}
+	lowest, err := New(at, bytes.NewReader(make([]byte, 3)))
+	if err != nil || lowest != From(at) {
+		t.Errorf("From(%s) is %d, the lowest id %d, %v", at, From(at), lowest, err)
+	}
+	if From(time.Time{}) != 0 || From(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)) != math.MaxInt64 {
+		t.Errorf("the bounds are %d and %d", From(time.Time{}), From(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)))
 	}
 }

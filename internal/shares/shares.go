@@ -169,6 +169,22 @@ func (s *Set[K, V]) Clear() {
 	s.order, s.bytes = s.order[:0], 0
 }
 
+// Drain removes everything, and returns it by deployment, the oldest first.
+func (s *Set[K, V]) Drain() map[string][]V {
+	all := make(map[string][]V, len(s.order))
+	for _, of := range s.order {
+		things := make([]V, 0, of.count)
+		for i := of.first; i != nil; {
+			thing, next := s.things[i.key], i.next
+			*thing.item() = Item[K]{}
+			things, i = append(things, thing), next
+		}
+		all[of.name] = things
+	}
+	s.Clear()
+	return all
+}
+
 // Len returns how many things are held.
 func (s *Set[K, V]) Len() int { return len(s.things) }
 

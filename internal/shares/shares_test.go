@@ -105,3 +105,23 @@ func TestBoundsHold(t *testing.T) {
 		})
 	})
 }
+
+func TestDrainReturnsEverythingOldestFirst(t *testing.T) {
+	t.Parallel()
+	s := New[int, *thing](Bounds{Bytes: 1000, DeploymentCount: 3})
+	for key := range 5 {
+		s.Put(key, &thing{size: int64(key)}, "a", 10)
+	}
+	s.Put(9, &thing{size: 9}, "b", 10)
+	all := s.Drain()
+	if len(all) != 2 || len(all["a"]) != 3 || all["a"][0].size != 2 || all["a"][2].size != 4 || len(all["b"]) != 1 {
+		t.Errorf("drained %v", all)
+	}
+	if s.Len() != 0 || s.Bytes() != 0 || s.Evicted() != 2 || len(s.Drain()) != 0 {
+		t.Errorf("%d things of %d bytes are left, %d were evicted", s.Len(), s.Bytes(), s.Evicted())
+	}
+	s.Put(4, all["a"][2], "a", 10)
+	if held, found := s.Get(4); !found || held != all["a"][2] {
+		t.Error("a drained thing is not held again")
+	}
+}

@@ -81,12 +81,15 @@ type Upkeep interface {
 	//   - grants of deleted clients and apps, with everything that depends on them;
 	//   - grants older than GrantKeptFor with no tokens;
 	//   - remembered clients that an account did not sign in from for 90 days;
-	//   - audit records older than the retention, and imports completed before it;
+	//   - audit records older than their retention, and imports completed before it;
+	//   - records of calls of tools older than their retention;
 	//   - unfinished imports UnfinishedImportFor after they began;
 	//   - authenticators that were not confirmed within UnconfirmedFor, expired temporary codes and spent challenges, and
 	//     recovery codes that were used 90 days ago;
 	//   - entries of the feed of changed API keys older than an hour, except the newest ones. These are not counted.
-	Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error)
+	// It also deletes the arguments and results of up to limit calls older than CallBodiesFor, which are counted.
+	Purge(ctx context.Context, now time.Time, keep Retention, limit int) (int64, error)
+	CallUpkeep
 }
 
 // Tx is one deployment's rows within a View or a Change, in groups. It ends with the callback. A method whose name
@@ -365,10 +368,11 @@ type Organizations interface {
 	RevokeInvitation(id int64, now time.Time) (bool, error)
 }
 
-// Records are the events that analytics counts and the audit records.
+// Records are the events that analytics counts, the audit records, and the records of calls of agents' tools.
 type Records interface {
 	RecordEvent(Event) error
 	// RecordEvents records many events in a few statements.
 	RecordEvents([]Event) error
 	RecordAudit(Audit) error
+	ToolCalls
 }

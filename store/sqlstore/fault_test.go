@@ -144,7 +144,11 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 		return err
 	},
 	"Purge": func(ctx context.Context, s *Store, _ store.Term) error {
-		_, err := s.Purge(ctx, time.UnixMicro(1), time.Hour, 1)
+		_, err := s.Purge(ctx, time.UnixMicro(1), people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 1)
+		return err
+	},
+	"AbandonToolCalls": func(ctx context.Context, s *Store, _ store.Term) error {
+		_, err := s.AbandonToolCalls(ctx, time.UnixMicro(1), 1)
 		return err
 	},
 	"Erase": func(ctx context.Context, s *Store, term store.Term) error {

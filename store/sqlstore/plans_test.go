@@ -12,10 +12,14 @@ import (
 )
 
 // wholeTable matches an SQLite plan that reads a whole table or index, or evaluates a list once per row.
-var wholeTable = regexp.MustCompile(`SCAN (outbox|challenges|totp_authenticators|oauth_\w+|[gfectokpu])\b|CORRELATED LIST`)
+var wholeTable = regexp.MustCompile(`SCAN (outbox|challenges|totp_authenticators|tool_calls|oauth_\w+|[gfectokpu])\b|CORRELATED LIST`)
+
+// callIndex matches an index of the records of calls in a plan.
+var callIndex = regexp.MustCompile(`tool_calls_(agent|tool|user|outcome)\b`)
 
 // TestDeletionsUseIndexes: a deletion that reads a whole large table blocks every other writer. The list of users by
-// their factors looks the factors up by their index, and a list of sealed secrets continues within the key.
+// their factors looks the factors up by their index, and a list of sealed secrets continues within the key. Lists and
+// sums of calls read the records of one agent, tool, user or outcome only.
 func TestDeletionsUseIndexes(t *testing.T) {
 	t.Parallel()
 	type statement struct {
@@ -68,10 +72,18 @@ func TestDeletionsUseIndexes(t *testing.T) {
 				return err
 			}
 		}
+		for _, filter := range []people.ToolCallFilter{{}, {Agent: 1}, {Tool: 2}, {User: 7}, {Outcome: people.CallFailed}, {Since: now, OldestFirst: true}} {
+			if _, err := tx.Records().ListToolCalls(filter, 10); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Records().SummarizeToolCalls(1, people.Period{From: now, To: now.Add(time.Hour)}); err != nil {
+			return err
+		}
 		return tx.Users().DeleteUser(7)
 	})
 	if err == nil {
-		_, err = s.Purge(t.Context(), now, time.Hour, 10)
+		_, err = s.Purge(t.Context(), now, people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 10)
 	}
 	if err == nil {
 		_, err = s.SealedSecrets(t.Context(), people.SealedSecret{Deployment: "acme/home", ID: 1}, 10)
@@ -83,6 +95,7 @@ func TestDeletionsUseIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := false
+	calls := map[string]bool{}
 	for _, one := range traced {
 		rows, err := s.db.Writers.Query("EXPLAIN QUERY PLAN "+one.text, one.args...)
 		if err != nil {
@@ -104,6 +117,12 @@ func TestDeletionsUseIndexes(t *testing.T) {
 			t.Errorf("%s\n%s", one.text, &plan)
 		}
 		seen = seen || strings.Contains(one.text, "DELETE FROM outbox")
+		for _, index := range callIndex.FindAllString(plan.String(), -1) {
+			calls[index] = true
+		}
+	}
+	if len(calls) != 4 {
+		t.Errorf("the lists of calls use %v, want an index for each of agent, tool, user and outcome", calls)
 	}
 	if !seen {
 		t.Error("no traced statement deletes from outbox: this test no longer checks the deletion of a user's messages")

@@ -108,7 +108,7 @@ func TestPurgeSkipsRowsUsedConcurrently(t *testing.T) {
 			return err
 		}
 		go func() {
-			_, err := s.Purge(t.Context(), now, time.Hour, 100)
+			_, err := s.Purge(t.Context(), now, people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 100)
 			purged <- err
 		}()
 		for waiting := int64(0); waiting == 0; {

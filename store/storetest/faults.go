@@ -26,9 +26,10 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 	_, otherPasskeys := s.OtherPasskeys(ctx, home, "acme.example")
 	_, lease := s.LeaseMessages(ctx, born, time.Minute, people.Claim{Limit: 1})
 	_, ack := s.AckMessage(ctx, people.Message{Deployment: home, ID: 1, Lease: "x"}, people.Outcome{State: people.MessageSent})
-	_, purge := s.Purge(ctx, born, time.Hour, 1)
+	_, purge := s.Purge(ctx, born, people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 1)
 	_, secrets := s.SealedSecrets(ctx, people.SealedSecret{}, 1)
 	_, notices := s.PendingNotices(ctx, people.PendingNotice{}, 1)
+	_, abandon := s.AbandonToolCalls(ctx, born, 1)
 	_, erase := s.Erase(ctx, term, home, 1)
 	_, summarize := s.Summarize(ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 1)
 	_, _, lookUp := s.APIKeyByDigest(ctx, apiKey(1, "one").Digest)
@@ -50,7 +51,7 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 			return err
 		}),
 		"Change":        s.Change(ctx, home, func(tx people.Tx) error { return tx.Users().InsertUser(user(1)) }),
-		"LeaseMessages": lease, "AckMessage": ack, "Purge": purge, "SealedSecrets": secrets, "PendingNotices": notices, "Erase": erase, "Summarize": summarize,
+		"LeaseMessages": lease, "AckMessage": ack, "Purge": purge, "SealedSecrets": secrets, "PendingNotices": notices, "AbandonToolCalls": abandon, "Erase": erase, "Summarize": summarize,
 	}
 }
 

@@ -264,11 +264,11 @@ var apiKeyStories = []story{
 			_, err = e.store.KeyChanges(e.ctx, wrong)
 			e.fails(err, people.ErrKeyFeedLost)
 		}
-		_, err = e.store.Purge(e.ctx, time.Now().Add(30*time.Minute), time.Hour, 100)
+		_, err = e.store.Purge(e.ctx, time.Now().Add(30*time.Minute), people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 100)
 		e.ok(err)
 		_, err = e.store.KeyChanges(e.ctx, middle)
 		e.ok(err)
-		_, err = e.store.Purge(e.ctx, time.Now().Add(2*time.Hour), time.Hour, 100)
+		_, err = e.store.Purge(e.ctx, time.Now().Add(2*time.Hour), people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 100)
 		e.ok(err)
 		_, err = e.store.KeyChanges(e.ctx, middle)
 		e.fails(err, people.ErrKeyFeedLost)

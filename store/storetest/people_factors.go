@@ -259,7 +259,7 @@ var factorStories = []story{
 				return err
 			})
 		purge := func(at time.Time) {
-			_, err := e.store.Purge(e.ctx, at, 1000*24*time.Hour, 100)
+			_, err := e.store.Purge(e.ctx, at, people.Retention{Audit: 1000 * 24 * time.Hour, ToolCalls: 1000 * 24 * time.Hour}, 100)
 			e.ok(err)
 		}
 		purge(after(time.Minute))

@@ -197,6 +197,13 @@ var writes = map[string]func(tx people.Tx) error{
 	"PutTemporaryCode":    func(tx people.Tx) error { return tx.Factors().PutTemporaryCode(temporaryCode(2, 1)) },
 	"DeleteTemporaryCode": func(tx people.Tx) error { _, err := tx.Factors().DeleteTemporaryCode(1, 1); return err },
 
+	"InsertToolCall": insertToolCall(toolCall(2)),
+	"RecordToolCalls": func(tx people.Tx) error {
+		_, err := tx.Records().RecordToolCalls([]people.ToolCall{toolCall(1), toolCall(2)})
+		return err
+	},
+	"SettleToolCall": func(tx people.Tx) error { _, err := tx.Records().SettleToolCall(toolCall(1)); return err },
+
 	"RecordEvent": func(tx people.Tx) error { return tx.Records().RecordEvent(event(2, people.EventSignIn, 1)) },
 	"RecordAudit": func(tx people.Tx) error { return tx.Records().RecordAudit(audit(2)) },
 }

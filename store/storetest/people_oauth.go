@@ -263,7 +263,7 @@ var oauthStories = slices.Concat(grantStories, tokenStories, oauthClientStories,
 		}, insertFamily(tokenFamily(1, 1)),
 			insertCode(authorizationCode(1, 1)), insertRefreshToken(refreshToken(1, 1)), insertDevice(device(1)))
 		purge := func(now time.Time) int64 {
-			n, err := e.store.Purge(e.ctx, now, time.Hour, 10)
+			n, err := e.store.Purge(e.ctx, now, people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 10)
 			e.Expect(err).NotTo(gomega.HaveOccurred())
 			return n
 		}

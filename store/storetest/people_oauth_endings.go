@@ -125,7 +125,7 @@ var endingStories = []story{
 		})
 		e.Expect(grantsLeft(e, many)).To(gomega.BeEmpty())
 		for _, want := range []int{20, 20, 5, 0} {
-			n, err := e.store.Purge(e.ctx, born, time.Hour, 20)
+			n, err := e.store.Purge(e.ctx, born, people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 20)
 			e.ok(err)
 			e.Expect(n).To(gomega.BeEquivalentTo(want))
 		}

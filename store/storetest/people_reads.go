@@ -186,6 +186,13 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"ListAudit": func(tx people.Tx) (any, error) { return value(tx.Listings().ListAudit(people.AuditFilter{}, 10)) },
 	// DigestTaken reads all deployments, so this call uses a digest that no story inserts.
 	"DigestTaken": func(tx people.Tx) (any, error) { return value(tx.Imports().DigestTaken(apiKey(9, "nobody's").Digest)) },
+	"ToolCall":    func(tx people.Tx) (any, error) { return optional(tx.Records().ToolCall(toolCall(1).ID)) },
+	"ListToolCalls": func(tx people.Tx) (any, error) {
+		return value(tx.Records().ListToolCalls(people.ToolCallFilter{Agent: 1}, 10))
+	},
+	"SummarizeToolCalls": func(tx people.Tx) (any, error) {
+		return value(tx.Records().SummarizeToolCalls(1, people.Period{From: born, To: after(time.Hour)}))
+	},
 	"InvitationsSince": func(tx people.Tx) (any, error) {
 		to, by, err := tx.Organizations().InvitationsSince("guest1@example.com", 1, born)
 		return []int{to, by}, err

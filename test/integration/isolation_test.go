@@ -17,6 +17,8 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -94,7 +96,7 @@ var _ = Describe("The isolation matrix", func() {
 			"own": own, "sibling": w.furnish(ctx, w.namespace, "sibling"), "foreign": w.furnish(ctx, elsewhere, "foreign"),
 			"deleted": w.removed(ctx, w.furnish(ctx, elsewhere, "gone")),
 			"unknown": {
-				deployment: "12", slug: "unknown", scope: "unknown", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", file: strings.Repeat("0", 64),
+				deployment: "12", slug: "unknown", scope: "unknown", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", file: strings.Repeat("0", 64),
 			},
 		}
 		narrow := testkit.Key(w.namespace, "acme-app", "narrow", "orders:read")
@@ -211,17 +213,18 @@ const clientBody = `{"client_name":"Reports","redirect_uris":["https://client.ex
 // queries are the query strings that routes need.
 var queries = map[string]string{
 	"/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z", "/analytics/export": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z",
+	"/ai/agents/{agent_id}/analytics": "?from=2026-01-01T00:00:00Z&to=2026-12-31T00:00:00Z",
 }
 
 // premises are the ids of the objects of one deployment.
 type premises struct {
-	namespace, name, deployment, slug, scope, tool, agent, user, organization, key, client, file string
+	namespace, name, deployment, slug, scope, tool, agent, user, organization, key, client, call, file string
 }
 
 // fill fills the parameters of a route with the premises' objects.
 func (p premises) fill(path string) string {
 	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{tool_id}", p.tool, "{agent_id}", p.agent,
-		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{file}", p.file).Replace(path)
+		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{tool_call_id}", p.call, "{file}", p.file).Replace(path)
 }
 
 // furnish creates a deployment with one object of each kind.
@@ -253,11 +256,28 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	client := w.do("POST", "/oauth/apps/"+name+"-slug/clients", key, clientBody)
 	Expect(client.Status).To(Equal(200), string(client.Raw))
 	return premises{
-		client: client.JSON["client_id"].(string),
-		key:    created.JSON["key"].(map[string]any)["id"].(string), file: file,
+		client: client.JSON["client_id"].(string), call: w.called(ctx, namespace+"/"+name, name, agent.Status.ID, tool.Status.ID),
+		key: created.JSON["key"].(map[string]any)["id"].(string), file: file,
 		namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID,
 		user: user, organization: w.newOrganization(key, name, user),
 	}
+}
+
+// called records a call of a deployment's tool, and returns its id.
+func (w *world) called(ctx context.Context, deployment, name, agent, tool string) string {
+	GinkgoHelper()
+	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	c := people.ToolCall{
+		ID: ids.From(at) + ids.Derive("ToolCall", deployment, name)%(1<<21), At: at, AgentName: name, ToolName: name, Decision: people.CallAllowed, CallResult: people.CallResult{Outcome: people.CallSucceeded},
+		Caller: people.ToolCaller{Kind: people.CallerKey, ID: name},
+	}
+	var err error
+	c.Agent, err = ids.Parse(agent)
+	Expect(err).NotTo(HaveOccurred())
+	c.Tool, err = ids.Parse(tool)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(w.store.Change(ctx, deployment, func(tx people.Tx) error { return tx.Records().InsertToolCall(c) })).To(Succeed())
+	return ids.Format(c.ID)
 }
 
 // removed deletes a premises's deployment.

@@ -8,12 +8,12 @@ import (
 )
 
 // Purge implements people.Upkeep.
-func (s *Interruptible) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
+func (s *Interruptible) Purge(ctx context.Context, now time.Time, keep people.Retention, limit int) (int64, error) {
 	engine, err := s.reach()
 	if err != nil {
 		return 0, err
 	}
-	return engine.Purge(ctx, now, auditRetention, limit)
+	return engine.Purge(ctx, now, keep, limit)
 }
 
 // SealedSecrets implements people.Upkeep.
@@ -32,4 +32,13 @@ func (s *Interruptible) PendingNotices(ctx context.Context, after people.Pending
 		return nil, err
 	}
 	return engine.PendingNotices(ctx, after, limit)
+}
+
+// AbandonToolCalls implements people.CallUpkeep.
+func (s *Interruptible) AbandonToolCalls(ctx context.Context, startedBefore time.Time, limit int) (int64, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return 0, err
+	}
+	return engine.AbandonToolCalls(ctx, startedBefore, limit)
 }

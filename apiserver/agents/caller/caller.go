@@ -22,10 +22,10 @@ const Permission = "ai_agents:call"
 
 // The kinds of callers.
 const (
-	KindKey     = "key"
-	KindClient  = "client"
-	KindSession = "session"
-	KindToken   = "token"
+	KindKey     = people.CallerKey
+	KindClient  = people.CallerClient
+	KindSession = people.CallerSession
+	KindToken   = people.CallerToken
 )
 
 // Options configures a Resolver.
@@ -44,14 +44,14 @@ type Resolver struct{ Options }
 // New returns a Resolver.
 func New(opts Options) *Resolver { return &Resolver{opts} }
 
-// Caller is who calls, and for whom. No header, body or argument of a call changes it.
+// Caller is the party that calls, and its user. No header, body or argument of a call changes it.
 type Caller struct {
 	// Principal is the credential's.
 	Principal *credential.Principal
 	// Kind is one of the kinds of callers, and ID identifies the caller among them: the public id of a key, a client's id,
 	// a session's id, or the subject of a token.
 	Kind, ID string
-	// User is the user for whom the call is made, and Organization and Workspace are where; 0 for none.
+	// User is the user of the call, and Organization and Workspace are where; 0 for none.
 	User, Organization, Workspace int64
 	// ExpiresAt is when the credential ends, zero for never.
 	ExpiresAt time.Time

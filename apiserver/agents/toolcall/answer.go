@@ -28,13 +28,14 @@ const (
 	CodeCancelled   = "cancelled"
 )
 
-// Block is one part of an answer: a text, or an image or sound with its media type.
+// Block is one part of an answer: a text, or an image or sound with its media type. Its JSON is a content block of the
+// Model Context Protocol.
 type Block struct {
 	// Type is text, image or audio.
-	Type      string
-	Text      string
-	Data      []byte
-	MediaType string
+	Type      string `json:"type"`
+	Text      string `json:"text,omitempty"`
+	Data      []byte `json:"data,omitempty"`
+	MediaType string `json:"mimeType,omitempty"`
 }
 
 // Result is what a call came to.

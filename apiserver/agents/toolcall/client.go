@@ -58,7 +58,9 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 		if try == 0 && call.Tool.Hints().ReadOnly && limited.Err() == nil && again(err) {
 			continue
 		}
-		return c.failed(ctx, limited, call, err)
+		failed := c.failed(ctx, limited, call, err)
+		failed.BytesOut = out.BytesOut
+		return failed
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // openToAll lets clients register themselves.
@@ -318,14 +319,14 @@ func TestSharedRegistrationIsRenewed(t *testing.T) {
 			t.Fatalf("%s", again.raw)
 		}
 		w.Clock.Advance(2 * time.Hour)
-		_, err := w.Store.Purge(t.Context(), w.Clock.Now(), time.Hour, 100)
+		_, err := w.Store.Purge(t.Context(), w.Clock.Now(), people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 100)
 		w.Must(err)
 		c := &client{w: w, id: first.text("client_id")}
 		if a := c.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "unsupported_grant_type" {
 			t.Errorf("two hours later: %s", a.raw)
 		}
 		w.Clock.Advance(23 * time.Hour)
-		_, err = w.Store.Purge(t.Context(), w.Clock.Now(), time.Hour, 100)
+		_, err = w.Store.Purge(t.Context(), w.Clock.Now(), people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 100)
 		w.Must(err)
 		if a := c.post("/token", url.Values{"grant_type": {"x"}}); a.text("error") != "invalid_client" {
 			t.Errorf("a day later: %s", a.raw)

@@ -28,7 +28,7 @@ var Tables = []struct{ Name, Key string }{
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
 	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
-	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"},
+	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"}, {"tool_calls", "id"},
 }
 
 // Erase implements store.Erasure.
@@ -57,10 +57,15 @@ func (s *Rows) Erase(ctx context.Context, term store.Term, deployment string, li
 }
 
 // Purge implements people.Upkeep.
-func (s *Rows) Purge(ctx context.Context, now time.Time, auditRetention time.Duration, limit int) (int64, error) {
+func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, limit int) (int64, error) {
 	purged := int64(0)
-	for _, purge := range []func(context.Context, *Rows, time.Time, int) (int64, error){purgeSessions, purgeIdleClients, purgeEndings} {
-		n, err := purge(ctx, s, now, limit)
+	for _, over := range []struct {
+		before time.Time
+		purge  func(context.Context, *Rows, time.Time, int) (int64, error)
+	}{
+		{now, purgeSessions}, {now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
+	} {
+		n, err := over.purge(ctx, s, over.before, limit)
 		purged += n
 		if err != nil {
 			return purged, err
@@ -93,10 +98,10 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, auditRetention time.Dur
 		{"recovery_codes", "deployment, user_id, hash", "used_at > 0 AND used_at < ?", db.Micros(now.Add(-usedCodesFor))},
 		{"temporary_codes", "deployment, user_id", "expires_at < ?", db.Micros(now)},
 		{"spent_challenges", "deployment, hash", "expires_at < ?", db.Micros(now)},
-		{"audit", "deployment, at, id", "at < ?", db.Micros(now.Add(-auditRetention))},
+		{"audit", "deployment, at, id", "at < ?", db.Micros(now.Add(-keep.Audit))},
 		{"imports", "deployment, file", "completed_at = 0 AND created_at < ?", db.Micros(now.Add(-people.UnfinishedImportFor))},
 		// imported_rows stays: lines of a file that is sent again count as present.
-		{"imports", "deployment, file", "completed_at > 0 AND completed_at < ?", db.Micros(now.Add(-auditRetention))},
+		{"imports", "deployment, file", "completed_at > 0 AND completed_at < ?", db.Micros(now.Add(-keep.Audit))},
 	} {
 		// The condition is there twice. After PostgreSQL has waited for a row, it checks only the condition outside of
 		// the subquery again.

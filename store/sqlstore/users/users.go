@@ -138,6 +138,9 @@ func (tx txUsers) DeleteUser(id int64) error {
 		`UPDATE events SET address = '', user_agent = '' WHERE deployment = :deployment AND user_id = ? AND (address <> '' OR user_agent <> '')`,
 		// This statement comes after that on events, because the roll-up moves rows from events to recent_events.
 		`DELETE FROM recent_events WHERE deployment = :deployment AND user_id = ?`,
+		// Calls of tools stay counted. A client's id leads to no user.
+		`UPDATE tool_calls SET user_id = 0, principal_id = CASE WHEN principal = '` + people.CallerClient + `' THEN principal_id ELSE '' END, address = '',
+			arguments = NULL, result = NULL WHERE deployment = :deployment AND user_id > 0 AND user_id = ?`,
 		`DELETE FROM users WHERE deployment = :deployment AND id = ?`,
 	} {
 		if err := tx.Exec(statement, id); err != nil {

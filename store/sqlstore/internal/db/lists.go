@@ -19,6 +19,8 @@ type column struct {
 	texts   []string
 	// same reports whether all rows have one value, which is then sent once.
 	same bool
+	// optional reports whether "" is stored as NULL.
+	optional bool
 }
 
 // markSame marks the columns in which all rows have one value, except the first: its list gives the number of rows.
@@ -44,6 +46,14 @@ func (c column) one() any {
 		return c.numbers[0]
 	}
 	return c.texts[0]
+}
+
+// stored returns the expression that stores the value of an expression.
+func (c column) stored(value string) string {
+	if c.optional {
+		return "NULLIF(" + value + ", '')"
+	}
+	return value
 }
 
 // sql returns the column's SQL type.
@@ -79,8 +89,31 @@ func Texts[T any](name string, of func(*T) string) field[T] {
 	}
 }
 
-// InsertMany inserts rows of the deployment. The text of its statements does not depend on the number of rows.
+// OptionalTexts is a TEXT column in which "" is stored as NULL.
+func OptionalTexts[T any](name string, of func(*T) string) field[T] {
+	texts := Texts(name, of)
+	return func(rows []T) column {
+		c := texts(rows)
+		c.optional = true
+		return c
+	}
+}
+
+// InsertMany inserts rows of the deployment. The text of its statements depends on the columns in which all rows have
+// one value, but not on the number of rows.
 func InsertMany[T any](tx *Tx, table string, rows []T, fields ...field[T]) error {
+	_, err := insertAll(tx, table, markSame, "", rows, fields)
+	return err
+}
+
+// InsertNew inserts rows of the deployment, but leaves out rows that violate a UNIQUE index or PRIMARY KEY. It returns
+// how many rows it inserted. The text of its statement is always the same, so it suits rows of many columns.
+func InsertNew[T any](tx *Tx, table string, rows []T, fields ...field[T]) (int64, error) {
+	return insertAll(tx, table, func([]column) {}, " ON CONFLICT DO NOTHING", rows, fields)
+}
+
+// insertAll inserts rows. prepare may mark columns, and end is the end of the statement.
+func insertAll[T any](tx *Tx, table string, prepare func([]column), end string, rows []T, fields []field[T]) (inserted int64, err error) {
 	for part := range slices.Chunk(rows, bulkRows) {
 		columns := make([]column, len(fields))
 		names := make([]string, len(fields))
@@ -88,16 +121,18 @@ func InsertMany[T any](tx *Tx, table string, rows []T, fields ...field[T]) error
 			columns[i] = field(part)
 			names[i] = columns[i].name
 		}
-		markSame(columns)
+		prepare(columns)
 		args, err := tx.Dialect.rowsFrom(columns)
 		if err != nil {
-			return err
+			return inserted, err
 		}
-		if err := tx.Exec(tx.Dialect.insertMany(table+" (deployment, "+strings.Join(names, ", ")+")", columns), args...); err != nil {
-			return err
+		n, err := tx.Affected(tx.Dialect.insertMany(table+" (deployment, "+strings.Join(names, ", ")+")", columns)+end, args...)
+		if err != nil {
+			return inserted, err
 		}
+		inserted += n
 	}
-	return nil
+	return inserted, nil
 }
 
 // listsOf returns the parameters of insertFromLists: the columns with one value, then a list for each of the others.
@@ -120,10 +155,10 @@ func insertFromLists(into string, columns []column) string {
 	var members, lists, names []string
 	for _, c := range columns {
 		if c.same {
-			members = append(members, "?::"+c.sql())
+			members = append(members, c.stored("?::"+c.sql()))
 			continue
 		}
-		members = append(members, "l."+c.name)
+		members = append(members, c.stored("l."+c.name))
 		names = append(names, c.name)
 		lists = append(lists, "?::"+c.sql()+"[]")
 	}
@@ -137,13 +172,14 @@ func insertFromJSON(into string, columns []column) string {
 	place := 0
 	for _, c := range columns {
 		if c.same {
-			members = append(members, "?")
+			members = append(members, c.stored("?"))
 			continue
 		}
-		members = append(members, "value ->> "+strconv.Itoa(place))
+		members = append(members, c.stored("value ->> "+strconv.Itoa(place)))
 		place++
 	}
-	return "INSERT OR FAIL INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM json_each(?)"
+	// Without WHERE, the grammar would take an ON CONFLICT for the condition of a join.
+	return "INSERT OR FAIL INTO " + into + " SELECT :deployment, " + strings.Join(members, ", ") + " FROM json_each(?) WHERE true"
 }
 
 // jsonRows returns the parameters of insertFromJSON: the columns with one value, then a list of rows, each a list of

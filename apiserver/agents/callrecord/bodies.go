@@ -1,0 +1,69 @@
+package callrecord
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// maxKept is the size of the largest result that is kept, in bytes of its JSON. Sealed, it fits into the share of a
+// deployment that waits.
+const maxKept = 2 << 20
+
+// digestPurpose derives the key of the digests of arguments.
+const digestPurpose = "cardea tool call arguments v1"
+
+// Arguments notes the validated arguments of the call, a JSON object.
+func (c *Call) Arguments(arguments json.RawMessage) {
+	canonical, err := canonicalForm(arguments)
+	if err != nil {
+		return // validated arguments have one
+	}
+	r := c.recorder
+	c.record.Digest = r.digest(c.tool.Deployment, canonical)
+	if c.tool.Keep != "" && !r.Keyring.Empty() {
+		c.record.Arguments = r.Keyring.Seal(people.SealedCallArguments, c.record.SealedFor(c.tool.Deployment), canonical)
+	}
+}
+
+// canonicalForm returns the canonical form of a JSON value (RFC 8785).
+func canonicalForm(raw json.RawMessage) ([]byte, error) {
+	value := jsontext.Value(raw).Clone()
+	err := value.Canonicalize()
+	return value, err
+}
+
+// digest returns a keyed digest of canonical arguments, "" without a root key: arguments are often guessable, so a
+// plain hash would reveal them.
+func (r *Recorder) digest(deployment string, canonical []byte) string {
+	if len(r.digestKeys) == 0 {
+		return ""
+	}
+	mac := hmac.New(sha256.New, r.digestKeys[0].Key)
+	mac.Write([]byte(deployment + "\x00"))
+	mac.Write(canonical)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// sealResult returns the sealed content of a result, "" if it is not kept: it has more than maxKept bytes, or the tool
+// keeps no results.
+func (r *Recorder) sealResult(of *Tool, record *people.ToolCall, result *toolcall.Result) string {
+	if of.Keep != document.RecordAll || r.Keyring.Empty() || len(result.Content) == 0 {
+		return ""
+	}
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(result.Content); err != nil || content.Len() > maxKept {
+		return ""
+	}
+	return r.Keyring.Seal(people.SealedCallResult, record.SealedFor(of.Deployment), bytes.TrimRight(content.Bytes(), "\n"))
+}
