@@ -113,6 +113,7 @@ type Tx interface {
 	Records() Records
 	Listings() Listings
 	Factors() Factors
+	Approvals() Approvals
 }
 
 // Users are accounts, their emails and their credentials.

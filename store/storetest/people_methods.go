@@ -197,6 +197,20 @@ var writes = map[string]func(tx people.Tx) error{
 	"PutTemporaryCode":    func(tx people.Tx) error { return tx.Factors().PutTemporaryCode(temporaryCode(2, 1)) },
 	"DeleteTemporaryCode": func(tx people.Tx) error { _, err := tx.Factors().DeleteTemporaryCode(1, 1); return err },
 
+	"InsertApproval": insertApproval(approval(2)),
+	"DecideApproval": func(tx people.Tx) error {
+		_, err := tx.Approvals().DecideApproval(approval(1).ID, people.ApprovalApproved, 1, after(time.Second), after(time.Minute))
+		return err
+	},
+	"UseApproval": func(tx people.Tx) error {
+		_, err := tx.Approvals().DecideApproval(approval(1).ID, people.ApprovalApproved, 1, after(time.Second), after(time.Minute))
+		if err == nil {
+			_, err = tx.Approvals().UseApproval(approval(1).ID, after(time.Second))
+		}
+		return err
+	},
+	"FreeApproval": func(tx people.Tx) error { return tx.Approvals().FreeApproval(approval(1).ID, after(24*time.Hour)) },
+
 	"InsertToolCall": insertToolCall(toolCall(2)),
 	"RecordToolCalls": func(tx people.Tx) error {
 		_, err := tx.Records().RecordToolCalls([]people.ToolCall{toolCall(1), toolCall(2)})

@@ -185,8 +185,14 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	},
 	"ListAudit": func(tx people.Tx) (any, error) { return value(tx.Listings().ListAudit(people.AuditFilter{}, 10)) },
 	// DigestTaken reads all deployments, so this call uses a digest that no story inserts.
-	"DigestTaken": func(tx people.Tx) (any, error) { return value(tx.Imports().DigestTaken(apiKey(9, "nobody's").Digest)) },
-	"ToolCall":    func(tx people.Tx) (any, error) { return optional(tx.Records().ToolCall(toolCall(1).ID)) },
+	"DigestTaken":      func(tx people.Tx) (any, error) { return value(tx.Imports().DigestTaken(apiKey(9, "nobody's").Digest)) },
+	"Approval":         func(tx people.Tx) (any, error) { return optional(tx.Approvals().Approval(approval(1).ID)) },
+	"LiveApproval":     func(tx people.Tx) (any, error) { return optional(tx.Approvals().LiveApproval(approval(1).Key)) },
+	"PendingApprovals": func(tx people.Tx) (any, error) { return value(tx.Approvals().PendingApprovals(1, 1, "ck_1", born)) },
+	"ListApprovals": func(tx people.Tx) (any, error) {
+		return value(tx.Approvals().ListApprovals(people.ApprovalFilter{User: 1}, 10))
+	},
+	"ToolCall": func(tx people.Tx) (any, error) { return optional(tx.Records().ToolCall(toolCall(1).ID)) },
 	"ListToolCalls": func(tx people.Tx) (any, error) {
 		return value(tx.Records().ListToolCalls(people.ToolCallFilter{Agent: 1}, 10))
 	},

@@ -71,7 +71,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 		{"model", modelStories}, {"people", peopleStories}, {"users", userStories}, {"sessions", sessionStories}, {"oauth", oauthStories}, {"challenges", challengeStories},
 		{"organizations", organizationStories}, {"factors", factorStories}, {"listings", listingStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
 		{"roll-up", rollUpStories},
-		{"API keys", apiKeyStories}, {"imports", importStories}, {"many rows", bulkStories}, {"calls of tools", toolCallStories},
+		{"API keys", apiKeyStories}, {"imports", importStories}, {"many rows", bulkStories}, {"calls of tools", toolCallStories}, {"approvals", approvalStories},
 	} {
 		t.Run(section.name, func(t *testing.T) {
 			t.Parallel()

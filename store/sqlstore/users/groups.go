@@ -19,6 +19,7 @@ type (
 	txRecords       struct{ *peopleTx }
 	txListings      struct{ *peopleTx }
 	txFactors       struct{ *peopleTx }
+	txApprovals     struct{ *peopleTx }
 )
 
 // Users implements people.Tx.
@@ -56,6 +57,9 @@ func (tx *peopleTx) Imports() people.Imports { return txImports{tx} }
 
 // Bulk implements people.Tx.
 func (tx *peopleTx) Bulk() people.Bulk { return txBulk{tx} }
+
+// Approvals implements people.Tx.
+func (tx *peopleTx) Approvals() people.Approvals { return txApprovals{tx} }
 
 // Records implements people.Tx.
 func (tx *peopleTx) Records() people.Records { return txRecords{tx} }

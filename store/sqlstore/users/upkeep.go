@@ -28,7 +28,7 @@ var Tables = []struct{ Name, Key string }{
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
 	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
-	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"}, {"tool_calls", "id"},
+	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"}, {"tool_calls", "id"}, {"tool_approvals", "id"},
 }
 
 // Erase implements store.Erasure.
@@ -64,6 +64,7 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		purge  func(context.Context, *Rows, time.Time, int) (int64, error)
 	}{
 		{now, purgeSessions}, {now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
+		{now.Add(-people.ApprovalArgumentsFor), purgeApprovalArguments},
 	} {
 		n, err := over.purge(ctx, s, over.before, limit)
 		purged += n
@@ -98,6 +99,7 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		{"recovery_codes", "deployment, user_id, hash", "used_at > 0 AND used_at < ?", db.Micros(now.Add(-usedCodesFor))},
 		{"temporary_codes", "deployment, user_id", "expires_at < ?", db.Micros(now)},
 		{"spent_challenges", "deployment, hash", "expires_at < ?", db.Micros(now)},
+		{"tool_approvals", "deployment, id", "ends_at < ?", db.Micros(now.Add(-keep.ToolCalls))},
 		{"audit", "deployment, at, id", "at < ?", db.Micros(now.Add(-keep.Audit))},
 		{"imports", "deployment, file", "completed_at = 0 AND created_at < ?", db.Micros(now.Add(-people.UnfinishedImportFor))},
 		// imported_rows stays: lines of a file that is sent again count as present.

@@ -141,6 +141,7 @@ func (tx txUsers) DeleteUser(id int64) error {
 		// Calls of tools stay counted. A client's id leads to no user.
 		`UPDATE tool_calls SET user_id = 0, principal_id = CASE WHEN principal = '` + people.CallerClient + `' THEN principal_id ELSE '' END, address = '',
 			arguments = NULL, result = NULL WHERE deployment = :deployment AND user_id > 0 AND user_id = ?`,
+		`DELETE FROM tool_approvals WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM users WHERE deployment = :deployment AND id = ?`,
 	} {
 		if err := tx.Exec(statement, id); err != nil {
