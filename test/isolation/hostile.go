@@ -106,8 +106,8 @@ func (t *tools) stream(w http.ResponseWriter, r *http.Request, slowly bool) {
 	}
 }
 
-// toolManifest declares a tool of the deployment "main". %[1]s is the name, %[2]s the namespace, %[3]s the method, %[4]s
-// the endpoint.
+// toolManifest declares a tool of the deployment "main". %[1]s is its name, %[2]s the namespace, %[3]s the method and
+// %[4]s the endpoint.
 const toolManifest = `---
 apiVersion: iam.cardea.dev/v1alpha1
 kind: AITool
