@@ -3,6 +3,7 @@
 package agents
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -156,11 +157,21 @@ func (c *call) send(status int, answer response) {
 	if len(answer.ID) == 0 {
 		answer.ID = json.RawMessage("null")
 	}
-	c.Header().Set("Content-Type", "application/json")
-	c.WriteHeader(status)
-	encoder := json.NewEncoder(c)
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(answer) // the client may have closed the connection
+	if err := encoder.Encode(answer); err != nil {
+		panic(err) // every result can be encoded; the exchange reports the panic
+	}
+	encoded := out.Bytes()
+	if list, is := answer.Result.(*toolList); is {
+		encoded = list.fill(encoded)
+	}
+	header := c.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(encoded)))
+	c.WriteHeader(status)
+	_, _ = c.Write(encoded) // the client may have closed the connection
 }
 
 // Refuse responds with an error: a JSON-RPC error of the request, or a refusal by HTTP status.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -142,17 +143,35 @@ func (c *call) list() (any, error) {
 	if c.request.params.Cursor != nil {
 		return nil, faulty(codeParams, "the list has one page: send no cursor")
 	}
-	tools := []json.RawMessage{}
+	list := &toolList{common: c.common(), cacheable: c.cacheable()}
 	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
 		if c.lists(one.Content) {
-			tools = append(tools, c.listed(one))
+			list.rendered = append(list.rendered, c.listed(one))
 		}
 	}
-	return struct {
-		common
-		cacheable
-		Tools []json.RawMessage `json:"tools"`
-	}{c.common(), c.cacheable(), tools}, nil
+	return list, nil
+}
+
+// toolList is the result of tools/list. Its tools are rendered once for each state of the tools, and not encoded again
+// for each request.
+type toolList struct {
+	common
+	cacheable
+	Tools    [0]struct{} `json:"tools"` // the last member
+	rendered []json.RawMessage
+}
+
+// fill returns an encoded response with the rendered tools in its last list, which is the empty one.
+func (l *toolList) fill(encoded []byte) []byte {
+	at := bytes.LastIndexByte(encoded, ']')
+	filled := slices.Clone(encoded[:at])
+	for i, one := range l.rendered {
+		if i > 0 {
+			filled = append(filled, ',')
+		}
+		filled = append(filled, one...)
+	}
+	return append(filled, encoded[at:]...)
 }
 
 // listed returns the JSON object of a tool in lists. Before the modern revision, structured results are objects, so
