@@ -145,18 +145,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// response is a JSON-RPC response.
+// response is a JSON-RPC response. An error has no id if the request has none, or could not be read.
 type response struct {
 	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
+	ID      json.RawMessage `json:"id,omitempty"`
 	Result  any             `json:"result,omitempty"`
 	Error   *fault          `json:"error,omitempty"`
 }
 
 func (c *call) send(status int, answer response) {
-	if len(answer.ID) == 0 {
-		answer.ID = json.RawMessage("null")
-	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
