@@ -161,7 +161,8 @@ type failure struct {
 	Code   string `json:"code"`
 	CallID string `json:"call_id"`
 	// RetryAfter is in seconds.
-	RetryAfter int `json:"retry_after,omitempty"`
+	RetryAfter int              `json:"retry_after,omitempty"`
+	Approval   *pendingApproval `json:"approval,omitempty"`
 }
 
 // called is the result of a call.
@@ -198,34 +199,49 @@ func (c *call) callTool() (any, error) {
 		return of.refused(people.CallInvalid, *refused), nil
 	}
 	record.Arguments(objectOf(c.request.params.Arguments))
-	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 {
+	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 || !c.hasApprover(one) {
 		return of.refused(people.CallPermissionDenied,
 			toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
 	}
-	secrets, refused := c.open(one)
-	if refused != nil {
-		return of.failed(*refused), nil
-	}
-	token, refused, err := c.token(one, record.ID())
+	approval, answer, err := of.approve()
 	if err != nil {
 		return nil, of.broken(err)
 	}
-	if refused != nil {
-		return of.failed(*refused), nil
+	if answer != nil {
+		return answer, nil
 	}
-	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent, c.content, one))
+	return of.run(arguments, key, approval)
+}
+
+// run performs a call that is permitted, with its approval (nil for none), as soon as there is room and quota for it.
+func (r *recorded) run(arguments map[string]any, idempotencyKey string, approval *people.Approval) (any, error) {
+	secrets, refused := r.open(r.tool)
+	if refused != nil {
+		return r.failed(*refused), nil
+	}
+	token, refused, err := r.token(r.tool, r.record.ID())
+	if err != nil {
+		return nil, r.broken(err)
+	}
+	if refused != nil {
+		return r.failed(*refused), nil
+	}
+	giveBack, taken := r.slots.take(r.r.Context(), slotsFor(r.agent, r.content, r.tool))
 	if !taken {
-		return of.refused(people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
+		return r.refused(people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
-	if refused, err := c.takeQuota(one); err != nil {
-		return nil, of.broken(err)
+	if refused, err := r.takeQuota(r.tool); err != nil {
+		return nil, r.broken(err)
 	} else if refused != nil {
-		return of.refused(people.CallRateLimited, *refused), nil
+		return r.refused(people.CallRateLimited, *refused), nil
 	}
-	return of.perform(&toolcall.Call{
-		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, Token: token, ID: ids.Format(record.ID()), IdempotencyKey: key,
-		Version: c.Version,
+	if approval != nil {
+		r.record.Claim(func(tx people.Tx) (bool, error) { return tx.Approvals().UseApproval(approval.ID, r.Clock()) })
+	}
+	return r.perform(&toolcall.Call{
+		Tool: &r.tool.Content.AITool, Arguments: arguments, Secrets: secrets, Output: r.tool.Output, Token: token, ID: ids.Format(r.record.ID()), IdempotencyKey: idempotencyKey,
+		Version: r.Version,
 	})
 }
 
@@ -333,7 +349,7 @@ func (c *call) result(id int64, of toolcall.Result) called {
 		if out.Meta == nil {
 			out.Meta = map[string]any{}
 		}
-		out.Meta[metaError] = failure{of.Code, ids.Format(id), of.RetryAfter}
+		out.Meta[metaError] = failure{Code: of.Code, CallID: ids.Format(id), RetryAfter: of.RetryAfter}
 	}
 	return out
 }

@@ -51,7 +51,7 @@ func (c *call) token(t *toolset.Tool, id int64) (string, *toolcall.Result, error
 		token, err := c.Signer.Sign(c.settings, bearer.TypeAccessToken, claims)
 		return token, nil, err
 	}
-	templated, err := c.templated(t, id, claims)
+	templated, err := templated(c, t, id, claims)
 	if err != nil {
 		if errors.Is(err, store.ErrUnavailable) {
 			return "", nil, apierror.Unavailable(err, "the store is unavailable: try again")
