@@ -61,7 +61,7 @@ func (r *recorded) approve() (usable *people.Approval, answer any, err error) {
 		return nil, nil, nil
 	}
 	digest := r.record.Digest()
-	if digest == "" {
+	if digest == "" || r.content.URL == "" { // without a root key nothing is sealed, and without a host there is no page
 		return nil, r.failed(toolcall.Failed(codeNotConfigured, notConfigured)), nil
 	}
 	asked := r.newApproval(digest)

@@ -37,6 +37,9 @@ const (
 	codeUserRequired  = "user_required"
 )
 
+// unknownTool begins the refusal of a tool that the agent does not have, or not for the caller.
+const unknownTool = "Unknown tool: "
+
 const notConfigured = "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable."
 
 // limit counts a request by the scheme that binds its credential.
@@ -171,6 +174,7 @@ type called struct {
 	Content    []toolcall.Block `json:"content"`
 	Structured json.RawMessage  `json:"structuredContent,omitempty"`
 	IsError    bool             `json:"isError,omitempty"`
+	id         int64
 }
 
 func (c *call) callTool() (any, error) {
@@ -179,7 +183,7 @@ func (c *call) callTool() (any, error) {
 		if found {
 			recordRefused(c, one, people.CallPermissionDenied)
 		}
-		return nil, faulty(codeParams, "Unknown tool: "+toolcall.Clean(c.request.params.Name))
+		return nil, faulty(codeParams, unknownTool+toolcall.Clean(c.request.params.Name))
 	}
 	if err := c.require(slices.Concat(c.content.Permissions, one.Content.Permissions)); err != nil {
 		recordRefused(c, one, people.CallPermissionDenied)
@@ -267,7 +271,11 @@ func (c *call) takeQuota(t *toolset.Tool) (*toolcall.Result, error) {
 // deadline for reading would cancel the call.
 func (c *call) allowTime(timeout time.Duration) error {
 	until, controller := time.Now().Add(timeout+respondWithin), http.NewResponseController(c)
-	return errors.Join(controller.SetReadDeadline(until), controller.SetWriteDeadline(until))
+	err := errors.Join(controller.SetReadDeadline(until), controller.SetWriteDeadline(until))
+	if errors.Is(err, http.ErrNotSupported) { // a request within the process has no connection
+		return nil
+	}
+	return err
 }
 
 // open returns the values of the tool's headers that come from Secrets, by the headers' names. It returns the result of
@@ -341,7 +349,7 @@ func (c *call) idempotencyKey() (key string, err error) {
 
 // result returns the result of a call as it is sent.
 func (c *call) result(id int64, of toolcall.Result) called {
-	out := called{common: c.common(), Content: append([]toolcall.Block{}, of.Content...), Structured: of.Structured, IsError: of.Code != ""}
+	out := called{common: c.common(), Content: append([]toolcall.Block{}, of.Content...), Structured: of.Structured, IsError: of.Code != "", id: id}
 	if c.request.revision != modern && len(of.Structured) > 0 && of.Structured[0] != '{' {
 		out.Structured, _ = json.Marshal(map[string]json.RawMessage{"result": of.Structured}) // valid JSON can be encoded
 	}
