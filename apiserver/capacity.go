@@ -13,3 +13,10 @@ func reportShares(registry prometheus.Registerer, exhausted map[string]func() ui
 		shares.ReportExhausted(registry, share, count)
 	}
 }
+
+// reportStreams registers the gauge of open streams to clients of agents.
+func reportStreams(registry prometheus.Registerer, open func() int) {
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "cardea_agent_streams", Help: "Open streams of notifications to clients of agents.",
+	}, func() float64 { return float64(open()) }))
+}
