@@ -40,7 +40,7 @@ func templateOf(c *call, t *toolset.Tool) (*snapshot.JWTTemplate, error) {
 		return nil, errNoTemplate
 	}
 	content := snapshot.ContentOf[snapshot.JWTTemplate](entry)
-	if content.Compiled == nil {
+	if content.Compiled() == nil {
 		return nil, errNoTemplate
 	}
 	return content, nil
@@ -56,7 +56,7 @@ func templated(c *call, t *toolset.Tool, id int64, own userClaims) (map[string]a
 	if err != nil {
 		return nil, err
 	}
-	claims, err := template.Compiled.Claims(input)
+	claims, err := template.Compiled().Claims(input)
 	if err != nil {
 		return nil, err
 	}
