@@ -167,7 +167,11 @@ type toolList struct {
 // fill returns an encoded response with the rendered tools in its last list, which is the empty one.
 func (l *toolList) fill(encoded []byte) []byte {
 	at := bytes.LastIndexByte(encoded, ']')
-	filled := slices.Clone(encoded[:at])
+	size := len(encoded)
+	for _, one := range l.rendered {
+		size += len(one) + 1
+	}
+	filled := append(make([]byte, 0, size), encoded[:at]...)
 	for i, one := range l.rendered {
 		if i > 0 {
 			filled = append(filled, ',')
