@@ -225,11 +225,8 @@ func New(opts Options) (*Server, error) {
 		Snapshots: follower, Authenticator: authenticator, Callers: caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock}), Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Records: calls,
 	})
-	opts.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "cardea_agent_streams", Help: "Open streams of notifications to clients of agents.",
-	}, func() float64 { return float64(agentTools.Streams()) }))
 	connections := newConnectionMetrics(opts.Registry)
-	reportShares(opts.Registry, map[string]func() uint64{
+	reportShares(opts.Registry, agentTools.Streams, map[string]func() uint64{
 		"counters": limiter.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,

@@ -64,7 +64,7 @@ type stream struct {
 
 // seen is what a caller sees, as of a check.
 type seen struct {
-	// state is the deployment's, and tools tells for each of the agent's tools whether the caller may see it.
+	// state is the deployment's, and tools has a 1 for each of the agent's tools that the caller may see.
 	state *snapshot.State
 	tools []byte
 	// list is the digest of the caller's list.
@@ -162,8 +162,8 @@ func (s *stream) follow(ctx context.Context) error {
 
 func untilNext() time.Duration { return checkEvery + rand.N(checkSpread) }
 
-// check reports whether the caller's list changed, and whether the stream goes on. What cannot be checked now, because
-// the store is unavailable, is checked the next time: until then nothing is sent.
+// check reports whether the caller's list changed, and whether the stream goes on. While the store is unavailable, the
+// stream goes on without notifications: the next check finds the changes.
 func (s *stream) check(ctx context.Context) (changed, going bool) {
 	select {
 	case s.share.checks <- struct{}{}:
