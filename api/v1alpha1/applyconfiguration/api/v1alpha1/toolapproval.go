@@ -11,7 +11,7 @@ import (
 //
 // ToolApproval configures the approval that each call needs.
 type ToolApprovalApplyConfiguration struct {
-	// approver selects who approves. `Caller`: the user for whom the agent calls. `Permission`: a member of the call's
+	// approver selects who approves. `Caller`: the user of the call. `Permission`: a member of the call's
 	// organization with the permission. Absent: Caller.
 	Approver *apiv1alpha1.ToolApprover `json:"approver,omitempty"`
 	// permission is what the approver needs in the call's organization. Absent: see approver.
