@@ -2,7 +2,6 @@ package enduser
 
 import (
 	"crypto/subtle"
-	"net/http"
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
@@ -19,12 +18,6 @@ const (
 	maxListedApprovals = 100
 	// maxReadApprovals bounds the rows that a list reads of the user, and of each of the user's organizations.
 	maxReadApprovals = 1000
-)
-
-var (
-	errApprovalUnknown = apierror.Coded(http.StatusNotFound, "APPROVAL_NOT_FOUND", "there is no such approval for you: /me/tool-approvals lists yours")
-	errApprovalDecided = apierror.Bad("APPROVAL_DECIDED", "this approval was decided already: read it again")
-	errApprovalExpired = apierror.Bad("APPROVAL_EXPIRED", "this approval has ended, or its tool was changed, and nothing was decided: let the agent ask again")
 )
 
 // listApprovals lists the approvals of the user's calls, and those that the user decides for an organization.
