@@ -172,6 +172,7 @@ func (a *API) operations() map[string]operation {
 		"GET /ai/agents/{agent_id}/analytics":        getAgentAnalytics,
 		"GET /ai/tool-calls":                         listToolCalls,
 		"GET /ai/tool-calls/{tool_call_id}":          getToolCall,
+		"GET /ai/tool-approvals":                     listToolApprovals,
 		"GET /ai/agents/{agent_id}/tool-definitions": listToolDefinitions,
 
 		"GET /settings/b2b-settings":   getB2BSettings,

@@ -13,17 +13,13 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-const (
-	// maxListedApprovals bounds a list of approvals.
-	maxListedApprovals = 100
-	// maxReadApprovals bounds the rows that a list reads of the user, and of each of the user's organizations.
-	maxReadApprovals = 1000
-)
+// maxListedApprovals bounds a list of approvals.
+const maxListedApprovals = 100
 
 // listApprovals lists the approvals of the user's calls, and those that the user decides for an organization.
 func listApprovals(c *call) (reply, error) {
 	q := c.query()
-	status := q.OneOf("status", "", people.ApprovalPending, people.ApprovalApproved, people.ApprovalDenied, people.ApprovalUsed, approvals.Expired, approvals.Void)
+	status := q.OneOf("status", "", approvals.States...)
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
@@ -106,39 +102,10 @@ func (l *approvalList) read(g *people.SignIn) error {
 
 // add adds the newest approvals of a filter that are in the wanted state and that sees accepts.
 func (l *approvalList) add(filter people.ApprovalFilter, sees func(*people.Approval) (bool, error)) error {
-	switch filter.Status = l.status; l.status {
-	case approvals.Expired, approvals.Void: // the store does not know these states
-		filter.Status = ""
-	}
-	added := 0
-	for read := 0; read < maxReadApprovals; read += maxListedApprovals {
-		page, err := l.Approvals().ListApprovals(filter, maxListedApprovals)
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			a := &page[i]
-			if l.status != "" && approvals.Status(a, approvals.Content(l.Snapshot(), l.Key(), a.Agent, a.Tool), l.Now) != l.status {
-				continue
-			}
-			seen, err := sees(a)
-			if err != nil {
-				return err
-			}
-			if !seen {
-				continue
-			}
-			l.found = append(l.found, *a)
-			if added++; added == maxListedApprovals {
-				return nil
-			}
-		}
-		if len(page) < maxListedApprovals {
-			return nil
-		}
-		filter.Before = page[len(page)-1].ID
-	}
-	return nil
+	filter.Status = l.status
+	found, _, err := approvals.List(l.Unit, filter, maxListedApprovals, sees)
+	l.found = append(l.found, found...)
+	return err
 }
 
 // getApproval returns an approval with its arguments.
