@@ -43,6 +43,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
@@ -173,7 +174,11 @@ func New(opts Options) (*Server, error) {
 	endUserMetrics := enduser.NewMetrics(opts.Registry, opts.Tracer)
 	liveReads := backend.NewLiveReads(opts.Clock)
 	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
+	var agentTools *agents.Server
 	management, err := backend.New(backend.Options{
+		CallTool: func(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
+			return agentTools.CallDirectly(x, r, of)
+		},
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
@@ -217,7 +222,7 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, Keyring: opts.Keyring, Served: agents.Served(follower), Log: opts.Log.WithName("tool-calls"), Registry: opts.Registry,
 	})
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
-	agentTools := agents.New(agents.Options{
+	agentTools = agents.New(agents.Options{
 		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Records: calls,
 	})

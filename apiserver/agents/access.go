@@ -88,7 +88,7 @@ func (c *call) sees(t *toolset.Tool) bool { return c.caller.CanObtain(t.Content.
 
 // lists reports whether the list of a caller has a tool: one that it may call, with the user that the call needs.
 func (c *call) lists(t *toolset.Tool) bool {
-	return c.sees(t) && (c.caller.User != 0 || !t.Content.Authorization.AuthorizeAsUser)
+	return c.sees(t) && (c.caller.User != 0 || !t.Content.Authorization.AuthorizeAsUser) && c.hasApprover(t)
 }
 
 // challenge returns the value of WWW-Authenticate (RFC 6750 3, RFC 9728 5.1).

@@ -80,6 +80,9 @@ type params struct {
 	Cursor          *string                    `json:"cursor"`
 	ProtocolVersion string                     `json:"protocolVersion"`
 	Meta            map[string]json.RawMessage `json:"_meta"`
+	// RequestState and InputResponses continue a call that needed an input.
+	RequestState   string                     `json:"requestState"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses"`
 }
 
 // request is a message with its parameters and the revision under which it is answered.

@@ -37,6 +37,9 @@ const (
 	codeUserRequired  = "user_required"
 )
 
+// unknownTool begins the refusal of a tool that the agent does not have, or not for the caller.
+const unknownTool = "Unknown tool: "
+
 const notConfigured = "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable."
 
 // limit counts a request by the scheme that binds its credential.
@@ -161,7 +164,8 @@ type failure struct {
 	Code   string `json:"code"`
 	CallID string `json:"call_id"`
 	// RetryAfter is in seconds.
-	RetryAfter int `json:"retry_after,omitempty"`
+	RetryAfter int              `json:"retry_after,omitempty"`
+	Approval   *pendingApproval `json:"approval,omitempty"`
 }
 
 // called is the result of a call.
@@ -170,6 +174,7 @@ type called struct {
 	Content    []toolcall.Block `json:"content"`
 	Structured json.RawMessage  `json:"structuredContent,omitempty"`
 	IsError    bool             `json:"isError,omitempty"`
+	id         int64
 }
 
 func (c *call) callTool() (any, error) {
@@ -178,7 +183,7 @@ func (c *call) callTool() (any, error) {
 		if found {
 			recordRefused(c, one, people.CallPermissionDenied)
 		}
-		return nil, faulty(codeParams, "Unknown tool: "+toolcall.Clean(c.request.params.Name))
+		return nil, faulty(codeParams, unknownTool+toolcall.Clean(c.request.params.Name))
 	}
 	if err := c.require(slices.Concat(c.content.Permissions, one.Content.Permissions)); err != nil {
 		recordRefused(c, one, people.CallPermissionDenied)
@@ -198,34 +203,49 @@ func (c *call) callTool() (any, error) {
 		return of.refused(people.CallInvalid, *refused), nil
 	}
 	record.Arguments(objectOf(c.request.params.Arguments))
-	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 {
+	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 || !c.hasApprover(one) {
 		return of.refused(people.CallPermissionDenied,
 			toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
 	}
-	secrets, refused := c.open(one)
-	if refused != nil {
-		return of.failed(*refused), nil
-	}
-	token, refused, err := c.token(one, record.ID())
+	approval, answer, err := of.approve()
 	if err != nil {
 		return nil, of.broken(err)
 	}
-	if refused != nil {
-		return of.failed(*refused), nil
+	if answer != nil {
+		return answer, nil
 	}
-	giveBack, taken := c.slots.take(c.r.Context(), slotsFor(c.agent, c.content, one))
+	return of.run(arguments, key, approval)
+}
+
+// run performs a call that is permitted, with its approval (nil for none), as soon as there is room and quota for it.
+func (r *recorded) run(arguments map[string]any, idempotencyKey string, approval *people.Approval) (any, error) {
+	secrets, refused := r.open(r.tool)
+	if refused != nil {
+		return r.failed(*refused), nil
+	}
+	token, refused, err := r.token(r.tool, r.record.ID())
+	if err != nil {
+		return nil, r.broken(err)
+	}
+	if refused != nil {
+		return r.failed(*refused), nil
+	}
+	giveBack, taken := r.slots.take(r.r.Context(), slotsFor(r.agent, r.content, r.tool))
 	if !taken {
-		return of.refused(people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
+		return r.refused(people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
 	defer giveBack()
-	if refused, err := c.takeQuota(one); err != nil {
-		return nil, of.broken(err)
+	if refused, err := r.takeQuota(r.tool); err != nil {
+		return nil, r.broken(err)
 	} else if refused != nil {
-		return of.refused(people.CallRateLimited, *refused), nil
+		return r.refused(people.CallRateLimited, *refused), nil
 	}
-	return of.perform(&toolcall.Call{
-		Tool: &one.Content.AITool, Arguments: arguments, Secrets: secrets, Output: one.Output, Token: token, ID: ids.Format(record.ID()), IdempotencyKey: key,
-		Version: c.Version,
+	if approval != nil {
+		r.record.Claim(func(tx people.Tx) (bool, error) { return tx.Approvals().UseApproval(approval.ID, r.Clock()) })
+	}
+	return r.perform(&toolcall.Call{
+		Tool: &r.tool.Content.AITool, Arguments: arguments, Secrets: secrets, Output: r.tool.Output, Token: token, ID: ids.Format(r.record.ID()), IdempotencyKey: idempotencyKey,
+		Version: r.Version,
 	})
 }
 
@@ -251,7 +271,11 @@ func (c *call) takeQuota(t *toolset.Tool) (*toolcall.Result, error) {
 // deadline for reading would cancel the call.
 func (c *call) allowTime(timeout time.Duration) error {
 	until, controller := time.Now().Add(timeout+respondWithin), http.NewResponseController(c)
-	return errors.Join(controller.SetReadDeadline(until), controller.SetWriteDeadline(until))
+	err := errors.Join(controller.SetReadDeadline(until), controller.SetWriteDeadline(until))
+	if errors.Is(err, http.ErrNotSupported) { // a request within the process has no connection
+		return nil
+	}
+	return err
 }
 
 // open returns the values of the tool's headers that come from Secrets, by the headers' names. It returns the result of
@@ -325,7 +349,7 @@ func (c *call) idempotencyKey() (key string, err error) {
 
 // result returns the result of a call as it is sent.
 func (c *call) result(id int64, of toolcall.Result) called {
-	out := called{common: c.common(), Content: append([]toolcall.Block{}, of.Content...), Structured: of.Structured, IsError: of.Code != ""}
+	out := called{common: c.common(), Content: append([]toolcall.Block{}, of.Content...), Structured: of.Structured, IsError: of.Code != "", id: id}
 	if c.request.revision != modern && len(of.Structured) > 0 && of.Structured[0] != '{' {
 		out.Structured, _ = json.Marshal(map[string]json.RawMessage{"result": of.Structured}) // valid JSON can be encoded
 	}
@@ -333,7 +357,7 @@ func (c *call) result(id int64, of toolcall.Result) called {
 		if out.Meta == nil {
 			out.Meta = map[string]any{}
 		}
-		out.Meta[metaError] = failure{of.Code, ids.Format(id), of.RetryAfter}
+		out.Meta[metaError] = failure{Code: of.Code, CallID: ids.Format(id), RetryAfter: of.RetryAfter}
 	}
 	return out
 }

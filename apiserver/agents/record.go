@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -97,6 +98,9 @@ func (r *recorded) perform(allowed *toolcall.Call) (any, error) {
 		}
 		return r.client.Do(r.r.Context(), allowed)
 	})
+	if errors.Is(err, callrecord.ErrNotClaimed) {
+		return r.refused(people.CallApprovalDenied, toolcall.Failed(codeApprovalExpired, "The approval was used by another call, or has expired. Call again only if it is still wanted: this asks anew.")), nil
+	}
 	if err != nil {
 		return nil, apierror.Unavailable(err, "the call was not sent, because it cannot be recorded now: try again")
 	}

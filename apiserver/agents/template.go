@@ -25,8 +25,8 @@ var reserved = map[string]bool{
 	"org_id": true, "workspace_id": true, "typ": true,
 }
 
-// template returns the template of a tool, named by the resource or by its id.
-func (c *call) template(t *toolset.Tool) (*snapshot.JWTTemplate, error) {
+// templateOf returns the template of a tool, named by the resource or by its id.
+func templateOf(c *call, t *toolset.Tool) (*snapshot.JWTTemplate, error) {
 	authorization := &t.Content.Authorization
 	entry, found := c.snapshot.Get(store.Identity{Kind: v1alpha1.KindJWTTemplate, Namespace: t.Entry.Namespace, Name: authorization.JWTTemplate})
 	if authorization.JWTTemplate == "" {
@@ -40,23 +40,23 @@ func (c *call) template(t *toolset.Tool) (*snapshot.JWTTemplate, error) {
 		return nil, errNoTemplate
 	}
 	content := snapshot.ContentOf[snapshot.JWTTemplate](entry)
-	if content.Compiled == nil {
+	if content.Compiled() == nil {
 		return nil, errNoTemplate
 	}
 	return content, nil
 }
 
 // templated returns the claims of a token with those of the tool's template. The claims that Cardea sets win.
-func (c *call) templated(t *toolset.Tool, id int64, own userClaims) (map[string]any, error) {
-	template, err := c.template(t)
+func templated(c *call, t *toolset.Tool, id int64, own userClaims) (map[string]any, error) {
+	template, err := templateOf(c, t)
 	if err != nil {
 		return nil, err
 	}
-	input, err := c.templateInput(t, id)
+	input, err := templateInput(c, t, id)
 	if err != nil {
 		return nil, err
 	}
-	claims, err := template.Compiled.Claims(input)
+	claims, err := template.Compiled().Claims(input)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (c *call) templated(t *toolset.Tool, id int64, own userClaims) (map[string]
 }
 
 // templateInput returns what the expressions of a template see of a call.
-func (c *call) templateInput(t *toolset.Tool, id int64) (in claimtemplate.Input, err error) {
+func templateInput(c *call, t *toolset.Tool, id int64) (in claimtemplate.Input, err error) {
 	in = claimtemplate.Input{
 		Permissions: c.caller.Principal.Permissions(), Call: map[string]any{"id": ids.Format(id)},
 		Agent: map[string]any{"id": ids.Format(c.agent.ID), "name": c.agent.Name}, Tool: map[string]any{"id": ids.Format(t.Entry.ID), "name": t.Name},
@@ -91,12 +91,7 @@ func (c *call) templateInput(t *toolset.Tool, id int64) (in claimtemplate.Input,
 	if c.caller.User == 0 {
 		return in, nil
 	}
-	deployment, found := c.snapshot.Deployment(c.agent.Deployment)
-	if !found {
-		return in, errNoTemplate
-	}
-	request := &account.Request{Tenant: account.NewTenant(c.snapshot, deployment), Store: c.Callers.People, Now: c.Clock().UTC().Truncate(time.Microsecond), Actor: "anonymous"}
-	err = request.View(c.r.Context(), func(u *account.Unit) error {
+	err = c.views(func(u *account.Unit) error {
 		user, found, err := u.Users().User(c.caller.User)
 		if err != nil || !found {
 			return err

@@ -46,12 +46,16 @@ func (c *call) token(t *toolset.Tool, id int64) (string, *toolcall.Result, error
 	if !authorization.Token() {
 		return "", nil, nil
 	}
+	if len(c.settings.FrontendHosts) == 0 { // nothing issues the token
+		refused := toolcall.Failed(codeNotConfigured, notConfigured)
+		return "", &refused, nil
+	}
 	claims := c.claims(t, id)
 	if authorization.JWTTemplateID == "" && authorization.JWTTemplate == "" {
 		token, err := c.Signer.Sign(c.settings, bearer.TypeAccessToken, claims)
 		return token, nil, err
 	}
-	templated, err := c.templated(t, id, claims)
+	templated, err := templated(c, t, id, claims)
 	if err != nil {
 		if errors.Is(err, store.ErrUnavailable) {
 			return "", nil, apierror.Unavailable(err, "the store is unavailable: try again")

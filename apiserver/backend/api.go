@@ -20,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -37,6 +38,8 @@ type Options struct {
 	Limiter *limits.Limiter
 	// Tools are the tools of agents.
 	Tools *toolset.Sets
+	// CallTool performs a call of an agent's tool.
+	CallTool func(*httpapi.Exchange, *http.Request, toolset.Call) (*backendapi.ToolCallResult, error)
 	// MaxStaleness is the age of the snapshot beyond which authenticated requests get a 503; 0: no bound.
 	MaxStaleness time.Duration
 	Clock        func() time.Time
@@ -169,11 +172,12 @@ func (a *API) operations() map[string]operation {
 		"GET /ai/agents":                   listAgentsByOffset,
 		"GET /ai/agents/{agent_id}/tools":  listToolsOfAgent,
 
-		"GET /ai/agents/{agent_id}/analytics":        getAgentAnalytics,
-		"GET /ai/tool-calls":                         listToolCalls,
-		"GET /ai/tool-calls/{tool_call_id}":          getToolCall,
-		"GET /ai/tool-approvals":                     listToolApprovals,
-		"GET /ai/agents/{agent_id}/tool-definitions": listToolDefinitions,
+		"GET /ai/agents/{agent_id}/analytics":          getAgentAnalytics,
+		"GET /ai/tool-calls":                           listToolCalls,
+		"GET /ai/tool-calls/{tool_call_id}":            getToolCall,
+		"POST /ai/agents/{agent_id}/tools/{tool}/call": callTool,
+		"GET /ai/agents/{agent_id}/tool-definitions":   listToolDefinitions,
+		"GET /ai/tool-approvals":                       listToolApprovals,
 
 		"GET /settings/b2b-settings":   getB2BSettings,
 		"GET /settings/b2b":            getB2BSettings,

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -27,6 +28,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/scheme"
@@ -189,7 +191,15 @@ func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, url string, 
 	options := Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &credential.Authenticator{Clock: time.Now}, Clock: time.Now,
 		Limiter: limits.New(engine.NewEngine(engine.DefaultMaxBytes), engine.NewClock(time.Now).Now, nil, follower.Current), Log: logr.Discard(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "backend", nil),
-		Tools:  toolset.NewSets(time.Now, logr.Discard()),
+		Tools: toolset.NewSets(time.Now, logr.Discard()),
+		// Package agents tests the calls themselves, through both listeners.
+		CallTool: func(*httpapi.Exchange, *http.Request, toolset.Call) (*backendapi.ToolCallResult, error) {
+			const text = "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable."
+			return &backendapi.ToolCallResult{
+				CallId: "420634165248009003", Status: "failed", IsError: true, Content: []backendapi.ToolContent{{Type: "text", Text: ptr.To(text)}},
+				Error: &backendapi.ToolCallFailure{Code: "not_configured", Message: text}, LatencyMs: 3,
+			}, nil
+		},
 		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // the feed never changes, so no write is ever applied
 	}
 	change(&options)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -21,11 +22,18 @@ import (
 // secretValue is served in place of a header value that comes from a Secret.
 const secretValue = "********"
 
-// JWTTemplate is the content of a JWTTemplate with its compiled claims.
+// JWTTemplate is the content of a JWTTemplate.
 type JWTTemplate struct {
 	document.JWTTemplate
-	// Compiled is nil if the claims do not compile here: the operator of another version accepted them.
-	Compiled *claimtemplate.Template
+	once     sync.Once
+	compiled *claimtemplate.Template
+}
+
+// Compiled returns the compiled claims, nil if they do not compile here: the operator of another version accepted them.
+// They are compiled at the first use, so that the templates of a deployment do not delay the configuration of others.
+func (t *JWTTemplate) Compiled() *claimtemplate.Template {
+	t.once.Do(func() { t.compiled, _ = claimtemplate.Compile(t.JWTTemplate) })
+	return t.compiled
 }
 
 // Tool is the content of an AITool with its served views.

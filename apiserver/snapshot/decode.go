@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/internal/claimtemplate"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/permission"
 	"github.com/cardea-iam/cardea/store"
@@ -78,12 +77,9 @@ var decoders = map[string]func(*Entry, []byte) error{
 		content.prepare()
 		return nil
 	},
-	v1alpha1.KindJWTTemplate: func(e *Entry, payload []byte) (err error) {
+	v1alpha1.KindJWTTemplate: func(e *Entry, payload []byte) error {
 		content := &JWTTemplate{}
-		if err = e.read(payload, &content.JWTTemplate, content); err == nil {
-			content.Compiled, _ = claimtemplate.Compile(content.JWTTemplate) // nil: calls end without being sent
-		}
-		return err
+		return e.read(payload, &content.JWTTemplate, content)
 	},
 	v1alpha1.KindAITool: func(e *Entry, payload []byte) (err error) {
 		content := &Tool{}

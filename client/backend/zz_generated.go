@@ -348,6 +348,48 @@ func (e ToolCallPrincipalType) Valid() bool {
 	}
 }
 
+// Defines values for ToolCallResultStatus.
+const (
+	ApprovalRequired ToolCallResultStatus = "approval_required"
+	Completed        ToolCallResultStatus = "completed"
+	Failed           ToolCallResultStatus = "failed"
+)
+
+// Valid indicates whether the value is a known member of the ToolCallResultStatus enum.
+func (e ToolCallResultStatus) Valid() bool {
+	switch e {
+	case ApprovalRequired:
+		return true
+	case Completed:
+		return true
+	case Failed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ToolContentType.
+const (
+	Audio ToolContentType = "audio"
+	Image ToolContentType = "image"
+	Text  ToolContentType = "text"
+)
+
+// Valid indicates whether the value is a known member of the ToolContentType enum.
+func (e ToolContentType) Valid() bool {
+	switch e {
+	case Audio:
+		return true
+	case Image:
+		return true
+	case Text:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UserSessionLevel.
 const (
 	UserSessionLevelOneFactor         UserSessionLevel = "one_factor"
@@ -2532,6 +2574,18 @@ type ToolCall struct {
 	ArgumentsDigest *string `json:"arguments_digest"`
 }
 
+// ToolCallApproval An approval that a call waits for.
+type ToolCallApproval struct {
+	// Id The approval's id, an i64 formatted as a string.
+	Id string `json:"id"`
+
+	// Url The page on which it is decided.
+	Url string `json:"url"`
+
+	// ExpiresAt The time until which it can be decided.
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
 // ToolCallDecision The decision on a call of a tool. Only an allowed call is sent.
 type ToolCallDecision string
 
@@ -2609,6 +2663,15 @@ type ToolCallDetail struct {
 	Result *[]map[string]interface{} `json:"result"`
 }
 
+// ToolCallFailure Why a call failed.
+type ToolCallFailure struct {
+	// Code The code.
+	Code string `json:"code"`
+
+	// Message What to do about it.
+	Message string `json:"message"`
+}
+
 // ToolCallList A page of calls of tools.
 type ToolCallList struct {
 	// Data The page, newest first.
@@ -2632,6 +2695,45 @@ type ToolCallPrincipal struct {
 
 // ToolCallPrincipalType The kind of the credential.
 type ToolCallPrincipalType string
+
+// ToolCallRequest A call of a tool.
+type ToolCallRequest struct {
+	// Arguments The arguments, as the tool's definition describes them. Absent: none.
+	Arguments *map[string]interface{} `json:"arguments,omitempty"`
+
+	// IdempotencyKey The Idempotency-Key that the tool gets, 1 to 128 visible ASCII characters. Absent: the id of the call.
+	IdempotencyKey *string `json:"idempotency_key,omitempty"`
+}
+
+// ToolCallResult How a call ended.
+type ToolCallResult struct {
+	// CallId The id of the call's record, an i64 formatted as a string.
+	CallId string `json:"call_id"`
+
+	// Status How it ended, or that it waits for an approval.
+	Status ToolCallResultStatus `json:"status"`
+
+	// IsError Whether the call failed.
+	IsError bool `json:"is_error"`
+
+	// Content What the tool answered, or why the call failed.
+	Content []ToolContent `json:"content"`
+
+	// StructuredContent The JSON that the tool answered. Absent: none.
+	StructuredContent *json.RawMessage `json:"structured_content,omitempty"`
+
+	// Error Why the call failed. Absent: it did not.
+	Error *ToolCallFailure `json:"error,omitempty"`
+
+	// Approval The approval that the call waits for. Absent: none.
+	Approval *ToolCallApproval `json:"approval,omitempty"`
+
+	// LatencyMs How long the call took, in milliseconds.
+	LatencyMs int64 `json:"latency_ms"`
+}
+
+// ToolCallResultStatus How it ended, or that it waits for an approval.
+type ToolCallResultStatus string
 
 // ToolConfig The call of a tool.
 type ToolConfig struct {
@@ -2671,6 +2773,24 @@ type ToolConfiguration struct {
 	// TimeoutSeconds The timeout of the call, in seconds.
 	TimeoutSeconds int64 `json:"timeout_seconds"`
 }
+
+// ToolContent A part of what a tool answered.
+type ToolContent struct {
+	// Type The kind of the part.
+	Type ToolContentType `json:"type"`
+
+	// Text The text. Absent: it is an image or a sound.
+	Text *string `json:"text,omitempty"`
+
+	// Data The image or sound, in base64. Absent: it is a text.
+	Data *[]byte `json:"data,omitempty"`
+
+	// MimeType The media type of the data. Absent: it is a text.
+	MimeType *string `json:"mimeType,omitempty"`
+}
+
+// ToolContentType The kind of the part.
+type ToolContentType string
 
 // ToolCounts The numbers of a tool.
 type ToolCounts struct {
@@ -3248,6 +3368,9 @@ type ListUsersParams struct {
 // ListUsersParamsSecondFactor defines parameters for ListUsers.
 type ListUsersParamsSecondFactor string
 
+// CallToolJSONRequestBody defines body for CallTool for application/json ContentType.
+type CallToolJSONRequestBody = ToolCallRequest
+
 // CreateApiAuthAppJSONRequestBody defines body for CreateApiAuthApp for application/json ContentType.
 type CreateApiAuthAppJSONRequestBody = ApiAuthAppCreate
 
@@ -3421,6 +3544,23 @@ func (c *Client) ListAgentTools(ctx context.Context, agentId string, params List
 		Query:    params,
 	}
 	var answer AgentToolList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// CallTool asks POST /ai/agents/{agent_id}/tools/{tool}/call: call a tool of an agent.
+//
+// Performs a call for a program without the Model Context Protocol, with the same checks, limits, approvals and records.
+// The call acts for the owner of the key, if it has one. A failure of the tool is part of the result.
+func (c *Client) CallTool(ctx context.Context, agentId string, tool string, body ToolCallRequest) (*ToolCallResult, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/ai/agents/{agent_id}/tools/{tool}/call",
+		Segments: []transport.Segment{{Name: "agent_id", Value: agentId}, {Name: "tool", Value: tool}},
+		Body:     body,
+	}
+	var answer ToolCallResult
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

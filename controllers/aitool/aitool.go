@@ -110,8 +110,6 @@ func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1
 		c.Reason, c.Message = v1alpha1.ReasonNoEndpoint, "spec.endpoint is absent: only the definition is served"
 	case t.Authorization.JWTTemplateID != "" && !isID(t.Authorization.JWTTemplateID):
 		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "spec.authorization.jwtTemplateID is no id of a JWTTemplate, but a name of the application: only the definition is served"
-	case t.RequiresUserApproval:
-		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "calls with an approval are not performed yet: only the definition is served"
 	case leftOut != nil:
 		c.Reason, c.Message = v1alpha1.ReasonCredentialsMissing, leftOut.Message
 	case t.Authorization.Audience != "" && ownAudience(t.Authorization.Audience, hosts):

@@ -14,6 +14,9 @@ import (
 // SealedToolHeader is the kind under which the value of a tool's header is sealed, for ToolHeaderID.
 const SealedToolHeader = "ai-tool-header"
 
+// SealedCallState is the kind under which the state of a call that waits for an approval is sealed.
+const SealedCallState = "tool-call-state"
+
 // ToolHeaderID returns the id to which the sealed value of a header is bound, of the tool's id in the API.
 func ToolHeaderID(tool, header string) string { return tool + "/" + header }
 

@@ -31,14 +31,12 @@ func furnish(tx people.Tx, mark string) error {
 	body.Sealed = mark
 	called := startedCall(1)
 	called.AgentName = mark
-	waits := approval(1)
-	waits.AgentName = mark
 	for _, err := range []error{
 		tx.Users().InsertUser(u, address), tx.Bulk().InsertEmails([]people.Email{{ID: 1003, User: 1, Address: "unproven-" + address.Address, CreatedAt: born}}), tx.Users().PutCredential(1, people.CredentialPassword, mark, born), tx.Phones().InsertPhone(p),
 		tx.Sessions().InsertSession(s), tx.Sessions().InsertToken(t), tx.Sessions().InsertSignIn(g), tx.Attempts().InsertAttempt(a), tx.Challenges().InsertChallenge(c), tx.Challenges().InsertMessage(body),
 		tx.Organizations().InsertOrganization(o), tx.Organizations().InsertWorkspace(w), tx.Organizations().InsertMember(m), tx.Organizations().InsertWorkspaceMember(wm), tx.Organizations().InsertInvitation(i),
 		tx.APIKeys().InsertAPIKey(apiKey(1, mark)), furnishFactors(tx, mark),
-		tx.Records().RecordEvent(event(1, people.EventSignIn, 1)), tx.Records().RecordAudit(audit(1)), tx.Records().InsertToolCall(called), insertApproval(waits)(tx),
+		tx.Records().RecordEvent(event(1, people.EventSignIn, 1)), tx.Records().RecordAudit(audit(1)), tx.Records().InsertToolCall(called), insertApproval(marked(approval(1), mark))(tx),
 	} {
 		if err != nil {
 			return err

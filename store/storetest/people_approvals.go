@@ -18,6 +18,12 @@ func approval(n int64) people.Approval {
 	}
 }
 
+// marked returns an approval of an agent with another name.
+func marked(a people.Approval, agent string) people.Approval {
+	a.AgentName = agent
+	return a
+}
+
 func insertApproval(a people.Approval) func(tx people.Tx) error {
 	return func(tx people.Tx) error {
 		_, err := tx.Approvals().InsertApproval(a)

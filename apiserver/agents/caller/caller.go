@@ -150,6 +150,19 @@ func (r *Resolver) byToken(ctx context.Context, s *snapshot.Snapshot, agent *sna
 	return r.byDeclaredIssuer(ctx, s, agent, content.URL, raw)
 }
 
+// OfPrincipal returns the caller with a principal that is authenticated already: that of a key, or of a token of a
+// declared issuer.
+func OfPrincipal(p *credential.Principal) *Caller {
+	if p.KeyID == "" {
+		return &Caller{Principal: p, Kind: KindToken, ID: p.Subject}
+	}
+	c := &Caller{Principal: p, Kind: KindKey, ID: p.KeyID}
+	if p.Runtime != nil {
+		c.User, c.Organization, c.Workspace, c.ExpiresAt = p.Runtime.OwnerUserID, p.Runtime.OrganizationID, p.Runtime.WorkspaceID, p.Runtime.ExpiresAt
+	}
+	return c
+}
+
 func (r *Resolver) byKey(ctx context.Context, s *snapshot.Snapshot, agent *snapshot.Entry, raw string, address netip.Addr) (*Caller, error) {
 	key, err := apikey.Read(raw)
 	if err != nil {
@@ -162,11 +175,7 @@ func (r *Resolver) byKey(ctx context.Context, s *snapshot.Snapshot, agent *snaps
 	if p.Deployment.Deployment != agent.Deployment {
 		return nil, apierror.InvalidToken()
 	}
-	c := &Caller{Principal: p, Kind: KindKey, ID: p.KeyID}
-	if p.Runtime != nil {
-		c.User, c.Organization, c.Workspace, c.ExpiresAt = p.Runtime.OwnerUserID, p.Runtime.OrganizationID, p.Runtime.WorkspaceID, p.Runtime.ExpiresAt
-	}
-	return c, nil
+	return OfPrincipal(p), nil
 }
 
 // bySession accepts a session token that was issued for the agent.

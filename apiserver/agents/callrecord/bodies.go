@@ -28,6 +28,7 @@ func (c *Call) Arguments(arguments json.RawMessage) {
 		return // validated arguments have one
 	}
 	r := c.recorder
+	c.canonical = canonical
 	c.record.Digest = r.digest(c.tool.Deployment, canonical)
 	if c.tool.Keep != "" && !r.Keyring.Empty() {
 		c.record.Arguments = r.Keyring.Seal(people.SealedCallArguments, c.record.SealedFor(c.tool.Deployment), canonical)

@@ -32,6 +32,9 @@ const CodeInternal = "internal"
 // ErrNotRecorded means that a call was not run, because it could not be recorded before.
 var ErrNotRecorded = errors.New("the call cannot be recorded")
 
+// ErrNotClaimed means that a call was not run, because another call has what it claims.
+var ErrNotClaimed = errors.New("the call has no claim")
+
 // Tool is the tool of a call.
 type Tool struct {
 	// Deployment is "namespace/name".
@@ -51,6 +54,9 @@ type Call struct {
 	tool     Tool
 	began    time.Time
 	record   people.ToolCall
+	// canonical is the canonical form of the arguments.
+	canonical []byte
+	claim     func(people.Tx) (bool, error)
 }
 
 // Begin begins a call that arrived at a time. revision is the revision of the protocol.
@@ -67,6 +73,22 @@ func (r *Recorder) Begin(at time.Time, of Tool, caller people.ToolCaller, revisi
 
 // ID returns the id of the call. Run may change it until the call is sent.
 func (c *Call) ID() int64 { return c.record.ID }
+
+// Digest returns the keyed digest of the arguments, "" if there is no key, and Canonical their canonical form.
+func (c *Call) Digest() string { return c.record.Digest }
+
+// Canonical returns the canonical form of the arguments (RFC 8785).
+func (c *Call) Canonical() []byte { return c.canonical }
+
+// UseApproval notes the approval that the call needs.
+func (c *Call) UseApproval(id int64) { c.record.Approval = id }
+
+// Claim has Run claim something in the transaction that commits the record before the request is sent. If claim reports
+// false, the call does not run, and the error wraps ErrNotClaimed.
+func (c *Call) Claim(claim func(people.Tx) (bool, error)) { c.claim = claim }
+
+// recordedBefore reports whether the record of the call is committed before its request is sent.
+func (c *Call) recordedBefore() bool { return !c.tool.ReadOnly || c.claim != nil }
 
 // Refuse records a call that is not allowed.
 func (c *Call) Refuse(decision, code string) {
@@ -86,8 +108,11 @@ func (c *Call) Fail(code string) {
 // error wraps ErrNotRecorded.
 func (c *Call) Run(ctx context.Context, do func() toolcall.Result) (toolcall.Result, error) {
 	ctx = context.WithoutCancel(ctx) // a caller that is gone has a record too
-	if !c.tool.ReadOnly {
-		if err := c.start(ctx); err != nil {
+	if c.recordedBefore() {
+		if err := c.start(ctx); errors.Is(err, ErrNotClaimed) {
+			c.record.Outcome = ""
+			return toolcall.Result{}, err
+		} else if err != nil {
 			return toolcall.Result{}, fmt.Errorf("%w: %w", ErrNotRecorded, err)
 		}
 	}
@@ -108,7 +133,18 @@ func (c *Call) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	c.record.Outcome = people.CallStarted
-	insert := func(tx people.Tx) error { return tx.Records().InsertToolCall(c.record) }
+	insert := func(tx people.Tx) error {
+		if c.claim != nil {
+			claimed, err := c.claim(tx)
+			if err != nil {
+				return err
+			}
+			if !claimed {
+				return ErrNotClaimed
+			}
+		}
+		return tx.Records().InsertToolCall(c.record)
+	}
 	err := c.recorder.Store.Change(ctx, c.tool.Deployment, insert)
 	if !errors.Is(err, people.ErrDuplicate) {
 		return err
@@ -150,7 +186,7 @@ func outcomeOf(code string) string {
 
 // settle writes the result of a call. If the store is unavailable, the result waits.
 func (c *Call) settle(ctx context.Context) {
-	if c.tool.ReadOnly {
+	if !c.recordedBefore() {
 		c.recorder.add(&waiting{deployment: c.tool.Deployment, call: c.record})
 		return
 	}

@@ -51,10 +51,10 @@ type annotations struct {
 	OpenWorld   bool `json:"openWorldHint"`
 }
 
-// callable reports whether calls of a tool can be performed: an active API tool that needs no approval, no template of
-// the application, and no value of a Secret that the operator did not seal.
+// callable reports whether calls of a tool can be performed: an active API tool that needs no template of the
+// application, and no value of a Secret that the operator did not seal.
 func callable(t *snapshot.Tool) bool {
-	if !t.Active || t.Type != document.ToolTypeAPI || t.RequiresUserApproval || ofApplication(t.Authorization.JWTTemplateID) {
+	if !t.Active || t.Type != document.ToolTypeAPI || ofApplication(t.Authorization.JWTTemplateID) {
 		return false
 	}
 	for _, header := range t.Headers {

@@ -1,5 +1,5 @@
-// Package approvals holds the rules of approvals of agents' calls: what an approval covers, who decides, and when it has
-// ended.
+// Package approvals holds the rules of approvals of agents' calls: what an approval covers, which user decides, and
+// when it has ended.
 package approvals
 
 import (
