@@ -129,6 +129,8 @@ type Server struct {
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
+	// agents ends the streams of agents' clients.
+	agents *agents.Server
 	// issuing notifies clients of ended sign-ins.
 	issuing  *oauth.Server
 	decision http.Handler
@@ -176,9 +178,7 @@ func New(opts Options) (*Server, error) {
 	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
 	var agentTools *agents.Server
 	management, err := backend.New(backend.Options{
-		CallTool: func(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
-			return agentTools.CallDirectly(x, r, of)
-		},
+		CallTool:  callLater(&agentTools),
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
@@ -221,18 +221,17 @@ func New(opts Options) (*Server, error) {
 	calls := callrecord.New(callrecord.Options{
 		Store: opts.People, Keyring: opts.Keyring, Served: agents.Served(follower), Log: opts.Log.WithName("tool-calls"), Registry: opts.Registry,
 	})
-	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	agentTools = agents.New(agents.Options{
-		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Callers: caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock}), Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Records: calls,
 	})
 	connections := newConnectionMetrics(opts.Registry)
-	reportShares(opts.Registry, map[string]func() uint64{
+	reportShares(opts.Registry, agentTools.Streams, map[string]func() uint64{
 		"counters": limiter.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
 		"redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
-		"resource_reads": liveReads.Exhausted, "tool_call_records": calls.Dropped,
+		"resource_reads": liveReads.Exhausted, "tool_call_records": calls.Dropped, "agent_streams": agentTools.StreamsExhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {
@@ -242,7 +241,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, calls: calls, counters: counters, decisions: decisions, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -273,6 +272,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.keys.Run(ctx) })
 	group.Go(func() error { return s.rollUp(ctx) })
 	group.Go(func() error { return s.issuing.Run(ctx) })
+	group.Go(func() error { return s.agents.Run(ctx) })
 	group.Go(func() error { return s.calls.Work(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
@@ -346,4 +346,11 @@ func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limite
 	}
 	limiter := limits.New(local, clock.Now, counters, current)
 	return limiter, counters, opts.Registry.Register(limiter)
+}
+
+// callLater returns a function that calls tools by a server of agents that is made later.
+func callLater(made **agents.Server) func(*httpapi.Exchange, *http.Request, toolset.Call) (*backendapi.ToolCallResult, error) {
+	return func(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
+		return (*made).CallDirectly(x, r, of)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
 // checkOrigin refuses pages of other sites (section "Security" of the specification's transports), and lets those of
@@ -87,8 +88,8 @@ func (c *call) require(permissions []string) error {
 func (c *call) sees(t *toolset.Tool) bool { return c.caller.CanObtain(t.Content.Permissions) }
 
 // lists reports whether the list of a caller has a tool: one that it may call, with the user that the call needs.
-func (c *call) lists(t *toolset.Tool) bool {
-	return c.sees(t) && (c.caller.User != 0 || !t.Content.Authorization.AuthorizeAsUser) && c.hasApprover(t)
+func (c *call) lists(t *snapshot.Tool) bool {
+	return c.caller.CanObtain(t.Permissions) && (c.caller.User != 0 || !t.Authorization.AuthorizeAsUser) && c.hasApprover(t)
 }
 
 // challenge returns the value of WWW-Authenticate (RFC 6750 3, RFC 9728 5.1).

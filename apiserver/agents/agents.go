@@ -3,6 +3,7 @@
 package agents
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -73,14 +74,16 @@ type Server struct {
 	bindings *limits.Bindings
 	client   *toolcall.Client
 	slots    *slots
+	streams  *streams
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
 	opts.Metrics.Expect(pattern)
+	opts.Metrics.Expect(listenPattern)
 	opts.Metrics.Expect(metadataPattern)
 	return &Server{
-		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(),
+		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(), streams: newStreams(),
 	}
 }
 
@@ -125,6 +128,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		c.Refuse(err)
 		return
 	}
+	if c.request.listens() {
+		if err := listen(c); err != nil {
+			c.Refuse(err)
+		}
+		return
+	}
 	result, err := c.answer()
 	switch {
 	case err != nil:
@@ -136,23 +145,30 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// response is a JSON-RPC response.
+// response is a JSON-RPC response. An error has no id if the request has none, or could not be read.
 type response struct {
 	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
+	ID      json.RawMessage `json:"id,omitempty"`
 	Result  any             `json:"result,omitempty"`
 	Error   *fault          `json:"error,omitempty"`
 }
 
 func (c *call) send(status int, answer response) {
-	if len(answer.ID) == 0 {
-		answer.ID = json.RawMessage("null")
-	}
-	c.Header().Set("Content-Type", "application/json")
-	c.WriteHeader(status)
-	encoder := json.NewEncoder(c)
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(answer) // the client may have closed the connection
+	if err := encoder.Encode(answer); err != nil {
+		panic(err) // every result can be encoded; the exchange reports the panic
+	}
+	encoded := out.Bytes()
+	if list, is := answer.Result.(*toolList); is {
+		encoded = list.fill(encoded)
+	}
+	header := c.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(len(encoded)))
+	c.WriteHeader(status)
+	_, _ = c.Write(encoded) // the client may have closed the connection
 }
 
 // Refuse responds with an error: a JSON-RPC error of the request, or a refusal by HTTP status.
@@ -191,7 +207,7 @@ func (c *call) check() (err error) {
 	if err := credential.Fresh(c.Snapshots, c.MaxStaleness); err != nil {
 		return err
 	}
-	if err := c.findAgent(strings.TrimPrefix(c.r.URL.Path, prefix)); err != nil {
+	if err := c.findAgent(nameIn(c.r)); err != nil {
 		return err
 	}
 	asks := c.r.Method == http.MethodOptions && c.r.Header.Get("Access-Control-Request-Method") == http.MethodPost
@@ -219,6 +235,9 @@ func (c *call) check() (err error) {
 	}
 	return c.limit()
 }
+
+// nameIn returns the name of the agent in a request's path.
+func nameIn(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, prefix) }
 
 // findAgent finds the agent of a name on its deployment's first host.
 func (c *call) findAgent(name string) error {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
-	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/approvals"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -24,6 +24,8 @@ import (
 const (
 	// waitForDecision is how long a retried call waits for the decision, and pollEvery how often it looks.
 	waitForDecision, pollEvery = 20 * time.Second, 500 * time.Millisecond
+	// The most calls that wait for a decision, of a deployment and of the server; others are answered at once.
+	waitsOfDeployment, waitsOfServer = 32, 256
 	// approvalKey is the key of the only input request of a call.
 	approvalKey = "approval"
 )
@@ -36,16 +38,16 @@ const (
 )
 
 // approver returns what the approver of a tool's calls needs in the organization, "" if the user of the call approves.
-func approver(t *toolset.Tool) string {
-	if t.Content.Approval == nil {
+func approver(t *snapshot.Tool) string {
+	if t.Approval == nil {
 		return ""
 	}
-	return t.Content.Approval.Permission
+	return t.Approval.Permission
 }
 
 // hasApprover reports whether a call of the caller has a person who could approve it.
-func (c *call) hasApprover(t *toolset.Tool) bool {
-	if !t.Content.RequiresUserApproval {
+func (c *call) hasApprover(t *snapshot.Tool) bool {
+	if !t.RequiresUserApproval {
 		return true
 	}
 	if approver(t) == "" {
@@ -94,7 +96,7 @@ func (r *recorded) newApproval(digest string) people.Approval {
 		who.Kind, who.ID, ids.Format(who.User), ids.Format(who.Organization), ids.Format(who.Workspace), ids.Format(r.agent.ID), ids.Format(r.tool.Entry.ID), content, digest,
 	}, "\x00")))
 	return people.Approval{
-		Agent: r.agent.ID, AgentName: r.agent.Name, Tool: r.tool.Entry.ID, ToolName: r.tool.Name, Caller: who, Permission: approver(r.tool),
+		Agent: r.agent.ID, AgentName: r.agent.Name, Tool: r.tool.Entry.ID, ToolName: r.tool.Name, Caller: who, Permission: approver(r.tool.Content),
 		Key: hex.EncodeToString(bound[:]), Content: content, Digest: digest, Status: people.ApprovalPending, RequestedAt: now, EndsAt: now.Add(r.tool.Content.Approval.Lifetime()),
 	}
 }
@@ -173,10 +175,14 @@ func (r *recorded) decided(id int64) (a *people.Approval, err error) {
 			return nil, err
 		}
 	}
-	if err := r.allowTime(waitForDecision); err != nil {
-		return nil, err
+	until := time.Now()
+	if bounds := []slot{{"approvals of " + r.agent.Deployment, waitsOfDeployment}, {"approvals", waitsOfServer}}; r.slots.try(bounds) == nil {
+		defer r.slots.giveBack(bounds)
+		if err := r.allowTime(waitForDecision); err != nil {
+			return nil, err
+		}
+		until = until.Add(waitForDecision)
 	}
-	until := time.Now().Add(waitForDecision)
 	for {
 		if err := r.views(func(u *account.Unit) error {
 			found, exists, err := u.Approvals().Approval(id)

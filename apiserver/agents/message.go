@@ -36,6 +36,7 @@ const (
 	metaRevision     = "io.modelcontextprotocol/protocolVersion"
 	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
 	metaServer       = "io.modelcontextprotocol/serverInfo"
+	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 	metaIdempotency  = "dev.cardea.iam/idempotency-key"
 	metaError        = "dev.cardea.iam/error"
 )
@@ -78,6 +79,7 @@ type params struct {
 	Name            string                     `json:"name"`
 	Arguments       json.RawMessage            `json:"arguments"`
 	Cursor          *string                    `json:"cursor"`
+	Notifications   *filter                    `json:"notifications"`
 	ProtocolVersion string                     `json:"protocolVersion"`
 	Meta            map[string]json.RawMessage `json:"_meta"`
 	// RequestState and InputResponses continue a call that needed an input.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -110,7 +111,15 @@ func (c *call) cacheable() cacheable {
 }
 
 type capabilities struct {
-	Tools struct{} `json:"tools"`
+	Tools struct {
+		ListChanged bool `json:"listChanged,omitempty"`
+	} `json:"tools"`
+}
+
+// capabilitiesIn returns what the server can do in a revision: in the modern one, clients can listen for changes.
+func capabilitiesIn(revision string) (can capabilities) {
+	can.Tools.ListChanged = revision == modern
+	return can
 }
 
 func (c *call) initialize() any {
@@ -119,7 +128,7 @@ func (c *call) initialize() any {
 		Capabilities    capabilities   `json:"capabilities"`
 		ServerInfo      implementation `json:"serverInfo"`
 		Instructions    string         `json:"instructions,omitempty"`
-	}{c.request.revision, capabilities{}, c.server(), c.content.Instructions}
+	}{c.request.revision, capabilitiesIn(c.request.revision), c.server(), c.content.Instructions}
 }
 
 func (c *call) discover() any {
@@ -130,24 +139,42 @@ func (c *call) discover() any {
 		Capabilities      capabilities   `json:"capabilities"`
 		ServerInfo        implementation `json:"serverInfo"`
 		Instructions      string         `json:"instructions,omitempty"`
-	}{c.common(), c.cacheable(), revisions(), capabilities{}, c.server(), c.content.Instructions}
+	}{c.common(), c.cacheable(), revisions(), capabilitiesIn(c.request.revision), c.server(), c.content.Instructions}
 }
 
 func (c *call) list() (any, error) {
 	if c.request.params.Cursor != nil {
 		return nil, faulty(codeParams, "the list has one page: send no cursor")
 	}
-	tools := []json.RawMessage{}
+	list := &toolList{common: c.common(), cacheable: c.cacheable()}
 	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
-		if c.lists(one) {
-			tools = append(tools, c.listed(one))
+		if c.lists(one.Content) {
+			list.rendered = append(list.rendered, c.listed(one))
 		}
 	}
-	return struct {
-		common
-		cacheable
-		Tools []json.RawMessage `json:"tools"`
-	}{c.common(), c.cacheable(), tools}, nil
+	return list, nil
+}
+
+// toolList is the result of tools/list. Its tools are rendered once for each state of the tools, and not encoded again
+// for each request.
+type toolList struct {
+	common
+	cacheable
+	Tools    [0]struct{} `json:"tools"` // the last member
+	rendered []json.RawMessage
+}
+
+// fill returns an encoded response with the rendered tools in its last list, which is the empty one.
+func (l *toolList) fill(encoded []byte) []byte {
+	at := bytes.LastIndexByte(encoded, ']')
+	filled := slices.Clone(encoded[:at])
+	for i, one := range l.rendered {
+		if i > 0 {
+			filled = append(filled, ',')
+		}
+		filled = append(filled, one...)
+	}
+	return append(filled, encoded[at:]...)
 }
 
 // listed returns the JSON object of a tool in lists. Before the modern revision, structured results are objects, so
@@ -203,7 +230,7 @@ func (c *call) callTool() (any, error) {
 		return of.refused(people.CallInvalid, *refused), nil
 	}
 	record.Arguments(objectOf(c.request.params.Arguments))
-	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 || !c.hasApprover(one) {
+	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 || !c.hasApprover(one.Content) {
 		return of.refused(people.CallPermissionDenied,
 			toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
 	}

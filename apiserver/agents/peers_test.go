@@ -1,6 +1,7 @@
 package agents_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
@@ -112,6 +113,35 @@ func TestPublishedClientsListAndCallTools(t *testing.T) {
 	if len(report.Schemas) != 3 {
 		t.Errorf("%d schemas", len(report.Schemas))
 	}
+}
+
+func TestPublishedClientHearsOfChangedTools(t *testing.T) {
+	program := node(t)
+	w := newWorld(t)
+	cmd := exec.CommandContext(t.Context(), program, filepath.Join(peers, "listen.js"))
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "MCP_URL=" + w.at("support"), "MCP_KEY=" + w.key}
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	w.Must(err)
+	w.Must(cmd.Start())
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || lines.Text() != "listening" {
+		t.Fatalf("the client does not listen: %q", lines.Text())
+	}
+	w.declareTool("find-order", document.AITool{Name: "Find an order", Description: "Another text.", Method: "GET", Endpoint: w.up.URL + "/orders"})
+	if !lines.Scan() {
+		t.Fatal("the client heard nothing")
+	}
+	var report struct {
+		Honored map[string]bool
+		Error   string
+		Tools   []struct{ Name, Description string }
+	}
+	w.Must(json.Unmarshal(lines.Bytes(), &report))
+	if report.Error != "" || !report.Honored["toolsListChanged"] || len(report.Tools) != 2 || report.Tools[0].Description != "Another text." {
+		t.Errorf("the client saw %+v", report)
+	}
+	w.Must(cmd.Wait())
 }
 
 // modernNode returns a Node of version 22 or newer, which the conformance suite needs: that of npm, or that of the

@@ -21,11 +21,12 @@ const (
 type slots struct {
 	mu   sync.Mutex
 	used map[string]int
-	// freed is closed when slots become free.
-	freed chan struct{}
+	// freed has, by name, a channel that is closed when a slot becomes free that calls wait for. Calls of a tool that does
+	// not answer then do no work when others end.
+	freed map[string]chan struct{}
 }
 
-func newSlots() *slots { return &slots{used: map[string]int{}, freed: make(chan struct{})} }
+func newSlots() *slots { return &slots{used: map[string]int{}, freed: map[string]chan struct{}{}} }
 
 // slot is one bound that a call needs room in.
 type slot struct {
@@ -61,14 +62,18 @@ func (s *slots) take(ctx context.Context, needed []slot) (giveBack func(), taken
 	}
 }
 
-// try takes the slots, or returns a channel that is closed when slots become free.
+// try takes the slots, or returns a channel that is closed when one of the full slots becomes free.
 func (s *slots) try(needed []slot) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range needed {
-		if s.used[one.name] >= one.most {
-			return s.freed
+		if s.used[one.name] < one.most {
+			continue
 		}
+		if s.freed[one.name] == nil {
+			s.freed[one.name] = make(chan struct{})
+		}
+		return s.freed[one.name]
 	}
 	for _, one := range needed {
 		s.used[one.name]++
@@ -83,7 +88,9 @@ func (s *slots) giveBack(needed []slot) {
 		if s.used[one.name]--; s.used[one.name] <= 0 {
 			delete(s.used, one.name)
 		}
+		if freed := s.freed[one.name]; freed != nil {
+			close(freed)
+			delete(s.freed, one.name)
+		}
 	}
-	close(s.freed)
-	s.freed = make(chan struct{})
 }

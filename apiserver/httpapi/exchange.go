@@ -31,6 +31,14 @@ func (x *Exchange) Begin(w http.ResponseWriter, r *http.Request, metrics *Metric
 	w.Header()["X-Request-Id"] = x.ID[:]
 }
 
+// Answered measures the exchange now, and not at its end: what follows lasts as long as the client listens.
+func (x *Exchange) Answered(r *http.Request) {
+	if x.metrics != nil {
+		x.metrics.Observe(r, x.Status, x.clock().Sub(x.Received))
+	}
+	x.metrics = nil
+}
+
 // End responds to a panic with an error, and measures the exchange under the pattern of the request. The caller must
 // defer it directly, because it calls recover. End passes http.ErrAbortHandler on to net/http, which ends the
 // connection.

@@ -151,6 +151,7 @@ func (b *builder) changed(e *Entry) {
 	if e.Kind == v1alpha1.KindAITool {
 		b.tools = &generation{}
 	}
+	b.states.Insert([]byte(e.Deployment), &State{})
 	b.touch(e)
 }
 
@@ -171,6 +172,7 @@ func (b *builder) remove(id store.Identity) {
 	}
 	switch content := e.Content.(type) {
 	case *document.Deployment:
+		b.states.Delete([]byte(e.Deployment))
 		for _, host := range content.FrontendHosts {
 			b.hosts.Delete([]byte(host))
 		}

@@ -15,6 +15,7 @@ type indexes struct {
 	issuers   index[*Issuer]              // by issuer and audience
 	counts    index[int]                  // by kind and deployment, and of active agents
 	servers   index[*AuthorizationServer] // by the identity of an OAuth app
+	states    index[*State]               // by deployment
 }
 
 // all lists the indexes; a test compares it with the fields.
@@ -26,7 +27,7 @@ func (x *indexes) all() []interface {
 		begin()
 		commit()
 	}{
-		&x.entries, &x.slugs, &x.hosts, &x.issuing, &x.keys, &x.ordered, &x.referrers, &x.ids, &x.issuers, &x.counts, &x.servers,
+		&x.entries, &x.slugs, &x.hosts, &x.issuing, &x.keys, &x.ordered, &x.referrers, &x.ids, &x.issuers, &x.counts, &x.servers, &x.states,
 	}
 }
 

@@ -148,6 +148,15 @@ func (s *Snapshot) Count(kind, deployment string) int {
 // Deployments returns how many deployments are served.
 func (s *Snapshot) Deployments() int { return s.deployments }
 
+// State identifies one state of all entries of a deployment. Snapshots share it until one of them changes.
+type State generation
+
+// StateOf returns the state of a deployment, nil for one that does not exist.
+func (s *Snapshot) StateOf(deployment string) *State {
+	state, _ := s.states.Get([]byte(deployment))
+	return state
+}
+
 // CountActiveAgents returns how many agents of a deployment are active.
 func (s *Snapshot) CountActiveAgents(deployment string) int {
 	count, _ := s.counts.Get(joined(v1alpha1.KindAIAgent, deployment, activeCount))

@@ -130,7 +130,7 @@ func askHTTP(t *testing.T, url, request string, callers int) func(ctx context.Co
 // readAnswer reads one response with as little work as possible, so that the clients do not distort the measurement. It
 // expects 200.
 func readAnswer(from *bufio.Reader) error {
-	length := 0
+	length, chunked := 0, false
 	for first := true; ; first = false {
 		line, err := from.ReadSlice('\n')
 		switch {
@@ -142,8 +142,29 @@ func readAnswer(from *bufio.Reader) error {
 			if length, err = strconv.Atoi(string(bytes.TrimSpace(line[len("Content-Length: "):]))); err != nil {
 				return err
 			}
+		case bytes.Equal(line, []byte("Transfer-Encoding: chunked\r\n")):
+			chunked = true
+		case len(line) == 2 && chunked:
+			return readChunks(from)
 		case len(line) == 2:
 			_, err = from.Discard(length)
+			return err
+		}
+	}
+}
+
+// readChunks reads a body in chunks, without trailers.
+func readChunks(from *bufio.Reader) error {
+	for {
+		line, err := from.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		length, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 32)
+		if err != nil {
+			return err
+		}
+		if _, err := from.Discard(int(length) + 2); err != nil || length == 0 {
 			return err
 		}
 	}

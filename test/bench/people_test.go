@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -31,6 +32,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
@@ -85,10 +87,12 @@ type person struct {
 
 // peopleWorld is the end-user API in this process, without sockets: Cardea's work is compared with the store's.
 type peopleWorld struct {
-	store     *sqlstore.Store
-	filler    *filler
-	keyring   *seal.Keyring
-	handler   http.Handler
+	store   *sqlstore.Store
+	filler  *filler
+	keyring *seal.Keyring
+	handler http.Handler
+	// position is that of the configuration that the handler uses.
+	position  func() store.Position
 	recording *recording
 	read      *sql.DB
 	write     *sql.DB
@@ -114,6 +118,21 @@ func TestBenchPeople(t *testing.T) {
 
 func newPeopleWorld(t *testing.T, engine string) *peopleWorld {
 	t.Helper()
+	w := newEmptyWorld(t, engine)
+	hash, err := password.NewHasher(password.DefaultCost).Hash(t.Context(), password.Client{}, benchPassword)
+	check(t, err)
+	for i := range people8 {
+		w.persons = append(w.persons, w.person(t, w.store, i, hash))
+	}
+	if engine == "PostgreSQL" {
+		w.populate(t, w.store)
+	}
+	return w
+}
+
+// newEmptyWorld returns a peopleWorld without users.
+func newEmptyWorld(t *testing.T, engine string) *peopleWorld {
+	t.Helper()
 	w := &peopleWorld{recording: &recording{}}
 	url := pgtest.ForTest(t)
 	if engine == "SQLite" {
@@ -131,14 +150,6 @@ func newPeopleWorld(t *testing.T, engine string) *peopleWorld {
 	check(t, f.put(t.Context(), v1alpha1.KindB2BSettings, "b2b", "b2b", 2, document.B2BSettings{Enabled: true, AllowWorkspaceCreation: true, DefaultWorkspaceLimit: 5}))
 	w.serve(t, st)
 	w.openBare(t, url)
-	hash, err := password.NewHasher(password.DefaultCost).Hash(t.Context(), password.Client{}, benchPassword)
-	check(t, err)
-	for i := range people8 {
-		w.persons = append(w.persons, w.person(t, st, i, hash))
-	}
-	if engine == "PostgreSQL" {
-		w.populate(t, st)
-	}
 	return w
 }
 
@@ -189,14 +200,17 @@ func (w *peopleWorld) serve(t *testing.T, st *sqlstore.Store) {
 	var err error
 	w.keyring, err = seal.Load([]string{file})
 	check(t, err)
-	server, err := apiserver.New(apiserver.Options{Feed: st, People: st, Keyring: w.keyring, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
+	server, err := apiserver.New(apiserver.Options{
+		Feed: st, People: st, Keyring: w.keyring, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+		EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, // the tools of agents
+	})
 	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var following sync.WaitGroup
 	following.Go(func() { _ = server.Follow(ctx) })
 	t.Cleanup(func() { cancel(); following.Wait() })
 	await(t, time.Minute, 10*time.Millisecond, server.Ready)
-	w.handler = server.Frontend()
+	w.handler, w.position = server.Frontend(), server.Position
 }
 
 // openBare opens the database independently of Cardea, with the same driver and settings.

@@ -19,12 +19,13 @@ import (
 )
 
 // site holds the attacker's servers outside of Cardea: an HTTPS site that serves hostile documents, a mail server that
-// accepts connections and never responds, and a token issuer.
+// accepts connections and never responds, a token issuer, and the APIs that agents call.
 type site struct {
 	server      *httptest.Server
 	certificate string
 	mail        net.Listener
 	key         *ecdsa.PrivateKey
+	tools       *tools
 }
 
 // newSite starts the site and writes its certificate to a file.
@@ -37,6 +38,9 @@ func newSite(certificate string) (*site, error) {
 	if s.mail, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
+	if s.tools, err = newTools(); err != nil {
+		return nil, err
+	}
 	s.server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, smallKeys(256<<10)) // the client may have closed the connection
@@ -47,6 +51,8 @@ func newSite(certificate string) (*site, error) {
 
 func (s *site) close() {
 	s.server.Close()
+	s.tools.CloseClientConnections() // endless answers end
+	s.tools.Close()
 	_ = s.mail.Close() // it holds no data
 }
 

@@ -27,8 +27,10 @@ type tenant struct {
 // declareTenants declares the attacker and two other tenants, and signs their users up.
 func (in *install) declareTenants(ctx context.Context) error {
 	options := []testkit.TenantOptions{
-		{Host: "attacker.localhost", Spec: kubernetesIssuer + in.site.issuer(), OpenRegistration: true, Manifests: in.site.configMap},
-		{Host: "other-0.localhost", Spec: kubernetesIssuer}, {Host: "other-1.localhost", Spec: kubernetesIssuer},
+		{Host: "attacker.localhost", Spec: kubernetesIssuer + in.site.issuer(), OpenRegistration: true, Manifests: func(namespace string) string {
+			return in.site.configMap(namespace) + in.site.tools.orders(namespace) + in.site.tools.attacks(namespace)
+		}},
+		{Host: "other-0.localhost", Spec: kubernetesIssuer, Manifests: in.site.tools.orders}, {Host: "other-1.localhost", Spec: kubernetesIssuer, Manifests: in.site.tools.orders},
 	}
 	for i, of := range options {
 		declared, err := in.Declare(ctx, of)

@@ -89,7 +89,7 @@ func (tr *traffic) start(ctx context.Context, t *tenant) error {
 	tr.repeat(ctx, "service account", 2, func(int) error {
 		return testkit.Fault(testkit.Do(http.MethodGet, t.Server().Backend+"/users", account, ""))
 	})
-	return nil
+	return tr.startAgents(ctx, t)
 }
 
 var newcomers atomic.Int64
