@@ -112,21 +112,21 @@ func (l *approvalList) add(filter people.ApprovalFilter, sees func(*people.Appro
 func getApproval(c *call) (reply, error) {
 	var out enduserapi.ToolApproval
 	err := c.view(func(u *account.Unit) error {
-		a, decides, err := c.findApproval(u, c.signedIn())
+		a, decides, err := findApproval(c, u, c.signedIn())
 		if err != nil {
 			return err
 		}
 		if out, err = viewApproval(u, &a, decides); err != nil {
 			return err
 		}
-		return c.openArguments(&out, &a)
+		return openArguments(c, &out, &a)
 	})
 	return reply{data: out}, err
 }
 
 // findApproval returns the approval of the path, and reports whether the user decides it. Approvals that the user does
 // not see are unknown.
-func (c *call) findApproval(u *account.Unit, g *people.SignIn) (a people.Approval, decides bool, err error) {
+func findApproval(c *call, u *account.Unit, g *people.SignIn) (a people.Approval, decides bool, err error) {
 	id, err := ids.Parse(c.r.PathValue("id"))
 	if err != nil {
 		return a, false, errApprovalUnknown
@@ -159,7 +159,7 @@ func approveCall(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return c.decideApproval(func(u *unit, a *people.Approval, shown approvals.Shown) error {
+	return decideApproval(c, func(u *unit, a *people.Approval, shown approvals.Shown) error {
 		if subtle.ConstantTimeCompare([]byte(digest), []byte(a.Digest)) != 1 {
 			return apierror.Bad("VALIDATION_ERROR", "arguments_digest is not that of the approval's arguments: read them again, and send what was shown")
 		}
@@ -177,13 +177,13 @@ func denyCall(c *call) (reply, error) {
 	if err := c.parse(func(*body.Object) {}); err != nil {
 		return reply{}, err
 	}
-	return c.decideApproval(func(u *unit, a *people.Approval, _ approvals.Shown) error { return u.decide(a, people.ApprovalDenied) })
+	return decideApproval(c, func(u *unit, a *people.Approval, _ approvals.Shown) error { return u.decide(a, people.ApprovalDenied) })
 }
 
 // decideApproval runs decide for the approval of the path, if it can still be decided.
-func (c *call) decideApproval(decide func(*unit, *people.Approval, approvals.Shown) error) (reply, error) {
+func decideApproval(c *call, decide func(*unit, *people.Approval, approvals.Shown) error) (reply, error) {
 	return transact(c, func(u *unit) (reply, error) {
-		a, decides, err := c.findApproval(u.Unit, u.signedIn())
+		a, decides, err := findApproval(c, u.Unit, u.signedIn())
 		if err != nil {
 			return reply{}, err
 		}
@@ -206,7 +206,7 @@ func (c *call) decideApproval(decide func(*unit, *people.Approval, approvals.Sho
 		}
 		view, err := viewApproval(u.Unit, &a, decides)
 		if err == nil {
-			err = c.openArguments(&view, &a)
+			err = openArguments(c, &view, &a)
 		}
 		return reply{data: view}, err
 	})
@@ -231,7 +231,7 @@ func (u *unit) decide(a *people.Approval, status string) error {
 }
 
 // openArguments sets the arguments of a view. They stay null after they were erased.
-func (c *call) openArguments(view *enduserapi.ToolApproval, a *people.Approval) error {
+func openArguments(c *call, view *enduserapi.ToolApproval, a *people.Approval) error {
 	if a.Arguments == "" {
 		return nil
 	}
