@@ -178,9 +178,7 @@ func New(opts Options) (*Server, error) {
 	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
 	var agentTools *agents.Server
 	management, err := backend.New(backend.Options{
-		CallTool: func(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
-			return agentTools.CallDirectly(x, r, of)
-		},
+		CallTool:  callLater(&agentTools),
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
@@ -223,9 +221,8 @@ func New(opts Options) (*Server, error) {
 	calls := callrecord.New(callrecord.Options{
 		Store: opts.People, Keyring: opts.Keyring, Served: agents.Served(follower), Log: opts.Log.WithName("tool-calls"), Registry: opts.Registry,
 	})
-	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	agentTools = agents.New(agents.Options{
-		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Callers: caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock}), Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Records: calls,
 	})
 	connections := newConnectionMetrics(opts.Registry)
@@ -349,4 +346,11 @@ func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limite
 	}
 	limiter := limits.New(local, clock.Now, counters, current)
 	return limiter, counters, opts.Registry.Register(limiter)
+}
+
+// callLater returns a function that calls tools by a server of agents that is made later.
+func callLater(made **agents.Server) func(*httpapi.Exchange, *http.Request, toolset.Call) (*backendapi.ToolCallResult, error) {
+	return func(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
+		return (*made).CallDirectly(x, r, of)
+	}
 }

@@ -24,6 +24,8 @@ import (
 const (
 	// waitForDecision is how long a retried call waits for the decision, and pollEvery how often it looks.
 	waitForDecision, pollEvery = 20 * time.Second, 500 * time.Millisecond
+	// The most calls that wait for a decision, of a deployment and of the server; others are answered at once.
+	waitsOfDeployment, waitsOfServer = 32, 256
 	// approvalKey is the key of the only input request of a call.
 	approvalKey = "approval"
 )
@@ -173,10 +175,14 @@ func (r *recorded) decided(id int64) (a *people.Approval, err error) {
 			return nil, err
 		}
 	}
-	if err := r.allowTime(waitForDecision); err != nil {
-		return nil, err
+	until := time.Now()
+	if bounds := []slot{{"approvals of " + r.agent.Deployment, waitsOfDeployment}, {"approvals", waitsOfServer}}; r.slots.try(bounds) == nil {
+		defer r.slots.giveBack(bounds)
+		if err := r.allowTime(waitForDecision); err != nil {
+			return nil, err
+		}
+		until = until.Add(waitForDecision)
 	}
-	until := time.Now().Add(waitForDecision)
 	for {
 		if err := r.views(func(u *account.Unit) error {
 			found, exists, err := u.Approvals().Approval(id)

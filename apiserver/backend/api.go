@@ -177,6 +177,7 @@ func (a *API) operations() map[string]operation {
 		"GET /ai/tool-calls/{tool_call_id}":            getToolCall,
 		"POST /ai/agents/{agent_id}/tools/{tool}/call": callTool,
 		"GET /ai/agents/{agent_id}/tool-definitions":   listToolDefinitions,
+		"GET /ai/tool-approvals":                       listToolApprovals,
 
 		"GET /settings/b2b-settings":   getB2BSettings,
 		"GET /settings/b2b":            getB2BSettings,

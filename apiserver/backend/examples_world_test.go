@@ -57,6 +57,7 @@ var (
 	adasGrant          = exampleID(exampleDay(9, 12), 8002)
 	refusedCall        = exampleID(exampleDay(9, 13), 9001)
 	weatherCall        = exampleID(exampleDay(10, 11), 9002)
+	weatherApproval    = exampleID(exampleDay(10, 11), 9003)
 )
 
 // The ids of resources.
@@ -329,7 +330,7 @@ func exampleRows(tx people.Tx) error {
 }
 
 // exampleCalls records calls of the agent's tool: one that was refused, and one of Ada's with its arguments and its
-// result.
+// result. It also inserts the approval that Ada gave to an earlier declaration of the tool.
 func exampleCalls(tx people.Tx) error {
 	refused := people.ToolCall{
 		ID: refusedCall, At: exampleDay(9, 13), Agent: agentID, AgentName: "helper", Tool: toolID, ToolName: "weather", Revision: "2025-11-25", Decision: people.CallInvalid,
@@ -345,7 +346,14 @@ func exampleCalls(tx people.Tx) error {
 	}
 	ended.Arguments = keyring.Seal(people.SealedCallArguments, ended.SealedFor(exampleTenant), []byte(`{"city":"London"}`))
 	ended.Result = keyring.Seal(people.SealedCallResult, ended.SealedFor(exampleTenant), []byte(`[{"type":"text","text":"{\"degrees\":18}"}]`))
-	return firstError(func() error { return tx.Records().InsertToolCall(refused) }, func() error { return tx.Records().InsertToolCall(ended) })
+	used := people.Approval{
+		ID: weatherApproval, Agent: agentID, AgentName: "helper", Tool: toolID, ToolName: "weather", Caller: ended.Caller, Content: "of an earlier declaration", Digest: ended.Digest,
+		Status: people.ApprovalUsed, RequestedAt: ended.At, DecidedAt: ended.At, DecidedBy: ada, EndsAt: ended.At,
+	}
+	return firstError(
+		func() error { return tx.Records().InsertToolCall(refused) }, func() error { return tx.Records().InsertToolCall(ended) },
+		func() error { _, err := tx.Approvals().InsertApproval(used); return err },
+	)
 }
 
 // exampleKeyring returns the keyring of the example's servers.

@@ -261,6 +261,36 @@ func (e SecondFactorsRequired) Valid() bool {
 	}
 }
 
+// Defines values for ToolApprovalStatus.
+const (
+	ApprovalApproved ToolApprovalStatus = "approved"
+	ApprovalDenied   ToolApprovalStatus = "denied"
+	ApprovalExpired  ToolApprovalStatus = "expired"
+	ApprovalPending  ToolApprovalStatus = "pending"
+	ApprovalUsed     ToolApprovalStatus = "used"
+	ApprovalVoid     ToolApprovalStatus = "void"
+)
+
+// Valid indicates whether the value is a known member of the ToolApprovalStatus enum.
+func (e ToolApprovalStatus) Valid() bool {
+	switch e {
+	case ApprovalApproved:
+		return true
+	case ApprovalDenied:
+		return true
+	case ApprovalExpired:
+		return true
+	case ApprovalPending:
+		return true
+	case ApprovalUsed:
+		return true
+	case ApprovalVoid:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ToolCallDecision.
 const (
 	CallAllowed          ToolCallDecision = "allowed"
@@ -1128,6 +1158,15 @@ type ApiKeyWithSecret struct {
 	Secret string `json:"secret"`
 }
 
+// ApprovalClient The program that asks.
+type ApprovalClient struct {
+	// Name The name of an OAuth client, the public id of an API key, or the subject of a declared issuer's token.
+	Name string `json:"name"`
+
+	// Verified Whether the name is not only what the program says of itself, as for authorizations.
+	Verified bool `json:"verified"`
+}
+
 // ApprovalCounts How many approvals calls asked for and used.
 type ApprovalCounts struct {
 	// Requested Approvals that calls asked for.
@@ -1141,6 +1180,24 @@ type ApprovalCounts struct {
 
 	// Expired Approvals that expired.
 	Expired int64 `json:"expired"`
+}
+
+// ApprovalTool The tool that is called.
+type ApprovalTool struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name by which it was called.
+	Name string `json:"name"`
+
+	// Title The display name, or the name if the tool has changed since.
+	Title string `json:"title"`
+
+	// Method The HTTP method of the request. Empty if the tool has changed since.
+	Method string `json:"method"`
+
+	// Host The host that gets the request. Empty if the tool has changed since.
+	Host string `json:"host"`
 }
 
 // AuditList A page of audit records.
@@ -2382,6 +2439,61 @@ type TextFactor struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
+// ToolApproval The approval of one call of an agent's tool.
+type ToolApproval struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Status The state now.
+	Status ToolApprovalStatus `json:"status"`
+
+	// Agent The agent.
+	Agent CalledResource `json:"agent"`
+
+	// Tool The tool.
+	Tool ApprovalTool `json:"tool"`
+
+	// Client The program that asks, or null for a session of the user.
+	Client *ApprovalClient `json:"client"`
+
+	// ArgumentsDigest The digest that identifies the arguments.
+	ArgumentsDigest string `json:"arguments_digest"`
+
+	// UserId The user of the call, or null.
+	UserId *string `json:"user_id"`
+
+	// OrganizationId The organization of the call, or null.
+	OrganizationId *string `json:"organization_id"`
+
+	// RequestedAt The time of the request.
+	RequestedAt time.Time `json:"requested_at"`
+
+	// ExpiresAt When the state ends: until then it can be decided or, if it is approved, used.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// DecidedAt The time of the decision, or null.
+	DecidedAt *time.Time `json:"decided_at"`
+
+	// DecidedBy The user that decided, or null.
+	DecidedBy *string `json:"decided_by"`
+}
+
+// ToolApprovalList A page of approvals of calls.
+type ToolApprovalList struct {
+	// Data The page, newest first.
+	Data []ToolApproval `json:"data"`
+
+	// HasMore Whether there may be more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor of the next page. Null on the last page.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// ToolApprovalStatus The state of an approval. `used`: the call was made. `expired`: it was not decided or not used in time. `void`: the tool
+// or the agent has changed or is gone.
+type ToolApprovalStatus string
+
 // ToolAuthorization How a tool's requests are authorized.
 type ToolAuthorization struct {
 	// AuthorizeAsUser Whether the user's own authorization is sent.
@@ -2993,6 +3105,24 @@ type ListAgentToolsParams struct {
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
+// ListToolApprovalsParams defines parameters for ListToolApprovals.
+type ListToolApprovalsParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Only approvals in this state.
+	Status *ToolApprovalStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// AgentId Only approvals of calls of this agent's tools.
+	AgentId *string `form:"agent_id,omitempty" json:"agent_id,omitempty"`
+
+	// UserId Only approvals of calls for this user.
+	UserId *string `form:"user_id,omitempty" json:"user_id,omitempty"`
+}
+
 // ListToolCallsParams defines parameters for ListToolCalls.
 type ListToolCallsParams struct {
 	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
@@ -3431,6 +3561,23 @@ func (c *Client) CallTool(ctx context.Context, agentId string, tool string, body
 		Body:     body,
 	}
 	var answer ToolCallResult
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListToolApprovals asks GET /ai/tool-approvals: list approvals of agents' calls.
+//
+// Returns the approvals of calls of the deployment's agents, newest first, without their arguments: only the approvers see
+// those. One request reads at most 1000 approvals, so a page with the filter `status` can be short, or empty, although
+// `has_more` is true.
+func (c *Client) ListToolApprovals(ctx context.Context, params ListToolApprovalsParams) (*ToolApprovalList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/tool-approvals",
+		Query: params,
+	}
+	var answer ToolApprovalList
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package enduser
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -1062,6 +1063,66 @@ func (e SignedOutEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for ToolApprovalEnvelopeMessage.
+const (
+	ToolApprovalEnvelopeMessageEmpty ToolApprovalEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the ToolApprovalEnvelopeMessage enum.
+func (e ToolApprovalEnvelopeMessage) Valid() bool {
+	switch e {
+	case ToolApprovalEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ToolApprovalStatus.
+const (
+	ApprovalApproved ToolApprovalStatus = "approved"
+	ApprovalDenied   ToolApprovalStatus = "denied"
+	ApprovalExpired  ToolApprovalStatus = "expired"
+	ApprovalPending  ToolApprovalStatus = "pending"
+	ApprovalUsed     ToolApprovalStatus = "used"
+	ApprovalVoid     ToolApprovalStatus = "void"
+)
+
+// Valid indicates whether the value is a known member of the ToolApprovalStatus enum.
+func (e ToolApprovalStatus) Valid() bool {
+	switch e {
+	case ApprovalApproved:
+		return true
+	case ApprovalDenied:
+		return true
+	case ApprovalExpired:
+		return true
+	case ApprovalPending:
+		return true
+	case ApprovalUsed:
+		return true
+	case ApprovalVoid:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ToolApprovalsEnvelopeMessage.
+const (
+	ToolApprovalsEnvelopeMessageEmpty ToolApprovalsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the ToolApprovalsEnvelopeMessage enum.
+func (e ToolApprovalsEnvelopeMessage) Valid() bool {
+	switch e {
+	case ToolApprovalsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WorkspaceEnvelopeMessage.
 const (
 	WorkspaceEnvelopeMessageEmpty WorkspaceEnvelopeMessage = ""
@@ -1319,6 +1380,42 @@ type ActiveWorkspaceEnvelope struct {
 
 // ActiveWorkspaceEnvelopeMessage Always empty.
 type ActiveWorkspaceEnvelopeMessage string
+
+// ApprovalAgent The agent whose tool is called.
+type ApprovalAgent struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+}
+
+// ApprovalClient The program that asks.
+type ApprovalClient struct {
+	// Name The name of an OAuth client, the public id of an API key, or the subject of a declared issuer's token.
+	Name string `json:"name"`
+
+	// Verified Whether the name is not only what the program says of itself, as for authorizations.
+	Verified bool `json:"verified"`
+}
+
+// ApprovalTool The tool that is called.
+type ApprovalTool struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name by which it was called.
+	Name string `json:"name"`
+
+	// Title The display name, or the name if the tool has changed since.
+	Title string `json:"title"`
+
+	// Method The HTTP method of the request. Empty if the tool has changed since.
+	Method string `json:"method"`
+
+	// Host The host that gets the request. Empty if the tool has changed since.
+	Host string `json:"host"`
+}
 
 // AskedScope A scope, as a consent page shows it.
 type AskedScope struct {
@@ -3759,6 +3856,97 @@ type TextFactorChoice struct {
 	PhoneNumberId string `json:"phone_number_id"`
 }
 
+// ToolApproval The approval of one call of an agent's tool.
+type ToolApproval struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Status The state now.
+	Status ToolApprovalStatus `json:"status"`
+
+	// CanDecide Whether the user can approve or deny it now.
+	CanDecide bool `json:"can_decide"`
+
+	// Agent The agent.
+	Agent ApprovalAgent `json:"agent"`
+
+	// Tool The tool.
+	Tool ApprovalTool `json:"tool"`
+
+	// Client The program that asks, or null for a session of the user.
+	Client *ApprovalClient `json:"client"`
+
+	// Arguments The arguments of the call. Null in lists, and from an hour after the end on.
+	Arguments *json.RawMessage `json:"arguments"`
+
+	// ArgumentsDigest The digest that identifies the arguments.
+	ArgumentsDigest string `json:"arguments_digest"`
+
+	// OrganizationId The organization of the call, or null.
+	OrganizationId *string `json:"organization_id"`
+
+	// RequestedAt The time of the request.
+	RequestedAt time.Time `json:"requested_at"`
+
+	// ExpiresAt When the state ends: until then it can be decided or, if it is approved, used.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// DecidedAt The time of the decision, or null.
+	DecidedAt *time.Time `json:"decided_at"`
+}
+
+// ToolApprovalEnvelope A response.
+type ToolApprovalEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message ToolApprovalEnvelopeMessage `json:"message"`
+
+	// Data The result.
+	Data ToolApproval `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// ToolApprovalEnvelopeMessage Always empty.
+type ToolApprovalEnvelopeMessage string
+
+// ToolApprovalSeen What the user saw when approving.
+type ToolApprovalSeen struct {
+	// ArgumentsDigest The `arguments_digest` of the approval that was shown.
+	ArgumentsDigest string `json:"arguments_digest"`
+}
+
+// ToolApprovalStatus The state of an approval. `used`: the call was made. `expired`: it was not decided or not used in time. `void`: the tool
+// or the agent has changed or is gone.
+type ToolApprovalStatus string
+
+// ToolApprovalsEnvelope A response with a list.
+type ToolApprovalsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message ToolApprovalsEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []ToolApproval `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// ToolApprovalsEnvelopeMessage Always empty.
+type ToolApprovalsEnvelopeMessage string
+
 // TwoStepChange A change of the second step.
 type TwoStepChange struct {
 	// TwoStep Whether sign-ins ask for a second factor.
@@ -3987,6 +4175,12 @@ type EndUserListOwnSignInsParams struct {
 	IncludeExpired *bool `form:"include_expired,omitempty" json:"include_expired,omitempty"`
 }
 
+// EndUserListToolApprovalsParams defines parameters for EndUserListToolApprovals.
+type EndUserListToolApprovalsParams struct {
+	// Status Only approvals in this state.
+	Status *ToolApprovalStatus `form:"status,omitempty" json:"status,omitempty"`
+}
+
 // EndUserListMembersParams defines parameters for EndUserListMembers.
 type EndUserListMembersParams struct {
 	// Limit The maximum number of entries, 1 to 200. Absent: 200.
@@ -4106,6 +4300,12 @@ type EndUserSignOutOthersJSONRequestBody = Empty
 
 // EndUserSignOutElsewhereJSONRequestBody defines body for EndUserSignOutElsewhere for application/json ContentType.
 type EndUserSignOutElsewhereJSONRequestBody = Empty
+
+// EndUserApproveToolCallJSONRequestBody defines body for EndUserApproveToolCall for application/json ContentType.
+type EndUserApproveToolCallJSONRequestBody = ToolApprovalSeen
+
+// EndUserDenyToolCallJSONRequestBody defines body for EndUserDenyToolCall for application/json ContentType.
+type EndUserDenyToolCallJSONRequestBody = Empty
 
 // EndUserUpdatePasswordJSONRequestBody defines body for EndUserUpdatePassword for application/json ContentType.
 type EndUserUpdatePasswordJSONRequestBody = PasswordUpdate
@@ -4984,6 +5184,75 @@ func (c *Client) SignOutElsewhere(ctx context.Context, id string, body Empty) (*
 		Body:     body,
 	}
 	var answer SignedOutEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListToolApprovals asks GET /me/tool-approvals: list approvals of agents' calls.
+//
+// Returns the approvals of the user's own calls, and those that the user's role lets the user decide for an organization,
+// newest first, at most 100, without their arguments. An organization that requires more than the sign-in has proven is left
+// out. Of each organization, at most the newest 1000 are searched.
+func (c *Client) ListToolApprovals(ctx context.Context, params EndUserListToolApprovalsParams) (*ToolApprovalsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/me/tool-approvals",
+		Query: params,
+	}
+	var answer ToolApprovalsEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetToolApproval asks GET /me/tool-approvals/{id}: get an approval of an agent's call.
+//
+// Returns the approval with the arguments that will be sent. Show all of them to the user. Fails with 404
+// APPROVAL_NOT_FOUND, also for an approval that the user may not see; 403 STEP_UP_REQUIRED, ENROLLMENT_REQUIRED.
+func (c *Client) GetToolApproval(ctx context.Context, id string) (*ToolApprovalEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/me/tool-approvals/{id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer ToolApprovalEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ApproveToolCall asks POST /me/tool-approvals/{id}/approve: approve an agent's call.
+//
+// The agent can make this call once within five minutes. Fails with 400 VALIDATION_ERROR if `arguments_digest` differs,
+// APPROVAL_DECIDED, APPROVAL_EXPIRED (also if tool or agent were changed); 403 PERMISSION_DENIED,
+// REAUTHENTICATION_REQUIRED if the tool needs a proof of the last ten minutes, STEP_UP_REQUIRED, ENROLLMENT_REQUIRED;
+// 404 APPROVAL_NOT_FOUND.
+func (c *Client) ApproveToolCall(ctx context.Context, id string, body ToolApprovalSeen) (*ToolApprovalEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/me/tool-approvals/{id}/approve",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+		Body:     body,
+	}
+	var answer ToolApprovalEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DenyToolCall asks POST /me/tool-approvals/{id}/deny: deny an agent's call.
+//
+// The same call with the same arguments is refused for ten minutes. Fails with 400 APPROVAL_DECIDED, APPROVAL_EXPIRED; 403
+// PERMISSION_DENIED, STEP_UP_REQUIRED, ENROLLMENT_REQUIRED; 404 APPROVAL_NOT_FOUND.
+func (c *Client) DenyToolCall(ctx context.Context, id string, body Empty) (*ToolApprovalEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/me/tool-approvals/{id}/deny",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+		Body:     body,
+	}
+	var answer ToolApprovalEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

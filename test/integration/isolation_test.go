@@ -264,7 +264,7 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	}
 }
 
-// called records a call of a deployment's tool, and returns its id.
+// called records a call of a deployment's tool and an approval, and returns the call's id.
 func (w *world) called(ctx context.Context, deployment, name, agent, tool string) string {
 	GinkgoHelper()
 	at := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -277,7 +277,16 @@ func (w *world) called(ctx context.Context, deployment, name, agent, tool string
 	Expect(err).NotTo(HaveOccurred())
 	c.Tool, err = ids.Parse(tool)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(w.store.Change(ctx, deployment, func(tx people.Tx) error { return tx.Records().InsertToolCall(c) })).To(Succeed())
+	a := people.Approval{
+		ID: c.ID, Agent: c.Agent, AgentName: name, Tool: c.Tool, ToolName: name, Caller: c.Caller, Digest: name, Status: people.ApprovalUsed, RequestedAt: at, EndsAt: at,
+	}
+	Expect(w.store.Change(ctx, deployment, func(tx people.Tx) error {
+		if err := tx.Records().InsertToolCall(c); err != nil {
+			return err
+		}
+		_, err := tx.Approvals().InsertApproval(a)
+		return err
+	})).To(Succeed())
 	return ids.Format(c.ID)
 }
 

@@ -122,6 +122,9 @@ var (
 	errNoOtherWayIn        = apierror.Bad("NO_ALTERNATIVE_AUTH", "without a password you could not sign in: this deployment has no emailed codes")
 	errCurrentSignIn       = apierror.Bad("CURRENT_SESSION_SIGNOUT", "this is the sign-in you are using: sign out by POST /session/sign-out")
 	errOwnSignInUnknown    = apierror.Coded(http.StatusNotFound, "SIGNIN_NOT_FOUND", "you have no such active sign-in: /me/signins lists yours")
+	errApprovalUnknown     = apierror.Coded(http.StatusNotFound, "APPROVAL_NOT_FOUND", "there is no such approval for you: /me/tool-approvals lists yours")
+	errApprovalDecided     = apierror.Bad("APPROVAL_DECIDED", "this approval was decided already: read it again")
+	errApprovalExpired     = apierror.Bad("APPROVAL_EXPIRED", "this approval has ended, or its tool was changed, and nothing was decided: let the agent ask again")
 	errConfirmation        = apierror.Bad("INVALID_CONFIRMATION", "confirmation is wrong: send exactly the text that the operation documents")
 )
 

@@ -145,6 +145,13 @@ func (s *scene) second() *app {
 	return a
 }
 
+// toolCall has an agent ask for an approval. It sets {id} to its id, and arguments_digest.
+func (s *scene) toolCall() {
+	asked := s.w.DeclareApprovable(nil).Ask(byUser(s.user), cancels)
+	s.set("{id}", asked.ID)
+	s.set("arguments_digest", asked.Digest)
+}
+
 // scenes are the preparations of operations that need more than ada, her organization and her workspace.
 var scenes = map[string]func(s *scene, n int){
 	"endUserSignUp": func(s *scene, _ int) { s.browser = s.w.browser(); s.set("email", "new-"+s.email) },
@@ -235,6 +242,10 @@ var scenes = map[string]func(s *scene, n int){
 		s.ok("POST", "/auth/prepare-second-factor", fmt.Sprintf(`{"signin_attempt_id":%q,"strategy":"sms"}`, attempt))
 		s.ok("POST", "/auth/attempt-second-factor", secondStep(attempt, "sms", s.w.CodeFor(numberOf(n), 2)))
 	},
+	"endUserListToolApprovals": func(s *scene, _ int) { s.toolCall() },
+	"endUserGetToolApproval":   func(s *scene, _ int) { s.toolCall() },
+	"endUserApproveToolCall":   func(s *scene, _ int) { s.toolCall() },
+	"endUserDenyToolCall":      func(s *scene, _ int) { s.toolCall() },
 	"endUserMakeRecoveryCodes": func(s *scene, _ int) { s.addApp() },
 	"endUserListPasskeys":      func(s *scene, _ int) { s.addPasskey(s.w.device()) },
 	"endUserAddPasskey": func(s *scene, _ int) {

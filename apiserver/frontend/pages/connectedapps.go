@@ -18,7 +18,11 @@ func showConnectedApps(v *visit) error {
 		return err
 	}
 	grants := listed.Data
-	names, err := organizationNames(v, grants)
+	var asked []*string
+	for _, grant := range grants {
+		asked = append(asked, grant.OrganizationId)
+	}
+	names, err := organizationNames(v, asked)
 	if err != nil {
 		return err
 	}
@@ -36,12 +40,11 @@ func showConnectedApps(v *visit) error {
 	return v.render("connectedapps", v.text.Text("apps.title"), apps)
 }
 
-// organizationNames returns the names of the user's organizations by their ids. It reads none if no grant has an
-// organization.
-func organizationNames(v *visit, grants []enduserapi.OauthGrant) (map[string]string, error) {
+// organizationNames returns the names of the user's organizations by their ids. It reads none if all asked ids are nil.
+func organizationNames(v *visit, asked []*string) (map[string]string, error) {
 	names := map[string]string{}
-	for _, grant := range grants {
-		if grant.OrganizationId == nil {
+	for _, id := range asked {
+		if id == nil {
 			continue
 		}
 		memberships, err := memberships(v)

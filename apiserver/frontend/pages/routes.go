@@ -35,6 +35,8 @@ var pages = map[string]page{
 	"/account/delete":           {get: showDeleteAccount, post: takeDeleteAccount, signedIn: true},
 	"/account/keys":             {get: showKeys, post: takeKeys, signedIn: true},
 	"/account/apps":             {get: showConnectedApps, post: takeConnectedApps, signedIn: true},
+	approvalsPath:               {get: showApprovals, signedIn: true},
+	approvalsPath + "/{id}":     {get: showApproval, post: takeApproval, signedIn: true, bare: true},
 	"/organizations":            {get: showOrganizations, post: takeOrganizations, signedIn: true},
 	"/organizations/new":        {get: showNewOrganization, post: takeNewOrganization, signedIn: true},
 	// The API also has paths below /organizations, with other segments and methods.

@@ -19,14 +19,23 @@ func Fresh(u *Unit, g *people.SignIn) (bool, error) {
 		return false, nil
 	}
 	methods, _, err := freshMethods(u, g, false)
-	return recently(u, g, methods), err
+	return recently(u, g, methods, u.Settings.EffectiveSession().ReauthenticateWithin()), err
 }
 
 // RequireFresh returns an AssuranceError with ErrNotFresh unless Fresh. With adding, the operation adds a factor or
 // passkey, which needs more than a password: the thief of a password must not add a phone.
 func RequireFresh(u *Unit, g *people.SignIn, adding bool) error {
+	return requireFresh(u, g, adding, u.Settings.EffectiveSession().ReauthenticateWithin())
+}
+
+// RequireFreshWithin is RequireFresh with a bound other than the deployment's.
+func RequireFreshWithin(u *Unit, g *people.SignIn, bound time.Duration) error {
+	return requireFresh(u, g, false, bound)
+}
+
+func requireFresh(u *Unit, g *people.SignIn, adding bool, bound time.Duration) error {
 	methods, factors, err := freshMethods(u, g, adding)
-	if err != nil || recently(u, g, methods) {
+	if err != nil || recently(u, g, methods, bound) {
 		return err
 	}
 	strategies, _, err := within(u, g, methods, factors)
@@ -73,9 +82,9 @@ func within(u *Unit, g *people.SignIn, methods []assurance.Method, read *Factors
 	}), *read, err
 }
 
-func recently(u *Unit, g *people.SignIn, methods []assurance.Method) bool {
+func recently(u *Unit, g *people.SignIn, methods []assurance.Method, bound time.Duration) bool {
 	at := g.Proven().Newest(methods...)
-	return !at.IsZero() && u.Now.Sub(at) < u.Settings.EffectiveSession().ReauthenticateWithin()
+	return !at.IsZero() && u.Now.Sub(at) < bound
 }
 
 // The methods that sensitive operations need.
