@@ -56,7 +56,8 @@ type Approvals interface {
 	// LiveApproval returns the approval with a key.
 	LiveApproval(key string) (Approval, bool, error)
 	Approval(id int64) (Approval, bool, error)
-	// PendingApprovals counts the approvals of an agent that wait at a time: of a user, or for 0 of a principal.
+	// PendingApprovals counts the approvals of an agent that no person has decided and that have not ended at a time,
+	// those that the client itself declined among them: of a user, or for 0 of a principal.
 	PendingApprovals(agent, user int64, principal string, now time.Time) (int, error)
 	// DecideApproval writes the decision on an approval that is pending at a time, and reports whether there was one.
 	DecideApproval(id int64, status string, by int64, now, ends time.Time) (bool, error)

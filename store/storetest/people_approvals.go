@@ -90,6 +90,13 @@ var approvalStories = []story{
 			return n
 		}
 		e.Expect([]int{count(1, 1, "", born), count(1, 0, "ck_2", born), count(1, 0, "ck_1", born), count(1, 1, "", after(time.Hour))}).To(gomega.Equal([]int{1, 1, 0, 0}))
+		declined := approval(5)
+		declined.Caller.User = 5
+		e.insert(insertApproval(declined))
+		e.reportsTrue(func(tx people.Tx) (bool, error) {
+			return tx.Approvals().DecideApproval(declined.ID, people.ApprovalDenied, 0, after(time.Minute), after(time.Hour))
+		})
+		e.Expect([]int{count(1, 5, "", after(time.Minute)), count(1, 5, "", after(time.Hour))}).To(gomega.Equal([]int{1, 0}), "a client that declines for its user does not ask without bound")
 		listed := func(filter people.ApprovalFilter, limit int) (found []int64) {
 			for _, a := range all(e, func(tx people.Tx) ([]people.Approval, error) { return tx.Approvals().ListApprovals(filter, limit) }) {
 				e.Expect(a.Arguments).To(gomega.BeEmpty())

@@ -47,7 +47,7 @@ func (tx txApprovals) Approval(id int64) (people.Approval, bool, error) {
 func (tx txApprovals) PendingApprovals(agent, user int64, principal string, now time.Time) (int, error) {
 	n := 0
 	_, err := tx.Get([]any{&n}, `SELECT COUNT(*) FROM tool_approvals WHERE deployment = :deployment AND agent_id = ? AND user_id = ? AND (user_id > 0 OR principal_id = ?)
-		AND status = ? AND live <> '' AND ends_at > ?`, agent, user, principal, people.ApprovalPending, db.Micros(now))
+		AND status IN (?, ?) AND decided_by = 0 AND live <> '' AND ends_at > ?`, agent, user, principal, people.ApprovalPending, people.ApprovalDenied, db.Micros(now))
 	return n, err
 }
 
