@@ -258,6 +258,13 @@ func TestClientsThatOpenURLsContinueACall(t *testing.T) {
 			t.Errorf("%s: %s", name, a.raw)
 		}
 	}
+	w.Must(w.Store.View(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
+		failed, err := tx.Records().ListToolCalls(people.ToolCallFilter{Outcome: people.CallFailed}, 9)
+		if len(failed) != 0 {
+			t.Errorf("a request that continues no call is recorded as failed: %+v", failed)
+		}
+		return err
+	}))
 	done := make(chan answer)
 	go func() { done <- w.modernPay(w.token, 500, opens, retry) }() // "accept" means only that the URL was opened
 	w.decide(id, people.ApprovalApproved)

@@ -77,6 +77,10 @@ func (r *recorded) failed(result toolcall.Result) called {
 
 // broken records that nothing was sent because of an error, and returns it.
 func (r *recorded) broken(err error) error {
+	if wrong := (*fault)(nil); errors.As(err, &wrong) { // the request is at fault
+		r.record.Refuse(people.CallInvalid, toolcall.CodeArguments)
+		return err
+	}
 	r.record.Fail(callrecord.CodeInternal)
 	return err
 }
