@@ -2,6 +2,9 @@
 package jwttemplate
 
 import (
+	"net/url"
+	"slices"
+
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/claimtemplate"
@@ -17,16 +20,28 @@ func Kind() engine.Kind[*v1alpha1.JWTTemplate] {
 		Name:     v1alpha1.KindJWTTemplate,
 		RefersTo: []string{v1alpha1.KindIdentityDeployment},
 		References: func(t *v1alpha1.JWTTemplate) []engine.Reference {
-			return []engine.Reference{engine.DeploymentReference(t.Spec.DeploymentRef)}
+			return []engine.Reference{engine.CatalogReference(t.Spec.DeploymentRef)} // its hosts are no audiences
 		},
-		Check: func(t *v1alpha1.JWTTemplate, _ engine.ResolvedRefs) error {
-			if _, err := claimtemplate.Compile(translation.JWTTemplate(t)); err != nil {
-				return engine.Terminal(v1alpha1.ReasonInvalid, "spec.%v", err)
-			}
-			return nil
-		},
+		Check: check,
 		Translate: func(t *v1alpha1.JWTTemplate, _ engine.ResolvedRefs, _ engine.Prepared) engine.Content {
 			return engine.Content{Deployment: engine.DeploymentOf(t, t.Spec.DeploymentRef), Value: translation.JWTTemplate(t)}
 		},
 	}
+}
+
+// check refuses claims that do not compile, and audiences that are Cardea's own: it would accept its own tokens.
+func check(t *v1alpha1.JWTTemplate, refs engine.ResolvedRefs) error {
+	if _, err := claimtemplate.Compile(translation.JWTTemplate(t)); err != nil {
+		return engine.Terminal(v1alpha1.ReasonInvalid, "spec.%v", err)
+	}
+	deployment, found := engine.DeploymentIn(refs)
+	if !found {
+		return nil
+	}
+	for i, audience := range t.Spec.Audiences {
+		if parsed, err := url.Parse(audience); err == nil && slices.Contains(deployment.Spec.FrontendHosts, v1alpha1.Hostname(parsed.Hostname())) {
+			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.audiences[%d]: is a URL of the deployment itself, which issues the tokens: write that of the API", i)
+		}
+	}
+	return nil
 }

@@ -5,7 +5,9 @@ package claimtemplate
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"reflect"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -36,6 +38,11 @@ type Input struct {
 // Compile compiles a template. The error names the claim by its place, as in claims[2].expression.
 func Compile(t document.JWTTemplate) (*Template, error) {
 	out := &Template{}
+	for i, audience := range t.Audiences {
+		if parsed, err := url.Parse(audience); err != nil || !parsed.IsAbs() || strings.EqualFold(parsed.Scheme, "cardea") {
+			return nil, fmt.Errorf("audiences[%d]: is no absolute URI, or an audience of Cardea itself: write that of the API", i)
+		}
+	}
 	for i, declared := range t.Claims {
 		one := claim{name: declared.Name, value: declared.Value}
 		switch {

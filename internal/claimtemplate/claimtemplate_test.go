@@ -47,6 +47,16 @@ func TestExpressionsYieldJSON(t *testing.T) {
 	}
 }
 
+func TestAudiencesOfCardeaAreRefused(t *testing.T) {
+	for audience, accepted := range map[string]bool{
+		"https://api.acme.example": true, "urn:acme:orders": true, "cardea:acme:acme": false, "CARDEA:acme:acme": false, "api.acme.example": false, "https://%": false,
+	} {
+		if _, err := Compile(document.JWTTemplate{Audiences: []string{"urn:acme", audience}}); (err == nil) != accepted || err != nil && !strings.Contains(err.Error(), "audiences[1]") {
+			t.Errorf("%s: %v", audience, err)
+		}
+	}
+}
+
 func TestTemplatesThatAreRefused(t *testing.T) {
 	value := json.RawMessage(`1`)
 	for name, claim := range map[string]document.TemplateClaim{

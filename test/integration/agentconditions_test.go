@@ -6,7 +6,10 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/test/testkit"
@@ -86,5 +89,45 @@ var _ = Describe("The conditions of agents and tools", func() {
 		for _, object := range []v1alpha1.Resource{agent, tool, limited} {
 			Eventually(condition(ctx, object, v1alpha1.ConditionAccepted)).Should(Equal("False/Invalid"), object.GetName())
 		}
+	})
+
+	It("refuse templates whose tokens Cardea would accept, and protect a template in use", func(ctx context.Context) {
+		w := newWorld(ctx, testkit.OperatorOptions{})
+		key := w.tenant(ctx, "acme")
+		host := w.namespace + ".app.example"
+		update(ctx, testkit.Deployment(w.namespace, "acme"), func(d *v1alpha1.IdentityDeployment) {
+			d.Spec.FrontendHosts = []v1alpha1.Hostname{v1alpha1.Hostname(host)}
+		})
+		template := &v1alpha1.JWTTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "orders"}}
+		template.Spec.DeploymentRef.Name = "acme"
+		template.Spec.Claims = []v1alpha1.TemplateClaim{{Name: "mail", Expression: ptr.To("user.email")}}
+		tool := testkit.Tool(w.namespace, "acme", "find")
+		tool.Spec.Endpoint = ptr.To(v1alpha1.URL("https://api.acme.example"))
+		tool.Spec.Authorization = &v1alpha1.ToolAuthorization{JWTTemplateRef: &v1alpha1.JWTTemplateReference{Name: "orders"}}
+		create(ctx, tool)
+		Eventually(condition(ctx, tool, v1alpha1.ConditionReferencesResolved)).Should(HavePrefix("False/"))
+		create(ctx, template)
+		expectReady(ctx, template, tool)
+		Eventually(condition(ctx, tool, v1alpha1.ConditionCallable)).Should(Equal("True/Callable"))
+		Eventually(func() any { return w.do("GET", "/jwt-templates/"+template.Status.ID, key, "").JSON["template"] }).Should(Equal(map[string]any{"mail": map[string]any{"expression": "user.email"}}))
+
+		accepted := condition(ctx, template, v1alpha1.ConditionAccepted)
+		for _, audience := range []string{"cardea:" + w.namespace + ":acme", "https://" + host + "/mcp/support"} {
+			update(ctx, template, func(t *v1alpha1.JWTTemplate) { t.Spec.Audiences = []string{audience} })
+			Eventually(accepted).Should(Equal("False/Invalid"), audience)
+			Expect(lazyConditions{template}.String()).To(ContainSubstring("audiences[0]"))
+			update(ctx, template, func(t *v1alpha1.JWTTemplate) { t.Spec.Audiences = nil })
+			Eventually(accepted).Should(Equal("True/Accepted"))
+		}
+		update(ctx, template, func(t *v1alpha1.JWTTemplate) { t.Spec.Claims[0].Expression = ptr.To("user.") })
+		Eventually(accepted).Should(Equal("False/Invalid"))
+		Expect(lazyConditions{template}.String()).To(ContainSubstring("spec.claims[0].expression: does not compile"))
+
+		Expect(cluster.Client.Delete(ctx, template)).To(Succeed())
+		Eventually(condition(ctx, template, v1alpha1.ConditionDeleting)).Should(HavePrefix("True/"), "the tool uses it")
+		Expect(cluster.Client.Delete(ctx, tool)).To(Succeed())
+		Eventually(func() bool {
+			return apierrors.IsNotFound(cluster.Client.Get(ctx, client.ObjectKeyFromObject(template), template))
+		}).Should(BeTrue())
 	})
 })
