@@ -41,7 +41,6 @@ var attacks = []struct {
 	{"tokens are verified that grant hundreds of permissions", (*attack).fatTokens},
 	{"ServiceAccount tokens are forged", (*attack).forgedServiceAccounts},
 	{"names, hosts and issuers of others are declared", (*attack).declareNamesOfOthers},
-	{"agents have long prompts", (*attack).longPrompts},
 	{"credentials are presented to others' gateways", (*attack).credentialsElsewhere},
 	{"tools of agents never answer", (*attack).silentTools},
 	{"tools of agents answer with endless, large and deep bodies, and redirections", (*attack).hostileTools},
@@ -50,6 +49,7 @@ var attacks = []struct {
 	{"agents get the most expensive bodies, and wrong keys", (*attack).expensiveCalls},
 	{"streams of changes are opened and kept", (*attack).holdStreams},
 	{"keys are presented to others' agents", (*attack).callElsewhere},
+	{"agents have long prompts", (*attack).longPrompts}, // deletes every agent of the attacker
 	{"connections are opened and left idle", (*attack).idleConnections},
 	{"bodies are the most expensive ones known", (*attack).expensiveBodies},
 }

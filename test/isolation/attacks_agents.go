@@ -37,9 +37,11 @@ func succeeded(answer testkit.Answer, err error) bool {
 // hostileTools calls tools whose answers are slow, endless, large, deep or elsewhere.
 func (a *attack) hostileTools() error {
 	names := append([]string{"metadata"}, hostile...)
+	var last atomic.Value
 	a.flood(60, func(n int) {
 		name := names[n%len(names)]
 		answer, err := a.ask(a.Server(), "hostile", a.Key, address(17, n), "tools/call", fmt.Sprintf(`"name":%q,"arguments":{}`, name))
+		last.Store(fmt.Sprintf("%d %.300s %v", answer.Status, answer.Raw, err))
 		if succeeded(answer, err) {
 			a.breached(fmt.Errorf("the tool %s has an answer: %.300s", name, answer.Raw))
 		}
@@ -48,7 +50,7 @@ func (a *attack) hostileTools() error {
 		a.breached(errors.New("the redirection of a tool was followed"))
 	}
 	if a.in.site.tools.hostile.Load() == 0 {
-		a.breached(errors.New("no call reached a hostile tool: the attack shows nothing"))
+		a.breached(fmt.Errorf("no call reached a hostile tool: the attack shows nothing; the last answer is %v", last.Load()))
 	}
 	return nil
 }
