@@ -37,7 +37,12 @@ type peopleWorld struct {
 
 func newPeopleWorld(t *testing.T, change func(*document.AIAgent)) *peopleWorld {
 	t.Helper()
-	w := &peopleWorld{world: newWorld(t)}
+	return newPeopleWorldIn(t, newWorld(t), change)
+}
+
+func newPeopleWorldIn(t *testing.T, in *world, change func(*document.AIAgent)) *peopleWorld {
+	t.Helper()
+	w := &peopleWorld{world: in}
 	w.app = w.DeclareOAuthApp("http://localhost")
 	w.DeclareOAuthScope("read", document.OAuthScope{Scope: "orders:read"})
 	w.DeclareOAuthScope("write", document.OAuthScope{Scope: "orders.change", Category: "organization", OrganizationPermission: "orders:write"})

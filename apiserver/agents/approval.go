@@ -72,8 +72,7 @@ func (r *recorded) approve() (usable *people.Approval, answer any, err error) {
 		return nil, refused, err
 	}
 	r.record.UseApproval(a.ID)
-	content := approvals.ContentOf(r.agent, r.tool.Entry)
-	switch approvals.Status(a, content, r.Clock()) {
+	switch approvals.Status(a, asked.Content, r.Clock()) {
 	case people.ApprovalApproved:
 		if still, err := r.stillDecides(a); err != nil || still {
 			return a, nil, err
@@ -126,6 +125,10 @@ func (r *recorded) current(asked people.Approval) (a *people.Approval, refused a
 				return err
 			}
 		}
+		// Concurrent calls wait here, because each would count before the others insert.
+		if err := u.Limits().Lock(pendingOf(asked)); err != nil {
+			return err
+		}
 		waiting, err := u.Approvals().PendingApprovals(asked.Agent, asked.Caller.User, asked.Caller.ID, u.Now)
 		if err != nil || waiting >= approvals.MaxPending {
 			return err
@@ -138,6 +141,15 @@ func (r *recorded) current(asked people.Approval) (a *people.Approval, refused a
 		return nil, r.refused(people.CallRateLimited, result), nil
 	}
 	return a, nil, storeFault(err)
+}
+
+// pendingOf names the approvals that are counted together: those of an agent for a user, or for a caller without one.
+func pendingOf(a people.Approval) string {
+	who := a.Caller.ID
+	if a.Caller.User != 0 {
+		who = ids.Format(a.Caller.User)
+	}
+	return "approvals:" + ids.Format(a.Agent) + ":" + who
 }
 
 // insert inserts an approval, or finds the one that another request inserted meanwhile.

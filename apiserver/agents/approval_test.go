@@ -3,12 +3,14 @@ package agents_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/users/approvals"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -24,7 +26,12 @@ type approvalWorld struct {
 
 func newApprovalWorld(t *testing.T, approval *document.ToolApproval) *approvalWorld {
 	t.Helper()
-	w := &approvalWorld{peopleWorld: newPeopleWorld(t, func(a *document.AIAgent) { a.Tools = []string{"find-order", "pay"} })}
+	return newApprovalWorldIn(t, newWorld(t), approval)
+}
+
+func newApprovalWorldIn(t *testing.T, in *world, approval *document.ToolApproval) *approvalWorld {
+	t.Helper()
+	w := &approvalWorld{peopleWorld: newPeopleWorldIn(t, in, func(a *document.AIAgent) { a.Tools = []string{"find-order", "pay"} })}
 	w.declarePay(approval, "Pays.")
 	w.token = w.peopleWorld.token("orders:read")
 	w.session = w.sessions()(agentURL)
@@ -94,42 +101,44 @@ func (w *approvalWorld) payments() (n int) {
 }
 
 func TestApprovedCallIsMadeOnce(t *testing.T) {
-	w := newApprovalWorld(t, nil)
-	id := w.asks(w.token, 500)
-	if again := w.asks(w.token, 500); again != id {
-		t.Errorf("the same call asks twice: %d, %d", id, again)
-	}
-	if w.payments() != 0 {
-		t.Fatal("the call was made without an approval")
-	}
-	w.decide(id, people.ApprovalApproved)
-	var group sync.WaitGroup
-	var mu sync.Mutex
-	succeeded := 0
-	for range 100 {
-		group.Go(func() {
-			if a := w.post("support", w.token, pay(500)); strings.Contains(a.raw, `"open"`) {
-				mu.Lock()
-				defer mu.Unlock()
-				succeeded++
-			}
-		})
-	}
-	group.Wait()
-	if succeeded != 1 || w.payments() != 1 {
-		t.Errorf("%d calls succeeded, and the tool got %d requests", succeeded, w.payments())
-	}
-	var record people.ToolCall
-	w.Must(w.Store.View(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
-		list, err := tx.Records().ListToolCalls(people.ToolCallFilter{Outcome: people.CallSucceeded}, 1)
-		if err == nil && len(list) == 1 {
-			record = list[0]
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w := newApprovalWorldIn(t, newWorldOver(t, url), nil)
+		id := w.asks(w.token, 500)
+		if again := w.asks(w.token, 500); again != id {
+			t.Errorf("the same call asks twice: %d, %d", id, again)
 		}
-		return err
-	}))
-	if record.Approval != id {
-		t.Errorf("the record names approval %d, want %d", record.Approval, id)
-	}
+		if w.payments() != 0 {
+			t.Fatal("the call was made without an approval")
+		}
+		w.decide(id, people.ApprovalApproved)
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		succeeded := 0
+		for range 100 {
+			group.Go(func() {
+				if a := w.post("support", w.token, pay(500)); strings.Contains(a.raw, `"open"`) {
+					mu.Lock()
+					defer mu.Unlock()
+					succeeded++
+				}
+			})
+		}
+		group.Wait()
+		if succeeded != 1 || w.payments() != 1 {
+			t.Errorf("%d calls succeeded, and the tool got %d requests", succeeded, w.payments())
+		}
+		var record people.ToolCall
+		w.Must(w.Store.View(t.Context(), frontendtest.Deployment, func(tx people.Tx) error {
+			list, err := tx.Records().ListToolCalls(people.ToolCallFilter{Outcome: people.CallSucceeded}, 1)
+			if err == nil && len(list) == 1 {
+				record = list[0]
+			}
+			return err
+		}))
+		if record.Approval != id {
+			t.Errorf("the record names approval %d, want %d", record.Approval, id)
+		}
+	})
 }
 
 func TestApprovalIsForItsCallAlone(t *testing.T) {
@@ -208,6 +217,23 @@ func TestTooManyApprovalsWait(t *testing.T) {
 		t.Errorf("one more: %s", code)
 	}
 	w.asks(w.token, 0)
+}
+
+func TestConcurrentCallsShareTheBoundOfApprovals(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w := newApprovalWorldIn(t, newWorldOver(t, url), nil)
+		codes := make([]string, approvals.MaxPending+10)
+		var group sync.WaitGroup
+		for i := range codes {
+			group.Go(func() { codes[i], _, _ = failureOf(w.post("support", w.token, pay(i))) })
+		}
+		group.Wait()
+		slices.Sort(codes)
+		want := slices.Concat(slices.Repeat([]string{"approval_required"}, approvals.MaxPending), slices.Repeat([]string{"rate_limited"}, 10))
+		if !slices.Equal(codes, want) {
+			t.Errorf("the calls answer %v, want %d that wait", codes, approvals.MaxPending)
+		}
+	})
 }
 
 // modernPay calls the tool under the modern revision, with what the client declares and sends again.

@@ -12,14 +12,15 @@ import (
 )
 
 // wholeTable matches an SQLite plan that reads a whole table or index, or evaluates a list once per row.
-var wholeTable = regexp.MustCompile(`SCAN (outbox|challenges|totp_authenticators|tool_calls|oauth_\w+|[gfectokpu])\b|CORRELATED LIST`)
+var wholeTable = regexp.MustCompile(`SCAN (outbox|challenges|totp_authenticators|tool_calls|tool_approvals|oauth_\w+|[gfectokpu])\b|CORRELATED LIST`)
 
-// callIndex matches an index of the records of calls in a plan.
-var callIndex = regexp.MustCompile(`tool_calls_(agent|tool|user|outcome)\b`)
+// callIndex matches an index of the records of calls, or that of waiting approvals, in a plan.
+var callIndex = regexp.MustCompile(`tool_calls_(agent|tool|user|outcome)\b|tool_approvals_waiting\b`)
 
 // TestDeletionsUseIndexes: a deletion that reads a whole large table blocks every other writer. The list of users by
 // their factors looks the factors up by their index, and a list of sealed secrets continues within the key. Lists and
-// sums of calls read the records of one agent, tool, user or outcome only.
+// sums of calls read the records of one agent, tool, user or outcome only, and the count of waiting approvals reads
+// those that have not ended.
 func TestDeletionsUseIndexes(t *testing.T) {
 	t.Parallel()
 	type statement struct {
@@ -80,6 +81,9 @@ func TestDeletionsUseIndexes(t *testing.T) {
 		if _, err := tx.Records().SummarizeToolCalls(1, people.Period{From: now, To: now.Add(time.Hour)}); err != nil {
 			return err
 		}
+		if _, err := tx.Approvals().PendingApprovals(1, 7, "", now); err != nil {
+			return err
+		}
 		return tx.Users().DeleteUser(7)
 	})
 	if err == nil {
@@ -121,8 +125,8 @@ func TestDeletionsUseIndexes(t *testing.T) {
 			calls[index] = true
 		}
 	}
-	if len(calls) != 4 {
-		t.Errorf("the lists of calls use %v, want an index for each of agent, tool, user and outcome", calls)
+	if len(calls) != 5 {
+		t.Errorf("the lists of calls and of waiting approvals use %v, want an index for each of agent, tool, user, outcome and wait", calls)
 	}
 	if !seen {
 		t.Error("no traced statement deletes from outbox: this test no longer checks the deletion of a user's messages")

@@ -109,6 +109,19 @@ var approvalStories = []story{
 		e.Expect(listed(people.ApprovalFilter{Agent: 1, Status: people.ApprovalPending}, 10)).To(gomega.Equal([]int64{members.ID, mine.ID}))
 		e.Expect(listed(people.ApprovalFilter{Before: members.ID}, 1)).To(gomega.Equal([]int64{foreign.ID}))
 	}},
+	{name: "the key of an approval is free after its end only", run: func(e *env) {
+		e.begin()
+		a := approval(1)
+		e.insert(insertApproval(a))
+		live := func() (found bool) {
+			_, found = one(e, func(tx people.Tx) (people.Approval, bool, error) { return tx.Approvals().LiveApproval(a.Key) })
+			return found
+		}
+		e.insert(func(tx people.Tx) error { return tx.Approvals().FreeApproval(a.ID, a.EndsAt.Add(-time.Second)) })
+		e.Expect(live()).To(gomega.BeTrue(), "it waits")
+		e.insert(func(tx people.Tx) error { return tx.Approvals().FreeApproval(a.ID, a.EndsAt) })
+		e.Expect(live()).To(gomega.BeFalse())
+	}},
 	{name: "the arguments of an approval are purged an hour after its end, and it with the records of calls", run: func(e *env) {
 		e.begin()
 		a := approval(1)
@@ -125,8 +138,7 @@ var approvalStories = []story{
 		e.Expect(kept.Arguments).To(gomega.Equal("sealed"))
 		purge(a.EndsAt.Add(time.Hour + time.Second))
 		kept, _ = read()
-		e.Expect(kept.Arguments).To(gomega.BeEmpty())
-		e.insert(func(tx people.Tx) error { return tx.Approvals().FreeApproval(a.ID, a.EndsAt) })
+		e.Expect([]string{kept.Arguments, kept.Key}).To(gomega.Equal([]string{"", ""}), "its key is free too")
 		purge(a.EndsAt.Add(48*time.Hour + time.Second))
 		_, found := read()
 		e.Expect(found).To(gomega.BeFalse())

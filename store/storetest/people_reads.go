@@ -185,7 +185,7 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	},
 	"ListAudit": func(tx people.Tx) (any, error) { return value(tx.Listings().ListAudit(people.AuditFilter{}, 10)) },
 	// DigestTaken reads all deployments, so this call uses a digest that no story inserts.
-	"DigestTaken":      func(tx people.Tx) (any, error) { return value(tx.Imports().DigestTaken(apiKey(9, "nobody's").Digest)) },
+	"DigestTaken":      func(tx people.Tx) (any, error) { return value(tx.Imports().DigestTaken(apiKey(9, "unused").Digest)) },
 	"Approval":         func(tx people.Tx) (any, error) { return optional(tx.Approvals().Approval(approval(1).ID)) },
 	"LiveApproval":     func(tx people.Tx) (any, error) { return optional(tx.Approvals().LiveApproval(approval(1).Key)) },
 	"PendingApprovals": func(tx people.Tx) (any, error) { return value(tx.Approvals().PendingApprovals(1, 1, "ck_1", born)) },

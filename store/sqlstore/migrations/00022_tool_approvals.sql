@@ -30,6 +30,7 @@ CREATE TABLE tool_approvals (
     PRIMARY KEY (deployment, id)
 );
 CREATE UNIQUE INDEX tool_approvals_live ON tool_approvals (deployment, live) WHERE live <> '';
+CREATE INDEX tool_approvals_waiting ON tool_approvals (deployment, agent_id, user_id) WHERE live <> '';
 CREATE INDEX tool_approvals_agent ON tool_approvals (deployment, agent_id, id);
 CREATE INDEX tool_approvals_user ON tool_approvals (deployment, user_id, id);
 CREATE INDEX tool_approvals_organization ON tool_approvals (deployment, organization_id, id) WHERE permission <> '';

@@ -86,6 +86,6 @@ func (tx txApprovals) ListApprovals(filter people.ApprovalFilter, limit int) ([]
 
 func purgeApprovalArguments(ctx context.Context, s *Rows, before time.Time, limit int) (int64, error) {
 	const kept = `ends_at < ? AND arguments IS NOT NULL`
-	return s.db.Writes().Exec(ctx, `UPDATE tool_approvals SET arguments = NULL WHERE `+kept+` AND (deployment, id) IN
+	return s.db.Writes().Exec(ctx, `UPDATE tool_approvals SET arguments = NULL, live = '' WHERE `+kept+` AND (deployment, id) IN
 		(SELECT deployment, id FROM tool_approvals WHERE `+kept+` LIMIT ?)`, db.Micros(before), db.Micros(before), limit)
 }
