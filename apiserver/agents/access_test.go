@@ -191,6 +191,32 @@ func TestAgentAcceptsAccessTokensForItsURL(t *testing.T) {
 	w.Eventually("the revoked token is refused", func() bool { return w.post("support", good, listing).status == 401 })
 }
 
+// Users behind one address share its attempts. Their clients present an expired token before they refresh it.
+func TestExpiredTokensAreNoFailedAttempts(t *testing.T) {
+	w := newPeopleWorld(t, nil)
+	sign := w.sessions()
+	w.Eventually("a session token is accepted", func() bool { return w.post("support", sign(agentURL), listing).status == 200 })
+	expired := []string{w.token("orders:read"), sign(agentURL)}
+	w.Clock.Advance(11 * time.Minute)
+	for _, token := range expired {
+		for n := range 150 {
+			if a := w.post("support", token, listing); a.status != 401 {
+				t.Fatalf("expired token %d: %d %s", n, a.status, a.raw)
+			}
+		}
+	}
+	statuses := map[int]int{}
+	for range 150 {
+		statuses[w.post("support", "unknown", listing).status]++
+	}
+	if statuses[429] == 0 {
+		t.Fatalf("unknown tokens are not throttled: %v", statuses)
+	}
+	if a := w.post("support", expired[0], listing); a.status != 401 {
+		t.Errorf("an expired token from a throttled address: %d %s", a.status, a.raw)
+	}
+}
+
 func TestListHasWhatTheCallerMayCall(t *testing.T) {
 	w := newPeopleWorld(t, func(a *document.AIAgent) {
 		a.Permissions = []string{"orders:read"}

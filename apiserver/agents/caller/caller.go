@@ -4,6 +4,7 @@ package caller
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -120,7 +121,8 @@ func (r *Resolver) Of(ctx context.Context, s *snapshot.Snapshot, agent *snapshot
 		return r.byKey(ctx, s, agent, raw, address)
 	}
 	c, err := r.byToken(ctx, s, agent, raw, form)
-	if refused := apierror.Of(err); err == nil || refused.Status != 401 {
+	// An expired token is no attempt to guess one: its client needs the 401 to get a new one.
+	if refused := apierror.Of(err); err == nil || refused.Status != 401 || errors.Is(err, credential.ErrExpired) {
 		return c, err
 	}
 	// As for session tokens of decisions: valid tokens are accepted from a throttled address, because users share it.
@@ -143,8 +145,8 @@ func (r *Resolver) byToken(ctx context.Context, s *snapshot.Snapshot, agent *sna
 		return r.byAccessToken(ctx, s, app, content.URL, raw)
 	}
 	if form == bearer.SessionToken && content.Sessions {
-		if c, err := r.bySession(ctx, s, agent, content.URL, raw); err == nil {
-			return c, nil
+		if c, err := r.bySession(ctx, s, agent, content.URL, raw); err == nil || errors.Is(err, credential.ErrExpired) {
+			return c, err
 		}
 	}
 	return r.byDeclaredIssuer(ctx, s, agent, content.URL, raw)

@@ -28,7 +28,10 @@ type oauthRights struct {
 func (r *Resolver) byAccessToken(ctx context.Context, s *snapshot.Snapshot, entry *snapshot.Entry, url, raw string) (*Caller, error) {
 	now := r.Clock()
 	deployment, found := s.Deployment(entry.Deployment)
-	claims, ok := r.Tokens.Read(entry, raw, now)
+	claims, ok := r.Tokens.Issued(entry, raw, now)
+	if ok && !now.Before(claims.Expiry.Time()) {
+		return nil, credential.Expired()
+	}
 	if !found || !ok || !claims.Audience.Contains(url) {
 		return nil, apierror.InvalidToken()
 	}
