@@ -89,7 +89,7 @@ func (c *call) sees(t *toolset.Tool) bool { return c.caller.CanObtain(t.Content.
 
 // lists reports whether the list of a caller has a tool: one that it may call, with the user that the call needs.
 func (c *call) lists(t *snapshot.Tool) bool {
-	return c.caller.CanObtain(t.Permissions) && (c.caller.User != 0 || !t.Authorization.AuthorizeAsUser) && c.hasApprover(t)
+	return c.caller.CanObtain(t.Permissions) && c.missingPerson(t) == ""
 }
 
 // challenge returns the value of WWW-Authenticate (RFC 6750 3, RFC 9728 5.1).

@@ -45,15 +45,18 @@ func approver(t *snapshot.Tool) string {
 	return t.Approval.Permission
 }
 
-// hasApprover reports whether a call of the caller has a person who could approve it.
-func (c *call) hasApprover(t *snapshot.Tool) bool {
-	if !t.RequiresUserApproval {
-		return true
+// missingPerson says why a call of the caller lacks the user for whom the tool acts, or a person who could approve the
+// call; "" if it lacks none.
+func (c *call) missingPerson(t *snapshot.Tool) string {
+	switch byUser := t.RequiresUserApproval && approver(t) == ""; {
+	case t.Authorization.AuthorizeAsUser && c.caller.User == 0:
+		return "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token."
+	case byUser && c.caller.User == 0:
+		return "The user of a call approves it, and the credential has no user. Ask the user to sign in, and call with the user's token."
+	case t.RequiresUserApproval && !byUser && c.caller.Organization == 0:
+		return "Members of an organization approve calls of this tool, and the credential is for none. Call with one that is for an organization."
 	}
-	if approver(t) == "" {
-		return c.caller.User != 0
-	}
-	return c.caller.Organization != 0
+	return ""
 }
 
 // approve returns the approval that the call may use, nil if the tool needs none. Without one it returns the result of

@@ -190,16 +190,18 @@ func TestApprovalEnds(t *testing.T) {
 
 func TestCallsWithoutAnApproverAreRefused(t *testing.T) {
 	w := newApprovalWorld(t, nil)
-	if code, _, _ := failureOf(w.post("support", w.key, pay(1))); code != "user_required" {
-		t.Errorf("a key without a user: %s", code)
+	refused := w.post("support", w.key, pay(1))
+	if code, _, _ := failureOf(refused); code != "user_required" || !strings.Contains(refused.raw, "The user of a call approves it") {
+		t.Errorf("a key without a user: %s", refused.raw)
 	}
 	if list := names(w.post("support", w.key, listing)); len(list) != 1 {
 		t.Errorf("its list is %v", list)
 	}
 	w.declarePay(&document.ToolApproval{Permission: "payments:approve"}, "Pays.")
 	w.Eventually("a call in no organization has no approver", func() bool {
-		code, _, _ := failureOf(w.post("support", w.session, pay(1)))
-		return code == "user_required"
+		refused := w.post("support", w.session, pay(1))
+		code, _, _ := failureOf(refused)
+		return code == "user_required" && strings.Contains(refused.raw, "Members of an organization approve calls")
 	})
 	id := w.asks(w.token, 1) // in the user's organization
 	w.decide(id, people.ApprovalApproved)

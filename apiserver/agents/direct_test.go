@@ -2,7 +2,10 @@ package agents_test
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +41,15 @@ func TestToolsAreCalledWithoutMCP(t *testing.T) {
 	if sent, _ := w.up.last(); sent.url != "/orders/1007?source=agent" {
 		t.Errorf("the tool got %s", sent.url)
 	}
+	w.answering(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, `[1,2]`)
+	})
+	_, answer, raw := w.direct(w.key, "support", "find-order", finding)
+	if list, _ := answer["structured_content"].([]any); !slices.Equal(list, []any{1., 2.}) {
+		t.Errorf("a list: %s", raw)
+	}
+	w.answering(nil)
 	w.direct(w.key, "support", "cancel-order", `{"arguments":{"number":"7"},"idempotency_key":"k-1"}`)
 	if sent, _ := w.up.last(); sent.header.Get("Idempotency-Key") != "k-1" {
 		t.Errorf("the tool got the idempotency key %q", sent.header.Get("Idempotency-Key"))

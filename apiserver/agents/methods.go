@@ -234,9 +234,8 @@ func (c *call) callTool() (any, error) {
 		return of.refused(people.CallInvalid, *refused), nil
 	}
 	record.Arguments(objectOf(c.request.params.Arguments))
-	if one.Content.Authorization.AuthorizeAsUser && c.caller.User == 0 || !c.hasApprover(one.Content) {
-		return of.refused(people.CallPermissionDenied,
-			toolcall.Failed(codeUserRequired, "This tool acts for a user, and the credential has none. Ask the user to sign in, and call with the user's token.")), nil
+	if missing := c.missingPerson(one.Content); missing != "" {
+		return of.refused(people.CallPermissionDenied, toolcall.Failed(codeUserRequired, "%s", missing)), nil
 	}
 	approval, answer, err := of.approve()
 	if err != nil {
@@ -381,7 +380,8 @@ func (c *call) idempotencyKey() (key string, err error) {
 // result returns the result of a call as it is sent.
 func (c *call) result(id int64, of toolcall.Result) called {
 	out := called{common: c.common(), Content: append([]toolcall.Block{}, of.Content...), Structured: of.Structured, IsError: of.Code != "", id: id}
-	if c.request.revision != modern && len(of.Structured) > 0 && of.Structured[0] != '{' {
+	// Results are objects in the revisions before the modern one. A call without the protocol has no revision.
+	if older := c.request.revision != modern && c.request.revision != ""; older && len(of.Structured) > 0 && of.Structured[0] != '{' {
 		out.Structured, _ = json.Marshal(map[string]json.RawMessage{"result": of.Structured}) // valid JSON can be encoded
 	}
 	if of.Code != "" {
