@@ -4,6 +4,7 @@ package claimtemplate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -73,7 +74,7 @@ func variables() (all []cel.EnvOption) {
 }
 
 // Claims returns the claims of a token by their names. The error names the claim whose expression fails, or whose value
-// is too large.
+// is too large; it contains nothing of the input.
 func (t *Template) Claims(in Input) (map[string]json.RawMessage, error) {
 	input := map[string]any{"permissions": in.Permissions}
 	for name, value := range map[string]map[string]any{"user": in.User, "organization": in.Organization, "workspace": in.Workspace, "agent": in.Agent, "tool": in.Tool, "call": in.Call} {
@@ -103,7 +104,7 @@ func (t *Template) Claims(in Input) (map[string]json.RawMessage, error) {
 func (c *claim) evaluate(input map[string]any) (json.RawMessage, error) {
 	out, _, err := c.program.Eval(input)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("fails: " + reason(err))
 	}
 	native, err := out.ConvertToNative(reflect.TypeFor[*structpb.Value]())
 	if err != nil {
@@ -114,4 +115,14 @@ func (c *claim) evaluate(input map[string]any) (json.RawMessage, error) {
 		err = fmt.Errorf("yields %d bytes: at most %d are allowed", len(raw), MaxValue)
 	}
 	return raw, err
+}
+
+// reason returns why an evaluation failed. CEL quotes values in its errors, and the input has personal data.
+func reason(err error) string {
+	for _, known := range []string{"no such key", "no such attribute", "no such overload", "operation cancelled: actual cost limit exceeded"} {
+		if strings.Contains(err.Error(), known) {
+			return known
+		}
+	}
+	return "a function refuses its argument"
 }

@@ -24,7 +24,8 @@ func TestExpressionsYieldJSON(t *testing.T) {
 	for expression, want := range map[string]string{
 		`user.id`: `"7"`, `user.email.split("@")`: "calls split()", `user.email_verified`: `true`, `organization == null ? "none" : organization.slug`: `"none"`,
 		`{"roles": permissions, "n": 1}`: `{"n":1,"roles":["orders:read"]}`, `agent.name + "/" + tool.name + "/" + call.id`: `"support/find/3"`,
-		`user.nothing`: "no such key", `workspace.id`: "no such", `1`: `1`, `duration("1s")`: `"1s"`, `type(1)`: "no JSON",
+		`user.nothing`: "no such key", `int(user.email)`: "claim x: fails: a function refuses its argument", `timestamp(user.email)`: "a function refuses", `{"a": 1}[user.email]`: "no such key",
+		`workspace.id`: "no such", `1`: `1`, `duration("1s")`: `"1s"`, `type(1)`: "no JSON",
 		`lists.range(1000).map(i, "0123456789")`: "at most 4096", `lists.range(1001)`: "", `request.path`: "undeclared reference", `user.`: "does not compile",
 	} {
 		compiled, err := Compile(declared(expression))
@@ -34,7 +35,9 @@ func TestExpressionsYieldJSON(t *testing.T) {
 		}
 		var got string
 		if err != nil {
-			got = err.Error()
+			if got = err.Error(); strings.Contains(got, "ada@") {
+				t.Errorf("%s: the error quotes the input: %s", expression, got)
+			}
 		} else {
 			var value any
 			_ = json.Unmarshal(claims["x"], &value)
