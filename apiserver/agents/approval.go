@@ -45,8 +45,8 @@ func approver(t *snapshot.Tool) string {
 	return t.Approval.Permission
 }
 
-// missingPerson says why a call of the caller lacks the user for whom the tool acts, or a person who could approve the
-// call; "" if it lacks none.
+// missingPerson says why a call of the caller has no user although the tool acts for one, or has no person who could
+// approve it; "" if it lacks neither.
 func (c *call) missingPerson(t *snapshot.Tool) string {
 	switch byUser := t.RequiresUserApproval && approver(t) == ""; {
 	case t.Authorization.AuthorizeAsUser && c.caller.User == 0:
