@@ -14,13 +14,13 @@ import (
 // wholeTable matches an SQLite plan that reads a whole table or index, or evaluates a list once per row.
 var wholeTable = regexp.MustCompile(`SCAN (outbox|challenges|totp_authenticators|tool_calls|tool_approvals|oauth_\w+|[gfectokpu])\b|CORRELATED LIST`)
 
-// callIndex matches an index of the records of calls, or that of waiting approvals, in a plan.
-var callIndex = regexp.MustCompile(`tool_calls_(agent|tool|user|outcome)\b|tool_approvals_waiting\b`)
+// callIndex matches an index of the records of calls, or one of approvals, in a plan.
+var callIndex = regexp.MustCompile(`tool_calls_(agent|tool|user|outcome)\b|tool_approvals_(waiting|agent|user|status|organization)\b`)
 
 // TestDeletionsUseIndexes: a deletion that reads a whole large table blocks every other writer. The list of users by
 // their factors looks the factors up by their index, and a list of sealed secrets continues within the key. Lists and
-// sums of calls read the records of one agent, tool, user or outcome only, and the count of waiting approvals reads
-// those that have not ended.
+// sums of calls read the records of one agent, tool, user or outcome only. Lists of approvals do the same, and the count of
+// waiting approvals reads those that have not ended.
 func TestDeletionsUseIndexes(t *testing.T) {
 	t.Parallel()
 	type statement struct {
@@ -84,6 +84,11 @@ func TestDeletionsUseIndexes(t *testing.T) {
 		if _, err := tx.Approvals().PendingApprovals(1, 7, "", now); err != nil {
 			return err
 		}
+		for _, filter := range []people.ApprovalFilter{{}, {Agent: 1}, {User: 7}, {Status: people.ApprovalPending}, {Organization: 3}} {
+			if _, err := tx.Approvals().ListApprovals(filter, 10); err != nil {
+				return err
+			}
+		}
 		return tx.Users().DeleteUser(7)
 	})
 	if err == nil {
@@ -125,8 +130,8 @@ func TestDeletionsUseIndexes(t *testing.T) {
 			calls[index] = true
 		}
 	}
-	if len(calls) != 5 {
-		t.Errorf("the lists of calls and of waiting approvals use %v, want an index for each of agent, tool, user, outcome and wait", calls)
+	if len(calls) != 4+5 {
+		t.Errorf("the lists of calls and of approvals use %v, want an index for each of what selects them", calls)
 	}
 	if !seen {
 		t.Error("no traced statement deletes from outbox: this test no longer checks the deletion of a user's messages")

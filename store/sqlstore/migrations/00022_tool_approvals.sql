@@ -33,6 +33,7 @@ CREATE UNIQUE INDEX tool_approvals_live ON tool_approvals (deployment, live) WHE
 CREATE INDEX tool_approvals_waiting ON tool_approvals (deployment, agent_id, user_id) WHERE live <> '';
 CREATE INDEX tool_approvals_agent ON tool_approvals (deployment, agent_id, id);
 CREATE INDEX tool_approvals_user ON tool_approvals (deployment, user_id, id);
+CREATE INDEX tool_approvals_status ON tool_approvals (deployment, status, id);
 CREATE INDEX tool_approvals_organization ON tool_approvals (deployment, organization_id, id) WHERE permission <> '';
 CREATE INDEX tool_approvals_arguments ON tool_approvals (ends_at) WHERE arguments IS NOT NULL;
 CREATE INDEX tool_approvals_ended ON tool_approvals (ends_at);
