@@ -19,8 +19,8 @@ var callIndex = regexp.MustCompile(`tool_calls_(agent|tool|user|outcome)\b|tool_
 
 // TestDeletionsUseIndexes: a deletion that reads a whole large table blocks every other writer. The list of users by
 // their factors looks the factors up by their index, and a list of sealed secrets continues within the key. Lists and
-// sums of calls read the records of one agent, tool, user or outcome only. Lists of approvals do the same, and the count of
-// waiting approvals reads those that have not ended.
+// sums of calls read the records of one agent, tool, user or outcome only. Lists of approvals do the same, and the
+// count of waiting approvals reads those that have not ended.
 func TestDeletionsUseIndexes(t *testing.T) {
 	t.Parallel()
 	type statement struct {
