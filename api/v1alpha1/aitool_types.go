@@ -11,9 +11,9 @@ type AIToolType string
 const (
 	// AIToolTypeAPI is an HTTP API.
 	AIToolTypeAPI AIToolType = "API"
-	// AIToolTypeFunction is a function of the application itself.
+	// AIToolTypeFunction is a function of the application, called by a signed request if it has an endpoint.
 	AIToolTypeFunction AIToolType = "Function"
-	// AIToolTypeWebhook is a call whose response comes later.
+	// AIToolTypeWebhook is a signed request whose result may come later.
 	AIToolTypeWebhook AIToolType = "Webhook"
 )
 
@@ -202,6 +202,8 @@ type ToolAuthorization struct {
 }
 
 // AIToolSpec declares an AI tool.
+// +kubebuilder:validation:XValidation:rule="!has(self.signingSecretRef) || self.type != 'API'",message="calls of type API are not signed: remove signingSecretRef, or set type to Function or Webhook",fieldPath=".signingSecretRef"
+// +kubebuilder:validation:XValidation:rule="!has(self.resultSeconds) || self.type == 'Webhook'",message="resultSeconds is only for type Webhook: remove it or set type to Webhook",fieldPath=".resultSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(self.approval) || (has(self.requiresUserApproval) && self.requiresUserApproval)",message="approval is only for tools with requiresUserApproval: set that to true or remove approval",fieldPath=".approval"
 type AIToolSpec struct {
 	CommonSpec `json:",inline"`
@@ -246,8 +248,9 @@ type AIToolSpec struct {
 	// +optional
 	Annotations *ToolAnnotations `json:"annotations,omitempty"`
 
-	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
-	// call whose response comes later.
+	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application, called by a
+	// signed POST request; without an endpoint, the application calls it itself. `Webhook`: a signed POST request whose
+	// result may come later.
 	// +required
 	Type AIToolType `json:"type"`
 
@@ -276,7 +279,7 @@ type AIToolSpec struct {
 	// +optional
 	Endpoint *URL `json:"endpoint,omitempty"`
 
-	// method of the call. Absent: GET.
+	// method of the call. Calls of the types Function and Webhook are POST requests, whatever it says. Absent: GET.
 	// +optional
 	Method *HTTPMethod `json:"method,omitempty"`
 
@@ -285,6 +288,19 @@ type AIToolSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=600
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+
+	// signingSecretRef names the Secret and the key with the signing secret of Standard Webhooks, `whsec_` and the base64
+	// of 24 to 64 bytes, under the rules of headers[].valueFrom. Only for the types Function and Webhook. Absent: calls
+	// are signed with the deployment's Ed25519 key, of status.webhookPublicKeys.
+	// +optional
+	SigningSecretRef *SecretKeyReference `json:"signingSecretRef,omitempty"`
+
+	// resultSeconds is how long a result that comes later is accepted, from the call on, 1 to 86400 seconds. Only for the
+	// type Webhook. Absent: 600.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	ResultSeconds *int32 `json:"resultSeconds,omitempty"`
 
 	// headers are sent with the call. Absent: none.
 	// +optional

@@ -54,7 +54,7 @@ const (
 	ReasonNoEndpoint = "NoEndpoint"
 	// ReasonCredentialsMissing: the value of a header is missing or may not be used; CredentialsReady says why.
 	ReasonCredentialsMissing = "CredentialsMissing"
-	// ReasonNotPerformed: Cardea does not perform calls of this kind; only the tool's definition is served.
+	// ReasonNotPerformed: the tool needs a token of the application; only the tool's definition is served.
 	ReasonNotPerformed = "NotPerformed"
 	// ReasonAppNotReady: the OAuthApp whose tokens the agent accepts does not exist or has no issuer. API keys and session
 	// tokens are accepted.

@@ -308,6 +308,32 @@ type IdentityDeploymentStatus struct {
 	// passkeys is where passkeys can be used. Absent: passkeys are disabled, or there is no frontend host.
 	// +optional
 	Passkeys *PasskeyStatus `json:"passkeys,omitempty"`
+
+	// webhookPublicKeys verify the signatures of calls of Function and Webhook tools, the current key first. They are
+	// also served at `/.well-known/webhook-keys.json` of the frontend hosts. Absent: there is no frontend host, or the
+	// operator has no root key.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=2
+	WebhookPublicKeys []WebhookPublicKey `json:"webhookPublicKeys,omitempty"`
+}
+
+// WebhookPublicKey verifies Ed25519 signatures of Standard Webhooks.
+type WebhookPublicKey struct {
+	// id is the key's thumbprint (RFC 7638).
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id"`
+
+	// publicKey is `whpk_` and the base64 of the key.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	PublicKey string `json:"publicKey"`
+
+	// expiresAt is when a replaced key stops signing. Absent: it signs.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 }
 
 // IdentityDeployment is a tenant: the "deployment" of the HTTP interface. Apps, keys, schemes and users belong to

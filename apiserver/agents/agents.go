@@ -75,6 +75,7 @@ type Server struct {
 	client   *toolcall.Client
 	slots    *slots
 	streams  *streams
+	arrivals *arrivals
 }
 
 // New returns a Server.
@@ -82,19 +83,23 @@ func New(opts Options) *Server {
 	opts.Metrics.Expect(pattern)
 	opts.Metrics.Expect(listenPattern)
 	opts.Metrics.Expect(metadataPattern)
+	opts.Metrics.Expect(resultPattern)
 	return &Server{
 		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(), streams: newStreams(),
+		arrivals: newArrivals(),
 	}
 }
 
-// Handler returns the handler of a request below /mcp/ or for the metadata of an agent, and reports whether the request
-// is one.
+// Handler returns the handler of a request below /mcp/, for the metadata of an agent, or with a result that comes later,
+// and reports whether the request is one.
 func (s *Server) Handler(r *http.Request) (http.Handler, bool) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, prefix):
 		return http.HandlerFunc(s.serve), true
 	case strings.HasPrefix(r.URL.Path, metadataPrefix):
 		return http.HandlerFunc(s.serveMetadata), true
+	case strings.HasPrefix(r.URL.Path, resultPrefix):
+		return http.HandlerFunc(s.serveResult), true
 	}
 	return nil, false
 }

@@ -240,10 +240,15 @@ func (c *call) transaction() (*account.Request, error) {
 	if !found {
 		return nil, apierror.Unavailable(nil, "the deployment is not known here yet: try again")
 	}
+	return c.transactionOf(deployment, c.caller.Kind+":"+c.caller.ID), nil
+}
+
+// transactionOf returns the common data of the transactions of an actor in a deployment.
+func (c *call) transactionOf(deployment *snapshot.Entry, actor string) *account.Request {
 	return &account.Request{
 		Tenant: account.NewTenant(c.snapshot, deployment), Store: c.Callers.People, Keyring: c.Keyring, Random: rand.Reader,
-		Now: c.Clock().UTC().Truncate(time.Microsecond), Actor: c.caller.Kind + ":" + c.caller.ID,
-	}, nil
+		Now: c.Clock().UTC().Truncate(time.Microsecond), Actor: actor,
+	}
 }
 
 func (c *call) changes(do func(*account.Unit) error) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // CallDirectly performs a call with the same checks, limits, approvals and records as over the protocol. Faulty
@@ -73,6 +74,9 @@ func direct(of called, took time.Duration) (*backendapi.ToolCallResult, error) {
 	}
 	if len(of.Structured) > 0 {
 		out.StructuredContent = &of.Structured
+	}
+	if _, later := of.Meta[metaAccepted]; later {
+		out.Status = people.CallAccepted
 	}
 	failed, is := of.Meta[metaError].(failure)
 	if !is {

@@ -39,6 +39,7 @@ const (
 	metaSubscription = "io.modelcontextprotocol/subscriptionId"
 	metaIdempotency  = "dev.cardea.iam/idempotency-key"
 	metaError        = "dev.cardea.iam/error"
+	metaAccepted     = "dev.cardea.iam/accepted"
 )
 
 // The headers of requests.

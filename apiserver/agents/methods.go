@@ -260,6 +260,16 @@ func (r *recorded) run(arguments map[string]any, idempotencyKey string, approval
 	if refused != nil {
 		return r.failed(*refused), nil
 	}
+	allowed := &toolcall.Call{
+		Tool: &r.tool.Content.AITool, Arguments: arguments, Secrets: secrets, Output: r.tool.Output, Token: token, ID: ids.Format(r.record.ID()), IdempotencyKey: idempotencyKey,
+		Version: r.Version,
+	}
+	if refused, err = r.sign(allowed); err != nil {
+		return nil, r.broken(err)
+	}
+	if refused != nil {
+		return r.failed(*refused), nil
+	}
 	giveBack, taken := r.slots.take(r.r.Context(), slotsFor(r.agent, r.content, r.tool))
 	if !taken {
 		return r.refused(people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
@@ -273,10 +283,7 @@ func (r *recorded) run(arguments map[string]any, idempotencyKey string, approval
 	if approval != nil {
 		r.record.Claim(func(tx people.Tx) (bool, error) { return tx.Approvals().UseApproval(approval.ID, r.Clock()) })
 	}
-	return r.perform(&toolcall.Call{
-		Tool: &r.tool.Content.AITool, Arguments: arguments, Secrets: secrets, Output: r.tool.Output, Token: token, ID: ids.Format(r.record.ID()), IdempotencyKey: idempotencyKey,
-		Version: r.Version,
-	})
+	return r.perform(allowed)
 }
 
 // takeQuota counts a call that is about to be performed by the schemes of the agent and of the tool. It returns the
@@ -380,15 +387,24 @@ func (c *call) idempotencyKey() (key string, err error) {
 // result returns the result of a call as it is sent.
 func (c *call) result(id int64, of toolcall.Result) called {
 	out := called{common: c.common(), Content: append([]toolcall.Block{}, of.Content...), Structured: of.Structured, IsError: of.Code != "", id: id}
+	if of.Later {
+		out.Content = acceptedText(ids.Format(id))
+		out.note(metaAccepted, accepted{ids.Format(id)})
+	}
 	// Results are objects in the revisions before the modern one. A call without the protocol has no revision.
 	if older := c.request.revision != modern && c.request.revision != ""; older && len(of.Structured) > 0 && of.Structured[0] != '{' {
 		out.Structured, _ = json.Marshal(map[string]json.RawMessage{"result": of.Structured}) // valid JSON can be encoded
 	}
 	if of.Code != "" {
-		if out.Meta == nil {
-			out.Meta = map[string]any{}
-		}
-		out.Meta[metaError] = failure{Code: of.Code, CallID: ids.Format(id), RetryAfter: of.RetryAfter}
+		out.note(metaError, failure{Code: of.Code, CallID: ids.Format(id), RetryAfter: of.RetryAfter})
 	}
 	return out
+}
+
+// note adds a member to _meta.
+func (c *called) note(name string, value any) {
+	if c.Meta == nil {
+		c.Meta = map[string]any{}
+	}
+	c.Meta[name] = value
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -35,6 +36,7 @@ func beginRecord(c *call, t *toolset.Tool) (*callrecord.Call, error) {
 	}
 	return c.Records.Begin(c.Received, callrecord.Tool{
 		Deployment: c.agent.Deployment, Agent: c.agent.ID, AgentName: c.agent.Name, ID: t.Entry.ID, Name: t.Name, ReadOnly: t.Content.Hints().ReadOnly, Keep: t.Content.Record,
+		Later: t.Content.Type == document.ToolTypeWebhook,
 	}, caller, c.request.revision)
 }
 
@@ -87,9 +89,11 @@ func (r *recorded) broken(err error) error {
 
 // perform sends the allowed call.
 func (r *recorded) perform(allowed *toolcall.Call) (any, error) {
-	if err := r.allowTime(time.Duration(r.tool.Content.TimeoutSeconds) * time.Second); err != nil {
+	timeout := time.Duration(r.tool.Content.TimeoutSeconds) * time.Second
+	if err := r.allowTime(timeout); err != nil {
 		return nil, r.broken(err)
 	}
+	until := time.Now().Add(timeout)
 	var broken error
 	result, err := r.record.Run(r.r.Context(), func() toolcall.Result {
 		refused, err := r.renew(allowed)
@@ -100,7 +104,7 @@ func (r *recorded) perform(allowed *toolcall.Call) (any, error) {
 		if refused != nil {
 			return *refused
 		}
-		return r.client.Do(r.r.Context(), allowed)
+		return r.await(r.r.Context(), r.client.Do(r.r.Context(), allowed), until)
 	})
 	if errors.Is(err, callrecord.ErrNotClaimed) {
 		return r.refused(people.CallApprovalDenied, toolcall.Failed(codeApprovalExpired, "The approval was used by another call, or has expired. Call again only if it is still wanted: this asks anew.")), nil
@@ -114,7 +118,7 @@ func (r *recorded) perform(allowed *toolcall.Call) (any, error) {
 	return r.result(r.record.ID(), result), nil
 }
 
-// renew gives the call its new id, and a token with it, if another call had the first one. It returns the result of the
+// renew gives the call its new id, and token and signature with it, if another call had the first one. It returns the result of the
 // call if that is not possible.
 func (r *recorded) renew(allowed *toolcall.Call) (refused *toolcall.Result, err error) {
 	id := ids.Format(r.record.ID())
@@ -122,6 +126,8 @@ func (r *recorded) renew(allowed *toolcall.Call) (refused *toolcall.Result, err 
 		return nil, nil
 	}
 	allowed.ID = id
-	allowed.Token, refused, err = r.token(r.tool, r.record.ID())
-	return refused, err
+	if allowed.Token, refused, err = r.token(r.tool, r.record.ID()); err != nil || refused != nil {
+		return refused, err
+	}
+	return r.sign(allowed)
 }

@@ -350,6 +350,7 @@ func (e ToolCallPrincipalType) Valid() bool {
 
 // Defines values for ToolCallResultStatus.
 const (
+	Accepted         ToolCallResultStatus = "accepted"
 	ApprovalRequired ToolCallResultStatus = "approval_required"
 	Completed        ToolCallResultStatus = "completed"
 	Failed           ToolCallResultStatus = "failed"
@@ -358,6 +359,8 @@ const (
 // Valid indicates whether the value is a known member of the ToolCallResultStatus enum.
 func (e ToolCallResultStatus) Valid() bool {
 	switch e {
+	case Accepted:
+		return true
 	case ApprovalRequired:
 		return true
 	case Completed:
@@ -2710,7 +2713,7 @@ type ToolCallResult struct {
 	// CallId The id of the call's record, an i64 formatted as a string.
 	CallId string `json:"call_id"`
 
-	// Status How it ended, or that it waits for an approval.
+	// Status How it ended, that it waits for an approval, or that the tool answers later: then the result is in the record of the call.
 	Status ToolCallResultStatus `json:"status"`
 
 	// IsError Whether the call failed.
@@ -2732,7 +2735,7 @@ type ToolCallResult struct {
 	LatencyMs int64 `json:"latency_ms"`
 }
 
-// ToolCallResultStatus How it ended, or that it waits for an approval.
+// ToolCallResultStatus How it ended, that it waits for an approval, or that the tool answers later: then the result is in the record of the call.
 type ToolCallResultStatus string
 
 // ToolConfig The call of a tool.

@@ -3959,6 +3959,24 @@ type UserCode struct {
 	UserCode string `json:"user_code"`
 }
 
+// WebhookKey A key that verifies signatures of Standard Webhooks.
+type WebhookKey struct {
+	// Id The key's thumbprint (RFC 7638).
+	Id string `json:"id"`
+
+	// PublicKey `whpk_` and the base64 of the Ed25519 key.
+	PublicKey string `json:"public_key"`
+
+	// ExpiresAt When the key stops signing, null for the current one.
+	ExpiresAt *time.Time `json:"expires_at"`
+}
+
+// WebhookKeys Keys that verify signatures of Standard Webhooks.
+type WebhookKeys struct {
+	// Keys The public keys.
+	Keys []WebhookKey `json:"keys"`
+}
+
 // Workspace A workspace.
 type Workspace struct {
 	// Id The id.
@@ -4395,6 +4413,20 @@ func (c *Client) GetRelatedOrigins(ctx context.Context) (*RelatedOrigins, error)
 		Method: http.MethodGet, Path: "/.well-known/webauthn",
 	}
 	var answer RelatedOrigins
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetWebhookKeys asks GET /.well-known/webhook-keys.json: get the keys that verify the calls of tools.
+//
+// Returned without the envelope: the Ed25519 keys that sign calls of Function and Webhook tools, the current one first.
+func (c *Client) GetWebhookKeys(ctx context.Context) (*WebhookKeys, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/.well-known/webhook-keys.json",
+	}
+	var answer WebhookKeys
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

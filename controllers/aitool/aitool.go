@@ -2,6 +2,7 @@
 package aitool
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -88,24 +89,30 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 	if err != nil {
 		return engine.Prepared{}, err
 	}
+	unsigned, err := sealSigningSecret(ctx, opts, p, &content)
+	if err != nil {
+		return engine.Prepared{}, err
+	}
+	leftOut = cmp.Or(leftOut, unsigned)
 	var hosts []v1alpha1.Hostname
 	if deployment, found := engine.DeploymentIn(p.Refs); found {
 		hosts = deployment.Spec.FrontendHosts
 	}
-	callable := callable(&content, leftOut, hosts)
+	callable := callable(&content, leftOut, hosts, !opts.Keyring.Empty())
 	return engine.Prepared{Value: content, LeftOut: leftOut, Conditions: []metav1.Condition{callable}}, nil
 }
 
-// callable returns the condition Callable.
-func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1.Hostname) metav1.Condition {
+// callable returns the condition Callable. sealed reports whether the operator has a root key: without one, no
+// deployment has keys.
+func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1.Hostname, sealed bool) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionCallable, Status: metav1.ConditionFalse}
 	switch fault := toolform.Check(t); {
 	case fault != nil:
 		c.Reason, c.Message = v1alpha1.ReasonInvalid, fault.Error()
 	case !t.Active:
 		c.Reason, c.Message = v1alpha1.ReasonInactive, "spec.active is false: agents do not list the tool"
-	case t.Type != document.ToolTypeAPI:
-		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "calls of this type are performed by the application itself: only the definition is served"
+	case t.Endpoint == "" && t.Type == document.ToolTypeFunction:
+		c.Reason, c.Message = v1alpha1.ReasonNoEndpoint, "spec.endpoint is absent, so the application calls the function itself: only the definition is served"
 	case t.Endpoint == "":
 		c.Reason, c.Message = v1alpha1.ReasonNoEndpoint, "spec.endpoint is absent: only the definition is served"
 	case t.Authorization.JWTTemplateID != "" && !isID(t.Authorization.JWTTemplateID):
@@ -116,6 +123,12 @@ func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1
 		c.Reason, c.Message = v1alpha1.ReasonInvalid, "spec.authorization.audience: is a URL of the deployment itself, which issues the token: write the URL of the API"
 	case t.Authorization.Token() && len(hosts) == 0:
 		c.Reason, c.Message = v1alpha1.ReasonNoFrontendHost, "the deployment has no frontend host, which issues the tokens of users: add one to its spec.frontendHosts"
+	case t.Type == document.ToolTypeWebhook && len(hosts) == 0:
+		c.Reason, c.Message = v1alpha1.ReasonNoFrontendHost, "the deployment has no frontend host, at which results that come later are received: add one to its spec.frontendHosts"
+	case t.Signed() && !t.SigningSecret && len(hosts) == 0:
+		c.Reason, c.Message = v1alpha1.ReasonNoFrontendHost, "the deployment has no frontend host, at which the public key of its signatures is served: add one to its spec.frontendHosts, or set spec.signingSecretRef"
+	case t.Signed() && !sealed:
+		c.Reason, c.Message = v1alpha1.ReasonCredentialsMissing, "calls are signed with a key that is stored sealed: start the operator with --root-key"
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonCallable, "agents that list the tool can call it"
 	}

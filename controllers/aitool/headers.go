@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/shared/secretvalue"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/webhook"
 )
 
 // maxHeaderValue bounds the value of a header, in bytes.
@@ -52,6 +53,30 @@ func sealHeaders(ctx context.Context, opts Options, p engine.Preparation[*v1alph
 		return leftOut, nil
 	}
 	return nil, missing
+}
+
+// sealSigningSecret does the same for the secret that signs the tool's calls.
+func sealSigningSecret(ctx context.Context, opts Options, p engine.Preparation[*v1alpha1.AITool], content *document.AITool) (leftOut *engine.WaitingError, err error) {
+	ref := p.Object.Spec.SigningSecretRef
+	if ref == nil {
+		return nil, nil
+	}
+	opts.Secrets.Ensure(p.Object.Namespace)
+	field := secretvalue.Field{Path: "spec.signingSecretRef", Ref: *ref, MaxBytes: maxHeaderValue}
+	value, err := read(ctx, opts, field, p.Object)
+	if err == nil {
+		if _, fault := webhook.ParseSecret(string(value)); fault != nil {
+			err = field.Invalid(fault.Error())
+		}
+	}
+	if err != nil {
+		if fault := unusable(err); fault != nil {
+			return fault, nil
+		}
+		return nil, err
+	}
+	content.SealedSigningSecret = opts.Keyring.Seal(document.SealedToolHeader, document.ToolHeaderID(ids.Format(p.ID), document.ToolSigningSecret), value)
+	return nil, nil
 }
 
 // unusable returns the error of a Secret that exists and whose value may not be used, nil for every other error.
@@ -110,6 +135,9 @@ func secretNames(t *v1alpha1.AITool) []string {
 		if header.ValueFrom != nil {
 			names = append(names, header.ValueFrom.SecretKeyRef.Name)
 		}
+	}
+	if ref := t.Spec.SigningSecretRef; ref != nil {
+		names = append(names, ref.Name)
 	}
 	return names
 }

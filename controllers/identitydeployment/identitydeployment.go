@@ -4,6 +4,7 @@ package identitydeployment
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"math"
 	"slices"
@@ -80,7 +81,7 @@ func Kind(opts Options) engine.Kind[*v1alpha1.IdentityDeployment] {
 					return err
 				}
 			}
-			return opts.keeper().Remove(ctx, sessionKeys(d))
+			return errors.Join(opts.keeper().Remove(ctx, sessionKeys(d)), opts.keeper().Remove(ctx, webhookKeys(d)))
 		},
 		Sources: append([]source.TypedSource[reconcile.Request]{opts.ConfigMaps.Source(), opts.Secrets.Source()}, opts.Grants.Sources(func() v1alpha1.ResourceList { return &v1alpha1.IdentityDeploymentList{} })...),
 		Indexes: map[string]func(*v1alpha1.IdentityDeployment) []string{objectwatch.Index: objectNames},
@@ -172,7 +173,7 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 			return prepared, signingkey.NoRootKey("ownSessions")
 		}
 		opts.Secrets.Ensure(d.Namespace)
-		if keys.Signing, prepared.RequeueAfter, err = opts.keeper().Keep(ctx, sessionKeys(d)); err != nil {
+		if prepared.RequeueAfter, err = keepKeys(ctx, opts, d, &keys); err != nil {
 			return prepared, err
 		}
 	}
@@ -185,8 +186,27 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 		}
 	}
 	prepared.Value = keys
+	public, err := webhookPublicKeys(keys.Webhooks)
+	if err != nil {
+		return prepared, err
+	}
 	err = observeUsers(ctx, opts, d, &prepared)
+	committed := prepared.Committed
+	prepared.Committed = func(ctx context.Context) error {
+		d.Status.WebhookPublicKeys = public
+		return committed(ctx)
+	}
 	return prepared, err
+}
+
+// keepKeys puts the deployment's sealed keys into its content. It returns the time until one of them changes.
+func keepKeys(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment, keys *translation.Keys) (wake time.Duration, err error) {
+	if keys.Signing, wake, err = opts.keeper().Keep(ctx, sessionKeys(d)); err != nil {
+		return 0, err
+	}
+	var sooner time.Duration
+	keys.Webhooks, sooner, err = opts.keeper().Keep(ctx, webhookKeys(d))
+	return min(wake, sooner), err
 }
 
 // observeUsers adds the conditions and the status that concern users: where their passkeys can be used, and users and
@@ -272,7 +292,7 @@ func objectNames(d *v1alpha1.IdentityDeployment) []string {
 		names = append(names, field.ref.Name)
 	}
 	if acceptsOwnSessions(d) || len(d.Spec.FrontendHosts) > 0 {
-		names = append(names, signingSecretName(d))
+		names = append(names, signingSecretName(d), webhookSecretName(d))
 	}
 	return names
 }

@@ -20,10 +20,10 @@ func TestObjectNames(t *testing.T) {
 		want []string
 	}{
 		"nothing": {},
-		"hosts":   {v1alpha1.IdentityDeploymentSpec{FrontendHosts: []v1alpha1.Hostname{"a.example", "b.example"}}, []string{"acme-session-signing-key"}},
+		"hosts":   {v1alpha1.IdentityDeploymentSpec{FrontendHosts: []v1alpha1.Hostname{"a.example", "b.example"}}, []string{"acme-session-signing-key", "acme-webhook-signing-key"}},
 		"sessions": {v1alpha1.IdentityDeploymentSpec{
 			FrontendHosts: []v1alpha1.Hostname{"a.example"}, JWTIssuers: []v1alpha1.JWTIssuer{{JWKSConfigMapRef: &config}, {OwnSessions: &v1alpha1.OwnSessionsIssuer{}}},
-		}, []string{"keys", "acme-session-signing-key"}},
+		}, []string{"keys", "acme-session-signing-key", "acme-webhook-signing-key"}},
 		"mail and Twilio": {v1alpha1.IdentityDeploymentSpec{
 			Email: &v1alpha1.EmailSettings{SMTP: &v1alpha1.SMTPServer{PasswordSecretRef: &smtp}}, SMS: &v1alpha1.SMSSettings{Twilio: &v1alpha1.TwilioAccount{AuthTokenSecretRef: ref("carrier")}},
 		}, []string{"mail", "carrier"}},

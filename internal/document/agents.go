@@ -14,6 +14,14 @@ import (
 // SealedToolHeader is the kind under which the value of a tool's header is sealed, for ToolHeaderID.
 const SealedToolHeader = "ai-tool-header"
 
+// ToolSigningSecret stands for the name of a header in ToolHeaderID, for the signing secret of a tool. No tool can
+// declare such a header.
+const ToolSigningSecret = "webhook-signature"
+
+// SealedResultToken is the kind under which the token for the late result of a call is sealed, for the deployment and
+// the call's id.
+const SealedResultToken = "tool-result-token"
+
 // SealedCallState is the kind under which the state of a call that waits for an approval is sealed.
 const SealedCallState = "tool-call-state"
 
@@ -51,6 +59,28 @@ type AITool struct {
 	Authorization     ToolAuthorization   `json:"authorization"`
 	RequestBodySchema []schemafield.Field `json:"request_body_schema,omitempty"`
 	URLParamsSchema   []schemafield.Field `json:"url_params_schema,omitempty"`
+	// SigningSecret reports that calls are signed with a secret of the tool, and SealedSigningSecret is that secret,
+	// sealed for kind SealedToolHeader; "" while it may not be used. It is never served.
+	SigningSecret       bool   `json:"signing_secret,omitempty"`
+	SealedSigningSecret string `json:"sealed_signing_secret,omitempty"`
+	// ResultSeconds is as declared, 0 if absent.
+	ResultSeconds int64 `json:"result_seconds,omitempty"`
+}
+
+// Signed reports whether calls of the tool are signed POST requests with the arguments in an envelope.
+func (t *AITool) Signed() bool { return t.Type == ToolTypeFunction || t.Type == ToolTypeWebhook }
+
+// CallMethod returns the HTTP method of the tool's calls.
+func (t *AITool) CallMethod() string {
+	if t.Signed() {
+		return "POST"
+	}
+	return t.Method
+}
+
+// ResultLifetime returns how long a result that comes later is accepted.
+func (t *AITool) ResultLifetime() time.Duration {
+	return time.Duration(cmp.Or(t.ResultSeconds, 600)) * time.Second
 }
 
 // ToolHeader is a header of a tool.
@@ -101,12 +131,8 @@ type ToolHints struct{ ReadOnly, Destructive, Idempotent, OpenWorld bool }
 // Hints returns the declared hints, and those of the method for absent ones. Calls of types function and webhook are
 // POST requests.
 func (t *AITool) Hints() ToolHints {
-	method := t.Method
-	if t.Type != ToolTypeAPI {
-		method = "POST"
-	}
 	h := ToolHints{OpenWorld: true, Idempotent: true}
-	switch method {
+	switch t.CallMethod() {
 	case "GET", "HEAD", "OPTIONS":
 		h.ReadOnly = true
 	case "DELETE", "PUT":

@@ -47,6 +47,9 @@ type Deployment struct {
 	JWTIssuers       []JWTIssuer `json:"jwt_issuers,omitempty"`
 	// SigningKeys are the deployment's own keys, the current one first; none if the deployment signs nothing.
 	SigningKeys []SigningKey `json:"signing_keys,omitempty"`
+	// WebhookKeys are the Ed25519 keys that sign calls of tools of types function and webhook, the current one first; none
+	// if the deployment has no frontend host.
+	WebhookKeys []SigningKey `json:"webhook_keys,omitempty"`
 	// OrganizationPermissions and WorkspacePermissions are the permission catalog: the permissions that roles of each
 	// level may grant.
 	OrganizationPermissions []string `json:"organization_permissions,omitempty"`

@@ -10,6 +10,7 @@ import (
 const (
 	SealedSigningKey    = "session-signing-key"
 	SealedOAuthKey      = "oauth-signing-key"
+	SealedWebhookKey    = "webhook-signing-key"
 	SealedSMTPPassword  = "smtp-password"
 	SealedTwilioToken   = "twilio-auth-token"
 	SealedWebhookSecret = "sms-webhook-signing-secret"

@@ -70,15 +70,15 @@ type JWTIssuer struct {
 // DefaultMaxLifetimeSeconds bounds the lifetime of tokens whose issuer's entry says nothing else: a day.
 const DefaultMaxLifetimeSeconds = 24 * 60 * 60
 
-// SigningKey is a key with which a deployment signs the tokens of its end users' sessions, or an OAuthApp signs its
-// tokens.
+// SigningKey is a key with which a deployment signs the tokens of its end users' sessions or the calls of its tools, or
+// an OAuthApp signs its tokens.
 type SigningKey struct {
 	// ID is the key's id, its thumbprint (RFC 7638).
 	ID string `json:"id"`
 	// Public is the public key as a JSON Web Key.
 	Public json.RawMessage `json:"public"`
-	// Sealed is the private key (PKCS #8), sealed for the key's id and kind SealedSigningKey or, for an OAuthApp,
-	// SealedOAuthKey.
+	// Sealed is the private key (PKCS #8), sealed for the key's id and kind SealedSigningKey, SealedWebhookKey or, for an
+	// OAuthApp, SealedOAuthKey.
 	Sealed string `json:"sealed"`
 	// CreatedAt is when it was created, nil if that is not known.
 	CreatedAt *time.Time `json:"created_at,omitempty"`

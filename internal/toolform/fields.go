@@ -43,7 +43,7 @@ type PlacedField struct {
 func (f PlacedField) Constant() bool { return f.Place == InHeader && len(f.EnumValues) == 1 }
 
 // Placed returns the fields of a tool with the places where their values are sent, in the order of Fields. Of several
-// fields with one name, the first counts.
+// fields with one name, the first counts. A signed call has what is not in a header or a placeholder in its body.
 func Placed(t *document.AITool) []PlacedField {
 	var out []PlacedField
 	seen := map[string]bool{}
@@ -53,11 +53,14 @@ func Placed(t *document.AITool) []PlacedField {
 			out = append(out, PlacedField{f, at})
 		}
 	}
-	path, _, _ := strings.Cut(t.Endpoint, "?")
+	path, query, _ := strings.Cut(t.Endpoint, "?")
 	for _, f := range t.URLParamsSchema {
 		at := InQuery
-		if strings.Contains(path, "{"+f.Name+"}") {
+		switch {
+		case strings.Contains(path, "{"+f.Name+"}"):
 			at = InPath
+		case t.Signed() && !strings.Contains(query, "{"+f.Name+"}"):
+			at = InBody
 		}
 		add(f, at)
 	}
@@ -72,7 +75,7 @@ func Placed(t *document.AITool) []PlacedField {
 		switch {
 		case strings.Contains(path, "{"+p.Name+"}"):
 			at = InPath
-		case slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, t.Method):
+		case strings.Contains(query, "{"+p.Name+"}"), slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, t.CallMethod()):
 			at = InQuery
 		}
 		add(schemafield.Field{Name: p.Name, FieldType: fieldType(p.Type), Required: p.Required}, at)

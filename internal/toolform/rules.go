@@ -71,17 +71,13 @@ func checkPlaceholders(t *document.AITool) *Fault {
 	for _, name := range Placeholders(t.Endpoint) {
 		f, found := fields[name]
 		switch {
-		case !found || f.Place != InPath && f.Place != InQuery && !declares(t.Parameters, name):
+		case !found || f.Place != InPath && f.Place != InQuery:
 			return fault("spec.endpoint", "the placeholder {%s} is no parameter: add it to spec.urlParamsSchema, or remove it", name)
 		case f.Place == InPath && !f.Required:
 			return fault("spec.endpoint", "the placeholder {%s} of the path has a parameter that may be absent: set its required to true", name)
 		}
 	}
 	return nil
-}
-
-func declares(parameters []document.ToolParameter, name string) bool {
-	return slices.ContainsFunc(parameters, func(p document.ToolParameter) bool { return p.Name == name })
 }
 
 func checkURLParams(t *document.AITool) *Fault {
@@ -102,7 +98,7 @@ func checkURLParams(t *document.AITool) *Fault {
 }
 
 func checkBody(t *document.AITool) *Fault {
-	if len(t.RequestBodySchema) > 0 && Safe(t.Method) {
+	if len(t.RequestBodySchema) > 0 && Safe(t.CallMethod()) {
 		return fault("spec.requestBodySchema", "a %s request has no body: use spec.urlParamsSchema or another method", t.Method)
 	}
 	return nil

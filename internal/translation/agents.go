@@ -78,6 +78,8 @@ func AITool(t *v1alpha1.AITool) (document.AITool, error) {
 		MaxConcurrentCalls:   int64(ptr.Deref(t.Spec.MaxConcurrentCalls, 0)),
 		Approval:             toolApproval(t.Spec.Approval),
 		Record:               records[ptr.Deref(t.Spec.Record, v1alpha1.ToolRecordNone)],
+		SigningSecret:        t.Spec.SigningSecretRef != nil,
+		ResultSeconds:        int64(ptr.Deref(t.Spec.ResultSeconds, 0)),
 	}
 	if a := t.Spec.Annotations; a != nil {
 		content.Annotations = &document.ToolAnnotations{ReadOnly: a.ReadOnly, Destructive: a.Destructive, Idempotent: a.Idempotent, OpenWorld: a.OpenWorld}

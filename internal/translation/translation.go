@@ -20,6 +20,8 @@ type Keys struct {
 	Sets map[string]json.RawMessage
 	// Signing are the deployment's own keys, the current one first.
 	Signing []document.SigningKey
+	// Webhooks are the keys that sign calls of tools, the current one first.
+	Webhooks []document.SigningKey
 	// Sealed are the sealed values of the Secrets that the spec names, by the kind under which they are sealed.
 	Sealed map[string]string
 }
@@ -37,6 +39,7 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 		ManagementWrites: string(ptr.Deref(management.Writes, v1alpha1.ManagementWritesEnabled)),
 		JWTIssuers:       issuers(d, keys.Sets),
 		SigningKeys:      keys.Signing,
+		WebhookKeys:      keys.Webhooks,
 		AllowedOrigins:   words(d.Spec.AllowedOrigins),
 
 		OrganizationPermissions: words(catalog.Organization),

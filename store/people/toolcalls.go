@@ -117,6 +117,12 @@ type ToolCalls interface {
 	// SettleToolCall writes the decision and the result of a call that has started, also if its outcome is CallUnknown
 	// by now, and reports whether there was such a call. It stores no result for a deleted user.
 	SettleToolCall(ToolCall) (bool, error)
+	// ReceiveToolResult writes the decision and the result of a call that has no result yet: it has started, was
+	// accepted, ended without an answer of its tool, or its outcome is CallUnknown. It reports whether there was such a
+	// call. It stores no result for a deleted user.
+	ReceiveToolResult(ToolCall) (bool, error)
+	// ForgetToolResult erases the stored result of a call.
+	ForgetToolResult(id int64) error
 	ToolCall(id int64) (ToolCall, bool, error)
 	// ListToolCalls returns up to limit records, the newest first unless the filter says OldestFirst, without arguments
 	// and results. With one of Agent, Tool and User, or an outcome other than CallSucceeded, it reads an index of such

@@ -39,6 +39,10 @@ var _ = Describe("The conditions of agents and tools", func() {
 		change(func(s *v1alpha1.AIToolSpec) { s.Active = ptr.To(false) })
 		Eventually(callable).Should(Equal("False/Inactive"))
 		change(func(s *v1alpha1.AIToolSpec) { s.Active, s.Type = nil, v1alpha1.AIToolTypeFunction })
+		Eventually(callable).Should(Equal("False/NoFrontendHost"))
+		change(func(s *v1alpha1.AIToolSpec) {
+			s.Type, s.Authorization = v1alpha1.AIToolTypeAPI, &v1alpha1.ToolAuthorization{JWTTemplateID: ptr.To("of-the-application")}
+		})
 		Eventually(callable).Should(Equal("False/NotPerformed"))
 	})
 

@@ -103,6 +103,52 @@ var _ = Describe("The tools of an agent", func() {
 		w.serveWith(testkit.ServerOptions{Keyring: rootKey(2)})
 		Eventually(called).Should(And(ContainSubstring(`"not_configured"`), ContainSubstring("nothing was sent")))
 	})
+
+	It("are signed by the deployment's key, or by a secret of their own", func(ctx context.Context) {
+		var signature atomic.Value // the last one
+		signature.Store("")
+		upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			signature.Store(r.Header.Get("webhook-signature"))
+			rw.WriteHeader(http.StatusNoContent)
+		}))
+		DeferCleanup(upstream.Close)
+		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
+		w.serveWith(testkit.ServerOptions{Keyring: w.keyring, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
+		key := w.tenant(ctx, "acme")
+		host := w.namespace + ".app.example"
+		deployment := testkit.Deployment(w.namespace, "acme")
+		update(ctx, deployment, func(d *v1alpha1.IdentityDeployment) {
+			d.Spec.FrontendHosts = []v1alpha1.Hostname{v1alpha1.Hostname(host)}
+		})
+		tool := testkit.Tool(w.namespace, "acme", "ship")
+		tool.Spec.Type, tool.Spec.Endpoint = v1alpha1.AIToolTypeFunction, ptr.To(v1alpha1.URL(upstream.URL))
+		create(ctx, tool, testkit.Agent(w.namespace, "acme", "support", "ship"))
+		call := func() string {
+			return w.mcp(ctx, host, key, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ship"}}`)
+		}
+		Eventually(condition(ctx, tool, v1alpha1.ConditionCallable)).Should(Equal("True/Callable"))
+		Eventually(call).Should(ContainSubstring("Done (204)."))
+		Expect(signature.Load()).To(HavePrefix("v1a,"))
+		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
+		Expect(deployment.Status.WebhookPublicKeys).To(HaveLen(1))
+		Expect(deployment.Status.WebhookPublicKeys[0].PublicKey).To(HavePrefix("whpk_"))
+
+		hook := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "hook", Labels: map[string]string{v1alpha1.LabelDeployment: "acme"}},
+			StringData: map[string]string{"secret": "not-a-secret"},
+		}
+		create(ctx, hook)
+		update(ctx, tool, func(t *v1alpha1.AITool) {
+			t.Spec.SigningSecretRef = &v1alpha1.SecretKeyReference{Name: "hook", Key: "secret"}
+		})
+		Eventually(condition(ctx, tool, v1alpha1.ConditionCallable)).Should(Equal("False/CredentialsMissing"))
+		Expect(lazyConditions{tool}.String()).To(ContainSubstring("whsec_ and the base64 of 24 to 64 bytes"))
+		Expect(lazyConditions{tool}.String()).NotTo(ContainSubstring("not-a-secret"))
+		update(ctx, secret(w.namespace, "hook", "", ""), func(s *corev1.Secret) {
+			s.Data["secret"] = []byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+		})
+		Eventually(func() any { call(); return signature.Load() }).Should(HavePrefix("v1,"))
+	})
 })
 
 // serveWith replaces the server.

@@ -65,6 +65,13 @@ func callEntries() []TableEntry {
 		Entry("a small response", `response: {maxBytes: 1023}`, "spec.response.maxBytes", "greater than or equal to 1024"),
 		Entry("a large response", `response: {maxBytes: 1048577}`, "spec.response.maxBytes", "less than or equal to 1048576"),
 		Entry("no record", `record: None`), Entry("arguments in the record", `record: Arguments`), Entry("everything in the record", `record: All`),
+		Entry("a signing secret of a function", "type: Function\nsigningSecretRef: {name: hook, key: secret}"), Entry("a signing secret of a webhook", "type: Webhook\nsigningSecretRef: {name: hook, key: secret}"),
+		Entry("a signing secret of an API", "type: API\nsigningSecretRef: {name: hook, key: secret}", "spec.signingSecretRef", "calls of type API are not signed"),
+		Entry("a signing secret without key", "type: Function\nsigningSecretRef: {name: hook}", "spec.signingSecretRef.key: Required value"),
+		Entry("a result within a second", "type: Webhook\nresultSeconds: 1"), Entry("a result within a day", "type: Webhook\nresultSeconds: 86400"),
+		Entry("a result within no time", "type: Webhook\nresultSeconds: 0", "spec.resultSeconds", "greater than or equal to 1"),
+		Entry("a result after a day", "type: Webhook\nresultSeconds: 86401", "spec.resultSeconds", "less than or equal to 86400"),
+		Entry("a late result of a function", "type: Function\nresultSeconds: 60", "spec.resultSeconds", "resultSeconds is only for type Webhook"),
 		Entry("another record", `record: Some`, "spec.record", `supported values: "None", "Arguments", "All"`),
 	}
 }

@@ -198,6 +198,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TOTPSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TwilioAccount"):
 		return &apiv1alpha1.TwilioAccountApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WebhookPublicKey"):
+		return &apiv1alpha1.WebhookPublicKeyApplyConfiguration{}
 
 	}
 	return nil

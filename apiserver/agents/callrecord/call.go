@@ -44,6 +44,8 @@ type Tool struct {
 	AgentName, Name string
 	// ReadOnly reports that a call changes nothing.
 	ReadOnly bool
+	// Later reports that the result may come after the response. The tool sends it once the record is there.
+	Later bool
 	// Keep is what is kept of the bodies of calls, sealed: document.RecordArguments, RecordAll, or "" for nothing.
 	Keep string
 }
@@ -88,7 +90,7 @@ func (c *Call) UseApproval(id int64) { c.record.Approval = id }
 func (c *Call) Claim(claim func(people.Tx) (bool, error)) { c.claim = claim }
 
 // recordedBefore reports whether the record of the call is committed before its request is sent.
-func (c *Call) recordedBefore() bool { return !c.tool.ReadOnly || c.claim != nil }
+func (c *Call) recordedBefore() bool { return !c.tool.ReadOnly || c.tool.Later || c.claim != nil }
 
 // Refuse records a call that is not allowed.
 func (c *Call) Refuse(decision, code string) {
@@ -122,7 +124,7 @@ func (c *Call) Run(ctx context.Context, do func() toolcall.Result) (toolcall.Res
 	defer func() { // also if do panics
 		c.end(result, time.Since(sent))
 		c.recorder.seconds.Observe(c.record.Latency.Seconds())
-		c.settle(ctx)
+		c.settle(ctx, &result)
 	}()
 	result = do()
 	return result, nil
@@ -159,7 +161,7 @@ func (c *Call) start(ctx context.Context) error {
 func (c *Call) end(result toolcall.Result, upstream time.Duration) {
 	record := &c.record
 	record.CallResult = people.CallResult{
-		Outcome: outcomeOf(result.Code), Code: result.Code, Status: int64(result.Status), Latency: time.Since(c.began), Upstream: upstream,
+		Outcome: outcomeOf(&result), Code: result.Code, Status: int64(result.Status), Latency: time.Since(c.began), Upstream: upstream,
 		BytesIn: int64(result.BytesIn), BytesOut: int64(result.BytesOut),
 	}
 	outcome := record.Outcome
@@ -171,27 +173,34 @@ func (c *Call) end(result toolcall.Result, upstream time.Duration) {
 	c.recorder.count(&c.tool, outcome)
 }
 
-// outcomeOf returns the outcome of a call that ended with a code.
-func outcomeOf(code string) string {
-	switch code {
-	case "":
+// outcomeOf returns the outcome of a call that ended with a result.
+func outcomeOf(result *toolcall.Result) string {
+	switch {
+	case result.Later:
+		return people.CallAccepted
+	case result.Code == "":
 		return people.CallSucceeded
-	case toolcall.CodeTimeout:
+	case result.Code == toolcall.CodeTimeout:
 		return people.CallTimeout
-	case toolcall.CodeCancelled:
+	case result.Code == toolcall.CodeCancelled:
 		return people.CallCancelled
 	}
 	return people.CallFailed
 }
 
-// settle writes the result of a call. If the store is unavailable, the result waits.
-func (c *Call) settle(ctx context.Context) {
+// settle writes the result of a call. If the store is unavailable, the result waits. A result that came later is written
+// already.
+func (c *Call) settle(ctx context.Context, result *toolcall.Result) {
 	if !c.recordedBefore() {
 		c.recorder.add(&waiting{deployment: c.tool.Deployment, call: c.record})
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
+	if result.Recorded {
+		c.recorder.forget(ctx, &c.tool, c.record.ID)
+		return
+	}
 	err := c.recorder.Store.Change(ctx, c.tool.Deployment, func(tx people.Tx) error {
 		_, err := tx.Records().SettleToolCall(c.record)
 		return err

@@ -45,6 +45,10 @@ type Result struct {
 	Structured json.RawMessage
 	// Code is the code of a failed call, "" for success; Content then says what to do.
 	Code string
+	// Later reports that the tool has accepted the call, and sends its result later.
+	Later bool
+	// Recorded reports that the result came later and has been recorded when it came.
+	Recorded bool
 	// RetryAfter is after how many seconds a refused call may be tried again, 0 if that is not known.
 	RetryAfter int
 	// Status is the status of the tool's response, 0 if there was none.
@@ -65,6 +69,9 @@ func (r *reader) read(resp *http.Response) (Result, error) {
 		out := Failed(CodeRedirected, "The tool answered %d with another address, which is not followed: declare the address that it redirects to.", resp.StatusCode)
 		out.Status = resp.StatusCode
 		return out, nil
+	}
+	if r.later && resp.StatusCode == http.StatusAccepted {
+		return Result{Later: true, Status: resp.StatusCode}, nil
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, r.shape.declared.MostBytes()+1))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/internal/document"
 )
 
 const (
@@ -39,7 +40,7 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 	limited, cancel := context.WithTimeout(ctx, time.Duration(call.Tool.TimeoutSeconds)*time.Second)
 	defer cancel()
 	reader := newReader(call.hidden())
-	reader.shape = shape{call.Tool.Response, call.Output}
+	reader.shape, reader.later = shape{call.Tool.Response, call.Output}, call.Tool.Type == document.ToolTypeWebhook
 	var out Result
 	for try := 0; ; try++ {
 		r, err := call.request(limited)

@@ -23,10 +23,12 @@ type reader struct {
 	values   []string
 	replacer *strings.Replacer // nil without values
 	shape    shape
+	// later reports that the tool may answer 202 and send its result later.
+	later bool
 }
 
 // newReader returns a reader of the responses to requests with the given secret values.
-func newReader(secrets map[string]string) *reader {
+func newReader(secrets []string) *reader {
 	r := &reader{}
 	add := func(value string, atLeast int) {
 		if len(value) >= atLeast && !slices.Contains(r.values, value) {

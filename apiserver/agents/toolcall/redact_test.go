@@ -33,7 +33,7 @@ func TestAnswersDoNotRepeatSecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := &http.Response{StatusCode: tc.status, Header: http.Header{"Content-Type": {tc.mediaType}}, Body: io.NopCloser(strings.NewReader(tc.body))}
-			got, err := newReader(map[string]string{"X": tc.secret}).read(resp)
+			got, err := newReader([]string{tc.secret}).read(resp)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/cardea-iam/cardea/internal/document"
@@ -39,18 +40,19 @@ type Call struct {
 	ID, IdempotencyKey string
 	// Version is the product's version.
 	Version string
+	// Signature is nil for an API tool.
+	Signature *Signature
 }
 
 // hidden returns the values that no result repeats.
-func (c *Call) hidden() map[string]string {
-	if c.Token == "" {
-		return c.Secrets
+func (c *Call) hidden() []string {
+	hidden := slices.Collect(maps.Values(c.Secrets))
+	if c.Token != "" {
+		hidden = append(hidden, c.Token)
 	}
-	hidden := maps.Clone(c.Secrets)
-	if hidden == nil {
-		hidden = map[string]string{}
+	if c.Signature != nil {
+		hidden = append(hidden, c.Signature.Secrets...)
 	}
-	hidden["Authorization"] = c.Token
 	return hidden
 }
 
@@ -94,11 +96,25 @@ func (c *Call) request(ctx context.Context) (*http.Request, error) {
 		}
 		address += joint + strings.Join(query, "&")
 	}
-	return c.compose(ctx, address, members, header, hasBody)
+	var body []byte
+	var err error
+	switch {
+	case c.Signature != nil:
+		body, err = c.envelope(members)
+	case hasBody:
+		body, err = json.Marshal(members)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.compose(ctx, address, body, header)
 }
 
-// put puts one argument in its place.
+// put puts one argument in its place. A signed call has every argument in its body, also those of the URL.
 func (c *Call) put(f toolform.PlacedField, value any, address *string, query *[]string, members map[string]any, header http.Header) error {
+	if c.Signature != nil && f.Place != toolform.InHeader {
+		members[f.Name] = value
+	}
 	switch f.Place {
 	case toolform.InPath, toolform.InQuery:
 		return c.putInURL(f, value, address, query)
@@ -193,19 +209,12 @@ func scalarText(name string, value any) (string, error) {
 	return "", argumentError(name, "only a text, a number or a truth value can be sent here")
 }
 
-// compose makes the request of its parts.
-func (c *Call) compose(ctx context.Context, address string, members map[string]any, header http.Header, hasBody bool) (*http.Request, error) {
+// compose makes the request of its parts. The body is nil for a request without one.
+func (c *Call) compose(ctx context.Context, address string, body []byte, header http.Header) (*http.Request, error) {
 	if strings.Contains(address, "{") {
 		return nil, &ArgumentError{fmt.Sprintf("/%s: a segment of the path needs a value", toolform.Placeholders(address)[0])}
 	}
-	var body []byte
-	if hasBody {
-		var err error
-		if body, err = json.Marshal(members); err != nil {
-			return nil, err
-		}
-	}
-	r, err := http.NewRequestWithContext(ctx, c.Tool.Method, address, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, c.Tool.CallMethod(), address, bytes.NewReader(body))
 	if err != nil {
 		return nil, &ArgumentError{"/: the arguments make no valid URL"}
 	}
@@ -223,12 +232,15 @@ func (c *Call) compose(ctx context.Context, address string, members map[string]a
 	r.Header.Set("User-Agent", "Cardea/"+c.Version)
 	r.Header.Set("Accept", accept)
 	r.Header.Set("Cardea-Call-Id", c.ID)
-	if hasBody {
+	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	} else {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
-	if !toolform.Safe(c.Tool.Method) {
+	if c.Signature != nil {
+		c.sign(r, body)
+	}
+	if !toolform.Safe(c.Tool.CallMethod()) {
 		key := c.IdempotencyKey
 		if key == "" {
 			key = c.ID

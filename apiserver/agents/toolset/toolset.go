@@ -51,10 +51,14 @@ type annotations struct {
 	OpenWorld   bool `json:"openWorldHint"`
 }
 
-// callable reports whether calls of a tool can be performed: an active API tool that needs no template of the
-// application, and no value of a Secret that the operator did not seal.
-func callable(t *snapshot.Tool) bool {
-	if !t.Active || t.Type != document.ToolTypeAPI || ofApplication(t.Authorization.JWTTemplateID) {
+// callable reports whether calls of a tool can be performed: an active tool that needs no template of the application,
+// no value of a Secret that the operator did not seal, and no signature without a key. signs reports whether the
+// deployment has keys for signatures.
+func callable(t *snapshot.Tool, signs bool) bool {
+	if !t.Active || ofApplication(t.Authorization.JWTTemplateID) {
+		return false
+	}
+	if t.Signed() && (t.SigningSecret && t.SealedSigningSecret == "" || !t.SigningSecret && !signs) {
 		return false
 	}
 	for _, header := range t.Headers {
@@ -88,7 +92,7 @@ func newTool(e *snapshot.Entry, room int) (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := described{content.NameFor(e.Name), content.Name, content.Description, input, toolcall.OutputSchema(content.Response), annotations(content.Hints())}
+	d := described{content.NameFor(e.Name), content.Name, content.Description, input, outputSchema(content), annotations(content.Hints())}
 	if d.Description == "" {
 		d.Description = content.Name // some clients drop tools without a description
 	}
@@ -117,9 +121,23 @@ func newTool(e *snapshot.Entry, room int) (*Tool, error) {
 	return t, err
 }
 
+// Alone prepares a tool without those of its agent.
+func Alone(e *snapshot.Entry) (*Tool, error) { return newTool(e, maxListed) }
+
+// outputSchema returns the schema of the results of a tool, nil if it declares none. A webhook's result may come after
+// the call's, so that clients must not require one.
+func outputSchema(t *snapshot.Tool) *toolschema.Schema {
+	if t.Type == document.ToolTypeWebhook {
+		return nil
+	}
+	return toolcall.OutputSchema(t.Response)
+}
+
 // Set holds the tools of an agent, for one state of its tools.
 type Set struct {
 	of []*snapshot.Entry
+	// signs reports whether the deployment had keys for signatures.
+	signs bool
 	// Tools are the callable ones, and ByName has them by their names.
 	Tools  []*Tool
 	ByName map[string]*Tool
@@ -159,8 +177,8 @@ func (c *Sets) put(deployment, key string, p *Set) {
 }
 
 // same reports whether a set is that of the given entries.
-func (p *Set) same(entries []*snapshot.Entry) bool {
-	if p == nil || len(p.of) != len(entries) {
+func (p *Set) same(entries []*snapshot.Entry, signs bool) bool {
+	if p == nil || len(p.of) != len(entries) || p.signs != signs {
 		return false
 	}
 	for i := range entries {
@@ -176,15 +194,19 @@ func (p *Set) same(entries []*snapshot.Entry) bool {
 func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 	entries := current.Tools(agent)
 	key := agent.Deployment + "/" + agent.Name
-	if known, _ := c.cache.Get(key, c.clock()); known.same(entries) {
+	signs := false
+	if deployment, found := current.Deployment(agent.Deployment); found {
+		signs = len(snapshot.ContentOf[document.Deployment](deployment).WebhookKeys) > 0
+	}
+	if known, _ := c.cache.Get(key, c.clock()); known.same(entries, signs) {
 		return known
 	}
-	p := &Set{of: entries, ByName: map[string]*Tool{}}
+	p := &Set{of: entries, signs: signs, ByName: map[string]*Tool{}}
 	names := map[string]bool{}
 	room := maxListed
 	for _, e := range entries {
 		content := snapshot.ContentOf[snapshot.Tool](e)
-		if !callable(content) && !exported(content) {
+		if !callable(content, signs) && !exported(content) {
 			continue
 		}
 		one, err := newTool(e, room)

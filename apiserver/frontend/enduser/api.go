@@ -154,8 +154,9 @@ var operations = map[string]func(*call) (reply, error){
 
 // public maps each operation whose response has no envelope, session or cookies to its function.
 var public = map[string]func(*call) error{
-	"GET /.well-known/jwks.json": keySet,
-	"GET /.well-known/webauthn":  relatedOrigins,
+	"GET /.well-known/jwks.json":         keySet,
+	"GET /.well-known/webauthn":          relatedOrigins,
+	"GET /.well-known/webhook-keys.json": webhookKeys,
 }
 
 // New returns the handler of the end-user listener. It fails if an operation of enduser.yaml has no function, or a

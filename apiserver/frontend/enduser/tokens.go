@@ -127,6 +127,11 @@ func keySet(c *call) error {
 			set.Keys = append(set.Keys, key.Public)
 		}
 	}
+	return publish(c, set)
+}
+
+// publish responds with public keys.
+func publish(c *call, set any) error {
 	raw, err := json.Marshal(set)
 	if err != nil {
 		return err

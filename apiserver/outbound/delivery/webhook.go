@@ -2,16 +2,13 @@ package delivery
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/webhook"
 )
 
 // WebhookOptions describe the tenant's own service for text messages. Requests are signed according to Standard
@@ -22,25 +19,21 @@ type WebhookOptions struct {
 	Secret string
 }
 
-// secretPrefix begins a secret of Standard Webhooks.
-const secretPrefix = "whsec_"
-
-type webhook struct {
+type tenantWebhook struct {
 	transport *Transport
 	url       string
-	key       []byte
+	key       webhook.Key
 }
 
-func newWebhook(opts WebhookOptions, transport *Transport) (*webhook, error) {
+func newWebhook(opts WebhookOptions, transport *Transport) (*tenantWebhook, error) {
 	if _, err := endpoint(opts.URL); err != nil {
 		return nil, fmt.Errorf("webhook URL: %w", err)
 	}
-	encoded, found := strings.CutPrefix(opts.Secret, secretPrefix)
-	key, err := base64.StdEncoding.DecodeString(encoded)
-	if !found || err != nil || len(key) < 24 || len(key) > 64 {
-		return nil, errors.New("the webhook secret must be whsec_ and the base64 of 24 to 64 bytes")
+	key, err := webhook.ParseSecret(opts.Secret)
+	if err != nil {
+		return nil, fmt.Errorf("the webhook secret %w", err)
 	}
-	return &webhook{transport: transport, url: opts.URL, key: key}, nil
+	return &tenantWebhook{transport: transport, url: opts.URL, key: key}, nil
 }
 
 // event is the body of a request.
@@ -58,7 +51,7 @@ type eventData struct {
 }
 
 // Send implements Sender.
-func (s *webhook) Send(ctx context.Context, m Message) (Receipt, error) {
+func (s *tenantWebhook) Send(ctx context.Context, m Message) (Receipt, error) {
 	// The receiver recognizes retries by the id.
 	id := "msg_" + strconv.FormatInt(m.ID, 10)
 	data := eventData{ID: id, To: m.To, Body: m.Body}
@@ -69,13 +62,10 @@ func (s *webhook) Send(ctx context.Context, m Message) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, Permanent("invalid_message", "the text cannot be written as JSON")
 	}
-	timestamp := strconv.FormatInt(s.transport.clock().Unix(), 10)
 	// The status alone reports success, so the body is not read.
 	a, err := s.transport.post(ctx, s.url, string(body), 0, func(request *http.Request) {
 		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set("webhook-id", id)
-		request.Header.Set("webhook-timestamp", timestamp)
-		request.Header.Set("webhook-signature", s.signature(id, timestamp, body))
+		webhook.Sign(request.Header, id, s.transport.clock(), body, s.key)
 	})
 	if err != nil {
 		return Receipt{}, err
@@ -91,13 +81,4 @@ func (s *webhook) Send(ctx context.Context, m Message) (Receipt, error) {
 		return Receipt{}, Misconfigured(a.code(), "the webhook is redirected: declare its final URL")
 	}
 	return Receipt{}, Permanent(a.code(), "the webhook refuses the text")
-}
-
-// signature signs the id, the time and the body, so that an attacker cannot change them, and the receiver can refuse
-// late replays.
-func (s *webhook) signature(id, timestamp string, body []byte) string {
-	mac := hmac.New(sha256.New, s.key)
-	mac.Write([]byte(id + "." + timestamp + "."))
-	mac.Write(body)
-	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }

@@ -1,11 +1,13 @@
-// Package tokensigner signs tokens with the key of a deployment that its operator sealed: tokens of sessions, and those
-// that agents' tools get for users.
+// Package tokensigner signs with the keys of a deployment that its operator sealed: tokens of sessions, tokens that
+// agents' tools get for users, and the calls of these tools.
 package tokensigner
 
 import (
+	"crypto/ed25519"
 	"crypto/x509"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -13,13 +15,14 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/internal/webhook"
 )
 
 // Signer signs tokens of all deployments. It opens each key once. It is safe for concurrent use.
 type Signer struct {
 	keyring *seal.Keyring
-	// signers are opened keys by name.
-	signers sync.Map
+	// signers are opened keys by name, and webhooks those of calls by their ids.
+	signers, webhooks sync.Map
 }
 
 // name identifies an opened key and the type of the tokens that it signs.
@@ -65,4 +68,37 @@ func (s *Signer) of(settings *document.Deployment, tokenType string) (jose.Signe
 	}
 	s.signers.Store(name{current.ID, tokenType}, signer)
 	return signer, nil
+}
+
+// Webhooks returns the deployment's keys for calls of tools, the current one first. The error is a 503 if there is none
+// or one cannot be opened.
+func (s *Signer) Webhooks(settings *document.Deployment, now time.Time) ([]webhook.Key, error) {
+	var keys []webhook.Key
+	for _, key := range settings.WebhookKeys {
+		if key.ExpiresAt != nil && !now.Before(*key.ExpiresAt) {
+			continue
+		}
+		opened, known := s.webhooks.Load(key.ID)
+		if !known {
+			der, err := s.keyring.Open(document.SealedWebhookKey, key.ID, key.Sealed)
+			if err != nil {
+				return nil, apierror.Unavailable(err, "the server cannot open the deployment's key for signatures")
+			}
+			parsed, err := x509.ParsePKCS8PrivateKey(der)
+			if err != nil {
+				return nil, fmt.Errorf("signing key %s: %w", key.ID, err)
+			}
+			private, is := parsed.(ed25519.PrivateKey)
+			if !is {
+				return nil, fmt.Errorf("signing key %s is no Ed25519 key", key.ID)
+			}
+			opened = webhook.Private(private)
+			s.webhooks.Store(key.ID, opened)
+		}
+		keys = append(keys, opened.(webhook.Key))
+	}
+	if len(keys) == 0 {
+		return nil, apierror.Unavailable(nil, "this deployment has no key for signatures yet: try again")
+	}
+	return keys, nil
 }

@@ -81,7 +81,7 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionCallable, v1alpha1.ReasonInactive}:           "set spec.active to true, or remove it, if agents are to call the tool",
 	{v1alpha1.ConditionCallable, v1alpha1.ReasonCredentialsMissing}: "correct the Secret that the message and the condition CredentialsReady name",
 	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoFrontendHost}:     "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
-	{v1alpha1.ConditionCallable, v1alpha1.ReasonNotPerformed}:       "no action is needed if the application performs the calls; otherwise declare a tool that Cardea can call",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonNotPerformed}:       "declare a JWTTemplate and set spec.authorization.jwtTemplateRef; no action is needed if the application performs the calls",
 	{v1alpha1.ConditionServed, v1alpha1.ReasonNoFrontendHost}:       "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
 	{v1alpha1.ConditionServed, v1alpha1.ReasonInactive}:             "set spec.active to true, or remove it, if MCP clients are to call the agent's tools",
 	{v1alpha1.ConditionServed, v1alpha1.ReasonAppNotReady}:          "create the OAuthApp of spec.access.oauthAppRef, or add a host to spec.frontendHosts of its deployment",

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/x509"
@@ -44,9 +45,11 @@ type Slot struct {
 	Current, Previous string
 }
 
-// ForSessions are the keys of a deployment's end users' sessions, ForApps those of an authorization server.
+// ForSessions are the keys of a deployment's end users' sessions, ForApps those of an authorization server, and
+// ForWebhooks those that sign the calls of a deployment's tools.
 var (
 	ForSessions = []Slot{{jose.ES256, "current.pem", "previous.pem"}}
+	ForWebhooks = []Slot{{jose.EdDSA, "current-ed25519.pem", "previous-ed25519.pem"}}
 	ForApps     = []Slot{{jose.ES256, "current-es256.pem", "previous-es256.pem"}, {jose.RS256, "current-rs256.pem", "previous-rs256.pem"}}
 )
 
@@ -155,9 +158,12 @@ func (k Keeper) issue(secret *corev1.Secret, w Wanted, now time.Time) error {
 func (k Keeper) generate(algorithm jose.SignatureAlgorithm) ([]byte, error) {
 	var key crypto.Signer
 	var err error
-	if algorithm == jose.RS256 {
+	switch algorithm {
+	case jose.RS256:
 		key, err = rsa.GenerateKey(k.Random, rsaBits)
-	} else {
+	case jose.EdDSA:
+		_, key, err = ed25519.GenerateKey(k.Random)
+	default:
 		key, err = ecdsa.GenerateKey(elliptic.P256(), k.Random)
 	}
 	if err != nil {
@@ -261,6 +267,10 @@ func parse(text []byte, algorithm jose.SignatureAlgorithm) (crypto.Signer, error
 	switch key := parsed.(type) {
 	case *ecdsa.PrivateKey:
 		if algorithm == jose.ES256 && key.Curve == elliptic.P256() {
+			return key, nil
+		}
+	case ed25519.PrivateKey:
+		if algorithm == jose.EdDSA {
 			return key, nil
 		}
 	case *rsa.PrivateKey:

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -118,11 +119,24 @@ func withoutDeletedUsers(tx *peopleTx, calls []people.ToolCall) ([]people.ToolCa
 }
 
 func (tx txRecords) SettleToolCall(c people.ToolCall) (bool, error) {
+	return tx.settleFrom(c, people.CallStarted, people.CallUnknown)
+}
+
+func (tx txRecords) ReceiveToolResult(c people.ToolCall) (bool, error) {
+	return tx.settleFrom(c, people.CallStarted, people.CallUnknown, people.CallAccepted, people.CallTimeout, people.CallCancelled)
+}
+
+// settleFrom settles a call that has one of the outcomes.
+func (tx txRecords) settleFrom(c people.ToolCall, outcomes ...string) (bool, error) {
 	n, err := tx.Affected(`UPDATE tool_calls SET decision = ?, outcome = ?, code = ?, upstream_status = ?, latency_ms = ?, upstream_ms = ?, bytes_in = ?, bytes_out = ?,
 		result = CASE WHEN user_id = ? THEN CAST(? AS TEXT) END
-		WHERE outcome IN ('`+people.CallStarted+`', '`+people.CallUnknown+`') AND id = ? AND deployment = :deployment`,
+		WHERE outcome IN ('`+strings.Join(outcomes, "', '")+`') AND id = ? AND deployment = :deployment`,
 		c.Decision, c.Outcome, c.Code, c.Status, c.Latency.Milliseconds(), c.Upstream.Milliseconds(), c.BytesIn, c.BytesOut, c.Caller.User, optionalText(c.Result), c.ID)
 	return n == 1, err
+}
+
+func (tx txRecords) ForgetToolResult(id int64) error {
+	return tx.Exec(`UPDATE tool_calls SET result = NULL WHERE deployment = :deployment AND id = ?`, id)
 }
 
 func (tx txRecords) ToolCall(id int64) (people.ToolCall, bool, error) {

@@ -243,6 +243,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: response
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolResponse
+    - name: resultSeconds
+      type:
+        scalar: numeric
+    - name: signingSecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
     - name: suspend
       type:
         scalar: boolean
@@ -916,6 +922,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: webhookPublicKeys
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookPublicKey
+          elementRelationship: associative
+          keys:
+          - id
 - name: com.github.cardea-iam.cardea.api.v1alpha1.JSON
   map:
     elementType:
@@ -2197,6 +2211,18 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.URL
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookPublicKey
+  map:
+    fields:
+    - name: expiresAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: id
+      type:
+        scalar: string
+    - name: publicKey
+      type:
+        scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

@@ -29,8 +29,9 @@ type AIToolSpecApplyConfiguration struct {
 	MaxConcurrentCalls *int32 `json:"maxConcurrentCalls,omitempty"`
 	// annotations are hints to MCP clients, and decide about retries and records. Absent: those of the method.
 	Annotations *ToolAnnotationsApplyConfiguration `json:"annotations,omitempty"`
-	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application. `Webhook`: a
-	// call whose response comes later.
+	// type selects how the tool is called. `API`: an HTTP API. `Function`: a function of the application, called by a
+	// signed POST request; without an endpoint, the application calls it itself. `Webhook`: a signed POST request whose
+	// result may come later.
 	Type *apiv1alpha1.AIToolType `json:"type,omitempty"`
 	// active lets the tool be used. Absent: true.
 	Active *bool `json:"active,omitempty"`
@@ -45,10 +46,17 @@ type AIToolSpecApplyConfiguration struct {
 	Record *apiv1alpha1.ToolRecord `json:"record,omitempty"`
 	// endpoint is the URL that is called. Absent: none.
 	Endpoint *apiv1alpha1.URL `json:"endpoint,omitempty"`
-	// method of the call. Absent: GET.
+	// method of the call. Calls of the types Function and Webhook are POST requests, whatever it says. Absent: GET.
 	Method *apiv1alpha1.HTTPMethod `json:"method,omitempty"`
 	// timeoutSeconds bounds the call, 1 to 600 seconds. Absent: 30.
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+	// signingSecretRef names the Secret and the key with the signing secret of Standard Webhooks, `whsec_` and the base64
+	// of 24 to 64 bytes, under the rules of headers[].valueFrom. Only for the types Function and Webhook. Absent: calls
+	// are signed with the deployment's Ed25519 key, of status.webhookPublicKeys.
+	SigningSecretRef *SecretKeyReferenceApplyConfiguration `json:"signingSecretRef,omitempty"`
+	// resultSeconds is how long a result that comes later is accepted, from the call on, 1 to 86400 seconds. Only for the
+	// type Webhook. Absent: 600.
+	ResultSeconds *int32 `json:"resultSeconds,omitempty"`
 	// headers are sent with the call. Absent: none.
 	Headers []ToolHeaderApplyConfiguration `json:"headers,omitempty"`
 	// parameters are the parameters of the call. Absent: none.
@@ -226,6 +234,22 @@ func (b *AIToolSpecApplyConfiguration) WithMethod(value apiv1alpha1.HTTPMethod) 
 // If called multiple times, the TimeoutSeconds field is set to the value of the last call.
 func (b *AIToolSpecApplyConfiguration) WithTimeoutSeconds(value int32) *AIToolSpecApplyConfiguration {
 	b.TimeoutSeconds = &value
+	return b
+}
+
+// WithSigningSecretRef sets the SigningSecretRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SigningSecretRef field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithSigningSecretRef(value *SecretKeyReferenceApplyConfiguration) *AIToolSpecApplyConfiguration {
+	b.SigningSecretRef = value
+	return b
+}
+
+// WithResultSeconds sets the ResultSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ResultSeconds field is set to the value of the last call.
+func (b *AIToolSpecApplyConfiguration) WithResultSeconds(value int32) *AIToolSpecApplyConfiguration {
+	b.ResultSeconds = &value
 	return b
 }
 

@@ -15,6 +15,10 @@ type IdentityDeploymentStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
 	// passkeys is where passkeys can be used. Absent: passkeys are disabled, or there is no frontend host.
 	Passkeys *PasskeyStatusApplyConfiguration `json:"passkeys,omitempty"`
+	// webhookPublicKeys verify the signatures of calls of Function and Webhook tools, the current key first. They are
+	// also served at `/.well-known/webhook-keys.json` of the frontend hosts. Absent: there is no frontend host, or the
+	// operator has no root key.
+	WebhookPublicKeys []WebhookPublicKeyApplyConfiguration `json:"webhookPublicKeys,omitempty"`
 }
 
 // IdentityDeploymentStatusApplyConfiguration constructs a declarative configuration of the IdentityDeploymentStatus type for use with
@@ -91,5 +95,18 @@ func (b *IdentityDeploymentStatusApplyConfiguration) WithLastHandledReconcileAt(
 // If called multiple times, the Passkeys field is set to the value of the last call.
 func (b *IdentityDeploymentStatusApplyConfiguration) WithPasskeys(value *PasskeyStatusApplyConfiguration) *IdentityDeploymentStatusApplyConfiguration {
 	b.Passkeys = value
+	return b
+}
+
+// WithWebhookPublicKeys adds the given value to the WebhookPublicKeys field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WebhookPublicKeys field.
+func (b *IdentityDeploymentStatusApplyConfiguration) WithWebhookPublicKeys(values ...*WebhookPublicKeyApplyConfiguration) *IdentityDeploymentStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWebhookPublicKeys")
+		}
+		b.WebhookPublicKeys = append(b.WebhookPublicKeys, *values[i])
+	}
 	return b
 }

@@ -1,0 +1,260 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
+	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// resultPrefix is the path at which tools send results that come later, and resultPattern its route in metrics.
+	resultPrefix, resultPattern = "/tool-results/", "/tool-results/{call}"
+	// lookEvery is how often a call looks for its result, which another server may have received.
+	lookEvery = 250 * time.Millisecond
+	// aroundResult is the most that the body of a result has around the result itself, in bytes.
+	aroundResult = 4 << 10
+)
+
+// arrivals wakes the calls of this server whose results arrive here. It is safe for concurrent use.
+type arrivals struct {
+	mu      sync.Mutex
+	waiting map[int64]chan struct{}
+}
+
+func newArrivals() *arrivals { return &arrivals{waiting: map[int64]chan struct{}{}} }
+
+// expect returns a channel that is closed when the result of a call arrives here, and a function that ends the wait.
+func (a *arrivals) expect(call int64) (arrived <-chan struct{}, end func()) {
+	signal := make(chan struct{})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting[call] = signal
+	return signal, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.waiting, call)
+	}
+}
+
+func (a *arrivals) arrived(call int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if signal, waits := a.waiting[call]; waits {
+		delete(a.waiting, call)
+		close(signal)
+	}
+}
+
+// await returns the result of a call that a webhook accepted: the result that comes later, if it comes in time, else
+// that the tool answers later. A tool that did not answer may have sent its result nevertheless.
+func (r *recorded) await(ctx context.Context, of toolcall.Result, until time.Time) toolcall.Result {
+	lost := of.Code == toolcall.CodeTimeout || of.Code == toolcall.CodeUnreachable || of.Code == toolcall.CodeCancelled
+	if r.tool.Content.Type != document.ToolTypeWebhook || !of.Later && !lost {
+		return of
+	}
+	arrived, end := r.arrivals.expect(r.record.ID())
+	defer end()
+	limit := time.NewTimer(time.Until(until))
+	defer limit.Stop()
+	for {
+		if late, found := r.late(); found {
+			late.Status, late.BytesOut = of.Status, of.BytesOut
+			return late
+		}
+		if lost {
+			return of
+		}
+		select {
+		case <-ctx.Done():
+			return of
+		case <-limit.C:
+			return of
+		case <-arrived:
+			arrived = nil
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// late returns the recorded result of the call, if it has come.
+func (r *recorded) late() (toolcall.Result, bool) {
+	var one people.ToolCall
+	var found bool
+	err := r.views(func(u *account.Unit) (err error) {
+		one, found, err = u.Records().ToolCall(r.record.ID())
+		return err
+	})
+	if err != nil || !found || one.Outcome != people.CallSucceeded && one.Outcome != people.CallFailed {
+		return toolcall.Result{}, false
+	}
+	return r.Records.Arrived(r.agent.Deployment, &one)
+}
+
+// serveResult receives a result that comes later.
+func (s *Server) serveResult(w http.ResponseWriter, r *http.Request) {
+	r.Pattern = resultPattern
+	c := &call{Server: s, r: r, snapshot: s.Snapshots.Current()}
+	c.Begin(w, r, s.Metrics, s.Clock)
+	defer c.End(r, c)
+	c.Header().Set("Cache-Control", "no-store")
+	if err := c.receive(); err != nil {
+		c.Refuse(err)
+		return
+	}
+	c.WriteHeader(http.StatusNoContent)
+}
+
+// receive checks and records a result. Errors: 404 for an unknown host, 405, 401 for a token that is not that of the
+// call, 410 after its end, 415, 413, 400, 409 for a call that has its result, and 503.
+func (c *call) receive() error {
+	deployment, found := c.snapshot.ByHost(site.Host(c.r))
+	if !found {
+		return apierror.New(http.StatusNotFound, "there is no such deployment: use result_url as the call gave it")
+	}
+	if c.r.Method != http.MethodPost {
+		return apierror.MethodNotAllowed(c.r.Method, http.MethodPost)
+	}
+	id, state, err := c.openResultToken(deployment)
+	if err != nil {
+		return err
+	}
+	gone := apierror.New(http.StatusGone, "the result comes too late: the tool's resultSeconds are over, or the tool is gone")
+	if !c.Clock().Before(state.Ends) {
+		return gone
+	}
+	var record people.ToolCall
+	request := c.transactionOf(deployment, "tool")
+	if err := request.View(c.r.Context(), func(u *account.Unit) (err error) { record, found, err = u.Records().ToolCall(id); return err }); err != nil {
+		return storeFault(err)
+	}
+	if !found {
+		return gone
+	}
+	entry, found := c.snapshot.ByID(v1alpha1.KindAITool, deployment.Deployment, record.Tool)
+	if !found {
+		return gone
+	}
+	tool, err := toolset.Alone(entry)
+	if err != nil {
+		return gone
+	}
+	late, err := c.readResult(tool)
+	if err != nil {
+		return err
+	}
+	secrets, err := c.secretsOf(tool, state)
+	if err != nil {
+		return err
+	}
+	return c.settleLate(request, &record, late.Read(&tool.Content.AITool, tool.Output, secrets))
+}
+
+// secretsOf returns what a result that comes later must not repeat.
+func (c *call) secretsOf(tool *toolset.Tool, state resultState) ([]string, error) {
+	token, err := credential.Bearer(c.r)
+	if err != nil {
+		return nil, err
+	}
+	values, refused := c.open(tool)
+	if refused != nil {
+		return nil, apierror.Unavailable(nil, "the server cannot open the tool's secrets")
+	}
+	secrets := slices.Concat([]string{token, state.Token}, slices.Collect(maps.Values(values)))
+	if tool.Content.SigningSecret {
+		secret, err := c.signingSecret(tool)
+		if err != nil {
+			return nil, apierror.Unavailable(nil, "the server cannot open the tool's secrets")
+		}
+		secrets = append(secrets, secret)
+	}
+	return secrets, nil
+}
+
+// openResultToken returns the call whose result the request has, and the content of its token. Addresses that present
+// too many wrong tokens are refused, as with other credentials.
+func (c *call) openResultToken(deployment *snapshot.Entry) (id int64, state resultState, err error) {
+	address := c.Authenticator.Proxies.ClientAddress(c.r)
+	text := c.r.URL.Path[len(resultPrefix):]
+	raw, err := credential.Bearer(c.r)
+	if err == nil {
+		var content []byte
+		id, err = ids.Parse(text)
+		if err == nil {
+			content, err = c.Keyring.Open(document.SealedResultToken, deployment.Deployment+"/"+text, raw)
+		}
+		if err == nil {
+			err = json.Unmarshal(content, &state)
+		}
+	}
+	if err == nil {
+		return id, state, nil
+	}
+	if c.Authenticator.Attempts.TooMany(address, address) {
+		return 0, state, credential.TooManyAttempts()
+	}
+	c.Authenticator.Attempts.Failed(address, address)
+	return 0, state, apierror.InvalidToken()
+}
+
+// readResult reads the body of a result.
+func (c *call) readResult(tool *toolset.Tool) (late toolcall.Late, err error) {
+	if err := body.RequireJSON(c.r); err != nil {
+		return late, err
+	}
+	raw, err := body.Read(c.r, tool.Content.Response.MostBytes()+aroundResult)
+	if err != nil {
+		return late, err
+	}
+	if err := body.Check(raw); err != nil {
+		return late, apierror.New(http.StatusBadRequest, "the body is no JSON: %v", err)
+	}
+	if json.Unmarshal(raw, &late) != nil || (late.Result == nil) == (late.Error == "") {
+		return late, apierror.New(http.StatusBadRequest, `the body is {"result": any JSON value} or {"error": "text"}`)
+	}
+	return late, nil
+}
+
+// settleLate records a result, once.
+func (c *call) settleLate(request *account.Request, record *people.ToolCall, result toolcall.Result) error {
+	c.Records.Arrive(request.Key(), record, result, c.Clock())
+	settled := false
+	err := request.Change(context.WithoutCancel(c.r.Context()), func(u *account.Unit) (err error) {
+		settled, err = u.Records().ReceiveToolResult(*record)
+		return err
+	})
+	if err != nil {
+		return storeFault(err)
+	}
+	if !settled {
+		return apierror.New(http.StatusConflict, "the call has its result already: send a result once")
+	}
+	c.arrivals.arrived(record.ID)
+	return nil
+}
+
+// accepted is the member of _meta of a call whose tool answers later.
+type accepted struct {
+	CallID string `json:"call_id"`
+}
+
+// acceptedText is the text of such a call.
+func acceptedText(id string) []toolcall.Block {
+	return []toolcall.Block{{Type: "text", Text: "The tool has accepted the call " + id + " and answers later. Do not call it again for the same purpose."}}
+}
