@@ -90,8 +90,8 @@ func New(opts Options) *Server {
 	}
 }
 
-// Handler returns the handler of a request below /mcp/, for the metadata of an agent, or with a result that comes later,
-// and reports whether the request is one.
+// Handler returns the handler of a request below /mcp/, of one for the metadata of an agent, and of one with a result
+// that comes later, and reports whether the request is one of these.
 func (s *Server) Handler(r *http.Request) (http.Handler, bool) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, prefix):

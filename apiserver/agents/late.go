@@ -107,10 +107,13 @@ func (r *recorded) late() (toolcall.Result, bool) {
 	return r.Records.Arrived(r.agent.Deployment, &one)
 }
 
+// arrival is a request with a result that comes later. It has no caller and no agent.
+type arrival struct{ *call }
+
 // serveResult receives a result that comes later.
 func (s *Server) serveResult(w http.ResponseWriter, r *http.Request) {
 	r.Pattern = resultPattern
-	c := &call{Server: s, r: r, snapshot: s.Snapshots.Current()}
+	c := &arrival{call: &call{Server: s, r: r, snapshot: s.Snapshots.Current()}}
 	c.Begin(w, r, s.Metrics, s.Clock)
 	defer c.End(r, c)
 	c.Header().Set("Cache-Control", "no-store")
@@ -123,7 +126,7 @@ func (s *Server) serveResult(w http.ResponseWriter, r *http.Request) {
 
 // receive checks and records a result. Errors: 404 for an unknown host, 405, 401 for a token that is not that of the
 // call, 410 after its end, 415, 413, 400, 409 for a call that has its result, and 503.
-func (c *call) receive() error {
+func (c *arrival) receive() error {
 	deployment, found := c.snapshot.ByHost(site.Host(c.r))
 	if !found {
 		return apierror.New(http.StatusNotFound, "there is no such deployment: use result_url as the call gave it")
@@ -167,7 +170,7 @@ func (c *call) receive() error {
 }
 
 // secretsOf returns what a result that comes later must not repeat.
-func (c *call) secretsOf(tool *toolset.Tool, state resultState) ([]string, error) {
+func (c *arrival) secretsOf(tool *toolset.Tool, state resultState) ([]string, error) {
 	token, err := credential.Bearer(c.r)
 	if err != nil {
 		return nil, err
@@ -178,7 +181,7 @@ func (c *call) secretsOf(tool *toolset.Tool, state resultState) ([]string, error
 	}
 	secrets := slices.Concat([]string{token, state.Token}, slices.Collect(maps.Values(values)))
 	if tool.Content.SigningSecret {
-		secret, err := c.signingSecret(tool)
+		secret, err := signingSecret(c.call, tool)
 		if err != nil {
 			return nil, apierror.Unavailable(nil, "the server cannot open the tool's secrets")
 		}
@@ -189,7 +192,7 @@ func (c *call) secretsOf(tool *toolset.Tool, state resultState) ([]string, error
 
 // openResultToken returns the call whose result the request has, and the content of its token. Addresses that present
 // too many wrong tokens are refused, as with other credentials.
-func (c *call) openResultToken(deployment *snapshot.Entry) (id int64, state resultState, err error) {
+func (c *arrival) openResultToken(deployment *snapshot.Entry) (id int64, state resultState, err error) {
 	address := c.Authenticator.Proxies.ClientAddress(c.r)
 	text := c.r.URL.Path[len(resultPrefix):]
 	raw, err := credential.Bearer(c.r)
@@ -214,7 +217,7 @@ func (c *call) openResultToken(deployment *snapshot.Entry) (id int64, state resu
 }
 
 // readResult reads the body of a result.
-func (c *call) readResult(tool *toolset.Tool) (late toolcall.Late, err error) {
+func (c *arrival) readResult(tool *toolset.Tool) (late toolcall.Late, err error) {
 	if err := body.RequireJSON(c.r); err != nil {
 		return late, err
 	}
@@ -232,7 +235,7 @@ func (c *call) readResult(tool *toolset.Tool) (late toolcall.Late, err error) {
 }
 
 // settleLate records a result, once.
-func (c *call) settleLate(request *account.Request, record *people.ToolCall, result toolcall.Result) error {
+func (c *arrival) settleLate(request *account.Request, record *people.ToolCall, result toolcall.Result) error {
 	c.Records.Arrive(request.Key(), record, result, c.Clock())
 	settled := false
 	err := request.Change(context.WithoutCancel(c.r.Context()), func(u *account.Unit) (err error) {

@@ -118,8 +118,8 @@ func (r *recorded) perform(allowed *toolcall.Call) (any, error) {
 	return r.result(r.record.ID(), result), nil
 }
 
-// renew gives the call its new id, and token and signature with it, if another call had the first one. It returns the result of the
-// call if that is not possible.
+// renew gives the call its new id, and a token and signature with it, if another call had the first one. It returns the
+// result of the call if that is not possible.
 func (r *recorded) renew(allowed *toolcall.Call) (refused *toolcall.Result, err error) {
 	id := ids.Format(r.record.ID())
 	if allowed.ID == id {

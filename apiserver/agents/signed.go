@@ -27,7 +27,7 @@ func (r *recorded) sign(allowed *toolcall.Call) (*toolcall.Result, error) {
 		UserID: idOrNull(r.caller.User), OrganizationID: idOrNull(r.caller.Organization), WorkspaceID: idOrNull(r.caller.Workspace),
 	}}
 	if content.SigningSecret {
-		secret, err := r.signingSecret(r.tool)
+		secret, err := signingSecret(r.call, r.tool)
 		if err != nil {
 			return &refused, nil
 		}
@@ -55,7 +55,7 @@ func (r *recorded) sign(allowed *toolcall.Call) (*toolcall.Result, error) {
 }
 
 // signingSecret returns the secret that signs the calls of a tool. It logs why there is none.
-func (c *call) signingSecret(t *toolset.Tool) (string, error) {
+func signingSecret(c *call, t *toolset.Tool) (string, error) {
 	secret, err := c.Keyring.Open(document.SealedToolHeader, document.ToolHeaderID(ids.Format(t.Entry.ID), document.ToolSigningSecret), t.Content.SealedSigningSecret)
 	if err != nil {
 		tracing.Logger(c.r.Context(), c.Log).Error(err, "The signing secret of a tool cannot be opened: give the server the operator's root keys",

@@ -188,8 +188,8 @@ func outcomeOf(result *toolcall.Result) string {
 	return people.CallFailed
 }
 
-// settle writes the result of a call. If the store is unavailable, the result waits. A result that came later is written
-// already.
+// settle writes the result of a call. If the store is unavailable, the result waits. A result that came later is
+// written already.
 func (c *Call) settle(ctx context.Context, result *toolcall.Result) {
 	if !c.recordedBefore() {
 		c.recorder.add(&waiting{deployment: c.tool.Deployment, call: c.record})
