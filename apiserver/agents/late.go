@@ -166,6 +166,7 @@ func (c *arrival) receive() error {
 	if err != nil {
 		return err
 	}
+	record.Caller.User = state.User // the record of a deleted user has none, and gets no result
 	return c.settleLate(request, &record, late.Read(&tool.Content.AITool, tool.Output, secrets))
 }
 

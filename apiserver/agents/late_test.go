@@ -216,3 +216,28 @@ func TestWebhookMayAnswerAtOnce(t *testing.T) {
 		t.Errorf("a result after the response: %d", status)
 	}
 }
+
+func TestResultOfADeletedUsersCallIsNotKept(t *testing.T) {
+	t.Parallel()
+	w := newSignedWorld(t, "")
+	w.accepts()
+	key := w.usersKey()
+	if a := w.post("support", key, callBody("ship", `{"number":"1"}`)); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.raw)
+	}
+	got, _ := w.up.last()
+	e := w.envelope(got)
+	if e.Data.UserID == nil || *e.Data.UserID != "7" {
+		t.Errorf("%+v", e.Data)
+	}
+	w.Must(w.Store.Change(t.Context(), frontendtest.Deployment, func(tx people.Tx) error { return tx.Users().DeleteUser(7) }))
+	if status, raw := w.sendResult(e.Data.CallID, e.Data.ResultToken, `{"result":"of Ada"}`); status != 204 {
+		t.Errorf("%d %s", status, raw)
+	}
+	if got := w.record(e.Data.CallID); got.Outcome != people.CallSucceeded || got.Caller.User != 0 {
+		t.Errorf("%+v", got)
+	}
+	if _, text := w.backendText(w.declareKey("auditor", frontendtest.Deployment, "audit:read"), "/ai/tool-calls/"+e.Data.CallID); !strings.Contains(text, `"result":null`) {
+		t.Error(text)
+	}
+}

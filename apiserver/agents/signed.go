@@ -77,10 +77,12 @@ type resultState struct {
 	Ends time.Time `json:"ends"`
 	// Token is the bearer token that the tool got, "" for none. The result must not repeat it.
 	Token string `json:"token,omitempty"`
+	// User is the user of the call, 0 for none. The result of a deleted user's call is not kept.
+	User int64 `json:"user,omitempty"`
 }
 
 // sealResultToken returns the token with which the tool sends the result of this call.
 func (r *recorded) sealResultToken(allowed *toolcall.Call) string {
-	content, _ := json.Marshal(resultState{r.Clock().Add(r.tool.Content.ResultLifetime()), allowed.Token}) // it can be encoded
+	content, _ := json.Marshal(resultState{r.Clock().Add(r.tool.Content.ResultLifetime()), allowed.Token, r.caller.User}) // it can be encoded
 	return r.Keyring.Seal(document.SealedResultToken, r.agent.Deployment+"/"+allowed.ID, content)
 }

@@ -216,7 +216,15 @@ var writes = map[string]func(tx people.Tx) error{
 		_, err := tx.Records().RecordToolCalls([]people.ToolCall{toolCall(1), toolCall(2)})
 		return err
 	},
-	"SettleToolCall": func(tx people.Tx) error { _, err := tx.Records().SettleToolCall(toolCall(1)); return err },
+	"SettleToolCall":    func(tx people.Tx) error { _, err := tx.Records().SettleToolCall(toolCall(1)); return err },
+	"ReceiveToolResult": func(tx people.Tx) error { _, err := tx.Records().ReceiveToolResult(toolCall(1)); return err },
+	"ForgetToolResult": func(tx people.Tx) error {
+		_, err := tx.Records().SettleToolCall(toolCall(1))
+		if err == nil {
+			err = tx.Records().ForgetToolResult(toolCall(1).ID)
+		}
+		return err
+	},
 
 	"RecordEvent": func(tx people.Tx) error { return tx.Records().RecordEvent(event(2, people.EventSignIn, 1)) },
 	"RecordAudit": func(tx people.Tx) error { return tx.Records().RecordAudit(audit(2)) },

@@ -98,6 +98,38 @@ var toolCallStories = []story{
 		got, _ = e.callOf(toolCall(2).ID)
 		e.Expect(got).To(gomega.Equal(toolCall(2)))
 	}},
+	{name: "a call without a result gets one, once, and forgets it", run: func(e *env) {
+		e.begin()
+		e.insert(insertUser(1))
+		result := func(n int64) people.ToolCall {
+			c := toolCall(n)
+			c.Result = "sealed result"
+			return c
+		}
+		receive := func(n int64) func(people.Tx) (bool, error) {
+			return func(tx people.Tx) (bool, error) { return tx.Records().ReceiveToolResult(result(n)) }
+		}
+		for n, outcome := range []string{
+			people.CallStarted, people.CallUnknown, people.CallAccepted, people.CallTimeout, people.CallCancelled, people.CallSucceeded, people.CallFailed, "",
+		} {
+			c := toolCall(int64(n))
+			c.Outcome = outcome
+			e.insert(insertToolCall(c))
+			e.reports(n < 5, receive(int64(n)))
+			e.reports(false, receive(int64(n)))
+			got, _ := e.callOf(c.ID)
+			if n < 5 {
+				c = result(int64(n))
+			}
+			e.Expect(got).To(gomega.Equal(c), outcome)
+		}
+		e.reports(false, receive(60))
+		e.insert(func(tx people.Tx) error { return tx.Records().ForgetToolResult(toolCall(1).ID) })
+		got, _ := e.callOf(toolCall(1).ID)
+		e.Expect(got).To(gomega.Equal(toolCall(1)))
+		got, _ = e.callOf(toolCall(2).ID)
+		e.Expect(got).To(gomega.Equal(result(2)))
+	}},
 	{name: "calls are abandoned in batches, in every deployment", run: func(e *env) {
 		e.begin()
 		for n := range int64(7) {
@@ -249,10 +281,12 @@ var toolCallStories = []story{
 			_, err := tx.Records().RecordToolCalls([]people.ToolCall{waiting, ofOther})
 			return err
 		})
-		settled := toolCall(4)
-		settled.Result = "sealed result"
+		settled, received := toolCall(4), toolCall(7)
+		settled.Result, received.Result = "sealed result", "sealed result"
 		e.reports(true, func(tx people.Tx) (bool, error) { return tx.Records().SettleToolCall(settled) })
-		for n, want := range []people.ToolCall{ofKey, ofClient, settled, late, waiting} {
+		e.insert(insertToolCall(startedCall(7)))
+		e.reports(true, func(tx people.Tx) (bool, error) { return tx.Records().ReceiveToolResult(received) })
+		for n, want := range []people.ToolCall{ofKey, ofClient, settled, late, waiting, received} {
 			want.Caller.User, want.Caller.Address, want.Arguments, want.Result = 0, "", "", ""
 			if n != 1 {
 				want.Caller.ID = ""
