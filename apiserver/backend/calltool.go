@@ -15,7 +15,7 @@ func callTool(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	asked := toolset.Call{Snapshot: c.snapshot, Principal: c.principal, Agent: agent, Tool: c.r.PathValue("tool")}
+	asked := toolset.Call{Snapshot: c.snapshot, Caller: c.caller, Agent: agent, Tool: c.r.PathValue("tool")}
 	if raw, sent := o.Raw("arguments"); sent {
 		asked.Arguments = raw
 	}

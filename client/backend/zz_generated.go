@@ -3553,7 +3553,10 @@ func (c *Client) ListAgentTools(ctx context.Context, agentId string, params List
 // CallTool asks POST /ai/agents/{agent_id}/tools/{tool}/call: call a tool of an agent.
 //
 // Performs a call for a program without the Model Context Protocol, with the same checks, limits, approvals and records.
-// The call acts for the owner of the key, if it has one. A failure of the tool is part of the result.
+// The call acts for the owner of the key, if it has one, or for the user of the token. A failure of the tool is part of the
+// result. API keys and tokens of declared issuers need the permission `ai_agents:call`. Access tokens of the agent's
+// OAuthApp and session tokens are accepted if the agent's URL is an audience; this operation is the only one of this
+// listener that takes them. An access token whose scopes do not suffice gets a 403 with the scopes in `WWW-Authenticate`.
 func (c *Client) CallTool(ctx context.Context, agentId string, tool string, body ToolCallRequest) (*ToolCallResult, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/ai/agents/{agent_id}/tools/{tool}/call",
