@@ -175,6 +175,7 @@ func (a *API) operations() map[string]operation {
 		"GET /ai/agents":                   listAgentsByOffset,
 		"GET /ai/agents/{agent_id}/tools":  listToolsOfAgent,
 
+		"GET /ai/agents/{agent_id}/mcp":                getAgentMCP,
 		"GET /ai/agents/{agent_id}/analytics":          getAgentAnalytics,
 		"GET /ai/tool-calls":                           listToolCalls,
 		"GET /ai/tool-calls/{tool_call_id}":            getToolCall,

@@ -765,6 +765,39 @@ type AgentAnalytics struct {
 	Daily []CallDay `json:"daily"`
 }
 
+// AgentMCP The MCP endpoint of an agent.
+type AgentMCP struct {
+	// AgentId The agent's id.
+	AgentId string `json:"agent_id"`
+
+	// Name The server's name for clients: the name of the AIAgent.
+	Name string `json:"name"`
+
+	// Url The URL for clients, which is also the audience of tokens (RFC 8707). Null if the deployment has no frontend host.
+	Url *string `json:"url"`
+
+	// IsActive Whether the agent is active. The URL of an inactive agent responds 404.
+	IsActive bool `json:"is_active"`
+
+	// Sessions Whether the agent accepts session tokens, which `POST /session/token` issues for the URL.
+	Sessions bool `json:"sessions"`
+
+	// Oauth The authorization server of the agent. Null if the agent accepts no access tokens.
+	Oauth *AgentMCPOAuth `json:"oauth"`
+}
+
+// AgentMCPOAuth The authorization server of an agent.
+type AgentMCPOAuth struct {
+	// Issuer The issuer of the OAuthApp whose access tokens the agent accepts.
+	Issuer string `json:"issuer"`
+
+	// MetadataUrl The metadata of the agent as a protected resource (RFC 9728), by which clients find the issuer.
+	MetadataUrl string `json:"metadata_url"`
+
+	// Scopes The scopes that give the agent's `access.permissions`, sorted.
+	Scopes []string `json:"scopes"`
+}
+
 // AgentTool A tool in an agent's list.
 type AgentTool struct {
 	// DeploymentId The id of the deployment.
@@ -3510,6 +3543,23 @@ func (c *Client) GetAgentAnalytics(ctx context.Context, agentId string, params G
 		Query:    params,
 	}
 	var answer AgentAnalytics
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetAgentMCP asks GET /ai/agents/{agent_id}/mcp: get an agent's MCP endpoint.
+//
+// Returns what is needed to connect a client of the Model Context Protocol to the agent: its URL, and which tokens of
+// users it accepts. API keys need the permission `ai_agents:call`. The URL is null if the deployment has no frontend host;
+// the agent's tools can then be called on this listener only.
+func (c *Client) GetAgentMCP(ctx context.Context, agentId string) (*AgentMCP, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/mcp",
+		Segments: []transport.Segment{{Name: "agent_id", Value: agentId}},
+	}
+	var answer AgentMCP
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}
