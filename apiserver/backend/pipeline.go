@@ -199,11 +199,11 @@ func (c *call) limit() error {
 	if canonical, err := engine.CanonicalPath(path); err == nil { // else as sent: a scope may contain an encoded slash
 		path = canonical
 	}
-	count := c.api.bindings.Count
+	client := c.api.Authenticator.Proxies.ClientAddress(c.r)
 	if c.caller != nil {
-		count = c.api.bindings.CountAll
+		return c.api.bindings.CountAll(c.snapshot, c.principal, c.r, path, client, c.Header())
 	}
-	return count(c.snapshot, c.principal, c.r, path, c.api.Authenticator.Proxies.ClientAddress(c.r), c.Header())
+	return c.api.bindings.Count(c.snapshot, c.principal, c.r, path, client, c.Header())
 }
 
 func readBody(r *http.Request, lines bool) ([]byte, error) {
