@@ -176,9 +176,11 @@ func New(opts Options) (*Server, error) {
 	endUserMetrics := enduser.NewMetrics(opts.Registry, opts.Tracer)
 	liveReads := backend.NewLiveReads(opts.Clock)
 	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
+	accessTokens := bearer.NewAccessTokens(opts.Keyring)
+	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	var agentTools *agents.Server
 	management, err := backend.New(backend.Options{
-		CallTool:  callLater(&agentTools),
+		CallTool: callLater(&agentTools), Callers: callers,
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
@@ -202,7 +204,6 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	issuing := oauth.New(oauth.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Tokens: accessTokens, Keys: keySets, Egress: policy, Proxies: opts.TrustedProxies, Authenticator: authenticator, Clock: opts.Clock,
 		OnEnqueue: dispatcher.Wake, Log: opts.Log.WithName("oauth"), Metrics: httpapi.NewMetrics(opts.Registry, "oauth", opts.Tracer), Pages: pages,
@@ -222,7 +223,7 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, Keyring: opts.Keyring, Served: agents.Served(follower), Log: opts.Log.WithName("tool-calls"), Registry: opts.Registry,
 	})
 	agentTools = agents.New(agents.Options{
-		Snapshots: follower, Authenticator: authenticator, Callers: caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock}), Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Records: calls,
 	})
 	connections := newConnectionMetrics(opts.Registry)

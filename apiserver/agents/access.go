@@ -102,7 +102,7 @@ func (c *call) challenge(failure string, scopes []string) string {
 		parameters = append(parameters, fmt.Sprintf("scope=%q", strings.Join(scopes, " ")))
 	}
 	if _, accepted := c.app(); accepted {
-		parameters = append(parameters, fmt.Sprintf("resource_metadata=%q", c.metadataURL()))
+		parameters = append(parameters, fmt.Sprintf("resource_metadata=%q", caller.MetadataURL(c.agent)))
 	}
 	return strings.TrimSpace("Bearer " + strings.Join(parameters, ", "))
 }

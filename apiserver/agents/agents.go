@@ -36,7 +36,7 @@ import (
 
 const (
 	// prefix is the path of agents.
-	prefix = "/mcp/"
+	prefix = caller.Prefix
 	// pattern is the route in metrics.
 	pattern = "/mcp/{agent}"
 	// maxBody bounds a request, in bytes.

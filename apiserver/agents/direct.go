@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
@@ -22,8 +21,10 @@ import (
 // arguments are a 400, an unknown tool is a 404, a missing permission a 403, a used-up limit a 429, and a call without
 // room a 503. Every other failure is part of the result.
 func (s *Server) CallDirectly(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
-	c := &call{Server: s, Exchange: *x, r: r, snapshot: of.Snapshot, agent: of.Agent, content: snapshot.ContentOf[snapshot.Agent](of.Agent), settings: of.Principal.Settings}
-	c.caller = caller.OfPrincipal(of.Principal)
+	c := &call{
+		Server: s, Exchange: *x, r: r, snapshot: of.Snapshot, agent: of.Agent, content: snapshot.ContentOf[snapshot.Agent](of.Agent), settings: of.Caller.Principal.Settings,
+		caller: of.Caller,
+	}
 	if !c.content.Active {
 		return nil, apierror.New(http.StatusNotFound, "the agent is inactive")
 	}
@@ -41,6 +42,7 @@ func (s *Server) CallDirectly(x *httpapi.Exchange, r *http.Request, of toolset.C
 		c.request.params.Meta[metaIdempotency] = key
 	}
 	if err := c.checkAccess(); err != nil {
+		recordRefusalOfTool(c, err)
 		return nil, err
 	}
 	answer, err := c.callTool()

@@ -221,8 +221,8 @@ func TestResultOfADeletedUsersCallIsNotKept(t *testing.T) {
 	t.Parallel()
 	w := newSignedWorld(t, "")
 	w.accepts()
-	key := w.usersKey()
-	if a := w.post("support", key, callBody("ship", `{"number":"1"}`)); a.status != 200 {
+	w.insertAda()
+	if a := w.post("support", w.declareKeyOf(7).Plain(), callBody("ship", `{"number":"1"}`)); a.status != 200 {
 		t.Fatalf("%d %s", a.status, a.raw)
 	}
 	got, _ := w.up.last()

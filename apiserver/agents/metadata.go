@@ -3,18 +3,16 @@ package agents
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
-	"github.com/cardea-iam/cardea/store"
 )
 
 const (
-	// metadataPrefix is the path of agents' metadata: the well-known path before the path of the resource (RFC 9728 3.1).
-	metadataPrefix = "/.well-known/oauth-protected-resource" + prefix
+	// metadataPrefix is the path of agents' metadata.
+	metadataPrefix = caller.MetadataPrefix
 	// metadataPattern is its route in metrics.
 	metadataPattern = "/.well-known/oauth-protected-resource/mcp/{agent}"
 )
@@ -28,35 +26,16 @@ type resourceMetadata struct {
 	Name                 string   `json:"resource_name"`
 }
 
-// app returns the OAuth app whose tokens the agent accepts, and reports whether it is active and has an issuer.
-func (c *call) app() (*consent.App, bool) {
-	entry, found := c.snapshot.Get(store.Identity{Kind: v1alpha1.KindOAuthApp, Namespace: c.agent.Namespace, Name: c.content.OAuthApp})
-	if !found || entry.Deployment != c.agent.Deployment || c.content.URL == "" {
-		return nil, false
-	}
-	app := consent.NewApp(c.snapshot, entry)
-	return app, app.Content.Active && app.Content.Issuer != ""
-}
-
-// metadataURL returns the address of the agent's metadata.
-func (c *call) metadataURL() string {
-	return strings.TrimSuffix(c.content.URL, prefix+c.agent.Name) + metadataPrefix + c.agent.Name
-}
+// app is caller.App for the agent.
+func (c *call) app() (*consent.App, bool) { return caller.App(c.snapshot, c.agent) }
 
 // scopesOf returns the scopes of the agent's app that give permissions, sorted.
-func (c *call) scopesOf(permissions []string) (scopes []string) {
+func (c *call) scopesOf(permissions []string) []string {
 	app, accepted := c.app()
-	if !accepted || len(permissions) == 0 {
+	if !accepted {
 		return nil
 	}
-	for scope, declared := range app.Scopes {
-		gives := slices.ContainsFunc(app.PermissionsOf(scope), func(name string) bool { return slices.Contains(permissions, name) })
-		if gives && !declared.Archived && scope != consent.ScopeOffline {
-			scopes = append(scopes, scope)
-		}
-	}
-	slices.Sort(scopes)
-	return scopes
+	return caller.ScopesOf(app, permissions)
 }
 
 // serveMetadata serves the metadata of an agent that accepts OAuth tokens. It is public.

@@ -49,8 +49,15 @@ func recordRefused(c *call, t *toolset.Tool, decision string) {
 
 // recordRefusal records the call of a tool whose request was refused for lack of a permission or by a limit.
 func recordRefusal(c *call, err error) {
+	if c.caller != nil && c.request != nil && c.request.Method == "tools/call" && !c.request.notification() {
+		recordRefusalOfTool(c, err)
+	}
+}
+
+// recordRefusalOfTool is recordRefusal for a request of a known caller that calls a tool.
+func recordRefusalOfTool(c *call, err error) {
 	decision := map[int]string{http.StatusForbidden: people.CallPermissionDenied, http.StatusTooManyRequests: people.CallRateLimited}[apierror.Of(err).Status]
-	if decision == "" || c.caller == nil || c.request == nil || c.request.Method != "tools/call" || c.request.notification() {
+	if decision == "" {
 		return
 	}
 	if one, found := c.Tools.Of(c.snapshot, c.agent).ByName[c.request.params.Name]; found {

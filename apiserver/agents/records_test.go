@@ -157,31 +157,36 @@ func (w *world) limitedKey(schemeName string) string {
 	return minted.Plain()
 }
 
-// usersKey returns an API key of user 7.
-func (w *world) usersKey() string {
+// declareKeyOf gives out a key with all permissions that acts for a user.
+func (w *world) declareKeyOf(user int64) apikey.Key {
 	w.T.Helper()
 	minted, err := apikey.Mint(rand.Reader, "ck")
 	w.Must(err)
 	now := w.Clock.Now()
 	w.Must(w.Store.Change(w.T.Context(), frontendtest.Deployment, func(tx people.Tx) error {
-		if err := tx.Users().InsertUser(people.User{ID: 7, CreatedAt: now, UpdatedAt: now}, people.Email{ID: 8, User: 7, Address: "ada@example.com", Primary: true, CreatedAt: now}); err != nil {
-			return err
-		}
 		return tx.APIKeys().InsertAPIKey(people.APIKey{
-			ID: 9, PublicID: minted.ID(), Digest: minted.Digest(), Prefix: "ck", Suffix: "0000", App: "app-caller", Name: "Ada's", Permissions: []string{"*"}, Owner: 7, CreatedAt: now, UpdatedAt: now,
+			ID: 9, PublicID: minted.ID(), Digest: minted.Digest(), Prefix: "ck", Suffix: "0000", App: "app-caller", Name: "Ada's", Permissions: []string{"*"}, Owner: user, CreatedAt: now, UpdatedAt: now,
 		})
 	}))
-	return minted.Plain()
+	return minted
+}
+
+// insertAda inserts user 7.
+func (w *world) insertAda() {
+	w.T.Helper()
+	now := w.Clock.Now()
+	w.Must(w.Store.Change(w.T.Context(), frontendtest.Deployment, func(tx people.Tx) error {
+		return tx.Users().InsertUser(people.User{ID: 7, CreatedAt: now, UpdatedAt: now}, people.Email{ID: 8, User: 7, Address: "ada@example.com", Primary: true, CreatedAt: now})
+	}))
 }
 
 func TestCallOfAUsersKeyNamesTheUser(t *testing.T) {
 	w := newWorld(t)
-	key := w.usersKey()
-	minted, err := apikey.Read(key)
-	w.Must(err)
+	w.insertAda()
+	minted := w.declareKeyOf(7)
 	for _, tool := range []string{"find-order", "cancel-order"} {
 		w.Clock.Advance(time.Millisecond)
-		if a := w.post("support", key, callBody(tool, `{"number":"1"}`)); a.status != 200 {
+		if a := w.post("support", minted.Plain(), callBody(tool, `{"number":"1"}`)); a.status != 200 {
 			t.Fatalf("%d %s", a.status, a.raw)
 		}
 	}

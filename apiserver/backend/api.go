@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
@@ -38,6 +39,8 @@ type Options struct {
 	Limiter *limits.Limiter
 	// Tools are the tools of agents.
 	Tools *toolset.Sets
+	// Callers identifies the callers of agents' tools.
+	Callers *caller.Resolver
 	// CallTool performs a call of an agent's tool.
 	CallTool func(*httpapi.Exchange, *http.Request, toolset.Call) (*backendapi.ToolCallResult, error)
 	// MaxStaleness is the age of the snapshot beyond which authenticated requests get a 503; 0: no bound.
@@ -172,6 +175,7 @@ func (a *API) operations() map[string]operation {
 		"GET /ai/agents":                   listAgentsByOffset,
 		"GET /ai/agents/{agent_id}/tools":  listToolsOfAgent,
 
+		"GET /ai/agents/{agent_id}/mcp":                getAgentMCP,
 		"GET /ai/agents/{agent_id}/analytics":          getAgentAnalytics,
 		"GET /ai/tool-calls":                           listToolCalls,
 		"GET /ai/tool-calls/{tool_call_id}":            getToolCall,

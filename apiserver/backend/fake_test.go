@@ -20,8 +20,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
@@ -203,6 +205,7 @@ func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, url string, 
 		People: rows, Hasher: password.NewHasher(password.DefaultCost), Random: rand.Reader, patience: 10 * time.Millisecond, // the feed never changes, so no write is ever applied
 	}
 	change(&options)
+	options.Callers = caller.New(caller.Options{Authenticator: options.Authenticator, Tokens: bearer.NewAccessTokens(options.Keyring), People: rows, Clock: options.Clock})
 	handler, err := New(options)
 	if err != nil {
 		t.Fatal(err)

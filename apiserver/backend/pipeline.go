@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/backend/console"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
@@ -16,6 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/ids"
 )
 
 // call is one request: its response with the status, and the results of the checks.
@@ -25,7 +27,9 @@ type call struct {
 	r         *http.Request
 	snapshot  *snapshot.Snapshot
 	principal *credential.Principal
-	body      []byte
+	// caller is the caller of an agent's tool, nil in other operations.
+	caller *caller.Caller
+	body   []byte
 
 	context callContext
 	// head is the buffer for the beginning of a short response.
@@ -128,7 +132,7 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 	if err := credential.Fresh(p.api.Snapshots, p.api.MaxStaleness); err != nil {
 		return err
 	}
-	if c.principal, err = p.api.Authenticator.Authenticate(c.snapshot, c.r); err != nil {
+	if err := c.authenticate(needs); err != nil {
 		return err
 	}
 	switch {
@@ -139,16 +143,48 @@ func (p *pipeline) check(c *call, needs openapi.Route) (err error) {
 			return err
 		}
 	}
-	if c.principal.Bound {
-		return apierror.New(http.StatusForbidden, "the key is bound to a user, an organization or a workspace and has no management permissions: use a key that is not bound")
-	}
-	if !slices.ContainsFunc(needs.Permissions, c.principal.Allows) {
-		return lacking(strings.Join(needs.Permissions, " or "))
+	if err := c.authorize(needs); err != nil {
+		return err
 	}
 	if needs.Write && c.principal.Settings.ManagementWrites == string(v1alpha1.ManagementWritesDisabled) {
 		return apierror.New(http.StatusForbidden, "the deployment disables management writes (spec.management.writes): change the resource in Kubernetes instead")
 	}
 	return c.limit()
+}
+
+// authenticate determines the principal. In an operation that takes the tokens for an agent, it also determines the
+// caller of the agent's tool.
+func (c *call) authenticate(needs openapi.Route) (err error) {
+	if !needs.AgentTokens {
+		c.principal, err = c.api.Authenticator.Authenticate(c.snapshot, c.r)
+		return err
+	}
+	raw, err := credential.Bearer(c.r)
+	if err != nil {
+		return err
+	}
+	id, _ := ids.Parse(c.r.PathValue("agent_id")) // 0 is the id of no agent
+	if c.caller, err = c.api.Callers.OfID(c.r.Context(), c.snapshot, id, raw, c.api.Authenticator.Proxies.ClientAddress(c.r)); err != nil {
+		return err
+	}
+	c.principal = c.caller.Principal
+	return nil
+}
+
+// authorize refuses a principal without the permission that the operation needs. A caller of an agent's tool has it as
+// over the Model Context Protocol: keys that are bound may call, and users need no built-in permission.
+func (c *call) authorize(needs openapi.Route) error {
+	allowed := slices.ContainsFunc(needs.Permissions, c.principal.Allows)
+	switch {
+	case c.caller != nil:
+		allowed = c.caller.MayCall()
+	case c.principal.Bound:
+		return apierror.New(http.StatusForbidden, "the key is bound to a user, an organization or a workspace and has no management permissions: use a key that is not bound")
+	}
+	if !allowed {
+		return lacking(strings.Join(needs.Permissions, " or "))
+	}
+	return nil
 }
 
 // lacking is the error for a credential without a permission.
@@ -157,12 +193,17 @@ func lacking(permission string) error {
 }
 
 // limit counts a request of an API key by the scheme that binds it, and refuses it with 429 if the limit is exhausted.
+// The tokens of callers of agents' tools are limited too.
 func (c *call) limit() error {
 	path := c.r.URL.EscapedPath()
 	if canonical, err := engine.CanonicalPath(path); err == nil { // else as sent: a scope may contain an encoded slash
 		path = canonical
 	}
-	return c.api.bindings.Count(c.snapshot, c.principal, c.r, path, c.api.Authenticator.Proxies.ClientAddress(c.r), c.Header())
+	client := c.api.Authenticator.Proxies.ClientAddress(c.r)
+	if c.caller != nil {
+		return c.api.bindings.CountAll(c.snapshot, c.principal, c.r, path, client, c.Header())
+	}
+	return c.api.bindings.Count(c.snapshot, c.principal, c.r, path, client, c.Header())
 }
 
 func readBody(r *http.Request, lines bool) ([]byte, error) {

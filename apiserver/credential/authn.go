@@ -3,6 +3,7 @@ package credential
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -87,18 +88,23 @@ type Authenticator struct {
 // unknown, expired, revoked and inactive credentials, or credentials that its address may not use. A throttled client
 // gets a 429, and a needed service that does not respond causes a 503.
 func (a *Authenticator) Authenticate(s *snapshot.Snapshot, r *http.Request) (*Principal, error) {
-	token, err := Bearer(r)
+	raw, err := Bearer(r)
 	if err != nil {
 		return nil, err
 	}
-	if a.Tokens != nil && bearer.IsJWT(token) {
-		return a.Tokens.Authenticate(r.Context(), s, token)
+	return a.ByCredential(r.Context(), s, raw, a.Proxies.ClientAddress(r))
+}
+
+// ByCredential is Authenticate for the bearer credential of a client's address.
+func (a *Authenticator) ByCredential(ctx context.Context, s *snapshot.Snapshot, raw string, client netip.Addr) (*Principal, error) {
+	if a.Tokens != nil && bearer.IsJWT(raw) {
+		return a.Tokens.Authenticate(ctx, s, raw)
 	}
-	key, err := apikey.Read(token)
+	key, err := apikey.Read(raw)
 	if err != nil {
 		return nil, apierror.InvalidToken()
 	}
-	return a.ByPresentedKey(r.Context(), s, key, a.Proxies.ClientAddress(r))
+	return a.ByPresentedKey(ctx, s, key, client)
 }
 
 // Bearer returns the bearer credential of a request's single Authorization header. The error is a 401.

@@ -768,6 +768,39 @@ type AgentAnalytics struct {
 	Daily []CallDay `json:"daily"`
 }
 
+// AgentMCP The MCP endpoint of an agent.
+type AgentMCP struct {
+	// AgentId The agent's id.
+	AgentId string `json:"agent_id"`
+
+	// Name The server's name for clients: the name of the AIAgent.
+	Name string `json:"name"`
+
+	// Url The URL for clients, which is also the audience of tokens (RFC 8707). Null if the deployment has no frontend host.
+	Url *string `json:"url"`
+
+	// IsActive Whether the agent is active. The URL of an inactive agent responds 404.
+	IsActive bool `json:"is_active"`
+
+	// Sessions Whether the agent accepts session tokens, which `POST /session/token` issues for the URL.
+	Sessions bool `json:"sessions"`
+
+	// Oauth The authorization server of the agent. Null if the agent accepts no access tokens.
+	Oauth *AgentMCPOAuth `json:"oauth"`
+}
+
+// AgentMCPOAuth The authorization server of an agent.
+type AgentMCPOAuth struct {
+	// Issuer The issuer of the OAuthApp whose access tokens the agent accepts.
+	Issuer string `json:"issuer"`
+
+	// MetadataUrl The metadata of the agent as a protected resource (RFC 9728), by which clients find the issuer.
+	MetadataUrl string `json:"metadata_url"`
+
+	// Scopes The scopes that give the agent's `access.permissions`, sorted.
+	Scopes []string `json:"scopes"`
+}
+
 // AgentTool A tool in an agent's list.
 type AgentTool struct {
 	// DeploymentId The id of the deployment.
@@ -3519,6 +3552,23 @@ func (c *Client) GetAgentAnalytics(ctx context.Context, agentId string, params G
 	return &answer, nil
 }
 
+// GetAgentMCP asks GET /ai/agents/{agent_id}/mcp: get an agent's MCP endpoint.
+//
+// Returns what is needed to connect a client of the Model Context Protocol to the agent: its URL, and which tokens of
+// users it accepts. API keys need the permission `ai_agents:call`. The URL is null if the deployment has no frontend host;
+// the agent's tools can then be called on this listener only.
+func (c *Client) GetAgentMCP(ctx context.Context, agentId string) (*AgentMCP, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/mcp",
+		Segments: []transport.Segment{{Name: "agent_id", Value: agentId}},
+	}
+	var answer AgentMCP
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // ListToolDefinitions asks GET /ai/agents/{agent_id}/tool-definitions: list the definitions of an agent's tools.
 //
 // Returns what a program that runs a model passes on to it, in the form of the model's API: the tools that the agent's
@@ -3556,7 +3606,10 @@ func (c *Client) ListAgentTools(ctx context.Context, agentId string, params List
 // CallTool asks POST /ai/agents/{agent_id}/tools/{tool}/call: call a tool of an agent.
 //
 // Performs a call for a program without the Model Context Protocol, with the same checks, limits, approvals and records.
-// The call acts for the owner of the key, if it has one. A failure of the tool is part of the result.
+// The call acts for the owner of the key, if it has one, or for the user of the token. A failure of the tool is part of the
+// result. API keys and tokens of declared issuers need the permission `ai_agents:call`. Access tokens of the agent's
+// OAuthApp and session tokens are accepted if the agent's URL is an audience; this operation is the only one of this
+// listener that takes them. An access token whose scopes do not suffice gets a 403 with the scopes in `WWW-Authenticate`.
 func (c *Client) CallTool(ctx context.Context, agentId string, tool string, body ToolCallRequest) (*ToolCallResult, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/ai/agents/{agent_id}/tools/{tool}/call",

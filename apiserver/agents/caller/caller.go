@@ -7,8 +7,10 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
@@ -121,6 +123,64 @@ func (r *Resolver) Of(ctx context.Context, s *snapshot.Snapshot, agent *snapshot
 		return r.byKey(ctx, s, agent, raw, address)
 	}
 	c, err := r.byToken(ctx, s, agent, raw, form)
+	return r.throttled(address, c, err)
+}
+
+// OfID identifies the caller that presents a credential to the agent with an id, on a listener whose requests do not
+// name the agent's deployment. A token of an OAuth app or of a session that is for the agent's URL is accepted as Of
+// accepts it. Every other credential must be one of the backend API. The deployment is that of the principal. The error
+// is that of Of; a 401 does not depend on whether there is such an agent.
+func (r *Resolver) OfID(ctx context.Context, s *snapshot.Snapshot, id int64, raw string, address netip.Addr) (*Caller, error) {
+	form := bearer.Classify(raw)
+	if agent, found := agentOf(s, id, raw, form); found {
+		c, err := r.byToken(ctx, s, agent, raw, form)
+		return r.throttled(address, c, err)
+	}
+	p, err := r.Authenticator.ByCredential(ctx, s, raw, address)
+	if form == bearer.APIKey && err != nil { // counted already
+		return nil, err
+	}
+	if err != nil {
+		return r.throttled(address, nil, err)
+	}
+	c := OfPrincipal(p)
+	if token, err := bearer.Parse(raw); c.Kind == KindToken && err == nil && token.Claims.Expiry != nil {
+		c.ExpiresAt = token.Claims.Expiry.Time()
+	}
+	return c, nil
+}
+
+// agentOf returns the agent with an id if a token states that it is for this agent: the agent's URL is an audience, and
+// the issuer is the agent's OAuth app, or its deployment if the agent accepts session tokens. The audience of an opaque
+// token is unknown here. Nothing is verified.
+func agentOf(s *snapshot.Snapshot, id int64, raw string, form bearer.Form) (*snapshot.Entry, bool) {
+	if form == bearer.APIKey {
+		return nil, false
+	}
+	issuer, deployment := bearer.StatedIssuer(raw), ""
+	app, own := s.AppByIssuer(issuer)
+	if host, isURL := strings.CutPrefix(issuer, "https://"); own {
+		deployment = app.Deployment
+	} else if sessions, found := s.ByHost(host); isURL && found && form == bearer.SessionToken {
+		deployment = sessions.Deployment
+	}
+	agent, found := s.ByID(v1alpha1.KindAIAgent, deployment, id)
+	if !found {
+		return nil, false
+	}
+	content := snapshot.ContentOf[snapshot.Agent](agent)
+	if content.URL == "" || own && app.Name != content.OAuthApp || !own && !content.Sessions {
+		return nil, false
+	}
+	if form == bearer.OpaqueAccessToken {
+		return agent, true
+	}
+	token, err := bearer.Parse(raw)
+	return agent, err == nil && token.Claims.Audience.Contains(content.URL)
+}
+
+// throttled returns a caller, or the error that identified none, which counts as a failed attempt of an address.
+func (r *Resolver) throttled(address netip.Addr, c *Caller, err error) (*Caller, error) {
 	// An expired token is no attempt to guess one: its client needs the 401 to get a new one.
 	if refused := apierror.Of(err); err == nil || refused.Status != 401 || errors.Is(err, credential.ErrExpired) {
 		return c, err

@@ -102,6 +102,29 @@ func (w *world) stored(deployment string) (calls []people.ToolCall) {
 	return calls
 }
 
+func TestCallGetsANewIDIfItsOwnIsTaken(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w := newWorld(t, url, withKeyring)
+		of := findOrder("acme/shop")
+		of.ReadOnly = false
+		first, second := w.run(of), int64(0)
+		c, err := w.Begin(w.Clock.Now(), of, people.ToolCaller{Kind: people.CallerKey, ID: "key"}, "2026-07-28")
+		w.Must(err)
+		c.record.ID = first
+		_, err = c.Run(t.Context(), func() toolcall.Result { second = c.ID(); return succeeded() })
+		w.Must(err)
+		calls := w.stored("acme/shop")
+		if second == first || c.ID() != second || len(calls) != 2 {
+			t.Fatalf("the call ran as %d after %d, and there are %d records", second, first, len(calls))
+		}
+		for _, one := range calls {
+			if one.ID != first && one.ID != second || one.Outcome != people.CallSucceeded {
+				t.Errorf("%+v", one)
+			}
+		}
+	})
+}
+
 // While the store is unavailable, records wait in a bounded memory. A deployment beyond its share loses its own oldest
 // ones, and only those are counted as dropped.
 func TestWaitingRecordsAreBoundedByDeployment(t *testing.T) {

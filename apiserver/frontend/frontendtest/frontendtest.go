@@ -51,6 +51,8 @@ type World struct {
 	// PasswordCost is the cost of hashing passwords on servers that start after it is set. It is low by default,
 	// because tests hash hundreds of passwords.
 	PasswordCost password.Cost
+	// MaxStaleness bounds how long servers that start after it is set answer without contact to the store; 0: no bound.
+	MaxStaleness time.Duration
 }
 
 // Logs is the log of the servers.
@@ -167,7 +169,7 @@ func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.
 	w.Registry = prometheus.NewRegistry()
 	server, err := apiserver.New(apiserver.Options{
 		Feed: feed, People: st, Keyring: w.Keyring, TrustedProxies: proxies, Clock: w.Clock.Now, Log: funcr.New(w.Logs.add, funcr.Options{Verbosity: 1}),
-		Registry: w.Registry, Tracer: w.Tracer, PasswordCost: w.PasswordCost, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Registry: w.Registry, Tracer: w.Tracer, PasswordCost: w.PasswordCost, MaxStaleness: w.MaxStaleness, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	})
 	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
