@@ -206,7 +206,7 @@ func (d *exampleDocuments) oauthAndAI(ref v1alpha1.DeploymentReference) {
 	agent.TypeMeta, agent.ObjectMeta = resourceNamed(v1alpha1.KindAIAgent, "helper")
 	d.declares(agentID, "", document.AIAgent{
 		Name: "Helper", Description: "Answers visitors.", Model: "gpt-5", SystemPrompt: "Answer in one sentence.", Temperature: "0.2", MaxTokens: ptr.To[int64](4096),
-		Tools: []string{"weather"}, Active: true,
+		Tools: []string{"weather"}, Active: true, URL: "https://acme.example/mcp/helper",
 	}, agent)
 }
 

@@ -69,6 +69,27 @@ func (e DecisionSummaryCountedBy) Valid() bool {
 	}
 }
 
+// Defines values for MCPToolType.
+const (
+	MCPToolAPI      MCPToolType = "api"
+	MCPToolFunction MCPToolType = "function"
+	MCPToolWebhook  MCPToolType = "webhook"
+)
+
+// Valid indicates whether the value is a known member of the MCPToolType enum.
+func (e MCPToolType) Valid() bool {
+	switch e {
+	case MCPToolAPI:
+		return true
+	case MCPToolFunction:
+		return true
+	case MCPToolWebhook:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OAuthClientClientAuthMethod.
 const (
 	OAuthClientClientAuthMethodClientSecretBasic OAuthClientClientAuthMethod = "client_secret_basic"
@@ -465,6 +486,24 @@ func (e ListToolDefinitionsParamsFormat) Valid() bool {
 	case Openai:
 		return true
 	case OpenaiChat:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListMCPServersParamsIsActive.
+const (
+	ListMCPServersParamsIsActiveFalse ListMCPServersParamsIsActive = "false"
+	ListMCPServersParamsIsActiveTrue  ListMCPServersParamsIsActive = "true"
+)
+
+// Valid indicates whether the value is a known member of the ListMCPServersParamsIsActive enum.
+func (e ListMCPServersParamsIsActive) Valid() bool {
+	switch e {
+	case ListMCPServersParamsIsActiveFalse:
+		return true
+	case ListMCPServersParamsIsActiveTrue:
 		return true
 	default:
 		return false
@@ -1511,6 +1550,118 @@ type ListedOrganization struct {
 	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 }
+
+// MCPServer An agent as MCP clients see it.
+type MCPServer struct {
+	// Id The agent's id.
+	Id string `json:"id"`
+
+	// Name The name of the AIAgent, which is the last segment of the URL.
+	Name string `json:"name"`
+
+	// Title The display name.
+	Title string `json:"title"`
+
+	// Description The description.
+	Description string `json:"description"`
+
+	// IsActive Whether the agent is active. The URL of an inactive agent responds 404.
+	IsActive bool `json:"is_active"`
+
+	// Url The URL at which MCP clients call the agent's tools, or null if the deployment has no frontend host.
+	Url *string `json:"url"`
+
+	// ToolCount The number of its tools.
+	ToolCount int64 `json:"tool_count"`
+}
+
+// MCPServerDetail An agent as MCP clients see it, with its tools.
+type MCPServerDetail struct {
+	// Id The agent's id.
+	Id string `json:"id"`
+
+	// Name The name of the AIAgent, which is the last segment of the URL.
+	Name string `json:"name"`
+
+	// Title The display name.
+	Title string `json:"title"`
+
+	// Description The description.
+	Description string `json:"description"`
+
+	// IsActive Whether the agent is active. The URL of an inactive agent responds 404.
+	IsActive bool `json:"is_active"`
+
+	// Url The URL at which MCP clients call the agent's tools, or null if the deployment has no frontend host.
+	Url *string `json:"url"`
+
+	// ToolCount The number of its tools.
+	ToolCount int64 `json:"tool_count"`
+
+	// Permissions The permissions that a caller of any of its tools needs, all of them.
+	Permissions []string `json:"permissions"`
+
+	// Tools Its tools, in the declared order.
+	Tools []MCPTool `json:"tools"`
+}
+
+// MCPServerList A page of MCP servers.
+type MCPServerList struct {
+	// Data The page.
+	Data []MCPServer `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size that was applied.
+	Limit int64 `json:"limit"`
+
+	// Offset The number of entries that were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total The total number.
+	Total int64 `json:"total"`
+}
+
+// MCPTool A tool of an MCP server.
+type MCPTool struct {
+	// Id The tool's id.
+	Id string `json:"id"`
+
+	// Name The name for models.
+	Name string `json:"name"`
+
+	// Title The display name.
+	Title string `json:"title"`
+
+	// Type The type of the call.
+	Type MCPToolType `json:"type"`
+
+	// Method The HTTP method of the request. Empty for a function of the application, which has no endpoint.
+	Method string `json:"method"`
+
+	// Host The host that gets the request, with its port if it has one. Empty without an endpoint.
+	Host string `json:"host"`
+
+	// RequiresUserApproval Whether a person must approve each call.
+	RequiresUserApproval bool `json:"requires_user_approval"`
+
+	// ReadOnly Whether its calls change nothing: the declared annotation, or that of the method.
+	ReadOnly bool `json:"read_only"`
+
+	// Permissions The permissions that a caller needs in addition to those of the agent, all of them.
+	Permissions []string `json:"permissions"`
+
+	// IsActive Whether the tool is active.
+	IsActive bool `json:"is_active"`
+
+	// Callable Whether clients with the permissions can call it while the agent is active. If not, the conditions `Callable` of the
+	// AITool and `Served` of the AIAgent say why.
+	Callable bool `json:"callable"`
+}
+
+// MCPToolType The type of the call.
+type MCPToolType string
 
 // MemberCreate The member to add.
 type MemberCreate struct {
@@ -3105,6 +3256,24 @@ type ListAgentToolsParams struct {
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
+// ListMCPServersParams defines parameters for ListMCPServers.
+type ListMCPServersParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset The number of entries to skip, at least 0. Absent: 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// IsActive true: only active ones. false: only inactive ones.
+	IsActive *ListMCPServersParamsIsActive `form:"is_active,omitempty" json:"is_active,omitempty"`
+
+	// Search Text to find in title and description. Case does not matter.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
+}
+
+// ListMCPServersParamsIsActive defines parameters for ListMCPServers.
+type ListMCPServersParamsIsActive string
+
 // ListToolApprovalsParams defines parameters for ListToolApprovals.
 type ListToolApprovalsParams struct {
 	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
@@ -3516,6 +3685,22 @@ func (c *Client) GetAgentAnalytics(ctx context.Context, agentId string, params G
 	return &answer, nil
 }
 
+// GetMCPServer asks GET /ai/agents/{agent_id}/mcp: get the MCP server of an agent.
+//
+// Returns an agent as MCP clients see it, with its tools in the declared order. Tools that do not exist are omitted; those
+// that clients cannot call are included, with `callable` false.
+func (c *Client) GetMCPServer(ctx context.Context, agentId string) (*MCPServerDetail, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/mcp",
+		Segments: []transport.Segment{{Name: "agent_id", Value: agentId}},
+	}
+	var answer MCPServerDetail
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // ListToolDefinitions asks GET /ai/agents/{agent_id}/tool-definitions: list the definitions of an agent's tools.
 //
 // Returns what a program that runs a model passes on to it, in the form of the model's API: the tools that the agent's
@@ -3561,6 +3746,22 @@ func (c *Client) CallTool(ctx context.Context, agentId string, tool string, body
 		Body:     body,
 	}
 	var answer ToolCallResult
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListMCPServers asks GET /ai/mcp-servers: list the MCP servers of agents.
+//
+// Returns the deployment's agents by limit and offset, newest first, as MCP clients see them: the name in the URL, the
+// title, the URL, and how many tools they have.
+func (c *Client) ListMCPServers(ctx context.Context, params ListMCPServersParams) (*MCPServerList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/mcp-servers",
+		Query: params,
+	}
+	var answer MCPServerList
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package document
 import (
 	"cmp"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -98,15 +99,10 @@ type ToolAnnotations struct {
 // ToolHints are the effective hints about a tool.
 type ToolHints struct{ ReadOnly, Destructive, Idempotent, OpenWorld bool }
 
-// Hints returns the declared hints, and those of the method for absent ones. Calls of types function and webhook are
-// POST requests.
+// Hints returns the declared hints, and those of the method for absent ones.
 func (t *AITool) Hints() ToolHints {
-	method := t.Method
-	if t.Type != ToolTypeAPI {
-		method = "POST"
-	}
 	h := ToolHints{OpenWorld: true, Idempotent: true}
-	switch method {
+	switch t.RequestMethod() {
 	case "GET", "HEAD", "OPTIONS":
 		h.ReadOnly = true
 	case "DELETE", "PUT":
@@ -122,6 +118,24 @@ func (t *AITool) Hints() ToolHints {
 		}
 	}
 	return h
+}
+
+// RequestMethod returns the HTTP method of the tool's requests. Calls of types function and webhook are POST requests.
+func (t *AITool) RequestMethod() string {
+	if t.Type != ToolTypeAPI {
+		return "POST"
+	}
+	return t.Method
+}
+
+// Host returns the host of the tool's endpoint, with its port if it has one; "" without an endpoint. Placeholders are
+// in path and query only.
+func (t *AITool) Host() string {
+	parsed, err := url.Parse(t.Endpoint)
+	if err != nil {
+		return ""
+	}
+	return parsed.Host
 }
 
 // Types of tools.
