@@ -196,6 +196,14 @@ func countAgents(c *call, active *bool) int {
 
 // addAgents adds agents to a page until it is full.
 func addAgents(c *call, active *bool, search string, l *listing) {
+	eachAgent(c, active, search, func(e *snapshot.Entry) bool {
+		return l.add(func(to []byte) []byte { return c.snapshot.AppendAgent(to, e) })
+	})
+}
+
+// eachAgent calls a function with the deployment's agents, newest first, until it returns false. search is in lower
+// case.
+func eachAgent(c *call, active *bool, search string, yield func(*snapshot.Entry) bool) {
 	c.snapshot.List(v1alpha1.KindAIAgent, c.tenant(), func(e *snapshot.Entry) bool {
 		agent := snapshot.ContentOf[snapshot.Agent](e)
 		if active != nil && agent.Active != *active {
@@ -204,6 +212,6 @@ func addAgents(c *call, active *bool, search string, l *listing) {
 		if search != "" && !strings.Contains(strings.ToLower(agent.Name), search) && !strings.Contains(strings.ToLower(agent.Description), search) {
 			return true
 		}
-		return l.add(func(to []byte) []byte { return c.snapshot.AppendAgent(to, e) })
+		return yield(e)
 	})
 }

@@ -175,7 +175,8 @@ func (a *API) operations() map[string]operation {
 		"GET /ai/agents":                   listAgentsByOffset,
 		"GET /ai/agents/{agent_id}/tools":  listToolsOfAgent,
 
-		"GET /ai/agents/{agent_id}/mcp":                getAgentMCP,
+		"GET /ai/mcp-servers":                          listMCPServers,
+		"GET /ai/agents/{agent_id}/mcp":                getMCPServer,
 		"GET /ai/agents/{agent_id}/analytics":          getAgentAnalytics,
 		"GET /ai/tool-calls":                           listToolCalls,
 		"GET /ai/tool-calls/{tool_call_id}":            getToolCall,

@@ -69,6 +69,27 @@ func (e DecisionSummaryCountedBy) Valid() bool {
 	}
 }
 
+// Defines values for MCPToolType.
+const (
+	MCPToolAPI      MCPToolType = "api"
+	MCPToolFunction MCPToolType = "function"
+	MCPToolWebhook  MCPToolType = "webhook"
+)
+
+// Valid indicates whether the value is a known member of the MCPToolType enum.
+func (e MCPToolType) Valid() bool {
+	switch e {
+	case MCPToolAPI:
+		return true
+	case MCPToolFunction:
+		return true
+	case MCPToolWebhook:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OAuthClientClientAuthMethod.
 const (
 	OAuthClientClientAuthMethodClientSecretBasic OAuthClientClientAuthMethod = "client_secret_basic"
@@ -474,6 +495,24 @@ func (e ListToolDefinitionsParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for ListMCPServersParamsIsActive.
+const (
+	ListMCPServersParamsIsActiveFalse ListMCPServersParamsIsActive = "false"
+	ListMCPServersParamsIsActiveTrue  ListMCPServersParamsIsActive = "true"
+)
+
+// Valid indicates whether the value is a known member of the ListMCPServersParamsIsActive enum.
+func (e ListMCPServersParamsIsActive) Valid() bool {
+	switch e {
+	case ListMCPServersParamsIsActiveFalse:
+		return true
+	case ListMCPServersParamsIsActiveTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListToolCallsParamsOrder.
 const (
 	NewestCallFirst ListToolCallsParamsOrder = "desc"
@@ -766,39 +805,6 @@ type AgentAnalytics struct {
 
 	// Daily Every UTC day that the period touches, in order.
 	Daily []CallDay `json:"daily"`
-}
-
-// AgentMCP The MCP endpoint of an agent.
-type AgentMCP struct {
-	// AgentId The agent's id.
-	AgentId string `json:"agent_id"`
-
-	// Name The server's name for clients: the name of the AIAgent.
-	Name string `json:"name"`
-
-	// Url The URL for clients, which is also the audience of tokens (RFC 8707). Null if the deployment has no frontend host.
-	Url *string `json:"url"`
-
-	// IsActive Whether the agent is active. The URL of an inactive agent responds 404.
-	IsActive bool `json:"is_active"`
-
-	// Sessions Whether the agent accepts session tokens, which `POST /session/token` issues for the URL.
-	Sessions bool `json:"sessions"`
-
-	// Oauth The authorization server of the agent. Null if the agent accepts no access tokens.
-	Oauth *AgentMCPOAuth `json:"oauth"`
-}
-
-// AgentMCPOAuth The authorization server of an agent.
-type AgentMCPOAuth struct {
-	// Issuer The issuer of the OAuthApp whose access tokens the agent accepts.
-	Issuer string `json:"issuer"`
-
-	// MetadataUrl The metadata of the agent as a protected resource (RFC 9728), by which clients find the issuer.
-	MetadataUrl string `json:"metadata_url"`
-
-	// Scopes The scopes that give the agent's `access.permissions`, sorted.
-	Scopes []string `json:"scopes"`
 }
 
 // AgentTool A tool in an agent's list.
@@ -1547,6 +1553,136 @@ type ListedOrganization struct {
 	// CreatedAt The time of its creation.
 	CreatedAt time.Time `json:"created_at"`
 }
+
+// MCPServer An agent as MCP clients see it.
+type MCPServer struct {
+	// Id The agent's id.
+	Id string `json:"id"`
+
+	// Name The name of the AIAgent, which is the last segment of the URL.
+	Name string `json:"name"`
+
+	// Title The display name.
+	Title string `json:"title"`
+
+	// Description The description.
+	Description string `json:"description"`
+
+	// IsActive Whether the agent is active. The URL of an inactive agent responds 404.
+	IsActive bool `json:"is_active"`
+
+	// Url The URL at which MCP clients call the agent's tools, or null if the deployment has no frontend host.
+	Url *string `json:"url"`
+
+	// ToolCount The number of its tools.
+	ToolCount int64 `json:"tool_count"`
+}
+
+// MCPServerDetail An agent as MCP clients see it, with its tools.
+type MCPServerDetail struct {
+	// Id The agent's id.
+	Id string `json:"id"`
+
+	// Name The name of the AIAgent, which is the last segment of the URL.
+	Name string `json:"name"`
+
+	// Title The display name.
+	Title string `json:"title"`
+
+	// Description The description.
+	Description string `json:"description"`
+
+	// IsActive Whether the agent is active. The URL of an inactive agent responds 404.
+	IsActive bool `json:"is_active"`
+
+	// Url The URL at which MCP clients call the agent's tools, or null if the deployment has no frontend host.
+	Url *string `json:"url"`
+
+	// ToolCount The number of its tools.
+	ToolCount int64 `json:"tool_count"`
+
+	// Permissions The permissions that a caller of any of its tools needs, all of them.
+	Permissions []string `json:"permissions"`
+
+	// Sessions Whether the agent accepts session tokens, which `POST /session/token` issues for the URL.
+	Sessions bool `json:"sessions"`
+
+	// Oauth The authorization server of the agent. Null if the agent accepts no access tokens.
+	Oauth *MCPServerOAuth `json:"oauth"`
+
+	// Tools Its tools, in the declared order.
+	Tools []MCPTool `json:"tools"`
+}
+
+// MCPServerList A page of MCP servers.
+type MCPServerList struct {
+	// Data The page.
+	Data []MCPServer `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size that was applied.
+	Limit int64 `json:"limit"`
+
+	// Offset The number of entries that were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total The total number.
+	Total int64 `json:"total"`
+}
+
+// MCPServerOAuth The authorization server of an agent.
+type MCPServerOAuth struct {
+	// Issuer The issuer of the OAuthApp whose access tokens the agent accepts.
+	Issuer string `json:"issuer"`
+
+	// MetadataUrl The metadata of the agent as a protected resource (RFC 9728), by which clients find the issuer.
+	MetadataUrl string `json:"metadata_url"`
+
+	// Scopes The scopes that give the agent's `access.permissions`, sorted.
+	Scopes []string `json:"scopes"`
+}
+
+// MCPTool A tool of an MCP server.
+type MCPTool struct {
+	// Id The tool's id.
+	Id string `json:"id"`
+
+	// Name The name for models.
+	Name string `json:"name"`
+
+	// Title The display name.
+	Title string `json:"title"`
+
+	// Type The type of the call.
+	Type MCPToolType `json:"type"`
+
+	// Method The HTTP method of the request. Empty for a function of the application, which has no endpoint.
+	Method string `json:"method"`
+
+	// Host The host that gets the request, with its port if it has one. Empty without an endpoint.
+	Host string `json:"host"`
+
+	// RequiresUserApproval Whether a person must approve each call.
+	RequiresUserApproval bool `json:"requires_user_approval"`
+
+	// ReadOnly Whether its calls change nothing: the declared annotation, or that of the method.
+	ReadOnly bool `json:"read_only"`
+
+	// Permissions The permissions that a caller needs in addition to those of the agent, all of them.
+	Permissions []string `json:"permissions"`
+
+	// IsActive Whether the tool is active.
+	IsActive bool `json:"is_active"`
+
+	// Callable Whether clients with the permissions can call it while the agent is active. If not, the conditions `Callable` of the
+	// AITool and `Served` of the AIAgent say why.
+	Callable bool `json:"callable"`
+}
+
+// MCPToolType The type of the call.
+type MCPToolType string
 
 // MemberCreate The member to add.
 type MemberCreate struct {
@@ -3141,6 +3277,24 @@ type ListAgentToolsParams struct {
 	Offset *int64 `form:"offset,omitempty" json:"offset,omitempty"`
 }
 
+// ListMCPServersParams defines parameters for ListMCPServers.
+type ListMCPServersParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset The number of entries to skip, at least 0. Absent: 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// IsActive true: only active ones. false: only inactive ones.
+	IsActive *ListMCPServersParamsIsActive `form:"is_active,omitempty" json:"is_active,omitempty"`
+
+	// Search Text to find in title and description. Case does not matter.
+	Search *string `form:"search,omitempty" json:"search,omitempty"`
+}
+
+// ListMCPServersParamsIsActive defines parameters for ListMCPServers.
+type ListMCPServersParamsIsActive string
+
 // ListToolApprovalsParams defines parameters for ListToolApprovals.
 type ListToolApprovalsParams struct {
 	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
@@ -3552,17 +3706,18 @@ func (c *Client) GetAgentAnalytics(ctx context.Context, agentId string, params G
 	return &answer, nil
 }
 
-// GetAgentMCP asks GET /ai/agents/{agent_id}/mcp: get an agent's MCP endpoint.
+// GetMCPServer asks GET /ai/agents/{agent_id}/mcp: get the MCP server of an agent.
 //
-// Returns what is needed to connect a client of the Model Context Protocol to the agent: its URL, and which tokens of
-// users it accepts. API keys need the permission `ai_agents:call`. The URL is null if the deployment has no frontend host;
-// the agent's tools can then be called on this listener only.
-func (c *Client) GetAgentMCP(ctx context.Context, agentId string) (*AgentMCP, error) {
+// Returns what is needed to connect a client of the Model Context Protocol to the agent: its URL, which tokens of users it
+// accepts, and its tools in the declared order. API keys need the permission `ai_agents:call`. The URL is null if the
+// deployment has no frontend host; the agent's tools can then be called on this listener only. Tools that do not exist are
+// omitted; those that clients cannot call are included, with `callable` false.
+func (c *Client) GetMCPServer(ctx context.Context, agentId string) (*MCPServerDetail, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/mcp",
 		Segments: []transport.Segment{{Name: "agent_id", Value: agentId}},
 	}
-	var answer AgentMCP
+	var answer MCPServerDetail
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}
@@ -3617,6 +3772,22 @@ func (c *Client) CallTool(ctx context.Context, agentId string, tool string, body
 		Body:     body,
 	}
 	var answer ToolCallResult
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListMCPServers asks GET /ai/mcp-servers: list the MCP servers of agents.
+//
+// Returns the deployment's agents by limit and offset, newest first, as MCP clients see them: the name in the URL, the
+// title, the URL, and how many tools they have.
+func (c *Client) ListMCPServers(ctx context.Context, params ListMCPServersParams) (*MCPServerList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/ai/mcp-servers",
+		Query: params,
+	}
+	var answer MCPServerList
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

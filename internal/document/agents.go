@@ -3,6 +3,7 @@ package document
 import (
 	"cmp"
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 
@@ -70,14 +71,6 @@ type AITool struct {
 // Signed reports whether calls of the tool are signed POST requests with the arguments in an envelope.
 func (t *AITool) Signed() bool { return t.Type == ToolTypeFunction || t.Type == ToolTypeWebhook }
 
-// CallMethod returns the HTTP method of the tool's calls.
-func (t *AITool) CallMethod() string {
-	if t.Signed() {
-		return "POST"
-	}
-	return t.Method
-}
-
 // ResultLifetime returns how long a result that comes later is accepted.
 func (t *AITool) ResultLifetime() time.Duration {
 	return time.Duration(cmp.Or(t.ResultSeconds, 600)) * time.Second
@@ -128,11 +121,10 @@ type ToolAnnotations struct {
 // ToolHints are the effective hints about a tool.
 type ToolHints struct{ ReadOnly, Destructive, Idempotent, OpenWorld bool }
 
-// Hints returns the declared hints, and those of the method for absent ones. Calls of types function and webhook are
-// POST requests.
+// Hints returns the declared hints, and those of the method for absent ones.
 func (t *AITool) Hints() ToolHints {
 	h := ToolHints{OpenWorld: true, Idempotent: true}
-	switch t.CallMethod() {
+	switch t.RequestMethod() {
 	case "GET", "HEAD", "OPTIONS":
 		h.ReadOnly = true
 	case "DELETE", "PUT":
@@ -148,6 +140,24 @@ func (t *AITool) Hints() ToolHints {
 		}
 	}
 	return h
+}
+
+// RequestMethod returns the HTTP method of the tool's requests. Calls of types function and webhook are POST requests.
+func (t *AITool) RequestMethod() string {
+	if t.Signed() {
+		return "POST"
+	}
+	return t.Method
+}
+
+// Host returns the host of the tool's endpoint, with its port if it has one; "" without an endpoint. Placeholders are
+// in path and query only.
+func (t *AITool) Host() string {
+	parsed, err := url.Parse(t.Endpoint)
+	if err != nil {
+		return ""
+	}
+	return parsed.Host
 }
 
 // Types of tools.

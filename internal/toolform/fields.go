@@ -75,7 +75,7 @@ func Placed(t *document.AITool) []PlacedField {
 		switch {
 		case strings.Contains(path, "{"+p.Name+"}"):
 			at = InPath
-		case strings.Contains(query, "{"+p.Name+"}"), slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, t.CallMethod()):
+		case strings.Contains(query, "{"+p.Name+"}"), slices.Contains([]string{"GET", "HEAD", "DELETE", "OPTIONS"}, t.RequestMethod()):
 			at = InQuery
 		}
 		add(schemafield.Field{Name: p.Name, FieldType: fieldType(p.Type), Required: p.Required}, at)

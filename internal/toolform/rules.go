@@ -98,7 +98,7 @@ func checkURLParams(t *document.AITool) *Fault {
 }
 
 func checkBody(t *document.AITool) *Fault {
-	if len(t.RequestBodySchema) > 0 && Safe(t.CallMethod()) {
+	if len(t.RequestBodySchema) > 0 && Safe(t.RequestMethod()) {
 		return fault("spec.requestBodySchema", "a %s request has no body: use spec.urlParamsSchema or another method", t.Method)
 	}
 	return nil

@@ -14,7 +14,8 @@ import (
 var views = []struct{ name, title, shows string }{
 	{"overview", "Overview", "Newest sign-ins"}, {"decisions", "Decisions", "100000/1min"}, {"people", "People", "person2@example.com"},
 	{"people/1", "People", "person1@example.com"}, {"organizations", "Organizations", "organization-2"}, {"keys", "Keys", "auditor"},
-	{"apps", "OAuth apps", "orders:write"}, {"resources", "Resources", "RateLimitScheme"}, {"audit", "Audit", "user.created"},
+	{"apps", "OAuth apps", "orders:write"}, {"agents", "Agents", "https://id.acme.example/mcp/support"}, {"agents/AGENT", "Agents", "By tool"}, {"calls", "Calls", "invalid_arguments"},
+	{"calls/CALL", "Calls", "Digest of the arguments"}, {"approvals", "Approvals", "cancel-order"}, {"resources", "Resources", "RateLimitScheme"}, {"audit", "Audit", "user.created"},
 }
 
 // entered opens the console and signs in by keyboard.
@@ -53,7 +54,7 @@ func TestEveryViewOfTheConsoleIsAccessibleAtEverySize(t *testing.T) {
 			tb.picture("console-signin-" + l.String())
 			tb.keys(w.admin + kb.Enter)
 			for _, view := range views {
-				tb.goTo(view.name, view.shows)
+				tb.goTo(w.address(view.name), view.shows)
 				if view.name == "resources" {
 					tb.do(`document.querySelector("details").open = true`)
 				}
@@ -284,7 +285,7 @@ func TestMarkupInNamesIsShownAsText(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	for _, view := range views {
-		tb.goTo(view.name, view.shows)
+		tb.goTo(w.address(view.name), view.shows)
 		if view.name != "audit" && view.name != "overview" { // the other views show such a name
 			if view.name == "resources" {
 				tb.do(`document.querySelector("details").open = true`)
@@ -410,18 +411,124 @@ func TestViewWithoutPermissionNamesThePermission(t *testing.T) {
 	tb.keys(w.auditor + kb.Enter)
 	for view, permission := range map[string]string{
 		"overview": "analytics:read", "decisions": "decisions:read", "people": "users:read", "organizations": "organizations:read", "keys": "api_auth_apps:read", "apps": "oauth_apps:read", "resources": "resources:read",
+		"agents": "ai_agents:read", "agents/1": "ai_agents:read", "approvals": "ai_agents:read",
 	} {
 		tb.goTo(view, "It needs the permission "+permission)
 	}
 	tb.picture("console-forbidden")
 	tb.goTo("audit", "user.created")
+	tb.goTo("calls", "invalid_arguments")
+	tb.goTo(w.address("calls/CALL"), "Digest of the arguments")
+	// An agent is shown without the numbers that the key may not read.
+	tb.run(chromedp.Reload())
+	tb.until(`document.activeElement?.type === "password"`)
+	tb.keys(w.reader + kb.Enter)
+	tb.goTo(w.address("agents/AGENT"), "cancel-order")
+	tb.sees("It needs the permission analytics:read")
+	for _, view := range []string{"calls", w.address("calls/CALL")} {
+		tb.goTo(view, "It needs the permission audit:read")
+	}
+}
+
+func TestAgentOfTheConsoleShowsItsToolsAndNumbers(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	tb.goTo("agents", "2 in total")
+	tb.tabTo("Search agents")
+	tb.keys("support" + kb.Enter)
+	tb.sees("1 in total")
+	tb.tabTo("Support " + hostile)
+	tb.keys(kb.Enter)
+	tb.until(`document.querySelectorAll("[data-number]").length === 8`)
+	for tool, want := range map[string]string{
+		"cancel-order": "api|POST api.acme.example|Needed|No|orders:write|Callable", "find-order": "api|GET api.acme.example:8443|Not needed|Yes|None|Callable", "draw-chart": "function|None|Not needed|No|None|Not callable",
+	} {
+		got := eval[string](tb, `[...[...document.querySelectorAll("tbody tr")].find((r) => r.cells[0].querySelector("code")?.textContent === `+quoted(tool)+`).cells].slice(1).map((c) => c.textContent).join("|")`)
+		if got != want {
+			t.Errorf("%s is shown as %s, want %s", tool, got, want)
+		}
+	}
+	to := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
+	for days, label := range map[int]string{7: "7 days", 30: "30 days"} {
+		tb.do(`document.querySelector(".numbers").remove(); [...document.querySelectorAll("button")].find((b) => b.textContent === ` + quoted(label) + `).click()`)
+		tb.until(`document.querySelectorAll("[data-number]").length === 8`)
+		var summary struct {
+			Calls, Failed, Denied int
+			RateLimited           int `json:"rate_limited"`
+			Approvals             struct{ Requested, Approved, Denied, Expired int }
+		}
+		w.ask("GET", fmt.Sprintf("/ai/agents/%d/analytics?from=%s&to=%s", w.agent, to.AddDate(0, 0, -days).Format(time.RFC3339), to.Format(time.RFC3339)), "", &summary)
+		want := fmt.Sprint(summary.Calls, summary.Failed, summary.Denied, summary.RateLimited, summary.Approvals.Requested, summary.Approvals.Approved, summary.Approvals.Denied, summary.Approvals.Expired)
+		if got := eval[string](tb, `[...document.querySelectorAll("[data-number]")].map((e) => e.textContent).join(" ")`); got != want || summary.Calls == 0 {
+			t.Errorf("%s: %s is shown, the API says %s", label, got, want)
+		}
+		if rows := eval[int](tb, `document.querySelectorAll(".scrolled tbody tr").length`); rows != days {
+			t.Errorf("%s: %d days are shown", label, rows)
+		}
+	}
+}
+
+// Calls are found by agent, tool, user and outcome, page by page; each opens with its whole record.
+func TestCallsAreFoundInTheConsole(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	rows := `document.querySelectorAll("tbody tr").length`
+	tb.goTo("calls", "invalid_arguments")
+	tb.until(rows + ` === 25`)
+	for _, page := range []struct {
+		button string
+		rows   int
+	}{{"Older", 5}, {"Newest", 25}} {
+		tb.do(`[...document.querySelectorAll("button")].find((b) => b.textContent === ` + quoted(page.button) + `).click()`)
+		tb.until(fmt.Sprint(rows, " === ", page.rows))
+	}
+	tb.goTo("calls?user_id=99", "No matching calls.")
+	tb.goTo("calls?", "invalid_arguments")
+	tb.tabTo("User ID")
+	tb.keys("2" + kb.Enter)
+	tb.until(rows + ` === 1`)
+	tb.tabTo("Clear")
+	tb.keys(kb.Enter)
+	tb.until(rows + ` === 25`)
+	tb.goTo(w.address("calls?agent_id=AGENT"), "invalid_arguments")
+	tb.tabTo("Outcome")
+	tb.keys("F")
+	tb.tabTo("Show")
+	tb.keys(kb.Enter)
+	tb.until(rows + ` === 1`)
+	tb.goTo("calls?agent_id=17", "No matching calls.")
+	tb.goTo("calls?tool_id=17", "No matching calls.")
+	tb.goTo(w.address("calls/CALL"), "Digest of the arguments")
+	for _, what := range []string{"Call of cancel-order", "Duration (ms) 48", "Of this, the tool (ms) 41", "Bytes sent 23", "Bytes received 19", "Status of the tool 502", "Failed", "API key 7Gk2hPz0QwXe", "192.0.2.7", "2026-07-28", "note", "Not kept."} {
+		tb.sees(what)
+	}
+	tb.expects("404")
+	tb.goTo("calls/999", "is the id of no recorded call of the deployment")
+	tb.goTo("agents/17", "is the id of no agent of the deployment")
+}
+
+func TestApprovalsAreFoundInTheConsole(t *testing.T) {
+	w := newConsoleWorld(t)
+	tb := w.entered(t, look{width: 1280}, "en", w.admin)
+	rows := `document.querySelectorAll("tbody tr").length`
+	tb.goTo("approvals", "cancel-order")
+	tb.until(rows + ` === 2`)
+	if eval[bool](tb, `document.body.innerText.includes("sealed")`) {
+		t.Error("arguments are shown")
+	}
+	tb.tabTo("State")
+	tb.keys("D")
+	tb.until(rows + ` === 1 && document.querySelector("tbody .badge").textContent === "Denied"`)
+	tb.goTo("approvals?agent_id=17", "No matching approvals.")
+	tb.goTo(w.address("approvals?agent_id=AGENT"), "cancel-order")
+	tb.until(rows + ` === 2`)
 }
 
 func TestFailedViewShowsRequestIDAndRetries(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	tb.expects("503")
-	for prefix, view := range map[string]string{"/users": "people", "/audit": "audit", "/resources": "resources", "/analytics": "overview", "/decisions": "decisions", "/organizations": "organizations", "/api-auth": "keys", "/oauth/apps": "apps"} {
+	for prefix, view := range map[string]string{"/users": "people", "/audit": "audit", "/resources": "resources", "/analytics": "overview", "/decisions": "decisions", "/organizations": "organizations", "/api-auth": "keys", "/oauth/apps": "apps", "/ai/mcp-servers": "agents", "/ai/tool-calls": "calls", "/ai/tool-approvals": "approvals"} {
 		w.refuses.Store(&prefix)
 		tb.goTo(view, "the store is unavailable: try again")
 		if id := eval[string](tb, `document.querySelector("[role=alert] code").textContent`); len(id) != 32 {

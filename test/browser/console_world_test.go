@@ -29,6 +29,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/scheme"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -45,8 +46,11 @@ type consoleWorld struct {
 	backend, frontend *httptest.Server
 	// admin is a key that may do everything; auditor is a key that may only read the audit.
 	admin, auditor string
-	// portal is the id of the OAuth app.
-	portal int64
+	// reader is a key that may only read agents and approvals.
+	reader string
+	// portal is the id of the OAuth app, agent that of the agent with tools, tool that of its tool with calls, and call
+	// that of a failed call.
+	portal, agent, tool, call int64
 	// refuses makes the backend respond with 503 to requests whose path begins with the string.
 	refuses atomic.Pointer[string]
 }
@@ -117,18 +121,83 @@ func (w *consoleWorld) declareConsole() {
 	w.Put(v1alpha1.KindOAuthClient, "reports", consoleTenant, "", document.OAuthClient{
 		App: "portal", Name: "Reports", Authentication: "None", GrantTypes: []string{"AuthorizationCode"}, RedirectURIs: []string{"https://reports.example/callback"}, Active: true,
 	})
-	for name, permission := range map[string]string{"admin": "*", "auditor": "audit:read"} {
+	w.declareAgents()
+	for name, permission := range map[string]string{"admin": "*", "auditor": "audit:read", "reader": "ai_agents:read"} {
 		minted, err := apikey.Mint(rand.Reader, "ck")
 		w.Must(err)
 		w.Put(v1alpha1.KindAPIKey, name, consoleTenant, "", document.APIKey{
 			App: "operations", Name: name, Permissions: []string{permission}, Verifiers: []document.Verifier{{ID: minted.ID(), Digest: minted.Digest(), Last4: minted.Plain()[len(minted.Plain())-4:]}},
 		})
-		if name == "admin" {
+		switch name {
+		case "admin":
 			w.admin = minted.Plain()
-		} else {
+		case "auditor":
 			w.auditor = minted.Plain()
+		default:
+			w.reader = minted.Plain()
 		}
 	}
+}
+
+// declareAgents stores an agent with tools of each type, and an inactive agent.
+func (w *consoleWorld) declareAgents() {
+	w.T.Helper()
+	w.tool = w.Put(v1alpha1.KindAITool, "cancel-order", consoleTenant, "", document.AITool{
+		Name: "Cancel " + hostile, Type: document.ToolTypeAPI, Active: true, RequiresUserApproval: true, Method: "POST", TimeoutSeconds: 30, Permissions: []string{"orders:write"},
+		Endpoint: "https://api.acme.example/v1/cancellations",
+	})
+	w.Put(v1alpha1.KindAITool, "find-order", consoleTenant, "", document.AITool{Name: "Find an order", Type: document.ToolTypeAPI, Active: true, Method: "GET", TimeoutSeconds: 30, Endpoint: "https://api.acme.example:8443/v1/orders"})
+	w.Put(v1alpha1.KindAITool, "draw-chart", consoleTenant, "", document.AITool{Name: "Draw a chart", Type: document.ToolTypeFunction, Active: true, Method: "GET"})
+	w.agent = w.Put(v1alpha1.KindAIAgent, "support", consoleTenant, "", document.AIAgent{
+		Name: "Support " + hostile, Active: true, Tools: []string{"cancel-order", "find-order", "draw-chart"}, Permissions: []string{"orders:read"}, URL: "https://id.acme.example/mcp/support",
+	})
+	w.Put(v1alpha1.KindAIAgent, "paused", consoleTenant, "", document.AIAgent{Name: "Paused", URL: "https://id.acme.example/mcp/paused"})
+}
+
+// address returns the address of a view, with the ids of the agent and of the failed call in place of AGENT and CALL.
+func (w *consoleWorld) address(view string) string {
+	return strings.NewReplacer("AGENT", ids.Format(w.agent), "CALL", ids.Format(w.call)).Replace(view)
+}
+
+// recordCalls records thirty calls of the agent's tool, among them a failed one, and two approvals.
+func (w *consoleWorld) recordCalls(tx people.Tx) error {
+	now := w.Clock.Now()
+	for n := int64(1); n <= 30; n++ {
+		at := now.Add(-time.Duration(31-n) * 11 * time.Hour)
+		c := people.ToolCall{
+			ID: ids.From(at) + n, At: at, Agent: w.agent, AgentName: "support " + hostile, Tool: w.tool, ToolName: "cancel-order", Revision: "2026-07-28",
+			Caller: people.ToolCaller{Kind: people.CallerKey, ID: "7Gk2hPz0QwXe", User: n, Organization: 1, Address: "192.0.2.7"}, Decision: people.CallAllowed, Digest: strings.Repeat("5f0c6a2d9b7e4c1f", 4),
+			CallResult: people.CallResult{Outcome: people.CallSucceeded, Status: 200, Latency: 48 * time.Millisecond, Upstream: 41 * time.Millisecond, BytesIn: 19, BytesOut: 23},
+		}
+		switch n {
+		case 2:
+			w.call = c.ID
+			c.Outcome, c.Status, c.Code = people.CallFailed, 502, "upstream_status"
+			c.Arguments = w.Keyring.Seal(people.SealedCallArguments, c.SealedFor(consoleTenant), []byte(`{"note":`+quoted(hostile)+`}`))
+		case 28:
+			c.Caller.User = 7306112409600000021
+		case 29:
+			c.Decision, c.CallResult = people.CallInvalid, people.CallResult{Code: "invalid_arguments", Latency: time.Millisecond}
+		case 30:
+			c.Outcome, c.Status, c.Code = people.CallTimeout, 0, "timeout"
+		}
+		if err := tx.Records().InsertToolCall(c); err != nil {
+			return err
+		}
+	}
+	for id, status := range []string{people.ApprovalPending, people.ApprovalDenied} {
+		a := people.Approval{
+			ID: int64(id) + 1, Agent: w.agent, AgentName: "support " + hostile, Tool: w.tool, ToolName: "cancel-order", Caller: people.ToolCaller{Kind: people.CallerKey, ID: "7Gk2hPz0QwXe", User: 7306112409600000021, Organization: 7306112409600000022},
+			Key: fmt.Sprint("key ", id), Content: "of an earlier declaration", Digest: "d", Arguments: "sealed", Status: status, RequestedAt: now, EndsAt: now.Add(10 * time.Minute),
+		}
+		if status == people.ApprovalDenied {
+			a.DecidedAt, a.DecidedBy = now, 7306112409600000021
+		}
+		if _, err := tx.Approvals().InsertApproval(a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // populate creates thirty users and their activity, spread over about thirty days.
@@ -173,6 +242,9 @@ func (w *consoleWorld) populate(tx people.Tx) error {
 		if err := tx.Organizations().InsertMember(people.Member{ID: n, User: 1, Organization: o, Owner: true, CreatedAt: now}); err != nil {
 			return err
 		}
+	}
+	if err := w.recordCalls(tx); err != nil {
+		return err
 	}
 	return w.grant(tx)
 }

@@ -214,7 +214,7 @@ func (c *Call) compose(ctx context.Context, address string, body []byte, header 
 	if strings.Contains(address, "{") {
 		return nil, &ArgumentError{fmt.Sprintf("/%s: a segment of the path needs a value", toolform.Placeholders(address)[0])}
 	}
-	r, err := http.NewRequestWithContext(ctx, c.Tool.CallMethod(), address, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, c.Tool.RequestMethod(), address, bytes.NewReader(body))
 	if err != nil {
 		return nil, &ArgumentError{"/: the arguments make no valid URL"}
 	}
@@ -240,7 +240,7 @@ func (c *Call) compose(ctx context.Context, address string, body []byte, header 
 	if c.Signature != nil {
 		c.sign(r, body)
 	}
-	if !toolform.Safe(c.Tool.CallMethod()) {
+	if !toolform.Safe(c.Tool.RequestMethod()) {
 		key := c.IdempotencyKey
 		if key == "" {
 			key = c.ID

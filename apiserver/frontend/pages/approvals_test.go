@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -86,6 +87,50 @@ func TestApprovalPage(t *testing.T) {
 	ada.submit("approve")
 	ada.says("Diese Anfrage ist abgelaufen")
 	ada.says("Abgelaufen")
+}
+
+// navigates returns the text of the navigation's link to the approvals, "" if there is none, and reports whether it is
+// marked as the current place.
+func (b *browser) navigates() (label string, current bool) {
+	link := b.page.find(func(n *node) bool {
+		return n.Data == "a" && strings.HasPrefix(attr(n, "href"), "/approvals") && attr(n.Parent, "class") == "places"
+	})
+	if link == nil {
+		return "", false
+	}
+	return (shown{root: link}).text(), attr(link, "aria-current") == "true"
+}
+
+func TestNavigationLinksToApprovalsWhereCallsCanNeedThem(t *testing.T) {
+	w := newWorld(t, nil)
+	ada := w.browser()
+	ada.signUp("ada@example.com")
+	w.Put(v1alpha1.KindAITool, "reads", frontendtest.Deployment, "", document.AITool{Name: "Reads", Active: true})
+	w.Put(v1alpha1.KindAITool, "retired", frontendtest.Deployment, "", document.AITool{Name: "Retired", RequiresUserApproval: true})
+	w.Put(v1alpha1.KindAITool, "foreign", "acme/other", "", document.AITool{Name: "Foreign", Active: true, RequiresUserApproval: true})
+	w.DeclareB2B(document.B2BSettings{})
+	w.Eventually("the tools are known", func() bool { // changes are applied in their order
+		ada.open("/account")
+		return !strings.Contains(ada.page.raw, `href="/organizations"`)
+	})
+	for path, want := range map[string]string{"/account": "", "/account/emails": "", "/approvals": "Approvals"} {
+		ada.open(path)
+		if label, current := ada.navigates(); label != want || current != (path == "/approvals") {
+			t.Errorf("%s without such tools: %q, current %t", path, label, current)
+		}
+	}
+	w.DeclareApprovable(nil)
+	w.Eventually("the tool is known", func() bool {
+		ada.open("/account")
+		label, _ := ada.navigates()
+		return label != ""
+	})
+	for path, want := range map[string]string{"/account/sessions": "Approvals", "/account?ui_locales=de": "Freigaben", "/approvals": "Approvals", "/account/emails": "Approvals"} {
+		ada.open(path)
+		if label, current := ada.navigates(); label != want || current != (path == "/approvals") {
+			t.Errorf("%s: %q, current %t", path, label, current)
+		}
+	}
 }
 
 func TestApprovalPageOfAnotherUserIsNotFound(t *testing.T) {

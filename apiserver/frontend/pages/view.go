@@ -76,6 +76,10 @@ func (v view) Keys() bool { return len(v.visit.tenant.SelfServiceApps()) > 0 }
 // Authorizes reports whether users can grant apps access in the deployment.
 func (v view) Authorizes() bool { return v.visit.tenant.Authorizes() }
 
+// Approvals reports whether calls of agents can need an approval in the deployment. The page of approvals links to
+// itself in any case.
+func (v view) Approvals() bool { return v.In(approvalsPath) || v.visit.tenant.Approves() }
+
 // Passwords reports whether users can have a password in the deployment.
 func (v view) Passwords() bool {
 	password, _ := ways(v.visit)

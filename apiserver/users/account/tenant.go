@@ -150,6 +150,16 @@ func (t *Tenant) SelfServiceApp(slug string) *snapshot.App {
 	return selfService(entry)
 }
 
+// Approves reports whether the deployment has an active tool whose calls need the approval of a person.
+func (t *Tenant) Approves() (any bool) {
+	t.snapshot.List(v1alpha1.KindAITool, t.Key(), func(entry *snapshot.Entry) bool {
+		tool := snapshot.ContentOf[snapshot.Tool](entry)
+		any = tool.Active && tool.RequiresUserApproval
+		return !any
+	})
+	return any
+}
+
 // Authorizes reports whether the deployment has an active OAuth app that asks users for consent.
 func (t *Tenant) Authorizes() (any bool) {
 	t.snapshot.List(v1alpha1.KindOAuthApp, t.Key(), func(entry *snapshot.Entry) bool {

@@ -1,8 +1,6 @@
 package approvals
 
 import (
-	"net/url"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -38,21 +36,12 @@ func Show(u *account.Unit, a *people.Approval) (Shown, error) {
 	shown := Shown{Status: Status(a, content, u.Now), Title: a.ToolName}
 	if entry, found := u.Snapshot().ByID(v1alpha1.KindAITool, u.Key(), a.Tool); found && content == a.Content {
 		tool := snapshot.ContentOf[snapshot.Tool](entry)
-		shown.Title, shown.Method, shown.Host = tool.Name, tool.Method, hostOf(tool.Endpoint)
+		shown.Title, shown.Method, shown.Host = tool.Name, tool.RequestMethod(), tool.Host()
 		shown.Fresh = tool.Approval != nil && tool.Approval.Fresh
 	}
 	var err error
 	shown.Client, err = clientOf(u, a)
 	return shown, err
-}
-
-// hostOf returns the host of a tool's endpoint, with its port if it has one. Placeholders are in path and query only.
-func hostOf(endpoint string) string {
-	parsed, err := url.Parse(endpoint)
-	if err != nil {
-		return ""
-	}
-	return parsed.Host
 }
 
 // clientOf returns the program that asked. A client that is deleted is shown by its id.

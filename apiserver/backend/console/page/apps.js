@@ -7,9 +7,9 @@ import { announce, confirm } from "./dialog.js";
 import { pageSize } from "./pager.js";
 import { further } from "./keys.js";
 
-const codes = (list) => (list.length === 0 ? t("common.none") : list.map((text) => h("code", { class: "item" }, text)));
+export const codes = (list) => (list.length === 0 ? t("common.none") : list.map((text) => h("code", { class: "item" }, text)));
 
-const state = (active) => (active ? badge("good", t("apps.active")) : badge("bad", t("apps.inactive")));
+export const state = (active) => (active ? badge("good", t("apps.active")) : badge("bad", t("apps.inactive")));
 
 export function apps({ ask, query }) {
   const place = h("div", { class: "stack" });

@@ -8,11 +8,16 @@ import { people, person } from "./people.js";
 import { organizations } from "./organizations.js";
 import { keys } from "./keys.js";
 import { apps } from "./apps.js";
+import { agent, agents } from "./agents.js";
+import { call, calls } from "./calls.js";
+import { approvals } from "./approvals.js";
 import { resources } from "./resources.js";
 import { audit } from "./audit.js";
 
 // The views by the first part of their address, in the order of the menu. A view fills its element until its signal is aborted.
-const views = { overview, decisions, people, organizations, keys, apps, resources, audit };
+const views = { overview, decisions, people, organizations, keys, apps, agents, calls, approvals, resources, audit };
+// The views of one object, such as #/people/123.
+const singles = { people: person, agents: agent, calls: call };
 
 const root = document.getElementById("console");
 let deployment = "";
@@ -123,7 +128,7 @@ function route(went = true) {
   const heading = h("h1", { tabindex: "-1" }, t("nav." + at.name));
   place.replaceChildren(heading);
   document.title = t("nav." + at.name) + " · Cardea";
-  const show = at.name === "people" && at.id ? person : views[at.name];
+  const show = (at.id && singles[at.name]) || views[at.name];
   add(place, show({ ...at, heading, signal: leave.signal, ask: guarded(leave.signal) }));
   if (went) {
     heading.focus();

@@ -4,8 +4,8 @@ import { change, day, moment, number, t } from "./text.js";
 import { empty, fill } from "./state.js";
 import { chart } from "./chart.js";
 
-const dayLength = 86400000;
-const today = () => Math.floor(Date.now() / dayLength) * dayLength;
+export const dayLength = 86400000;
+export const today = () => Math.floor(Date.now() / dayLength) * dayLength;
 
 // The preset periods, in days up to the end of today, UTC.
 const presets = [1, 7, 30, 90, 365];

@@ -44,6 +44,7 @@ export function person({ ask, id, heading }) {
       : user.phone_numbers.map((p) => h("div", null, p.phone_number, " ", p.primary && badge("plain", t("people.primary")), " ", !p.verified && badge("warn", t("people.unverified"))))],
     [t("common.created"), moment(user.created_at)], [t("common.updated"), moment(user.updated_at)],
     [t("nav.audit"), h("a", { href: "#/audit?object=" + encodeURIComponent("user:" + user.id) }, t("people.audit"))],
+    [t("nav.calls"), h("a", { href: "#/calls?user_id=" + user.id }, t("people.calls"))],
   ]));
 
   const memberships = (user) => card(t("people.organizations"), user.organization_memberships.length === 0 ? empty(t("people.memberless"))

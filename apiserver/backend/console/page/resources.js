@@ -50,7 +50,7 @@ const conditions = (r) => table(t("resources.conditions"), [
 ], r.conditions);
 
 // code returns text with a copy button. Browsers allow copying only over TLS and on localhost: elsewhere there is no button.
-function code(label, text) {
+export function code(label, text) {
   const button = navigator.clipboard && h("button", { type: "button", onclick: async () => {
     await navigator.clipboard.writeText(text);
     button.textContent = t("common.copied");
