@@ -114,9 +114,9 @@ type ToolCalls interface {
 	// RecordToolCalls is InsertToolCall for many records. It leaves out those whose ids have a record already, and
 	// returns how many it inserted.
 	RecordToolCalls([]ToolCall) (int64, error)
-	// SettleToolCall writes the decision and the result of a call that has started, also if its outcome is CallUnknown
-	// by now, and reports whether there was such a call. It stores no result for a deleted user.
-	SettleToolCall(ToolCall) (bool, error)
+	// SettleToolCalls writes the decisions and the results of calls that have started, also if their outcome is
+	// CallUnknown by now, and returns how many there were. It stores no result for a deleted user.
+	SettleToolCalls([]ToolCall) (int64, error)
 	// ReceiveToolResult writes the decision and the result of a call that has no result yet: it has started, was
 	// accepted, ended without an answer of its tool, or its outcome is CallUnknown. It reports whether there was such a
 	// call. It stores no result for a deleted user.

@@ -216,10 +216,13 @@ var writes = map[string]func(tx people.Tx) error{
 		_, err := tx.Records().RecordToolCalls([]people.ToolCall{toolCall(1), toolCall(2)})
 		return err
 	},
-	"SettleToolCall":    func(tx people.Tx) error { _, err := tx.Records().SettleToolCall(toolCall(1)); return err },
+	"SettleToolCalls": func(tx people.Tx) error {
+		_, err := tx.Records().SettleToolCalls([]people.ToolCall{toolCall(1)})
+		return err
+	},
 	"ReceiveToolResult": func(tx people.Tx) error { _, err := tx.Records().ReceiveToolResult(toolCall(1)); return err },
 	"ForgetToolResult": func(tx people.Tx) error {
-		_, err := tx.Records().SettleToolCall(toolCall(1))
+		_, err := tx.Records().SettleToolCalls([]people.ToolCall{toolCall(1)})
 		if err == nil {
 			err = tx.Records().ForgetToolResult(toolCall(1).ID)
 		}

@@ -77,7 +77,10 @@ var toolCallStories = []story{
 		settled.Result = "sealed result"
 		e.insert(insertToolCall(startedCall(1)), insertToolCall(startedCall(2)), insertToolCall(startedCall(60)))
 		settle := func(c people.ToolCall) func(people.Tx) (bool, error) {
-			return func(tx people.Tx) (bool, error) { return tx.Records().SettleToolCall(c) }
+			return func(tx people.Tx) (bool, error) {
+				n, err := tx.Records().SettleToolCalls([]people.ToolCall{c})
+				return n == 1, err
+			}
 		}
 		e.reports(true, settle(settled))
 		got, _ := e.callOf(settled.ID)
@@ -97,6 +100,28 @@ var toolCallStories = []story{
 		e.reports(true, settle(toolCall(2)))
 		got, _ = e.callOf(toolCall(2).ID)
 		e.Expect(got).To(gomega.Equal(toolCall(2)))
+	}},
+	{name: "calls are settled together, each with its own result", run: func(e *env) {
+		e.begin()
+		e.insert(insertUser(1))
+		var settled []people.ToolCall
+		for n := range int64(4) {
+			e.insert(insertToolCall(startedCall(n)))
+			c := toolCall(n)
+			if c.BytesIn = n; n%2 == 1 {
+				c.Outcome, c.Code, c.Result = people.CallFailed, "upstream_status", fmt.Sprint("sealed result ", n)
+			}
+			settled = append(settled, c)
+		}
+		e.insert(func(tx people.Tx) error {
+			n, err := tx.Records().SettleToolCalls(append(settled, toolCall(9)))
+			e.Expect(n).To(gomega.BeEquivalentTo(4))
+			return err
+		})
+		for _, want := range settled {
+			got, _ := e.callOf(want.ID)
+			e.Expect(got).To(gomega.Equal(want))
+		}
 	}},
 	{name: "a call without a result gets one, once, and forgets it", run: func(e *env) {
 		e.begin()
@@ -283,7 +308,10 @@ var toolCallStories = []story{
 		})
 		settled, received := toolCall(4), toolCall(7)
 		settled.Result, received.Result = "sealed result", "sealed result"
-		e.reports(true, func(tx people.Tx) (bool, error) { return tx.Records().SettleToolCall(settled) })
+		e.insert(func(tx people.Tx) error {
+			_, err := tx.Records().SettleToolCalls([]people.ToolCall{settled})
+			return err
+		})
 		e.insert(insertToolCall(startedCall(7)))
 		e.reports(true, func(tx people.Tx) (bool, error) { return tx.Records().ReceiveToolResult(received) })
 		for n, want := range []people.ToolCall{ofKey, ofClient, settled, late, waiting, received} {

@@ -135,26 +135,31 @@ func (c *Call) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	c.record.Outcome = people.CallStarted
-	insert := func(tx people.Tx) error {
-		if c.claim != nil {
-			claimed, err := c.claim(tx)
-			if err != nil {
-				return err
-			}
-			if !claimed {
-				return ErrNotClaimed
-			}
-		}
-		return tx.Records().InsertToolCall(c.record)
-	}
-	err := c.recorder.Store.Change(ctx, c.tool.Deployment, insert)
+	err := c.begin(ctx)
 	if !errors.Is(err, people.ErrDuplicate) {
 		return err
 	}
 	if c.record.ID, err = ids.New(c.record.At, rand.Reader); err != nil { // another call of the same millisecond has the id
 		return err
 	}
-	return c.recorder.Store.Change(ctx, c.tool.Deployment, insert)
+	return c.begin(ctx)
+}
+
+// begin inserts the record. What the call claims is part of the transaction.
+func (c *Call) begin(ctx context.Context) error {
+	if c.claim == nil {
+		return c.recorder.group.commit(ctx, c.tool.Deployment, c.record, false)
+	}
+	return c.recorder.Store.Change(ctx, c.tool.Deployment, func(tx people.Tx) error {
+		claimed, err := c.claim(tx)
+		if err != nil {
+			return err
+		}
+		if !claimed {
+			return ErrNotClaimed
+		}
+		return tx.Records().InsertToolCall(c.record)
+	})
 }
 
 // end sets the result of the call and counts it.
@@ -201,11 +206,7 @@ func (c *Call) settle(ctx context.Context, result *toolcall.Result) {
 		c.recorder.forget(ctx, &c.tool, c.record.ID)
 		return
 	}
-	err := c.recorder.Store.Change(ctx, c.tool.Deployment, func(tx people.Tx) error {
-		_, err := tx.Records().SettleToolCall(c.record)
-		return err
-	})
-	if err != nil {
+	if err := c.recorder.group.commit(ctx, c.tool.Deployment, c.record, true); err != nil {
 		c.recorder.add(&waiting{deployment: c.tool.Deployment, call: c.record, started: true})
 	}
 }

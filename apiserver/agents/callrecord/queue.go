@@ -59,6 +59,7 @@ type Recorder struct {
 	// duplicates counts records that were not stored because another call has their id.
 	duplicates atomic.Uint64
 
+	group *group
 	// wake holds a token while a write should begin early.
 	wake    chan struct{}
 	mu      sync.Mutex
@@ -90,7 +91,7 @@ func (w *waiting) size() int64 {
 // New returns a Recorder and registers its metrics.
 func New(opts Options) *Recorder {
 	r := &Recorder{
-		Options: opts, digestKeys: opts.Keyring.Subkeys(digestPurpose), counters: newCounters(opts.Served), wake: make(chan struct{}, 1),
+		Options: opts, digestKeys: opts.Keyring.Subkeys(digestPurpose), counters: newCounters(opts.Served), group: newGroup(opts.Store), wake: make(chan struct{}, 1),
 		calls:   shares.New[waitingKey, *waiting](shares.Bounds{Bytes: waitingBytes, DeploymentBytes: deploymentBytes}),
 		refused: shares.New[waitingKey, *waiting](shares.Bounds{Bytes: refusedBytes, DeploymentCount: refusedCount}),
 	}
@@ -214,12 +215,8 @@ func (r *Recorder) write(ctx context.Context, deployment string, part []*waiting
 		if stored, err = tx.Records().RecordToolCalls(calls); err != nil {
 			return err
 		}
-		for _, result := range results {
-			if _, err := tx.Records().SettleToolCall(result); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err = tx.Records().SettleToolCalls(results)
+		return err
 	})
 	if err == nil && !tried {
 		r.duplicates.Add(uint64(int64(len(calls)) - stored))

@@ -118,21 +118,34 @@ func withoutDeletedUsers(tx *peopleTx, calls []people.ToolCall) ([]people.ToolCa
 	return kept, nil
 }
 
-func (tx txRecords) SettleToolCall(c people.ToolCall) (bool, error) {
-	return tx.settleFrom(c, people.CallStarted, people.CallUnknown)
+func (tx txRecords) SettleToolCalls(calls []people.ToolCall) (int64, error) {
+	return tx.settle(calls, people.CallStarted, people.CallUnknown)
 }
 
 func (tx txRecords) ReceiveToolResult(c people.ToolCall) (bool, error) {
-	return tx.settleFrom(c, people.CallStarted, people.CallUnknown, people.CallAccepted, people.CallTimeout, people.CallCancelled)
+	n, err := tx.settle([]people.ToolCall{c}, people.CallStarted, people.CallUnknown, people.CallAccepted, people.CallTimeout, people.CallCancelled)
+	return n == 1, err
 }
 
-// settleFrom settles a call that has one of the outcomes.
-func (tx txRecords) settleFrom(c people.ToolCall, outcomes ...string) (bool, error) {
-	n, err := tx.Affected(`UPDATE tool_calls SET decision = ?, outcome = ?, code = ?, upstream_status = ?, latency_ms = ?, upstream_ms = ?, bytes_in = ?, bytes_out = ?,
-		result = CASE WHEN user_id = ? THEN CAST(? AS TEXT) END
-		WHERE outcome IN ('`+strings.Join(outcomes, "', '")+`') AND id = ? AND deployment = :deployment`,
-		c.Decision, c.Outcome, c.Code, c.Status, c.Latency.Milliseconds(), c.Upstream.Milliseconds(), c.BytesIn, c.BytesOut, c.Caller.User, optionalText(c.Result), c.ID)
-	return n == 1, err
+// settle settles calls that have one of the outcomes.
+func (tx txRecords) settle(calls []people.ToolCall, outcomes ...string) (int64, error) {
+	if len(calls) == 0 {
+		return 0, tx.Writable()
+	}
+	return db.UpdateEach(tx.Tx, "tool_calls", `decision = l.decision, outcome = l.outcome, code = l.code, upstream_status = l.upstream_status, latency_ms = l.latency_ms,
+		upstream_ms = l.upstream_ms, bytes_in = l.bytes_in, bytes_out = l.bytes_out, result = CASE WHEN t.user_id = l.user_id THEN NULLIF(l.result, '') END`,
+		"t.id = l.id AND t.outcome IN ('"+strings.Join(outcomes, "', '")+"')", calls,
+		db.Numbers("id", func(c *people.ToolCall) int64 { return c.ID }),
+		db.Numbers("user_id", func(c *people.ToolCall) int64 { return c.Caller.User }),
+		db.Texts("decision", func(c *people.ToolCall) string { return c.Decision }),
+		db.Texts("outcome", func(c *people.ToolCall) string { return c.Outcome }),
+		db.Texts("code", func(c *people.ToolCall) string { return c.Code }),
+		db.Numbers("upstream_status", func(c *people.ToolCall) int64 { return c.Status }),
+		db.Numbers("latency_ms", func(c *people.ToolCall) int64 { return c.Latency.Milliseconds() }),
+		db.Numbers("upstream_ms", func(c *people.ToolCall) int64 { return c.Upstream.Milliseconds() }),
+		db.Numbers("bytes_in", func(c *people.ToolCall) int64 { return c.BytesIn }),
+		db.Numbers("bytes_out", func(c *people.ToolCall) int64 { return c.BytesOut }),
+		db.Texts("result", func(c *people.ToolCall) string { return c.Result }))
 }
 
 func (tx txRecords) ForgetToolResult(id int64) error {

@@ -36,9 +36,10 @@ type Dialect struct {
 	// OneOf follows a column that must be in a list. The list is a parameter made by ListOf.
 	OneOf  string
 	ListOf func(list any) (any, error)
-	// insertMany returns the statement, without its values, that inserts rows from lists. rowsFrom returns the parameters
-	// for them.
+	// insertMany returns the statement, without its values, that inserts rows from lists, and listed the source that has
+	// them as rows named l. rowsFrom returns the parameters for them.
 	insertMany func(into string, columns []column) string
+	listed     func(columns []column) string
 	rowsFrom   func(columns []column) ([]any, error)
 	// JSONList is the aggregate function that makes a JSON list.
 	JSONList string

@@ -135,6 +135,46 @@ func insertAll[T any](tx *Tx, table string, prepare func([]column), end string, 
 	return inserted, nil
 }
 
+// UpdateEach updates rows of the deployment, each with values of its own. set and where refer to the values as members
+// of l, and to the table as t; where identifies one row for each value. It returns how many rows it updated. The text of
+// its statement is always the same.
+func UpdateEach[T any](tx *Tx, table, set, where string, rows []T, fields ...field[T]) (updated int64, err error) {
+	for part := range slices.Chunk(rows, bulkRows) {
+		columns := make([]column, len(fields))
+		for i, field := range fields {
+			columns[i] = field(part)
+		}
+		args, err := tx.Dialect.rowsFrom(columns)
+		if err != nil {
+			return updated, err
+		}
+		n, err := tx.Affected("UPDATE "+table+" AS t SET "+set+" FROM "+tx.Dialect.listed(columns)+" WHERE t.deployment = :deployment AND "+where, args...)
+		if err != nil {
+			return updated, err
+		}
+		updated += n
+	}
+	return updated, nil
+}
+
+// rowsOfLists returns PostgreSQL's source of rows from lists.
+func rowsOfLists(columns []column) string {
+	var lists, names []string
+	for _, c := range columns {
+		lists, names = append(lists, "?::"+c.sql()+"[]"), append(names, c.name)
+	}
+	return "unnest(" + strings.Join(lists, ", ") + ") AS l (" + strings.Join(names, ", ") + ")"
+}
+
+// rowsOfJSON returns SQLite's source of rows from lists.
+func rowsOfJSON(columns []column) string {
+	var members []string
+	for i, c := range columns {
+		members = append(members, "value ->> "+strconv.Itoa(i)+" AS "+c.name)
+	}
+	return "(SELECT " + strings.Join(members, ", ") + " FROM json_each(?)) AS l"
+}
+
 // listsOf returns the parameters of insertFromLists: the columns with one value, then a list for each of the others.
 func listsOf(columns []column) ([]any, error) {
 	var ones, lists []any

@@ -46,6 +46,7 @@ var postgresDialect = Dialect{
 	OneOf:        " = ANY(?)",
 	ListOf:       func(list any) (any, error) { return list, nil },
 	insertMany:   insertFromLists,
+	listed:       rowsOfLists,
 	rowsFrom:     listsOf,
 	JSONList:     "json_agg",
 	TableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,

@@ -26,6 +26,7 @@ var sqliteDialect = Dialect{
 	OneOf:       " IN (SELECT value FROM json_each(?))",
 	ListOf:      jsonOf,
 	insertMany:  insertFromJSON,
+	listed:      rowsOfJSON,
 	rowsFrom:    jsonRows,
 	JSONList:    "json_group_array",
 	TableExists: `SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?`,
