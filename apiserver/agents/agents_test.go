@@ -389,6 +389,61 @@ func TestUnsafeCallIsSentOnce(t *testing.T) {
 	}
 }
 
+// A safe method is no promise that a call changes nothing, and a server may close a kept connection after a call.
+func TestCallThatMayChangeSomethingIsSentOnceWhateverItsMethod(t *testing.T) {
+	w := newWorld(t)
+	changes := false
+	w.declareTool("touch", document.AITool{Name: "Touch", Method: "GET", Endpoint: w.up.URL + "/touch", Annotations: &document.ToolAnnotations{ReadOnly: &changes}})
+	w.declareTool("keyed", document.AITool{Name: "Keyed", Method: "POST", Endpoint: w.up.URL + "/keyed", Headers: []document.ToolHeader{{Name: "X-Idempotency-Key", Value: "1"}}})
+	w.declareAgent("support", "touch", "keyed")
+	for _, tool := range []string{"touch", "keyed"} {
+		w.answering(func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(204) })
+		if _, code := w.call(tool, `{}`); code != "" {
+			t.Fatal(code)
+		}
+		got, _ := w.up.last()
+		if got.body != "" || len(got.header["Transfer-Encoding"]) > 0 {
+			t.Errorf("%s: %+v", tool, got)
+		}
+		w.answering(func(rw http.ResponseWriter, _ *http.Request) {
+			connection, _, err := rw.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = connection.Close() // before a byte of a response
+		})
+		_, before := w.up.last()
+		if _, code := w.call(tool, `{}`); code != "unreachable" {
+			t.Error(code)
+		}
+		if _, after := w.up.last(); after != before+1 {
+			t.Errorf("%s: %d requests were sent", tool, after-before)
+		}
+	}
+}
+
+func TestArgumentsAreSentAsTheyAreRecorded(t *testing.T) {
+	w := newWorld(t)
+	w.declareTool("pay", document.AITool{Name: "Pay", Method: "POST", Endpoint: w.up.URL, RequestBodySchema: []schemafield.Field{{Name: "amount", FieldType: "NUMBER"}, {Name: "open", FieldType: "OBJECT"}}})
+	w.declareAgent("support", "pay")
+	if _, code := w.call("pay", `{"open":{"b":1e2,"a":0.1000000000000000055},"amount":1.50}`); code != "" {
+		t.Fatal(code)
+	}
+	if got, _ := w.up.last(); got.body != `{"amount":1.5,"open":{"a":0.1,"b":100}}` {
+		t.Errorf("sent %s", got.body)
+	}
+	for arguments, want := range map[string]string{
+		`{"amount":9007199254740993}`: "/amount: JSON readers round", `{"open":{"x":1,"x":2}}`: "a name twice", `{"amount":1e999999}`: "/amount: the number is too long",
+	} {
+		_, before := w.up.last()
+		text, code := w.call("pay", arguments)
+		if _, after := w.up.last(); code != "invalid_arguments" || !strings.Contains(text, want) || after != before {
+			t.Errorf("%s: %s %s", arguments, code, text)
+		}
+	}
+}
+
 func TestOnlyCallableToolsAreListed(t *testing.T) {
 	w := newWorld(t)
 	for name, change := range map[string]func(*document.AITool){

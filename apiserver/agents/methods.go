@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
@@ -229,11 +230,11 @@ func (c *call) callTool() (any, error) {
 		return nil, err
 	}
 	of := &recorded{c, one, record}
-	arguments, refused := readArguments(one, c.request.params.Arguments)
+	arguments, canonical, refused := readArguments(one, c.request.params.Arguments)
 	if refused != nil {
 		return of.refused(people.CallInvalid, *refused), nil
 	}
-	record.Arguments(objectOf(c.request.params.Arguments))
+	record.Arguments(canonical)
 	if missing := c.missingPerson(one.Content); missing != "" {
 		return of.refused(people.CallPermissionDenied, toolcall.Failed(codeUserRequired, "%s", missing)), nil
 	}
@@ -343,11 +344,13 @@ func objectOf(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// readArguments reads and validates the arguments of a tool. It returns the result of a call with wrong ones.
-func readArguments(t *toolset.Tool, raw json.RawMessage) (map[string]any, *toolcall.Result) {
-	refuse := func(text string) (map[string]any, *toolcall.Result) {
+// readArguments reads and validates the arguments of a tool, and returns their canonical form (RFC 8785) too. The
+// arguments are those of that form, so that what is recorded, shown to approvers and sent is the same. It returns the
+// result of a call with wrong arguments.
+func readArguments(t *toolset.Tool, raw json.RawMessage) (map[string]any, []byte, *toolcall.Result) {
+	refuse := func(text string) (map[string]any, []byte, *toolcall.Result) {
 		refused := toolcall.Failed(toolcall.CodeArguments, "%s", text)
-		return nil, &refused
+		return nil, nil, &refused
 	}
 	if raw = objectOf(raw); len(raw) > maxArguments {
 		return refuse("The arguments are too long: shorten them.")
@@ -356,14 +359,25 @@ func readArguments(t *toolset.Tool, raw json.RawMessage) (map[string]any, *toolc
 	if err != nil {
 		return refuse("The arguments are no JSON object.")
 	}
-	if faults := t.Arguments.Faults(value); len(faults) > 0 {
+	faults := t.Arguments.Faults(value)
+	if len(faults) == 0 {
+		faults = toolschema.Inexact(value)
+	}
+	if len(faults) > 0 {
 		text := "The arguments do not have the form of the tool's inputSchema. Correct them and call again:"
 		for _, one := range faults {
 			text += "\n" + toolcall.Clean(one)
 		}
 		return refuse(text)
 	}
-	return value.(map[string]any), nil // the schema is that of an object
+	canonical, err := callrecord.Canonical(raw)
+	if err != nil {
+		return refuse("The arguments have a name twice in one object: send it once.")
+	}
+	if value, err = toolschema.Read(canonical); err != nil {
+		return refuse("The arguments are no JSON object.")
+	}
+	return value.(map[string]any), canonical, nil // the schema is that of an object
 }
 
 // idempotencyKey returns the client's idempotency key, "" for none.

@@ -216,12 +216,29 @@ func checkValuesOf(path string, f schemafield.Field) *Fault {
 	return nil
 }
 
-// hasType reports whether a JSON value has the type of a field.
+// fits reports whether every number of a JSON value fits.
+func fits(value any) bool {
+	switch v := value.(type) {
+	case json.Number:
+		return schemafield.Fits(v.String())
+	case []any:
+		return !slices.ContainsFunc(v, func(one any) bool { return !fits(one) })
+	case map[string]any:
+		for _, member := range v {
+			if !fits(member) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hasType reports whether a JSON value has the type of a field, and numbers that fit.
 func hasType(fieldType string, raw json.RawMessage) bool {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	var value any
-	if decoder.Decode(&value) != nil {
+	if decoder.Decode(&value) != nil || !fits(value) {
 		return false
 	}
 	switch v := value.(type) {

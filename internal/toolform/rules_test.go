@@ -68,6 +68,8 @@ func TestDeclarationsThatCannotBeCalled(t *testing.T) {
 		"a value of the response":          {document.AITool{Response: &document.ToolResponse{Schema: fields(field("x", "BOOLEAN", "1"))}}, "spec.response.schema[0].enumValues[0]: "},
 		"values of their types": {document.AITool{RequestBodySchema: fields(
 			field("a", "STRING", `"x"`), field("b", "INTEGER", "7"), field("c", "NUMBER", "7.5"), field("d", "BOOLEAN", "true"), field("e", "ARRAY", "[]"), field("f", "OBJECT", "{}"))}, ""},
+		"a number of a million digits":  {document.AITool{RequestBodySchema: fields(field("x", "NUMBER", "1e999999"))}, "spec.requestBodySchema[0].enumValues[0]: is no NUMBER"},
+		"such a number in an object":    {document.AITool{RequestBodySchema: fields(field("x", "OBJECT", `{"a":[1e999999]}`))}, "spec.requestBodySchema[0].enumValues[0]: is no OBJECT"},
 		"a header of the connection":    {document.AITool{Headers: []document.ToolHeader{{Name: "Host"}}}, "spec.headers[Host]: the header Host cannot be set"},
 		"a header of the content":       {document.AITool{Headers: []document.ToolHeader{{Name: "Content-Length"}}}, "cannot be set"},
 		"a header of a signature":       {document.AITool{Authorization: document.ToolAuthorization{CustomHeaders: fields(field("Webhook-Id", "STRING"))}}, "spec.authorization.customHeaders[0]: the header Webhook-Id cannot"},

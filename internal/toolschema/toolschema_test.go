@@ -103,3 +103,35 @@ func FuzzCompile(f *testing.F) {
 		}
 	})
 }
+
+func TestNumbersOfAMillionDigitsAreRefusedAtOnce(t *testing.T) {
+	v, err := Compile(Object([]schemafield.Field{field(t, `{"name":"ids","fieldType":"ARRAY","itemsType":"INTEGER"}`), field(t, `{"name":"open","fieldType":"OBJECT"}`)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := "[" + strings.TrimSuffix(strings.Repeat("1e999999,", 7000), ",") + "]"
+	for text, want := range map[string]int{`{"ids":` + many + `}`: MaxFaults, `{"open":{"a":[{"b":1e-999999}]}}`: 1, `{"ids":[1e15]}`: 0} {
+		value, err := Read([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if faults := v.Faults(value); len(faults) != want || want == 1 && faults[0] != "/open/a/0/b: the number is too long, too large or too small" {
+			t.Errorf("%d faults, want %d: %.300q", len(faults), want, faults)
+		}
+	}
+}
+
+func TestInexactWholeNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":9007199254740991}`: "", `{"a":9007199254740993}`: "/a: JSON", `{"a":[-9007199254740993]}`: "/a/0: JSON", `{"a":0.1000000000000000055}`: "",
+		`{"a":-0}`: "", `{"a":1000000000000000000000}`: "", `{"a":1e400}`: "", `{"a":"9007199254740993"}`: "",
+	} {
+		value, err := Read([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(Inexact(value), ""); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/cardea-iam/cardea/internal/schemafield"
 )
 
 const (
@@ -74,6 +78,9 @@ func Read(text []byte) (any, error) { return jsonschema.UnmarshalJSON(bytes.NewR
 // Faults returns what contradicts the schema in a value that Read returned, at most MaxFaults, each with its JSON
 // pointer; none if the value is valid.
 func (v *Validator) Faults(value any) []string {
+	if faults := faultsOfNumbers(value, nil, nil, unfit); len(faults) > 0 {
+		return faults // exact arithmetic with such numbers would take long
+	}
 	err := v.schema.Validate(value)
 	if err == nil {
 		return nil
@@ -86,6 +93,51 @@ func (v *Validator) Faults(value any) []string {
 	slices.Sort(faults)
 	faults = slices.Compact(faults)
 	return faults[:min(len(faults), MaxFaults)]
+}
+
+// Inexact returns the faults of whole numbers that are not exact in the canonical form of a value that Read returned,
+// at most MaxFaults. Other JSON readers would get another number.
+func Inexact(value any) []string {
+	return faultsOfNumbers(value, nil, nil, func(number string) string {
+		if strings.ContainsAny(number, ".eE") {
+			return ""
+		}
+		rounded, err := strconv.ParseFloat(number, 64)
+		if text := strconv.FormatFloat(rounded, 'f', -1, 64); err == nil && (text == number || text == "-0" || number == "-0") {
+			return ""
+		}
+		return "JSON readers round this whole number: send it as a text, if the tool takes one"
+	})
+}
+
+// unfit returns the fault of a number that does not fit, "" for others.
+func unfit(number string) string {
+	if schemafield.Fits(number) {
+		return ""
+	}
+	return "the number is too long, too large or too small"
+}
+
+// faultsOfNumbers returns the faults of the numbers of a value, at most MaxFaults.
+func faultsOfNumbers(value any, at []string, faults []string, fault func(number string) string) []string {
+	if len(faults) == MaxFaults {
+		return faults
+	}
+	switch v := value.(type) {
+	case json.Number:
+		if text := fault(v.String()); text != "" {
+			faults = append(faults, pointer(at)+": "+text)
+		}
+	case []any:
+		for i := range v {
+			faults = faultsOfNumbers(v[i], append(at, strconv.Itoa(i)), faults, fault)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			faults = faultsOfNumbers(v[name], append(at, name), faults, fault)
+		}
+	}
+	return faults
 }
 
 func leaves(e *jsonschema.ValidationError, faults []string) []string {

@@ -21,12 +21,8 @@ const maxKept = 2 << 20
 // digestPurpose derives the key of the digests of arguments.
 const digestPurpose = "cardea tool call arguments v1"
 
-// Arguments notes the validated arguments of the call, a JSON object.
-func (c *Call) Arguments(arguments json.RawMessage) {
-	canonical, err := canonicalForm(arguments)
-	if err != nil {
-		return // validated arguments have one
-	}
+// Arguments notes the canonical form of the validated arguments of the call.
+func (c *Call) Arguments(canonical []byte) {
 	r := c.recorder
 	c.canonical = canonical
 	c.record.Digest = r.digest(c.tool.Deployment, canonical)
@@ -35,8 +31,8 @@ func (c *Call) Arguments(arguments json.RawMessage) {
 	}
 }
 
-// canonicalForm returns the canonical form of a JSON value (RFC 8785).
-func canonicalForm(raw json.RawMessage) ([]byte, error) {
+// Canonical returns the canonical form of a JSON value (RFC 8785). It fails if an object has a name twice.
+func Canonical(raw json.RawMessage) ([]byte, error) {
 	value := jsontext.Value(raw).Clone()
 	err := value.Canonicalize()
 	return value, err

@@ -326,7 +326,11 @@ func TestDigestOfArguments(t *testing.T) {
 	digest := func(r *Recorder, deployment, arguments string) string {
 		c, err := r.Begin(w.Clock.Now(), findOrder(deployment), people.ToolCaller{}, "")
 		w.Must(err)
-		c.Arguments(json.RawMessage(arguments))
+		canonical, err := Canonical(json.RawMessage(arguments))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Arguments(canonical)
 		return c.record.Digest
 	}
 	one := digest(w.Recorder, "acme/main", `{"a":1,"b":"x"}`)

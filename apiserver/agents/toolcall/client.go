@@ -3,13 +3,16 @@ package toolcall
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/toolform"
 )
 
 const (
@@ -41,6 +44,7 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 	defer cancel()
 	reader := newReader(call.hidden())
 	reader.shape, reader.later = shape{call.Tool.Response, call.Output}, call.Tool.Type == document.ToolTypeWebhook
+	reader.readOnly = call.Tool.Hints().ReadOnly
 	var out Result
 	for try := 0; ; try++ {
 		r, err := call.request(limited)
@@ -51,12 +55,13 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 		if err != nil {
 			return Failed(CodeUnreachable, unreachable)
 		}
+		size := int(r.ContentLength)
 		out, err = c.send(r, reader)
-		out.BytesOut = int(r.ContentLength)
+		out.BytesOut = size
 		if err == nil {
 			return out
 		}
-		if try == 0 && call.Tool.Hints().ReadOnly && limited.Err() == nil && again(err) {
+		if try == 0 && reader.readOnly && limited.Err() == nil && again(err) {
 			continue
 		}
 		failed := c.failed(ctx, limited, call, err)
@@ -96,16 +101,27 @@ func (c *Client) send(r *http.Request, reader *reader) (Result, error) {
 	if r.URL.Scheme == "http" {
 		transport = c.plain
 	}
-	// The transport itself sends a request again if it has an idempotency key under this name; it is spelled so that it
-	// does not.
-	if key := r.Header.Get("Idempotency-Key"); key != "" {
-		r.Header.Del("Idempotency-Key")
-		r.Header["idempotency-key"] = []string{key}
-	}
+	once(r, reader.readOnly)
 	resp, err := transport.RoundTrip(r)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { _ = resp.Body.Close() }() // everything that is needed was read
 	return reader.read(resp)
+}
+
+// once keeps the transport from sending a request of a tool that may change something again by itself. On a connection
+// that was in use before, it repeats a request with an idempotency key under one of these names, and one of a safe
+// method without a body.
+func once(r *http.Request, readOnly bool) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if value, sent := r.Header[name]; sent {
+			delete(r.Header, name)
+			r.Header[strings.ToLower(name)] = value
+		}
+	}
+	if !readOnly && r.Body == http.NoBody && toolform.Safe(r.Method) {
+		r.GetBody = nil
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("")), -1 // the transport finds that it is empty, and sends none
+	}
 }

@@ -25,6 +25,8 @@ type reader struct {
 	shape    shape
 	// later reports that the tool may answer 202 and send its result later.
 	later bool
+	// readOnly reports that the request may be sent again.
+	readOnly bool
 }
 
 // newReader returns a reader of the responses to requests with the given secret values.
