@@ -93,6 +93,8 @@ type Options struct {
 	EgressAllowed []netip.Prefix
 	// EgressDenied are address ranges to which the server never connects for tenants.
 	EgressDenied []netip.Prefix
+	// MaxToolCalls bounds the calls of agents' tools that run at the same time, 0: agents.DefaultToolCalls.
+	MaxToolCalls int
 	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0 means no bound.
 	MaxStaleness time.Duration
 	// AnyDeployment allows decisions without a deployment although several deployments are served.
@@ -223,7 +225,7 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, Keyring: opts.Keyring, Served: agents.Served(follower), Log: opts.Log.WithName("tool-calls"), Registry: opts.Registry,
 	})
 	agentTools = agents.New(agents.Options{
-		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Authenticator: authenticator, Callers: callers, Limiter: limiter, Egress: policy, Tools: tools, Keyring: opts.Keyring, Signer: signer, MaxToolCalls: opts.MaxToolCalls, MaxStaleness: opts.MaxStaleness,
 		Version: opts.Version, Clock: opts.Clock, Log: opts.Log.WithName("agents"), Metrics: httpapi.NewMetrics(opts.Registry, "agents", opts.Tracer), Records: calls,
 	})
 	connections := newConnectionMetrics(opts.Registry)

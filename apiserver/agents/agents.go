@@ -4,6 +4,7 @@ package agents
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -43,6 +44,9 @@ const (
 	maxBody = 256 << 10
 )
 
+// DefaultToolCalls is the default of Options.MaxToolCalls.
+const DefaultToolCalls = 512
+
 // Options configures a Server.
 type Options struct {
 	Snapshots     *snapshot.Follower
@@ -59,6 +63,8 @@ type Options struct {
 	Signer *tokensigner.Signer
 	// MaxStaleness bounds how long requests are answered without contact to the store; 0 means no bound.
 	MaxStaleness time.Duration
+	// MaxToolCalls bounds the calls that run at the same time, 0: DefaultToolCalls.
+	MaxToolCalls int
 	// Version is the product's version.
 	Version string
 	Clock   func() time.Time
@@ -84,6 +90,7 @@ func New(opts Options) *Server {
 	opts.Metrics.Expect(listenPattern)
 	opts.Metrics.Expect(metadataPattern)
 	opts.Metrics.Expect(resultPattern)
+	opts.MaxToolCalls = cmp.Or(opts.MaxToolCalls, DefaultToolCalls)
 	return &Server{
 		Options: opts, bindings: limits.NewBindings(opts.Limiter), client: toolcall.NewClient(opts.Egress), slots: newSlots(), streams: newStreams(),
 		arrivals: newArrivals(),
@@ -115,13 +122,28 @@ type call struct {
 	settings *document.Deployment
 	caller   *caller.Caller
 	request  *request
+	// held are the slots of the request.
+	held []slot
 }
+
+// take takes slots, which release gives back. It reports false if they are not free within slotWithin.
+func (c *call) take(needed []slot) bool {
+	_, taken := c.slots.take(c.r.Context(), needed)
+	if taken {
+		c.held = append(c.held, needed...)
+	}
+	return taken
+}
+
+// release gives back what the request took, after its response is sent.
+func (c *call) release() { c.slots.giveBack(c.held) }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	r.Pattern = pattern
 	c := &call{Server: s, r: r}
 	c.Begin(w, r, s.Metrics, s.Clock)
 	defer c.End(r, c)
+	defer c.release()
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -172,6 +194,8 @@ func (c *call) send(status int, answer response) {
 	header := c.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(encoded)))
+	// A call extends the deadline by its timeout; a client that does not read must not keep the response for so long.
+	_ = http.NewResponseController(c).SetWriteDeadline(time.Now().Add(respondWithin)) // a request within the process has none
 	c.WriteHeader(status)
 	_, _ = c.Write(encoded) // the client may have closed the connection
 }

@@ -28,9 +28,14 @@ const (
 	resultPrefix, resultPattern = "/tool-results/", "/tool-results/{call}"
 	// lookEvery is how often a call looks for its result, which another server may have received.
 	lookEvery = 250 * time.Millisecond
+	// The most results that arrive at the same time, of a deployment and at the server.
+	resultsOfDeployment, resultsOfServer = 8, 64
 	// aroundResult is the most that the body of a result has around the result itself, in bytes.
 	aroundResult = 4 << 10
 )
+
+// errAnswered: the call has its result, or ended without one that can change.
+var errAnswered = apierror.New(http.StatusConflict, "the call has ended and takes no result: send a result once")
 
 // arrivals wakes the calls of this server whose results arrive here. It is safe for concurrent use.
 type arrivals struct {
@@ -63,10 +68,9 @@ func (a *arrivals) arrived(call int64) {
 }
 
 // await returns the result of a call that a webhook accepted: the result that comes later, if it comes in time, else
-// that the tool answers later. A tool that did not answer may have sent its result nevertheless.
+// that the tool answers later. A tool may also have sent its result and then failed to respond.
 func (r *recorded) await(ctx context.Context, of toolcall.Result, until time.Time) toolcall.Result {
-	lost := of.Code == toolcall.CodeTimeout || of.Code == toolcall.CodeUnreachable || of.Code == toolcall.CodeCancelled
-	if r.tool.Content.Type != document.ToolTypeWebhook || !of.Later && !lost {
+	if r.tool.Content.Type != document.ToolTypeWebhook {
 		return of
 	}
 	arrived, end := r.arrivals.expect(r.record.ID())
@@ -78,7 +82,7 @@ func (r *recorded) await(ctx context.Context, of toolcall.Result, until time.Tim
 			late.Status, late.BytesOut = of.Status, of.BytesOut
 			return late
 		}
-		if lost {
+		if !of.Later {
 			return of
 		}
 		select {
@@ -98,10 +102,14 @@ func (r *recorded) late() (toolcall.Result, bool) {
 	var one people.ToolCall
 	var found bool
 	err := r.views(func(u *account.Unit) (err error) {
+		outcome, err := u.Records().ToolCallOutcome(r.record.ID())
+		if err != nil || outcome != people.CallSucceeded && outcome != people.CallFailed {
+			return err
+		}
 		one, found, err = u.Records().ToolCall(r.record.ID())
 		return err
 	})
-	if err != nil || !found || one.Outcome != people.CallSucceeded && one.Outcome != people.CallFailed {
+	if err != nil || !found {
 		return toolcall.Result{}, false
 	}
 	return r.Records.Arrived(r.agent.Deployment, &one)
@@ -150,14 +158,26 @@ func (c *arrival) receive() error {
 	if !found {
 		return gone
 	}
+	if !slices.Contains(people.Unanswered(), record.Outcome) {
+		return errAnswered
+	}
 	entry, found := c.snapshot.ByID(v1alpha1.KindAITool, deployment.Deployment, record.Tool)
 	if !found {
 		return gone
 	}
-	tool, err := toolset.Alone(entry)
+	content := snapshot.ContentOf[snapshot.Tool](entry)
+	room := []slot{
+		{name: "result " + deployment.Deployment + "/" + ids.Format(id), most: 1}, {name: "results of " + deployment.Deployment, most: resultsOfDeployment}, {name: "results", most: resultsOfServer},
+	}
+	if c.slots.try(room) != nil {
+		return apierror.Later(apierror.DefaultCode(http.StatusTooManyRequests), time.Second, "too many results arrive at once: try again")
+	}
+	defer c.slots.giveBack(room)
+	output, err := toolset.Output(content)
 	if err != nil {
 		return gone
 	}
+	tool := &toolset.Tool{Entry: entry, Content: content, Output: output}
 	late, err := c.readResult(tool)
 	if err != nil {
 		return err
@@ -247,7 +267,7 @@ func (c *arrival) settleLate(request *account.Request, record *people.ToolCall, 
 		return storeFault(err)
 	}
 	if !settled {
-		return apierror.New(http.StatusConflict, "the call has its result already: send a result once")
+		return errAnswered
 	}
 	c.arrivals.arrived(record.ID)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -85,8 +86,11 @@ func TestResultThatComesLaterIsRecordedOnce(t *testing.T) {
 		for _, status := range statuses {
 			count[status]++
 		}
-		if count[204] != 1 || count[409] != 19 {
+		if count[204] != 1 || count[409]+count[429] != 19 { // one of a call at a time
 			t.Errorf("the statuses of 20 results are %v", count)
+		}
+		if status, raw := w.sendResult(e.Data.CallID, e.Data.ResultToken, `{"result":1}`); status != 409 {
+			t.Errorf("a second result: %d %s", status, raw)
 		}
 		if got := w.record(e.Data.CallID); got.Outcome != people.CallSucceeded || got.Code != "" || got.Status != 202 || got.BytesIn == 0 {
 			t.Errorf("%+v", got)
@@ -239,5 +243,44 @@ func TestResultOfADeletedUsersCallIsNotKept(t *testing.T) {
 	}
 	if _, text := w.backendText(w.declareKey("auditor", frontendtest.Deployment, "audit:read"), "/ai/tool-calls/"+e.Data.CallID); !strings.Contains(text, `"result":null`) {
 		t.Error(text)
+	}
+}
+
+func TestWebhookThatSendsItsResultAndFailsHasThatResult(t *testing.T) {
+	t.Parallel()
+	w := newSignedWorld(t, "")
+	w.answering(func(rw http.ResponseWriter, _ *http.Request) {
+		got, _ := w.up.last()
+		e := w.envelope(got)
+		if status, raw := w.sendResult(e.Data.CallID, e.Data.ResultToken, `{"result":"shipped"}`); status != 204 {
+			t.Errorf("%d %s", status, raw)
+		}
+		rw.WriteHeader(http.StatusInternalServerError)
+	})
+	if text, code := w.call("ship", `{"number":"1"}`); text != `"shipped"` || code != "" {
+		t.Errorf("got %q, %q", text, code)
+	}
+}
+
+func TestResultAtAnotherDeploymentsHostIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newSignedWorld(t, "")
+	w.Put(v1alpha1.KindIdentityDeployment, "rival", "rival/rival", "rival", document.Deployment{
+		DisplayName: "Rival", Mode: "Production", ManagementWrites: "Enabled", FieldConflicts: "Reject", FrontendHosts: []string{"rival.example"},
+	})
+	w.accepts()
+	_, e := w.ship("1")
+	for host, want := range map[string]int{"rival.example": 401, "unknown.example": 404, "localhost": 204} {
+		w.Eventually("the answer at "+host, func() bool {
+			r, err := http.NewRequestWithContext(t.Context(), "POST", w.Server.URL+"/tool-results/"+e.Data.CallID, strings.NewReader(`{"result":1}`))
+			w.Must(err)
+			r.Host = host
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Authorization", "Bearer "+e.Data.ResultToken)
+			resp, err := http.DefaultClient.Do(r)
+			w.Must(err)
+			_ = resp.Body.Close()
+			return resp.StatusCode == want || want == 204 && resp.StatusCode == 409
+		})
 	}
 }

@@ -148,10 +148,15 @@ func (c *call) list() (any, error) {
 		return nil, faulty(codeParams, "the list has one page: send no cursor")
 	}
 	list := &toolList{common: c.common(), cacheable: c.cacheable()}
+	size := 0
 	for _, one := range c.Tools.Of(c.snapshot, c.agent).Tools {
 		if c.lists(one.Content) {
 			list.rendered = append(list.rendered, c.listed(one))
+			size += len(c.listed(one))
 		}
+	}
+	if !c.take(responseRoom(c.agent.Deployment, int64(size))) {
+		return nil, apierror.Unavailable(nil, "too many large lists are being sent: try again")
 	}
 	return list, nil
 }
@@ -263,7 +268,7 @@ func (r *recorded) run(arguments map[string]any, idempotencyKey string, approval
 	}
 	allowed := &toolcall.Call{
 		Tool: &r.tool.Content.AITool, Arguments: arguments, Secrets: secrets, Output: r.tool.Output, Token: token, ID: ids.Format(r.record.ID()), IdempotencyKey: idempotencyKey,
-		Version: r.Version,
+		Version: r.Version, Room: func(bytes int64) bool { return r.take(responseRoom(r.agent.Deployment, bytes)) },
 	}
 	if refused, err = r.sign(allowed); err != nil {
 		return nil, r.broken(err)
@@ -271,11 +276,10 @@ func (r *recorded) run(arguments map[string]any, idempotencyKey string, approval
 	if refused != nil {
 		return r.failed(*refused), nil
 	}
-	giveBack, taken := r.slots.take(r.r.Context(), slotsFor(r.agent, r.content, r.tool))
-	if !taken {
+	taken := r.take(slotsFor(r.agent, r.content, r.tool, r.MaxToolCalls))
+	if !taken { // what is taken is given back after the response is sent
 		return r.refused(people.CallBusy, toolcall.Failed(codeBusy, "Too many calls of this tool are in progress. Wait a moment before you try again.")), nil
 	}
-	defer giveBack()
 	if refused, err := r.takeQuota(r.tool); err != nil {
 		return nil, r.broken(err)
 	} else if refused != nil {

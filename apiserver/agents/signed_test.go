@@ -74,6 +74,7 @@ type envelope struct {
 	Data      struct {
 		CallID      string `json:"call_id"`
 		Tool, Agent struct{ ID, Name string }
+		Endpoint    string
 		Arguments   map[string]any
 		UserID      *string `json:"user_id"`
 		ResultURL   string  `json:"result_url"`
@@ -140,7 +141,8 @@ func TestFunctionIsCalledBySignedRequest(t *testing.T) {
 	if got.header.Get("webhook-id") != "call_"+ids.Format(record.ID) || e.Data.CallID != ids.Format(record.ID) || e.Type != "agent.tool.call" || e.Timestamp.Unix() != w.Clock.Now().Unix() {
 		t.Errorf("%v, %+v", got.header, e)
 	}
-	if e.Data.Tool.Name != "print" || e.Data.Agent.Name != "support" || e.Data.Arguments["number"] != "1007" || len(e.Data.Arguments) != 1 || e.Data.UserID != nil || e.Data.ResultURL != "" {
+	if e.Data.Tool.Name != "print" || e.Data.Agent.Name != "support" || e.Data.Arguments["number"] != "1007" || len(e.Data.Arguments) != 1 || e.Data.UserID != nil || e.Data.ResultURL != "" ||
+		e.Data.Endpoint != w.up.URL+"/hooks?from=agent" {
 		t.Errorf("%+v", e.Data)
 	}
 	if keys := w.publishedKeys(); len(keys) != 1 || !signedBy(got, 0, keys[0]) || signedBy(sent{header: got.header, body: got.body + " "}, 0, keys[0]) {

@@ -9,10 +9,9 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
-// The most concurrent calls of a deployment, and of the server. Tools and agents declare theirs.
 const (
+	// slotsOfDeployment is the most concurrent calls of a deployment. Tools and agents declare theirs.
 	slotsOfDeployment = 128
-	slotsOfServer     = 512
 	// slotWithin is how long a call waits for its slots.
 	slotWithin = time.Second
 )
@@ -32,13 +31,31 @@ func newSlots() *slots { return &slots{used: map[string]int{}, freed: map[string
 type slot struct {
 	name string
 	most int
+	// weight is how much of the bound the call takes, 0: one.
+	weight int
 }
 
-// slotsFor returns the bounds of a call of an agent's tool.
-func slotsFor(agent *snapshot.Entry, content *snapshot.Agent, tool *toolset.Tool) []slot {
+func (s slot) takes() int { return max(1, s.weight) }
+
+// The most bytes of responses that are read or sent at the same time, of a deployment and of the server. A response is
+// counted with what its forms take together.
+const (
+	responsesOfDeployment = 32 << 20
+	responsesOfServer     = 128 << 20
+	formsOfResponse       = 4
+)
+
+// responseRoom returns the bounds of a response with a number of bytes. One alone always has room.
+func responseRoom(deployment string, bytes int64) []slot {
+	weight := int(min(bytes*formsOfResponse, responsesOfDeployment))
+	return []slot{{"responses of " + deployment, responsesOfDeployment, weight}, {"responses", responsesOfServer, weight}}
+}
+
+// slotsFor returns the bounds of a call of an agent's tool. server is the bound of the server.
+func slotsFor(agent *snapshot.Entry, content *snapshot.Agent, tool *toolset.Tool, server int) []slot {
 	return []slot{
-		{"tool " + agent.Deployment + "/" + tool.Entry.Name, tool.Content.ConcurrentCalls()}, {"agent " + agent.Deployment + "/" + agent.Name, content.ConcurrentCalls()},
-		{"deployment " + agent.Deployment, slotsOfDeployment}, {"server", slotsOfServer},
+		{name: "tool " + agent.Deployment + "/" + tool.Entry.Name, most: tool.Content.ConcurrentCalls()}, {name: "agent " + agent.Deployment + "/" + agent.Name, most: content.ConcurrentCalls()},
+		{name: "deployment " + agent.Deployment, most: slotsOfDeployment}, {name: "server", most: server},
 	}
 }
 
@@ -67,7 +84,7 @@ func (s *slots) try(needed []slot) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range needed {
-		if s.used[one.name] < one.most {
+		if s.used[one.name]+one.takes() <= one.most {
 			continue
 		}
 		if s.freed[one.name] == nil {
@@ -76,7 +93,7 @@ func (s *slots) try(needed []slot) <-chan struct{} {
 		return s.freed[one.name]
 	}
 	for _, one := range needed {
-		s.used[one.name]++
+		s.used[one.name] += one.takes()
 	}
 	return nil
 }
@@ -85,7 +102,7 @@ func (s *slots) giveBack(needed []slot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range needed {
-		if s.used[one.name]--; s.used[one.name] <= 0 {
+		if s.used[one.name] -= one.takes(); s.used[one.name] <= 0 {
 			delete(s.used, one.name)
 		}
 		if freed := s.freed[one.name]; freed != nil {

@@ -4,7 +4,7 @@ import "testing"
 
 func TestCallsWaitForTheirOwnSlotsOnly(t *testing.T) {
 	s := newSlots()
-	full, other := []slot{{"tool full", 1}, {"server", 9}}, []slot{{"tool other", 1}, {"server", 9}}
+	full, other := []slot{{name: "tool full", most: 1}, {name: "server", most: 9}}, []slot{{name: "tool other", most: 1}, {name: "server", most: 9}}
 	if s.try(full) != nil || s.try(other) != nil {
 		t.Fatal("free slots are not taken")
 	}
@@ -29,5 +29,25 @@ func TestCallsWaitForTheirOwnSlotsOnly(t *testing.T) {
 	}
 	if s.giveBack(full); len(s.used) != 0 || len(s.freed) != 0 {
 		t.Errorf("left are %v and %v", s.used, s.freed)
+	}
+}
+
+func TestLargeResponsesHaveRoomOfTheirDeployment(t *testing.T) {
+	s := newSlots()
+	large := responseRoom("acme/staging", 1<<20)
+	for n := range responsesOfDeployment / formsOfResponse >> 20 {
+		if s.try(large) != nil {
+			t.Fatalf("response %d has no room", n)
+		}
+	}
+	if s.try(large) == nil || s.try(responseRoom("acme/staging", 1)) == nil {
+		t.Error("a deployment has more room than its share")
+	}
+	if s.try(responseRoom("rival/rival", 1<<30)) != nil {
+		t.Error("a response alone has no room")
+	}
+	s.giveBack(large)
+	if s.try(responseRoom("acme/staging", 1)) != nil {
+		t.Error("room that was given back is not free")
 	}
 }

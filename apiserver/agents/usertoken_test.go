@@ -75,6 +75,9 @@ func TestToolGetsTheUsersOwnToken(t *testing.T) {
 		if a := w.post("support", raw, listing); a.status != 401 {
 			t.Errorf("%s: the agent accepts the tool's token: %d", name, a.status)
 		}
+		if status, body := w.backendText(raw, "/ai/agents"); status != 401 {
+			t.Errorf("%s: the backend API accepts the tool's token: %d %s", name, status, body)
+		}
 		w.answering(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "text/plain")
 			_, _ = rw.Write([]byte("open: " + r.Header.Get("Authorization")))

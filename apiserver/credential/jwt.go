@@ -126,6 +126,9 @@ func newTokenPrincipal(issuer *snapshot.Issuer, subject string, permissions []st
 
 // verify checks the signature with the issuer's key and one of its algorithms.
 func (t *Tokens) verify(ctx context.Context, issuer *snapshot.Issuer, token *bearer.Token) error {
+	if issuer.OwnSessions && token.AccessToken {
+		return errRefused // the same key signs the tokens that agents' tools get, which are no session tokens
+	}
 	if !slices.Contains(issuer.Algorithms, token.Algorithm) {
 		return errRefused
 	}

@@ -148,6 +148,8 @@ func TestTokenSubjectsAndExpiry(t *testing.T) {
 		"an empty subject":                      {keys.token(claim("sub", "")), 401},
 		"a subject that is no text":             {keys.token(claim("sub", 5)), 401},
 		"typ at+jwt":                            {keys.token(header("typ", "at+jwt")), 200},
+		"a session's own":                       {own(), 200},
+		"the token of an agent's tool":          {own(header("typ", "at+jwt")), 401},
 		"typ jwt":                               {keys.token(header("typ", "jwt")), 200},
 		"typ of a logout token":                 {keys.token(header("typ", "logout+jwt")), 401},
 		"typ of an ID token":                    {keys.token(header("typ", "id_token")), 401},

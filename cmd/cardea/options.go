@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/apiserver/agents"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	limiter "github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
@@ -136,6 +137,7 @@ type serverOptions struct {
 	anyDeployment   bool
 	auditRetention  time.Duration
 	callRetention   time.Duration
+	toolCalls       int
 	tlsCert         string
 	tlsKey          string
 }
@@ -156,6 +158,7 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "respond 503 to authenticated requests if the store was unreachable for longer; 0: never")
 	flags.BoolVar(&o.anyDeployment, "decisions-of-any-deployment", false, "respond to decision requests that name no deployment even if several are served: a gateway that names none then accepts the credentials of every deployment")
 	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; if servers differ, the shortest counts")
+	flags.IntVar(&o.toolCalls, "max-tool-calls", agents.DefaultToolCalls, "how many calls of agents' tools this server runs at the same time, from 1 to 10000; a deployment has 128 of them")
 	flags.DurationVar(&o.callRetention, "tool-call-retention", apiserver.DefaultToolCallRetention, "how long records of calls of agents' tools are kept, from 24h to 87600h; if servers differ, the shortest counts")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
@@ -179,6 +182,9 @@ func (o *serverOptions) validate() (ranges, error) {
 	}
 	if o.auditRetention < day || o.auditRetention > 3650*day {
 		return ranges{}, fmt.Errorf("--audit-retention is %s: give 24h to 87600h, such as 9600h for 400 days", o.auditRetention)
+	}
+	if o.toolCalls < 1 || o.toolCalls > 10_000 {
+		return ranges{}, fmt.Errorf("--max-tool-calls is %d: give 1 to 10000", o.toolCalls)
 	}
 	if o.callRetention < day || o.callRetention > 3650*day {
 		return ranges{}, fmt.Errorf("--tool-call-retention is %s: give 24h to 87600h, such as 2160h for 90 days", o.callRetention)

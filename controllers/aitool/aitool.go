@@ -4,8 +4,6 @@ package aitool
 import (
 	"cmp"
 	"context"
-	"net/url"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -94,9 +92,11 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 		return engine.Prepared{}, err
 	}
 	leftOut = cmp.Or(leftOut, unsigned)
-	var hosts []v1alpha1.Hostname
+	var hosts []string
 	if deployment, found := engine.DeploymentIn(p.Refs); found {
-		hosts = deployment.Spec.FrontendHosts
+		for _, host := range deployment.Spec.FrontendHosts {
+			hosts = append(hosts, string(host))
+		}
 	}
 	callable := callable(&content, leftOut, hosts, !opts.Keyring.Empty())
 	return engine.Prepared{Value: content, LeftOut: leftOut, Conditions: []metav1.Condition{callable}}, nil
@@ -104,7 +104,7 @@ func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.
 
 // callable returns the condition Callable. sealed reports whether the operator has a root key: without one, no
 // deployment has keys.
-func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1.Hostname, sealed bool) metav1.Condition {
+func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []string, sealed bool) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionCallable, Status: metav1.ConditionFalse}
 	switch fault := toolform.Check(t); {
 	case fault != nil:
@@ -119,7 +119,7 @@ func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1
 		c.Reason, c.Message = v1alpha1.ReasonNotPerformed, "spec.authorization.jwtTemplateID is no id of a JWTTemplate, but a name of the application: only the definition is served"
 	case leftOut != nil:
 		c.Reason, c.Message = v1alpha1.ReasonCredentialsMissing, leftOut.Message
-	case t.Authorization.Audience != "" && ownAudience(t.Authorization.Audience, hosts):
+	case toolform.OwnAudience(t.Authorization.Audience, hosts):
 		c.Reason, c.Message = v1alpha1.ReasonInvalid, "spec.authorization.audience: is a URL of the deployment itself, which issues the token: write the URL of the API"
 	case t.Authorization.Token() && len(hosts) == 0:
 		c.Reason, c.Message = v1alpha1.ReasonNoFrontendHost, "the deployment has no frontend host, which issues the tokens of users: add one to its spec.frontendHosts"
@@ -138,10 +138,4 @@ func callable(t *document.AITool, leftOut *engine.WaitingError, hosts []v1alpha1
 func isID(text string) bool {
 	_, err := ids.Parse(text)
 	return err == nil
-}
-
-// ownAudience reports whether an audience is a URL at a frontend host of the deployment: that of an agent or an app.
-func ownAudience(audience string, hosts []v1alpha1.Hostname) bool {
-	parsed, err := url.Parse(audience)
-	return err == nil && slices.Contains(hosts, v1alpha1.Hostname(parsed.Hostname()))
 }

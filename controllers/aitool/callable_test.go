@@ -8,7 +8,7 @@ import (
 )
 
 func TestSignedToolsAreCallableWithAKeyAndAHost(t *testing.T) {
-	hosts := []v1alpha1.Hostname{"id.acme.example"}
+	hosts := []string{"id.acme.example"}
 	function := document.AITool{Type: document.ToolTypeFunction, Active: true, Method: "GET", Endpoint: "https://hooks.acme.example"}
 	with := func(change func(*document.AITool)) document.AITool {
 		tool := function
@@ -17,7 +17,7 @@ func TestSignedToolsAreCallableWithAKeyAndAHost(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		tool   document.AITool
-		hosts  []v1alpha1.Hostname
+		hosts  []string
 		sealed bool
 		want   string
 	}{

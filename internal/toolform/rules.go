@@ -274,3 +274,10 @@ func checkAudience(t *document.AITool) *Fault {
 	}
 	return nil
 }
+
+// OwnAudience reports whether an audience is a URL at a frontend host of the deployment: that of an agent or an app.
+// Cardea would accept a token for it.
+func OwnAudience(audience string, hosts []string) bool {
+	parsed, err := url.Parse(audience)
+	return audience != "" && err == nil && slices.Contains(hosts, parsed.Hostname())
+}

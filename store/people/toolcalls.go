@@ -33,6 +33,12 @@ const (
 	CallAccepted = "accepted"
 )
 
+// Unanswered returns the outcomes of calls that have no result yet: they have started, were accepted, or ended without
+// an answer of their tool.
+func Unanswered() []string {
+	return []string{CallStarted, CallUnknown, CallAccepted, CallTimeout, CallCancelled}
+}
+
 // CodeApprovalExpired is the code of a call whose decision is CallApprovalDenied because its approval expired.
 const CodeApprovalExpired = "approval_expired"
 
@@ -117,10 +123,11 @@ type ToolCalls interface {
 	// SettleToolCalls writes the decisions and the results of calls that have started, also if their outcome is
 	// CallUnknown by now, and returns how many there were. It stores no result for a deleted user.
 	SettleToolCalls([]ToolCall) (int64, error)
-	// ReceiveToolResult writes the decision and the result of a call that has no result yet: it has started, was
-	// accepted, ended without an answer of its tool, or its outcome is CallUnknown. It reports whether there was such a
-	// call. It stores no result for a deleted user.
+	// ReceiveToolResult writes the decision and the result of a call whose outcome is among Unanswered, and reports whether
+	// there was such a call. It stores no result for a deleted user.
 	ReceiveToolResult(ToolCall) (bool, error)
+	// ToolCallOutcome returns the outcome of a call, "" if there is no such call.
+	ToolCallOutcome(id int64) (string, error)
 	// ForgetToolResult erases the stored result of a call.
 	ForgetToolResult(id int64) error
 	ToolCall(id int64) (ToolCall, bool, error)

@@ -192,7 +192,8 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"ListApprovals": func(tx people.Tx) (any, error) {
 		return value(tx.Approvals().ListApprovals(people.ApprovalFilter{User: 1}, 10))
 	},
-	"ToolCall": func(tx people.Tx) (any, error) { return optional(tx.Records().ToolCall(toolCall(1).ID)) },
+	"ToolCall":        func(tx people.Tx) (any, error) { return optional(tx.Records().ToolCall(toolCall(1).ID)) },
+	"ToolCallOutcome": func(tx people.Tx) (any, error) { return tx.Records().ToolCallOutcome(toolCall(1).ID) },
 	"ListToolCalls": func(tx people.Tx) (any, error) {
 		return value(tx.Records().ListToolCalls(people.ToolCallFilter{Agent: 1}, 10))
 	},

@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// groupMost bounds the writes of one transaction.
-const groupMost = 256
+// groupMost and groupBytes bound the writes of one transaction.
+const groupMost, groupBytes = 256, 4 << 20
 
 // errTaken: another call has an id of the transaction.
 var errTaken = errors.New("an id is taken")
@@ -61,11 +61,21 @@ func (g *group) drain(ctx context.Context, deployment string) {
 			g.mu.Unlock()
 			return
 		}
-		part := all[:min(groupMost, len(all))]
+		part := all[:fitting(all)]
 		g.waiting[deployment] = all[len(part):]
 		g.mu.Unlock()
 		g.write(ctx, deployment, part)
 	}
+}
+
+// fitting returns how many of the waiting writes make one transaction.
+func fitting(all []*write) (n int) {
+	size := 0
+	for n < min(groupMost, len(all)) && (n == 0 || size < groupBytes) {
+		size += len(all[n].call.Arguments) + len(all[n].call.Result)
+		n++
+	}
+	return n
 }
 
 // write writes a part in one transaction, or each write in its own if an id is taken.

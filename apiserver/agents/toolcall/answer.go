@@ -73,6 +73,15 @@ func (r *reader) read(resp *http.Response) (Result, error) {
 	if r.later && resp.StatusCode == http.StatusAccepted {
 		return Result{Later: true, Status: resp.StatusCode}, nil
 	}
+	size := r.shape.declared.MostBytes()
+	if resp.ContentLength >= 0 {
+		size = min(size, resp.ContentLength)
+	}
+	if r.room != nil && !r.room(size) {
+		out := Failed(CodeTooLarge, "The tool's answer was not read, because too many large ones are being read. The call was performed: do not repeat it, unless it only reads.")
+		out.Status = resp.StatusCode
+		return out, nil
+	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, r.shape.declared.MostBytes()+1))
 	if err != nil {
 		return Result{}, err

@@ -44,6 +44,7 @@ func (c *Client) Do(ctx context.Context, call *Call) Result {
 	defer cancel()
 	reader := newReader(call.hidden())
 	reader.shape, reader.later = shape{call.Tool.Response, call.Output}, call.Tool.Type == document.ToolTypeWebhook
+	reader.room = call.Room
 	reader.readOnly = call.Tool.Hints().ReadOnly
 	var out Result
 	for try := 0; ; try++ {

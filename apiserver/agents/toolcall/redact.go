@@ -25,6 +25,8 @@ type reader struct {
 	shape    shape
 	// later reports that the tool may answer 202 and send its result later.
 	later bool
+	// room takes room for a response, nil: there always is.
+	room func(bytes int64) bool
 	// readOnly reports that the request may be sent again.
 	readOnly bool
 }

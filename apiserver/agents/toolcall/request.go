@@ -17,6 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/toolschema"
+	"github.com/cardea-iam/cardea/internal/tracing"
 )
 
 const (
@@ -40,6 +41,8 @@ type Call struct {
 	ID, IdempotencyKey string
 	// Version is the product's version.
 	Version string
+	// Room takes room for a response of at most the given bytes, and reports whether there is. Nil: there always is.
+	Room func(bytes int64) bool
 	// Signature is nil for an API tool.
 	Signature *Signature
 }
@@ -237,6 +240,7 @@ func (c *Call) compose(ctx context.Context, address string, body []byte, header 
 	} else {
 		r.Body, r.ContentLength = http.NoBody, 0
 	}
+	tracing.Outgoing(r)
 	if c.Signature != nil {
 		c.sign(r, body)
 	}

@@ -30,9 +30,11 @@ type Named struct {
 
 // Data is the content of a signed call. Ids are decimal; nil members are null.
 type Data struct {
-	CallID         string         `json:"call_id"`
-	Tool           Named          `json:"tool"`
-	Agent          Named          `json:"agent"`
+	CallID string `json:"call_id"`
+	Tool   Named  `json:"tool"`
+	Agent  Named  `json:"agent"`
+	// Endpoint is that of the tool. All tools of a deployment share its key, so a receiver compares it with its own.
+	Endpoint       string         `json:"endpoint"`
 	Arguments      map[string]any `json:"arguments"`
 	UserID         *string        `json:"user_id"`
 	OrganizationID *string        `json:"organization_id"`
@@ -46,7 +48,7 @@ type Data struct {
 // envelope returns the body of a signed call.
 func (c *Call) envelope(arguments map[string]any) ([]byte, error) {
 	data := c.Signature.Data
-	data.CallID, data.Arguments = c.ID, arguments
+	data.CallID, data.Arguments, data.Endpoint = c.ID, arguments, c.Tool.Endpoint
 	return json.Marshal(struct {
 		Type      string    `json:"type"`
 		Timestamp time.Time `json:"timestamp"`

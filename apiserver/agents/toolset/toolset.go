@@ -52,13 +52,13 @@ type annotations struct {
 }
 
 // callable reports whether calls of a tool can be performed: an active tool that needs no template of the application,
-// no value of a Secret that the operator did not seal, and no signature without a key. signs reports whether the
-// deployment has keys for signatures.
-func callable(t *snapshot.Tool, signs bool) bool {
-	if !t.Active || ofApplication(t.Authorization.JWTTemplateID) {
+// no value of a Secret that the operator did not seal, no signature without a key, and no token for the deployment
+// itself.
+func callable(t *snapshot.Tool, of *document.Deployment) bool {
+	if !t.Active || ofApplication(t.Authorization.JWTTemplateID) || toolform.OwnAudience(t.Authorization.Audience, of.FrontendHosts) {
 		return false
 	}
-	if t.Signed() && (t.SigningSecret && t.SealedSigningSecret == "" || !t.SigningSecret && !signs) {
+	if t.Signed() && (t.SigningSecret && t.SealedSigningSecret == "" || !t.SigningSecret && len(of.WebhookKeys) == 0) {
 		return false
 	}
 	for _, header := range t.Headers {
@@ -112,17 +112,21 @@ func newTool(e *snapshot.Entry, room int) (*Tool, error) {
 	if exported(content) {
 		return t, nil
 	}
-	if output := toolcall.OutputSchema(content.Response); output != nil {
-		if t.Output, err = toolschema.Compile(output); err != nil {
-			return nil, err
-		}
+	if t.Output, err = Output(content); err != nil {
+		return nil, err
 	}
 	t.Arguments, err = toolschema.Compile(schema)
 	return t, err
 }
 
-// Alone prepares a tool without those of its agent.
-func Alone(e *snapshot.Entry) (*Tool, error) { return newTool(e, maxListed) }
+// Output returns the validator of a tool's results, nil if it declares no schema of them.
+func Output(t *snapshot.Tool) (*toolschema.Validator, error) {
+	output := toolcall.OutputSchema(t.Response)
+	if output == nil {
+		return nil, nil
+	}
+	return toolschema.Compile(output)
+}
 
 // outputSchema returns the schema of the results of a tool, nil if it declares none. A webhook's result may come after
 // the call's, so that clients must not require one.
@@ -136,8 +140,8 @@ func outputSchema(t *snapshot.Tool) *toolschema.Schema {
 // Set holds the tools of an agent, for one state of its tools.
 type Set struct {
 	of []*snapshot.Entry
-	// signs reports whether the deployment had keys for signatures.
-	signs bool
+	// deployment is that of the agent.
+	deployment *snapshot.Entry
 	// Tools are the callable ones, and ByName has them by their names.
 	Tools  []*Tool
 	ByName map[string]*Tool
@@ -159,6 +163,7 @@ const (
 // Sets caches the sets of agents. It is safe for concurrent use.
 type Sets struct {
 	cache *shares.Cache[string, *Set]
+	turns turns
 	clock func() time.Time
 	log   logr.Logger
 }
@@ -177,8 +182,8 @@ func (c *Sets) put(deployment, key string, p *Set) {
 }
 
 // same reports whether a set is that of the given entries.
-func (p *Set) same(entries []*snapshot.Entry, signs bool) bool {
-	if p == nil || len(p.of) != len(entries) || p.signs != signs {
+func (p *Set) same(entries []*snapshot.Entry, deployment *snapshot.Entry) bool {
+	if p == nil || len(p.of) != len(entries) || p.deployment != deployment {
 		return false
 	}
 	for i := range entries {
@@ -190,23 +195,40 @@ func (p *Set) same(entries []*snapshot.Entry, signs bool) bool {
 }
 
 // Of returns the tools of an agent, in the agent's order. Of two tools with one name, the later is left out, and so is
-// a tool whose schema cannot be compiled, or that exceeds maxListed.
+// a tool whose schema cannot be compiled, or that exceeds maxListed. Requests of a deployment compile one set at a time,
+// and share it.
 func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 	entries := current.Tools(agent)
+	deployment, found := current.Deployment(agent.Deployment)
+	if !found {
+		return &Set{}
+	}
 	key := agent.Deployment + "/" + agent.Name
-	signs := false
-	if deployment, found := current.Deployment(agent.Deployment); found {
-		signs = len(snapshot.ContentOf[document.Deployment](deployment).WebhookKeys) > 0
+	known := func() *Set {
+		if known, _ := c.cache.Get(key, c.clock()); known.same(entries, deployment) {
+			return known
+		}
+		return nil
 	}
-	if known, _ := c.cache.Get(key, c.clock()); known.same(entries, signs) {
-		return known
+	if p := known(); p != nil {
+		return p
 	}
-	p := &Set{of: entries, signs: signs, ByName: map[string]*Tool{}}
+	defer c.turns.take(agent.Deployment)()
+	if p := known(); p != nil {
+		return p
+	}
+	p := c.compile(agent, entries, deployment)
+	c.put(agent.Deployment, key, p)
+	return p
+}
+
+func (c *Sets) compile(agent *snapshot.Entry, entries []*snapshot.Entry, deployment *snapshot.Entry) *Set {
+	p := &Set{of: entries, deployment: deployment, ByName: map[string]*Tool{}}
 	names := map[string]bool{}
 	room := maxListed
 	for _, e := range entries {
 		content := snapshot.ContentOf[snapshot.Tool](e)
-		if !callable(content, signs) && !exported(content) {
+		if !callable(content, snapshot.ContentOf[document.Deployment](deployment)) && !exported(content) {
 			continue
 		}
 		one, err := newTool(e, room)
@@ -225,6 +247,5 @@ func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 			p.Tools = append(p.Tools, one)
 		}
 	}
-	c.put(agent.Deployment, key, p)
 	return p
 }

@@ -36,6 +36,8 @@ type Token struct {
 	Signature *jose.JSONWebSignature
 	// Algorithm and KeyID are from the header, "" if absent.
 	Algorithm, KeyID string
+	// AccessToken reports that the header has the type of access tokens (RFC 9068).
+	AccessToken bool
 	// Claims are the registered claims; Payload has all claims.
 	Claims  jwt.Claims
 	Payload map[string]any
@@ -61,6 +63,8 @@ func Parse(raw string) (*Token, error) {
 	t := &Token{Raw: raw, Signature: signature}
 	t.Algorithm, _ = header["alg"].(string)
 	t.KeyID, _ = header["kid"].(string)
+	stated, _ := header["typ"].(string)
+	t.AccessToken = strings.EqualFold(stated, TypeAccessToken)
 	payload := signature.UnsafePayloadWithoutVerification()
 	if t.Payload, err = decodeObject(payload); err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func (tx txRecords) SettleToolCalls(calls []people.ToolCall) (int64, error) {
 }
 
 func (tx txRecords) ReceiveToolResult(c people.ToolCall) (bool, error) {
-	n, err := tx.settle([]people.ToolCall{c}, people.CallStarted, people.CallUnknown, people.CallAccepted, people.CallTimeout, people.CallCancelled)
+	n, err := tx.settle([]people.ToolCall{c}, people.Unanswered()...)
 	return n == 1, err
 }
 
@@ -146,6 +146,11 @@ func (tx txRecords) settle(calls []people.ToolCall, outcomes ...string) (int64, 
 		db.Numbers("bytes_in", func(c *people.ToolCall) int64 { return c.BytesIn }),
 		db.Numbers("bytes_out", func(c *people.ToolCall) int64 { return c.BytesOut }),
 		db.Texts("result", func(c *people.ToolCall) string { return c.Result }))
+}
+
+func (tx txRecords) ToolCallOutcome(id int64) (outcome string, err error) {
+	_, err = tx.Get([]any{&outcome}, `SELECT outcome FROM tool_calls WHERE deployment = :deployment AND id = ?`, id)
+	return outcome, err
 }
 
 func (tx txRecords) ForgetToolResult(id int64) error {
