@@ -97,9 +97,9 @@ type ToolResponse struct {
 type ToolRecord string
 
 const (
-	// ToolRecordNone keeps no content.
+	// ToolRecordNone keeps no content, except a webhook's result that came later and that no caller waited for.
 	ToolRecordNone ToolRecord = "None"
-	// ToolRecordArguments keeps the arguments.
+	// ToolRecordArguments keeps the arguments, and such a result.
 	ToolRecordArguments ToolRecord = "Arguments"
 	// ToolRecordAll keeps the arguments and the result.
 	ToolRecordAll ToolRecord = "All"

@@ -179,7 +179,8 @@ type ToolAuthorization struct {
 	// +optional
 	AuthorizeAsUser *bool `json:"authorizeAsUser,omitempty"`
 
-	// jwtTemplateID names the template of the token that is sent by its id over HTTP. Absent: none.
+	// jwtTemplateID names the template of the token that is sent by its id over HTTP. Only its form is checked: without
+	// such a template, calls end with the code not_configured. Absent: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	JWTTemplateID *string `json:"jwtTemplateID,omitempty"`
@@ -271,7 +272,8 @@ type AIToolSpec struct {
 	Response *ToolResponse `json:"response,omitempty"`
 
 	// record selects what of a call's content is kept, sealed, for 7 days. `None`: nothing. `Arguments`: the arguments.
-	// `All`: arguments and result. Absent: None.
+	// `All`: arguments and result. A result of a webhook that came later, and that no caller waited for, is kept with
+	// None too. Absent: None.
 	// +optional
 	Record *ToolRecord `json:"record,omitempty"`
 

@@ -52,7 +52,8 @@ const (
 	ReasonInactive = "Inactive"
 	// ReasonNoEndpoint: the tool has no endpoint, so that only its definition is served.
 	ReasonNoEndpoint = "NoEndpoint"
-	// ReasonCredentialsMissing: the value of a header is missing or may not be used; CredentialsReady says why.
+	// ReasonCredentialsMissing: the value of a header or the signing secret is missing or may not be used, and
+	// CredentialsReady says why; or the operator has no root key for the deployment's signatures.
 	ReasonCredentialsMissing = "CredentialsMissing"
 	// ReasonNotPerformed: the tool needs a token of the application; only the tool's definition is served.
 	ReasonNotPerformed = "NotPerformed"
@@ -136,7 +137,9 @@ const (
 	ReasonFoundPeople = "FoundPeople"
 	// ReasonUsable: passkeys can be used from every origin of the deployment.
 	ReasonUsable = "Usable"
-	// ReasonNoFrontendHost: passkeys are declared, but the deployment has no frontend host to which they could belong.
+	// ReasonNoFrontendHost: the deployment has no frontend host. Declared passkeys could belong to no host, an agent has
+	// no URL, or a tool cannot be called: nothing issues its token, publishes the key of its signatures, or receives
+	// results that come later.
 	ReasonNoFrontendHost = "NoFrontendHost"
 	// ReasonRelatedOriginsElsewhere: an origin is outside the relying party, and the relying party is not a frontend host.
 	// Its web server, which is not Cardea, must serve the list of origins; the message has the list.

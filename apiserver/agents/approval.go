@@ -85,7 +85,7 @@ func (r *recorded) approve() (usable *people.Approval, answer any, err error) {
 	case people.ApprovalDenied:
 		return nil, r.refused(people.CallApprovalDenied, toolcall.Failed(codeApprovalDenied, "The call was denied. Do not call it again; tell the user.")), nil
 	}
-	return nil, r.refused(people.CallApprovalDenied, toolcall.Failed(codeApprovalExpired, "The approval has expired. Call again only if it is still wanted: this asks anew.")), nil
+	return nil, r.refused(people.CallApprovalDenied, toolcall.Failed(codeApprovalExpired, "The approval has expired. Call again only if it is still wanted: this asks again.")), nil
 }
 
 // newApproval returns the approval that the call would ask for.

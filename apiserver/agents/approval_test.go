@@ -154,7 +154,7 @@ func TestApprovalIsForItsCallAlone(t *testing.T) {
 		}
 	}
 	w.declarePay(nil, "Pays at once.")
-	w.Eventually("the changed tool asks anew", func() bool {
+	w.Eventually("the changed tool asks again", func() bool {
 		code, _, _ := failureOf(w.post("support", w.token, pay(500)))
 		return code == "approval_required"
 	})

@@ -19,7 +19,7 @@ import (
 
 // CallDirectly performs a call with the same checks, limits, approvals and records as over the protocol. Faulty
 // arguments are a 400, an unknown tool is a 404, a missing permission a 403, a used-up limit a 429, and a call without
-// room a 503. Every other failure is part of the result.
+// a free slot a 503. Every other failure is part of the result.
 func (s *Server) CallDirectly(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
 	c := &call{
 		Server: s, Exchange: *x, r: r, snapshot: of.Snapshot, agent: of.Agent, content: snapshot.ContentOf[snapshot.Agent](of.Agent), settings: of.Caller.Principal.Settings,

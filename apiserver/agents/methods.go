@@ -8,23 +8,17 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
-	"github.com/cardea-iam/cardea/internal/toolschema"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 const (
-	// maxArguments bounds the arguments of a call, in bytes.
-	maxArguments = 64 << 10
-	// maxIdempotencyKey bounds a client's idempotency key, in characters.
-	maxIdempotencyKey = 128
 	// respondWithin is the time to send a response after a call has ended.
 	respondWithin = 30 * time.Second
 	// listTTL is how long clients may keep lists, in milliseconds.
@@ -226,7 +220,7 @@ func (c *call) callTool() (any, error) {
 		recordRefused(c, one, people.CallPermissionDenied)
 		return nil, err
 	}
-	key, err := c.idempotencyKey()
+	key, err := idempotencyKeyOf(c.request)
 	if err != nil {
 		return nil, err
 	}
@@ -338,68 +332,6 @@ func (c *call) open(t *toolset.Tool) (map[string]string, *toolcall.Result) {
 		values[header.Name] = string(value)
 	}
 	return values, nil
-}
-
-// objectOf returns arguments as they were sent, an empty object for none.
-func objectOf(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 || string(raw) == "null" {
-		return json.RawMessage(`{}`)
-	}
-	return raw
-}
-
-// readArguments reads and validates the arguments of a tool, and returns their canonical form (RFC 8785) too. The
-// arguments are those of that form, so that what is recorded, shown to approvers and sent is the same. It returns the
-// result of a call with wrong arguments.
-func readArguments(t *toolset.Tool, raw json.RawMessage) (map[string]any, []byte, *toolcall.Result) {
-	refuse := func(text string) (map[string]any, []byte, *toolcall.Result) {
-		refused := toolcall.Failed(toolcall.CodeArguments, "%s", text)
-		return nil, nil, &refused
-	}
-	if raw = objectOf(raw); len(raw) > maxArguments {
-		return refuse("The arguments are too long: shorten them.")
-	}
-	value, err := toolschema.Read(raw)
-	if err != nil {
-		return refuse("The arguments are no JSON object.")
-	}
-	faults := t.Arguments.Faults(value)
-	if len(faults) == 0 {
-		faults = toolschema.Inexact(value)
-	}
-	if len(faults) > 0 {
-		text := "The arguments do not have the form of the tool's inputSchema. Correct them and call again:"
-		for _, one := range faults {
-			text += "\n" + toolcall.Clean(one)
-		}
-		return refuse(text)
-	}
-	canonical, err := callrecord.Canonical(raw)
-	if err != nil {
-		return refuse("The arguments have a name twice in one object: send it once.")
-	}
-	if value, err = toolschema.Read(canonical); err != nil {
-		return refuse("The arguments are no JSON object.")
-	}
-	return value.(map[string]any), canonical, nil // the schema is that of an object
-}
-
-// idempotencyKey returns the client's idempotency key, "" for none.
-func (c *call) idempotencyKey() (key string, err error) {
-	raw, sent := c.request.params.Meta[metaIdempotency]
-	if !sent {
-		return "", nil
-	}
-	wrong := faulty(codeParams, metaIdempotency+" has 1 to 128 visible ASCII characters")
-	if json.Unmarshal(raw, &key) != nil || key == "" || len(key) > maxIdempotencyKey {
-		return "", wrong
-	}
-	for _, r := range key {
-		if r <= ' ' || r > '~' {
-			return "", wrong
-		}
-	}
-	return key, nil
 }
 
 // result returns the result of a call as it is sent.

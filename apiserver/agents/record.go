@@ -114,7 +114,7 @@ func (r *recorded) perform(allowed *toolcall.Call) (any, error) {
 		return r.await(r.r.Context(), r.client.Do(r.r.Context(), allowed), until)
 	})
 	if errors.Is(err, callrecord.ErrNotClaimed) {
-		return r.refused(people.CallApprovalDenied, toolcall.Failed(codeApprovalExpired, "The approval was used by another call, or has expired. Call again only if it is still wanted: this asks anew.")), nil
+		return r.refused(people.CallApprovalDenied, toolcall.Failed(codeApprovalExpired, "The approval was used by another call, or has expired. Call again only if it is still wanted: this asks again.")), nil
 	}
 	if err != nil {
 		return nil, apierror.Unavailable(err, "the call was not sent, because it cannot be recorded now: try again")

@@ -1205,7 +1205,7 @@ type ApprovalClient struct {
 	// Name The name of an OAuth client, the public id of an API key, or the subject of a declared issuer's token.
 	Name string `json:"name"`
 
-	// Verified Whether the name is not only what the program says of itself, as for authorizations.
+	// Verified True if an operator named the program. False for API keys, tokens of declared issuers and clients that registered themselves.
 	Verified bool `json:"verified"`
 }
 
@@ -2710,7 +2710,7 @@ type ToolCall struct {
 	// IpAddress The address of the client, or empty.
 	IpAddress string `json:"ip_address"`
 
-	// Revision The revision of the Model Context Protocol.
+	// Revision The revision of the Model Context Protocol, or empty for a call without MCP.
 	Revision string `json:"revision"`
 
 	// Decision The decision on the call.
@@ -2742,7 +2742,7 @@ type ToolCall struct {
 	// BytesOut The size of the body that was sent to the tool.
 	BytesOut int64 `json:"bytes_out"`
 
-	// ArgumentsDigest A keyed digest of the arguments, equal for equal arguments of the deployment. Null if they were not valid.
+	// ArgumentsDigest A keyed digest of the arguments, equal for equal arguments of the deployment. Null if they were not valid, or if the server has no root key.
 	ArgumentsDigest *string `json:"arguments_digest"`
 }
 
@@ -2793,7 +2793,7 @@ type ToolCallDetail struct {
 	// IpAddress The address of the client, or empty.
 	IpAddress string `json:"ip_address"`
 
-	// Revision The revision of the Model Context Protocol.
+	// Revision The revision of the Model Context Protocol, or empty for a call without MCP.
 	Revision string `json:"revision"`
 
 	// Decision The decision on the call.
@@ -2825,13 +2825,13 @@ type ToolCallDetail struct {
 	// BytesOut The size of the body that was sent to the tool.
 	BytesOut int64 `json:"bytes_out"`
 
-	// ArgumentsDigest A keyed digest of the arguments, equal for equal arguments of the deployment. Null if they were not valid.
+	// ArgumentsDigest A keyed digest of the arguments, equal for equal arguments of the deployment. Null if they were not valid, or if the server has no root key.
 	ArgumentsDigest *string `json:"arguments_digest"`
 
 	// Arguments The arguments, or null: they are kept for 7 days if the tool keeps them.
 	Arguments *map[string]interface{} `json:"arguments"`
 
-	// Result The content blocks of the result, or null: they are kept for 7 days if the tool keeps them.
+	// Result The content blocks of the result, or null. They are kept for 7 days if the tool keeps them. A result that came later, and that no caller waited for, is always kept.
 	Result *[]map[string]interface{} `json:"result"`
 }
 
@@ -2951,10 +2951,10 @@ type ToolContent struct {
 	// Type The kind of the part.
 	Type ToolContentType `json:"type"`
 
-	// Text The text. Absent: it is an image or a sound.
+	// Text The text. Absent: it is an image or audio.
 	Text *string `json:"text,omitempty"`
 
-	// Data The image or sound, in base64. Absent: it is a text.
+	// Data The image or audio, in base64. Absent: it is a text.
 	Data *[]byte `json:"data,omitempty"`
 
 	// MimeType The media type of the data. Absent: it is a text.
@@ -3814,9 +3814,10 @@ func (c *Client) ListToolApprovals(ctx context.Context, params ListToolApprovals
 // ListToolCalls asks GET /ai/tool-calls: list calls of tools.
 //
 // Returns the recorded calls of the tools of the deployment's agents, newest first. A call that may change something is
-// recorded before it is sent; another call within a second after it, or later while the store is unavailable. Records are
-// kept for 90 days, or for the retention that the server sets. A combination of filters that matches few of many records
-// can take long; after 10 seconds the response is 503: use a shorter period.
+// recorded before it is sent. So is a call of a webhook, and a call that uses an approval. Other calls are recorded within
+// a second after their end, or later while the store is unavailable. Records are kept for 90 days, or for the retention
+// that the server sets. A combination of filters that matches few of many records can take long; after 10 seconds the
+// response is 503: use a shorter period.
 func (c *Client) ListToolCalls(ctx context.Context, params ListToolCallsParams) (*ToolCallList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai/tool-calls",

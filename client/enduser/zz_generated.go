@@ -1395,7 +1395,7 @@ type ApprovalClient struct {
 	// Name The name of an OAuth client, the public id of an API key, or the subject of a declared issuer's token.
 	Name string `json:"name"`
 
-	// Verified Whether the name is not only what the program says of itself, as for authorizations.
+	// Verified True if an operator named the program. False for API keys, tokens of declared issuers and clients that registered themselves.
 	Verified bool `json:"verified"`
 }
 

@@ -123,8 +123,8 @@ type ToolCalls interface {
 	// SettleToolCalls writes the decisions and the results of calls that have started, also if their outcome is
 	// CallUnknown by now, and returns how many there were. It stores no result for a deleted user.
 	SettleToolCalls([]ToolCall) (int64, error)
-	// ReceiveToolResult writes the decision and the result of a call whose outcome is among Unanswered, and reports whether
-	// there was such a call. It stores no result for a deleted user.
+	// ReceiveToolResult writes the decision and the result of a call whose outcome is among Unanswered, and reports
+	// whether there was such a call. It stores no result for a deleted user.
 	ReceiveToolResult(ToolCall) (bool, error)
 	// ToolCallOutcome returns the outcome of a call, "" if there is no such call.
 	ToolCallOutcome(id int64) (string, error)

@@ -61,17 +61,16 @@ func expectLimitsByPlan(ctx context.Context, dir string) {
 	Expect(answers[len(answers)-1][1]).To(Equal("true"), "after the plan was changed")
 }
 
-// expectAgentTools follows docs/agents-quickstart.md, with the example API on an unused port.
-func expectAgentTools(ctx context.Context, dir string) {
+// startOrders runs the block of a page that starts the example API, on an unused port. It returns what adapts further
+// blocks of the page to the port and to the repository.
+func startOrders(name, block string) *strings.Replacer {
 	GinkgoHelper()
-	blocks := shellBlocks("agents-quickstart.md")
-	Expect(blocks).To(HaveLen(7))
 	port, err := controlplane.FreePort()
 	Expect(err).NotTo(HaveOccurred())
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	inRepository := strings.NewReplacer("go run ./docs", "go -C '"+testkit.Root()+"' run ./docs", "127.0.0.1:9000", address)
 	api, err := processes.Group().Start(process.Spec{
-		Name: "orders", Path: "/bin/sh", Args: []string{"-eu", "-c", "export LISTEN=" + address + "\n" + inRepository.Replace(blocks[0])},
+		Name: name, Path: "/bin/sh", Args: []string{"-eu", "-c", "export LISTEN=" + address + "\n" + inRepository.Replace(block)},
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + processes.Path("")},
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -83,7 +82,15 @@ func expectAgentTools(ctx context.Context, dir string) {
 		}
 		return err
 	}).WithTimeout(3*time.Minute).Should(Succeed(), func() string { return process.Tail(api.LogPath, 20) })
+	return inRepository
+}
 
+// expectAgentTools follows docs/agents-quickstart.md.
+func expectAgentTools(ctx context.Context, dir string) {
+	GinkgoHelper()
+	blocks := shellBlocks("agents-quickstart.md")
+	Expect(blocks).To(HaveLen(7))
+	inRepository := startOrders("orders", blocks[0])
 	script := "export PATH='" + filepath.Dir(processes.Binary()) + "':\"$PATH\"\n" + inRepository.Replace(strings.Join(blocks[1:], "\n"))
 	shown := runShell(ctx, besideLocalRun(dir, script))
 	for _, part := range []string{

@@ -117,21 +117,26 @@ func expectPages(ctx context.Context, dir string) {
 	Expect(string(out)).To(ContainSubstring("--- PASS: TestBrowserWalkThroughLocalRun"))
 }
 
-// expectTour runs the commands of docs/tour.md unchanged, from an end user's sign-up to the apps' tokens.
+// expectTour runs commands of docs/tour.md: those of its agents with the example API on an unused port, and unchanged
+// those from an end user's sign-up to the apps' tokens.
 func expectTour(ctx context.Context, dir string) {
 	GinkgoHelper()
 	tour, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "tour.md"))
 	Expect(err).NotTo(HaveOccurred())
 	folder := GinkgoT().TempDir()
 	Expect(os.Symlink(dir, filepath.Join(folder, ".dev"))).To(Succeed())
-	script := "cd '" + folder + "'\n. .dev/env\n"
-	for _, beginning := range []string{"api=", "frontend=", "verifier="} {
+	block := func(beginning string) string {
+		GinkgoHelper()
 		_, after, found := strings.Cut(string(tour), "```sh\n"+beginning)
 		Expect(found).To(BeTrue(), "docs/tour.md has no block that begins with %s", beginning)
-		block, _, _ := strings.Cut(after, "```\n")
-		script += beginning + block
+		rest, _, _ := strings.Cut(after, "```\n")
+		return beginning + rest
 	}
+	withOrders := startOrders("tour-orders", block("ORDERS_TOKEN="))
+	script := "cd '" + folder + "'\n. .dev/env\nexport PATH='" + filepath.Dir(processes.Binary()) + "':\"$PATH\"\n" +
+		block("api=") + withOrders.Replace(block("export PATH=")+block("sleep 1")) + block("frontend=") + block("verifier=")
 	shown := runShell(ctx, script)
+	Expect(shown).To(SatisfyAll(MatchRegexp("tour-find-order +number"), ContainSubstring(`{"number":"1007","state":"open"}`), MatchRegexp(`"outcome": ?"succeeded"`)))
 	Expect(shown).To(SatisfyAll(ContainSubstring(`"name":"Report terminal"`), ContainSubstring(`"scope":"openid email read:reports"`), ContainSubstring(`"scope":"read:reports"`)))
 }
 

@@ -54,7 +54,7 @@ var _ = Describe("The pages that show resources", func() {
 	if err != nil || len(pages) == 0 {
 		panic(fmt.Sprint("docs/oauth has no pages: ", err))
 	}
-	for _, page := range []string{"console.md", "gitops.md", "strong-auth.md"} {
+	for _, page := range []string{"agents.md", "console.md", "gitops.md", "strong-auth.md"} {
 		pages = append(pages, filepath.Join(testkit.Root(), "docs", page))
 	}
 	for _, page := range pages {

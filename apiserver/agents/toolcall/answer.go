@@ -28,7 +28,7 @@ const (
 	CodeCancelled   = "cancelled"
 )
 
-// Block is one part of an answer: a text, or an image or sound with its media type. Its JSON is a content block of the
+// Block is one part of an answer: a text, or an image or audio with its media type. Its JSON is a content block of the
 // Model Context Protocol.
 type Block struct {
 	// Type is text, image or audio.

@@ -90,11 +90,17 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// again reports whether an error came before any byte of a response.
+// unansweredError is the error of a request without the begin of a response.
+type unansweredError struct{ error }
+
+func (e *unansweredError) Unwrap() error { return e.error }
+
+// again reports whether an error came before the begin of a response, because the connection failed.
 func again(err error) bool {
 	var dial *net.OpError
 	var refused *egress.RefusedError
-	return !errors.As(err, &refused) && (errors.Is(err, syscall.ECONNRESET) || errors.As(err, &dial) && dial.Op == "dial")
+	var unanswered *unansweredError
+	return errors.As(err, &unanswered) && !errors.As(err, &refused) && (errors.Is(err, syscall.ECONNRESET) || errors.As(err, &dial) && dial.Op == "dial")
 }
 
 func (c *Client) send(r *http.Request, reader *reader) (Result, error) {
@@ -105,7 +111,7 @@ func (c *Client) send(r *http.Request, reader *reader) (Result, error) {
 	once(r, reader.readOnly)
 	resp, err := transport.RoundTrip(r)
 	if err != nil {
-		return Result{}, err
+		return Result{}, &unansweredError{err}
 	}
 	defer func() { _ = resp.Body.Close() }() // everything that is needed was read
 	return reader.read(resp)

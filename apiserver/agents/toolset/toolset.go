@@ -195,8 +195,8 @@ func (p *Set) same(entries []*snapshot.Entry, deployment *snapshot.Entry) bool {
 }
 
 // Of returns the tools of an agent, in the agent's order. Of two tools with one name, the later is left out, and so is
-// a tool whose schema cannot be compiled, or that exceeds maxListed. Requests of a deployment compile one set at a time,
-// and share it.
+// a tool whose schema cannot be compiled, or that exceeds maxListed. Requests of a deployment compile one set at a
+// time, and share it.
 func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 	entries := current.Tools(agent)
 	deployment, found := current.Deployment(agent.Deployment)

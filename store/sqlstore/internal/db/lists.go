@@ -136,8 +136,8 @@ func insertAll[T any](tx *Tx, table string, prepare func([]column), end string, 
 }
 
 // UpdateEach updates rows of the deployment, each with values of its own. set and where refer to the values as members
-// of l, and to the table as t; where identifies one row for each value. It returns how many rows it updated. The text of
-// its statement is always the same.
+// of l, and to the table as t; where identifies one row for each value. It returns how many rows it updated. The text
+// of its statement is always the same.
 func UpdateEach[T any](tx *Tx, table, set, where string, rows []T, fields ...field[T]) (updated int64, err error) {
 	for part := range slices.Chunk(rows, bulkRows) {
 		columns := make([]column, len(fields))

@@ -42,7 +42,8 @@ type AIToolSpecApplyConfiguration struct {
 	// response describes the response. Absent: all of it, at most 262144 bytes.
 	Response *ToolResponseApplyConfiguration `json:"response,omitempty"`
 	// record selects what of a call's content is kept, sealed, for 7 days. `None`: nothing. `Arguments`: the arguments.
-	// `All`: arguments and result. Absent: None.
+	// `All`: arguments and result. A result of a webhook that came later, and that no caller waited for, is kept with
+	// None too. Absent: None.
 	Record *apiv1alpha1.ToolRecord `json:"record,omitempty"`
 	// endpoint is the URL that is called. Absent: none.
 	Endpoint *apiv1alpha1.URL `json:"endpoint,omitempty"`

@@ -9,7 +9,8 @@ package v1alpha1
 type ToolAuthorizationApplyConfiguration struct {
 	// authorizeAsUser sends the user's own authorization. Absent: false.
 	AuthorizeAsUser *bool `json:"authorizeAsUser,omitempty"`
-	// jwtTemplateID names the template of the token that is sent by its id over HTTP. Absent: none.
+	// jwtTemplateID names the template of the token that is sent by its id over HTTP. Only its form is checked: without
+	// such a template, calls end with the code not_configured. Absent: none.
 	JWTTemplateID *string `json:"jwtTemplateID,omitempty"`
 	// jwtTemplateRef names the JWTTemplate of the token that is sent. Not together with jwtTemplateID. Absent: none.
 	JWTTemplateRef *JWTTemplateReferenceApplyConfiguration `json:"jwtTemplateRef,omitempty"`
