@@ -145,7 +145,7 @@ func (c *Call) start(ctx context.Context) error {
 	return c.begin(ctx)
 }
 
-// begin inserts the record. What the call claims is part of the transaction.
+// begin inserts the record, in one transaction with the claim.
 func (c *Call) begin(ctx context.Context) error {
 	if c.claim == nil {
 		return c.recorder.group.commit(ctx, c.tool.Deployment, c.record, false)
