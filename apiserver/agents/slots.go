@@ -33,6 +33,18 @@ type slot struct {
 	most int
 	// weight is how much of the bound the call takes, 0: one.
 	weight int
+	// of is the name of a slot that has a share of this one, "" if the bound has no shares.
+	of string
+}
+
+// full reports whether a slot has no room. The last quarter of a bound with shares is for those that use little of it,
+// so that a few deployments cannot take all.
+func (s *slots) full(one slot) bool {
+	most := one.most
+	if one.of != "" && s.used[one.of] >= max(1, one.most/16) {
+		most -= most / 4
+	}
+	return s.used[one.name]+one.takes() > most
 }
 
 func (s slot) takes() int { return max(1, s.weight) }
@@ -40,22 +52,23 @@ func (s slot) takes() int { return max(1, s.weight) }
 // The most bytes of responses that are read or sent at the same time, of a deployment and of the server. A response is
 // counted with what its forms take together.
 const (
-	responsesOfDeployment = 32 << 20
-	responsesOfServer     = 128 << 20
+	responsesOfDeployment = 16 << 20
+	responsesOfServer     = 48 << 20
 	formsOfResponse       = 4
 )
 
 // responseRoom returns the bounds of a response with a number of bytes. One alone always has room.
 func responseRoom(deployment string, bytes int64) []slot {
 	weight := int(min(bytes*formsOfResponse, responsesOfDeployment))
-	return []slot{{"responses of " + deployment, responsesOfDeployment, weight}, {"responses", responsesOfServer, weight}}
+	own := "responses of " + deployment
+	return []slot{{name: own, most: responsesOfDeployment, weight: weight}, {name: "responses", most: responsesOfServer, weight: weight, of: own}}
 }
 
 // slotsFor returns the bounds of a call of an agent's tool. server is the bound of the server.
 func slotsFor(agent *snapshot.Entry, content *snapshot.Agent, tool *toolset.Tool, server int) []slot {
 	return []slot{
 		{name: "tool " + agent.Deployment + "/" + tool.Entry.Name, most: tool.Content.ConcurrentCalls()}, {name: "agent " + agent.Deployment + "/" + agent.Name, most: content.ConcurrentCalls()},
-		{name: "deployment " + agent.Deployment, most: slotsOfDeployment}, {name: "server", most: server},
+		{name: "deployment " + agent.Deployment, most: slotsOfDeployment}, {name: "server", most: server, of: "deployment " + agent.Deployment},
 	}
 }
 
@@ -84,7 +97,7 @@ func (s *slots) try(needed []slot) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range needed {
-		if s.used[one.name]+one.takes() <= one.most {
+		if !s.full(one) {
 			continue
 		}
 		if s.freed[one.name] == nil {

@@ -51,3 +51,22 @@ func TestLargeResponsesHaveRoomOfTheirDeployment(t *testing.T) {
 		t.Error("room that was given back is not free")
 	}
 }
+
+func TestFewDeploymentsCannotTakeAllSlots(t *testing.T) {
+	s := newSlots()
+	of := func(deployment string) []slot {
+		return []slot{{name: "deployment " + deployment, most: 128}, {name: "server", most: 512, of: "deployment " + deployment}}
+	}
+	taken := 0
+	for _, deployment := range []string{"a", "b", "c", "d", "e"} {
+		for s.try(of(deployment)) == nil {
+			taken++
+		}
+	}
+	if taken != 3*128+2*32 { // three deployments have three quarters, and each other one gets its first slots
+		t.Errorf("five deployments took %d of 512", taken)
+	}
+	if s.try(of("f")) != nil {
+		t.Error("a deployment without calls gets no slot")
+	}
+}

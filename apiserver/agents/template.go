@@ -22,7 +22,7 @@ var errNoTemplate = errors.New("the JWTTemplate does not exist, or cannot be com
 // reserved are the claims that Cardea sets or leaves out itself.
 var reserved = map[string]bool{
 	"iss": true, "sub": true, "aud": true, "exp": true, "nbf": true, "iat": true, "jti": true, "act": true, "client_id": true, "scope": true,
-	"org_id": true, "workspace_id": true, "typ": true, "permissions": true,
+	"org_id": true, "workspace_id": true, "typ": true,
 }
 
 // templateOf returns the template of a tool, named by the resource or by its id.

@@ -1,7 +1,9 @@
 package toolcall
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -73,18 +75,14 @@ func (r *reader) read(resp *http.Response) (Result, error) {
 	if r.later && resp.StatusCode == http.StatusAccepted {
 		return Result{Later: true, Status: resp.StatusCode}, nil
 	}
-	size := r.shape.declared.MostBytes()
-	if resp.ContentLength >= 0 {
-		size = min(size, resp.ContentLength)
+	raw, room, err := r.body(resp.Body)
+	if err != nil {
+		return Result{}, err
 	}
-	if r.room != nil && !r.room(size) {
+	if !room {
 		out := Failed(CodeTooLarge, "The tool's answer was not read, because too many large ones are being read. The call was performed: do not repeat it, unless it only reads.")
 		out.Status = resp.StatusCode
 		return out, nil
-	}
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, r.shape.declared.MostBytes()+1))
-	if err != nil {
-		return Result{}, err
 	}
 	var out Result
 	switch {
@@ -97,6 +95,30 @@ func (r *reader) read(resp *http.Response) (Result, error) {
 	}
 	out.Status, out.BytesIn = resp.StatusCode, len(raw)
 	return out, nil
+}
+
+// firstRoom is how much of a response is read before more room is taken, in bytes.
+const firstRoom = 32 << 10
+
+// body reads a response, and one byte more than is declared of a larger one. It takes room as the response grows, so
+// that a tool that sends nothing holds little, and reports whether there was room.
+func (r *reader) body(from io.Reader) (raw []byte, room bool, err error) {
+	var read bytes.Buffer
+	most := r.shape.declared.MostBytes() + 1
+	for {
+		step := min(max(firstRoom, int64(read.Len())), most-int64(read.Len()))
+		if step == 0 {
+			return read.Bytes(), true, nil
+		}
+		if r.room != nil && !r.room(step) {
+			return nil, false, nil
+		}
+		if _, err := io.CopyN(&read, from, step); errors.Is(err, io.EOF) {
+			return read.Bytes(), true, nil
+		} else if err != nil {
+			return nil, true, err
+		}
+	}
 }
 
 func (r *reader) success(resp *http.Response, raw []byte) Result {

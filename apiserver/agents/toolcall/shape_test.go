@@ -3,6 +3,7 @@ package toolcall
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,5 +57,24 @@ func TestResponsesHaveTheDeclaredForm(t *testing.T) {
 		} else if got.Code != "" || string(got.Structured) != tc.want || got.Content[0].Text != tc.want {
 			t.Errorf("%s: %s %+v", name, got.Structured, got.Content)
 		}
+	}
+}
+
+func TestRoomIsTakenAsAnAnswerGrows(t *testing.T) {
+	for size, want := range map[int][]int64{
+		0: {32 << 10}, 32 << 10: {32 << 10, 32 << 10}, 100 << 10: {32 << 10, 32 << 10, 64 << 10}, 300 << 10: {32 << 10, 32 << 10, 64 << 10, 128 << 10, 1},
+	} {
+		var taken []int64
+		r := newReader(nil)
+		r.room = func(bytes int64) bool { taken = append(taken, bytes); return true }
+		raw, room, err := r.body(strings.NewReader(strings.Repeat("x", size)))
+		if err != nil || !room || len(raw) != min(size, 256<<10+1) || !slices.Equal(taken, want) {
+			t.Errorf("%d: read %d, took %v, want %v (%v)", size, len(raw), taken, want, err)
+		}
+	}
+	r := newReader(nil)
+	r.room = func(int64) bool { return false }
+	if raw, room, err := r.body(strings.NewReader("x")); room || raw != nil || err != nil {
+		t.Errorf("%v, %v: an answer is read without room", raw, err)
 	}
 }
