@@ -28,7 +28,7 @@ const NoDailyLimit = -1
 type Route struct {
 	// Permissions are the built-in permissions of which the credential must have one (x-cardea-permission).
 	Permissions []string
-	// AgentTokens reports that the operation also takes users' tokens for an agent's URL (security: agentToken).
+	// AgentTokens reports that the operation also takes users' tokens for an agent's URL (security: userToken).
 	AgentTokens bool
 	// Session is the session that an end-user operation needs (security; x-cardea-session: fresh).
 	Session Session
@@ -62,7 +62,7 @@ func (d *Document) Routes() map[string]Route {
 func routeOf(op *openapi3.Operation) Route {
 	route := Route{Permissions: permissions(op), Session: session(op), DailyLimit: dailyLimit(op)}
 	route.Write, _ = op.Extensions["x-cardea-write"].(bool)
-	route.AgentTokens = op.Security != nil && slices.ContainsFunc(*op.Security, func(one openapi3.SecurityRequirement) bool { _, named := one["agentToken"]; return named })
+	route.AgentTokens = op.Security != nil && slices.ContainsFunc(*op.Security, func(one openapi3.SecurityRequirement) bool { _, named := one["userToken"]; return named })
 	route.Held = op.Extensions["x-cardea-held"] == "open"
 	if op.RequestBody != nil {
 		route.HasBody, route.BodyOptional = true, !op.RequestBody.Value.Required
