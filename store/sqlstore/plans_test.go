@@ -81,6 +81,9 @@ func TestDeletionsUseIndexes(t *testing.T) {
 		if _, err := tx.Records().SummarizeToolCalls(1, people.Period{From: now, To: now.Add(time.Hour)}); err != nil {
 			return err
 		}
+		if _, err := tx.Records().SettleToolCalls([]people.ToolCall{{ID: 1}, {ID: 2}}); err != nil {
+			return err
+		}
 		if _, err := tx.Approvals().PendingApprovals(1, 7, "", now); err != nil {
 			return err
 		}
@@ -124,6 +127,9 @@ func TestDeletionsUseIndexes(t *testing.T) {
 		}
 		if wholeTable.MatchString(plan.String()) {
 			t.Errorf("%s\n%s", one.text, &plan)
+		}
+		if strings.HasPrefix(one.text, "UPDATE tool_calls AS t") && !strings.Contains(plan.String(), "(deployment=? AND id=?)") {
+			t.Errorf("a call is not settled by its id: %s\n%s", one.text, &plan)
 		}
 		seen = seen || strings.Contains(one.text, "DELETE FROM outbox")
 		for _, index := range callIndex.FindAllString(plan.String(), -1) {

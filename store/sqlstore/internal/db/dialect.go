@@ -36,11 +36,14 @@ type Dialect struct {
 	// OneOf follows a column that must be in a list. The list is a parameter made by ListOf.
 	OneOf  string
 	ListOf func(list any) (any, error)
-	// insertMany returns the statement, without its values, that inserts rows from lists, and listed the source that has
-	// them as rows named l. rowsFrom returns the parameters for them.
+	// insertMany returns the statement, without its values, that inserts rows from lists. rowsFrom returns the parameters
+	// for them.
 	insertMany func(into string, columns []column) string
-	listed     func(columns []column) string
-	rowsFrom   func(columns []column) ([]any, error)
+	// listed returns a source that has the values of columns as rows, and its parameters. updatedRows is how many rows one
+	// statement can update by their keys.
+	listed      func(columns []column) (source string, args []any)
+	updatedRows int
+	rowsFrom    func(columns []column) ([]any, error)
 	// JSONList is the aggregate function that makes a JSON list.
 	JSONList string
 	// TableExists takes a table name and returns a row if there is such a table.

@@ -137,18 +137,15 @@ func insertAll[T any](tx *Tx, table string, prepare func([]column), end string, 
 
 // UpdateEach updates rows of the deployment, each with values of its own. set and where refer to the values as members
 // of l, and to the table as t; where identifies one row for each value. It returns how many rows it updated. The text
-// of its statement is always the same.
+// of its statements is always the same.
 func UpdateEach[T any](tx *Tx, table, set, where string, rows []T, fields ...field[T]) (updated int64, err error) {
-	for part := range slices.Chunk(rows, bulkRows) {
+	for part := range slices.Chunk(rows, tx.Dialect.updatedRows) {
 		columns := make([]column, len(fields))
 		for i, field := range fields {
 			columns[i] = field(part)
 		}
-		args, err := tx.Dialect.rowsFrom(columns)
-		if err != nil {
-			return updated, err
-		}
-		n, err := tx.Affected("UPDATE "+table+" AS t SET "+set+" FROM "+tx.Dialect.listed(columns)+" WHERE t.deployment = :deployment AND "+where, args...)
+		source, args := tx.Dialect.listed(columns)
+		n, err := tx.Affected("UPDATE "+table+" AS t SET "+set+" FROM "+source+" AS l WHERE t.deployment = :deployment AND "+where, args...)
 		if err != nil {
 			return updated, err
 		}
@@ -157,22 +154,28 @@ func UpdateEach[T any](tx *Tx, table, set, where string, rows []T, fields ...fie
 	return updated, nil
 }
 
-// rowsOfLists returns PostgreSQL's source of rows from lists.
-func rowsOfLists(columns []column) string {
+// rowsOfLists returns PostgreSQL's source of rows from lists, and its parameters.
+func rowsOfLists(columns []column) (source string, args []any) {
 	var lists, names []string
 	for _, c := range columns {
 		lists, names = append(lists, "?::"+c.sql()+"[]"), append(names, c.name)
+		if c.numbers != nil {
+			args = append(args, c.numbers)
+		} else {
+			args = append(args, c.texts)
+		}
 	}
-	return "unnest(" + strings.Join(lists, ", ") + ") AS l (" + strings.Join(names, ", ") + ")"
+	return "(SELECT * FROM unnest(" + strings.Join(lists, ", ") + ") AS r (" + strings.Join(names, ", ") + "))", args
 }
 
-// rowsOfJSON returns SQLite's source of rows from lists.
-func rowsOfJSON(columns []column) string {
+// rowOfValues returns SQLite's source of one row, and its parameters. With a list of rows, SQLite would read every row
+// of the deployment, and look each up in the list.
+func rowOfValues(columns []column) (source string, args []any) {
 	var members []string
-	for i, c := range columns {
-		members = append(members, "value ->> "+strconv.Itoa(i)+" AS "+c.name)
+	for _, c := range columns {
+		members, args = append(members, "? AS "+c.name), append(args, c.one())
 	}
-	return "(SELECT " + strings.Join(members, ", ") + " FROM json_each(?)) AS l"
+	return "(SELECT " + strings.Join(members, ", ") + ")", args
 }
 
 // listsOf returns the parameters of insertFromLists: the columns with one value, then a list for each of the others.

@@ -47,6 +47,7 @@ var postgresDialect = Dialect{
 	ListOf:       func(list any) (any, error) { return list, nil },
 	insertMany:   insertFromLists,
 	listed:       rowsOfLists,
+	updatedRows:  bulkRows,
 	rowsFrom:     listsOf,
 	JSONList:     "json_agg",
 	TableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
