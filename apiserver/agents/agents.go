@@ -135,6 +135,12 @@ func (c *call) take(needed []slot) bool {
 	return taken
 }
 
+// respondSoon sets the deadline of the response that is about to be sent. A call extends it by its timeout; a client
+// that does not read must not keep a response for so long.
+func respondSoon(c http.ResponseWriter) {
+	_ = http.NewResponseController(c).SetWriteDeadline(time.Now().Add(respondWithin)) // a request within the process has none
+}
+
 // release gives back what the request took, after its response is sent.
 func (c *call) release() { c.slots.giveBack(c.held) }
 
@@ -142,8 +148,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	r.Pattern = pattern
 	c := &call{Server: s, r: r}
 	c.Begin(w, r, s.Metrics, s.Clock)
+	c.After(c.release)
 	defer c.End(r, c)
-	defer c.release()
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -194,8 +200,7 @@ func (c *call) send(status int, answer response) {
 	header := c.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(len(encoded)))
-	// A call extends the deadline by its timeout; a client that does not read must not keep the response for so long.
-	_ = http.NewResponseController(c).SetWriteDeadline(time.Now().Add(respondWithin)) // a request within the process has none
+	respondSoon(c)
 	c.WriteHeader(status)
 	_, _ = c.Write(encoded) // the client may have closed the connection
 }

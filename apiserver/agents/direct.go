@@ -25,7 +25,8 @@ func (s *Server) CallDirectly(x *httpapi.Exchange, r *http.Request, of toolset.C
 		Server: s, Exchange: *x, r: r, snapshot: of.Snapshot, agent: of.Agent, content: snapshot.ContentOf[snapshot.Agent](of.Agent), settings: of.Caller.Principal.Settings,
 		caller: of.Caller,
 	}
-	defer c.release()
+	x.After(c.release)
+	defer respondSoon(c)
 	if !c.content.Active {
 		return nil, apierror.New(http.StatusNotFound, "the agent is inactive")
 	}

@@ -166,9 +166,7 @@ func (c *arrival) receive() error {
 		return gone
 	}
 	content := snapshot.ContentOf[snapshot.Tool](entry)
-	room := []slot{
-		{name: "result " + deployment.Deployment + "/" + ids.Format(id), most: 1}, {name: "results of " + deployment.Deployment, most: resultsOfDeployment}, {name: "results", most: resultsOfServer},
-	}
+	room := c.roomForResult(deployment, id, content)
 	if c.slots.try(room) != nil {
 		return apierror.Later(apierror.DefaultCode(http.StatusTooManyRequests), time.Second, "too many results arrive at once: try again")
 	}
@@ -188,6 +186,18 @@ func (c *arrival) receive() error {
 	}
 	record.Caller.User = state.User // the record of a deleted user has none, and gets no result
 	return c.settleLate(request, &record, late.Read(&tool.Content.AITool, tool.Output, secrets))
+}
+
+// roomForResult returns the bounds of a result that is read: of its call, of the deployment, of the server, and in
+// bytes.
+func (c *arrival) roomForResult(deployment *snapshot.Entry, id int64, tool *snapshot.Tool) []slot {
+	size := tool.Response.MostBytes() + aroundResult
+	if stated := c.r.ContentLength; stated >= 0 {
+		size = min(size, stated)
+	}
+	own := "results of " + deployment.Deployment
+	return append(responseRoom(deployment.Deployment, size),
+		slot{name: "result " + deployment.Deployment + "/" + ids.Format(id), most: 1}, slot{name: own, most: resultsOfDeployment}, slot{name: "results", most: resultsOfServer, of: own})
 }
 
 // secretsOf returns what a result that comes later must not repeat.

@@ -13,8 +13,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/webhook"
 )
 
-// sign completes a call of a type that is signed: with the keys, and with what the tool gets beside the arguments. It
-// returns the result of the call if there is no key.
+// sign completes a call of a type that is signed: with the keys, and with what the tool gets in addition to the
+// arguments. It returns the result of the call if there is no key.
 func (r *recorded) sign(allowed *toolcall.Call) (*toolcall.Result, error) {
 	content := &r.tool.Content.AITool
 	allowed.Signature = nil

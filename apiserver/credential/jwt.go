@@ -17,6 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/keyset"
 	"github.com/cardea-iam/cardea/internal/permission"
+	"github.com/cardea-iam/cardea/internal/turns"
 )
 
 // errRefused stands for every reason why a token is not accepted, because the response names none.
@@ -28,7 +29,7 @@ type Tokens struct {
 	reviews  *Reviews
 	clock    func() time.Time
 	verified *memory
-	turns    turns
+	turns    turns.Turns
 }
 
 // NewTokens returns an authenticator that verifies tokens with keys, or with reviews by the Kubernetes API.
@@ -109,7 +110,7 @@ func (t *Tokens) evaluate(ctx context.Context, issuer *snapshot.Issuer, payload 
 	if issuer.Expression == nil {
 		return issuer.Permissions(payload), nil
 	}
-	done, err := t.turns.take(ctx, issuer.Deployment.Deployment)
+	done, err := t.turns.Take(ctx, issuer.Deployment.Deployment)
 	if err != nil {
 		return nil, apierror.Unavailable(err, "other tokens of the deployment are being evaluated: try again")
 	}

@@ -266,32 +266,3 @@ func TestChallengeDependsOnCredential(t *testing.T) {
 		})
 	}
 }
-
-func TestExpressionsOfADeploymentAreEvaluatedOneAtATime(t *testing.T) {
-	var turns turns
-	first, err := turns.take(context.Background(), "ns/acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, leave := context.WithCancel(context.Background())
-	waiting := make(chan error, 1)
-	go func() {
-		_, err := turns.take(gone, "ns/acme")
-		waiting <- err
-	}()
-	if other, err := turns.take(context.Background(), "ns/other"); err != nil {
-		t.Errorf("another deployment waits: %v", err)
-	} else {
-		other()
-	}
-	leave()
-	if err := <-waiting; !errors.Is(err, context.Canceled) {
-		t.Errorf("a second evaluation began while the first was running: %v", err)
-	}
-	first()
-	if again, err := turns.take(context.Background(), "ns/acme"); err != nil {
-		t.Error(err)
-	} else {
-		again()
-	}
-}

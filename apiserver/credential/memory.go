@@ -1,7 +1,6 @@
 package credential
 
 import (
-	"context"
 	"crypto/sha256"
 	"slices"
 	"sync"
@@ -94,22 +93,4 @@ func (m *memory) evicted() uint64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.tokens.Evicted()
-}
-
-// turns serializes callers by name. There are as many names as deployments.
-type turns struct{ byName sync.Map }
-
-// take waits for the name's turn. The caller ends the turn with done.
-func (t *turns) take(ctx context.Context, name string) (done func(), err error) {
-	value, found := t.byName.Load(name)
-	if !found {
-		value, _ = t.byName.LoadOrStore(name, make(chan struct{}, 1))
-	}
-	turn := value.(chan struct{})
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }

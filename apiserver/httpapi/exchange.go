@@ -17,7 +17,12 @@ type Exchange struct {
 
 	clock   func() time.Time
 	metrics *Metrics
+	// after is called at the end, nil for nothing.
+	after func()
 }
+
+// After has End call a function, once the response is sent. Only the last function counts.
+func (x *Exchange) After(do func()) { x.after = do }
 
 // Refuser writes the response of an error in the form of its listener.
 type Refuser interface{ Refuse(err error) }
@@ -43,6 +48,9 @@ func (x *Exchange) Answered(r *http.Request) {
 // defer it directly, because it calls recover. End passes http.ErrAbortHandler on to net/http, which ends the
 // connection.
 func (x *Exchange) End(r *http.Request, to Refuser) {
+	if x.after != nil {
+		defer x.after()
+	}
 	switch fault := recover(); {
 	case fault == http.ErrAbortHandler:
 		panic(fault)

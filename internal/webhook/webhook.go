@@ -1,5 +1,5 @@
-// Package webhook signs the bodies of webhooks as Standard Webhooks 1.0.0 says, with secrets that both sides have and
-// with Ed25519 keys whose public half is published.
+// Package webhook signs the bodies of webhooks as Standard Webhooks 1.0.0 says, with shared secrets and
+// with Ed25519 keys whose public part is published.
 package webhook
 
 import (
@@ -24,7 +24,7 @@ const (
 	leastSecret, mostSecret = 24, 64
 )
 
-// ErrSecret is the error of a text that is no secret. It contains nothing of the text.
+// ErrSecret is the error of a text that is no secret. It does not quote the text.
 var ErrSecret = errors.New("is not whsec_ and the base64 of 24 to 64 bytes")
 
 // Key signs webhooks. It is safe for concurrent use.

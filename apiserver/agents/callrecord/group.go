@@ -3,6 +3,7 @@ package callrecord
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/cardea-iam/cardea/store/people"
@@ -15,7 +16,8 @@ const groupMost, groupBytes = 256, 4 << 20
 var errTaken = errors.New("an id is taken")
 
 // group lets concurrent writes of a deployment share a transaction. While one commits, the writes that arrive form the
-// next one; no write is delayed to make it larger. Slots of calls bound how many wait. It is safe for concurrent use.
+// next one; no write is delayed to make it larger. Deployments share none, so that locks of one do not hold up another.
+// Slots of calls bound how many wait. It is safe for concurrent use.
 type group struct {
 	store Store
 	mu    sync.Mutex
@@ -23,8 +25,10 @@ type group struct {
 	waiting map[string][]*write
 }
 
-// write is the begin or the end of a call.
+// write is the beginning or the end of a call. It is not written after its context ended: then the call is not sent,
+// or its result waits elsewhere.
 type write struct {
+	ctx  context.Context
 	call people.ToolCall
 	ends bool
 	done chan error
@@ -32,10 +36,10 @@ type write struct {
 
 func newGroup(of Store) *group { return &group{store: of, waiting: map[string][]*write{}} }
 
-// commit writes the begin or the end of a call, and waits for the commit. If the context ends before, the write may
+// commit writes the beginning or the end of a call, and waits for the commit. If the context ends before, the write may
 // still be committed. Errors: people.ErrDuplicate if another call has the id.
 func (g *group) commit(ctx context.Context, deployment string, call people.ToolCall, ends bool) error {
-	w := &write{call: call, ends: ends, done: make(chan error, 1)}
+	w := &write{ctx: ctx, call: call, ends: ends, done: make(chan error, 1)}
 	g.mu.Lock()
 	waiting, writing := g.waiting[deployment]
 	g.waiting[deployment] = append(waiting, w)
@@ -64,7 +68,10 @@ func (g *group) drain(ctx context.Context, deployment string) {
 		part := all[:fitting(all)]
 		g.waiting[deployment] = all[len(part):]
 		g.mu.Unlock()
-		g.write(ctx, deployment, part)
+		part = slices.DeleteFunc(part, func(w *write) bool { return w.ctx.Err() != nil })
+		if len(part) > 0 {
+			g.write(ctx, deployment, part)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Arrive completes the record of a call whose result came later. The result is kept, sealed, whatever the tool keeps:
-// the caller may be gone, and nothing else has it.
+// no caller may have received it.
 func (r *Recorder) Arrive(deployment string, record *people.ToolCall, result toolcall.Result, now time.Time) {
 	kept := r.sealResult(&Tool{Deployment: deployment, Keep: document.RecordAll}, record, &result)
 	if kept == "" {

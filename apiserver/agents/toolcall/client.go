@@ -90,12 +90,12 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// unansweredError is the error of a request without the begin of a response.
+// unansweredError is the error of a request without the beginning of a response.
 type unansweredError struct{ error }
 
 func (e *unansweredError) Unwrap() error { return e.error }
 
-// again reports whether an error came before the begin of a response, because the connection failed.
+// again reports whether an error came before the beginning of a response, because the connection failed.
 func again(err error) bool {
 	var dial *net.OpError
 	var refused *egress.RefusedError

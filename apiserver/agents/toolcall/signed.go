@@ -11,14 +11,14 @@ import (
 // callType is the type of the events by which tools of types function and webhook are called.
 const callType = "agent.tool.call"
 
-// Signature is what a signed call has beside the request of an API tool.
+// Signature is what a signed call has in addition to the request of an API tool.
 type Signature struct {
 	// Keys sign the body, the current one first.
 	Keys []webhook.Key
 	// Secrets are the texts of Keys and tokens that no result repeats.
 	Secrets []string
 	Clock   func() time.Time
-	// Data is what the tool gets beside the arguments.
+	// Data is what the tool gets in addition to the arguments.
 	Data Data
 }
 

@@ -3,6 +3,7 @@
 package toolset
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/shares"
 	"github.com/cardea-iam/cardea/internal/toolform"
 	"github.com/cardea-iam/cardea/internal/toolschema"
+	"github.com/cardea-iam/cardea/internal/turns"
 )
 
 // Tool is a tool of an agent as clients see it.
@@ -163,7 +165,7 @@ const (
 // Sets caches the sets of agents. It is safe for concurrent use.
 type Sets struct {
 	cache *shares.Cache[string, *Set]
-	turns turns
+	turns turns.Turns
 	clock func() time.Time
 	log   logr.Logger
 }
@@ -213,7 +215,9 @@ func (c *Sets) Of(current *snapshot.Snapshot, agent *snapshot.Entry) *Set {
 	if p := known(); p != nil {
 		return p
 	}
-	defer c.turns.take(agent.Deployment)()
+	if done, err := c.turns.Take(context.Background(), agent.Deployment); err == nil { // without a deadline there is no error
+		defer done()
+	}
 	if p := known(); p != nil {
 		return p
 	}
