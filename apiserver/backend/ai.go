@@ -27,7 +27,7 @@ func getTool(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return raw(snapshot.ContentOf[snapshot.Tool](tool).Plain), nil
+	return raw(snapshot.ContentOf[snapshot.Tool](tool).AppendPlain(nil)), nil
 }
 
 // getToolMerged serves a tool with the members of both views.
@@ -36,7 +36,7 @@ func getToolMerged(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return raw(snapshot.AppendObject(nil, c.principal.Deployment.ID, snapshot.ContentOf[snapshot.Tool](tool).Merged)), nil
+	return raw(snapshot.ContentOf[snapshot.Tool](tool).AppendMerged(nil, c.principal.Deployment.ID)), nil
 }
 
 // findTool finds the tool of a path. A malformed id is a 400, because the contract documents its form.
@@ -63,7 +63,7 @@ func listTools(c *call) (reply, error) {
 	l := listing{limit: limit, offset: offset}
 	l.begin(`{"data":[`)
 	c.snapshot.List(v1alpha1.KindAITool, c.tenant(), func(e *snapshot.Entry) bool {
-		return l.add(func(to []byte) []byte { return append(to, snapshot.ContentOf[snapshot.Tool](e).Plain...) })
+		return l.add(snapshot.ContentOf[snapshot.Tool](e).AppendPlain)
 	})
 	return l.endByOffset(c.snapshot.Count(v1alpha1.KindAITool, c.tenant())), nil
 }
@@ -167,7 +167,7 @@ func listToolsOfAgent(c *call) (reply, error) {
 	l.begin(`{"data":[`)
 	for _, tool := range c.snapshot.Tools(agent) {
 		l.add(func(to []byte) []byte {
-			return snapshot.AppendObject(to, c.principal.Deployment.ID, snapshot.ContentOf[snapshot.Tool](tool).InAgent)
+			return snapshot.ContentOf[snapshot.Tool](tool).AppendInAgent(to, c.principal.Deployment.ID)
 		})
 	}
 	l.more(l.seen)

@@ -39,14 +39,23 @@ func (t *JWTTemplate) Compiled() *claimtemplate.Template {
 // Tool is the content of an AITool with its served views.
 type Tool struct {
 	document.AITool
-	// Plain is the complete JSON object that GET /ai-tools and GET /ai-tools/{tool_id} serve.
-	Plain []byte
-	// InAgent is the JSON object that GET /ai/agents/{agent_id}/tools serves, and Merged that of GET
-	// /ai/tools/{tool_id}. Both lack deployment_id, which AppendObject adds.
-	InAgent, Merged []byte
+	view toolView
 }
 
-func (t *Tool) render(e *Entry) error {
+// AppendPlain appends the JSON object that GET /ai-tools and GET /ai-tools/{tool_id} serve of a tool.
+func (t *Tool) AppendPlain(to []byte) []byte { return t.view.appendPlain(to) }
+
+// AppendInAgent appends the JSON object that GET /ai/agents/{agent_id}/tools serves of a tool.
+func (t *Tool) AppendInAgent(to []byte, deploymentID int64) []byte {
+	return append(AppendObject(to, deploymentID, t.view.inAgent()), '}')
+}
+
+// AppendMerged appends the JSON object that GET /ai/tools/{tool_id} serves of a tool.
+func (t *Tool) AppendMerged(to []byte, deploymentID int64) []byte {
+	return AppendObject(to, deploymentID, t.view.merged)
+}
+
+func (t *Tool) render(e *Entry) (err error) {
 	id := ids.Format(e.ID)
 	config := backendapi.ToolConfig{Endpoint: t.Endpoint, Method: t.Method, Headers: map[string]string{}, Parameters: []backendapi.ToolParameter{}}
 	for _, header := range t.Headers {
@@ -67,20 +76,11 @@ func (t *Tool) render(e *Entry) error {
 		RequestBodySchema: fieldsOf(t.RequestBodySchema), UrlParamsSchema: fieldsOf(t.URLParamsSchema),
 	}
 	created, updated := e.Meta.CreatedAt.UTC(), e.Meta.UpdatedAt.UTC()
-	var err, inAgent, merged error
-	t.Plain, err = json.Marshal(backendapi.AITool{
-		Id: id, Name: t.Name, Description: t.Description, Type: backendapi.AIToolType(t.Type), Config: config, IsActive: t.Active,
-		CreatedAt: created, UpdatedAt: updated,
-	})
-	t.InAgent, inAgent = renderInDeployment(backendapi.AgentTool{
-		Id: id, CreatedAt: created, UpdatedAt: updated, Name: t.Name, Description: t.Description, ToolType: t.Type,
-		RequiresUserApproval: t.RequiresUserApproval, Configuration: configuration,
-	})
-	t.Merged, merged = renderInDeployment(backendapi.AIToolMerged{
+	t.view, err = newToolView(&backendapi.AIToolMerged{
 		Id: id, CreatedAt: created, UpdatedAt: updated, Name: t.Name, Description: t.Description, ToolType: t.Type,
 		RequiresUserApproval: t.RequiresUserApproval, Configuration: configuration, Type: t.Type, Config: config, IsActive: t.Active,
 	})
-	return errors.Join(err, inAgent, merged)
+	return err
 }
 
 func fieldsOf(fields []schemafield.Field) []schemafield.Field {
