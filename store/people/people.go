@@ -28,6 +28,8 @@ type Store interface {
 	//   - the outcome of the commit is unknown: the error wraps store.ErrUnavailable.
 	// do may run several times and must keep nothing of an earlier run.
 	Change(ctx context.Context, deployment string, do func(Tx) error) error
+	// Writers returns how many Changes can be in progress at once; more wait for one of them.
+	Writers() int
 	Messages
 	// LogoutsWaiting returns deployments with ended sign-ins of which clients must be notified.
 	LogoutsWaiting(ctx context.Context) ([]string, error)

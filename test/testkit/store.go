@@ -67,6 +67,9 @@ func (s *Interruptible) KeySignals(ctx context.Context) <-chan struct{} {
 	return s.Engine().KeySignals(ctx)
 }
 
+// Writers implements people.Store. An interruption does not affect it.
+func (s *Interruptible) Writers() int { return s.Engine().Writers() }
+
 // Stored implements store.Documents.
 func (s *Interruptible) Stored(ctx context.Context, id store.Identity) (store.Stored, error) {
 	s.looks.Add(1)

@@ -9,20 +9,34 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// groupMost and groupBytes bound the writes of one transaction.
-const groupMost, groupBytes = 256, 4 << 20
+const (
+	// groupMost and groupBytes bound the writes of one transaction.
+	groupMost, groupBytes = 256, 4 << 20
+	// groupWriters bounds the concurrent transactions of a deployment, and groupShare is their share of all that the
+	// store can have: others write too, and more transactions would be smaller ones.
+	groupWriters, groupShare = 4, 5
+)
 
 // errTaken: another call has an id of the transaction.
 var errTaken = errors.New("an id is taken")
 
-// group lets concurrent writes of a deployment share a transaction. While one commits, the writes that arrive form the
-// next one; no write is delayed to make it larger. Deployments share none, so that locks of one do not hold up another.
-// Slots of calls bound how many wait. It is safe for concurrent use.
+// group lets concurrent writes of a deployment share a transaction. While as many commit as may at once, the writes that
+// arrive form the next one; no write is delayed to make it larger. Deployments share none, so that locks of one do not
+// hold up another. Slots of calls bound how many wait. It is safe for concurrent use.
 type group struct {
 	store Store
-	mu    sync.Mutex
-	// waiting are the writes that wait, by deployment; a deployment has an entry while a goroutine writes.
-	waiting map[string][]*write
+	// most is how many transactions of a deployment commit concurrently.
+	most int
+	mu   sync.Mutex
+	// queues has an entry for each deployment of which a goroutine writes.
+	queues map[string]*queue
+}
+
+// queue has the writes of a deployment that wait.
+type queue struct {
+	waiting []*write
+	// writers is how many goroutines write.
+	writers int
 }
 
 // write is the beginning or the end of a call. It is not written after its context ended: then the call is not sent,
@@ -34,17 +48,15 @@ type write struct {
 	done chan error
 }
 
-func newGroup(of Store) *group { return &group{store: of, waiting: map[string][]*write{}} }
+func newGroup(of Store) *group {
+	return &group{store: of, most: max(1, min(groupWriters, of.Writers()/groupShare)), queues: map[string]*queue{}}
+}
 
 // commit writes the beginning or the end of a call, and waits for the commit. If the context ends before, the write may
 // still be committed. Errors: people.ErrDuplicate if another call has the id.
 func (g *group) commit(ctx context.Context, deployment string, call people.ToolCall, ends bool) error {
 	w := &write{ctx: ctx, call: call, ends: ends, done: make(chan error, 1)}
-	g.mu.Lock()
-	waiting, writing := g.waiting[deployment]
-	g.waiting[deployment] = append(waiting, w)
-	g.mu.Unlock()
-	if !writing {
+	if g.add(deployment, w) {
 		go g.drain(context.WithoutCancel(ctx), deployment)
 	}
 	select {
@@ -55,19 +67,45 @@ func (g *group) commit(ctx context.Context, deployment string, call people.ToolC
 	}
 }
 
+// add has a write wait, and reports whether another goroutine is to write.
+func (g *group) add(deployment string, w *write) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q := g.queues[deployment]
+	if q == nil {
+		q = &queue{}
+		g.queues[deployment] = q
+	}
+	q.waiting = append(q.waiting, w)
+	if q.writers >= g.most {
+		return false
+	}
+	q.writers++
+	return true
+}
+
+// take returns the writes of the next transaction, none if nothing waits: then the goroutine that asked has ended.
+func (g *group) take(deployment string) []*write {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q := g.queues[deployment]
+	part := q.waiting[:fitting(q.waiting)]
+	q.waiting = q.waiting[len(part):]
+	if len(part) == 0 {
+		if q.writers--; q.writers == 0 {
+			delete(g.queues, deployment)
+		}
+	}
+	return part
+}
+
 // drain writes what waits for a deployment, until nothing does.
 func (g *group) drain(ctx context.Context, deployment string) {
 	for {
-		g.mu.Lock()
-		all := g.waiting[deployment]
-		if len(all) == 0 {
-			delete(g.waiting, deployment)
-			g.mu.Unlock()
+		part := g.take(deployment)
+		if len(part) == 0 {
 			return
 		}
-		part := all[:fitting(all)]
-		g.waiting[deployment] = all[len(part):]
-		g.mu.Unlock()
 		part = slices.DeleteFunc(part, func(w *write) bool { return w.ctx.Err() != nil })
 		if len(part) > 0 {
 			g.write(ctx, deployment, part)

@@ -19,6 +19,8 @@ func (s heldStore) Change(context.Context, string, func(people.Tx) error) error 
 	return errHeld
 }
 
+func (heldStore) Writers() int { return 1 }
+
 func TestWriteWhoseCallerIsGoneIsNotWritten(t *testing.T) {
 	s := heldStore{make(chan struct{}), make(chan struct{})}
 	g := newGroup(s)
@@ -42,12 +44,41 @@ func TestWriteWhoseCallerIsGoneIsNotWritten(t *testing.T) {
 	commit(t.Context(), 3)
 	<-s.begun
 	g.mu.Lock()
-	if waiting := g.waiting["acme/staging"]; len(waiting) != 0 {
-		t.Errorf("%d writes wait", len(waiting))
+	if n := len(g.queues["acme/staging"].waiting); n != 0 {
+		t.Errorf("%d writes wait", n)
 	}
 	g.mu.Unlock()
 	s.goOn <- struct{}{}
 	if err := <-results; !errors.Is(err, errHeld) {
 		t.Error(err)
+	}
+}
+
+// widerStore is a heldStore that commits several transactions concurrently.
+type widerStore struct {
+	heldStore
+	writers int
+}
+
+func (s widerStore) Writers() int { return s.writers }
+
+func TestConcurrentTransactionsOfADeploymentAreAFifthOfThePossible(t *testing.T) {
+	for writers, want := range map[int]int{1: 1, 4: 1, 10: 2, 20: groupWriters, 100: groupWriters} {
+		s := widerStore{heldStore{make(chan struct{}), make(chan struct{})}, writers}
+		g, results := newGroup(s), make(chan error)
+		for i := range want {
+			go func() { results <- g.commit(t.Context(), "acme/staging", people.ToolCall{ID: int64(i)}, false) }()
+			<-s.begun
+		}
+		if g.add("acme/staging", &write{ctx: t.Context(), done: make(chan error, 1)}) {
+			t.Errorf("of %d, more than %d transactions are in progress", writers, want)
+		}
+		close(s.goOn)
+		for range want {
+			if err := <-results; !errors.Is(err, errHeld) {
+				t.Error(err)
+			}
+		}
+		<-s.begun // the first that ends writes what waited
 	}
 }

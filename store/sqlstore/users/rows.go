@@ -30,6 +30,9 @@ func (s *Rows) Change(ctx context.Context, deployment string, do func(people.Tx)
 	return change(ctx, s, deployment, func(tx *peopleTx) error { return do(tx) })
 }
 
+// Writers implements people.Store.
+func (s *Rows) Writers() int { return s.db.Writers.Stats().MaxOpenConnections }
+
 // change is Change for a callback of this package.
 func change(ctx context.Context, s *Rows, deployment string, do func(*peopleTx) error) error {
 	var keys pendingKeys
