@@ -234,7 +234,7 @@ func New(opts Options) (*Server, error) {
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
 		"redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
-		"resource_reads": liveReads.Exhausted, "tool_call_records": calls.Dropped, "agent_streams": agentTools.StreamsExhausted,
+		"resource_reads": liveReads.Exhausted, "tool_call_records": calls.Dropped, "tool_call_bodies": calls.NotKept, "agent_streams": agentTools.StreamsExhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {

@@ -267,7 +267,9 @@ func (c *arrival) readResult(tool *toolset.Tool) (late toolcall.Late, err error)
 
 // settleLate records a result, once.
 func (c *arrival) settleLate(request *account.Request, record *people.ToolCall, result toolcall.Result) error {
-	c.Records.Arrive(request.Key(), record, result, c.Clock())
+	if !c.Records.Arrive(request.Key(), record, result, c.Clock()) {
+		return apierror.Later(apierror.DefaultCode(http.StatusTooManyRequests), time.Minute, "the deployment keeps no more results today: try again later")
+	}
 	settled := false
 	err := request.Change(context.WithoutCancel(c.r.Context()), func(u *account.Unit) (err error) {
 		settled, err = u.Records().ReceiveToolResult(*record)

@@ -14,6 +14,8 @@ const (
 	streamsOfPrincipal  = 16
 	streamsOfDeployment = 250
 	streamsOfServer     = 1000
+	// fewStreams is how many streams a deployment can open of the last quarter.
+	fewStreams = 16
 	// checksOfDeployment is how many streams of a deployment are checked at the same time.
 	checksOfDeployment = 2
 )
@@ -45,6 +47,15 @@ type streamShare struct {
 	checks chan struct{}
 }
 
+// most returns how many streams may be open for the deployment to open another. The last quarter is for deployments with
+// few, so that a few others cannot take all.
+func (s *streamShare) most() int {
+	if s.open >= fewStreams {
+		return streamsOfServer - streamsOfServer/4
+	}
+	return streamsOfServer
+}
+
 func newStreams() *streams {
 	s := &streams{principals: map[principal]int{}, deployments: map[string]*streamShare{}}
 	s.ended, s.end = context.WithCancel(context.Background())
@@ -60,7 +71,7 @@ func (s *streams) take(deployment string, of principal) (share *streamShare, giv
 	if share == nil {
 		share = &streamShare{checks: make(chan struct{}, checksOfDeployment)}
 	}
-	if s.open >= streamsOfServer || share.open >= streamsOfDeployment || s.principals[of] >= streamsOfPrincipal {
+	if s.open >= share.most() || share.open >= streamsOfDeployment || s.principals[of] >= streamsOfPrincipal {
 		s.exhausted++
 		return nil, nil, false
 	}

@@ -39,6 +39,16 @@ func TestStreamsAreBounded(t *testing.T) {
 	if _, taken := take(s, "acme/main", -1); taken {
 		t.Error("a deployment has more streams than its share")
 	}
+	for n := s.open; n < streamsOfServer-streamsOfServer/4; n++ {
+		one, taken := take(s, fmt.Sprintf("tenant-%d/main", n/100), n)
+		if !taken {
+			t.Fatalf("stream %d of the server is refused", n)
+		}
+		giveBack = append(giveBack, one)
+	}
+	if _, taken := take(s, "tenant-7/main", -1); taken {
+		t.Error("a deployment with many streams takes those of deployments with few")
+	}
 	for n := s.open; n < streamsOfServer; n++ {
 		one, taken := take(s, fmt.Sprintf("tenant-%d/main", n), n)
 		if !taken {
@@ -49,7 +59,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	if _, taken := take(s, "late/main", 0); taken {
 		t.Error("the server has more streams than its bound")
 	}
-	if s.exhausted != 3 {
+	if s.exhausted != 4 {
 		t.Errorf("%d refusals are counted", s.exhausted)
 	}
 	for _, one := range giveBack {

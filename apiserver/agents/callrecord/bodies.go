@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -26,7 +27,7 @@ func (c *Call) Arguments(canonical []byte) {
 	r := c.recorder
 	c.canonical = canonical
 	c.record.Digest = r.digest(c.tool.Deployment, canonical)
-	if c.tool.Keep != "" && !r.Keyring.Empty() {
+	if c.tool.Keep != "" && !r.Keyring.Empty() && r.keeps(&c.tool, len(canonical), c.record.At) {
 		c.record.Arguments = r.Keyring.Seal(people.SealedCallArguments, c.record.SealedFor(c.tool.Deployment), canonical)
 	}
 }
@@ -50,17 +51,33 @@ func (r *Recorder) digest(deployment string, canonical []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// sealResult returns the sealed content of a result, "" if it is not kept: it has more than maxKept bytes, or the tool
-// keeps no results.
-func (r *Recorder) sealResult(of *Tool, record *people.ToolCall, result *toolcall.Result) string {
+// keeps reports whether a deployment may keep a body of n bytes more.
+func (r *Recorder) keeps(of *Tool, n int, now time.Time) bool {
+	if r.kept.take(of.Deployment, n, now) {
+		return true
+	}
+	r.notKept.Add(1)
+	return false
+}
+
+// sealResult returns the sealed content of a result, "" if it is not kept: it has more than maxKept bytes, the tool
+// keeps no results, or its deployment has kept as much as it may.
+func (r *Recorder) sealResult(of *Tool, record *people.ToolCall, result *toolcall.Result, now time.Time) string {
 	if of.Keep != document.RecordAll || r.Keyring.Empty() || len(result.Content) == 0 {
 		return ""
 	}
+	content, fits := contentOf(result)
+	if !fits || !r.keeps(of, len(content), now) {
+		return ""
+	}
+	return r.Keyring.Seal(people.SealedCallResult, record.SealedFor(of.Deployment), content)
+}
+
+// contentOf returns the content of a result as JSON, and reports whether it has at most maxKept bytes.
+func contentOf(result *toolcall.Result) ([]byte, bool) {
 	var content bytes.Buffer
 	encoder := json.NewEncoder(&content)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(result.Content); err != nil || content.Len() > maxKept {
-		return ""
-	}
-	return r.Keyring.Seal(people.SealedCallResult, record.SealedFor(of.Deployment), bytes.TrimRight(content.Bytes(), "\n"))
+	err := encoder.Encode(result.Content)
+	return bytes.TrimRight(content.Bytes(), "\n"), err == nil && content.Len() <= maxKept
 }

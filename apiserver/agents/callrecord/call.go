@@ -96,8 +96,12 @@ func (c *Call) recordedBefore() bool { return !c.tool.ReadOnly || c.tool.Later |
 func (c *Call) Refuse(decision, code string) {
 	c.record.Decision = decision
 	c.record.CallResult = people.CallResult{Code: code, Latency: time.Since(c.began)}
-	c.recorder.add(&waiting{deployment: c.tool.Deployment, call: c.record})
 	c.recorder.count(&c.tool, decision)
+	if !c.recorder.rejected.take(c.tool.Deployment, 1, c.record.At) {
+		c.recorder.notRecorded.Add(1)
+		return
+	}
+	c.recorder.add(&waiting{deployment: c.tool.Deployment, call: c.record})
 }
 
 // Fail records an allowed call of which nothing was sent.
@@ -174,7 +178,7 @@ func (c *Call) end(result toolcall.Result, upstream time.Duration) {
 		record.Decision, record.Outcome, record.Upstream = people.CallInvalid, "", 0
 		outcome = record.Decision
 	}
-	record.Result = c.recorder.sealResult(&c.tool, record, &result)
+	record.Result = c.recorder.sealResult(&c.tool, record, &result, record.At)
 	c.recorder.count(&c.tool, outcome)
 }
 

@@ -11,17 +11,21 @@ import (
 )
 
 // Arrive completes the record of a call whose result came later. The result is kept, sealed, whatever the tool keeps:
-// no caller may have received it.
-func (r *Recorder) Arrive(deployment string, record *people.ToolCall, result toolcall.Result, now time.Time) {
-	kept := r.sealResult(&Tool{Deployment: deployment, Keep: document.RecordAll}, record, &result)
-	if kept == "" {
+// no caller may have received it. It reports false if the deployment has kept as much as it may.
+func (r *Recorder) Arrive(deployment string, record *people.ToolCall, result toolcall.Result, now time.Time) bool {
+	of := &Tool{Deployment: deployment, Keep: document.RecordAll}
+	if _, fits := contentOf(&result); !fits {
 		result = toolcall.Failed(toolcall.CodeTooLarge, "The tool's answer is too large to be kept.")
-		kept = r.sealResult(&Tool{Deployment: deployment, Keep: document.RecordAll}, record, &result)
+	}
+	kept := r.sealResult(of, record, &result, now)
+	if kept == "" {
+		return false
 	}
 	record.CallResult = people.CallResult{
 		Outcome: outcomeOf(&result), Code: result.Code, Status: record.Status, Latency: now.Sub(record.At), Upstream: now.Sub(record.At),
 		BytesIn: int64(result.BytesIn), BytesOut: record.BytesOut, Result: kept,
 	}
+	return true
 }
 
 // Arrived returns the result of a record that Arrive completed, and reports whether it can be read.

@@ -28,7 +28,7 @@ func (r *Recorder) register() {
 		Name: "cardea_tool_call_records_waiting", Help: "Records of calls that wait to be written.",
 	}, func() float64 { return float64(r.Waiting()) }))
 	for reason, count := range map[string]func() uint64{
-		"full": func() uint64 { return r.evicted(r.calls) }, "refused": func() uint64 { return r.evicted(r.refused) }, "duplicate": r.duplicates.Load,
+		"full": func() uint64 { return r.evicted(r.calls) }, "refused": func() uint64 { return r.evicted(r.refused) + r.notRecorded.Load() }, "duplicate": r.duplicates.Load,
 	} {
 		r.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "cardea_tool_call_records_dropped_total", ConstLabels: prometheus.Labels{"reason": reason},

@@ -36,6 +36,7 @@ const (
 // Store is where records are written.
 type Store interface {
 	Change(ctx context.Context, deployment string, do func(people.Tx) error) error
+	Writers() int
 }
 
 // Options configures a Recorder.
@@ -60,6 +61,11 @@ type Recorder struct {
 	duplicates atomic.Uint64
 
 	group *group
+	// kept bounds the sealed bodies of a deployment, in bytes, and rejected the records of its refused calls.
+	kept, rejected *budget
+	// notKept counts the bodies, and notRecorded the refused calls, that exceeded these bounds.
+	notKept, notRecorded atomic.Uint64
+
 	// wake holds a token while a write should begin early.
 	wake    chan struct{}
 	mu      sync.Mutex
@@ -91,7 +97,8 @@ func (w *waiting) size() int64 {
 // New returns a Recorder and registers its metrics.
 func New(opts Options) *Recorder {
 	r := &Recorder{
-		Options: opts, digestKeys: opts.Keyring.Subkeys(digestPurpose), counters: newCounters(opts.Served), group: newGroup(opts.Store), wake: make(chan struct{}, 1),
+		Options: opts, digestKeys: opts.Keyring.Subkeys(digestPurpose), counters: newCounters(opts.Served), group: newGroup(opts.Store),
+		kept: newBudget(keptRate, keptBurst), rejected: newBudget(refusedRate, refusedCount), wake: make(chan struct{}, 1),
 		calls:   shares.New[waitingKey, *waiting](shares.Bounds{Bytes: waitingBytes, DeploymentBytes: deploymentBytes}),
 		refused: shares.New[waitingKey, *waiting](shares.Bounds{Bytes: refusedBytes, DeploymentCount: refusedCount}),
 	}
@@ -120,7 +127,12 @@ func (r *Recorder) add(w *waiting) {
 }
 
 // Dropped returns how many records were dropped for lack of room.
-func (r *Recorder) Dropped() uint64 { return r.evicted(r.calls) + r.evicted(r.refused) }
+func (r *Recorder) Dropped() uint64 {
+	return r.evicted(r.calls) + r.evicted(r.refused) + r.notRecorded.Load()
+}
+
+// NotKept returns how many bodies were not kept because those of their deployment exceeded its budget.
+func (r *Recorder) NotKept() uint64 { return r.notKept.Load() }
 
 func (r *Recorder) evicted(from *shares.Set[waitingKey, *waiting]) uint64 {
 	r.mu.Lock()

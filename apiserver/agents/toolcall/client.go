@@ -18,9 +18,9 @@ import (
 const (
 	// dialWithin bounds a dial and a TLS handshake, each.
 	dialWithin = 10 * time.Second
-	// connectionsPerHost bounds the connections to one host and port, over all deployments.
-	connectionsPerHost = 256
-	idlePerHost        = 32
+	// idlePerHost bounds the idle connections to one host and port. Calls bound the others: with a bound here, calls of
+	// one deployment could wait for those of another to the same host.
+	idlePerHost = 32
 )
 
 // Client sends the requests of calls. It is safe for concurrent use.
@@ -31,7 +31,7 @@ type Client struct{ secure, plain http.RoundTripper }
 func NewClient(policy *egress.Policy) *Client {
 	transport := func(p *egress.Policy) *http.Transport {
 		t := p.Transport(dialWithin)
-		t.MaxConnsPerHost, t.MaxIdleConnsPerHost = connectionsPerHost, idlePerHost
+		t.MaxIdleConnsPerHost = idlePerHost
 		return t
 	}
 	return &Client{secure: transport(policy), plain: transport(policy.Private())}
