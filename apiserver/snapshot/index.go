@@ -1,6 +1,6 @@
 package snapshot
 
-import iradix "github.com/hashicorp/go-immutable-radix/v2"
+import "github.com/cilium/statedb/part"
 
 // indexes are the trees of a snapshot.
 type indexes struct {
@@ -34,20 +34,24 @@ func (x *indexes) all() []interface {
 // index is an immutable tree and, between begin and commit, the transaction that changes it. begin makes an empty tree
 // of the zero value.
 type index[T any] struct {
-	tree *iradix.Tree[T]
-	txn  *iradix.Txn[T]
+	tree *part.Tree[T]
+	txn  *part.Txn[T]
 }
 
 // begin starts a transaction. Its result shares the unchanged nodes with the tree.
 func (i *index[T]) begin() {
 	if i.tree == nil {
-		i.tree = iradix.New[T]()
+		empty := part.New[T](part.RootOnlyWatch)
+		i.tree = &empty
 	}
 	i.txn = i.tree.Txn()
 }
 
 // commit replaces the tree with the result of the transaction.
-func (i *index[T]) commit() { i.tree, i.txn = i.txn.Commit(), nil }
+func (i *index[T]) commit() {
+	tree := i.txn.Commit()
+	i.tree, i.txn = &tree, nil
+}
 
 // Get returns the value of a key, including uncommitted changes.
 func (i *index[T]) Get(key []byte) (T, bool) {
@@ -57,15 +61,21 @@ func (i *index[T]) Get(key []byte) (T, bool) {
 	return i.tree.Get(key)
 }
 
-// Root returns the tree's root, including uncommitted changes.
-func (i *index[T]) Root() *iradix.Node[T] {
+// WithPrefix visits the values whose keys begin with a prefix, in the order of their keys, until visit returns false. It
+// includes uncommitted changes.
+func (i *index[T]) WithPrefix(prefix []byte, visit func(T) bool) {
+	all := i.tree.Prefix
 	if i.txn != nil {
-		return i.txn.Root()
+		all = i.txn.Prefix
 	}
-	return i.tree.Root()
+	for _, value := range all(prefix).All {
+		if !visit(value) {
+			return
+		}
+	}
 }
 
-// Insert sets the value of a key.
+// Insert sets the value of a key, which must not be changed afterwards.
 func (i *index[T]) Insert(key []byte, value T) { i.txn.Insert(key, value) }
 
 // Delete removes a key, and returns its value.

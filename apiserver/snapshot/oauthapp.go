@@ -1,8 +1,6 @@
 package snapshot
 
 import (
-	iradix "github.com/hashicorp/go-immutable-radix/v2"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
@@ -53,14 +51,14 @@ func (b *builder) updateServers() {
 
 func (b *builder) server(app *Entry) *AuthorizationServer {
 	server := &AuthorizationServer{}
-	for _, entry := range scopesIn(b.slugs.Root(), app) {
+	for _, entry := range scopesIn(&b.slugs, app) {
 		if server.Scopes == nil {
 			server.Scopes = map[string]*document.OAuthScope{}
 		}
 		content := ContentOf[document.OAuthScope](entry)
 		server.Scopes[content.Scope] = content
 	}
-	for _, entry := range referrersIn(b.referrers.Root(), app.Identity) {
+	for _, entry := range referrersIn(&b.referrers, app.Identity) {
 		client, is := entry.Content.(*Client)
 		if !is || !client.Active {
 			continue
@@ -76,19 +74,19 @@ func (b *builder) server(app *Entry) *AuthorizationServer {
 }
 
 // scopesIn returns the scopes of an app, ordered by value.
-func scopesIn(slugs *iradix.Node[*Entry], app *Entry) (scopes []*Entry) {
-	slugs.WalkPrefix(joined(v1alpha1.KindOAuthScope, app.Deployment, document.ScopePrefix(app.Name)), func(_ []byte, e *Entry) bool {
+func scopesIn(slugs *index[*Entry], app *Entry) (scopes []*Entry) {
+	slugs.WithPrefix(joined(v1alpha1.KindOAuthScope, app.Deployment, document.ScopePrefix(app.Name)), func(e *Entry) bool {
 		scopes = append(scopes, e)
-		return false
+		return true
 	})
 	return scopes
 }
 
 // referrersIn returns the entries that refer to an identity.
-func referrersIn(all *iradix.Node[*Entry], id store.Identity) (referrers []*Entry) {
-	all.WalkPrefix(append(identityKey(id), 0), func(_ []byte, e *Entry) bool {
+func referrersIn(all *index[*Entry], id store.Identity) (referrers []*Entry) {
+	all.WithPrefix(append(identityKey(id), 0), func(e *Entry) bool {
 		referrers = append(referrers, e)
-		return false
+		return true
 	})
 	return referrers
 }

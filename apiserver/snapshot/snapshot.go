@@ -174,17 +174,17 @@ func (s *Snapshot) ByID(kind, deployment string, id int64) (*Entry, bool) {
 
 // Scopes returns the scopes of an OAuth app, in the order of their values.
 func (s *Snapshot) Scopes(app *Entry) []*Entry {
-	return scopesIn(s.slugs.Root(), app)
+	return scopesIn(&s.slugs, app)
 }
 
 // List calls visit for the entries of a kind in a deployment, newest first, until it returns false.
 func (s *Snapshot) List(kind, deployment string, visit func(*Entry) bool) {
-	s.ordered.Root().WalkPrefix(append(joined(kind, deployment), 0), func(_ []byte, e *Entry) bool { return !visit(e) })
+	s.ordered.WithPrefix(append(joined(kind, deployment), 0), visit)
 }
 
 // Referrers returns the entries that refer to an identity.
 func (s *Snapshot) Referrers(id store.Identity) []*Entry {
-	return referrersIn(s.referrers.Root(), id)
+	return referrersIn(&s.referrers, id)
 }
 
 // ContentOf returns an entry's content. The entry must be of the kind with that content type.
