@@ -37,6 +37,10 @@ func (o *outage) err() error {
 	return nil
 }
 
+func (o *outage) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return o.Change(ctx, deployment, do)
+}
+
 func (o *outage) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
 	if err := o.err(); err != nil {
 		return err
@@ -126,6 +130,10 @@ type untilEnded struct {
 	ctx context.Context
 }
 
+func (u *untilEnded) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return u.Change(ctx, deployment, do)
+}
+
 func (u *untilEnded) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
 	if u.ctx.Err() == nil {
 		return fmt.Errorf("%w: interrupted by a test", store.ErrUnavailable)
@@ -172,6 +180,10 @@ func TestServerWritesItsLastRecordsWhenItEnds(t *testing.T) {
 type taken struct {
 	people.Store
 	id atomic.Int64
+}
+
+func (s *taken) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return s.Change(ctx, deployment, do)
 }
 
 func (s *taken) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {

@@ -323,6 +323,10 @@ type unreliable struct {
 	away atomic.Bool
 }
 
+func (u *unreliable) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return u.Change(ctx, deployment, do)
+}
+
 func (u *unreliable) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
 	if u.away.Load() {
 		return fmt.Errorf("%w: interrupted by a test", store.ErrUnavailable)

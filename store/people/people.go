@@ -28,6 +28,9 @@ type Store interface {
 	//   - the outcome of the commit is unknown: the error wraps store.ErrUnavailable.
 	// do may run several times and must keep nothing of an earlier run.
 	Change(ctx context.Context, deployment string, do func(Tx) error) error
+	// Single is Change for a do that executes one statement, as the methods of Tx say of themselves. It costs less. A
+	// second statement fails.
+	Single(ctx context.Context, deployment string, do func(Tx) error) error
 	// Writers returns how many Changes can be in progress at once; more wait for one of them.
 	Writers() int
 	Messages

@@ -70,6 +70,31 @@ var toolCallStories = []story{
 			return err
 		}))
 	}},
+	{name: "a record is written by one statement without a transaction, and a second statement fails", run: func(e *env) {
+		e.begin()
+		c := startedCall(1)
+		c.Caller.User = 0
+		settled := c
+		settled.CallResult = toolCall(1).CallResult
+		e.ok(e.store.Single(e.ctx, home, insertToolCall(c)))
+		e.Expect(e.store.Single(e.ctx, home, insertToolCall(c))).To(gomega.MatchError(people.ErrDuplicate))
+		settle := func(tx people.Tx) error { _, err := tx.Records().SettleToolCalls([]people.ToolCall{settled}); return err }
+		e.ok(e.store.Single(e.ctx, home, settle))
+		got, _ := e.callOf(c.ID)
+		e.Expect(got).To(gomega.Equal(settled))
+		for name, second := range map[string]func(people.Tx) error{
+			"a write": settle,
+			"a read":  func(tx people.Tx) error { _, _, err := tx.Records().ToolCall(c.ID); return err },
+		} {
+			err := e.store.Single(e.ctx, home, func(tx people.Tx) error {
+				e.ok(settle(tx))
+				_ = second(tx)
+				return nil
+			})
+			e.Expect(err).To(gomega.HaveOccurred(), name)
+		}
+		e.Expect(e.store.Writers()).To(gomega.BeNumerically(">=", 1))
+	}},
 	{name: "a call that started is settled once, also after it was abandoned", run: func(e *env) {
 		e.begin()
 		e.insert(insertUser(1))

@@ -67,6 +67,15 @@ func (s *Interruptible) KeySignals(ctx context.Context) <-chan struct{} {
 	return s.Engine().KeySignals(ctx)
 }
 
+// Single implements people.Store.
+func (s *Interruptible) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	engine, err := s.reach()
+	if err != nil {
+		return err
+	}
+	return engine.Single(ctx, deployment, do)
+}
+
 // Writers implements people.Store. An interruption does not affect it.
 func (s *Interruptible) Writers() int { return s.Engine().Writers() }
 

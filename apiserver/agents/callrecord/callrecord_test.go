@@ -41,14 +41,28 @@ func (g *gate) set(away string) {
 }
 
 func (g *gate) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
-	g.mu.Lock()
-	g.changes++
-	away := g.away == "*" || g.away == deployment
-	g.mu.Unlock()
-	if away {
-		return fmt.Errorf("%w: interrupted by a test", store.ErrUnavailable)
+	if err := g.pass(deployment); err != nil {
+		return err
 	}
 	return g.Store.Change(ctx, deployment, do)
+}
+
+func (g *gate) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	if err := g.pass(deployment); err != nil {
+		return err
+	}
+	return g.Store.Single(ctx, deployment, do)
+}
+
+// pass counts a change, and fails while the store is unavailable.
+func (g *gate) pass(deployment string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.changes++
+	if g.away == "*" || g.away == deployment {
+		return fmt.Errorf("%w: interrupted by a test", store.ErrUnavailable)
+	}
+	return nil
 }
 
 type world struct {

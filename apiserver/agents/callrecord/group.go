@@ -125,6 +125,10 @@ func fitting(all []*write) (n int) {
 
 // write writes a part in one transaction, or each write in its own if an id is taken.
 func (g *group) write(ctx context.Context, deployment string, part []*write) {
+	if len(part) == 1 {
+		part[0].done <- g.alone(ctx, deployment, part[0])
+		return
+	}
 	err := g.together(ctx, deployment, part)
 	for _, w := range part {
 		if errors.Is(err, errTaken) {
@@ -164,10 +168,16 @@ func (g *group) together(ctx context.Context, deployment string, part []*write) 
 	})
 }
 
+// alone writes in a transaction of its own. Without a user that must not be deleted before the commit, that is one
+// statement.
 func (g *group) alone(ctx context.Context, deployment string, w *write) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	return g.store.Change(ctx, deployment, func(tx people.Tx) error {
+	change := g.store.Single
+	if !w.ends && w.call.Caller.User != 0 {
+		change = g.store.Change
+	}
+	return change(ctx, deployment, func(tx people.Tx) error {
 		if !w.ends {
 			return tx.Records().InsertToolCall(w.call)
 		}

@@ -19,6 +19,10 @@ func (s heldStore) Change(context.Context, string, func(people.Tx) error) error 
 	return errHeld
 }
 
+func (s heldStore) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return s.Change(ctx, deployment, do)
+}
+
 func (heldStore) Writers() int { return 1 }
 
 func TestWriteWhoseCallerIsGoneIsNotWritten(t *testing.T) {

@@ -36,6 +36,7 @@ const (
 // Store is where records are written.
 type Store interface {
 	Change(ctx context.Context, deployment string, do func(people.Tx) error) error
+	Single(ctx context.Context, deployment string, do func(people.Tx) error) error
 	Writers() int
 }
 

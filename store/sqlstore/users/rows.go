@@ -30,6 +30,11 @@ func (s *Rows) Change(ctx context.Context, deployment string, do func(people.Tx)
 	return change(ctx, s, deployment, func(tx *peopleTx) error { return do(tx) })
 }
 
+// Single implements people.Store.
+func (s *Rows) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return s.db.Single(ctx, deployment, func(on *db.Tx) error { return do(&peopleTx{Tx: on}) })
+}
+
 // Writers implements people.Store.
 func (s *Rows) Writers() int { return s.db.Writers.Stats().MaxOpenConnections }
 

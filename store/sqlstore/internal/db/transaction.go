@@ -74,9 +74,27 @@ func (d *DB) Change(ctx context.Context, deployment string, options *sql.TxOptio
 	if options == nil {
 		options = d.Dialect.WriteTx
 	}
+	return d.repeat(ctx, func() error { return changeOnce(ctx, d, deployment, options, do) })
+}
+
+// Single is Change for a do that runs one statement, which is then a transaction of its own: nothing begins and ends it.
+// A second statement fails with ErrSecondStatement, and the first stays committed.
+func (d *DB) Single(ctx context.Context, deployment string, do func(*Tx) error) error {
+	return d.repeat(ctx, func() error {
+		on := d.Writes().Of(ctx, deployment)
+		on.single = true
+		if err := do(on); err != nil {
+			return err
+		}
+		return on.lost
+	})
+}
+
+// repeat runs a change, and again if the engine rolled it back or, once, if a row already exists.
+func (d *DB) repeat(ctx context.Context, change func() error) error {
 	collided := false
 	for attempt := 1; ; attempt++ {
-		err := changeOnce(ctx, d, deployment, options, do)
+		err := change()
 		switch {
 		case err == nil:
 			return nil

@@ -16,6 +16,8 @@ type Tx struct {
 	Session
 	Deployment string
 	readOnly   bool
+	// single reports that the first statement is a transaction of its own, and ran that it ran.
+	single, ran bool
 	// lost is the reason why the transaction must not be committed, even if its callback ignores the error.
 	lost error
 }
@@ -41,6 +43,18 @@ func (tx *Tx) Writable() error {
 	return nil
 }
 
+// ErrSecondStatement is returned for another statement than the one that is a transaction of its own.
+var ErrSecondStatement = errors.New("the transaction has one statement")
+
+// admit returns an error if a Tx can run no statement more.
+func (tx *Tx) admit() error {
+	if tx.single && tx.ran {
+		return tx.failed(ErrSecondStatement)
+	}
+	tx.ran = true
+	return nil
+}
+
 // Context returns the context that the statements run with.
 func (tx *Tx) Context() context.Context { return tx.ctx }
 
@@ -56,7 +70,7 @@ func (tx *Tx) Exec(query string, args ...any) error {
 // Affected runs a statement and returns how many rows it changed. In this and every other statement ":deployment"
 // stands for the deployment.
 func (tx *Tx) Affected(query string, args ...any) (int64, error) {
-	if err := tx.Writable(); err != nil {
+	if err := errors.Join(tx.Writable(), tx.admit()); err != nil {
 		return 0, err
 	}
 	query, args = tx.bind(query, args)
@@ -66,6 +80,9 @@ func (tx *Tx) Affected(query string, args ...any) (int64, error) {
 
 // Get runs a query that returns at most one row, and reports whether there was one.
 func (tx *Tx) Get(dest []any, query string, args ...any) (bool, error) {
+	if err := tx.admit(); err != nil {
+		return false, err
+	}
 	query, args = tx.bind(query, args)
 	found, err := tx.Row(tx.ctx, dest, query, args...)
 	return found, tx.failed(err)
@@ -73,6 +90,9 @@ func (tx *Tx) Get(dest []any, query string, args ...any) (bool, error) {
 
 // Each runs a query and calls read for each row.
 func (tx *Tx) Each(read func(*sql.Rows) error, query string, args ...any) error {
+	if err := tx.admit(); err != nil {
+		return err
+	}
 	query, args = tx.bind(query, args)
 	return tx.failed(tx.Query(tx.ctx, read, query, args...))
 }
