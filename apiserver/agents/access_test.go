@@ -33,6 +33,8 @@ type peopleWorld struct {
 	*world
 	app    document.OAuthApp
 	family people.TokenFamily
+	// signingKeys are those of session tokens, nil before sessions.
+	signingKeys []document.SigningKey
 }
 
 func newPeopleWorld(t *testing.T, change func(*document.AIAgent)) *peopleWorld {
@@ -135,7 +137,8 @@ func (w *peopleWorld) sessions() func(audience string, permissions ...string) st
 	w.Must(err)
 	key.Sealed = w.Keyring.Seal(document.SealedSigningKey, key.ID, der)
 	settings := w.Settings()
-	settings.SigningKeys = []document.SigningKey{key}
+	w.signingKeys = []document.SigningKey{key}
+	settings.SigningKeys = w.signingKeys
 	w.Declare(settings)
 	now := w.Clock.Now()
 	w.Must(w.Store.Change(w.T.Context(), frontendtest.Deployment, func(tx people.Tx) error {
