@@ -114,7 +114,7 @@ func TestNoOwnListenerAcceptsAToolsToken(t *testing.T) {
 	introspector := w.declareKey("introspector", frontendtest.Deployment, "oauth_clients:read")
 	for name, audience := range audiences {
 		authorization := document.ToolAuthorization{AuthorizeAsUser: true, Audience: audience}
-		if name == "agent" || name == "app" { // a tool may not name these itself
+		if name != "its-own" && name != "resource" { // a tool may not name these itself
 			template := w.Put(v1alpha1.KindJWTTemplate, name, frontendtest.Deployment, "", document.JWTTemplate{Name: name, LifetimeSeconds: 60, Audiences: []string{audience}})
 			authorization = document.ToolAuthorization{AuthorizeAsUser: true, JWTTemplateID: ids.Format(template)}
 		}
