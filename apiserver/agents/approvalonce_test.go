@@ -108,7 +108,7 @@ func (c *killedCalls) sent(n int) (count int) {
 	return count
 }
 
-// state returns the state of the approval of a call, and the outcome of the record that names it, while no process runs.
+// state returns the state of the approval of a call, and the outcome of the record that names it. No process runs.
 func (c *killedCalls) state(st store.Store, n int) (approval, outcome string) {
 	c.T.Helper()
 	c.Must(st.View(c.T.Context(), frontendtest.Deployment, func(tx people.Tx) error {
@@ -124,8 +124,9 @@ func (c *killedCalls) state(st store.Store, n int) (approval, outcome string) {
 	return approval, outcome
 }
 
-// expectOnce checks a call whose server was killed: an approval that is not used has no record and sent nothing, and one
-// that is used has a record, and sent the call once at most.
+// expectOnce checks a call whose server was killed:
+//  1. if the approval is not used, the call has no record and was not sent;
+//  2. if the approval is used, the call has a record and was sent once.
 func (c *killedCalls) expectOnce(n int, seen map[string]bool) {
 	c.T.Helper()
 	st := c.OpenStore()

@@ -101,7 +101,8 @@ func expectedHeaders(tool string, traced bool) []string {
 	return names
 }
 
-// expectOwnHeaders checks that the newest request of a tool has exactly the expected headers, and nothing of the caller.
+// expectOwnHeaders checks that the newest request of a tool has exactly the expected headers, and nothing of the
+// caller.
 func (w *peopleWorld) expectOwnHeaders(what, tool, credential string, traced bool) {
 	w.T.Helper()
 	request, _ := w.up.last()

@@ -52,8 +52,8 @@ func (r *Resolver) bySession(ctx context.Context, s *snapshot.Snapshot, agent *s
 	return c, nil
 }
 
-// sessionLasts reports whether the user of a session token is enabled, is still signed in to the token's session, and is
-// still a member of the token's organization and workspace. A token with a verified signature can outlive all of these.
+// sessionLasts reports whether the user of a session token is enabled, still signed in to the token's session, and
+// still a member of the token's organization and workspace. A token with a verified signature can outlive these.
 func sessionLasts(u *account.Unit, c *Caller) (bool, error) {
 	user, found, err := u.Users().User(c.User)
 	if err != nil || !found || user.Disabled {
