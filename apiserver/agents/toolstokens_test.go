@@ -99,7 +99,7 @@ func (w *peopleWorld) expectNoBackendPath(token string) {
 	}
 }
 
-// The audiences of a tool's token may be those of our own listeners: the type and the issuer tell the tokens apart.
+// The audiences of a tool's token may be those of our own listeners: tokens differ in type and issuer.
 func TestNoOwnListenerAcceptsAToolsToken(t *testing.T) {
 	audiences := map[string]string{
 		"its-own": "", "resource": "https://api.acme.example", "agent": agentURL, "app": "http://localhost/oauth/portal", "host": "https://localhost",
