@@ -33,6 +33,8 @@ type peopleWorld struct {
 	*world
 	app    document.OAuthApp
 	family people.TokenFamily
+	// signingKeys are those of session tokens, nil before sessions.
+	signingKeys []document.SigningKey
 }
 
 func newPeopleWorld(t *testing.T, change func(*document.AIAgent)) *peopleWorld {
@@ -127,7 +129,7 @@ func (w *peopleWorld) private(key document.SigningKey, kind string) any {
 	return private
 }
 
-// sessions gives the deployment a signing key, and returns a function that signs session tokens of the user.
+// sessions gives the deployment a signing key and the user a session, and returns a function that signs its tokens.
 func (w *peopleWorld) sessions() func(audience string, permissions ...string) string {
 	w.T.Helper()
 	key := w.OAuthKey(jose.ES256)
@@ -135,9 +137,16 @@ func (w *peopleWorld) sessions() func(audience string, permissions ...string) st
 	w.Must(err)
 	key.Sealed = w.Keyring.Seal(document.SealedSigningKey, key.ID, der)
 	settings := w.Settings()
-	settings.SigningKeys = []document.SigningKey{key}
+	w.signingKeys = []document.SigningKey{key}
+	settings.SigningKeys = w.signingKeys
 	w.Declare(settings)
 	now := w.Clock.Now()
+	w.Must(w.Store.Change(w.T.Context(), frontendtest.Deployment, func(tx people.Tx) error {
+		if err := tx.Sessions().InsertSession(people.Session{ID: 12, ActiveSignIn: 21, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(24 * time.Hour)}); err != nil {
+			return err
+		}
+		return tx.Sessions().InsertSignIn(people.SignIn{ID: 21, Session: 12, User: 7, Method: "password", CreatedAt: now})
+	}))
 	return func(audience string, permissions ...string) string {
 		return w.signed(key, document.SealedSigningKey, "JWT", map[string]any{
 			"iss": "https://localhost", "sub": "7", "aud": audience, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "sid": "12", "permissions": permissions,

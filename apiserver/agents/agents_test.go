@@ -79,7 +79,12 @@ func newWorld(t *testing.T) *world {
 // newWorldOver is newWorld with the store of a URL, "" for SQLite.
 func newWorldOver(t *testing.T, url string) *world {
 	t.Helper()
-	w := &world{World: frontendtest.NewOver(t, url, nil, nil), up: newUpstream(t)}
+	return newWorldIn(t, frontendtest.NewOver(t, url, nil, nil))
+}
+
+func newWorldIn(t *testing.T, in *frontendtest.World) *world {
+	t.Helper()
+	w := &world{World: in, up: newUpstream(t)}
 	w.key = w.declareKey("caller", frontendtest.Deployment, "ai_agents:call")
 	w.declareTool("find-order", document.AITool{
 		Name: "Find an order", Description: "Finds an order by its number.", Method: "GET", Endpoint: w.up.URL + "/orders/{number}?source=agent",

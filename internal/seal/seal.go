@@ -169,7 +169,7 @@ func (r *Keyring) Open(kind, id, sealed string) ([]byte, error) {
 		return nil, ErrOpen
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[2])
-	if err != nil {
+	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != parts[2] { // the decoder ignores line breaks and spare bits
 		return nil, ErrOpen
 	}
 	for _, key := range r.keys {

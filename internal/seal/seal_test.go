@@ -157,3 +157,23 @@ func TestSealedTextNamesItsKey(t *testing.T) {
 		t.Error("Current does not report whether Seal would seal in this form")
 	}
 }
+
+// Another spelling of the same bytes is another text. The decoder of base64 ignores line breaks and spare bits.
+func TestOnlyTheTextThatWasSealedOpens(t *testing.T) {
+	r := ring(t, 1)
+	for size := range 3 {
+		sealed := r.Seal("kind", "id", bytes.Repeat([]byte{1}, size))
+		for at := range sealed {
+			for _, char := range "AQgw_-\n\r=. " {
+				if altered := sealed[:at] + string(char) + sealed[at+1:]; altered != sealed {
+					if _, err := r.Open("kind", "id", altered); !errors.Is(err, ErrOpen) {
+						t.Errorf("%q opens, sealed %q", altered, sealed)
+					}
+				}
+				if _, err := r.Open("kind", "id", sealed[:at]+string(char)+sealed[at:]); !errors.Is(err, ErrOpen) {
+					t.Errorf("%q with %q before character %d opens", sealed, char, at)
+				}
+			}
+		}
+	}
+}

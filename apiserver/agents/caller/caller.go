@@ -5,6 +5,7 @@ package caller
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -205,7 +205,8 @@ func (r *Resolver) byToken(ctx context.Context, s *snapshot.Snapshot, agent *sna
 		return r.byAccessToken(ctx, s, app, content.URL, raw)
 	}
 	if form == bearer.SessionToken && content.Sessions {
-		if c, err := r.bySession(ctx, s, agent, content.URL, raw); err == nil || errors.Is(err, credential.ErrExpired) {
+		c, err := r.bySession(ctx, s, agent, content.URL, raw)
+		if err == nil || errors.Is(err, credential.ErrExpired) || errors.Is(err, errEnded) || apierror.Of(err).Status != http.StatusUnauthorized {
 			return c, err
 		}
 	}
@@ -238,31 +239,6 @@ func (r *Resolver) byKey(ctx context.Context, s *snapshot.Snapshot, agent *snaps
 		return nil, apierror.InvalidToken()
 	}
 	return OfPrincipal(p), nil
-}
-
-// bySession accepts a session token that was issued for the agent.
-func (r *Resolver) bySession(ctx context.Context, s *snapshot.Snapshot, agent *snapshot.Entry, url, raw string) (*Caller, error) {
-	token, err := r.Authenticator.Tokens.SessionTokenFor(ctx, s, raw, url)
-	if err != nil {
-		return nil, err
-	}
-	user, wrong := ids.Parse(token.Principal.Subject)
-	if token.Principal.Deployment.Deployment != agent.Deployment || wrong != nil {
-		return nil, apierror.InvalidToken()
-	}
-	return &Caller{
-		Principal: token.Principal, Kind: KindSession, ID: token.Session, User: user, Organization: idOf(token.Organization), Workspace: idOf(token.Workspace),
-		ExpiresAt: token.ExpiresAt,
-	}, nil
-}
-
-// idOf returns the id that a text names, 0 for "".
-func idOf(text string) int64 {
-	id, err := ids.Parse(text)
-	if err != nil {
-		return 0
-	}
-	return id
 }
 
 // byDeclaredIssuer accepts a token of an issuer that the agent's deployment declares for the agent's URL.
