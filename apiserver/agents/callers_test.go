@@ -85,8 +85,8 @@ func (u *upstream) requestsOf(tool string) (n int) {
 	return n
 }
 
-// Every tool of a caller's list works for it, over both protocols. Every other tool is unknown to it, with the answer of
-// a tool that does not exist, unless the call only lacks the user that the tool needs.
+// Every tool of a caller's list works for the caller, over both protocols. Every other tool is unknown, with the answer
+// of a tool that does not exist, unless the call only lacks the user that the tool needs.
 func TestEveryCallerCallsExactlyTheToolsOfItsList(t *testing.T) {
 	servertest.OnEngines(t, func(t *testing.T, engine string) {
 		w := newPeopleWorldIn(t, newWorldOver(t, engine), nil)

@@ -16,16 +16,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/apiserver"
+	"github.com/cardea-iam/cardea/apiserver/backend"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/schemafield"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// serveAllowing replaces the server by one whose tools may reach the given private ranges.
-func (w *world) serveAllowing(allowed ...netip.Prefix) {
+// serveWith replaces the server by one with the given private ranges for tools, and a client of the Kubernetes API.
+func (w *world) serveWith(kubernetes backend.Kubernetes, allowed ...netip.Prefix) {
 	w.T.Helper()
 	server, err := apiserver.New(apiserver.Options{
-		Feed: w.Store, People: w.Store, Keyring: w.Keyring, Clock: w.Clock.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(), EgressAllowed: allowed,
+		Feed: w.Store, People: w.Store, Kubernetes: kubernetes, Keyring: w.Keyring, Clock: w.Clock.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry(),
+		EgressAllowed: allowed,
 	})
 	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -55,7 +57,7 @@ func TestToolsReachNoInternalAddress(t *testing.T) {
 		tools = append(tools, name)
 	}
 	w.declareAgent("support", tools...)
-	w.serveAllowing()
+	w.serveWith(nil)
 	w.Eventually("the tools are listed", func() bool { return len(names(w.post("support", w.key, listing))) == len(tools) })
 	answers := map[string][]string{}
 	for _, name := range tools {

@@ -36,10 +36,7 @@ func TestTemplatesSetNoReservedClaim(t *testing.T) {
 	w.sessions()
 	var values, expressions []document.TemplateClaim
 	for _, name := range reservedClaims {
-		forged := `"forged-` + name + `"`
-		if slices.Contains([]string{"exp", "nbf", "iat"}, name) {
-			forged = "4102444800" // in the year 2100
-		}
+		forged := map[bool]string{true: "4102444800", false: `"forged-` + name + `"`}[slices.Contains([]string{"exp", "nbf", "iat"}, name)]
 		values = append(values, document.TemplateClaim{Name: name, Value: json.RawMessage(forged)})
 		expressions = append(expressions, document.TemplateClaim{Name: name, Expression: forged})
 	}
@@ -65,8 +62,7 @@ func TestTemplatesSetNoReservedClaim(t *testing.T) {
 		if header.Algorithm != "ES256" || header.ExtraHeaders["typ"] != "at+jwt" {
 			t.Errorf("%s: the header of the token is %+v", tool, header)
 		}
-		request, _ := w.up.last()
-		if claims["jti"] != request.header.Get("Cardea-Call-Id") {
+		if request, _ := w.up.last(); claims["jti"] != request.header.Get("Cardea-Call-Id") {
 			t.Errorf("%s: the token has the id %v", tool, claims["jti"])
 		}
 		return claims

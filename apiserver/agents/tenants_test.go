@@ -17,8 +17,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// otherTenant is another deployment of the same server, with an agent, a tool, a key with all permissions, and a signed-in
-// user. It has the names of the first deployment's resources where it can.
+// otherTenant is another deployment of the same server, with an agent, a tool, a key with all permissions, and a
+// signed-in user. It has the names of the first deployment's resources where it can.
 type otherTenant struct {
 	*approvalWorld
 	deployment, host, key string
@@ -63,8 +63,8 @@ func without(body, id string) string {
 	return strings.ReplaceAll(requestID.ReplaceAllString(body, ""), id, "")
 }
 
-// The ids of a deployment's agents, tools, calls and approvals are unknown to every other deployment, also to one in the
-// same namespace. The answer is that to an id that does not exist.
+// The ids of a deployment's agents, tools, calls and approvals are unknown to every other deployment, also to one in
+// the same namespace. The answer is that to an id that does not exist.
 func TestIDsOfAnotherDeploymentAreUnknown(t *testing.T) {
 	w := newApprovalWorld(t, nil)
 	w.declareAgent("desk", "find-order")
