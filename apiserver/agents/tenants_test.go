@@ -58,6 +58,9 @@ func (o *otherTenant) id(kind, name string) string {
 	return ids.Format(ids.Derive(kind, namespace, name))
 }
 
+// missingID is an id that no object has.
+const missingID = "4611686018427387905"
+
 // without returns a body without the id of its request, and without an id that the request named.
 func without(body, id string) string {
 	return strings.ReplaceAll(requestID.ReplaceAllString(body, ""), id, "")
@@ -108,8 +111,8 @@ func (o *otherTenant) expectUnknownOnBackend(t *testing.T, agent, tool, call str
 		{"GET", "/ai/tools/%s", tool}, {"GET", "/ai/tool-calls/%s", call},
 	} {
 		foreign := o.backendAnswer(tc.method, fmt.Sprintf(tc.path, tc.id), o.key, map[string]string{"POST": `{"arguments":{"number":"7"}}`}[tc.method])
-		missing := o.backendAnswer(tc.method, fmt.Sprintf(tc.path, "12"), o.key, map[string]string{"POST": `{"arguments":{"number":"7"}}`}[tc.method])
-		if foreign.Code != http.StatusNotFound || without(foreign.Body.String(), tc.id) != without(missing.Body.String(), "12") {
+		missing := o.backendAnswer(tc.method, fmt.Sprintf(tc.path, missingID), o.key, map[string]string{"POST": `{"arguments":{"number":"7"}}`}[tc.method])
+		if foreign.Code != http.StatusNotFound || without(foreign.Body.String(), tc.id) != without(missing.Body.String(), missingID) {
 			t.Errorf("%s %s of another deployment: %d %s, of none: %s", tc.method, tc.path, foreign.Code, foreign.Body, missing.Body)
 		}
 	}
@@ -165,8 +168,8 @@ func (o *otherTenant) expectUnknownApproval(t *testing.T, approval int64) {
 		{"GET", "/me/tool-approvals/%s", ""}, {"POST", "/me/tool-approvals/%s/approve", `{"arguments_digest":"` + digest + `"}`}, {"POST", "/me/tool-approvals/%s/deny", `{}`},
 	} {
 		status, _, foreign := o.browser.send(tc.method, base+fmt.Sprintf(tc.path, ids.Format(approval)), "application/json", tc.body)
-		missing, _, unknown := o.browser.send(tc.method, base+fmt.Sprintf(tc.path, "12"), "application/json", tc.body)
-		if status != http.StatusNotFound || missing != status || !strings.Contains(foreign, "APPROVAL_NOT_FOUND") || without(foreign, ids.Format(approval)) != without(unknown, "12") {
+		missing, _, unknown := o.browser.send(tc.method, base+fmt.Sprintf(tc.path, missingID), "application/json", tc.body)
+		if status != http.StatusNotFound || missing != status || !strings.Contains(foreign, "APPROVAL_NOT_FOUND") || without(foreign, ids.Format(approval)) != without(unknown, missingID) {
 			t.Errorf("%s %s: %d %s, of none: %s", tc.method, tc.path, status, foreign, unknown)
 		}
 	}
