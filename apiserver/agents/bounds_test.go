@@ -180,14 +180,16 @@ func outOfBounds(t *testing.T) map[string]struct {
 // An answer beyond a bound fails with the code of the bound. No part of it reaches the caller, and its record says so.
 func TestAnswersBeyondABoundAreRefusedWhole(t *testing.T) {
 	w := newWorld(t)
-	w.declareTool("bounded", document.AITool{Name: "Bounded", Method: "POST", Endpoint: w.up.URL, TimeoutSeconds: 1, Response: &document.ToolResponse{MaxBytes: 1024}})
-	w.declareAgent("support", "bounded")
+	for tool, timeout := range map[string]int64{"bounded": 60, "hurry": 2} {
+		w.declareTool(tool, document.AITool{Name: tool, Method: "POST", Endpoint: w.up.URL, TimeoutSeconds: timeout, Response: &document.ToolResponse{MaxBytes: 1024}})
+	}
+	w.declareAgent("support", "bounded", "hurry")
 	n := 0
 	for name, tc := range outOfBounds(t) {
 		w.answering(tc.answer)
 		w.Clock.Advance(time.Millisecond)
 		_, before := w.up.last()
-		a := w.post("support", w.key, callBody("bounded", `{}`))
+		a := w.post("support", w.key, callBody(map[bool]string{true: "hurry", false: "bounded"}[tc.code == "timeout"], `{}`))
 		code, _, _ := failureOf(a)
 		if code != tc.code || strings.Contains(a.raw, bodyMarker) || strings.Contains(a.raw, "structuredContent") || !strings.Contains(a.raw, `"isError":true`) {
 			t.Errorf("%s: %.500s, want %s", name, a.raw, tc.code)

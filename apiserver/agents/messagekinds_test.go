@@ -39,7 +39,7 @@ func (w *kindsWorld) answers() map[string]struct {
 		"accepted": {func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(202) }, ""},
 		"missing":  {func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(404) }, "upstream_status"},
 		"moved":    {func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, "/", http.StatusFound) }, "redirected"},
-		"large":    {respondingEndlessly("text/plain", "y"), "response_too_large"}, "binary": {responding("application/octet-stream", "x"), "unsupported_media_type"},
+		"large":    {responding("text/plain", strings.Repeat("y", 300<<10)), "response_too_large"}, "binary": {responding("application/octet-stream", "x"), "unsupported_media_type"},
 		"broken-json": {responding("application/json", `{`), "invalid_response"}, "closed": {respondingRaw(t, func(io.Writer) {}), "unreachable"},
 		"silent": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "timeout"},
 		"once":   {responding("application/json", `{}`), ""}, "lost": {responding("application/json", `{}`), "not_configured"},
@@ -55,12 +55,12 @@ func newKindsWorld(t *testing.T) *kindsWorld {
 	w.declareScheme("once", "per_app", 1)
 	tools := slices.Sorted(maps.Keys(w.answers()))
 	for _, name := range tools {
-		tool := document.AITool{Name: name, Method: "POST", Endpoint: w.up.URL + "/" + name, TimeoutSeconds: 5}
+		tool := document.AITool{Name: name, Method: "POST", Endpoint: w.up.URL + "/" + name, TimeoutSeconds: 60}
 		switch name {
 		case "accepted":
-			tool.Type, tool.TimeoutSeconds = "webhook", 1
+			tool.Type, tool.TimeoutSeconds = "webhook", 2
 		case "silent":
-			tool.TimeoutSeconds = 1
+			tool.TimeoutSeconds = 2
 		case "once":
 			tool.Scheme = "once"
 		case "lost":

@@ -48,7 +48,7 @@ func brokenAnswers(t *testing.T) map[string]struct {
 			rw.Header().Set("Www-Authenticate", "Basic")
 			rw.WriteHeader(401)
 		}, people.CallFailed, "upstream_status"},
-		"too much": {respondingEndlessly("text/plain", "y"), people.CallFailed, "response_too_large"},
+		"too much": {responding("text/plain", strings.Repeat("y", 300<<10)), people.CallFailed, "response_too_large"},
 	}
 }
 
@@ -57,37 +57,39 @@ func brokenAnswers(t *testing.T) map[string]struct {
 func TestUnsafeCallIsSentOnceWhateverBreaks(t *testing.T) {
 	w := newWorld(t)
 	safe := true
-	w.declareTool("change", document.AITool{Name: "Change", Method: "POST", Endpoint: w.up.URL + "/change", TimeoutSeconds: 1})
-	w.declareTool("read", document.AITool{Name: "Read", Method: "POST", Endpoint: w.up.URL + "/read", TimeoutSeconds: 1, Annotations: &document.ToolAnnotations{ReadOnly: &safe}})
-	w.declareAgent("support", "change", "read")
+	w.declareTool("change", document.AITool{Name: "Change", Method: "POST", Endpoint: w.up.URL + "/change", TimeoutSeconds: 60})
+	w.declareTool("hurry", document.AITool{Name: "Hurry", Method: "POST", Endpoint: w.up.URL + "/hurry", TimeoutSeconds: 2})
+	w.declareTool("read", document.AITool{Name: "Read", Method: "POST", Endpoint: w.up.URL + "/read", TimeoutSeconds: 60, Annotations: &document.ToolAnnotations{ReadOnly: &safe}})
+	w.declareAgent("support", "change", "hurry", "read")
 	for name, tc := range brokenAnswers(t) {
+		tool := map[bool]string{true: "hurry", false: "change"}[tc.code == "timeout"]
 		for _, kept := range []bool{false, true} {
 			at := fmt.Sprintf("%s, on a kept connection: %t", name, kept)
-			w.afterGoodCall("change", kept)
+			w.afterGoodCall(tool, kept)
 			var during atomic.Pointer[[]people.ToolCall]
 			w.answering(func(rw http.ResponseWriter, r *http.Request) {
-				calls := w.recordsOf("change")
+				calls := w.recordsOf(tool)
 				during.Store(&calls)
 				tc.answer(rw, r)
 			})
-			before := w.up.sentTo("/change")
+			before := w.up.sentTo("/" + tool)
 			w.Clock.Advance(time.Millisecond)
-			_, code := w.call("change", `{}`)
-			if n := w.up.sentTo("/change") - before; n != 1 || code != tc.code || w.up.sentTo("/again") != 0 {
+			_, code := w.call(tool, `{}`)
+			if n := w.up.sentTo("/"+tool) - before; n != 1 || code != tc.code || w.up.sentTo("/again") != 0 {
 				t.Errorf("%s: %d requests, %s", at, n, code)
 			}
 			running := *during.Load()
 			if len(running) == 0 || running[len(running)-1].Outcome != people.CallStarted {
 				t.Errorf("%s: the record while the tool worked is %+v", at, running)
 			}
-			calls := w.recordsOf("change")
+			calls := w.recordsOf(tool)
 			if last := calls[len(calls)-1]; len(calls) != len(running) || last.Outcome != tc.outcome || last.Code != tc.code || last.Decision != people.CallAllowed {
 				t.Errorf("%s: the record is %+v", at, last)
 			}
 		}
 	}
 	// A call that only reads is sent again only if no byte of an answer came.
-	for _, name := range []string{"closed in the header", "closed in the body", "500", "no answer", "307 Temporary Redirect"} {
+	for _, name := range []string{"closed in the header", "closed in the body", "500", "307 Temporary Redirect"} {
 		w.afterGoodCall("read", false)
 		w.answering(brokenAnswers(t)[name].answer)
 		before := w.up.sentTo("/read")

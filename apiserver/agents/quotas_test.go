@@ -60,8 +60,8 @@ func TestQuotasAreStrictOverBothProtocols(t *testing.T) {
 	w := newWorld(t)
 	w.declareScheme("each", "per_key", 7)
 	w.declareScheme("all", "per_app", 12)
-	w.declareTool("limited", document.AITool{Name: "Limited", Method: "GET", Endpoint: w.up.URL + "/limited", Scheme: "each", MaxConcurrentCalls: 256})
-	w.declareTool("free", document.AITool{Name: "Free", Method: "GET", Endpoint: w.up.URL + "/free", MaxConcurrentCalls: 256})
+	w.declareTool("limited", document.AITool{Name: "Limited", Method: "GET", Endpoint: w.up.URL + "/limited", Scheme: "each", MaxConcurrentCalls: 256, TimeoutSeconds: 60})
+	w.declareTool("free", document.AITool{Name: "Free", Method: "GET", Endpoint: w.up.URL + "/free", MaxConcurrentCalls: 256, TimeoutSeconds: 60})
 	w.Put(v1alpha1.KindAIAgent, "support", frontendtest.Deployment, "", document.AIAgent{Name: "Support", Active: true, Tools: []string{"limited", "free"}, Scheme: "all", MaxConcurrentCalls: 1024})
 	if n := w.admitted(w.key, "limited", `{}`, 40); n != 7 || w.up.sentTo("/limited") != 7 {
 		t.Errorf("%d calls were performed, and the tool got %d requests, want 7", n, w.up.sentTo("/limited"))
@@ -88,7 +88,7 @@ func TestQuotasOfDeploymentsAreApart(t *testing.T) {
 	key := w.declareKey("theirs", rival, "*")
 	for _, deployment := range []string{frontendtest.Deployment, rival} {
 		w.Put(v1alpha1.KindRateLimitScheme, "few", deployment, "few", document.RateLimitScheme{Name: "few", Rules: []scheme.Rule{{Unit: "hour", Duration: 1, MaxRequests: 2}}})
-		w.Put(v1alpha1.KindAITool, "limited", deployment, "", document.AITool{Name: "Limited", Type: "api", Active: true, Method: "GET", Endpoint: w.up.URL + "/limited", Scheme: "few", TimeoutSeconds: 10})
+		w.Put(v1alpha1.KindAITool, "limited", deployment, "", document.AITool{Name: "Limited", Type: "api", Active: true, Method: "GET", Endpoint: w.up.URL + "/limited", Scheme: "few", TimeoutSeconds: 60})
 		w.Put(v1alpha1.KindAIAgent, "support", deployment, "", document.AIAgent{Name: "Support", Active: true, Tools: []string{"limited"}})
 	}
 	for name, tc := range map[string]struct{ key, namespace string }{"this": {w.key, "acme"}, "the other": {key, "rival"}} {
@@ -117,7 +117,7 @@ func newQuotaWorld(t *testing.T) *quotaWorld {
 	w.declareScheme("few", "per_app", fewCalls)
 	number := []schemafield.Field{{Name: "number", FieldType: "STRING", Required: true}}
 	declare := func(name string, change func(*document.AITool)) {
-		tool := document.AITool{Name: name, Method: "POST", Endpoint: w.up.URL + "/counted"}
+		tool := document.AITool{Name: name, Method: "POST", Endpoint: w.up.URL + "/counted", TimeoutSeconds: 60}
 		change(&tool)
 		w.declareTool(name, tool)
 	}
