@@ -49,7 +49,7 @@ func TestToolsAreCalledWithoutMCP(t *testing.T) {
 	if list, _ := answer["structured_content"].([]any); !slices.Equal(list, []any{1., 2.}) {
 		t.Errorf("a list: %s", raw)
 	}
-	w.answering(nil)
+	w.answering(responding("application/json", `{"state":"open"}`))
 	w.direct(w.key, "support", "cancel-order", `{"arguments":{"number":"7"},"idempotency_key":"k-1"}`)
 	if sent, _ := w.up.last(); sent.header.Get("Idempotency-Key") != "k-1" {
 		t.Errorf("the tool got the idempotency key %q", sent.header.Get("Idempotency-Key"))

@@ -67,6 +67,22 @@ func (w *world) messagesOf(revision string) (all []checked) {
 	return all
 }
 
+// fitSchemas compares messages with the schemas of the published packages.
+func (w *world) fitSchemas(node string, all []checked) {
+	w.T.Helper()
+	in, err := json.Marshal(all)
+	w.Must(err)
+	cmd := exec.CommandContext(w.T.Context(), node, filepath.Join(peers, "messages.js"))
+	cmd.Env, cmd.Stdin, cmd.Stderr = []string{"PATH=" + os.Getenv("PATH")}, bytes.NewReader(in), os.Stderr
+	out, err := cmd.Output()
+	w.Must(err)
+	var problems []string
+	w.Must(json.Unmarshal(out, &problems))
+	for _, problem := range problems {
+		w.T.Error(problem)
+	}
+}
+
 func TestMessagesFitThePublishedSchemas(t *testing.T) {
 	program := node(t)
 	w := newWorld(t)
@@ -91,17 +107,7 @@ func TestMessagesFitThePublishedSchemas(t *testing.T) {
 	for kind, message := range map[string]string{"SubscriptionsAcknowledgedNotification": acknowledgedEvent, "ToolListChangedNotification": changed, "SubscriptionsListenResult": l.next()} {
 		all = append(all, checked{"2026-07-28", kind, json.RawMessage(message)})
 	}
-	in, err := json.Marshal(all)
-	w.Must(err)
-	cmd := exec.CommandContext(t.Context(), program, filepath.Join(peers, "messages.js"))
-	cmd.Env, cmd.Stdin, cmd.Stderr = []string{"PATH=" + os.Getenv("PATH")}, bytes.NewReader(in), os.Stderr
-	out, err := cmd.Output()
-	w.Must(err)
-	var problems []string
-	w.Must(json.Unmarshal(out, &problems))
-	for _, problem := range problems {
-		t.Error(problem)
-	}
+	w.fitSchemas(program, all)
 	if len(all) != 18+2*19+3 {
 		t.Errorf("%d messages were checked", len(all))
 	}

@@ -234,6 +234,9 @@ func (c *call) callTool() (any, error) {
 		return of.refused(people.CallInvalid, *refused), nil
 	}
 	record.Arguments(canonical)
+	if refused := (&toolcall.Call{Tool: &one.Content.AITool, Arguments: arguments}).Check(c.r.Context()); refused != nil {
+		return of.refused(people.CallInvalid, *refused), nil
+	}
 	if missing := c.missingPerson(one.Content); missing != "" {
 		return of.refused(people.CallPermissionDenied, toolcall.Failed(codeUserRequired, "%s", missing)), nil
 	}

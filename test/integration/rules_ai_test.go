@@ -188,3 +188,36 @@ func temperatureEntries() []TableEntry {
 	}
 	return append(entries, Entry("an empty temperature", `temperature: ""`, "spec.temperature"), Entry("a temperature as a number", `temperature: 0.7`, "spec.temperature", "must be of type string"))
 }
+
+var _ = DescribeTable("The schema of JWTTemplate validates", validates(v1alpha1.KindJWTTemplate),
+	table(commonEntries(), nameEntries(), referenceEntries("deploymentRef", 63), reservedClaimEntries(), []TableEntry{
+		Entry("10 seconds", `lifetimeSeconds: 10`), Entry("an hour", `lifetimeSeconds: 3600`),
+		Entry("9 seconds", `lifetimeSeconds: 9`, "spec.lifetimeSeconds", "greater than or equal to 10"),
+		Entry("more than an hour", `lifetimeSeconds: 3601`, "spec.lifetimeSeconds", "less than or equal to 3600"),
+		Entry("audiences", `audiences: ["https://api.acme.example", "urn:acme:orders"]`),
+		Entry("an audience without scheme", `audiences: [api.acme.example]`, "spec.audiences[0]", "should match"),
+		Entry("an audience with a fragment", `audiences: ["https://api.acme.example#x"]`, "spec.audiences[0]", "should match"),
+		Entry("10 audiences", repeated("audiences", `"urn:a:#"`, 10)), Entry("an audience twice", `audiences: ["urn:a:1", "urn:a:1"]`, "spec.audiences[1]", "Duplicate value"),
+		Entry("a value", `claims: [{name: tier, value: gold}]`), Entry("a value of any JSON", `claims: [{name: tier, value: {a: [1, null, true]}}]`),
+		Entry("an expression", `claims: [{name: mail, expression: user.email}]`),
+		Entry("a claim twice", `claims: [{name: a, value: 1}, {name: a, value: 2}]`, "spec.claims[1]", "Duplicate value"),
+		Entry("a claim without name", `claims: [{value: 1}]`, "spec.claims[0].name: Required value"),
+		Entry("a claim's empty name", `claims: [{name: "", value: 1}]`, "spec.claims[0].name"),
+		Entry("a claim's name of 101", `claims: [{name: `+letters(101)+`, value: 1}]`, "spec.claims[0].name", "may not be more than 100"),
+		Entry("a claim's name with a blank", `claims: [{name: "a b", value: 1}]`, "spec.claims[0].name", "should match"),
+		Entry("64 claims", repeated("claims", "{name: c#, value: 1}", 64)), Entry("65 claims", repeated("claims", "{name: c#, value: 1}", 65), "spec.claims", tooMany),
+	}))
+
+// reservedClaimEntries are the claims that no template sets, and names that only look like them.
+func reservedClaimEntries() []TableEntry {
+	var entries []TableEntry
+	for _, name := range []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "act", "client_id", "typ", "scope", "org_id", "workspace_id"} {
+		for form, claim := range map[string]string{"value": "value: 1", "expression": "expression: user.id"} {
+			entries = append(entries, Entry("the claim "+name+" by "+form, "claims: [{name: tier, value: 1}, {name: "+name+", "+claim+"}]", "spec.claims[1].name", "this claim is set by Cardea: choose another name"))
+		}
+	}
+	for _, name := range []string{"Sub", "subject", "may_act", "acr", "nonce", "azp"} {
+		entries = append(entries, Entry("the claim "+name, "claims: [{name: "+name+", value: 1}]"))
+	}
+	return entries
+}

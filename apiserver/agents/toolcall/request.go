@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -66,6 +67,16 @@ func (e *ArgumentError) Error() string { return e.Text }
 
 func argumentError(name, format string, args ...any) error {
 	return &ArgumentError{fmt.Sprintf("/%s: ", strings.NewReplacer("~", "~0", "/", "~1").Replace(name)) + fmt.Sprintf(format, args...)}
+}
+
+// Check returns the result of a call whose arguments cannot be sent, nil if they can. It sends nothing.
+func (c *Call) Check(ctx context.Context) *Result {
+	var wrong *ArgumentError
+	if _, err := c.request(ctx); !errors.As(err, &wrong) {
+		return nil
+	}
+	refused := Failed(CodeArguments, "%s", wrong.Text)
+	return &refused
 }
 
 // request builds the HTTP request. Errors: ArgumentError.
