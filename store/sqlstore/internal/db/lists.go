@@ -40,6 +40,9 @@ func isOne[T comparable](values []T) bool {
 	return true
 }
 
+// rows returns the number of values.
+func (c column) rows() int { return max(len(c.numbers), len(c.texts)) }
+
 // one returns the value of a column whose rows all have one value.
 func (c column) one() any {
 	if c.numbers != nil {
@@ -136,8 +139,8 @@ func insertAll[T any](tx *Tx, table string, prepare func([]column), end string, 
 }
 
 // UpdateEach updates rows of the deployment, each with values of its own. set and where refer to the values as members
-// of l, and to the table as t; where identifies one row for each value. It returns how many rows it updated. The text
-// of its statements is always the same.
+// of l, and to the table as t; where identifies one row for each value. It returns how many rows it updated. Its
+// statements have one of two texts, for one row and for more.
 func UpdateEach[T any](tx *Tx, table, set, where string, rows []T, fields ...field[T]) (updated int64, err error) {
 	for part := range slices.Chunk(rows, tx.Dialect.updatedRows) {
 		columns := make([]column, len(fields))
@@ -154,8 +157,12 @@ func UpdateEach[T any](tx *Tx, table, set, where string, rows []T, fields ...fie
 	return updated, nil
 }
 
-// rowsOfLists returns PostgreSQL's source of rows from lists, and its parameters.
+// rowsOfLists returns PostgreSQL's source of rows from lists, and its parameters. One row is made of values, for which
+// PostgreSQL needs no function and knows the number of rows.
 func rowsOfLists(columns []column) (source string, args []any) {
+	if columns[0].rows() == 1 {
+		return rowOf(columns, func(c column) string { return "?::" + c.sql() + " AS " + c.name })
+	}
 	var lists, names []string
 	for _, c := range columns {
 		lists, names = append(lists, "?::"+c.sql()+"[]"), append(names, c.name)
@@ -171,9 +178,13 @@ func rowsOfLists(columns []column) (source string, args []any) {
 // rowOfValues returns SQLite's source of one row, and its parameters. With a list of rows, SQLite would read every row
 // of the deployment, and look each up in the list.
 func rowOfValues(columns []column) (source string, args []any) {
-	var members []string
-	for _, c := range columns {
-		members, args = append(members, "? AS "+c.name), append(args, c.one())
+	return rowOf(columns, func(c column) string { return "? AS " + c.name })
+}
+
+func rowOf(columns []column, member func(column) string) (source string, args []any) {
+	members := make([]string, len(columns))
+	for i, c := range columns {
+		members[i], args = member(c), append(args, c.one())
 	}
 	return "(SELECT " + strings.Join(members, ", ") + ")", args
 }
