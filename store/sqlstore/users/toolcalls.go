@@ -127,14 +127,15 @@ func (tx txRecords) ReceiveToolResult(c people.ToolCall) (bool, error) {
 	return n == 1, err
 }
 
-// settle settles calls that have one of the outcomes.
+// settle settles calls that have one of the outcomes. COALESCE keeps the planners from the index of outcomes, which is
+// full of the dead rows of calls that were settled.
 func (tx txRecords) settle(calls []people.ToolCall, outcomes ...string) (int64, error) {
 	if len(calls) == 0 {
 		return 0, tx.Writable()
 	}
 	return db.UpdateEach(tx.Tx, "tool_calls", `decision = l.decision, outcome = l.outcome, code = l.code, upstream_status = l.upstream_status, latency_ms = l.latency_ms,
 		upstream_ms = l.upstream_ms, bytes_in = l.bytes_in, bytes_out = l.bytes_out, result = CASE WHEN t.user_id = l.user_id THEN NULLIF(l.result, '') END`,
-		"t.id = l.id AND t.outcome IN ('"+strings.Join(outcomes, "', '")+"')", calls,
+		"t.id = l.id AND COALESCE(t.outcome, '') IN ('"+strings.Join(outcomes, "', '")+"')", calls,
 		db.Numbers("id", func(c *people.ToolCall) int64 { return c.ID }),
 		db.Numbers("user_id", func(c *people.ToolCall) int64 { return c.Caller.User }),
 		db.Texts("decision", func(c *people.ToolCall) string { return c.Decision }),
