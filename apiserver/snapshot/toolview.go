@@ -9,7 +9,7 @@ import (
 )
 
 // toolView is a tool's JSON object with the members of every view, without its first member, deployment_id. The other
-// views are parts of it, because a deployment may have thousands of tools that nobody reads.
+// views are parts of it, because a deployment may have thousands of tools that are never read.
 type toolView struct {
 	merged []byte
 	// The members end here, each without the comma after it: id; created_at and updated_at; name and description;

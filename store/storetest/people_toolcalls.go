@@ -78,7 +78,10 @@ var toolCallStories = []story{
 		settled.CallResult = toolCall(1).CallResult
 		e.ok(e.store.Single(e.ctx, home, insertToolCall(c)))
 		e.Expect(e.store.Single(e.ctx, home, insertToolCall(c))).To(gomega.MatchError(people.ErrDuplicate))
-		settle := func(tx people.Tx) error { _, err := tx.Records().SettleToolCalls([]people.ToolCall{settled}); return err }
+		settle := func(tx people.Tx) error {
+			_, err := tx.Records().SettleToolCalls([]people.ToolCall{settled})
+			return err
+		}
 		e.ok(e.store.Single(e.ctx, home, settle))
 		got, _ := e.callOf(c.ID)
 		e.Expect(got).To(gomega.Equal(settled))
