@@ -230,6 +230,11 @@ isolation: deps k8s build ## Run every attack of one deployment during traffic o
 	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_ISOLATION_SECONDS=$(or $(EACH),20) CARDEA_ISOLATION_REPORT=$(CURDIR)/bin/isolation.md \
 	  go test ./test/isolation -v -count=1 -timeout 0
 
+.PHONY: soak
+soak: deps k8s build ## Run an install under mixed load, and report what grows: memory, goroutines, connections, rows, p99 (MINUTES=10, HOURS=...).
+	KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" CARDEA_SOAK_MINUTES=$(if $(HOURS),$$(( $(HOURS) * 60 )),$(or $(MINUTES),10)) CARDEA_SOAK_REPORT=$(CURDIR)/bin/soak.md \
+	  go test ./test/soak -v -count=1 -timeout 0
+
 .PHONY: ha
 ha: deps k8s build ## Repeat the failovers: PostgreSQL (killed primary, standby that missed writes, vanished host: as root, with iproute2), Redis by Sentinel.
 	CARDEA_HA=1 go test ./apiserver/limits/shared -run Sentinel -v -count=1

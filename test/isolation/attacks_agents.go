@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cardea-iam/cardea/test/testkit"
+	"github.com/cardea-iam/cardea/test/traffic"
 )
 
 // silentTools calls tools that accept connections and never answer, through many agents.
@@ -22,7 +23,7 @@ func (a *attack) silentTools() error {
 	}
 	a.flood(60, func(n int) {
 		name := fmt.Sprintf("silent-%d", n%agents)
-		if answer, err := a.ask(a.Server(), name, a.Key, address(15, n), "tools/call", fmt.Sprintf(`"name":%q,"arguments":{}`, name)); succeeded(answer, err) {
+		if answer, err := a.Ask(a.Server(), name, a.Key, traffic.Address(15, n), "tools/call", fmt.Sprintf(`"name":%q,"arguments":{}`, name)); succeeded(answer, err) {
 			a.breached(errors.New("a tool that never answers has an answer"))
 		}
 	})
@@ -40,7 +41,7 @@ func (a *attack) hostileTools() error {
 	var last atomic.Value
 	a.flood(60, func(n int) {
 		name := names[n%len(names)]
-		answer, err := a.ask(a.Server(), "hostile", a.Key, address(17, n), "tools/call", fmt.Sprintf(`"name":%q,"arguments":{}`, name))
+		answer, err := a.Ask(a.Server(), "hostile", a.Key, traffic.Address(17, n), "tools/call", fmt.Sprintf(`"name":%q,"arguments":{}`, name))
 		last.Store(fmt.Sprintf("%d %.300s %v", answer.Status, answer.Raw, err))
 		if succeeded(answer, err) {
 			a.breached(fmt.Errorf("the tool %s has an answer: %.300s", name, answer.Raw))
@@ -59,7 +60,7 @@ func (a *attack) hostileTools() error {
 func (a *attack) hiddenTexts() error {
 	var answered atomic.Bool
 	a.flood(60, func(n int) {
-		answer, err := a.ask(a.Server(), "hostile", a.Key, address(18, n), "tools/call", `"name":"hidden","arguments":{}`)
+		answer, err := a.Ask(a.Server(), "hostile", a.Key, traffic.Address(18, n), "tools/call", `"name":"hidden","arguments":{}`)
 		if succeeded(answer, err) {
 			answered.Store(true)
 		}
@@ -80,7 +81,7 @@ func (a *attack) floodAgent() error {
 		if n%2 == 0 {
 			method, params = "tools/call", fmt.Sprintf(`"name":"tool-%d","arguments":{}`, n%manyTools)
 		}
-		_, _ = a.ask(a.Server(), "flood", a.Key, address(19, n), method, params)
+		_, _ = a.Ask(a.Server(), "flood", a.Key, traffic.Address(19, n), method, params)
 	})
 	return nil
 }
@@ -99,7 +100,7 @@ func (a *attack) expensiveCalls() error {
 		if n%2 == 0 {
 			key = fmt.Sprintf("ck_%032d", n)
 		}
-		answer, err := a.Visit(a.Server(), http.MethodPost, "/mcp/orders", address(20, n), "application/json", strings.NewReader(bodies[n/2%len(bodies)]), [2]string{"Authorization", "Bearer " + key})
+		answer, err := a.Visit(a.Server(), http.MethodPost, "/mcp/orders", traffic.Address(20, n), "application/json", strings.NewReader(bodies[n/2%len(bodies)]), [2]string{"Authorization", "Bearer " + key})
 		if key != a.Key && err == nil && answer.Status == http.StatusOK {
 			a.breached(errors.New("an agent accepted an unknown key"))
 		}
@@ -115,13 +116,13 @@ func (a *attack) holdStreams() error {
 	var changes, opened atomic.Int64
 	a.flood(100, func(n int) {
 		if n%100 == 0 {
-			_ = a.Apply(a.ctx, fmt.Sprintf(toolManifest, "find-order", a.Namespace, "GET", a.in.site.tools.URL+"/changed-"+fmt.Sprint(changes.Add(1))))
+			_ = a.Apply(a.ctx, fmt.Sprintf(traffic.ToolManifest, "find-order", a.Namespace, "GET", a.in.site.tools.URL+"/changed-"+fmt.Sprint(changes.Add(1))))
 			return
 		}
 		server := a.Server()
 		held.Go(func() {
 			counted := false
-			_, _ = a.follow(a.ctx, server, "orders", a.Key, address(21, n), func(string) bool {
+			_, _ = a.Follow(a.ctx, server, "orders", a.Key, traffic.Address(21, n), func(string) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				if !counted {
@@ -153,7 +154,7 @@ func (a *attack) callElsewhere() error {
 	a.flood(50, func(n int) {
 		other := *a.Tenant
 		other.Host = a.in.others[n%len(a.in.others)].Host
-		answer, err := other.Visit(a.Server(), http.MethodPost, "/mcp/orders", address(16, n), "application/json",
+		answer, err := other.Visit(a.Server(), http.MethodPost, "/mcp/orders", traffic.Address(16, n), "application/json",
 			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), [2]string{"Authorization", "Bearer " + a.Key})
 		if err == nil && answer.Status == http.StatusOK {
 			a.breached(fmt.Errorf("a key of another deployment was accepted: %s", answer.Raw))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cardea-iam/cardea/internal/totp"
 	"github.com/cardea-iam/cardea/test/testkit"
+	"github.com/cardea-iam/cardea/test/traffic"
 )
 
 // maxComparedCodes is how many guessed codes of an account may be compared for clients that it does not know: 50 a UTC
@@ -20,7 +21,7 @@ const maxComparedCodes = 100
 
 // guessCodes guesses codes of an authenticator app. The attacker knows the password, and comes from many networks.
 func (a *attack) guessCodes() error {
-	owner := newcomer(a.tenant)
+	owner := a.Newcomer()
 	if err := a.SignUp(owner); err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func (a *attack) guessCodes() error {
 	}
 	var compared atomic.Int64
 	a.flood(20, func(n int) {
-		guesser := testkit.NewVisitor(a.Host, owner.Email, address(13, n))
+		guesser := testkit.NewVisitor(a.Host, owner.Email, traffic.Address(13, n))
 		answer, err := guesser.SignIn(a.Server())
 		if err != nil || answer.Status != http.StatusOK {
 			return
@@ -96,7 +97,7 @@ func wrongCode(secret []byte, n int) string {
 func (a *attack) forgePasskeys() error {
 	text := base64.RawURLEncoding.EncodeToString
 	a.flood(100, func(n int) {
-		from := address(14, n)
+		from := traffic.Address(14, n)
 		options, err := a.Visit(a.Server(), http.MethodPost, "/auth/passkey-options", from, "application/json", strings.NewReader(`{}`))
 		if err != nil || options.Status != http.StatusOK {
 			return

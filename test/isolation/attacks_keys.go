@@ -14,6 +14,7 @@ import (
 
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/test/testkit"
+	"github.com/cardea-iam/cardea/test/traffic"
 )
 
 // unknownKeys presents well-formed keys that do not exist, so that servers have to look up each key.
@@ -23,7 +24,7 @@ func (a *attack) unknownKeys() error {
 		if err != nil {
 			return
 		}
-		answer, err := testkit.Do(http.MethodGet, a.Server().Backend+"/users", key.Plain(), "", [2]string{"X-Forwarded-For", address(6, n)})
+		answer, err := testkit.Do(http.MethodGet, a.Server().Backend+"/users", key.Plain(), "", [2]string{"X-Forwarded-For", traffic.Address(6, n)})
 		if err == nil && answer.Status == http.StatusOK {
 			a.breached(errors.New("an unknown key was accepted"))
 		}
@@ -59,7 +60,7 @@ func (a *attack) manyCounters() error {
 	if err != nil {
 		return err
 	}
-	a.flood(200, func(n int) { _, _ = testkit.Check(a.Server(), a.Deployment(), secret, address(7, n)) })
+	a.flood(200, func(n int) { _, _ = testkit.Check(a.Server(), a.Deployment(), secret, traffic.Address(7, n)) })
 	return nil
 }
 
@@ -76,7 +77,7 @@ func (a *attack) churnSchemes() error {
 	a.flood(20, func(n int) {
 		schemes := a.Server().Backend + "/api-auth/rate-limit-schemes"
 		slug := fmt.Sprintf("churn-%d", n)
-		if testkit.Fault(testkit.Do(http.MethodPost, schemes, a.Key, scheme(slug, 1))) == nil {
+		if testkit.Fault(testkit.Do(http.MethodPost, schemes, a.Key, traffic.Scheme(slug, 1))) == nil {
 			_, _ = testkit.Do(http.MethodDelete, schemes+"/"+slug, a.Key, "")
 		}
 	})
@@ -88,7 +89,7 @@ func (a *attack) manyKeys() error {
 	a.flood(100, func(n int) {
 		made, err := testkit.Do(http.MethodPost, a.Server().Backend+"/api-auth/apps/customers/keys", a.Key, fmt.Sprintf(`{"name": "key %d", "permissions": ["orders:read"]}`, n))
 		if secret, _ := made.JSON["secret"].(string); err == nil && secret != "" {
-			_, _ = testkit.Check(a.Server(), a.Deployment(), secret, address(8, n))
+			_, _ = testkit.Check(a.Server(), a.Deployment(), secret, traffic.Address(8, n))
 		}
 	})
 	return nil
@@ -101,7 +102,7 @@ func (a *attack) fatTokens() error {
 		if err != nil {
 			return
 		}
-		_, _ = testkit.Do(http.MethodGet, a.Server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(9, n)})
+		_, _ = testkit.Do(http.MethodGet, a.Server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", traffic.Address(9, n)})
 	})
 	return nil
 }
@@ -126,7 +127,7 @@ func (a *attack) forgedServiceAccounts() error {
 		changed["jti"] = fmt.Sprint(n)
 		text, _ := json.Marshal(changed) // decoded JSON can be encoded
 		token := header + "." + base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(make([]byte, 256))
-		answer, err := testkit.Do(http.MethodGet, a.Server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", address(10, n)})
+		answer, err := testkit.Do(http.MethodGet, a.Server().Backend+"/users", token, "", [2]string{"X-Forwarded-For", traffic.Address(10, n)})
 		if err == nil && answer.Status == http.StatusOK {
 			a.breached(errors.New("a forged token was accepted"))
 		}
@@ -143,7 +144,7 @@ func (a *attack) credentialsElsewhere() error {
 	a.flood(50, func(n int) {
 		other := a.in.others[n%len(a.in.others)]
 		for _, credential := range []string{a.Key, a.CustomerKey, token} {
-			if answer, err := testkit.Check(a.Server(), other.Deployment(), credential, address(11, n)); err == nil && answer.JSON["allowed"] == true {
+			if answer, err := testkit.Check(a.Server(), other.Deployment(), credential, traffic.Address(11, n)); err == nil && answer.JSON["allowed"] == true {
 				a.breached(fmt.Errorf("a credential of another deployment was accepted: %s", answer.Raw))
 			}
 			address := a.Server().Decision + "/v1/forward/caddy?" + url.Values{"deployment": {other.Deployment()}}.Encode()
@@ -187,8 +188,8 @@ func (a *attack) expensiveBodies() error {
 	long := fill(1<<20, `{"email":[`, `{"":1},`, `1]}`)
 	short := fill(16<<10, `{`, `"a":1,`, `"b":1}`)
 	a.flood(40, func(n int) {
-		_, _ = testkit.Do(http.MethodPost, a.Server().Backend+"/users", a.Key, long, [2]string{"X-Forwarded-For", address(12, n)})
-		_, _ = a.Visit(a.Server(), http.MethodPost, "/auth/signin", address(12, n), "application/json", strings.NewReader(short))
+		_, _ = testkit.Do(http.MethodPost, a.Server().Backend+"/users", a.Key, long, [2]string{"X-Forwarded-For", traffic.Address(12, n)})
+		_, _ = a.Visit(a.Server(), http.MethodPost, "/auth/signin", traffic.Address(12, n), "application/json", strings.NewReader(short))
 	})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/test/testkit"
+	"github.com/cardea-iam/cardea/test/traffic"
 )
 
 const callback = "https://attacker.example/callback"
@@ -23,7 +24,7 @@ func (a *attack) register(n int, members map[string]any) (testkit.Answer, error)
 	if err != nil {
 		return testkit.Answer{}, err
 	}
-	return a.Visit(a.Server(), http.MethodPost, "/oauth/portal/register", address(3, n), "application/json", strings.NewReader(string(body)))
+	return a.Visit(a.Server(), http.MethodPost, "/oauth/portal/register", traffic.Address(3, n), "application/json", strings.NewReader(string(body)))
 }
 
 // forged returns a token of a client or an issuer with an invalid signature.
@@ -48,7 +49,7 @@ func (a *attack) largeKeySets() error {
 
 // presentAssertion requests a token with a forged assertion of a client.
 func (a *attack) presentAssertion(client string, n int) {
-	answer, err := a.Form(a.Server(), "/oauth/portal/token", address(3, n), url.Values{
+	answer, err := a.Form(a.Server(), "/oauth/portal/token", traffic.Address(3, n), url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {client}, "client_assertion": {forged(client, "1", n)},
 		"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"},
 	})
@@ -69,7 +70,7 @@ func (a *attack) inlineKeySets() error {
 	}
 	a.flood(300, func(n int) {
 		query := url.Values{"client_id": {clients[n%len(clients)]}, "redirect_uri": {"x"}}
-		_, _ = a.Visit(a.Server(), http.MethodGet, "/oauth/portal/authorize?"+query.Encode(), address(3, n), "", nil)
+		_, _ = a.Visit(a.Server(), http.MethodGet, "/oauth/portal/authorize?"+query.Encode(), traffic.Address(3, n), "", nil)
 	})
 	return nil
 }
@@ -81,7 +82,7 @@ func (a *attack) registerAndDelete() error {
 		id, _ := made.JSON["client_id"].(string)
 		token, _ := made.JSON["registration_access_token"].(string)
 		if err == nil && id != "" {
-			_, _ = a.Visit(a.Server(), http.MethodDelete, "/oauth/portal/register/"+id, address(3, n), "", nil, [2]string{"Authorization", "Bearer " + token})
+			_, _ = a.Visit(a.Server(), http.MethodDelete, "/oauth/portal/register/"+id, traffic.Address(3, n), "", nil, [2]string{"Authorization", "Bearer " + token})
 		}
 	})
 	return nil
@@ -114,15 +115,15 @@ func (a *attack) authorizationRequests() error {
 // guessPasswords tries wrong passwords for the attacker's own accounts; each attempt costs a password hash.
 func (a *attack) guessPasswords() error {
 	a.flood(40, func(n int) {
-		body := fmt.Sprintf(`{"strategy": "password", "email": %q, "password": "wrong %d"}`, a.people[n%len(a.people)].Email, n)
-		_, _ = a.Visit(a.Server(), http.MethodPost, "/auth/signin", address(4, n), "application/json", strings.NewReader(body))
+		body := fmt.Sprintf(`{"strategy": "password", "email": %q, "password": "wrong %d"}`, a.People[n%len(a.People)].Email, n)
+		_, _ = a.Visit(a.Server(), http.MethodPost, "/auth/signin", traffic.Address(4, n), "application/json", strings.NewReader(body))
 	})
 	return nil
 }
 
 // writingUser changes an account, creates organizations and signs in, without a pause.
 func (a *attack) writingUser() error {
-	person := a.people[0]
+	person := a.People[0]
 	for n := 0; a.ctx.Err() == nil; n++ {
 		_, _ = person.Send(a.Server(), http.MethodPatch, "/me", fmt.Sprintf(`{"first_name": "Name %d"}`, n))
 		_, _ = person.Send(a.Server(), http.MethodPost, "/organizations", fmt.Sprintf(`{"name": "Organization %d"}`, n))
@@ -154,7 +155,7 @@ spec:
 		silent := *a.Tenant
 		silent.Host = fmt.Sprintf("silent-%d.localhost", n%4)
 		body := fmt.Sprintf(`{"email": "waits-%d@example.com", "password": %q}`, n, testkit.VisitorPassword)
-		_, _ = silent.Visit(a.Server(), http.MethodPost, "/auth/signup", address(5, n), "application/json", strings.NewReader(body))
+		_, _ = silent.Visit(a.Server(), http.MethodPost, "/auth/signup", traffic.Address(5, n), "application/json", strings.NewReader(body))
 	})
 	return nil
 }

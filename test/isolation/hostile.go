@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/cardea-iam/cardea/test/traffic"
 )
 
 // hidden is a text with instructions in characters that are not visible: tag characters and bidi controls.
@@ -106,39 +108,15 @@ func (t *tools) stream(w http.ResponseWriter, r *http.Request, slowly bool) {
 	}
 }
 
-// toolManifest declares a tool of the deployment "main". %[1]s is its name, %[2]s the namespace, %[3]s the method and
-// %[4]s the endpoint.
-const toolManifest = `---
-apiVersion: iam.cardea.dev/v1alpha1
-kind: AITool
-metadata: {name: %[1]s, namespace: %[2]s}
-spec:
-  deploymentRef: {name: main}
-  type: API
-  method: %[3]s
-  endpoint: %[4]s
-  timeoutSeconds: 2
-`
-
-// agentManifest declares an agent with tools. %[1]s is the name, %[2]s the namespace, %[3]s the tools.
-const agentManifest = `---
-apiVersion: iam.cardea.dev/v1alpha1
-kind: AIAgent
-metadata: {name: %[1]s, namespace: %[2]s}
-spec:
-  deploymentRef: {name: main}
-  toolRefs: [%[3]s]
-`
-
 // agent returns the manifests of an agent and its tools, by their names and endpoints.
 func agent(namespace, name, method string, endpoints map[string]string) string {
 	var manifests strings.Builder
 	var refs []string
 	for tool, endpoint := range endpoints {
-		fmt.Fprintf(&manifests, toolManifest, tool, namespace, method, endpoint)
+		fmt.Fprintf(&manifests, traffic.ToolManifest, tool, namespace, method, endpoint)
 		refs = append(refs, "{name: "+tool+"}")
 	}
-	fmt.Fprintf(&manifests, agentManifest, name, namespace, strings.Join(refs, ", "))
+	fmt.Fprintf(&manifests, traffic.AgentManifest, name, namespace, strings.Join(refs, ", "))
 	return manifests.String()
 }
 
@@ -159,9 +137,4 @@ func (t *tools) attacks(namespace string) string {
 }
 
 // orders returns the manifests of the agent that every deployment has, with a tool that reads and one that writes.
-func (t *tools) orders(namespace string) string {
-	const parameter = "  urlParamsSchema: [{name: number, fieldType: STRING, required: true}]\n"
-	return fmt.Sprintf(toolManifest, "find-order", namespace, "GET", t.URL+"/{number}") + parameter +
-		fmt.Sprintf(toolManifest, "change-order", namespace, "POST", t.URL+"/{number}") + parameter +
-		fmt.Sprintf(agentManifest, "orders", namespace, "{name: find-order}, {name: change-order}")
-}
+func (t *tools) orders(namespace string) string { return traffic.Orders(namespace, t.URL) }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/cardea-iam/cardea/test/traffic"
 )
 
 // shortly is how long each attack lasts in the short run.
@@ -41,16 +43,16 @@ func attackInstall(t *testing.T, redis bool, length time.Duration) {
 			t.Error(err)
 		}
 	})
-	tr := &traffic{}
+	tr := &traffic.Traffic{}
 	going, stop := context.WithCancel(t.Context())
 	for _, other := range in.others {
-		if err := tr.start(going, other); err != nil {
+		if err := tr.Start(going, other.Tenant); err != nil {
 			t.Fatal(err)
 		}
 	}
 	outcomes, calm := attackInTurn(t, in, tr, length)
 	stop()
-	tr.group.Wait()
+	tr.Wait()
 	report := table(outcomes, calm)
 	t.Log("\n" + report)
 	if file := os.Getenv("CARDEA_ISOLATION_REPORT"); file != "" {
@@ -59,9 +61,9 @@ func attackInstall(t *testing.T, redis bool, length time.Duration) {
 }
 
 // attackInTurn first measures the traffic without an attack, then runs each attack and checks its effect on the others.
-func attackInTurn(t *testing.T, in *install, tr *traffic, length time.Duration) (outcomes []outcome, calm map[string]time.Duration) {
+func attackInTurn(t *testing.T, in *install, tr *traffic.Traffic, length time.Duration) (outcomes []outcome, calm map[string]time.Duration) {
 	quiet, samples := during(t, in, tr, length, func(a *attack) error { <-a.ctx.Done(); return nil })
-	quiet.name, calm = "(none)", quantiles(samples)
+	quiet.name, calm = "(none)", traffic.Slowest(samples)
 	quiet.compare(samples, nil)
 	quiet.check(t)
 	outcomes = append(outcomes, quiet)
@@ -79,7 +81,7 @@ func attackInTurn(t *testing.T, in *install, tr *traffic, length time.Duration) 
 
 // during runs an attack for a length of time. It returns the attack's outcome and the others' requests that began
 // meanwhile.
-func during(t *testing.T, in *install, tr *traffic, length time.Duration, perform func(*attack) error) (o outcome, samples []sample) {
+func during(t *testing.T, in *install, tr *traffic.Traffic, length time.Duration, perform func(*attack) error) (o outcome, samples []traffic.Sample) {
 	t.Helper()
 	before := rowsOf(t, in)
 	ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -110,7 +112,7 @@ func during(t *testing.T, in *install, tr *traffic, length time.Duration, perfor
 	if o.sent = a.sent.Load(); o.sent > 0 {
 		o.rows = rowsOf(t, in) - before
 	}
-	return o, tr.between(begun, time.Now())
+	return o, tr.Between(begun, time.Now())
 }
 
 func rowsOf(t *testing.T, in *install) int64 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cardea-iam/cardea/test/traffic"
 )
 
 const (
@@ -13,8 +15,6 @@ const (
 	maxResident = 512
 	// maxRatio is the target for the ratio of the p99 of the others' requests during an attack to that without one.
 	maxRatio = 2
-	// fewest is the smallest number of requests of a kind for which a p99 is computed.
-	fewest = 100
 )
 
 // outcome is the effect of an attack on the others.
@@ -32,33 +32,15 @@ type outcome struct {
 	rows     int64
 }
 
-// quantiles returns the 99th percentile of each kind that has enough requests.
-func quantiles(samples []sample) map[string]time.Duration {
-	took := map[string][]time.Duration{}
-	for _, s := range samples {
-		if s.fault == nil {
-			took[s.kind] = append(took[s.kind], s.took)
-		}
-	}
-	found := map[string]time.Duration{}
-	for kind, times := range took {
-		if len(times) >= fewest {
-			slices.Sort(times)
-			found[kind] = times[len(times)*99/100]
-		}
-	}
-	return found
-}
-
 // compare compares the others' requests during an attack with the p99 without one.
-func (o *outcome) compare(samples []sample, calm map[string]time.Duration) {
+func (o *outcome) compare(samples []traffic.Sample, calm map[string]time.Duration) {
 	o.requests = len(samples)
 	for _, s := range samples {
-		if s.fault != nil {
-			o.faults = append(o.faults, s.kind+": "+s.fault.Error())
+		if s.Fault != nil {
+			o.faults = append(o.faults, s.Kind+": "+s.Fault.Error())
 		}
 	}
-	for kind, p99 := range quantiles(samples) {
+	for kind, p99 := range traffic.Slowest(samples) {
 		if before := calm[kind]; before > 0 && p99.Seconds()/before.Seconds() > o.slower {
 			o.slower, o.kind = p99.Seconds()/before.Seconds(), kind
 		}

@@ -1,4 +1,4 @@
-package isolation
+package traffic
 
 import (
 	"bufio"
@@ -12,15 +12,15 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// ask sends a JSON-RPC request of an agent's client to a server.
-func (t *tenant) ask(server *testkit.Cardea, agent, key, from, method, params string) (testkit.Answer, error) {
+// Ask sends a JSON-RPC request of an agent's client to a server.
+func (t *Tenant) Ask(server *testkit.Cardea, agent, key, from, method, params string) (testkit.Answer, error) {
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params)
 	return t.Visit(server, http.MethodPost, "/mcp/"+agent, from, "application/json", strings.NewReader(body), [2]string{"Authorization", "Bearer " + key})
 }
 
-// callTool calls a tool of the agent "orders", and fails unless the tool's own answer comes.
-func (t *tenant) callTool(server *testkit.Cardea, tool string, n int) error {
-	answer, err := t.ask(server, "orders", t.Key, "20.0.0.1", "tools/call", fmt.Sprintf(`"name":%q,"arguments":{"number":"n-%d"}`, tool, n))
+// CallTool calls a tool of the agent "orders", and fails unless the tool's own answer comes.
+func (t *Tenant) CallTool(server *testkit.Cardea, tool string, n int) error {
+	answer, err := t.Ask(server, "orders", t.Key, "20.0.0.1", "tools/call", fmt.Sprintf(`"name":%q,"arguments":{"number":"n-%d"}`, tool, n))
 	if err := testkit.Fault(answer, err); err != nil {
 		return err
 	}
@@ -30,9 +30,9 @@ func (t *tenant) callTool(server *testkit.Cardea, tool string, n int) error {
 	return nil
 }
 
-// listTools lists the tools of the agent "orders", and fails unless they are its two.
-func (t *tenant) listTools(server *testkit.Cardea) error {
-	answer, err := t.ask(server, "orders", t.Key, "20.0.0.1", "tools/list", "")
+// ListTools lists the tools of the agent "orders", and fails unless they are its two.
+func (t *Tenant) ListTools(server *testkit.Cardea) error {
+	answer, err := t.Ask(server, "orders", t.Key, "20.0.0.1", "tools/list", "")
 	if err := testkit.Fault(answer, err); err != nil {
 		return err
 	}
@@ -43,9 +43,9 @@ func (t *tenant) listTools(server *testkit.Cardea) error {
 	return nil
 }
 
-// follow opens a stream of changes of an agent's tools, and calls each at every line of it until ctx ends or each
+// Follow opens a stream of changes of an agent's tools, and calls each at every line of it until ctx ends or each
 // returns false. The status is that of the response.
-func (t *tenant) follow(ctx context.Context, server *testkit.Cardea, agent, key, from string, each func(line string) bool) (status int, err error) {
+func (t *Tenant) Follow(ctx context.Context, server *testkit.Cardea, agent, key, from string, each func(line string) bool) (status int, err error) {
 	const body = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},` +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
 	ctx, cancel := context.WithCancel(ctx)
@@ -74,11 +74,11 @@ func (t *tenant) follow(ctx context.Context, server *testkit.Cardea, agent, key,
 }
 
 // opens opens a stream of changes, and fails unless it is acknowledged in time.
-func (t *tenant) opens(ctx context.Context, server *testkit.Cardea) error {
+func (t *Tenant) opens(ctx context.Context, server *testkit.Cardea) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	acknowledged := false
-	status, err := t.follow(ctx, server, "orders", t.Key, "20.0.0.1", func(line string) bool {
+	status, err := t.Follow(ctx, server, "orders", t.Key, "20.0.0.1", func(line string) bool {
 		acknowledged = strings.Contains(line, "subscriptions/acknowledged")
 		return !acknowledged
 	})
@@ -89,10 +89,10 @@ func (t *tenant) opens(ctx context.Context, server *testkit.Cardea) error {
 }
 
 // startAgents starts the requests of the clients of a tenant's agent, once every server serves it.
-func (tr *traffic) startAgents(ctx context.Context, t *tenant) error {
+func (tr *Traffic) startAgents(ctx context.Context, t *Tenant) error {
 	err := testkit.Until(ctx, "the agent of "+t.Host+" is not served", func() error {
 		for _, server := range t.Servers {
-			if err := errors.Join(t.listTools(server), t.callTool(server, "find-order", 0)); err != nil {
+			if err := errors.Join(t.ListTools(server), t.CallTool(server, "find-order", 0)); err != nil {
 				return err
 			}
 		}
@@ -101,9 +101,9 @@ func (tr *traffic) startAgents(ctx context.Context, t *tenant) error {
 	if err != nil {
 		return err
 	}
-	tr.repeat(ctx, "agent list", 5, func(int) error { return t.listTools(t.Server()) })
-	tr.repeat(ctx, "agent read", 10, func(n int) error { return t.callTool(t.Server(), "find-order", n) })
-	tr.repeat(ctx, "agent write", 2, func(n int) error { return t.callTool(t.Server(), "change-order", n) })
+	tr.repeat(ctx, "agent list", 5, func(int) error { return t.ListTools(t.Server()) })
+	tr.repeat(ctx, "agent read", 10, func(n int) error { return t.CallTool(t.Server(), "find-order", n) })
+	tr.repeat(ctx, "agent write", 2, func(n int) error { return t.CallTool(t.Server(), "change-order", n) })
 	tr.repeat(ctx, "agent stream", 1, func(int) error { return t.opens(ctx, t.Server()) })
 	return nil
 }
