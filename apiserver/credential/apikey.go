@@ -21,7 +21,7 @@ import (
 // error may also be a 429.
 func (a *Authenticator) ByPresentedKey(ctx context.Context, s *snapshot.Snapshot, key apikey.Key, client netip.Addr) (*Principal, error) {
 	if _, declared := Declared(s, key); !declared && a.Keys != nil && a.Attempts.TooMany(client, client) {
-		if _, cached := a.Keys.Cached(key); !cached {
+		if _, cached := a.Keys.Cached(key.Digest()); !cached {
 			return nil, TooManyAttempts()
 		}
 	}

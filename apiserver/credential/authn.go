@@ -66,7 +66,7 @@ func (p *Principal) Permissions() []string {
 // Keys finds runtime keys.
 type Keys interface {
 	Find(ctx context.Context, key apikey.Key) (*keycache.Key, error)
-	Cached(key apikey.Key) (*keycache.Key, bool)
+	Cached(digest apikey.Digest) (*keycache.Key, bool)
 	Used(key *keycache.Key, at time.Time)
 }
 

@@ -199,7 +199,7 @@ func TestUnknownKeysAreThrottled(t *testing.T) {
 		if a := w.check(known, "GET", "/", `,"client_ip":"2001:db8::1"`); a.body["allowed"] != true {
 			t.Fatalf("%v", a.body)
 		}
-		_, cached := w.keys.Cached(key)
+		_, cached := w.keys.Cached(key.Digest())
 		return cached
 	})
 	late, later := w.given(func(*people.APIKey) {}), w.given(func(*people.APIKey) {})

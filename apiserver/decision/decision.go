@@ -259,25 +259,29 @@ func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*sub
 	case kindSession:
 		return a.bySession(ctx, s, q.credential, q.client)
 	}
-	key, err := apikey.Read(q.credential)
-	if err != nil {
+	digest, fits := apikey.DigestOf(q.credential)
+	if !fits {
 		return nil, apierror.InvalidToken()
 	}
 	now := a.Clock()
-	known := a.cache.get(key.Digest(), s)
+	known := a.cache.get(digest, s)
 	if known != nil && known.principal.Declared != nil {
 		if !known.live(now) || !known.principal.Declared.Credential.AllowsFrom(q.client) {
 			return nil, apierror.InvalidToken()
 		}
 		return known, nil
 	}
-	given, held := a.Authenticator.Keys.Cached(key)
+	given, held := a.Authenticator.Keys.Cached(digest)
 	if known != nil && held && known.principal.Runtime == given {
 		if !known.live(now) {
 			return nil, apierror.InvalidToken()
 		}
 		a.Authenticator.Keys.Used(given, now)
 		return known, nil
+	}
+	key, err := apikey.Read(q.credential) // not before: a cached credential was read when it was cached
+	if err != nil {
+		return nil, apierror.InvalidToken()
 	}
 	if _, declared := credential.Declared(s, key); !declared && !held && a.attempts.TooMany(q.client, q.peer) {
 		return nil, credential.TooManyAttempts()
@@ -286,7 +290,7 @@ func (a *API) find(ctx context.Context, s *snapshot.Snapshot, q *question) (*sub
 	if err != nil {
 		return nil, err
 	}
-	return a.remember(s, key.Digest(), principal)
+	return a.remember(s, digest, principal)
 }
 
 // remember binds a principal to its limits and caches it.

@@ -22,10 +22,14 @@ func WriteFields(header http.Header, r *engine.Result) {
 	}
 	var buffer [512]byte
 	out := AppendLimit(buffer[:0], r)
-	limit := len(out)
-	both := string(AppendPolicy(out, r))
-	values := &[2]string{both[:limit], both[limit:]}
-	header[FieldLimit], header[FieldPolicy] = values[0:1:1], values[1:2:2]
+	if fields := r.Fields(); fields != nil {
+		header[FieldLimit], header[FieldPolicy] = []string{string(out)}, fields.Policy
+	} else {
+		limit := len(out)
+		both := string(AppendPolicy(out, r))
+		values := &[2]string{both[:limit], both[limit:]}
+		header[FieldLimit], header[FieldPolicy] = values[0:1:1], values[1:2:2]
+	}
 	if !r.Allowed {
 		header[FieldRetryAfter] = []string{strconv.FormatInt(RetrySeconds(r), 10)}
 	}
@@ -34,9 +38,10 @@ func WriteFields(header http.Header, r *engine.Result) {
 // AppendLimit appends the value of RateLimit: the remaining requests of each rule, and the seconds until used quota is
 // returned.
 func AppendLimit(out []byte, r *engine.Result) []byte {
+	fields := r.Fields()
 	for i := range r.Rules {
 		state := &r.Rules[i]
-		out = appendName(out, r, i)
+		out = appendName(out, r, fields, i)
 		out = append(out, ";r="...)
 		out = strconv.AppendInt(out, state.Remaining, 10)
 		if state.Returns > 0 {
@@ -49,16 +54,24 @@ func AppendLimit(out []byte, r *engine.Result) []byte {
 
 // AppendPolicy appends the value of RateLimit-Policy: for each rule its limit and its window in seconds.
 func AppendPolicy(out []byte, r *engine.Result) []byte {
+	fields := r.Fields()
+	if fields != nil {
+		return append(out, fields.Policy[0]...)
+	}
 	for i := range r.Rules {
-		out = append(appendName(out, r, i), r.Rules[i].Rule.Policy...)
+		out = append(appendName(out, r, nil, i), r.Rules[i].Rule.Policy...)
 	}
 	return out
 }
 
 // appendName appends a rule's text as a unique name: of two matching rules with equal texts, the later has a number.
-func appendName(out []byte, r *engine.Result, i int) []byte {
+// fields are those of the result, nil for none.
+func appendName(out []byte, r *engine.Result, fields *engine.Fields, i int) []byte {
 	if i > 0 {
 		out = append(out, ", "...)
+	}
+	if fields != nil {
+		return append(out, fields.Names[i]...)
 	}
 	alike := 1
 	for j := range i {

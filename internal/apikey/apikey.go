@@ -132,8 +132,16 @@ func (k Key) Last4() string { return k.plain[max(len(k.plain)-4, 0):] }
 
 // Digest returns the SHA-256 of the whole key.
 func (k Key) Digest() Digest {
+	digest, _ := DigestOf(k.plain) // a key is not too long
+	return digest
+}
+
+// DigestOf returns the digest that a text has as a key, and reports whether it is short enough to be one. It checks no
+// form: a key that is found by its digest had one.
+func DigestOf(text string) (Digest, bool) {
 	var buffer [maxForeign]byte // on the stack: every request computes one
-	return sha256.Sum256(buffer[:copy(buffer[:], k.plain)])
+	n := copy(buffer[:], text)
+	return sha256.Sum256(buffer[:n]), n == len(text)
 }
 
 // String returns the prefix and the public id only.

@@ -154,13 +154,9 @@ func (c *Cache) Find(ctx context.Context, key apikey.Key) (*Key, error) {
 	return c.findSlowly(ctx, digest, cached, now)
 }
 
-// Cached returns the key if Find can return it from the cache, without a read of the store. false does not mean that
-// the key is unknown.
-func (c *Cache) Cached(key apikey.Key) (*Key, bool) {
-	if key.IsForeign() && !c.imported.Load() {
-		return nil, false
-	}
-	digest := key.Digest()
+// Cached returns the key with a digest if Find can return it from the cache, without a read of the store. false does not
+// mean that the key is unknown.
+func (c *Cache) Cached(digest apikey.Digest) (*Key, bool) {
 	cached := c.shard(&digest).get(&digest)
 	if cached == nil {
 		return nil, false

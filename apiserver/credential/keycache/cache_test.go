@@ -170,7 +170,7 @@ func mint(t testing.TB) apikey.Key {
 func TestKeyIsReadOnceAndCached(t *testing.T) {
 	w, key := newWorld(t, Options{}), mint(t)
 	w.rows.add(key)
-	if _, cached := w.cache.Cached(key); cached {
+	if _, cached := w.cache.Cached(key.Digest()); cached {
 		t.Error("a key is cached that was never read")
 	}
 	for range 3 {
@@ -179,7 +179,7 @@ func TestKeyIsReadOnceAndCached(t *testing.T) {
 			t.Fatalf("found %+v, %v", found, err)
 		}
 	}
-	if _, cached := w.cache.Cached(key); !cached {
+	if _, cached := w.cache.Cached(key.Digest()); !cached {
 		t.Error("a key that was read is not cached")
 	}
 	w.reads(1)
@@ -292,7 +292,7 @@ func TestCachedKeysRemainValidWhileStoreIsUnavailable(t *testing.T) {
 	w.reads(2)
 	w.finds(key)
 	w.reads(2)
-	if _, cached := w.cache.Cached(key); !cached {
+	if _, cached := w.cache.Cached(key.Digest()); !cached {
 		t.Error("a cached key is not reported as cached while the store is unavailable")
 	}
 	if _, err := w.find(mint(t)); !errors.Is(err, store.ErrUnavailable) {
@@ -303,7 +303,7 @@ func TestCachedKeysRemainValidWhileStoreIsUnavailable(t *testing.T) {
 	if _, err := w.find(key); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("a key cached for longer than the staleness allows: %v, want unavailable", err)
 	}
-	if _, cached := w.cache.Cached(key); cached {
+	if _, cached := w.cache.Cached(key.Digest()); cached {
 		t.Error("a key cached for longer than the staleness allows is reported as cached")
 	}
 	w.rows.set(func() { w.rows.unavailable = nil })
@@ -351,7 +351,7 @@ func TestEvictionKeepsBoundAndKeysInUse(t *testing.T) {
 		key := mint(t)
 		w.rows.add(key)
 		w.finds(key)
-		if _, cached := w.cache.Cached(hot); !cached {
+		if _, cached := w.cache.Cached(hot.Digest()); !cached {
 			t.Fatal("a key that is asked for all the time was evicted")
 		}
 	}
@@ -391,7 +391,7 @@ func TestKeysOfOneDeploymentEvictNoOthers(t *testing.T) {
 		}
 	}
 	for i, other := range others {
-		if _, cached := w.cache.Cached(other); !cached {
+		if _, cached := w.cache.Cached(other.Digest()); !cached {
 			t.Errorf("key %d of the other deployment was pushed out", i)
 		}
 	}

@@ -97,6 +97,9 @@ type Rule struct {
 	peak int64
 	// offset is where the window's row begins in the block of the rule's mode.
 	offset int
+	// fields are those of the rule's program, in which the rule is the one at index at.
+	fields *Fields
+	at     int
 }
 
 const stripeCount = 8
@@ -300,6 +303,10 @@ func compile(rules []scheme.Rule, before *program) *program {
 		p.rules = append(p.rules, rule)
 	}
 	p.widest = p.matcher.widest()
+	fields := fieldsOf(p.rules)
+	for i := range p.rules {
+		p.rules[i].fields, p.rules[i].at = fields, i
+	}
 	return p
 }
 
