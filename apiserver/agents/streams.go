@@ -47,8 +47,8 @@ type streamShare struct {
 	checks chan struct{}
 }
 
-// most returns how many streams may be open for the deployment to open another. The last quarter is for deployments with
-// few, so that a few others cannot take all.
+// most returns how many streams may be open for the deployment to open another. The last quarter is for deployments
+// with few, so that a few others cannot take all.
 func (s *streamShare) most() int {
 	if s.open >= fewStreams {
 		return streamsOfServer - streamsOfServer/4

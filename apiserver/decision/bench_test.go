@@ -90,7 +90,8 @@ func BenchmarkWholeDecision(b *testing.B) {
 	})
 }
 
-// fillCache adds many keys to the cache, and returns those that have room. Each is a copy of the declared key, with its own counters.
+// fillCache adds many keys to the cache, and returns those that have room. Each is a copy of the declared key, with its
+// own counters.
 func fillCache(b *testing.B, w *world, count int) []string {
 	b.Helper()
 	known, err := w.api.authenticate(b.Context(), w.api.Snapshots.Current(), &question{credential: w.plain})

@@ -61,8 +61,8 @@ func (i *index[T]) Get(key []byte) (T, bool) {
 	return i.tree.Get(key)
 }
 
-// WithPrefix visits the values whose keys begin with a prefix, in the order of their keys, until visit returns false. It
-// includes uncommitted changes.
+// WithPrefix visits the values whose keys begin with a prefix, in the order of their keys, until visit returns false.
+// It includes uncommitted changes.
 func (i *index[T]) WithPrefix(prefix []byte, visit func(T) bool) {
 	all := i.tree.Prefix
 	if i.txn != nil {

@@ -1,5 +1,5 @@
-// Package traffic is the normal traffic of tenants: sign-ins, sessions, decisions, tokens, mails, management and the calls
-// of agents, each as its client sends it. Tests run it beside what they do to an install.
+// Package traffic is the normal traffic of tenants: sign-ins, sessions, decisions, tokens, mails, management and the
+// calls of agents, each as its client sends it. Tests run it beside what they do to an install.
 package traffic
 
 import (

@@ -154,8 +154,8 @@ func (c *Cache) Find(ctx context.Context, key apikey.Key) (*Key, error) {
 	return c.findSlowly(ctx, digest, cached, now)
 }
 
-// Cached returns the key with a digest if Find can return it from the cache, without a read of the store. false does not
-// mean that the key is unknown.
+// Cached returns the key with a digest if Find can return it from the cache, without a read of the store. false does
+// not mean that the key is unknown.
 func (c *Cache) Cached(digest apikey.Digest) (*Key, bool) {
 	cached := c.shard(&digest).get(&digest)
 	if cached == nil {

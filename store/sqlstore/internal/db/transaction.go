@@ -77,8 +77,8 @@ func (d *DB) Change(ctx context.Context, deployment string, options *sql.TxOptio
 	return d.repeat(ctx, func() error { return changeOnce(ctx, d, deployment, options, do) })
 }
 
-// Single is Change for a do that runs one statement, which is then a transaction of its own: nothing begins and ends it.
-// A second statement fails with ErrSecondStatement, and the first stays committed.
+// Single is Change for a do that runs one statement, which is then a transaction of its own: nothing begins and ends
+// it. A second statement fails with ErrSecondStatement, and the first stays committed.
 func (d *DB) Single(ctx context.Context, deployment string, do func(*Tx) error) error {
 	return d.repeat(ctx, func() error {
 		on := d.Writes().Of(ctx, deployment)
