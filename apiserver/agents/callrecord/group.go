@@ -20,9 +20,9 @@ const (
 // errTaken: another call has an id of the transaction.
 var errTaken = errors.New("an id is taken")
 
-// group lets concurrent writes of a deployment share a transaction. While as many commit as may at once, the writes that
-// arrive form the next one; no write is delayed to make it larger. Deployments share none, so that locks of one do not
-// hold up another. Slots of calls bound how many wait. It is safe for concurrent use.
+// group lets concurrent writes of a deployment share a transaction. While as many commit as may at once, the writes
+// that arrive form the next one; no write is delayed to make it larger. Deployments share none, so that locks of one do
+// not hold up another. Slots of calls bound how many wait. It is safe for concurrent use.
 type group struct {
 	store Store
 	// most is how many transactions of a deployment commit concurrently.
