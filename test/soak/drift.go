@@ -22,8 +22,8 @@ type measure struct {
 	ratio, slack float64
 }
 
-// judged are the measures that must stay level. Slack is what one more batch, connection or collection cycle takes.
-var judged = []measure{
+// levels are the measures that must stay level. Slack is what one more batch, connection or collection cycle takes.
+var levels = []measure{
 	{"server memory, MiB", 1.1, 16}, {"server heap, MiB", 1.1, 16}, {"server goroutines", 1.1, 20}, {"server open files", 1.1, 20},
 	{"operator memory, MiB", 1.1, 16}, {"operator goroutines", 1.1, 20},
 	{"PostgreSQL connections", 1.1, 5}, {"Redis clients", 1.1, 5}, {"Redis memory, MiB", 1.1, 8},
@@ -80,7 +80,7 @@ func drift(measured, slow minutes) (faults []string) {
 			faults = append(faults, fmt.Sprintf("%s grows: %.1f at the beginning, %.1f at the end", m.name, begin, end))
 		}
 	}
-	for _, m := range judged {
+	for _, m := range levels {
 		if len(measured[m.name]) == 0 {
 			faults = append(faults, m.name+" was not measured")
 			continue

@@ -36,11 +36,11 @@ func TestSeriesThatGrowIsReported(t *testing.T) {
 func TestEveryMeasureIsExpected(t *testing.T) {
 	t.Parallel()
 	measured := minutes{}
-	for _, m := range judged[1:] {
+	for _, m := range levels[1:] {
 		measured[m.name] = series{1, 1, 1}
 	}
 	faults := drift(measured, minutes{"session": {10, 10, 100}})
-	if len(faults) != 2 || !strings.HasPrefix(faults[0], judged[0].name) || !strings.HasPrefix(faults[1], "p99 of session") {
+	if len(faults) != 2 || !strings.HasPrefix(faults[0], levels[0].name) || !strings.HasPrefix(faults[1], "p99 of session") {
 		t.Errorf("%q", faults)
 	}
 	report := table(time.Minute, measured, minutes{"session": {10, 10, 100}})
