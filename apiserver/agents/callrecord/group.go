@@ -25,9 +25,9 @@ var errTaken = errors.New("an id is taken")
 // not hold up another. Slots of calls bound how many wait. It is safe for concurrent use.
 type group struct {
 	store Store
-	// most is how many transactions of a deployment commit concurrently.
+	mu    sync.Mutex
+	// most is how many transactions of a deployment commit concurrently, 0 before the first.
 	most int
-	mu   sync.Mutex
 	// queues has an entry for each deployment of which a goroutine writes.
 	queues map[string]*queue
 }
@@ -48,9 +48,7 @@ type write struct {
 	done chan error
 }
 
-func newGroup(of Store) *group {
-	return &group{store: of, most: max(1, min(groupWriters, of.Writers()/groupShare)), queues: map[string]*queue{}}
-}
+func newGroup(of Store) *group { return &group{store: of, queues: map[string]*queue{}} }
 
 // commit writes the beginning or the end of a call, and waits for the commit. If the context ends before, the write may
 // still be committed. Errors: people.ErrDuplicate if another call has the id.
@@ -71,6 +69,9 @@ func (g *group) commit(ctx context.Context, deployment string, call people.ToolC
 func (g *group) add(deployment string, w *write) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.most == 0 {
+		g.most = max(1, min(groupWriters, g.store.Writers()/groupShare))
+	}
 	q := g.queues[deployment]
 	if q == nil {
 		q = &queue{}
