@@ -140,6 +140,18 @@ func (w *peopleWorld) sessions() func(audience string, permissions ...string) st
 	w.signingKeys = []document.SigningKey{key}
 	settings.SigningKeys = w.signingKeys
 	w.Declare(settings)
+	w.insertSession()
+	now := w.Clock.Now()
+	return func(audience string, permissions ...string) string {
+		return w.signed(key, document.SealedSigningKey, "JWT", map[string]any{
+			"iss": "https://localhost", "sub": "7", "aud": audience, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "sid": "12", "permissions": permissions,
+		})
+	}
+}
+
+// insertSession inserts the session 12, in which the user is signed in.
+func (w *peopleWorld) insertSession() {
+	w.T.Helper()
 	now := w.Clock.Now()
 	w.Must(w.Store.Change(w.T.Context(), frontendtest.Deployment, func(tx people.Tx) error {
 		if err := tx.Sessions().InsertSession(people.Session{ID: 12, ActiveSignIn: 21, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(24 * time.Hour)}); err != nil {
@@ -147,11 +159,6 @@ func (w *peopleWorld) sessions() func(audience string, permissions ...string) st
 		}
 		return tx.Sessions().InsertSignIn(people.SignIn{ID: 21, Session: 12, User: 7, Method: "password", CreatedAt: now})
 	}))
-	return func(audience string, permissions ...string) string {
-		return w.signed(key, document.SealedSigningKey, "JWT", map[string]any{
-			"iss": "https://localhost", "sub": "7", "aud": audience, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "sid": "12", "permissions": permissions,
-		})
-	}
 }
 
 func names(a answer) (list []string) {

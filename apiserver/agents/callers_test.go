@@ -91,6 +91,7 @@ func TestEveryCallerCallsExactlyTheToolsOfItsList(t *testing.T) {
 	servertest.OnEngines(t, func(t *testing.T, engine string) {
 		w := newPeopleWorldIn(t, newWorldOver(t, engine), nil)
 		w.declareEveryTool()
+		w.insertSession()
 		f := &flowWorld{world: w.world}
 		settings := f.declareSessionKey()
 		settings.WebhookKeys = []document.SigningKey{w.webhookKey(nil)}
