@@ -20,7 +20,7 @@ func (k *unknownKeys) Find(context.Context, apikey.Key) (*keycache.Key, error) {
 	return nil, keycache.ErrUnknown
 }
 func (k *unknownKeys) Cached(apikey.Digest) (*keycache.Key, bool) { return nil, false }
-func (k *unknownKeys) Used(*keycache.Key, time.Time)           {}
+func (k *unknownKeys) Used(*keycache.Key, time.Time)              {}
 
 // TestUnknownKeysOfAClientAreThrottled: once a client has presented a hundred unknown keys in a minute, its keys are
 // not looked up any more; other clients are served.
