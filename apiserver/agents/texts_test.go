@@ -21,7 +21,10 @@ func removed() (all []rune) {
 			all = append(all, r)
 		}
 	}
-	all = append(all, 0x7F, 0x061C, 0x200E, 0x200F)
+	for r := rune(0x7F); r <= 0x9F; r++ {
+		all = append(all, r)
+	}
+	all = append(all, 0x061C, 0x200E, 0x200F)
 	for r := rune(0x202A); r <= 0x202E; r++ {
 		all = append(all, r)
 	}
