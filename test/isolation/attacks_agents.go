@@ -152,7 +152,7 @@ func (a *attack) holdStreams() error {
 // callElsewhere presents the attacker's keys to the agents' endpoints of the other deployments.
 func (a *attack) callElsewhere() error {
 	a.flood(50, func(n int) {
-		other := *a.Tenant
+		other := *a.Tenant.Tenant
 		other.Host = a.in.others[n%len(a.in.others)].Host
 		answer, err := other.Visit(a.Server(), http.MethodPost, "/mcp/orders", traffic.Address(16, n), "application/json",
 			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), [2]string{"Authorization", "Bearer " + a.Key})

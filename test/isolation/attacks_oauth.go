@@ -152,7 +152,7 @@ spec:
 		return err
 	}
 	a.flood(20, func(n int) {
-		silent := *a.Tenant
+		silent := *a.Tenant.Tenant
 		silent.Host = fmt.Sprintf("silent-%d.localhost", n%4)
 		body := fmt.Sprintf(`{"email": "waits-%d@example.com", "password": %q}`, n, testkit.VisitorPassword)
 		_, _ = silent.Visit(a.Server(), http.MethodPost, "/auth/signup", traffic.Address(5, n), "application/json", strings.NewReader(body))
