@@ -141,12 +141,18 @@ func (w *boundWorld) expectUsed(what string, c boundCall, approval int64) {
 	w.denyPending()
 }
 
+// secondClient declares another client of the app, and returns its id.
+func (w *boundWorld) secondClient() string {
+	w.T.Helper()
+	return ids.Format(w.Put(v1alpha1.KindOAuthClient, "second", frontendtest.Deployment, "", document.OAuthClient{
+		App: "portal", Name: "CLI", Active: true, Authentication: "None", GrantTypes: []string{"AuthorizationCode", "RefreshToken"}, RedirectURIs: []string{"https://client.example/callback"},
+	}))
+}
+
 func TestApprovalIsNotUsedByACallThatDiffersInOnePart(t *testing.T) {
 	servertest.OnEngines(t, func(t *testing.T, url string) {
 		w := newBoundWorld(t, url)
-		second := ids.Format(w.Put(v1alpha1.KindOAuthClient, "second", frontendtest.Deployment, "", document.OAuthClient{
-			App: "portal", Name: "CLI", Active: true, Authentication: "None", GrantTypes: []string{"AuthorizationCode", "RefreshToken"}, RedirectURIs: []string{"https://client.example/callback"},
-		}))
+		second := w.secondClient()
 		otherUser := w.bothAgents(w.authorizes(101, nil))
 		otherClient := w.bothAgents(w.authorizes(7, func(f *people.TokenFamily) { f.Client = second }))
 		noOrganization := w.bothAgents(w.authorizes(7, func(f *people.TokenFamily) { f.Organization = 0 }))

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/users/approvals"
@@ -119,9 +118,7 @@ func TestForgedRequestStateContinuesNoCall(t *testing.T) {
 func TestForeignRequestStateContinuesNoCall(t *testing.T) {
 	servertest.OnEngines(t, func(t *testing.T, url string) {
 		w := newBoundWorld(t, url)
-		second := ids.Format(w.Put(v1alpha1.KindOAuthClient, "second", frontendtest.Deployment, "", document.OAuthClient{
-			App: "portal", Name: "CLI", Active: true, Authentication: "None", GrantTypes: []string{"AuthorizationCode", "RefreshToken"}, RedirectURIs: []string{"https://client.example/callback"},
-		}))
+		second := w.secondClient()
 		otherUser := w.bothAgents(w.authorizes(101, nil))
 		otherClient := w.bothAgents(w.authorizes(7, func(f *people.TokenFamily) { f.Client = second }))
 		session := w.sessions()(agentURL)

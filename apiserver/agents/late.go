@@ -268,7 +268,7 @@ func (c *arrival) readResult(tool *toolset.Tool) (late toolcall.Late, err error)
 // settleLate records a result, once.
 func (c *arrival) settleLate(request *account.Request, record *people.ToolCall, result toolcall.Result) error {
 	if !c.Records.Arrive(request.Key(), record, result, c.Clock()) {
-		return apierror.Later(apierror.DefaultCode(http.StatusTooManyRequests), time.Minute, "the deployment keeps no more results today: try again later")
+		return apierror.Later(apierror.DefaultCode(http.StatusTooManyRequests), time.Minute, "the results of the deployment take more room than they may: send the result again later")
 	}
 	settled := false
 	err := request.Change(context.WithoutCancel(c.r.Context()), func(u *account.Unit) (err error) {

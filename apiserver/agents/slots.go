@@ -37,14 +37,22 @@ type slot struct {
 	of string
 }
 
-// full reports whether a slot has no room. The last quarter of a bound with shares is for those that use little of it,
-// so that a few deployments cannot take all.
+// full reports whether a slot has no room. A few deployments cannot take all of a bound with shares.
 func (s *slots) full(one slot) bool {
 	most := one.most
-	if one.of != "" && s.used[one.of] >= max(1, one.most/16) {
-		most -= most / 4
+	if one.of != "" {
+		most = withoutReserve(most, s.used[one.of], max(1, one.most/16))
 	}
 	return s.used[one.name]+one.takes() > most
+}
+
+// withoutReserve returns how much of a bound may be used in all for a deployment that uses own of it to use more. The
+// last quarter is for deployments that use less than few.
+func withoutReserve(most, own, few int) int {
+	if own >= few {
+		return most - most/4
+	}
+	return most
 }
 
 func (s slot) takes() int { return max(1, s.weight) }

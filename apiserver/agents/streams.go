@@ -47,15 +47,6 @@ type streamShare struct {
 	checks chan struct{}
 }
 
-// most returns how many streams may be open for the deployment to open another. The last quarter is for deployments
-// with few, so that a few others cannot take all.
-func (s *streamShare) most() int {
-	if s.open >= fewStreams {
-		return streamsOfServer - streamsOfServer/4
-	}
-	return streamsOfServer
-}
-
 func newStreams() *streams {
 	s := &streams{principals: map[principal]int{}, deployments: map[string]*streamShare{}}
 	s.ended, s.end = context.WithCancel(context.Background())
@@ -71,7 +62,7 @@ func (s *streams) take(deployment string, of principal) (share *streamShare, giv
 	if share == nil {
 		share = &streamShare{checks: make(chan struct{}, checksOfDeployment)}
 	}
-	if s.open >= share.most() || share.open >= streamsOfDeployment || s.principals[of] >= streamsOfPrincipal {
+	if s.open >= withoutReserve(streamsOfServer, share.open, fewStreams) || share.open >= streamsOfDeployment || s.principals[of] >= streamsOfPrincipal {
 		s.exhausted++
 		return nil, nil, false
 	}

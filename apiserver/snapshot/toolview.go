@@ -44,7 +44,6 @@ func newToolView(tool *backendapi.AIToolMerged) (v toolView, err error) {
 	if !bytes.HasPrefix(v.merged[v.configuration:], []byte(`,"type":`)) {
 		return v, errToolOrder
 	}
-	v.merged = bytes.Clone(v.merged)
 	return v, nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
-	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -21,7 +20,6 @@ const host = "chaos.localhost"
 // install is a complete install: a control plane, PostgreSQL, Redis, two operators and two servers, with a tenant.
 type install struct {
 	*testkit.Install
-	database  *pgtest.Server
 	redisPort int
 	targets   []*target
 	namespace string
@@ -44,10 +42,7 @@ func newInstall(ctx context.Context) (in *install, err error) {
 	if in.Install, err = testkit.NewInstall(ctx); err != nil {
 		return in, err
 	}
-	if in.database, err = pgtest.Start(ctx); err != nil {
-		return in, err
-	}
-	if err := in.database.Do(ctx, "postgres", "CREATE DATABASE cardea"); err != nil {
+	if err = in.StartPostgres(ctx); err != nil {
 		return in, err
 	}
 	if in.redisPort, err = controlplane.FreePort(); err != nil {
@@ -66,9 +61,6 @@ func newInstall(ctx context.Context) (in *install, err error) {
 func (in *install) close() (err error) {
 	if in.Install != nil {
 		err = in.Close()
-	}
-	if in.database != nil {
-		err = errors.Join(err, in.database.Stop())
 	}
 	return err
 }

@@ -38,12 +38,12 @@ type target struct {
 
 // newTargets returns the processes of an install, ordered so that each finds the processes it needs.
 func (in *install) newTargets() []*target {
-	url := in.database.URL("cardea")
+	url := in.Database.URL("cardea")
 	targets := []*target{
 		{name: "etcd", process: in.Cluster.Etcd, start: in.Cluster.ReviveEtcd},
 		{name: "kube-apiserver", process: in.Cluster.APIServer, start: in.Cluster.ReviveAPIServer},
-		{name: "postgresql", ended: func() bool { return !in.database.Running() }, kill: in.database.Kill, start: in.resumeDatabase, pids: func() []int {
-			return append(children(in.database.Pid()), in.database.Pid())
+		{name: "postgresql", ended: func() bool { return !in.Database.Running() }, kill: in.Database.Kill, start: in.resumeDatabase, pids: func() []int {
+			return append(children(in.Database.Pid()), in.Database.Pid())
 		}},
 		in.redis(),
 	}
@@ -75,10 +75,10 @@ func (in *install) newTargets() []*target {
 
 // resumeDatabase starts PostgreSQL again if it was killed. The children of a killed postmaster delay the start.
 func (in *install) resumeDatabase(ctx context.Context) error {
-	if in.database.Running() {
+	if in.Database.Running() {
 		return nil
 	}
-	return in.database.Resume(ctx)
+	return in.Database.Resume(ctx)
 }
 
 // redis returns the target of a Redis without a disk.

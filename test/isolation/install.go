@@ -14,14 +14,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
 // install is an install with PostgreSQL, an operator and two servers, an attacker's deployment and two others.
 type install struct {
 	*testkit.Install
-	database *pgtest.Server
 	site     *site
 	attacker *tenant
 	others   []*tenant
@@ -39,10 +37,7 @@ func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 	if in.Install, err = testkit.NewInstall(ctx); err != nil {
 		return in, err
 	}
-	if in.database, err = pgtest.Start(ctx); err != nil {
-		return in, err
-	}
-	if err := in.database.Do(ctx, "postgres", "CREATE DATABASE cardea"); err != nil {
+	if err = in.StartPostgres(ctx); err != nil {
 		return in, err
 	}
 	if in.site, err = newSite(in.Processes.Path("authority.pem")); err != nil {
@@ -50,7 +45,7 @@ func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 	}
 	// The servers trust the certificate of the attacker's site.
 	launch := testkit.Launch{
-		Store: in.database.URL("cardea"), Env: []string{"SSL_CERT_FILE=" + in.site.certificate},
+		Store: in.Database.URL("cardea"), Env: []string{"SSL_CERT_FILE=" + in.site.certificate},
 		Flags: []string{"--egress-allowed-cidrs=127.0.0.0/8", "--trusted-proxies=127.0.0.0/8", "--replicas=2"},
 	}
 	if redis {
@@ -73,9 +68,6 @@ func (in *install) close() (err error) {
 	}
 	if in.Install != nil {
 		err = in.Close()
-	}
-	if in.database != nil {
-		err = errors.Join(err, in.database.Stop())
 	}
 	return err
 }
@@ -103,7 +95,7 @@ func (in *install) resident() (most int, err error) {
 
 // rows counts the rows of every table that belong to deployments of a namespace.
 func (in *install) rows(ctx context.Context, namespace string) (count int64, err error) {
-	db, err := pgx.Connect(ctx, in.database.URL("cardea"))
+	db, err := pgx.Connect(ctx, in.Database.URL("cardea"))
 	if err != nil {
 		return 0, err
 	}

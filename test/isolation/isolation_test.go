@@ -74,6 +74,9 @@ func attackInTurn(t *testing.T, in *install, tr *traffic.Traffic, length time.Du
 			o.compare(samples, calm)
 			outcomes = append(outcomes, o)
 			o.check(t)
+			if o.sent == 0 {
+				t.Error("the attack sent nothing: it shows nothing")
+			}
 		})
 	}
 	return outcomes, calm

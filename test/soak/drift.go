@@ -2,7 +2,6 @@
 package soak
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -108,7 +107,7 @@ func table(interval time.Duration, measured, slow minutes) string {
 	for _, name := range slices.Sorted(maps.Keys(measured)) {
 		line(name, measured[name])
 	}
-	for _, kind := range slices.SortedFunc(maps.Keys(slow), cmp.Compare) {
+	for _, kind := range slices.Sorted(maps.Keys(slow)) {
 		line("p99 of "+kind+", ms", slow[kind])
 	}
 	return text.String()

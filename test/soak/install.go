@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
-	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 	"github.com/cardea-iam/cardea/test/testkit"
 	"github.com/cardea-iam/cardea/test/traffic"
 )
@@ -22,7 +21,6 @@ import (
 // install is an install with PostgreSQL, Redis, an operator, two servers and two tenants.
 type install struct {
 	*testkit.Install
-	database  *pgtest.Server
 	redisPort int
 	orders    *httptest.Server
 	tenants   []*traffic.Tenant
@@ -39,10 +37,7 @@ func newInstall(ctx context.Context) (in *install, err error) {
 	if in.Install, err = testkit.NewInstall(ctx); err != nil {
 		return in, err
 	}
-	if in.database, err = pgtest.Start(ctx); err != nil {
-		return in, err
-	}
-	if err := in.database.Do(ctx, "postgres", "CREATE DATABASE cardea"); err != nil {
+	if err = in.StartPostgres(ctx); err != nil {
 		return in, err
 	}
 	if in.redisPort, err = controlplane.FreePort(); err != nil {
@@ -51,7 +46,7 @@ func newInstall(ctx context.Context) (in *install, err error) {
 	if _, err = in.RunRedis(in.redisPort); err != nil {
 		return in, err
 	}
-	launch := testkit.Launch{Store: in.database.URL("cardea"), Flags: []string{
+	launch := testkit.Launch{Store: in.Database.URL("cardea"), Flags: []string{
 		"--egress-allowed-cidrs=127.0.0.0/8", "--trusted-proxies=127.0.0.0/8", "--replicas=2", fmt.Sprintf("--redis=redis://127.0.0.1:%d", in.redisPort),
 	}}
 	if err := in.Start(ctx, launch, 1, 2); err != nil {
@@ -75,9 +70,6 @@ func (in *install) close() (err error) {
 	in.orders.Close()
 	if in.Install != nil {
 		err = in.Close()
-	}
-	if in.database != nil {
-		err = errors.Join(err, in.database.Stop())
 	}
 	return err
 }
@@ -117,7 +109,7 @@ func (in *install) rows(ctx context.Context) (float64, error) {
 }
 
 func (in *install) count(ctx context.Context, query string) (n float64, err error) {
-	db, err := pgx.Connect(ctx, in.database.URL("cardea"))
+	db, err := pgx.Connect(ctx, in.Database.URL("cardea"))
 	if err != nil {
 		return 0, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/internal/testing/process"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
 // Install is a control plane, a mail gateway stand-in, and Cardea's processes over a store.
@@ -20,6 +21,8 @@ type Install struct {
 	Cluster   *Cluster
 	Processes *Processes
 	Inbox     *messagegateway.Gateway
+	// Database is the PostgreSQL that StartPostgres started, nil without.
+	Database  *pgtest.Server
 	Operators []*Cardea
 	Servers   []*Cardea
 }
@@ -66,6 +69,14 @@ func (in *Install) Start(ctx context.Context, launch Launch, operators, servers 
 	return nil
 }
 
+// StartPostgres starts a PostgreSQL with an empty database "cardea".
+func (in *Install) StartPostgres(ctx context.Context) (err error) {
+	if in.Database, err = pgtest.Start(ctx); err != nil {
+		return err
+	}
+	return in.Database.Do(ctx, "postgres", "CREATE DATABASE cardea")
+}
+
 // StartRedis starts a Redis without a disk on a free port and returns its URL.
 func (in *Install) StartRedis() (url string, err error) {
 	port, err := controlplane.FreePort()
@@ -101,6 +112,9 @@ func (in *Install) Close() (err error) {
 	}
 	if in.Cluster != nil {
 		err = errors.Join(err, in.Cluster.Stop())
+	}
+	if in.Database != nil {
+		err = errors.Join(err, in.Database.Stop())
 	}
 	return err
 }

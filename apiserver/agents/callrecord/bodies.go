@@ -67,7 +67,15 @@ func (r *Recorder) sealResult(of *Tool, record *people.ToolCall, result *toolcal
 		return ""
 	}
 	content, fits := contentOf(result)
-	if !fits || !r.keeps(of, len(content), now) {
+	if !fits {
+		return ""
+	}
+	return r.sealContent(of, record, content, now)
+}
+
+// sealContent returns a sealed content, "" if the deployment has kept as much as it may.
+func (r *Recorder) sealContent(of *Tool, record *people.ToolCall, content []byte, now time.Time) string {
+	if !r.keeps(of, len(content), now) {
 		return ""
 	}
 	return r.Keyring.Seal(people.SealedCallResult, record.SealedFor(of.Deployment), content)

@@ -13,11 +13,12 @@ import (
 // Arrive completes the record of a call whose result came later. The result is kept, sealed, whatever the tool keeps:
 // no caller may have received it. It reports false if the deployment has kept as much as it may.
 func (r *Recorder) Arrive(deployment string, record *people.ToolCall, result toolcall.Result, now time.Time) bool {
-	of := &Tool{Deployment: deployment, Keep: document.RecordAll}
-	if _, fits := contentOf(&result); !fits {
+	content, fits := contentOf(&result)
+	if !fits {
 		result = toolcall.Failed(toolcall.CodeTooLarge, "The tool's answer is too large to be kept.")
+		content, _ = contentOf(&result)
 	}
-	kept := r.sealResult(of, record, &result, now)
+	kept := r.sealContent(&Tool{Deployment: deployment}, record, content, now)
 	if kept == "" {
 		return false
 	}

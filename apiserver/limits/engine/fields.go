@@ -15,7 +15,8 @@ type Fields struct {
 	Policy []string
 }
 
-func fieldsOf(rules []Rule) *Fields {
+// prepareFields makes the fields of a scheme's rules.
+func prepareFields(rules []Rule) {
 	f := &Fields{}
 	alike := map[string]int{}
 	var policy []string
@@ -29,7 +30,9 @@ func fieldsOf(rules []Rule) *Fields {
 		policy = append(policy, f.Names[i]+rules[i].Policy)
 	}
 	f.Policy = []string{strings.Join(policy, ", ")}
-	return f
+	for i := range rules {
+		rules[i].fields, rules[i].at = f, i
+	}
 }
 
 // Fields returns the fields of the scheme all of whose rules matched, and nil if not all or others too did.

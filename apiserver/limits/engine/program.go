@@ -303,10 +303,7 @@ func compile(rules []scheme.Rule, before *program) *program {
 		p.rules = append(p.rules, rule)
 	}
 	p.widest = p.matcher.widest()
-	fields := fieldsOf(p.rules)
-	for i := range p.rules {
-		p.rules[i].fields, p.rules[i].at = fields, i
-	}
+	prepareFields(p.rules)
 	return p
 }
 
