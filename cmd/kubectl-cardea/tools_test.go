@@ -40,7 +40,7 @@ func newAgentWorld(t *testing.T) *agentWorld {
 			return
 		}
 		rw.Header().Set("Content-Type", "text/plain")
-		_, _ = io.WriteString(rw, "first\n\u0085second\n")
+		_, _ = io.WriteString(rw, "first\n\u0085\u200esecond\n") // the server removes the control and the invisible character
 	}))
 	t.Cleanup(upstream.Close)
 	minted, err := apikey.Mint(rand.Reader, "ck")
@@ -107,7 +107,7 @@ func TestToolOfAnAgentIsCalled(t *testing.T) {
 		w.mu.Lock()
 		last := w.last
 		w.mu.Unlock()
-		if code != 0 || last != tc.want || out != "first\n\\u0085second\n" {
+		if code != 0 || last != tc.want || out != "first\nsecond\n" {
 			t.Errorf("%v: %d %q %s, and the request was %s", tc.args, code, out, problems, last)
 		}
 	}
