@@ -60,7 +60,7 @@ func (e *Engine) migrate(s *shard, p *part, old []uint64, now Instant) []uint64 
 		to := &next.rows[i]
 		for j := range past.modes[p.key.mode].rows {
 			if from := &past.modes[p.key.mode].rows[j]; from.identity == to.identity {
-				transfer(&from.window, from.of(before), &to.window, to.of(b), now)
+				transfer(&from.window, from.of(before, &from.window), &to.window, to.of(b, &to.window), now)
 			}
 		}
 	}
@@ -69,9 +69,10 @@ func (e *Engine) migrate(s *shard, p *part, old []uint64, now Instant) []uint64 
 
 // transfer copies the counted requests from a window to another window of the same length. If the kinds differ, a
 // request may leave the new window late, but never early.
-func transfer(from *window, row []uint64, to *window, into []uint64, now Instant) {
+func transfer(from *window, s state, to *window, into state, now Instant) {
 	if *from == *to {
-		copy(into, row)
+		*into.head = *s.head
+		copy(into.body, s.body)
 		return
 	}
 	move := func(at, n int64) {
@@ -80,20 +81,16 @@ func transfer(from *window, row []uint64, to *window, into []uint64, now Instant
 		to.charge(into, moment, n)
 	}
 	if from.kind == ring {
-		from.ringUsed(row, now.Steady)
-		from.ringTimes(row, func(at int64) { move(at, 1) })
+		from.ringUsed(s, now.Steady)
+		from.ringTimes(s, func(at int64) { move(at, 1) })
 		return
 	}
-	from.cellsRoll(row, now.Steady/from.cell)
-	for index := int64(row[0]) - cellCount + 1; index <= int64(row[0]); index++ {
-		n := from.cellAt(row, int(index&(cellCount-1)))
-		if n == 0 {
-			continue
-		}
+	from.cellsRoll(s, now.Steady/from.cell)
+	from.cellsEach(s, func(index, n int64) {
 		if to.kind == ring { // a ring keeps no more, and the newest decide
 			move((index+1)*from.cell-1, min(n, int64(to.capacity)))
-			continue
+			return
 		}
 		move(index*from.cell, n)
-	}
+	})
 }

@@ -2,25 +2,25 @@ package engine
 
 import "time"
 
-// A calendar period's row is one word: the number of the period in the upper half, the count in the lower. Days are
-// numbered since 1970, months since year 0, both of UTC. If the wall clock is set back, the row stays in the newest
+// A calendar period's state is one word of its head: the number of the period in the upper half, the count in the lower. Days are
+// numbered since 1970, months since year 0, both of UTC. If the wall clock is set back, it stays in the newest
 // period, so there is no new quota.
 
 const dayLength = int64(24 * time.Hour / time.Microsecond)
 
-func (w *window) periodUsed(row []uint64, wall int64) int64 {
+func (w *window) periodUsed(s state, wall int64) int64 {
 	period := w.period(wall)
-	if period > int64(row[0]>>32) {
-		row[0] = uint64(period) << 32
+	if period > int64(s.head[0]>>32) {
+		s.head[0] = uint64(period) << 32
 	}
-	return int64(uint32(row[0]))
+	return int64(uint32(s.head[0]))
 }
 
-func (w *window) periodWait(row []uint64, wall, limit int64) int64 {
-	if int64(uint32(row[0])) < limit {
+func (w *window) periodWait(s state, wall, limit int64) int64 {
+	if int64(uint32(s.head[0])) < limit {
 		return 0
 	}
-	return w.end(int64(row[0]>>32)) - wall
+	return w.end(int64(s.head[0]>>32)) - wall
 }
 
 // period is the number of the period a moment lies in.

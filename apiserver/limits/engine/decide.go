@@ -24,10 +24,8 @@ type decision struct {
 	// locked are the shards held, in ascending order.
 	locked [partsMost]int32
 	locks  int
-	// fetched is a sink for the values that fetch reads.
-	fetched uint64
-	// counters are the rows of the rules in Result.Rules.
-	counters [2 * 64][]uint64
+	// counters are the windows of the rules in Result.Rules.
+	counters [2 * 64]state
 }
 
 // check evaluates every rule, in the order of priorities, and reports the state of each.
@@ -45,55 +43,43 @@ func (d *decision) check(out *Result, limits []int64) {
 			if at := len(out.Rules); at < len(limits) {
 				limit = limits[at]
 			}
-			d.checkRule(out, rule, limit, d.rowOf(rule, from, to))
+			d.checkRule(out, rule, limit, d.stateOf(rule, from, to))
 		}
 		from = to
 	}
 }
 
-// rowOf finds a rule's row in the blocks of its program.
-func (d *decision) rowOf(rule *Rule, from, to int) []uint64 {
+// stateOf finds a rule's window in the blocks of its program.
+func (d *decision) stateOf(rule *Rule, from, to int) state {
 	for from < to-1 && d.parts[from].key.mode != rule.Mode {
 		from++
 	}
-	return d.parts[from].words[rule.offset : rule.offset+rule.window.words()]
-}
-
-// fetch reads the words of a block that the decision will need, all in advance. So the processor waits for memory once,
-// and not once per rule.
-func (p *part) fetch() (sum uint64) {
-	for rules := p.rules; rules != 0; rules &= rules - 1 {
-		rule := &p.program.rules[bits.TrailingZeros64(rules)]
-		for at := rule.offset; at < rule.offset+rule.window.words(); at += 8 {
-			sum += p.words[at]
-		}
-	}
-	return sum
+	return rule.of(d.parts[from].words, &rule.window)
 }
 
 // leastWait is the shortest Retry-After, in microseconds. It applies to a limit of which this process' part is 0: its
 // window has no wait of its own.
 const leastWait = 1000
 
-func (d *decision) checkRule(out *Result, rule *Rule, limit int64, row []uint64) {
+func (d *decision) checkRule(out *Result, rule *Rule, limit int64, s state) {
 	at := len(out.Rules)
-	d.counters[at] = row
-	used := rule.window.used(row, d.now)
+	d.counters[at] = s
+	used := rule.window.used(s, d.now)
 	state := RuleState{Rule: rule, Remaining: max(0, limit-used)}
 	if used > 0 {
-		state.Returns = rule.window.wait(row, d.now, used)
+		state.Returns = rule.window.wait(s, d.now, used)
 	}
 	if used >= limit {
 		if out.Allowed {
 			out.Allowed, out.Blocked = false, at
 		}
-		state.Returns = max(rule.window.wait(row, d.now, max(limit, 1)), leastWait)
+		state.Returns = max(rule.window.wait(s, d.now, max(limit, 1)), leastWait)
 		out.RetryAfter = max(out.RetryAfter, state.Returns)
 	}
 	out.Rules = append(out.Rules, state)
 }
 
-// charge counts the request in every rule's row.
+// charge counts the request in every rule's window.
 func (d *decision) charge(out *Result) {
 	var over int64
 	for i := range out.Rules {

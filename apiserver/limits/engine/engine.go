@@ -152,7 +152,7 @@ func (e *Engine) Used(now Instant, c *Counter) int64 {
 	}
 	for i := range p.layout.modes[c.Rule.Mode].rows {
 		if row := &p.layout.modes[c.Rule.Mode].rows[i]; row.identity == c.Rule.Identity {
-			return row.window.used(row.of(b), now)
+			return row.window.used(row.of(b, &row.window), now)
 		}
 	}
 	return 0
@@ -304,7 +304,6 @@ func (e *Engine) open(d *decision, force bool) bool {
 		}
 		b[wordUsed] = uint64(d.now.Steady)
 		part.words = b
-		d.fetched += part.fetch()
 	}
 	return true
 }

@@ -130,7 +130,7 @@ func (e *Engine) light(of *owner, b []uint64, now Instant) bool {
 		if rule.Mode != mode {
 			continue
 		}
-		if rule.window.used(b[rule.offset:rule.offset+rule.window.words()], now)*lightPart >= rule.Limit {
+		if rule.window.used(rule.of(b, &rule.window), now)*lightPart >= rule.Limit {
 			return false
 		}
 	}

@@ -95,8 +95,8 @@ type Rule struct {
 	// peak is the largest limit that this identity has had since the engine knows the scheme. The kind of the window
 	// depends on peak, so that no count is lost if a limit is lowered and raised again.
 	peak int64
-	// offset is where the window's row begins in the block of the rule's mode.
-	offset int
+	// place is where the window's state lies in the block of the rule's mode.
+	place
 	// fields are those of the rule's program, in which the rule is the one at index at.
 	fields *Fields
 	at     int
@@ -134,31 +134,6 @@ type program struct {
 	widest int
 	layout *layout
 }
-
-// layout is how the counters of a scheme lie in blocks, one block for each mode and subject. Successive programs whose
-// rows are equal share one layout, for example if only their limits differ.
-type layout struct {
-	// number increases with every new layout of the engine. A block with a larger number than that of a program was
-	// migrated by a newer program.
-	number uint32
-	modes  [modeCount]modeLayout
-}
-
-type modeLayout struct {
-	// words is the length of a block of this mode, 0 if no rule has the mode.
-	words int
-	rows  []row
-}
-
-// row is where one identity's counter lies in a block.
-type row struct {
-	identity [2]uint64
-	window   window
-	offset   int
-}
-
-// of returns the row's words in a block.
-func (r *row) of(block []uint64) []uint64 { return block[r.offset : r.offset+r.window.words()] }
 
 // Scheme is an active rate-limit scheme. Its rules can be replaced at any time: a counter continues if its rule keeps
 // its identity.
@@ -298,24 +273,13 @@ func compile(rules []scheme.Rule, before *program) *program {
 		if rule.Mode == PerApp || rule.Mode == PerAppAndIP {
 			p.appRules |= bit
 		}
-		rule.offset = p.layout.modes[rule.Mode].place(&rule)
 		p.ofMode[rule.Mode] |= bit
 		p.rules = append(p.rules, rule)
 	}
+	p.lay()
 	p.widest = p.matcher.widest()
 	prepareFields(p.rules)
 	return p
-}
-
-// place gives a rule's counter the next words of the mode's blocks.
-func (m *modeLayout) place(rule *Rule) int {
-	if m.words == 0 {
-		m.words = blockHeader
-	}
-	offset := m.words
-	m.rows = append(m.rows, row{rule.Identity, rule.window, offset})
-	m.words += rule.window.words()
-	return offset
 }
 
 // newRule compiles one effective rule.
@@ -386,13 +350,4 @@ func identity(r scheme.Rule) [2]uint64 {
 	endpoints := slices.Sorted(slices.Values(r.Endpoints))
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s %q", r.Unit, r.Duration, r.Mode, slices.Compact(endpoints)))
 	return [2]uint64{binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16])}
-}
-
-func (l *layout) equal(other *layout) bool {
-	for mode := range l.modes {
-		if !slices.Equal(l.modes[mode].rows, other.modes[mode].rows) {
-			return false
-		}
-	}
-	return true
 }

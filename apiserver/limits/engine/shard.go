@@ -13,7 +13,7 @@ import (
 //	3  the layout's number, and the mode in the lowest byte
 //	4  the steady moment at which the block was used last
 //	5  the steady moment from which every counter in it is empty
-//	6… the counters, at the offsets that the layout defines
+//	6… the heads of the windows, then their bodies, where the layout places them
 const (
 	wordScheme = iota
 	wordOf

@@ -1,7 +1,7 @@
 package engine
 
-// A window is the way one rule counts. Its state is a row of words in a block; the functions here read and write such
-// rows and know nothing of rules and blocks. Every row of zeros is an empty window.
+// A window is the way one rule counts. Its state is words in a block; the functions here read and write them and know
+// nothing of rules and blocks. Words of zeros are an empty window.
 //
 // There are three kinds. The first two admit at most the limit in every interval of the window's length:
 //   - a ring of exact times, for limits up to ringMost: no quota returns late;
@@ -36,11 +36,18 @@ const (
 	ringMost    = 32
 	cells16Most = 1<<16 - 1
 	cellCount   = 64
-	// cellHeader is the number of words before the cells (cells.go).
-	cellHeader = 2
-	// ringHeader is the number of words before the times (ring.go).
-	ringHeader = 2
 )
+
+// state is the words of one window. A block has the heads of all its windows side by side, because most decisions need
+// nothing else: they are in two lines of the processor's cache, and bodies take a line or more each.
+type state struct {
+	// head has headWords words, of which a calendar period uses one.
+	head *[headWords]uint64
+	// body has the times of a ring, or the cells; none for calendar periods.
+	body []uint64
+}
+
+const headWords = 2
 
 // rolling returns the window of a length in microseconds for limits up to most.
 func rolling(length, most int64) window {
@@ -61,54 +68,54 @@ func rolling(length, most int64) window {
 
 func ceil(a, b int64) int64 { return (a + b - 1) / b }
 
-// words is the length of the window's row.
-func (w *window) words() int {
+// bodyWords is the length of the body of the window's state.
+func (w *window) bodyWords() int {
 	switch w.kind {
 	case ring:
-		return ringHeader + int(w.capacity+1)/2
+		return int(w.capacity+1) / 2
 	case cells16:
-		return cellHeader + cellCount/4
+		return cellCount / 4
 	case cells32:
-		return cellHeader + cellCount/2
+		return cellCount / 2
 	}
-	return 1
+	return 0
 }
 
 // used removes the requests that have left the window, and returns how many are in it.
-func (w *window) used(row []uint64, now Instant) int64 {
+func (w *window) used(s state, now Instant) int64 {
 	switch w.kind {
 	case ring:
-		return w.ringUsed(row, now.Steady)
+		return w.ringUsed(s, now.Steady)
 	case cells16, cells32:
-		return w.cellsUsed(row, now.Steady)
+		return w.cellsUsed(s, now.Steady)
 	}
-	return w.periodUsed(row, now.Wall)
+	return w.periodUsed(s, now.Wall)
 }
 
 // charge counts n requests at a moment. The caller has called used for the same moment.
-func (w *window) charge(row []uint64, now Instant, n int64) {
+func (w *window) charge(s state, now Instant, n int64) {
 	switch w.kind {
 	case ring:
 		for range n {
-			w.ringCharge(row, now.Steady)
+			w.ringCharge(s, now.Steady)
 		}
 	case cells16, cells32:
-		w.cellsCharge(row, n)
+		w.cellsCharge(s, n)
 	default:
-		row[0] += uint64(min(n, 1<<32-1-int64(uint32(row[0]))))
+		s.head[0] += uint64(min(n, 1<<32-1-int64(uint32(s.head[0]))))
 	}
 }
 
 // wait returns how long it takes from a moment until fewer than limit requests are in the window, if none is added. The
 // result is never too short. The caller has called used for the same moment.
-func (w *window) wait(row []uint64, now Instant, limit int64) int64 {
+func (w *window) wait(s state, now Instant, limit int64) int64 {
 	switch w.kind {
 	case ring:
-		return w.ringWait(row, now.Steady, limit)
+		return w.ringWait(s, now.Steady, limit)
 	case cells16, cells32:
-		return w.cellsWait(row, now.Steady, limit)
+		return w.cellsWait(s, now.Steady, limit)
 	}
-	return w.periodWait(row, now.Wall, limit)
+	return w.periodWait(s, now.Wall, limit)
 }
 
 // over returns how long it takes from a moment until all requests that are charged at that moment have left the window.
