@@ -108,12 +108,16 @@ type Options struct {
 	// hundreds, use less.
 	PasswordCost password.Cost
 	// Version is the product's version, which requests to tools name.
-	Version  string
+	Version string
+	// Clock is time.Now if it is nil.
 	Clock    func() time.Time
 	Log      logr.Logger
 	Registry prometheus.Registerer
 	// Tracer makes spans of requests, decisions and sends; nil makes none.
 	Tracer *tracing.Tracer
+
+	// counting is the clock of rate limits, over Clock.
+	counting *engine.Clock
 }
 
 // Server serves the backend, end-user and decision APIs, and sends the messages of the outbox.
@@ -142,6 +146,10 @@ type Server struct {
 
 // New composes a server.
 func New(opts Options) (*Server, error) {
+	opts.counting = engine.NewClock(opts.Clock)
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
 	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
 	registerSnapshotMetrics(opts.Registry, follower)
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
@@ -336,7 +344,7 @@ func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.
 
 // newLimiter returns the limiter, and the counters that replicas share, nil without Redis.
 func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limiter, *shared.Counters, error) {
-	local, clock := engine.NewEngine(cmp.Or(opts.LimiterBytes, engine.DefaultMaxBytes)), engine.NewClock(opts.Clock)
+	local, clock := engine.NewEngine(cmp.Or(opts.LimiterBytes, engine.DefaultMaxBytes)), opts.counting
 	if opts.RedisURL == "" {
 		limiter := limits.New(local, clock.Now, nil, current)
 		return limiter, nil, opts.Registry.Register(limiter)

@@ -24,12 +24,12 @@ const (
 type failures struct {
 	engine *engine.Engine
 	scheme *engine.Scheme
-	clock  engine.Clock
+	clock  *engine.Clock
 }
 
 func newFailures(counters *engine.Engine, owner string, id uint64, mode string, most int64) failures {
 	rules := []scheme.Rule{{Unit: "minute", Duration: 1, MaxRequests: most, Mode: mode}}
-	return failures{engine: counters, scheme: counters.SchemeOf(owner, id, rules), clock: engine.NewClock(time.Now)}
+	return failures{engine: counters, scheme: counters.SchemeOf(owner, id, rules), clock: engine.NewClock(nil)}
 }
 
 func (f *failures) add(address netip.Addr, name string) {

@@ -45,7 +45,7 @@ var names = func() []string {
 }()
 
 func cardea(_ testing.TB, limit int, window time.Duration) asker {
-	counters, clock := engine.NewEngine(4<<30), engine.NewClock(time.Now)
+	counters, clock := engine.NewEngine(4<<30), engine.NewClock(nil)
 	of := counters.Scheme(1, []scheme.Rule{{Unit: "millisecond", Duration: window.Milliseconds(), MaxRequests: int64(limit)}})
 	request, out := &engine.Request{Method: "GET", Path: "/v1/things", Scheme: of}, &engine.Result{}
 	return func(key int) bool {

@@ -15,32 +15,7 @@ package engine
 import (
 	"encoding/binary"
 	"net/netip"
-	"time"
 )
-
-// Instant is one moment on two clocks, in microseconds. Rolling windows follow the steady one, which no change of the
-// wall clock moves; calendar windows follow the wall clock.
-type Instant struct {
-	// Steady never jumps: microseconds since an arbitrary moment.
-	Steady int64
-	// Wall is Unix time in microseconds. It may jump either way.
-	Wall int64
-}
-
-// Clock returns Instants. Its steady time begins at the wall clock's time of its creation.
-type Clock struct {
-	start time.Time
-	now   func() time.Time
-}
-
-// NewClock returns a clock over a source like time.Now, whose times carry a monotonic reading.
-func NewClock(now func() time.Time) Clock { return Clock{start: now(), now: now} }
-
-// Now returns the current Instant.
-func (c Clock) Now() Instant {
-	now := c.now()
-	return Instant{Steady: c.start.UnixMicro() + now.Sub(c.start).Microseconds(), Wall: now.UnixMicro()}
-}
 
 // Request is what a decision is about. Every member is a value that the engine compares, never text of a credential.
 type Request struct {
