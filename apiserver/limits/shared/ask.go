@@ -2,10 +2,12 @@ package shared
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"strconv"
 	"time"
 
@@ -100,7 +102,7 @@ func (c *Counters) call(ctx context.Context, deployment string, g group, d *deci
 		return false, errBusy
 	}
 	defer done()
-	keys, args := make([]string, 2*len(g.counters)), make([]string, 1, 1+12*len(g.counters))
+	keys, args := make([]string, 2*len(g.counters)), make([]string, 1, 1+2*len(g.counters))
 	args[0] = strconv.Itoa(c.peers.Load().count)
 	flight := make(chan struct{})
 	for n, i := range g.counters {
@@ -221,21 +223,27 @@ type request struct {
 	own, offset      int64
 }
 
-// arguments appends the twelve values of grant.lua for one counter.
+// arguments appends the two texts of grant.lua for one counter.
 func (held *lease) arguments(args []string, of *engine.Counter, now engine.Instant, r request) []string {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	window := of.Rule.Length
+	kind, window := byte(0), of.Rule.Length
 	if r.kind == "c" {
-		window = max(0, r.size-now.Wall-r.offset)
+		kind, window = 1, max(0, r.size-now.Wall-r.offset)
 	}
-	known := "0"
+	known := int64(0)
 	if now.Steady < held.markedUntil {
-		known = "1"
+		known = 1
 	} else {
 		held.marking = now.Steady + window
 	}
-	return append(args, r.kind, number(of.Rule.Limit), number(r.size), number(r.term), number(r.want), number(r.back.tokens), number(r.back.cell),
-		number(held.pending), strconv.FormatUint(held.batch, 10), number(r.own+held.tokens(now.Steady)), known, number(window/1000+markSpare.Milliseconds()))
+	values := make([]byte, 1, 1+10*8)
+	values[0] = kind
+	for _, n := range [...]int64{
+		of.Rule.Limit, r.size, r.term, r.want, r.back.tokens, r.back.cell, held.pending, r.own + held.tokens(now.Steady), known,
+		window/1000 + markSpare.Milliseconds(),
+	} {
+		values = binary.BigEndian.AppendUint64(values, math.Float64bits(float64(n)))
+	}
+	return append(args, string(values), strconv.FormatUint(held.batch, 10))
 }
 
 // markSpare is how much longer than the window a mark lives, so that a replica does not mistake an expired mark for
