@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/users/session"
+	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/storetest/pgtest"
 )
 
@@ -45,6 +47,7 @@ func TestBenchCosts(t *testing.T) {
 				t.Errorf("a token: %d", code)
 			}
 		})
+		w.cost(t, "record of a session's use, once a minute", func(i int) { w.touch(t, w.persons[i]) })
 		w.cost(t, "switch-organization", func(i int) { w.switchOrganization(t, w.persons[i]) })
 		bodies := w.assertions(t, 6000)
 		var next atomic.Int64
@@ -84,6 +87,19 @@ func TestBenchCosts(t *testing.T) {
 		}
 	})
 	row("load average then", "-", "%s", loadAverage())
+}
+
+// touch runs the transaction that records the use of a session.
+func (w *strongWorld) touch(t *testing.T, p *person) {
+	hash, _ := session.Hash(p.cookie)
+	check(t, w.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error {
+		s, _, err := tx.Sessions().LockSession(hash)
+		if err != nil {
+			return err
+		}
+		s.UsedAt = time.Now()
+		return tx.Sessions().UpdateSession(s)
+	}))
 }
 
 // cost repeats a request by costCallers concurrent callers and prints what one costs.
