@@ -20,7 +20,8 @@ type Need struct {
 	Disk, WorkingSet, WAL           float64 // bytes; WAL a second
 	Commits, Statements, Decisions  float64 // a second
 	Connections                     int
-	Redis                           float64 // share of its thread
+	Redis                           float64 // fully used threads
+	RedisPrimaries                  int
 	Parts                           []Part
 	DocumentsOfServer, SessionsKept float64
 }
@@ -68,12 +69,14 @@ func (n *Need) load() {
 		switch r.Operation.Name {
 		case decisionByKey.Name, firstKeyUse.Name, decisionByToken.Name:
 			n.Decisions += r.PerSecond
+		case leaseCall.Name:
+			n.Redis = r.PerSecond * redisCall.Seconds()
+			n.RedisPrimaries = int(math.Ceil(n.Redis / aim))
 		}
 	}
 	polls := float64(n.Servers * idlePolls)
 	n.Statements += polls
 	n.DatabaseProcessors += polls * pollCost.Seconds()
-	n.Redis = n.Decisions * callsPerDecision * redisCall.Seconds()
 }
 
 // machine returns the smallest usual number of processors that is enough.
@@ -146,6 +149,7 @@ func (r Resource) Utilization() float64 { return r.Use / r.Most }
 // not a bound of Cardea.
 const (
 	mostProcessors  = 64
+	mostRedis       = 16
 	mostMemory      = 512 * gb
 	mostDisk        = 16_000 * gb
 	mostConnections = 2_000
@@ -159,7 +163,7 @@ func (n *Need) installed() []Resource {
 	return []Resource{
 		{"servers' processors", n.ServerProcessors, float64(servers), fmt.Sprintf("%d processors", servers)},
 		{"PostgreSQL processors", n.DatabaseProcessors, float64(n.DatabaseMachine), fmt.Sprintf("%d processors", n.DatabaseMachine)},
-		{"Redis, one thread", n.Redis, 1, "one thread"},
+		{"Redis", n.Redis, float64(n.RedisPrimaries), fmt.Sprintf("%d primaries", n.RedisPrimaries)},
 	}
 }
 
@@ -173,7 +177,7 @@ func (n *Need) ceilings() []Resource {
 		{"PostgreSQL log", n.WAL, mostWAL, bytesText(mostWAL) + " a second"},
 		{"PostgreSQL connections", float64(n.Connections), mostConnections, number(mostConnections)},
 		{"memory of each server", n.ServerMemory, mostServer, bytesText(mostServer)},
-		{"Redis, one thread", n.Redis, 1, "one thread"},
+		{"Redis", n.Redis, mostRedis, fmt.Sprintf("a cluster of %d primaries", mostRedis)},
 	}
 }
 
@@ -204,8 +208,8 @@ func saturating(all []Resource) Resource {
 	return first
 }
 
-// importing returns how long an import of all users with their addresses takes at the measured rates: docs/benchmarks.md,
-// import, PostgreSQL, 30,100 users and 20,000 addresses a second.
+// importing returns how long an import of all users with their addresses takes at the measured rates:
+// docs/benchmarks.md, import, PostgreSQL, 30,100 users and 20,000 addresses a second.
 func (s Size) importing() time.Duration {
 	const users, emails = 30_100, 20_000
 	return time.Duration(float64(s.Users) * (1.0/users + 1.0/emails) * float64(time.Second))

@@ -32,7 +32,8 @@ func (f *free) Pop() any {
 	return last
 }
 
-// serve lets jobs, in the order in which they reach a stage, wait for one of its processors. It does not interrupt a job.
+// serve lets jobs, in the order in which they reach a stage, wait for one of its processors. It does not interrupt a
+// job.
 func serve(jobs []*Job, processors int, service func(*Job) float64) {
 	at := make(free, processors)
 	for _, job := range jobs {

@@ -67,6 +67,12 @@ func (s Size) rates(servers int) (all []Rate) {
 	used := float64(s.Users) * s.KeysOfUser * s.KeysUsedInMinute
 	missed := byKey * max(0, 1-keysCached/max(used, 1))
 	changes := float64(s.Deployments) * s.ChangesOfDeployment / peakSeconds
-	return append(all, Rate{decisionByKey, byKey - missed}, Rate{firstKeyUse, missed}, Rate{keyUse, min(byKey, used/60)},
+	return append(all, Rate{decisionByKey, byKey - missed}, Rate{firstKeyUse, missed}, Rate{leaseCall, byKey * callsOf(byKey/max(used, 1)/float64(servers))}, Rate{keyUse, min(byKey, used/60)},
 		Rate{change, changes}, Rate{changeRead, changes * float64(servers)})
+}
+
+// callsOf returns which share of the decisions about a key call Redis, if a server decides so many a second about it. A
+// lease serves the decision that asked for it and those that follow while it lasts.
+func callsOf(perSecond float64) float64 {
+	return max(fewestCalls, 1/(1+perSecond*leaseLasts.Seconds()))
 }

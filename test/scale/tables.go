@@ -64,7 +64,9 @@ func answerTable(needs []Need) string {
 			return number(n.Commits) + ", " + percent(n.fsyncs()) + "; " + bytesText(n.WAL)
 		}),
 		of("... connections; twice as many while a Deployment rolls", needs, func(n Need) string { return strconv.Itoa(n.Connections) }),
-		of("**Redis**: share of its one thread", needs, func(n Need) string { return percent(n.Redis) }),
+		of("**Redis**: primaries; utilization", needs, func(n Need) string {
+			return strconv.Itoa(n.RedisPrimaries) + "; " + percent(n.Redis/float64(n.RedisPrimaries))
+		}),
 		of("**operator**: memory; share of a processor for resyncs", needs, func(n Need) string { return bytesText(n.OperatorMemory) + "; " + percent(n.Operator) }),
 		of("import of all users, once", needs, func(n Need) string { return span(n.Size.importing()) }),
 		of("**saturates first** on this install", needs, func(n Need) string { return saturates(n.installed()) }),
@@ -76,7 +78,7 @@ func operationTable() string {
 	rows := [][]string{{"operation", "server", "PostgreSQL", "statements, commits", "log", "a second of one server processor; of one PostgreSQL processor", "bound by"}}
 	for _, o := range operations() {
 		rows = append(rows, []string{o.Name, micros(o.Server), micros(o.Database), fmt.Sprintf("%d, %d", o.Statements, o.Commits), bytesOrNone(o.WAL),
-			perSecond(o.Server) + "; " + perSecond(o.Database), o.Bound})
+			perSecond(o.Server) + "; " + perSecond(o.Database), o.bound()})
 	}
 	return table(rows)
 }
