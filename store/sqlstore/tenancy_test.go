@@ -152,8 +152,8 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 		})
 		return false
 	})
-	if found != 23 {
-		t.Errorf("found %d kinds of purged rows, want 23", found)
+	if found != 22 {
+		t.Errorf("found %d kinds of purged rows, want 22", found)
 	}
 }
 

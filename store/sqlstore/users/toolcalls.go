@@ -262,30 +262,9 @@ func (s *Rows) AbandonToolCalls(ctx context.Context, startedBefore time.Time, li
 	return n, nil
 }
 
-// purgeToolCalls deletes up to limit records that are older than a time, in the deployments in which there are such.
-func purgeToolCalls(ctx context.Context, s *Rows, before time.Time, limit int) (purged int64, err error) {
-	var deployments []string
-	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
-		var deployment string
-		err := row.Scan(&deployment)
-		deployments = append(deployments, deployment)
-		return err
-	}, `WITH RECURSIVE d(deployment) AS (
-			SELECT MIN(deployment) FROM tool_calls
-			UNION ALL SELECT (SELECT MIN(c.deployment) FROM tool_calls c WHERE c.deployment > d.deployment) FROM d WHERE d.deployment IS NOT NULL
-		) SELECT deployment FROM d WHERE (SELECT MIN(c.id) FROM tool_calls c WHERE c.deployment = d.deployment) < ?`, ids.From(before))
-	if err != nil {
-		return 0, err
-	}
-	for _, deployment := range deployments {
-		n, err := s.db.Writes().Exec(ctx, `DELETE FROM tool_calls WHERE deployment = ? AND id IN (SELECT id FROM tool_calls WHERE deployment = ? AND id < ? ORDER BY id LIMIT ?)`,
-			deployment, deployment, ids.From(before), int64(limit)-purged)
-		purged += n
-		if err != nil || purged >= int64(limit) {
-			return purged, err
-		}
-	}
-	return purged, nil
+// purgeToolCalls deletes records that are older than a time.
+func purgeToolCalls(ctx context.Context, s *Rows, before time.Time, limit int) (int64, error) {
+	return purgeOldest(ctx, s, "tool_calls", "id", "id", ids.From(before), limit)
 }
 
 // purgeCallBodies deletes the arguments and results of up to limit calls before a time.

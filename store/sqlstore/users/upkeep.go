@@ -63,7 +63,7 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		before time.Time
 		purge  func(context.Context, *Rows, time.Time, int) (int64, error)
 	}{
-		{now, purgeSessions}, {now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
+		{now, purgeSessions}, {now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-keep.Audit), purgeAudit}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
 		{now.Add(-people.ApprovalArgumentsFor), purgeApprovalArguments},
 	} {
 		n, err := over.purge(ctx, s, over.before, limit)
@@ -100,7 +100,6 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		{"temporary_codes", "deployment, user_id", "expires_at < ?", db.Micros(now)},
 		{"spent_challenges", "deployment, hash", "expires_at < ?", db.Micros(now)},
 		{"tool_approvals", "deployment, id", "ends_at < ?", db.Micros(now.Add(-keep.ToolCalls))},
-		{"audit", "deployment, at, id", "at < ?", db.Micros(now.Add(-keep.Audit))},
 		{"imports", "deployment, file", "completed_at = 0 AND created_at < ?", db.Micros(now.Add(-people.UnfinishedImportFor))},
 		// imported_rows stays: lines of a file that is sent again count as present.
 		{"imports", "deployment, file", "completed_at > 0 AND completed_at < ?", db.Micros(now.Add(-keep.Audit))},
@@ -115,6 +114,40 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		purged += n
 	}
 	return purged, pruneKeyLog(ctx, s, now)
+}
+
+// purgeAudit deletes audit records that are older than a time.
+func purgeAudit(ctx context.Context, s *Rows, before time.Time, limit int) (int64, error) {
+	return purgeOldest(ctx, s, "audit", "at", "at, id", db.Micros(before), limit)
+}
+
+// purgeOldest deletes up to limit rows of a table whose primary key is the deployment and then key, the oldest of each
+// deployment first: those whose column, the first of key, is below a bound. It reads the rows that it deletes, and one
+// of each deployment. A condition on the column alone would read the whole table whenever few rows are due.
+func purgeOldest(ctx context.Context, s *Rows, table, column, key string, below int64, limit int) (purged int64, err error) {
+	var deployments []string
+	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var deployment string
+		err := row.Scan(&deployment)
+		deployments = append(deployments, deployment)
+		return err
+	}, fmt.Sprintf(`WITH RECURSIVE d(deployment) AS (
+			SELECT MIN(deployment) FROM %[1]s
+			UNION ALL SELECT (SELECT MIN(c.deployment) FROM %[1]s c WHERE c.deployment > d.deployment) FROM d WHERE d.deployment IS NOT NULL
+		) SELECT deployment FROM d WHERE (SELECT MIN(c.%[2]s) FROM %[1]s c WHERE c.deployment = d.deployment) < ?`, table, column), below)
+	if err != nil {
+		return 0, err
+	}
+	for _, deployment := range deployments {
+		n, err := s.db.Writes().Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE deployment = ? AND (%[2]s) IN
+			(SELECT %[2]s FROM %[1]s WHERE deployment = ? AND %[3]s < ? ORDER BY %[2]s LIMIT ?)`, table, key, column),
+			deployment, deployment, below, int64(limit)-purged)
+		purged += n
+		if err != nil || purged >= int64(limit) {
+			return purged, err
+		}
+	}
+	return purged, nil
 }
 
 // purgeSessions ends expired sessions, each with all its rows.
