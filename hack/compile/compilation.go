@@ -26,6 +26,7 @@ type program struct{ name, file string }
 // compilation is a run of go build.
 type compilation struct {
 	goCommand string
+	folder    string
 	name      string
 	counted   []string
 	arguments []string
@@ -44,6 +45,7 @@ func (c *compilation) run(ctx context.Context) error {
 	parts := len(c.programs) > 0
 	command := exec.CommandContext(ctx, c.goCommand, append([]string{"build", "-v"}, c.arguments...)...)
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.Dir = c.folder
 	command.WaitDelay = stopWithin
 	command.Stdout = c.errors
 	output, err := command.StderrPipe()
@@ -75,7 +77,9 @@ func (c *compilation) count(ctx context.Context) int {
 	if len(c.counted) == 0 {
 		return 0
 	}
-	list, err := exec.CommandContext(ctx, c.goCommand, append([]string{"list", "-deps"}, c.counted...)...).Output()
+	command := exec.CommandContext(ctx, c.goCommand, append([]string{"list", "-deps"}, c.counted...)...)
+	command.Dir = c.folder
+	list, err := command.Output()
 	if err != nil {
 		return 0
 	}

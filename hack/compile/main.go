@@ -47,6 +47,7 @@ func main() {
 func (c *compilation) parse(args []string) error {
 	flags := flag.NewFlagSet("compile", flag.ContinueOnError)
 	flags.StringVar(&c.name, "name", "", "name of what is compiled, for the lines of progress")
+	flags.StringVar(&c.folder, "folder", "", "folder that go build runs in (default: the current one)")
 	count := flags.String("count", "", "packages whose dependencies are counted, separated by spaces; empty: the lines name no total")
 	flags.Func("program", "NAME=FILE: a program that go build writes, which is absent before; may be repeated", func(value string) error {
 		name, file, ok := strings.Cut(value, "=")

@@ -1,21 +1,16 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -42,81 +37,18 @@ func pathOf(name string) string {
 
 var etcdArchive = fmt.Sprintf("%s/etcd-%s-%s-%s.tar.gz", etcdVersion, etcdVersion, runtime.GOOS, runtime.GOARCH)
 
-// archived is an archive as etcd publishes it.
-func archived(t *testing.T, content string) string {
-	t.Helper()
-	var out bytes.Buffer
-	zipped := gzip.NewWriter(&out)
-	archive := tar.NewWriter(zipped)
-	for _, name := range []string{"etcd-release/etcdctl", "etcd-release/etcd"} {
-		text := content
-		if name != "etcd-release/etcd" {
-			text = "something else"
-		}
-		if err := archive.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o755}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := zipped.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-// published is a mirror with all files, and the file of their sums.
-type published struct {
-	files map[string]string
-	sums  string
-	mu    sync.Mutex
-	asked []string
-	// breaks is the path of a file that breaks off in the middle.
-	breaks string
-}
-
-func newPublished(t *testing.T) *published {
-	t.Helper()
-	p := &published{files: map[string]string{etcdArchive: archived(t, "etcd of the mirror")}}
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kubectl"} {
-		p.files[pathOf(name)] = name + " of the mirror"
-	}
-	p.sums = "# sums\n\n"
-	for path, content := range p.files {
-		p.sums += fmt.Sprintf("%x  %s\n", sha256.Sum256([]byte(content)), path)
-	}
-	return p
-}
-
-func (p *published) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := strings.TrimPrefix(r.URL.Path, "/base/")
-	p.mu.Lock()
-	p.asked = append(p.asked, path)
-	p.mu.Unlock()
-	content, found := p.files[path]
-	if !found {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Length", fmt.Sprint(len(content)))
-	if path == p.breaks {
-		content = content[:len(content)/2]
-	}
-	_, _ = w.Write([]byte(content))
-}
-
 // repository returns a folder with the script, in which the go command is a stub: it compiles nothing and records
 // the packages.
 func repository(t *testing.T, sums string) string {
 	t.Helper()
 	root := t.TempDir()
-	script, err := os.ReadFile("../build-k8s.sh")
-	if err != nil {
-		t.Fatal(err)
+	files := map[string]string{"hack/k8s/go.mod": "module x\n", "hack/k8s/go.sum": "", "hack/k8s/sums.txt": sums}
+	for _, name := range []string{"build-k8s.sh", "first-start.sh"} {
+		text, err := os.ReadFile("../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files["hack/"+name] = string(text)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -125,19 +57,25 @@ func repository(t *testing.T, sums string) string {
 	goCommand := `#!/bin/sh
 case "$1" in
 list) case "$5" in *etcd*) echo ` + etcdVersion + ` ;; *) echo ` + kubernetesVersion + ` ;; esac ;;
-run) shift 2; ` + asCommand + `=1 exec '` + self + `' "$@" ;;
+run)
+	while [ "${1#./hack/}" = "$1" ]; do shift; done
+	case "$1" in
+	./hack/fetch-k8s) shift; ` + asCommand + `=1 exec '` + self + `' "$@" ;;
+	./hack/compile) while [ "$1" != -- ]; do shift; done; shift; exec "$0" build "$@" ;;
+	esac ;;
 build)
+	[ ! -e "` + root + `/broken" ] || { echo "a.go:1:1: undefined: x" >&2; exit 2; }
 	while [ "$1" != -o ]; do shift; done
 	out=$2; shift 2
 	for package; do
-		case "$out" in */) file=$out${package##*/} ;; *) file=$out ;; esac
-		echo compiled >"$file"; chmod +x "$file"; echo "${file##*/}" >>"` + root + `/compiled"
+		name=${package%/v3}; name=${name##*/} # as go build names programs
+		echo compiled >"$out$name"; chmod +x "$out$name"; echo "$package" >>"` + root + `/compiled"
 	done ;;
 esac
 `
-	for name, content := range map[string]string{
-		"hack/build-k8s.sh": string(script), "hack/k8s/go.mod": "module x\n", "hack/k8s/go.sum": "", "hack/k8s/sums.txt": sums, "path/go": goCommand,
-	} {
+	files["path/go"] = goCommand
+	for name, content := range files {
+
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -148,13 +86,18 @@ esac
 	return root
 }
 
-// build runs the script, and returns its output, the content of every binary, and the names of the compiled binaries.
+// script is a script of the repository, with the stub of the go command.
+func script(root, mirror, name string, args ...string) *exec.Cmd {
+	command := exec.Command("/bin/sh", append([]string{filepath.Join(root, "hack", name)}, args...)...)
+	command.Env = append(os.Environ(), "PATH="+filepath.Join(root, "path")+":"+os.Getenv("PATH"), "CARDEA_K8S_MIRROR="+mirror, "CARDEA_ETCD_MIRROR=", "KUBEBUILDER_ASSETS=", "CARDEA_STARTED=")
+	return command
+}
+
+// build runs hack/build-k8s.sh, and returns its output, the content of every binary, and the names of the compiled binaries.
 func build(t *testing.T, root, mirror string) (said string, holds map[string]string, compiled []string) {
 	t.Helper()
 	_ = os.Remove(filepath.Join(root, "compiled"))
-	command := exec.Command("/bin/sh", filepath.Join(root, "hack/build-k8s.sh"))
-	command.Env = append(os.Environ(), "PATH="+filepath.Join(root, "path")+":"+os.Getenv("PATH"), "CARDEA_K8S_MIRROR="+mirror, "CARDEA_ETCD_MIRROR=", "KUBEBUILDER_ASSETS=")
-	raw, err := command.CombinedOutput()
+	raw, err := script(root, mirror, "build-k8s.sh").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, raw)
 	}
@@ -179,7 +122,9 @@ func build(t *testing.T, root, mirror string) (said string, holds map[string]str
 	}
 	delete(holds, ".built-from")
 	list, _ := os.ReadFile(filepath.Join(root, "compiled"))
-	compiled = strings.Fields(string(list))
+	for _, pkg := range strings.Fields(string(list)) {
+		compiled = append(compiled, path.Base(strings.Replace(pkg, "go.etcd.io/etcd/server/v3", "etcd", 1)))
+	}
 	slices.Sort(compiled)
 	return string(raw), holds, compiled
 }
@@ -193,13 +138,13 @@ func TestTheControlPlaneIsFetchedWhereAMirrorHasItAndCompiledElsewhere(t *testin
 		compiled []string
 		says     string
 	}{
-		"every file with its sum": {says: "Fetching Kubernetes v1.2.3 and etcd v3.2.1 from http://"},
-		"no mirror":               {none: true, compiled: all, says: "about 7 minutes on two cores"},
+		"every file with its sum": {says: "fetching Kubernetes v1.2.3 and etcd v3.2.1 from http://"},
+		"no mirror":               {none: true, compiled: all, says: "about 5 minutes on two cores"},
 		"a wrong sum": {
-			change: func(p *published) { p.files[pathOf("kubectl")] += "!" }, compiled: []string{"kubectl"}, says: "which is not in the file of sums",
+			change: func(p *published) { p.files[pathOf("kubectl")] += "!" }, compiled: []string{"kubectl"}, says: ", want ",
 		},
 		"a wrong sum of an archive": {
-			change: func(p *published) { p.files[etcdArchive] += "!" }, compiled: []string{"etcd"}, says: "which is not in the file of sums",
+			change: func(p *published) { p.files[etcdArchive] += "!" }, compiled: []string{"etcd"}, says: ", want ",
 		},
 		"an absent file": {
 			change: func(p *published) { delete(p.files, pathOf("kube-apiserver")) }, compiled: []string{"kube-apiserver"}, says: "the mirror answered 404",
@@ -207,7 +152,7 @@ func TestTheControlPlaneIsFetchedWhereAMirrorHasItAndCompiledElsewhere(t *testin
 		"a file that breaks off": {
 			change: func(p *published) { p.breaks = pathOf("kube-controller-manager") }, compiled: []string{"kube-controller-manager"}, says: "broke off after",
 		},
-		"no sums":            {change: func(p *published) { p.sums = "" }, compiled: all, says: "no sum of etcd v3.2.1"},
+		"no sums":            {change: func(p *published) { p.sums = "" }, compiled: all, says: "no SHA-256 sum of etcd v3.2.1"},
 		"sums that are none": {change: func(p *published) { p.sums = "123  kubectl" }, compiled: all, says: "no SHA-256 sum in hex"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,14 +196,56 @@ func TestTheControlPlaneIsFetchedWhereAMirrorHasItAndCompiledElsewhere(t *testin
 	}
 }
 
-func TestFileWithoutASumIsNotFetched(t *testing.T) {
+func TestAFailedCompilationLeavesNoFinishedBuild(t *testing.T) {
 	t.Parallel()
-	p := newPublished(t)
-	server := httptest.NewServer(p)
-	defer server.Close()
-	build(t, repository(t, ""), server.URL+"/base")
-	if len(p.asked) > 0 {
-		t.Errorf("asked for %v", p.asked)
+	root := repository(t, "")
+	if err := os.WriteFile(filepath.Join(root, "broken"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := script(root, "", "build-k8s.sh").CombinedOutput()
+	if err == nil || !strings.Contains(string(raw), "a.go:1:1: undefined: x") {
+		t.Errorf("the script ended with %v: %s", err, raw)
+	}
+	if err := script(root, "", "build-k8s.sh", "--check").Run(); err == nil {
+		t.Error("--check reports a complete control plane")
+	}
+	if err := os.Remove(filepath.Join(root, "broken")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, compiled := build(t, root, ""); len(compiled) != 4 {
+		t.Errorf("then compiled %v", compiled)
+	}
+}
+
+func TestFirstStartSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
+	t.Parallel()
+	built := repository(t, "")
+	build(t, built, "")
+	cardea := filepath.Join(built, "path/go") // an executable file
+	for name, tt := range map[string]struct {
+		root, mirror string
+		args         []string
+		want         string
+	}{
+		"bare machine": {
+			root: repository(t, ""), args: []string{"absent", "k8s"},
+			want: "First start: compiling the Kubernetes control plane (about 5 minutes on two cores, once; CARDEA_K8S_MIRROR fetches it instead), then compiling Cardea (about 1 minute).\n",
+		},
+		"mirror": {
+			root: repository(t, ""), mirror: "https://mirror.example", args: []string{"absent", "k8s"},
+			want: "First start: fetching the Kubernetes control plane from CARDEA_K8S_MIRROR (a minute on a fast line, once), then compiling Cardea (about 1 minute).\n",
+		},
+		"another cluster":            {root: repository(t, ""), args: []string{"absent"}, want: "First start: compiling Cardea (about 1 minute).\n"},
+		"the control plane is built": {root: built, args: []string{"absent", "k8s"}, want: "First start: compiling Cardea (about 1 minute).\n"},
+		"everything is built":        {root: built, args: []string{cardea, "k8s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said, err := script(tt.root, tt.mirror, "first-start.sh", tt.args...).CombinedOutput()
+			if err != nil || string(said) != tt.want {
+				t.Errorf("error %v, said %q, want %q", err, said, tt.want)
+			}
+		})
 	}
 }
 
@@ -277,14 +264,14 @@ func TestTheSumsAreOfThePinnedVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path := range sums {
-		version, file, _ := strings.Cut(path, "/")
-		pinned := "k8s.io/kubernetes "
+	for at := range sums {
+		version, file, _ := strings.Cut(at, "/")
+		name := "k8s.io/kubernetes"
 		if strings.Contains(file, "etcd") {
-			pinned = "go.etcd.io/etcd/server/v3 "
+			name = "go.etcd.io/etcd/server/v3"
 		}
-		if !strings.Contains(string(module), pinned+version) {
-			t.Errorf("%s is of another version than hack/k8s/go.mod pins", path)
+		if want := pinned(string(module), name); version != want {
+			t.Errorf("%s is of another version than hack/k8s/go.mod pins, %s", at, want)
 		}
 	}
 }
