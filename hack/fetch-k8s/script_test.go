@@ -93,7 +93,8 @@ func script(root, mirror, name string, args ...string) *exec.Cmd {
 	return command
 }
 
-// build runs hack/build-k8s.sh, and returns its output, the content of every binary, and the names of the compiled binaries.
+// build runs hack/build-k8s.sh, and returns its output, the content of every binary, and the names of the compiled
+// binaries.
 func build(t *testing.T, root, mirror string) (said string, holds map[string]string, compiled []string) {
 	t.Helper()
 	_ = os.Remove(filepath.Join(root, "compiled"))
