@@ -176,7 +176,7 @@ func (o options) fetch(ctx context.Context, out io.Writer, binaries []binary) er
 			case err != nil:
 				steps.Print("%s is not fetched: %s", b.name, strings.ReplaceAll(err.Error(), "\n", "; "))
 			default:
-				steps.Print("fetched %s: %d MB, its SHA-256 sum is right", b.name, size/1_000_000)
+				steps.Print("fetched %s: %d MB, SHA-256 sum verified", b.name, size/1_000_000)
 			}
 		})
 	}
