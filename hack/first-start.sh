@@ -14,7 +14,7 @@ if [ -n "${2:-}" ] && ! "$root/hack/build-k8s.sh" --check; then
 	fi
 fi
 if [ ! -x "$1" ]; then
-	cardea="compiling Cardea (about 1 minute)"
+	cardea="compiling Cardea (about 2 minutes)"
 fi
 if [ -n "$plane$cardea" ]; then
 	echo "First start: $plane${plane:+${cardea:+, then }}$cardea."

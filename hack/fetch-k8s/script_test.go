@@ -230,14 +230,14 @@ func TestFirstStartSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
 	}{
 		"bare machine": {
 			root: repository(t, ""), args: []string{"absent", "k8s"},
-			want: "First start: compiling the Kubernetes control plane (about 5 minutes on two cores, once; CARDEA_K8S_MIRROR fetches it instead), then compiling Cardea (about 1 minute).\n",
+			want: "First start: compiling the Kubernetes control plane (about 5 minutes on two cores, once; CARDEA_K8S_MIRROR fetches it instead), then compiling Cardea (about 2 minutes).\n",
 		},
 		"mirror": {
 			root: repository(t, ""), mirror: "https://mirror.example", args: []string{"absent", "k8s"},
-			want: "First start: fetching the Kubernetes control plane from CARDEA_K8S_MIRROR (a minute on a fast line, once), then compiling Cardea (about 1 minute).\n",
+			want: "First start: fetching the Kubernetes control plane from CARDEA_K8S_MIRROR (a minute on a fast line, once), then compiling Cardea (about 2 minutes).\n",
 		},
-		"another cluster":            {root: repository(t, ""), args: []string{"absent"}, want: "First start: compiling Cardea (about 1 minute).\n"},
-		"the control plane is built": {root: built, args: []string{"absent", "k8s"}, want: "First start: compiling Cardea (about 1 minute).\n"},
+		"another cluster":            {root: repository(t, ""), args: []string{"absent"}, want: "First start: compiling Cardea (about 2 minutes).\n"},
+		"the control plane is built": {root: built, args: []string{"absent", "k8s"}, want: "First start: compiling Cardea (about 2 minutes).\n"},
 		"everything is built":        {root: built, args: []string{cardea, "k8s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
