@@ -47,7 +47,6 @@ func (c *compilation) run(ctx context.Context) error {
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
 	command.Dir = c.folder
 	command.WaitDelay = stopWithin
-	command.Stdout = c.errors
 	output, err := command.StderrPipe()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +19,11 @@ func goStub(t *testing.T, build string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "go")
 	text := "#!/bin/sh\ncase \"$1\" in\nlist) printf 'fmt\\nexample.com/a\\nexample.com/b\\n' ;;\nbuild)\n" + build + "\n;;\nesac\n"
-	if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // a program
+	// A process that another test forks meanwhile would hold the file open for writing, and it could not run.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(file, []byte(text), 0o755) //nolint:gosec // a program
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return file

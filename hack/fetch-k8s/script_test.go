@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -79,7 +80,11 @@ esac
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o755); err != nil { //nolint:gosec // programs
+		// A process that another test forks meanwhile would hold the file open for writing, and it could not run.
+		syscall.ForkLock.RLock()
+		err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o755) //nolint:gosec // programs
+		syscall.ForkLock.RUnlock()
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
