@@ -57,6 +57,15 @@ GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfigurati
 # These packages only start processes and wait for them, so the race detector would find nothing. Exceptions: the integration tests run
 # operator and server in their own process, and the message gateway stand-in has goroutines.
 PROCESS_PACKAGES = $(shell go list ./hack/... ./internal/testing/... ./test/... | grep -v -e '/test/integration$$' -e '/internal/testing/messagegateway')
+# Flags of go build, with those of hack/build-k8s.sh, so that both compile shared packages once. The binaries have no debug information.
+BUILD_FLAGS = -trimpath -buildvcs=false -gcflags=all=-dwarf=false
+# The compiler collects no garbage below 1 GiB, as in hack/build-k8s.sh.
+COMPILER = CGO_ENABLED=0 GOGC=off GOMEMLIMIT=1GiB
+# QUIET is @ if build does not print its command.
+GO_BUILD = go build
+QUIET =
+# The control plane, or kubectl alone, unless PATH has it.
+RUN_NEEDS = $(if $(CLUSTER),$(filter bin/%,$(KUBECTL)),k8s)
 # The end-to-end benchmark takes long; `make bench` runs it.
 TEST_PACKAGES = $(shell go list ./... | grep -v '/test/bench$$')
 # Folders with their own modules, so that go.mod names only Cardea's own dependencies: the chart's tests need Helm, and the release needs
@@ -112,12 +121,21 @@ help: ## List the targets.
 
 .PHONY: build
 build: ## Build bin/cardea and bin/kubectl-cardea: static, without cgo.
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $(OUT)/ ./cmd/cardea ./cmd/kubectl-cardea
+	$(QUIET)$(COMPILER) $(GO_BUILD) $(BUILD_FLAGS) -ldflags '-s -w -X main.version=$(VERSION)' -o $(OUT)/ ./cmd/cardea ./cmd/kubectl-cardea
 	@ln -sf kubectl-cardea $(OUT)/kubectl_complete-cardea
 
 .PHONY: run
-run: build bin/localrun $(if $(CLUSTER),$(filter bin/%,$(KUBECTL)),k8s) ## Run Cardea over a control plane on loopback (CLUSTER=current: on your kubeconfig's cluster; STORE=postgres://... instead of SQLite).
+run: first-start $(RUN_NEEDS) build bin/localrun ## Run Cardea over a control plane on loopback (CLUSTER=current: on your kubeconfig's cluster; STORE=postgres://... instead of SQLite).
 	@exec bin/localrun $(if $(STORE),--store='$(STORE)') $(if $(CLUSTER),--cluster='$(CLUSTER)' --kubectl='$(KUBECTL)')
+
+# The steps of run print the time since its start. If Cardea was never built, its compilation takes long and prints its progress.
+run: export CARDEA_STARTED := $(shell date +%s)
+run: QUIET = @
+run: GO_BUILD = $(if $(wildcard $(OUT)/cardea),go build,go run $(BUILD_FLAGS) ./hack/compile -name Cardea -count './cmd/cardea ./cmd/kubectl-cardea' --)
+
+.PHONY: first-start
+first-start:
+	@hack/first-start.sh '$(OUT)/cardea' $(RUN_NEEDS)
 
 .PHONY: k8s
 k8s: ## Put the control plane and kubectl into bin/k8s: compiled, or fetched (CARDEA_K8S_MIRROR=https://...) if their sums are known.
@@ -125,7 +143,7 @@ k8s: ## Put the control plane and kubectl into bin/k8s: compiled, or fetched (CA
 
 .PHONY: bin/localrun
 bin/localrun:
-	@CGO_ENABLED=0 go build -buildvcs=false -o $@ ./hack/localrun
+	@$(COMPILER) go build $(BUILD_FLAGS) -ldflags '-s -w' -o $@ ./hack/localrun
 
 ##@ Test
 

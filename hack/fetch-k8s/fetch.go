@@ -1,159 +1,166 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
+	"time"
 )
 
-// maxBytes is the maximum size of a downloaded or unpacked file. The binaries are smaller.
-const maxBytes = 512 << 20
+const (
+	// maxBytes is the maximum size of a downloaded or unpacked file. The binaries are smaller.
+	maxBytes = 512 << 20
+	// answerWithin bounds the time to connect, and from there to the header of the response.
+	answerWithin = 15 * time.Second
+	// stallWithin bounds the time in which a download receives nothing.
+	stallWithin = 30 * time.Second
+)
 
-// parseSums reads lines of a SHA-256 sum in hex and a path. It ignores empty lines and lines that begin with #. A path
-// may have several sums.
-func parseSums(text string) (map[string][]string, error) {
-	sums := map[string][]string{}
-	for i, line := range strings.Split(text, "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		fields := strings.Fields(line)
-		if len(fields) != 2 {
-			return nil, fmt.Errorf("line %d: must be a sum and a path", i+1)
-		}
-		if raw, err := hex.DecodeString(fields[0]); err != nil || len(raw) != sha256.Size {
-			return nil, fmt.Errorf("line %d: %q is no SHA-256 sum in hex", i+1, fields[0])
-		}
-		sums[fields[1]] = append(sums[fields[1]], strings.ToLower(fields[0]))
-	}
-	return sums, nil
-}
-
-// mirrorOf is a mirror: its base address, and the accepted sums of its files by their paths.
-type mirrorOf struct {
+// mirror is a mirror: its base address, and the accepted sums of its files by their paths.
+type mirror struct {
 	base *url.URL
 	sums map[string][]string
+	// platform is the operating system and architecture, such as linux/amd64.
+	platform string
+	client   *http.Client
+	// stall is the time in which a download must receive something.
+	stall time.Duration
 }
 
-// pathsOf returns the paths at which a mirror can have a binary for this machine: the path of the binary itself, as
-// Kubernetes publishes it, and the path of an archive with it, as etcd publishes it.
-func pathsOf(name, version string) []string {
-	release := fmt.Sprintf("%s-%s-%s-%s", name, version, runtime.GOOS, runtime.GOARCH)
-	return []string{path.Join(version, "bin", runtime.GOOS, runtime.GOARCH, name), path.Join(version, release+".tar.gz")}
+// newClient returns a client that refuses a server that does not answer within a time.
+func newClient(within time.Duration) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: within}).DialContext,
+		TLSHandshakeTimeout:   within,
+		ResponseHeaderTimeout: within,
+		DisableCompression:    true, // the sums are those of the files as they are
+	}}
 }
 
-// fetch puts a binary into a folder. It does not request a file without a known sum. It deletes a file with another
-// sum, and an incomplete file.
-func (m mirrorOf) fetch(ctx context.Context, name, version, dir string) error {
-	err := fmt.Errorf("no sum of %s %s for %s/%s is known", name, version, runtime.GOOS, runtime.GOARCH)
-	for _, at := range pathsOf(name, version) {
+// pathsOf returns the paths at which a mirror can have a binary: the path of the binary itself, as Kubernetes publishes
+// it, and the path of an archive with it, as etcd publishes it.
+func pathsOf(name, version, platform string) []string {
+	release := name + "-" + version + "-" + strings.ReplaceAll(platform, "/", "-")
+	return []string{path.Join(version, "bin", platform, name), path.Join(version, release+".tar.gz")}
+}
+
+// fetch puts a binary into a folder and returns its size. It does not request a file without a known sum. It deletes a
+// file with another sum, and an incomplete file.
+func (m mirror) fetch(ctx context.Context, name, version, dir string) (size int64, err error) {
+	var failures []error
+	for _, at := range pathsOf(name, version, m.platform) {
 		if len(m.sums[at]) == 0 {
 			continue
 		}
-		if err = m.fetchFile(ctx, at, name, dir); err == nil {
-			return nil
+		size, err := m.fetchFile(ctx, at, name, dir)
+		if err == nil {
+			return size, nil
 		}
+		failures = append(failures, fmt.Errorf("%s: %w", at, err))
 	}
-	return err
+	if len(failures) == 0 {
+		return 0, fmt.Errorf("no SHA-256 sum of %s %s for %s is known", name, version, m.platform)
+	}
+	return 0, errors.Join(failures...)
 }
 
-func (m mirrorOf) fetchFile(ctx context.Context, at, name, dir string) (err error) {
+func (m mirror) fetchFile(ctx context.Context, at, name, dir string) (size int64, err error) {
 	file, err := os.CreateTemp(dir, ".fetching-*")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() {
 		_ = file.Close()
 		_ = os.Remove(file.Name()) // fails if the file was renamed, which is fine
 	}()
-	if err := m.download(ctx, at, file); err != nil {
-		return fmt.Errorf("%s: %w", at, err)
+	got, err := m.download(ctx, at, file)
+	if err != nil {
+		return 0, err
+	}
+	if !slices.Contains(m.sums[at], got) {
+		return 0, fmt.Errorf("has the SHA-256 sum %s, want %s", got, strings.Join(m.sums[at], " or "))
 	}
 	whole := file.Name()
 	if strings.HasSuffix(at, ".tar.gz") {
 		if whole, err = extract(file, name, dir); err != nil {
-			return fmt.Errorf("%s: %w", at, err)
+			return 0, err
 		}
 		defer func() { _ = os.Remove(whole) }()
 	}
-	if err := os.Chmod(whole, 0o755); err != nil { //nolint:gosec // a program
-		return err
+	// A file system can report a full disk only when the file is closed.
+	if err := file.Close(); err != nil {
+		return 0, err
 	}
-	return os.Rename(whole, filepath.Join(dir, name))
+	if err := os.Chmod(whole, 0o755); err != nil { //nolint:gosec // a program
+		return 0, err
+	}
+	info, err := os.Stat(whole)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), os.Rename(whole, filepath.Join(dir, name))
 }
 
-// download writes a file of the mirror and checks its sum.
-func (m mirrorOf) download(ctx context.Context, at string, to io.Writer) error {
+// download writes a file of the mirror and returns its SHA-256 sum.
+func (m mirror) download(ctx context.Context, at string, to io.Writer) (sum string, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.base.JoinPath(at).String(), nil)
 	if err != nil {
-		return err
+		return "", err
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := m.client.Do(r)
 	if err != nil {
 		var failed *url.Error
 		if errors.As(err, &failed) {
 			err = failed.Err // the address may hold a password
 		}
-		return err
+		return "", fmt.Errorf("was not received: %w", err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("the mirror answered %s", answer.Status)
+		return "", statusError{answer.StatusCode, answer.Status}
 	}
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(answer.Body, maxBytes+1))
-	switch got := hex.EncodeToString(sum.Sum(nil)); {
+	stalled := time.AfterFunc(m.stall, func() { cancel(fmt.Errorf("nothing was received for %s", m.stall)) })
+	defer stalled.Stop()
+	hash := sha256.New()
+	body := reader(func(p []byte) (int, error) {
+		n, err := answer.Body.Read(p)
+		stalled.Reset(m.stall)
+		return n, err
+	})
+	n, err := io.Copy(io.MultiWriter(to, hash), io.LimitReader(body, maxBytes+1))
+	switch {
+	case err != nil && context.Cause(ctx) != nil:
+		return "", fmt.Errorf("broke off after %d bytes: %w", n, context.Cause(ctx))
 	case err != nil:
-		return fmt.Errorf("broke off after %d bytes: %w", n, err)
+		return "", fmt.Errorf("broke off after %d bytes: %w", n, err)
 	case n > maxBytes:
-		return fmt.Errorf("is larger than %d bytes", maxBytes)
-	case !slices.Contains(m.sums[at], got):
-		return fmt.Errorf("has the SHA-256 sum %s, which is not in the file of sums", got)
+		return "", fmt.Errorf("is larger than %d bytes", maxBytes)
 	}
-	return nil
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// extract writes the first file in archive whose base name is name to a temporary file in dir, and returns the path of
-// the temporary file. The caller has checked the sum of the archive.
-func extract(archive *os.File, name, dir string) (string, error) {
-	if _, err := archive.Seek(0, io.SeekStart); err != nil {
-		return "", err
-	}
-	unpacked, err := gzip.NewReader(archive)
-	if err != nil {
-		return "", err
-	}
-	for members := tar.NewReader(unpacked); ; {
-		member, err := members.Next()
-		if err != nil {
-			return "", fmt.Errorf("has no file %s: %w", name, err)
-		}
-		if member.Typeflag != tar.TypeReg || path.Base(member.Name) != name {
-			continue
-		}
-		file, err := os.CreateTemp(dir, ".fetching-*")
-		if err != nil {
-			return "", err
-		}
-		_, err = io.Copy(file, io.LimitReader(members, maxBytes))
-		if err = errors.Join(err, file.Close()); err != nil {
-			_ = os.Remove(file.Name())
-			return "", err
-		}
-		return file.Name(), nil
-	}
+// statusError is a response other than 200.
+type statusError struct {
+	code int
+	text string
 }
+
+func (e statusError) Error() string { return "was not received: the mirror answered " + e.text }
+
+type reader func(p []byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }

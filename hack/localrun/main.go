@@ -16,7 +16,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/cardea-iam/cardea/hack/progress"
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/internal/testing/process"
@@ -131,6 +133,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 type localRun struct {
 	options
 	out   io.Writer
+	steps *progress.Steps
 	ports ports
 	// reserved are the ports of this run, held until the process ends.
 	reserved *reservations
@@ -145,7 +148,8 @@ func open(o options, out io.Writer) (*localRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &localRun{options: o, out: out, group: group, reserved: newReservations()}
+	steps := progress.New(out, os.Getenv(progress.StartVariable), time.Now)
+	r := &localRun{options: o, out: out, steps: steps, group: group, reserved: newReservations()}
 	// Remove the file of an earlier run: its existence means that everything is ready.
 	if err := os.Remove(r.path("env")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(err, group.Close())
@@ -226,8 +230,7 @@ func (r *localRun) stop() error {
 	return errors.Join(append(failures, r.group.Close())...)
 }
 
-func (r *localRun) step(format string, values ...any) {
-	fmt.Fprintf(r.out, "- "+format+"\n", values...)
-}
+// step prints a line with the time since the start of make, or of this process.
+func (r *localRun) step(format string, values ...any) { r.steps.Print(format, values...) }
 
 func (r *localRun) path(name string) string { return filepath.Join(r.dir, name) }
