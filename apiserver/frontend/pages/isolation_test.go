@@ -26,18 +26,37 @@ func shown(pipe *parse.PipeNode) bool {
 	return len(path) > 0 && nameFields[path[len(path)-1]]
 }
 
+func TestEveryPageParsesInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	wording, err := loadWording()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for language, pages := range wording.templates {
+		for name, parsed := range pages {
+			if page, err := parsed(); err != nil || page.Lookup("base") == nil {
+				t.Errorf("page %s in %s: %v", name, language, err)
+			}
+		}
+	}
+}
+
 func TestTemplatesIsolateEveryName(t *testing.T) {
 	t.Parallel()
 	languages, err := texts.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := parseTemplates(languages.All()[0])
+	pages, err := templatesIn(languages.All()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	isolated := 0
-	for page, set := range pages {
+	for page, parsed := range pages {
+		set, err := parsed()
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, part := range set.Templates() {
 			if part.Tree == nil {
 				continue

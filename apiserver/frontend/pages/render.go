@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,45 +28,44 @@ var parts = []string{"templates/base.html", "templates/parts.html"}
 // wording has the texts and templates of pages.
 type wording struct {
 	texts     *texts.Catalogues
-	templates map[string]map[string]*template.Template // by language and name
+	templates map[string]map[string]parsing // by language and name
 }
 
-// loadWording parses the embedded texts and templates, once per process for all its servers.
+// parsing returns a page's template. It parses the page with its first use, because the templates of all pages are half
+// of the memory of a server that only makes decisions, and each garbage collection reads all of it.
+type parsing func() (*template.Template, error)
+
+// loadWording reads the embedded texts and lists the templates, once per process for all its servers.
 var loadWording = sync.OnceValues(func() (*wording, error) {
 	catalogues, err := texts.Load()
 	if err != nil {
 		return nil, err
 	}
-	w := &wording{texts: catalogues, templates: map[string]map[string]*template.Template{}}
+	w := &wording{texts: catalogues, templates: map[string]map[string]parsing{}}
 	for _, language := range catalogues.All() {
-		if w.templates[language.Name], err = parseTemplates(language); err != nil {
+		if w.templates[language.Name], err = templatesIn(language); err != nil {
 			return nil, err
 		}
 	}
 	return w, nil
 })
 
-// parseTemplates returns the pages in one language, by their names.
-func parseTemplates(language *texts.Language) (map[string]*template.Template, error) {
+// templatesIn returns the pages in one language, by their names.
+func templatesIn(language *texts.Language) (map[string]parsing, error) {
 	files, err := templateFiles.ReadDir("templates")
 	if err != nil {
 		return nil, err
 	}
-	common, err := template.New("parts").Funcs(functions(language)).ParseFS(templateFiles, parts...)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]*template.Template{}
+	out := map[string]parsing{}
 	for _, file := range files {
 		name := strings.TrimSuffix(file.Name(), ".html")
-		page, err := common.Clone()
-		if err == nil {
-			page, err = page.ParseFS(templateFiles, path.Join("templates", file.Name()))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("page %s: %w", name, err)
-		}
-		out[name] = page
+		out[name] = sync.OnceValues(func() (*template.Template, error) {
+			page, err := template.New("parts").Funcs(functions(language)).ParseFS(templateFiles, append(slices.Clone(parts), path.Join("templates", file.Name()))...)
+			if err != nil {
+				return nil, fmt.Errorf("page %s: %w", name, err)
+			}
+			return page, nil
+		})
 	}
 	return out, nil
 }
@@ -101,9 +101,13 @@ func (v *visit) render(name, title string, own any) error {
 }
 
 func (v *visit) compose(name, title string, own any) ([]byte, error) {
-	page, found := v.templates[v.text.Name][name]
+	parse, found := v.templates[v.text.Name][name]
 	if !found {
 		return nil, fmt.Errorf("there is no page %q", name)
+	}
+	page, err := parse()
+	if err != nil {
+		return nil, err
 	}
 	var out bytes.Buffer
 	if err := page.ExecuteTemplate(&out, "base", v.view(title, own)); err != nil {

@@ -25,10 +25,11 @@ var endUser []byte
 //go:embed decision.yaml
 var decision []byte
 
-// Document is the parsed contract.
+// Document is the contract of one listener. It does not keep the parsed document, which takes megabytes.
 type Document struct {
-	spec *openapi3.T
-	json []byte
+	spec   func() *openapi3.T
+	json   []byte
+	routes map[string]Route
 }
 
 // MediaTypeLines is the media type of JSON Lines.
@@ -51,9 +52,9 @@ var (
 )
 
 func load(name string, source []byte) (*Document, error) {
-	spec, err := openapi3.NewLoader().LoadFromData(source)
+	spec, err := parse(name, source)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	// The tests validate the examples against their schemas, so a starting server need not.
 	if err := spec.Validate(context.Background(), openapi3.DisableExamplesValidation()); err != nil {
@@ -63,11 +64,26 @@ func load(name string, source []byte) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Document{spec: spec, json: raw}, nil
+	again := sync.OnceValue(func() *openapi3.T {
+		spec, err := parse(name, source)
+		if err != nil {
+			panic(err) // it was parsed above
+		}
+		return spec
+	})
+	return &Document{spec: again, json: raw, routes: routesOf(spec)}, nil
 }
 
-// Spec returns the parsed document, for tests that compare responses with it.
-func (d *Document) Spec() *openapi3.T { return d.spec }
+func parse(name string, source []byte) (*openapi3.T, error) {
+	spec, err := openapi3.NewLoader().LoadFromData(source)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return spec, nil
+}
+
+// Spec parses the document with the first call, for tests that compare responses with it.
+func (d *Document) Spec() *openapi3.T { return d.spec() }
 
 // ServeJSON serves the document for machines.
 func (d *Document) ServeJSON(w http.ResponseWriter, _ *http.Request) {

@@ -48,10 +48,12 @@ type Route struct {
 	Lines bool
 }
 
-// Routes returns every operation by its "METHOD /path/{parameter}".
-func (d *Document) Routes() map[string]Route {
+// Routes returns every operation by its "METHOD /path/{parameter}". Callers must not change them.
+func (d *Document) Routes() map[string]Route { return d.routes }
+
+func routesOf(spec *openapi3.T) map[string]Route {
 	routes := map[string]Route{}
-	for path, item := range d.spec.Paths.Map() {
+	for path, item := range spec.Paths.Map() {
 		for method, op := range item.Operations() {
 			routes[method+" "+path] = routeOf(op)
 		}
