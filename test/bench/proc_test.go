@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,4 +49,18 @@ func pin(t *testing.T, pid int, processors string) {
 	if out, err := exec.Command("taskset", "--all-tasks", "--cpu-list", "--pid", processors, strconv.Itoa(pid)).CombinedOutput(); err != nil {
 		t.Fatalf("taskset (of util-linux): %v: %s", err, out)
 	}
+}
+
+// scheduled returns how long the threads of a process have run, in the kernel's nanoseconds.
+func scheduled(t *testing.T, pid int) (sum time.Duration) {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	check(t, err)
+	for _, thread := range threads {
+		var ran int64
+		if _, err := fmt.Sscan(read(thread), &ran); err == nil { // a thread may have ended
+			sum += time.Duration(ran)
+		}
+	}
+	return sum
 }
