@@ -63,7 +63,7 @@ for binary in kube-apiserver kube-controller-manager kubectl; do
 	fi
 done
 if [ -n "$packages" ]; then
-	echo "Compiling Kubernetes $version and etcd $etcd_version into bin/k8s: about 5 minutes on two cores, once, and less for a part."
+	echo "Compiling Kubernetes $version and etcd $etcd_version into bin/k8s: about 4 minutes on two cores, once, and less for a part."
 	# The version that kubectl and the API server report; the default is v0.0.0-master.
 	# shellcheck disable=SC2086 # lists of flags and packages
 	(cd "$root" && go run $flags ./hack/compile -folder hack/k8s -name "the control plane" -count "$packages" "$@" -- -p 2 $flags \

@@ -10,7 +10,7 @@ if [ -n "${2:-}" ] && ! "$root/hack/build-k8s.sh" --check; then
 	if [ -n "${CARDEA_K8S_MIRROR:-}" ]; then
 		plane="fetching the Kubernetes control plane from CARDEA_K8S_MIRROR (a minute on a fast line, once)"
 	else
-		plane="compiling the Kubernetes control plane (about 5 minutes on two cores, once; CARDEA_K8S_MIRROR fetches it instead)"
+		plane="compiling the Kubernetes control plane (about 4 minutes on two cores, once; CARDEA_K8S_MIRROR fetches it instead)"
 	fi
 fi
 if [ ! -x "$1" ]; then

@@ -145,7 +145,7 @@ func TestTheControlPlaneIsFetchedWhereAMirrorHasItAndCompiledElsewhere(t *testin
 		says     string
 	}{
 		"every file with its sum": {says: "fetching Kubernetes v1.2.3 and etcd v3.2.1 from http://"},
-		"no mirror":               {none: true, compiled: all, says: "about 5 minutes on two cores"},
+		"no mirror":               {none: true, compiled: all, says: "about 4 minutes on two cores"},
 		"a wrong sum": {
 			change: func(p *published) { p.files[pathOf("kubectl")] += "!" }, compiled: []string{"kubectl"}, says: ", want ",
 		},
@@ -235,7 +235,7 @@ func TestFirstStartSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
 	}{
 		"bare machine": {
 			root: repository(t, ""), args: []string{"absent", "k8s"},
-			want: "First start: compiling the Kubernetes control plane (about 5 minutes on two cores, once; CARDEA_K8S_MIRROR fetches it instead), then compiling Cardea (about 2 minutes).\n",
+			want: "First start: compiling the Kubernetes control plane (about 4 minutes on two cores, once; CARDEA_K8S_MIRROR fetches it instead), then compiling Cardea (about 2 minutes).\n",
 		},
 		"mirror": {
 			root: repository(t, ""), mirror: "https://mirror.example", args: []string{"absent", "k8s"},

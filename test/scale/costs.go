@@ -128,7 +128,7 @@ const (
 	// messages once a second. pollCost: docs/benchmarks.md, Changes, when nothing changed.
 	idlePolls, pollCost = 10, 56 * time.Microsecond
 	// redisCall is processor time of Redis: docs/benchmarks.md, comparison with envoyproxy/ratelimit, asking for each.
-	redisCall = 61 * time.Microsecond
+	redisCall = 46 * time.Microsecond
 	// fewestCalls is the share of the decisions of a busy key that call Redis: docs/benchmarks.md, calls to Redis for a
 	// decision. leaseLasts is how long a lease may be spent, at most.
 	fewestCalls, leaseLasts = 0.015, time.Second

@@ -119,24 +119,24 @@ end
 
 local answer = { granted and 1 or 0, now }
 for i, c in ipairs(all) do
+  local n = 0
   if granted and c.want > 0 then
-    local n = max(1, min(c.want, floor((c.limit - c.total) / (2 * nodes))))
+    n = max(1, min(c.want, floor((c.limit - c.total) / (2 * nodes))))
     c.granted = n
-    if c.kind == 1 then
-      c.total, c.dirty = c.total + n, true
-    elseif c.whole then
-      charge(c, c.at, n)
-    else
-      local before = cell(c, c.at)
-      local after = min(4294967295, before + n)
-      c.total = c.total + after - before
-      call('SETRANGE', KEYS[i], HEAD / 2, pack('>d', c.total))
-      call('SETRANGE', KEYS[i], HEAD + 4 * (c.at % CELLS), pack('>I4', after))
-    end
   end
-  if c.dirty and c.kind == 0 then
-    call('SET', KEYS[i], pack('>dd', c.at, c.total) .. sub(c.text, HEAD + 1), 'PX', ceil(c.size * (CELLS + 1) / 1000) + 1000)
-  elseif c.dirty then
+  if c.kind == 0 and (n > 0 or c.dirty) then
+    local from, before = HEAD + 4 * (c.at % CELLS), cell(c, c.at)
+    local after = min(4294967295, before + n)
+    c.total = c.total + after - before
+    if c.whole then
+      call('SET', KEYS[i], pack('>dd', c.at, c.total) .. sub(c.text, HEAD + 1, from) .. pack('>I4', after) .. sub(c.text, from + 5),
+        'PX', ceil(c.size * (CELLS + 1) / 1000) + 1000)
+    else
+      call('SETRANGE', KEYS[i], HEAD / 2, pack('>d', c.total))
+      call('SETRANGE', KEYS[i], from, pack('>I4', after))
+    end
+  elseif c.kind == 1 and (n > 0 or c.dirty) then
+    c.total = c.total + n
     call('SET', KEYS[i], string.format('%.0f', c.total), 'PX', max(1, ceil((c.size - now) / 1000)) + 3600000)
   end
   if c.mark then call('SET', KEYS[count + i], ARGV[2 * i + 1], 'PX', c.lives) end

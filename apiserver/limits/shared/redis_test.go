@@ -437,6 +437,42 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
+// TestCounterOutlivesItsWindow: most calls do not set the life of a counter's key again, and the key still lives until its
+// newest cell has left the window.
+func TestCounterOutlivesItsWindow(t *testing.T) {
+	redis := newServer(t)
+	const cells = 66
+	cell := (2 * time.Second / 63).Round(time.Millisecond) // rounded up: a cell has 31,747 µs
+	all := replicas(t, redis.url(), 1, scheme.Rule{Unit: "second", Duration: 2, MaxRequests: 1000})
+	shared(t, all)
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{fmt.Sprintf("127.0.0.1:%d", redis.port)}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	var out engine.Result
+	checked := 0
+	for range 400 {
+		all[0].Decide(t.Context(), all[0].request(5), &out)
+		for _, key := range redis.keys() {
+			if strings.Count(key, ":") != 2 || strings.Contains(key, "nodes") { // a mark, or no counter
+				continue
+			}
+			lives, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).AsInt64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			checked++
+			if lives < (cells * cell).Milliseconds() {
+				t.Fatalf("the counter lives for %d ms after a request, its cell leaves the window after at most %v", lives, cells*cell)
+			}
+		}
+	}
+	if checked < 300 {
+		t.Errorf("only %d counters were checked: %v", checked, redis.keys())
+	}
+}
+
 // Whatever the value of one counter in Redis is, there is no outage, and the counter starts again.
 func TestDamagedCounterIsNoOutage(t *testing.T) {
 	redis := newServer(t)
