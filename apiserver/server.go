@@ -144,12 +144,17 @@ type Server struct {
 	connections *connectionMetrics
 }
 
+// setClocks sets the clocks that Clock implies.
+func (o *Options) setClocks() {
+	o.counting = engine.NewClock(o.Clock)
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+}
+
 // New composes a server.
 func New(opts Options) (*Server, error) {
-	opts.counting = engine.NewClock(opts.Clock)
-	if opts.Clock == nil {
-		opts.Clock = time.Now
-	}
+	opts.setClocks()
 	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
 	registerSnapshotMetrics(opts.Registry, follower)
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)

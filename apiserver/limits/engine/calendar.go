@@ -2,9 +2,9 @@ package engine
 
 import "time"
 
-// A calendar period's state is one word of its head: the number of the period in the upper half, the count in the lower. Days are
-// numbered since 1970, months since year 0, both of UTC. If the wall clock is set back, it stays in the newest
-// period, so there is no new quota.
+// A calendar period's state is one word of its head: the number of the period in the upper half, the count in the
+// lower. Days are numbered since 1970, months since year 0, both of UTC. If the wall clock is set back, the state stays
+// in the newest period, so there is no new quota.
 
 const dayLength = int64(24 * time.Hour / time.Microsecond)
 

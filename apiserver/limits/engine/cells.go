@@ -1,8 +1,8 @@
 package engine
 
 // The head of a window of cells:
-//   - 0: the index of the current cell, counted from time 0 of the steady clock, times 256; in the lowest byte, how many
-//     cells before it the oldest cell is that counts anything;
+//   - 0: the index of the current cell, counted from time 0 of the steady clock, times 256; in the lowest byte, how
+//     many cells before it the oldest cell is that counts anything;
 //   - 1: in the lower half, the total of all cells; in the upper half, the count of the current cell.
 //
 // Its body: the cells before the current one, each at its index modulo 64. The current cell is 0 in the body until

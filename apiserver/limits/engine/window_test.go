@@ -118,8 +118,8 @@ func TestSharedIdentity(t *testing.T) {
 	}
 }
 
-// TestCellsCountAsAListOfThemWould compares windows of cells with a plain list of the requests, at moments that go on by
-// any steps, and now and then back.
+// TestCellsCountAsAListOfThemWould compares windows of cells with a plain list of the requests, at moments that go on
+// by any steps, and now and then back.
 func TestCellsCountAsAListOfThemWould(t *testing.T) {
 	for _, most := range []int64{1000, 100_000} {
 		random := rand.New(rand.NewPCG(3, uint64(most)))

@@ -437,8 +437,8 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
-// TestCounterOutlivesItsWindow: most calls do not set the life of a counter's key again, and the key still lives until its
-// newest cell has left the window.
+// TestCounterOutlivesItsWindow: most calls do not set the life of a counter's key again, and the key still lives until
+// its newest cell has left the window.
 func TestCounterOutlivesItsWindow(t *testing.T) {
 	redis := newServer(t)
 	const cells = 66
