@@ -155,8 +155,7 @@ func (o *Options) setClocks() {
 // New composes a server.
 func New(opts Options) (*Server, error) {
 	opts.setClocks()
-	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
-	registerSnapshotMetrics(opts.Registry, follower)
+	follower := newFollower(&opts)
 	policy := egress.NewPolicy(opts.EgressAllowed, opts.EgressDenied)
 	kubernetes := watched{api: opts.Kubernetes, watch: outage.New("the Kubernetes API", opts.Log.WithName("kubernetes"))}
 	keySets := jwks.New(opts.Clock, policy, jwks.Declared())
@@ -333,8 +332,10 @@ func (s *Server) flushCalls(ctx context.Context) {
 	}
 }
 
-func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.Follower) {
-	registry.MustRegister(
+// newFollower returns the follower of the configuration, and registers its metrics.
+func newFollower(opts *Options) *snapshot.Follower {
+	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
+	opts.Registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "cardea_snapshot_staleness_seconds", Help: "Time since the configuration held in memory was last known to be current.",
 		}, func() float64 { return follower.Staleness().Seconds() }),
@@ -345,6 +346,7 @@ func registerSnapshotMetrics(registry prometheus.Registerer, follower *snapshot.
 			Name: "cardea_snapshot_revision", Help: "Feed revision of the configuration held in memory.",
 		}, func() float64 { return float64(follower.Current().Position().Revision) }),
 	)
+	return follower
 }
 
 // newLimiter returns the limiter, and the counters that replicas share, nil without Redis.

@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 )
 
-// TestDecisionAllocatesTheValuesOfItsHeaderAlone: a decision about a cached credential by three rules allocates nothing,
-// and the values of its header are one text and one list.
+// TestDecisionAllocatesTheValuesOfItsHeaderAlone: a decision about a cached credential by three rules allocates
+// nothing, and the values of its header are one text and one list.
 func TestDecisionAllocatesTheValuesOfItsHeaderAlone(t *testing.T) {
 	w := newWorld(t)
 	threeRules(w)
