@@ -19,5 +19,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git -C "$root" archive "$commit" | tar -x -C "$work"
 rm -rf "$out" # an interrupted build must not pass for a finished one
-(cd "$work" && CGO_ENABLED=0 GOWORK=off GOFLAGS=-mod=readonly go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$release" -o "$out/cardea" ./cmd/cardea)
+# The flags of `make build`, so that both share packages.
+(cd "$work" && CGO_ENABLED=0 GOWORK=off GOFLAGS=-mod=readonly GOGC="${GOGC:-off}" GOMEMLIMIT="${GOMEMLIMIT:-1GiB}" \
+	go build -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags "-s -w -X main.version=$release" -o "$out/cardea" ./cmd/cardea)
 echo "$commit" >"$out/.commit"
