@@ -59,8 +59,8 @@ GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfigurati
 PROCESS_PACKAGES = $(shell go list ./hack/... ./internal/testing/... ./test/... | grep -v -e '/test/integration$$' -e '/internal/testing/messagegateway')
 # Flags of go build, with those of hack/build-k8s.sh, so that both compile shared packages once. The binaries have no debug information.
 BUILD_FLAGS = -trimpath -buildvcs=false -gcflags=all=-dwarf=false
-# The compiler collects no garbage below 1 GiB, as in hack/build-k8s.sh.
-COMPILER = CGO_ENABLED=0 GOGC=off GOMEMLIMIT=1GiB
+# The compiler collects no garbage below 1 GiB, as in hack/build-k8s.sh, unless GOGC or GOMEMLIMIT say otherwise.
+COMPILER = CGO_ENABLED=0 GOGC="$${GOGC:-off}" GOMEMLIMIT="$${GOMEMLIMIT:-1GiB}"
 # QUIET is @ if build does not print its command.
 GO_BUILD = go build
 QUIET =

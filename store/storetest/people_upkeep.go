@@ -163,6 +163,38 @@ var upkeepStories = []story{
 		e.change("apps/a", func(tx people.Tx) error { return tx.Organizations().SetPendingNotices(1, 0) })
 		e.Expect(list(people.PendingNotice{}, 1)).To(gomega.Equal(want[1:2]))
 	}},
+	{name: "audit records after their retention are purged in batches, the oldest of each deployment first, and no younger ones", run: func(e *env) {
+		e.begin()
+		deployments := []string{"apps/a", home, "apps/z"}
+		for _, deployment := range deployments {
+			e.change(deployment, func(tx people.Tx) error {
+				var errs []error
+				for n := range int64(12) {
+					errs = append(errs, tx.Records().RecordAudit(audit(n+1)))
+				}
+				return errors.Join(errs...)
+			})
+		}
+		left := func(deployment string) (ids []int64) {
+			e.view(deployment, func(tx people.Tx) error {
+				records, err := tx.Listings().ListAudit(people.AuditFilter{OldestFirst: true}, 20)
+				for _, record := range records {
+					ids = append(ids, record.ID)
+				}
+				return err
+			})
+			return ids
+		}
+		now := audit(8).At.Add(time.Hour) // the records before the eighth are too old
+		first, err := e.store.Purge(e.ctx, now, people.Retention{Audit: time.Hour, ToolCalls: time.Hour}, 5)
+		e.ok(err)
+		e.Expect(first).To(gomega.BeEquivalentTo(5), "one batch")
+		e.Expect(left("apps/a")).To(gomega.Equal([]int64{6, 7, 8, 9, 10, 11, 12}))
+		e.Expect(e.purged(now, time.Hour, 5)).To(gomega.BeEquivalentTo(3*7 - 5))
+		for _, deployment := range deployments {
+			e.Expect(left(deployment)).To(gomega.Equal([]int64{8, 9, 10, 11, 12}), deployment)
+		}
+	}},
 	{name: "completed imports are purged after the audit retention, and the ids that they imported stay recorded", run: func(e *env) {
 		e.begin()
 		for n, completed := range []time.Time{after(time.Hour), after(3 * time.Hour), {}} {

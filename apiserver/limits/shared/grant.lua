@@ -20,7 +20,7 @@
 -- A window is one string: the newest cell and the sum of all as doubles, then CELLS counts of 32 bits, each at its cell's index modulo
 -- CELLS. Most calls come in the newest cell, and write that cell and the sum alone: the key's life was set when the cell became the newest,
 -- and is longer than the window from the cell's end.
-local CELLS, HEAD, DAMAGED = 66, 16, 9007199254740992
+local CELLS, HEAD, LARGEST = 66, 16, 9007199254740992
 local call, pack, read, sub = redis.call, struct.pack, struct.unpack, string.sub
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local nodes, count = tonumber(ARGV[1]), #KEYS / 2
@@ -43,7 +43,7 @@ end
 
 -- sane returns a count that was read, 0 for what no count can be: a damaged counter counts anew, and is no failure.
 local function sane(n)
-  if not n or n ~= n or n < 0 or n > DAMAGED then return 0 end
+  if not n or n ~= n or n < 0 or n > LARGEST then return 0 end
   return n
 end
 
@@ -60,7 +60,7 @@ local function load(c, text, at)
           local gone = cell(c, i)
           if gone > 0 then charge(c, i, -gone) end
         end
-        c.dirty = false -- who reads it next sees the same
+        c.dirty = false -- the next call clears the same cells
         return
       end
     end

@@ -123,7 +123,8 @@ func purgeAudit(ctx context.Context, s *Rows, before time.Time, limit int) (int6
 
 // purgeOldest deletes up to limit rows of a table whose primary key is the deployment and then key, the oldest of each
 // deployment first: those whose column, the first of key, is below a bound. It reads the rows that it deletes, and one
-// of each deployment. A condition on the column alone would read the whole table whenever few rows are due.
+// of each deployment. A condition on the column alone would read the whole table whenever few rows are due. The
+// condition is there twice, so that no plan reads more than the rows that are due.
 func purgeOldest(ctx context.Context, s *Rows, table, column, key string, below int64, limit int) (purged int64, err error) {
 	var deployments []string
 	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
@@ -139,9 +140,9 @@ func purgeOldest(ctx context.Context, s *Rows, table, column, key string, below 
 		return 0, err
 	}
 	for _, deployment := range deployments {
-		n, err := s.db.Writes().Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE deployment = ? AND (%[2]s) IN
+		n, err := s.db.Writes().Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE deployment = ? AND %[3]s < ? AND (%[2]s) IN
 			(SELECT %[2]s FROM %[1]s WHERE deployment = ? AND %[3]s < ? ORDER BY %[2]s LIMIT ?)`, table, key, column),
-			deployment, deployment, below, int64(limit)-purged)
+			deployment, below, deployment, below, int64(limit)-purged)
 		purged += n
 		if err != nil || purged >= int64(limit) {
 			return purged, err
