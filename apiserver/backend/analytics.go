@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/queries"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
@@ -35,14 +36,27 @@ func getAnalytics(c *call) (reply, error) {
 }
 
 func summarize(c *call, period, before people.Period, recent int) (people.Summary, error) {
+	var summary people.Summary
+	err := c.analyze(func(ctx context.Context) (err error) {
+		summary, err = c.api.People.Summarize(ctx, c.tenant(), period, before, recent)
+		return err
+	})
+	return summary, err
+}
+
+// analyze runs a query of analytics within the time of its deployment. Its error is one for the client.
+func (c *call) analyze(query func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
 	defer cancel()
-	summary, err := c.api.People.Summarize(ctx, c.tenant(), period, before, recent)
-	return summary, storeUnavailable(err)
+	err := c.api.Queries.Run(ctx, c.tenant(), func() error { return query(ctx) })
+	if busy, ok := errors.AsType[*queries.Busy](err); ok {
+		return apierror.Later("", busy.Wait, "the analytics queries of this deployment used up their time: send fewer, one after another, after the seconds of Retry-After")
+	}
+	return storeUnavailable(err)
 }
 
 func storeUnavailable(err error) error {
-	if errors.Is(err, store.ErrUnavailable) {
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return apierror.Unavailable(err, "the store is unavailable: try again")
 	}
 	return err

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cardea-iam/cardea/store"
@@ -29,7 +31,11 @@ func (f *fixedAnalytics) Summarize(_ context.Context, deployment string, period,
 
 func fetchAnalytics(t *testing.T, from *fixedAnalytics) *httptest.ResponseRecorder {
 	t.Helper()
-	s := serveWith(t, failing{}, from)
+	return fetchSummary(serveWith(t, failing{}, from))
+}
+
+// fetchSummary requests the summary of a day and a half.
+func fetchSummary(s served) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, "/analytics?from=2026-05-10T00:00:00Z&to=2026-05-11T12:00:00Z", nil)
 	r.Header.Set("Authorization", "Bearer "+s.key)
 	w := httptest.NewRecorder()
@@ -78,4 +84,33 @@ func TestGetAnalyticsFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowAnalytics takes a time of the test's clock for every summary.
+type slowAnalytics struct {
+	fixedAnalytics
+	takes time.Duration
+}
+
+func (s *slowAnalytics) Summarize(ctx context.Context, deployment string, period, before people.Period, recent int) (people.Summary, error) {
+	time.Sleep(s.takes)
+	return s.fixedAnalytics.Summarize(ctx, deployment, period, before, recent)
+}
+
+func TestDeploymentWhoseQueriesUsedTheirTimeGets429(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := serveWith(t, failing{}, &slowAnalytics{takes: 10 * time.Second})
+		for _, want := range []int{200, 429, 429} {
+			w := fetchSummary(s)
+			after, _ := strconv.Atoi(w.Header().Get("Retry-After"))
+			if w.Code != want || want == 429 && (after < 30 || after > 45) {
+				t.Errorf("%d, want %d; after %d s: %s", w.Code, want, after, w.Body)
+			}
+		}
+		time.Sleep(45 * time.Second)
+		if w := fetchSummary(s); w.Code != 200 {
+			t.Errorf("after the time of Retry-After: %d %s", w.Code, w.Body)
+		}
+	})
 }

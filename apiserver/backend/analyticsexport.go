@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -78,8 +80,12 @@ func verifyAnalytics(c *call) (reply, error) {
 			return object(view), nil
 		}
 		checks, err := verifyDay(c, from)
+		if apierror.Of(err).Status == http.StatusTooManyRequests && len(view.Data) > 0 {
+			view.Next = optional(from.Format(time.DateOnly))
+			return object(view), nil
+		}
 		if err != nil {
-			return reply{}, storeUnavailable(err)
+			return reply{}, err
 		}
 		if len(checks) == 0 {
 			return object(view), nil
@@ -92,8 +98,10 @@ func verifyAnalytics(c *call) (reply, error) {
 	}
 }
 
-func verifyDay(c *call, from time.Time) ([]people.RollUpCheck, error) {
-	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
-	defer cancel()
-	return c.api.People.VerifyRollUps(ctx, c.tenant(), from, 1)
+func verifyDay(c *call, from time.Time) (checks []people.RollUpCheck, err error) {
+	err = c.analyze(func(ctx context.Context) (err error) {
+		checks, err = c.api.People.VerifyRollUps(ctx, c.tenant(), from, 1)
+		return err
+	})
+	return checks, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/queries"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
@@ -33,6 +34,8 @@ type Options struct {
 	Kubernetes Kubernetes
 	// LiveReads limits reads of resources for their conditions; nil: this API's own limit.
 	LiveReads *LiveReads
+	// Queries bounds the time of analytics; nil: this API's own bound.
+	Queries *queries.Queries
 	// Authenticator authenticates the caller of a request.
 	Authenticator *credential.Authenticator
 	// Limiter limits the requests of API keys by their schemes.
@@ -87,6 +90,7 @@ func New(opts Options) (http.Handler, error) {
 		return nil, err
 	}
 	opts.LiveReads = cmp.Or(opts.LiveReads, NewLiveReads(opts.Clock))
+	opts.Queries = cmp.Or(opts.Queries, queries.New())
 	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limits.NewBindings(opts.Limiter), codes: verification.NewBinder(opts.Keyring), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}

@@ -114,12 +114,12 @@ func getAgentAnalytics(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
-	defer cancel()
 	var summary people.ToolCallSummary
-	err = c.people().View(ctx, func(u *account.Unit) (err error) {
-		summary, err = u.Records().SummarizeToolCalls(agent.ID, period)
-		return err
+	err = c.analyze(func(ctx context.Context) error {
+		return c.people().View(ctx, func(u *account.Unit) (err error) {
+			summary, err = u.Records().SummarizeToolCalls(agent.ID, period)
+			return err
+		})
 	})
 	return object(agentAnalyticsView(period, summary)), peopleError(err)
 }

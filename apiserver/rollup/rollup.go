@@ -30,6 +30,9 @@ const (
 	// during which SQLite has no other writer. Each transaction rewrites the day, so for a large day it rolls up an
 	// eighth of the day's events, at most maxStep.
 	step, maxStep = 4_000, 50_000
+	// idlePause and busyPause are how long the worker pauses after a step, as multiples of the time that it took: busyPause
+	// if requests changed rows of the store meanwhile.
+	idlePause, busyPause = 1, 6
 )
 
 // Options configures a Worker.
@@ -157,23 +160,31 @@ func inTurn(waiting []people.WaitingEvents) []people.WaitingEvents {
 	return waiting
 }
 
-// rollUpDay rolls up the waiting events of a day, and stops at until. Between two steps it pauses for as long as the
-// last one took, so that other writers of SQLite proceed.
+// rollUpDay rolls up the waiting events of a day, and stops at until.
 func (s *Worker) rollUpDay(ctx context.Context, w people.WaitingEvents, until time.Time) error {
-	for rolledUp := w.RolledUp; s.Clock().Before(until); {
-		began := time.Now()
+	for rolledUp := w.RolledUp; s.Clock().Before(until) && ctx.Err() == nil; {
 		since, _ := s.keptSince(w.Deployment)
 		limit := min(max(step, rolledUp/8), maxStep)
-		n, err := s.Store.RollUpDay(ctx, w, since, int(limit))
+		n, err := s.paced(ctx, func() (int64, error) { return s.Store.RollUpDay(ctx, w, since, int(limit)) })
 		if err != nil || n < limit { // no kind has more, or another server rolls up
 			return err
 		}
 		rolledUp += n
-		if pause.For(ctx, time.Since(began)) != nil {
-			return nil
-		}
 	}
 	return nil
+}
+
+// paced runs a step and pauses after it, so that requests proceed: SQLite has one writer, and the processors are
+// shared.
+func (s *Worker) paced(ctx context.Context, one func() (int64, error)) (int64, error) {
+	changes, began := s.Store.RowChanges(), time.Now()
+	n, err := one()
+	took := time.Since(began)
+	if n == 0 || pause.For(ctx, idlePause*took) != nil || s.Store.RowChanges() == changes {
+		return n, err
+	}
+	_ = pause.For(ctx, (busyPause-idlePause)*took) // the caller looks at the context
+	return n, err
 }
 
 // forget deletes expired data in all deployments.
@@ -195,9 +206,8 @@ func (s *Worker) forgetIn(ctx context.Context, deployment string) error {
 		if !known {
 			return nil
 		}
-		began := time.Now()
-		n, err := s.Store.Unlink(ctx, deployment, since, step)
-		if err != nil || n < step || pause.For(ctx, time.Since(began)) != nil {
+		n, err := s.paced(ctx, func() (int64, error) { return s.Store.Unlink(ctx, deployment, since, step) })
+		if err != nil || n < step || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cardea-iam/cardea/apiserver/queries"
 	"github.com/cardea-iam/cardea/apiserver/rollup"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore"
@@ -37,6 +38,8 @@ const (
 	recordedAtOnce = 8_000
 	// retention is how long an event stays linked to its user.
 	retention = 30 * 24 * time.Hour
+	// burstOfQueries is longer than the queries of a deployment may use a processor without a pause.
+	burstOfQueries = 3 * time.Second
 	// wholeYear is how many days the year has.
 	wholeYear = 366
 )
@@ -334,7 +337,7 @@ func (y *year) summaries(t *testing.T, times int, period people.Period, cold boo
 // loop and an import is rolled up.
 func (y *year) busy(t *testing.T) {
 	t.Helper()
-	alone := y.signInsFor(t, 3*time.Second)
+	alone := y.signInsFor(t, 5*time.Second)
 	random := rand.New(rand.NewPCG(2, 2))
 	for range 10 {
 		var batch []people.Event
@@ -346,25 +349,33 @@ func (y *year) busy(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var beside sync.WaitGroup
-	beside.Go(func() {
-		period := people.Period{From: yearBegins, To: yearBegins.AddDate(1, 0, 0)}
-		for ctx.Err() == nil {
-			_, err := y.store.Summarize(ctx, benchDeployment, period, people.Period{}, 10)
-			if err != nil && ctx.Err() == nil {
-				t.Error(err)
-			}
-		}
-	})
+	beside.Go(func() { y.queryEndlessly(ctx, t) })
+	time.Sleep(burstOfQueries) //nolint:forbidigo // until the queries have used what they may use at once
 	rolledUp := y.rolledUp.Load()
 	beside.Go(func() {
 		if err := y.worker.Pass(ctx, true); err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}
 	})
-	together := y.signInsFor(t, 3*time.Second)
+	together := y.signInsFor(t, 5*time.Second)
 	stop()
 	beside.Wait()
 	y.say("sign-ins' events a second with concurrent endless queries of the year and the roll-up of an import, relative to those alone", "", "%.2f (%.0f, %.0f; %d rolled up meanwhile)", together/alone, together, alone, y.rolledUp.Load()-rolledUp)
+}
+
+// queryEndlessly queries the year in a loop until ctx ends, as the server admits queries of a deployment.
+func (y *year) queryEndlessly(ctx context.Context, t *testing.T) {
+	admitted := queries.New()
+	period := people.Period{From: yearBegins, To: yearBegins.AddDate(1, 0, 0)}
+	for ctx.Err() == nil {
+		err := admitted.Run(ctx, benchDeployment, func() error {
+			_, err := y.store.Summarize(ctx, benchDeployment, period, people.Period{}, 10)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+	}
 }
 
 func (y *year) signInsFor(t *testing.T, length time.Duration) float64 {

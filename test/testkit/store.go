@@ -321,6 +321,15 @@ func (s *Interruptible) Linked(ctx context.Context) ([]string, error) {
 	return engine.Linked(ctx)
 }
 
+// RowChanges implements people.RollUp.
+func (s *Interruptible) RowChanges() uint64 {
+	engine, err := s.reach()
+	if err != nil {
+		return 0
+	}
+	return engine.RowChanges()
+}
+
 // VerifyRollUps implements people.RollUp.
 func (s *Interruptible) VerifyRollUps(ctx context.Context, deployment string, from time.Time, limit int) ([]people.RollUpCheck, error) {
 	engine, err := s.reach()

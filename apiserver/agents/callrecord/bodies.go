@@ -53,7 +53,7 @@ func (r *Recorder) digest(deployment string, canonical []byte) string {
 
 // keeps reports whether a deployment may keep a body of n bytes more.
 func (r *Recorder) keeps(of *Tool, n int, now time.Time) bool {
-	if r.kept.take(of.Deployment, n, now) {
+	if r.kept.Take(of.Deployment, n, now) {
 		return true
 	}
 	r.notKept.Add(1)

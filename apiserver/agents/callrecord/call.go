@@ -97,7 +97,7 @@ func (c *Call) Refuse(decision, code string) {
 	c.record.Decision = decision
 	c.record.CallResult = people.CallResult{Code: code, Latency: time.Since(c.began)}
 	c.recorder.count(&c.tool, decision)
-	if !c.recorder.rejected.take(c.tool.Deployment, 1, c.record.At) {
+	if !c.recorder.rejected.Take(c.tool.Deployment, 1, c.record.At) {
 		c.recorder.notRecorded.Add(1)
 		return
 	}

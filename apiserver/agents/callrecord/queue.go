@@ -63,7 +63,7 @@ type Recorder struct {
 
 	group *group
 	// kept bounds the sealed bodies of a deployment, in bytes, and rejected the records of its refused calls.
-	kept, rejected *budget
+	kept, rejected *shares.Budget
 	// notKept counts the bodies, and notRecorded the refused calls, that exceeded these bounds.
 	notKept, notRecorded atomic.Uint64
 
@@ -99,7 +99,7 @@ func (w *waiting) size() int64 {
 func New(opts Options) *Recorder {
 	r := &Recorder{
 		Options: opts, digestKeys: opts.Keyring.Subkeys(digestPurpose), counters: newCounters(opts.Served), group: newGroup(opts.Store),
-		kept: newBudget(keptRate, keptBurst), rejected: newBudget(refusedRate, refusedCount), wake: make(chan struct{}, 1),
+		kept: shares.NewBudget(keptRate, keptBurst), rejected: shares.NewBudget(refusedRate, refusedCount), wake: make(chan struct{}, 1),
 		calls:   shares.New[waitingKey, *waiting](shares.Bounds{Bytes: waitingBytes, DeploymentBytes: deploymentBytes}),
 		refused: shares.New[waitingKey, *waiting](shares.Bounds{Bytes: refusedBytes, DeploymentCount: refusedCount}),
 	}

@@ -4,6 +4,7 @@ package users
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
@@ -15,6 +16,8 @@ type Rows struct {
 	db *db.DB
 	// notifier wakes the readers of the feed of API keys.
 	notifier *db.Notifier
+	// changes counts the calls of Change and Single.
+	changes atomic.Uint64
 }
 
 // NewRows returns the rows of a database. The notifier keys wakes subscribers of the feed of API keys.
@@ -32,14 +35,19 @@ func (s *Rows) Change(ctx context.Context, deployment string, do func(people.Tx)
 
 // Single implements people.Store.
 func (s *Rows) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	s.changes.Add(1)
 	return s.db.Single(ctx, deployment, func(on *db.Tx) error { return do(&peopleTx{Tx: on}) })
 }
+
+// RowChanges implements people.RollUp.
+func (s *Rows) RowChanges() uint64 { return s.changes.Load() }
 
 // Writers implements people.Store.
 func (s *Rows) Writers() int { return s.db.Writers.Stats().MaxOpenConnections }
 
 // change is Change for a callback of this package.
 func change(ctx context.Context, s *Rows, deployment string, do func(*peopleTx) error) error {
+	s.changes.Add(1)
 	var keys pendingKeys
 	err := s.db.Change(ctx, deployment, nil, func(on *db.Tx) error {
 		tx := &peopleTx{Tx: on}
