@@ -124,21 +124,30 @@ func pace(t *testing.T, callers int, length time.Duration, rate float64, ask fun
 // askHTTP sends a request over a separate connection for each caller, and expects 200.
 func askHTTP(t *testing.T, url, request string, callers int) func(ctx context.Context, caller int) error {
 	t.Helper()
-	conns := make([]*bufio.ReadWriter, callers)
+	conns := dialHTTP(t, url, callers)
+	return func(_ context.Context, caller int) error { return exchange(conns[caller], request) }
+}
+
+// dialHTTP opens connections that stay open until the test ends.
+func dialHTTP(t *testing.T, url string, count int) []*bufio.ReadWriter {
+	t.Helper()
+	conns := make([]*bufio.ReadWriter, count)
 	for i := range conns {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		check(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		conns[i] = bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
 	}
-	return func(_ context.Context, caller int) error {
-		conn := conns[caller]
-		_, _ = conn.WriteString(request) // Flush reports the error
-		if err := conn.Flush(); err != nil {
-			return err
-		}
-		return readAnswer(conn.Reader)
+	return conns
+}
+
+// exchange sends one request over a connection, and expects 200.
+func exchange(conn *bufio.ReadWriter, request string) error {
+	_, _ = conn.WriteString(request) // Flush reports the error
+	if err := conn.Flush(); err != nil {
+		return err
 	}
+	return readAnswer(conn.Reader)
 }
 
 // readAnswer reads one response with as little work as possible, so that the clients do not distort the measurement. It
@@ -185,14 +194,21 @@ func readChunks(from *bufio.Reader) error {
 }
 
 func askForward(t *testing.T, server *testkit.Cardea, key string, callers int) func(ctx context.Context, caller int) error {
-	return askHTTP(t, server.Decision, "GET /v1/forward/nginx HTTP/1.1\r\nHost: cardea\r\nX-Original-Method: GET\r\nX-Original-URI: /v1/things?page=2\r\n"+
-		"User-Agent: curl/8.5.0\r\nAccept: */*\r\nAuthorization: Bearer "+key+"\r\n\r\n", callers)
+	return askHTTP(t, server.Decision, forwardRequest(key), callers)
+}
+
+func forwardRequest(key string) string {
+	return "GET /v1/forward/nginx HTTP/1.1\r\nHost: cardea\r\nX-Original-Method: GET\r\nX-Original-URI: /v1/things?page=2\r\n" +
+		"User-Agent: curl/8.5.0\r\nAccept: */*\r\nAuthorization: Bearer " + key + "\r\n\r\n"
 }
 
 func askCheck(t *testing.T, server *testkit.Cardea, key string, callers int) func(ctx context.Context, caller int) error {
-	body := checkBody(key, clientName(1))
-	return askHTTP(t, server.Decision, fmt.Sprintf("POST /v1/authz/check?status=http HTTP/1.1\r\nHost: cardea\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		len(body), body), callers)
+	return askHTTP(t, server.Decision, checkRequest(checkBody(key, clientName(1))), callers)
+}
+
+func checkRequest(body string) string {
+	return fmt.Sprintf("POST /v1/authz/check?status=http HTTP/1.1\r\nHost: cardea\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 }
 
 func checkBody(key, client string) string {

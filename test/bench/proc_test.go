@@ -14,18 +14,21 @@ import (
 // memory returns the resident memory of a process, current and peak, in MiB.
 func memory(t *testing.T, pid int) (now, most float64) {
 	t.Helper()
+	return statusMiB(t, pid, "VmRSS"), statusMiB(t, pid, "VmHWM")
+}
+
+// statusMiB returns a size in /proc/PID/status, in MiB.
+func statusMiB(t *testing.T, pid int, name string) float64 {
+	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	check(t, err)
-	read := func(name string) float64 {
-		_, after, found := strings.Cut(string(text), name+":")
-		if !found {
-			t.Fatalf("no %s in /proc/%d/status", name, pid)
-		}
-		kib, err := strconv.ParseFloat(strings.Fields(after)[0], 64)
-		check(t, err)
-		return kib / 1024
+	_, after, found := strings.Cut(string(text), name+":")
+	if !found {
+		t.Fatalf("no %s in /proc/%d/status", name, pid)
 	}
-	return read("VmRSS"), read("VmHWM")
+	kib, err := strconv.ParseFloat(strings.Fields(after)[0], 64)
+	check(t, err)
+	return kib / 1024
 }
 
 // cpuTime returns the processor time a process has used. The kernel counts in hundredths of a second.
