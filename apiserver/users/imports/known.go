@@ -140,7 +140,8 @@ func (b *batch) load(lines []Line) error {
 		if len(w.external[kind]) == 0 {
 			continue
 		}
-		found, err := b.Imports().ImportedAs(kind, slices.Collect(maps.Keys(w.external[kind])))
+		// Sorted keys are next to each other in the store's tree.
+		found, err := b.Imports().ImportedAs(kind, slices.Sorted(maps.Keys(w.external[kind])))
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func (b *batch) load(lines []Line) error {
 	return nil
 }
 
-// rowsOf returns the ids of the rows that were imported with external ids.
+// rowsOf returns the sorted ids of the rows that were imported with external ids.
 func (b *batch) rowsOf(kind string, externalIDs map[string]bool) []int64 {
 	found := make([]int64, 0, len(externalIDs))
 	for externalID := range externalIDs {
@@ -162,6 +163,7 @@ func (b *batch) rowsOf(kind string, externalIDs map[string]bool) []int64 {
 			found = append(found, id)
 		}
 	}
+	slices.Sort(found)
 	return found
 }
 
