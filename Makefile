@@ -59,8 +59,12 @@ GENERATED := api/v1alpha1/zz_generated.deepcopy.go api/v1alpha1/applyconfigurati
 PROCESS_PACKAGES = $(shell go list ./hack/... ./internal/testing/... ./test/... | grep -v -e '/test/integration$$' -e '/internal/testing/messagegateway')
 # Flags of go build, with those of hack/build-k8s.sh, so that both compile shared packages once. The binaries have no debug information.
 BUILD_FLAGS = -trimpath -buildvcs=false -gcflags=all=-dwarf=false
+# Every go command has these flags and no cgo: build, test, vet, the linters and the tests that build programs share all packages. With
+# flags of its own, each would compile every dependency again. Exceptions: the race detector and Vale need cgo.
+export GOFLAGS := $(strip $(filter-out $(BUILD_FLAGS),$(GOFLAGS)) $(BUILD_FLAGS))
+export CGO_ENABLED := 0
 # The compiler collects no garbage below 1 GiB, as in hack/build-k8s.sh, unless GOGC or GOMEMLIMIT say otherwise.
-COMPILER = CGO_ENABLED=0 GOGC="$${GOGC:-off}" GOMEMLIMIT="$${GOMEMLIMIT:-1GiB}"
+COMPILER = GOGC="$${GOGC:-off}" GOMEMLIMIT="$${GOMEMLIMIT:-1GiB}"
 # QUIET is @ if build does not print its command.
 GO_BUILD = go build
 QUIET =
@@ -78,13 +82,16 @@ RACE_PACKAGES = $(call LONG_FIRST,$(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAG
 PLAIN_PACKAGES = $(call LONG_FIRST,$(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
 # The race detector needs a C compiler; otherwise only Vale does. It instruments all Go code except SQLite and its C library. Both were
 # translated from C, use their own locks, and are five times slower with the detector.
-RACE_FLAGS = -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc=-race=false
+RACE_FLAGS = -race $(foreach package,modernc.org/sqlite/lib modernc.org/libc,-gcflags='$(package)=-race=false -dwarf=false')
 RACE := $(if $(shell command -v gcc || command -v clang),$(RACE_FLAGS))
 # Without GOGC, a third of the time under race is garbage collection. Only the control plane of the integration tests inherits it;
 # tests that start Cardea as a process run without it.
-RACE_TEST = GOGC=400 $(GO_TEST)
-GO_TEST = KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" \
-	go test -v -count=1 -p $(PROCS) -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TEST_FLAGS)
+RACE_TEST = $(CGO) $(call GO_TEST_WITH,GOGC=400)
+CGO = $(if $(RACE),CGO_ENABLED=1)
+GO_TEST = $(call GO_TEST_WITH,)
+# go test with environment variables of the tests. GOGC and GOMEMLIMIT of COMPILER are the compiler's alone. `make lint` runs go vet.
+GO_TEST_WITH = KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" $(COMPILER) \
+	go test -vet=off -exec 'env -u GOGC -u GOMEMLIMIT $(1)' -v -count=1 -p $(PROCS) -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TEST_FLAGS)
 
 # Reads `go test -v`. Prints one line for each package, the whole output of a failed package, and the skipped tests at the end.
 define SUMMARY
@@ -181,7 +188,7 @@ test-unit: ## Run the tests that need neither a control plane nor PostgreSQL.
 
 .PHONY: test-race
 test-race: k8s ## Run the tests of Cardea's own packages under the race detector.
-	@$(RACE_TEST) $(RACE_FLAGS) $(RACE_PACKAGES) | $(SUMMARIZE)
+	@CGO_ENABLED=1 $(RACE_TEST) $(RACE_FLAGS) $(RACE_PACKAGES) | $(SUMMARIZE)
 
 .PHONY: test-engines
 test-engines: ## Run the stories of users over SQLite and PostgreSQL, where test runs them over SQLite: before a release.
@@ -231,7 +238,7 @@ test-gitops: k8s build ## Run the GitOps stories with the engines of Flux and Ar
 
 .PHONY: deflake
 deflake: k8s build ## Run tests until one fails (RUN=..., COUNT=...).
-	@$(GO_TEST) $(RACE) -failfast -count=$(COUNT) $(TEST_PACKAGES) | $(SUMMARIZE)
+	@$(CGO) $(GO_TEST) $(RACE) -failfast -count=$(COUNT) $(TEST_PACKAGES) | $(SUMMARIZE)
 
 .PHONY: bench
 bench: k8s build ## Measure the figures of docs/benchmarks.md.
@@ -288,8 +295,8 @@ fmt: ## Format the Go code.
 
 .PHONY: vet
 vet: ## Run go vet.
-	@go vet ./...
-	@for module in $(MODULES); do (cd $$module && go vet ./...) || exit 1; done
+	@$(COMPILER) go vet ./...
+	@for module in $(MODULES); do (cd $$module && $(COMPILER) go vet ./...) || exit 1; done
 
 .PHONY: lint
 lint: vet lint-language bin/tools/staticcheck bin/tools/revive bin/tools/depguard bin/tools/vacuum ## Check format, code, imports, API comments and the HTTP contract.
@@ -379,7 +386,7 @@ RELEASE_FLAGS = -image '$(IMAGE_NAME)' $(if $(filter command environment,$(first
 
 .PHONY: bin/release
 bin/release:
-	@cd hack/release && CGO_ENABLED=0 go build -buildvcs=false -o ../../$@ .
+	@cd hack/release && go build -o ../../$@ .
 
 RENDER = $(KUBECTL) kustomize $(1) | sed 's|image: cardea:latest$$|image: $(IMAGE)|'
 
@@ -400,7 +407,7 @@ bin/tools/vale: package := github.com/errata-ai/vale/v3/cmd/vale
 # Vale reads Go comments with a C library.
 bin/tools/vale: cgo := 1
 $(addprefix bin/tools/,$(TOOLS)): hack/tools/go.mod hack/tools/go.sum
-	@cd hack/tools && CGO_ENABLED=$(or $(cgo),0) go build -trimpath -o ../../$@ $(package)
+	@cd hack/tools && $(COMPILER) CGO_ENABLED=$(or $(cgo),0) go build -o ../../$@ $(package)
 
 bin/k8s/kubectl:
 	@hack/build-k8s.sh
