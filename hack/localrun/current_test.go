@@ -108,7 +108,7 @@ func TestRunOnTheCurrentCluster(t *testing.T) {
 func buildCardea(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "cardea")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", binary, "./cmd/cardea")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", binary, "./cmd/cardea")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if log, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, log)

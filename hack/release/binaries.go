@@ -36,9 +36,10 @@ func (r *release) writeBinaries(ctx context.Context, t target) error {
 }
 
 // build builds a program as `make build` does: without cgo, and without paths and the state of the checkout in the
-// binary, so that the same source gives the same binary.
+// binary, so that the same source gives the same binary. The compiler leaves out the debug information that -s and -w
+// would remove, so that both builds share packages.
 func (r *release) build(ctx context.Context, program string, t target, file string) error {
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", file, "./cmd/"+program)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", file, "./cmd/"+program)
 	command.Dir = r.root
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch, "GOFLAGS=-mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if output, err := command.CombinedOutput(); err != nil {

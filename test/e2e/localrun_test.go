@@ -25,7 +25,7 @@ import (
 var _ = Describe("make run", func() {
 	It("reaches its banner, whose commands work, ends on SIGTERM, and starts again in seconds", func(ctx context.Context) {
 		binary := filepath.Join(GinkgoT().TempDir(), "localrun")
-		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "./hack/localrun")
+		build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", binary, "./hack/localrun")
 		build.Dir, build.Env = testkit.Root(), append(os.Environ(), "CGO_ENABLED=0")
 		out, err := build.CombinedOutput()
 		Expect(err).NotTo(HaveOccurred(), string(out))

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 
@@ -22,6 +21,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/testing/controlplane"
+	"github.com/cardea-iam/cardea/internal/testing/repository"
 )
 
 // Cluster is a real API server, etcd and controller-manager with Cardea's CRDs.
@@ -34,10 +34,7 @@ type Cluster struct {
 }
 
 // Root returns the repository's root folder.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
-}
+func Root() string { return repository.Root() }
 
 // StartCluster starts a control plane in a new temporary folder and installs the CRDs.
 func StartCluster(ctx context.Context) (*Cluster, error) {

@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	lua "github.com/yuin/gopher-lua"
+
+	"github.com/cardea-iam/cardea/internal/testing/repository"
 )
 
 // Of returns the status (Healthy, Progressing, Degraded, Suspended) and the message that the script returns for an
 // object in unstructured JSON. It fails if the script fails or returns no table.
 func Of(object map[string]any) (status, message string, err error) {
-	_, file, _, _ := runtime.Caller(0)
-	script, err := os.ReadFile(filepath.Join(filepath.Dir(file), "..", "..", "..", "config", "argocd", "health.lua"))
+	script, err := os.ReadFile(filepath.Join(repository.Root(), "config", "argocd", "health.lua"))
 	if err != nil {
 		return "", "", err
 	}
