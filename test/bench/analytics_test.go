@@ -347,6 +347,7 @@ func (y *year) busy(t *testing.T) {
 		}
 		check(t, y.store.Change(t.Context(), benchDeployment, func(tx people.Tx) error { return tx.Records().RecordEvents(batch) }))
 	}
+	y.unlink(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var beside sync.WaitGroup
 	beside.Go(func() { y.queryEndlessly(ctx, t) })
@@ -361,6 +362,16 @@ func (y *year) busy(t *testing.T) {
 	stop()
 	beside.Wait()
 	y.say("sign-ins' events a second with concurrent endless queries of the year and the roll-up of an import, relative to those alone", "", "%.2f (%.0f, %.0f; %d rolled up meanwhile)", together/alone, together, alone, y.rolledUp.Load()-rolledUp)
+}
+
+// unlink unlinks all expired events, with which a pass of the roll-up begins.
+func (y *year) unlink(t *testing.T) {
+	t.Helper()
+	for n := int64(recordedAtOnce); n > 0; {
+		var err error
+		n, err = y.store.Unlink(t.Context(), benchDeployment, time.Now().Add(-retention), recordedAtOnce)
+		check(t, err)
+	}
 }
 
 // queryEndlessly queries the year in a loop until ctx ends, as the server admits queries of a deployment.
