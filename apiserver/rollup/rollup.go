@@ -30,8 +30,8 @@ const (
 	// during which SQLite has no other writer. Each transaction rewrites the day, so for a large day it rolls up an
 	// eighth of the day's events, at most maxStep.
 	step, maxStep = 4_000, 50_000
-	// idlePause and busyPause are how long the worker pauses after a step, as multiples of the time that it took: busyPause
-	// if requests changed rows of the store meanwhile.
+	// idlePause and busyPause are how long the worker pauses after a step, as multiples of the time that it took.
+	// It is busyPause if requests changed rows of the store meanwhile.
 	idlePause, busyPause = 1, 6
 )
 

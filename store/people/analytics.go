@@ -80,8 +80,8 @@ type RollUp interface {
 	// Linked returns the deployments that have events linked to users, rolled up or waiting, or ended sign-ins. Unlink
 	// must run for them even if their events cannot be rolled up.
 	Linked(ctx context.Context) ([]string, error)
-	// RowChanges counts the changes of rows that this process has begun, without the roll-up's own. A roll-up pauses longer
-	// while there are changes.
+	// RowChanges counts the changes of rows that this process has begun, without the roll-up's own. A roll-up pauses
+	// longer while there are changes.
 	RowChanges() uint64
 	// VerifyRollUps compares at most limit rolled-up days, from a day on, with their events, and returns a result for
 	// each.
