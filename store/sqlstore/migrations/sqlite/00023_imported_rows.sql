@@ -1,5 +1,4 @@
--- The rows of imported lines in one tree instead of two: an import looks up and writes them by the million. PostgreSQL
--- has no such tables.
+-- The rows of imported lines in one tree instead of two: an import looks up and writes them by the million.
 
 -- +goose Up
 ALTER TABLE imported_rows RENAME TO imported_rows_before;
