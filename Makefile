@@ -62,7 +62,7 @@ BUILD_FLAGS = -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 # Every go command has these flags and no cgo: build, test, vet, the linters and the tests that build programs share all packages. With
 # flags of its own, each would compile every dependency again. Exceptions: the race detector and Vale need cgo.
 export GOFLAGS := $(strip $(filter-out $(BUILD_FLAGS),$(GOFLAGS)) $(BUILD_FLAGS))
-export CGO_ENABLED := 0
+export CGO_ENABLED := $(if $(findstring -race,$(TEST_FLAGS)),1,0)
 # The compiler collects no garbage below 1 GiB, as in hack/build-k8s.sh, unless GOGC or GOMEMLIMIT say otherwise.
 COMPILER = GOGC="$${GOGC:-off}" GOMEMLIMIT="$${GOMEMLIMIT:-1GiB}"
 # Programs that parse every dependency collect garbage less often: a fifth less processor time.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every fuzz target of packages, one after the other, each with the given number of inputs (go test -fuzztime):
-# fuzz.sh 50000x ./internal/... (make lint runs go vet)
+# fuzz.sh 50000x ./internal/...
 set -eu
 
 inputs=${1:?how many inputs each target gets, such as 50000x}
@@ -16,5 +16,6 @@ targets=$(go list -f '{{$dir := .Dir}}{{range .TestGoFiles}}{{$dir}}/{{.}} {{$.I
 [ -n "$targets" ] || { echo "no fuzz target was found in $*" >&2; exit 1; }
 
 echo "$targets" | while read -r package target; do
+	# Without go vet, which `make lint` runs.
 	go test -vet=off "$package" -v -run "^$target\$" -fuzz "^$target\$" -fuzztime "$inputs" -fuzzminimizetime 1s
 done

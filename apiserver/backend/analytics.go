@@ -17,8 +17,8 @@ import (
 const (
 	// recentEntries is how many sign-ups and sign-ins a summary lists.
 	recentEntries = 10
-	// analyticsTimeout bounds the query of the store. It is shorter than the write timeout of the listener, so that the
-	// client still gets a response.
+	// analyticsTimeout bounds a query with its wait for the turn of its deployment. It is shorter than the write timeout
+	// of the listener, so that the client still gets a response.
 	analyticsTimeout = 20 * time.Second
 )
 
@@ -48,9 +48,13 @@ func summarize(c *call, period, before people.Period, recent int) (people.Summar
 func (c *call) analyze(query func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), analyticsTimeout)
 	defer cancel()
-	err := c.api.Queries.Run(ctx, c.tenant(), func() error { return query(ctx) })
+	begun := false
+	err := c.api.Queries.Run(ctx, c.tenant(), func() error { begun = true; return query(ctx) })
 	if busy, ok := errors.AsType[*queries.Busy](err); ok {
 		return apierror.Later("", busy.Wait, "the analytics queries of this deployment used up their time: send fewer, one after another, after the seconds of Retry-After")
+	}
+	if err != nil && !begun {
+		return apierror.Unavailable(err, "the server is busy with analytics queries of other deployments: try again")
 	}
 	return storeUnavailable(err)
 }

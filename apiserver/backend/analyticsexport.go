@@ -80,11 +80,11 @@ func verifyAnalytics(c *call) (reply, error) {
 			return object(view), nil
 		}
 		checks, err := verifyDay(c, from)
-		if apierror.Of(err).Status == http.StatusTooManyRequests && len(view.Data) > 0 {
-			view.Next = optional(from.Format(time.DateOnly))
-			return object(view), nil
-		}
 		if err != nil {
+			if len(view.Data) > 0 && apierror.Of(err).Status == http.StatusTooManyRequests {
+				view.Next = optional(from.Format(time.DateOnly))
+				return object(view), nil
+			}
 			return reply{}, err
 		}
 		if len(checks) == 0 {

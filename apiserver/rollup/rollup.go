@@ -30,9 +30,11 @@ const (
 	// during which SQLite has no other writer. Each transaction rewrites the day, so for a large day it rolls up an
 	// eighth of the day's events, at most maxStep.
 	step, maxStep = 4_000, 50_000
-	// idlePause and busyPause are how long the worker pauses after a step, as multiples of the time that it took.
-	// It is busyPause if requests changed rows of the store meanwhile.
+	// idlePause and busyPause are how long the worker pauses after a step, as multiples of the time that it took: the
+	// second if there were changes of rows meanwhile, one each busyEvery or more. maxPause bounds both.
 	idlePause, busyPause = 1, 6
+	busyEvery            = 100 * time.Millisecond
+	maxPause             = 2 * time.Second
 )
 
 // Options configures a Worker.
@@ -107,7 +109,7 @@ func (s *Worker) Run(ctx context.Context) error {
 }
 
 // Pass rolls up the days that have enough events, or all that wait if whole is true, within passFor. A whole pass
-// first deletes data past its retention. A failure for one day or deployment does not stop the others.
+// first deletes data past its retention, within passFor too. A failure for one day or deployment does not stop the others.
 func (s *Worker) Pass(ctx context.Context, whole bool) error {
 	var failed []error
 	if whole {
@@ -180,37 +182,40 @@ func (s *Worker) paced(ctx context.Context, one func() (int64, error)) (int64, e
 	changes, began := s.Store.RowChanges(), time.Now()
 	n, err := one()
 	took := time.Since(began)
-	if n == 0 || pause.For(ctx, idlePause*took) != nil || s.Store.RowChanges() == changes {
+	idle := min(idlePause*took, maxPause)
+	if n == 0 || pause.For(ctx, idle) != nil {
 		return n, err
 	}
-	_ = pause.For(ctx, (busyPause-idlePause)*took) // the caller looks at the context
+	if busy := time.Duration(s.Store.RowChanges()-changes) * busyEvery; busy < time.Since(began) {
+		return n, err
+	}
+	_ = pause.For(ctx, min(busyPause*took, maxPause)-idle) // the caller looks at the context
 	return n, err
 }
 
-// forget deletes expired data in all deployments.
+// forget deletes expired data in all deployments, within passFor. Deployments take turns, a step each.
 func (s *Worker) forget(ctx context.Context) error {
+	until := s.Clock().Add(passFor)
 	linked, err := s.Store.Linked(ctx)
-	if err != nil {
-		return err
-	}
-	var failed []error
-	for _, deployment := range linked {
-		failed = append(failed, s.forgetIn(ctx, deployment))
+	failed := []error{err}
+	for len(linked) > 0 && ctx.Err() == nil && s.Clock().Before(until) {
+		linked = slices.DeleteFunc(linked, func(deployment string) bool {
+			more, err := s.forgetSome(ctx, deployment)
+			failed = append(failed, err)
+			return !more || err != nil
+		})
 	}
 	return errors.Join(failed...)
 }
 
-func (s *Worker) forgetIn(ctx context.Context, deployment string) error {
-	for {
-		since, known := s.keptSince(deployment)
-		if !known {
-			return nil
-		}
-		n, err := s.paced(ctx, func() (int64, error) { return s.Store.Unlink(ctx, deployment, since, step) })
-		if err != nil || n < step || ctx.Err() != nil {
-			return err
-		}
+// forgetSome deletes expired data of a deployment, and reports whether there may be more.
+func (s *Worker) forgetSome(ctx context.Context, deployment string) (more bool, err error) {
+	since, known := s.keptSince(deployment)
+	if !known || ctx.Err() != nil {
+		return false, nil
 	}
+	n, err := s.paced(ctx, func() (int64, error) { return s.Store.Unlink(ctx, deployment, since, step) })
+	return n >= step, err
 }
 
 // keptSince returns the time since which addresses are kept; 1970 if it is not known.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -294,5 +295,78 @@ func TestAddressesAreForgottenAfterTheRetention(t *testing.T) {
 		if gone := addresses("acme/gone"); gone != "true true true true" {
 			t.Errorf("%v later: addresses of an unknown deployment: %q", step.later, gone)
 		}
+	}
+}
+
+// changing counts changes of rows, some during each step, which takes a time of the test's clock.
+type changing struct {
+	people.RollUp
+	takes   time.Duration
+	during  uint64
+	changes uint64
+}
+
+func (c *changing) RowChanges() uint64 { return c.changes }
+
+func TestStepIsFollowedByALongerPauseDuringChanges(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, tc := range map[string]struct {
+		takes  time.Duration
+		during uint64
+		moved  int64
+		fails  error
+		want   time.Duration
+	}{
+		"no changes":               {takes: 50 * time.Millisecond, moved: 1, want: 100 * time.Millisecond},
+		"a change in a short step": {takes: 50 * time.Millisecond, during: 1, moved: 1, want: 350 * time.Millisecond},
+		"few in a long step":       {takes: 400 * time.Millisecond, during: 7, moved: 1, want: 800 * time.Millisecond},
+		"many in a long step":      {takes: 300 * time.Millisecond, during: 6, moved: 1, want: 2100 * time.Millisecond},
+		"a step of ten seconds":    {takes: 10 * time.Second, during: 1000, moved: 1, want: 12 * time.Second},
+		"nothing was moved":        {takes: 50 * time.Millisecond, during: 9, want: 50 * time.Millisecond},
+		"a failure":                {takes: 50 * time.Millisecond, during: 9, fails: broken, want: 50 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &changing{takes: tc.takes, during: tc.during}
+			worker := &Worker{Options: Options{Store: store}}
+			began := time.Now()
+			n, err := worker.paced(t.Context(), func() (int64, error) {
+				time.Sleep(store.takes)
+				store.changes += store.during
+				return tc.moved, tc.fails
+			})
+			if took := time.Since(began); took != tc.want || n != tc.moved || !errors.Is(err, tc.fails) {
+				t.Errorf("%s: %d, %v after %v, want %v", name, n, err, took, tc.want)
+			}
+		})
+	}
+}
+
+// unlinks records the deployment of each Unlink call, and reports a full step for some calls of a deployment.
+type unlinks struct {
+	changing
+	full map[string]int
+	of   []string
+}
+
+func (u *unlinks) Linked(context.Context) ([]string, error) { return []string{"acme/a", "acme/b"}, nil }
+
+func (u *unlinks) Unlink(_ context.Context, deployment string, _ time.Time, limit int) (int64, error) {
+	u.of = append(u.of, deployment)
+	if u.full[deployment]--; u.full[deployment] >= 0 {
+		return int64(limit) + 1, nil
+	}
+	return 1, nil
+}
+
+func TestDeploymentsTakeTurnsInDeletingExpiredData(t *testing.T) {
+	t.Parallel()
+	store := &unlinks{full: map[string]int{"acme/a": 3}}
+	worker := &Worker{Options: Options{Store: store, Clock: func() time.Time { return now }, Retention: func(string) (time.Duration, bool) { return time.Hour, true }}}
+	if err := worker.forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(store.of, " "); got != "acme/a acme/b acme/a acme/a acme/a" {
+		t.Errorf("%s", got)
 	}
 }

@@ -1,6 +1,7 @@
 package shares
 
 import (
+	"strconv"
 	"testing"
 	"time"
 )
@@ -44,5 +45,29 @@ func TestSpendingMoreThanThereIsDelays(t *testing.T) {
 	}
 	if b.Take("acme/home", 1, now) || b.Delay("globex/home", now) != 0 {
 		t.Error("the wrong deployment waits")
+	}
+}
+
+func TestDeploymentsWithLessThanTheBurstAreKept(t *testing.T) {
+	t.Parallel()
+	b, now := NewBudget(10, 100), time.Unix(1, 0)
+	const many = 3 * sweepAt
+	for i := range many {
+		b.Spend(strconv.Itoa(i), 100, now)
+	}
+	for i := range many {
+		if b.Take(strconv.Itoa(i), 1, now) {
+			t.Fatalf("deployment %d has a new budget", i)
+		}
+	}
+	now = now.Add(10 * time.Second) // all have saved the burst
+	for i := range many {
+		b.Spend("other "+strconv.Itoa(i), 1, now)
+	}
+	if held := len(b.of); held > 2*many {
+		t.Errorf("%d deployments are held", held)
+	}
+	if _, found := b.of["0"]; found {
+		t.Error("a deployment with the whole burst is held")
 	}
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -172,5 +173,44 @@ func TestMigrationsYieldToTableUsers(t *testing.T) {
 	}
 	if err := s.CheckSchema(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestImportedRowsSurviveTheUpgradeOfTheirTable(t *testing.T) {
+	t.Parallel()
+	for engine, url := range engines {
+		t.Run(engine, func(t *testing.T) {
+			t.Parallel()
+			s := migratedTo(t, url(t), 22)
+			on := s.db.Writes()
+			for i, row := range [][3]string{
+				{"acme/home", "user", "u2"}, {"acme/home", "user", "u1"}, {"acme/home", "email", "u1"}, {"globex/home", "user", "u1"},
+			} {
+				if _, err := on.Exec(t.Context(), `INSERT INTO imported_rows (deployment, kind, external_id, id) VALUES (?, ?, ?, ?)`, row[0], row[1], row[2], int64(i+1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, tc := range []struct {
+				deployment, kind string
+				want             map[string]int64
+			}{
+				{"acme/home", "user", map[string]int64{"u1": 2, "u2": 1}}, {"acme/home", "email", map[string]int64{"u1": 3}},
+				{"globex/home", "user", map[string]int64{"u1": 4}}, {"globex/home", "email", map[string]int64{}},
+			} {
+				err := s.View(t.Context(), tc.deployment, func(tx people.Tx) error {
+					got, err := tx.Imports().ImportedAs(tc.kind, []string{"u1", "u2", "u3"})
+					if err == nil && !maps.Equal(got, tc.want) {
+						t.Errorf("%s of %s: %v, want %v", tc.kind, tc.deployment, got, tc.want)
+					}
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -1,5 +1,5 @@
 -- SQLite keeps the rows of imported lines in one tree from this version on. PostgreSQL has no such tables. It has the
--- version anyway, because a backup of one engine can be restored into the other.
+-- version anyway: the newest version, with which backups are compared, is one for both engines.
 
 -- +goose Up
 SELECT 1;
