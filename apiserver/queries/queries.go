@@ -21,8 +21,9 @@ const (
 	// share is the time that the queries of a deployment take in the long run, in microseconds a second, and burst the
 	// microseconds that they may take at once after a pause. It is the time that passes, whatever a query waits for.
 	share, burst = 200_000, 1_500_000
-	// patience is how long a query waits for its deployment's turn and time. It is longer than burst takes to come back,
-	// so that a client that sends one query after another is slowed and not refused, unless a query took longer than burst.
+	// patience is how long a query waits for its deployment's turn and time. It is longer than burst takes to come back.
+	// A client that sends one query after another is therefore slowed and not refused, unless a query took longer than
+	// burst.
 	patience = 8 * time.Second
 	// waitingMost is how many queries of a deployment run or wait.
 	waitingMost = 16
@@ -59,8 +60,8 @@ func New() *Queries {
 // Exhausted returns how many queries were refused because their deployment had exhausted its share.
 func (q *Queries) Exhausted() uint64 { return q.exhausted.Load() }
 
-// Run waits for the turn of a deployment, and runs a query. Errors: *Busy if the deployment has too many queries, or used
-// up its time; ctx's error if it ended before the query began; those of the query.
+// Run waits for the turn of a deployment, and runs a query. Errors: *Busy if the deployment has too many queries, or
+// used up its time; ctx's error if it ended before the query began; those of the query.
 func (q *Queries) Run(ctx context.Context, deployment string, query func() error) error {
 	if !q.enter(deployment) {
 		return q.busy(deployment)

@@ -109,7 +109,8 @@ func (s *Worker) Run(ctx context.Context) error {
 }
 
 // Pass rolls up the days that have enough events, or all that wait if whole is true, within passFor. A whole pass
-// first deletes data past its retention, within passFor too. A failure for one day or deployment does not stop the others.
+// first deletes data past its retention, within passFor too. A failure for one day or deployment does not stop the
+// others.
 func (s *Worker) Pass(ctx context.Context, whole bool) error {
 	var failed []error
 	if whole {
