@@ -3691,8 +3691,8 @@ func (c *Client) ListAIAgentsNested(ctx context.Context, params ListAIAgentsNest
 //
 // Counts the recorded calls of the agent's tools from `from` (inclusive) to `to` (exclusive). All numbers are of one moment.
 // Records are kept for 90 days, or for the retention that the server sets; earlier calls do not count. Of refused calls, a
-// bounded number is recorded; the metric `cardea_tool_calls_total` counts all. Counting reads every record of the period; if that takes longer than 20 seconds (a statement on PostgreSQL: 10 seconds),
-// the response is 503: use a shorter period.
+// bounded number is recorded; the metric `cardea_tool_calls_total` counts all. Counting reads every record of the period; if that takes longer than 20 seconds, with the wait for
+// other queries (a statement on PostgreSQL: 10 seconds), the response is 503: use a shorter period.
 func (c *Client) GetAgentAnalytics(ctx context.Context, agentId string, params GetAgentAnalyticsParams) (*AgentAnalytics, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/ai/agents/{agent_id}/analytics",
