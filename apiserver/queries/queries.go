@@ -25,8 +25,8 @@ const (
 	// A client that sends one query after another is therefore slowed and not refused, unless a query took longer than
 	// burst.
 	patience = 8 * time.Second
-	// waitingMost is how many queries of a deployment run or wait.
-	waitingMost = 16
+	// presentMost is how many queries of a deployment run or wait.
+	presentMost = 16
 )
 
 // Busy is the error of a query whose deployment has too many, or used up its time. Wait is how long the deployment
@@ -86,11 +86,11 @@ func (q *Queries) Run(ctx context.Context, deployment string, query func() error
 	return query()
 }
 
-// enter counts a query, unless its deployment has waitingMost.
+// enter counts a query, unless its deployment has presentMost.
 func (q *Queries) enter(deployment string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.present[deployment] >= waitingMost {
+	if q.present[deployment] >= presentMost {
 		return false
 	}
 	q.present[deployment]++

@@ -32,7 +32,7 @@ func TestEndlessQueriesUseTheShareOfADeployment(t *testing.T) {
 				used += takes
 			}
 			if part := used.Seconds() / time.Since(began).Seconds(); part < 0.19 || part > 0.23 {
-				t.Errorf("queries of %v used %.3f of a processor, want 0.2", takes, part)
+				t.Errorf("queries of %v took %.3f s of each second, want 0.2", takes, part)
 			}
 		})
 	}
@@ -61,7 +61,7 @@ func TestQueriesOfADeploymentRunOneAfterAnother(t *testing.T) {
 		q := New()
 		var at, most atomic.Int64
 		var all sync.WaitGroup
-		for range waitingMost {
+		for range presentMost {
 			all.Go(func() {
 				err := q.Run(t.Context(), "acme/home", func() error {
 					most.Store(max(most.Load(), at.Add(1)))
@@ -123,7 +123,7 @@ func TestQueriesBeyondTheMostAreRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New()
 		var all sync.WaitGroup
-		for range waitingMost {
+		for range presentMost {
 			all.Go(func() { _ = run(q, "acme/home", time.Second) })
 		}
 		synctest.Wait()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/cardea-iam/cardea/internal/testing/repository"
 )
 
 type binaries struct {
@@ -18,25 +20,7 @@ func DefaultBinDir() string {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && missing(assets) == "" {
 		return assets
 	}
-	return filepath.Join(repository(), "bin", "k8s")
-}
-
-// repository is the nearest folder, from the working folder upwards, that holds a go.mod; "." without one.
-func repository() string {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "."
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "."
-		}
-		dir = parent
-	}
+	return filepath.Join(repository.Root(), "bin", "k8s")
 }
 
 func findBinaries(dir string) (binaries, error) {
