@@ -151,8 +151,9 @@ type TokenFamily struct {
 	ID, Grant, App                int64
 	Client                        string
 	User, Organization, Workspace int64
-	// Session and SignIn are those that authorized it.
+	// Session and SignIn are those that authorized it, and Connection is the connection of the sign-in, 0: none.
 	Session, SignIn   int64
+	Connection        int64
 	Scopes, Resources []string
 	// Nonce, Method and AuthenticatedAt go into ID tokens.
 	Nonce, Method   string

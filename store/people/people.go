@@ -78,7 +78,8 @@ type Upkeep interface {
 	// those after the given deployment and id; the first ones for the zero SealedSecret.
 	SealedSecrets(ctx context.Context, after SealedSecret, limit int) ([]SealedSecret, error)
 	// Purge deletes up to limit rows of each kind, and returns how many rows it deleted:
-	//   - expired sessions, attempts, counters, authorization requests, devices, token families and refresh tokens;
+	//   - expired sessions, attempts, SSO attempts, counters, authorization requests, devices, token families and refresh
+	//     tokens;
 	//   - authorization codes an hour after they expire, and invitations 25 hours after they expire;
 	//   - challenges, sends, failures and ended messages older than 25 hours;
 	//   - runtime clients that no backend created, if they were not used for UnusedClientFor since they were created,
@@ -91,17 +92,20 @@ type Upkeep interface {
 	//   - unfinished imports UnfinishedImportFor after they began;
 	//   - authenticators that were not confirmed within UnconfirmedFor, expired temporary codes and spent challenges, and
 	//     recovery codes that were used 90 days ago;
+	//   - sign-ins that end before their sessions, and documents and failures of connections after the time for which they
+	//     are kept;
 	//   - entries of the feed of changed API keys older than an hour, except the newest ones. These are not counted.
 	// It also deletes the arguments and results of up to limit calls older than CallBodiesFor, which are counted.
 	Purge(ctx context.Context, now time.Time, keep Retention, limit int) (int64, error)
 	CallUpkeep
+	ConnectionUpkeep
 }
 
 // Tx is one deployment's rows within a View or a Change, in groups. It ends with the callback. A method whose name
 // begins with Lock reads a row and locks it against other transactions until this one ends. Locks are taken in this
-// order, as far as the caller knows what it will need: session, name, failure or counter, other sessions, user,
-// organization, member. If two transactions deadlock anyway, the engine undoes one after a second, and Change runs it
-// again.
+// order, as far as the caller knows what it will need: session, name, failure or counter, connection, other sessions,
+// user, organization, member, domain. If two transactions deadlock anyway, the engine undoes one after a second, and
+// Change runs it again.
 type Tx interface {
 	Users() Users
 	Phones() Phones
@@ -119,6 +123,9 @@ type Tx interface {
 	Listings() Listings
 	Factors() Factors
 	Approvals() Approvals
+	Connections() Connections
+	Identities() Identities
+	Domains() Domains
 }
 
 // Users are accounts, their emails and their credentials.
@@ -223,6 +230,7 @@ type Sessions interface {
 	SessionsOf(user int64) ([]Session, error)
 	// LeaveOrganization clears an organization from every sign-in of a user.
 	LeaveOrganization(user, organization int64) error
+	UpstreamSignIns
 }
 
 // Attempts are sign-ups and sign-ins that wait for a code.
@@ -236,6 +244,9 @@ type Attempts interface {
 	// ProveAttempt records that the code of an attempt was right, for attempts that continue after the code, and all
 	// proofs of the attempt.
 	ProveAttempt(id int64, proofs assurance.Proofs, now time.Time) error
+	// UpdateAttempt writes Email, User, FirstName, LastName and Proofs of an attempt that is neither completed nor proven,
+	// and reports whether there was one.
+	UpdateAttempt(Attempt) (bool, error)
 	// EndAttemptsOf ends the uncompleted attempts on an account, except sign-ups. It makes their mailed codes void,
 	// deletes proven attempts, and detaches the others from the account.
 	EndAttemptsOf(user int64) error
@@ -299,6 +310,8 @@ type Organizations interface {
 	InsertOrganization(Organization) error
 	Organization(id int64) (Organization, bool, error)
 	LockOrganization(id int64) (Organization, bool, error)
+	// OrganizationBySlug returns the organization that has a slug now.
+	OrganizationBySlug(slug string) (Organization, bool, error)
 	// SlugTaken reports whether an organization has or had a slug: slugs are never reused.
 	SlugTaken(slug string) (bool, error)
 	// OwnedOrganizations counts the organizations a user owns.
@@ -311,8 +324,8 @@ type Organizations interface {
 	SetPendingNotices(organization, after int64) error
 	// NoticesAfter returns that membership.
 	NoticesAfter(organization int64) (int64, error)
-	// DeleteOrganization deletes an organization with its workspaces, memberships, invitations and API keys, and clears it
-	// from every sign-in.
+	// DeleteOrganization deletes an organization with its workspaces, memberships, invitations, API keys, domains and
+	// connections, and clears it from every sign-in. It deletes connections as DeleteConnection does.
 	DeleteOrganization(id int64) error
 	// FactorLevelsOf returns, for the members that MembersOf returns, the level that their usable factors reach as second
 	// factors: None without one. It ignores the filter's level.

@@ -112,6 +112,8 @@ type SignIn struct {
 	// Proofs are what the user has shown in this sign-in; read them through Proven, because sign-ins of earlier versions
 	// have none.
 	Proofs assurance.Proofs
+	// Upstream is how the sign-in came from a connection.
+	Upstream Upstream
 	// TwoStep and UserCreatedAt are those of the user. Only SessionByToken and LockSession read them.
 	TwoStep       bool
 	UserCreatedAt time.Time
@@ -140,6 +142,8 @@ const (
 	MethodEmailOTP = "email_otp"
 	MethodPasskey  = "passkey"
 	MethodImport   = "import"
+	// MethodSSO is a sign-in by a connection. Events name the connection too: "sso:<slug>".
+	MethodSSO = "sso"
 )
 
 // The purposes of challenges, besides the kinds of attempts.

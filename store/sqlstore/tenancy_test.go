@@ -28,6 +28,10 @@ var overAll = map[string]string{
 	"purgeIdleClients":       "finds idle clients of all deployments; each is deleted in its own deployment",
 	"PendingNotices":         "lists organizations of all deployments; the members of each are notified in its own deployment",
 	"SealedSecrets":          "lists the sealed secrets of all deployments; each is sealed again in its own deployment",
+	"SealedConnections":      "lists the sealed secrets of connections of all deployments; each is sealed again in its own deployment",
+	"DueDomains":             "lists domains of all deployments; each is looked up in its own deployment",
+	"NextUpstreamConnection": "walks the connections of all deployments; what belongs to each is ended in its own deployment",
+	"purgeEndedSignIns":      "finds ended sign-ins of all deployments; each ends in its own deployment",
 	"AbandonToolCalls":       "ends calls of all deployments that their servers did not; its keys include the deployment",
 	"purgeToolCalls":         "finds the deployments with expired records; they are deleted deployment by deployment",
 	"purgeCallBodies":        "deletes expired arguments and results of all deployments; its keys include the deployment",
@@ -152,8 +156,8 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 		})
 		return false
 	})
-	if found != 22 {
-		t.Errorf("found %d kinds of purged rows, want 22", found)
+	if found != 25 {
+		t.Errorf("found %d kinds of purged rows, want 25", found)
 	}
 }
 

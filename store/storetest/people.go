@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,7 @@ func furnish(tx people.Tx, mark string) error {
 	p, s, t, g, a, c, f := phone(1, 1), session(1), tokenOf(1, 1), signIn(1, 1, 1), attempt(1, 1), challenge(1, 1), people.Failure{Scope: "password", Subject: "1"}
 	p.Primary, a.User = true, 1
 	p.Region, s.UserAgent, s.ActiveSignIn, g.Method, a.FirstName, c.KeyID = mark, mark, 1, mark, mark, mark
-	g.Organization, g.Workspace = 1, 1
+	g.Organization, g.Workspace, g.Upstream = 1, 1, people.Upstream{Connection: 1, Identity: 1, SessionID: mark}
 	o, w, m, wm, i := organization(1), workspace(1, 1), member(1, 1, 1), workspaceMember(1, 1, 1, 1), invitation(1, 1)
 	o.Name, w.Name, i.Email = mark, mark, mark+"@example.com"
 	m.Role, wm.Role = int64(len(mark)), int64(len(mark))
@@ -35,7 +36,7 @@ func furnish(tx people.Tx, mark string) error {
 		tx.Users().InsertUser(u, address), tx.Bulk().InsertEmails([]people.Email{{ID: 1003, User: 1, Address: "unproven-" + address.Address, CreatedAt: born}}), tx.Users().PutCredential(1, people.CredentialPassword, mark, born), tx.Phones().InsertPhone(p),
 		tx.Sessions().InsertSession(s), tx.Sessions().InsertToken(t), tx.Sessions().InsertSignIn(g), tx.Attempts().InsertAttempt(a), tx.Challenges().InsertChallenge(c), tx.Challenges().InsertMessage(body),
 		tx.Organizations().InsertOrganization(o), tx.Organizations().InsertWorkspace(w), tx.Organizations().InsertMember(m), tx.Organizations().InsertWorkspaceMember(wm), tx.Organizations().InsertInvitation(i),
-		tx.APIKeys().InsertAPIKey(apiKey(1, mark)), furnishFactors(tx, mark),
+		tx.APIKeys().InsertAPIKey(apiKey(1, mark)), furnishFactors(tx, mark), furnishConnections(tx, mark),
 		tx.Records().RecordEvent(event(1, people.EventSignIn, 1)), tx.Records().RecordAudit(audit(1)), tx.Records().InsertToolCall(called), insertApproval(marked(approval(1), mark))(tx),
 	} {
 		if err != nil {
@@ -89,7 +90,7 @@ func (e *env) pictureOf(deployment string) string {
 	e.t.Helper()
 	pictured := map[string]any{}
 	err := e.store.Change(e.ctx, deployment, func(tx people.Tx) (err error) {
-		for name, read := range joined(reads, locks) {
+		for name, read := range joined(allReads, allLocks) {
 			if pictured[name], err = read(tx); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -111,6 +112,13 @@ func (e *env) pictureOf(deployment string) string {
 	return text
 }
 
+// The methods of a Tx, each called once.
+var (
+	allReads  = joined(reads, connectionReads)
+	allLocks  = joined(locks, connectionLocks)
+	allWrites = joined(writes, connectionWrites)
+)
+
 func joined[V any](of ...map[string]V) map[string]V {
 	whole := map[string]V{}
 	for _, part := range of {
@@ -127,8 +135,8 @@ var peopleStories = []story{
 				methods = append(methods, method.Name)
 			}
 		}
-		known := slices.Sorted(maps.Keys(joined(reads, locks)))
-		known = append(known, slices.Collect(maps.Keys(writes))...)
+		known := slices.Sorted(maps.Keys(joined(allReads, allLocks)))
+		known = append(known, slices.Collect(maps.Keys(allWrites))...)
 		e.Expect(known).To(gomega.ConsistOf(methods))
 	}},
 	{name: "rows of one id in two deployments never mix", run: func(e *env) {
@@ -137,7 +145,7 @@ var peopleStories = []story{
 		e.change("apps/b", func(tx people.Tx) error { return furnish(tx, "b") })
 		other := e.pictureOf("apps/b")
 		e.Expect(e.pictureOf("apps/empty")).To(gomega.Equal(empty))
-		for name, write := range writes {
+		for name, write := range allWrites {
 			deployment := "apps/b-" + name
 			e.change(deployment, func(tx people.Tx) error { return furnish(tx, name) })
 			e.Expect(e.pictureOf("apps/b")).To(gomega.Equal(other), "after the deployment for %s was filled", name)
@@ -154,7 +162,7 @@ var peopleStories = []story{
 		e.begin()
 		e.change(home, func(tx people.Tx) error { return furnish(tx, "before") })
 		before := e.pictureOf(home)
-		for name, write := range writes {
+		for name, write := range allWrites {
 			err := e.store.Change(e.ctx, home, func(tx people.Tx) error {
 				if err := write(tx); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
@@ -172,19 +180,19 @@ var peopleStories = []story{
 		e.Expect(summary.RecentSignIns).To(gomega.HaveLen(1))
 		erased, err := e.store.Erase(e.ctx, e.term, home, 100)
 		e.ok(err)
-		e.Expect(erased).To(gomega.BeEquivalentTo(40), "one row of every table, two of emails")
+		e.Expect(erased).To(gomega.BeEquivalentTo(47), "one row of every table, two of emails")
 	}},
 	{name: "a view reads, and neither writes nor locks", run: func(e *env) {
 		e.begin()
 		e.change(home, func(tx people.Tx) error { return furnish(tx, "before") })
 		before := e.pictureOf(home)
-		for name, write := range writes {
+		for name, write := range allWrites {
 			e.Expect(e.store.View(e.ctx, home, write)).NotTo(gomega.Succeed(), name)
 		}
-		for name, lock := range locks {
+		for name, lock := range allLocks {
 			e.Expect(e.store.View(e.ctx, home, func(tx people.Tx) error { _, err := lock(tx); return err })).NotTo(gomega.Succeed(), name)
 		}
-		for name, read := range reads {
+		for name, read := range allReads {
 			e.Expect(e.store.View(e.ctx, home, func(tx people.Tx) error { _, err := read(tx); return err })).To(gomega.Succeed(), name)
 		}
 		e.Expect(e.pictureOf(home)).To(gomega.Equal(before))
@@ -252,10 +260,10 @@ var peopleStories = []story{
 	{name: "an engine that is away is unavailable, not a collision", run: func(e *env) {
 		e.begin()
 		e.ok(e.store.Close())
-		for name, write := range writes {
+		for name, write := range allWrites {
 			e.Expect(e.store.Change(e.ctx, home, write)).To(gomega.MatchError(store.ErrUnavailable), name)
 		}
-		for name, read := range reads {
+		for name, read := range allReads {
 			e.Expect(e.store.View(e.ctx, home, func(tx people.Tx) error { _, err := read(tx); return err })).To(gomega.MatchError(store.ErrUnavailable), name)
 		}
 	}},
@@ -274,7 +282,8 @@ var peopleStories = []story{
 func counters(e *env, first, second store.Store) {
 	const callers = 50
 	e.insert(func(tx people.Tx) error { return tx.Users().InsertUser(user(1)) }, func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(1)) },
-		func(tx people.Tx) error { return tx.Sessions().InsertSession(session(1)) }, func(tx people.Tx) error { return tx.Sessions().InsertToken(tokenOf(1, 1)) })
+		func(tx people.Tx) error { return tx.Sessions().InsertSession(session(1)) }, func(tx people.Tx) error { return tx.Sessions().InsertToken(tokenOf(1, 1)) },
+		insertDomain(domain(1, 1)), insertConnection(people.Connection{ID: 1, Slug: "counted", Settings: "0"}))
 	for name, count := range map[string]func(tx people.Tx) (int64, error){
 		"session": func(tx people.Tx) (int64, error) {
 			s, _, err := tx.Sessions().LockSession(hashOf(1))
@@ -293,6 +302,17 @@ func counters(e *env, first, second store.Store) {
 		"organization": func(tx people.Tx) (int64, error) {
 			o, _, err := tx.Organizations().LockOrganization(1)
 			return o.Workspace + 1, errors.Join(err, tx.Organizations().SetDefaultWorkspace(1, o.Workspace+1))
+		},
+		"domain": func(tx people.Tx) (int64, error) {
+			d, _, err := tx.Domains().LockDomain(1)
+			d.Failures++
+			return int64(d.Failures), errors.Join(err, tx.Domains().UpdateDomain(d))
+		},
+		"connection": func(tx people.Tx) (int64, error) {
+			c, _, err := tx.Connections().LockConnection(1)
+			n, malformed := strconv.ParseInt(c.Settings, 10, 64)
+			c.Settings = strconv.FormatInt(n+1, 10)
+			return n + 1, errors.Join(err, malformed, tx.Connections().UpdateConnection(c))
 		},
 	} {
 		counted := make([]int64, callers)

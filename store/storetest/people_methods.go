@@ -90,6 +90,12 @@ var writes = map[string]func(tx people.Tx) error{
 	"ProveAttempt": func(tx people.Tx) error {
 		return tx.Attempts().ProveAttempt(1, assurance.Proofs{}.With(assurance.Password, born), born)
 	},
+	"UpdateAttempt": func(tx people.Tx) error {
+		a := attempt(1, 1)
+		a.Email = "another@example.com"
+		_, err := tx.Attempts().UpdateAttempt(a)
+		return err
+	},
 	"EndAttemptsOf": func(tx people.Tx) error { return tx.Attempts().EndAttemptsOf(1) },
 
 	"InsertChallenge":  func(tx people.Tx) error { return tx.Challenges().InsertChallenge(challenge(2, 1)) },

@@ -23,7 +23,7 @@ func grantOf(n, user int64) people.Grant {
 
 func tokenFamily(n, grant int64) people.TokenFamily {
 	return people.TokenFamily{
-		ID: n, Grant: grant, App: 1, Client: "client", User: 1, Session: 1, SignIn: 1, Scopes: []string{"openid"}, Resources: []string{"https://a.example"}, Nonce: "n", Method: people.MethodPassword,
+		ID: n, Grant: grant, App: 1, Client: "client", User: 1, Session: 1, SignIn: 1, Connection: 3, Scopes: []string{"openid"}, Resources: []string{"https://a.example"}, Nonce: "n", Method: people.MethodPassword,
 		AuthenticatedAt: born, Offline: true, CreatedAt: born, UsedAt: born, ExpiresAt: after(time.Hour),
 	}
 }

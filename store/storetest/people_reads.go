@@ -98,6 +98,9 @@ var reads = map[string]func(tx people.Tx) (any, error){
 	"KnownClient": func(tx people.Tx) (any, error) {
 		return value(tx.Limits().KnownClient(1, "192.0.2.2", born.Add(-time.Hour)))
 	},
+	"OrganizationBySlug": func(tx people.Tx) (any, error) {
+		return optional(tx.Organizations().OrganizationBySlug(organization(1).Slug))
+	},
 	"Organization": func(tx people.Tx) (any, error) { return optional(tx.Organizations().Organization(1)) },
 	"NoticesAfter": func(tx people.Tx) (any, error) { return value(tx.Organizations().NoticesAfter(1)) },
 	"SlugTaken":    func(tx people.Tx) (any, error) { return value(tx.Organizations().SlugTaken(organization(2).Slug)) },

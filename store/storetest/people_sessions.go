@@ -6,6 +6,7 @@ import (
 
 	"github.com/onsi/gomega"
 
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -265,5 +266,15 @@ var sessionStories = []story{
 		e.Expect(got.PasswordHash).To(gomega.BeEmpty(), "a completed attempt keeps no password")
 		e.Expect(open(born)).To(gomega.Equal([]people.Attempt{second}))
 		e.reports(false, func(tx people.Tx) (bool, error) { return tx.Attempts().CompleteAttempt(99) })
+		second.Email, second.User, second.FirstName, second.LastName = "else@example.com", 6, "Ada", "Lovelace"
+		second.Proofs = assurance.Proofs{}.With(assurance.SSO, born)
+		update := func(a people.Attempt) func(people.Tx) (bool, error) {
+			return func(tx people.Tx) (bool, error) { return tx.Attempts().UpdateAttempt(a) }
+		}
+		e.reports(true, update(second))
+		e.Expect(open(born)).To(gomega.Equal([]people.Attempt{second}))
+		e.reports(false, update(first))
+		e.insert(func(tx people.Tx) error { return tx.Attempts().ProveAttempt(2, second.Proofs, born) })
+		e.reports(false, update(second))
 	}},
 }

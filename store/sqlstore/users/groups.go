@@ -20,6 +20,9 @@ type (
 	txListings      struct{ *peopleTx }
 	txFactors       struct{ *peopleTx }
 	txApprovals     struct{ *peopleTx }
+	txConnections   struct{ *peopleTx }
+	txIdentities    struct{ *peopleTx }
+	txDomains       struct{ *peopleTx }
 )
 
 // Users implements people.Tx.
@@ -60,6 +63,15 @@ func (tx *peopleTx) Bulk() people.Bulk { return txBulk{tx} }
 
 // Approvals implements people.Tx.
 func (tx *peopleTx) Approvals() people.Approvals { return txApprovals{tx} }
+
+// Connections implements people.Tx.
+func (tx *peopleTx) Connections() people.Connections { return txConnections{tx} }
+
+// Identities implements people.Tx.
+func (tx *peopleTx) Identities() people.Identities { return txIdentities{tx} }
+
+// Domains implements people.Tx.
+func (tx *peopleTx) Domains() people.Domains { return txDomains{tx} }
 
 // Records implements people.Tx.
 func (tx *peopleTx) Records() people.Records { return txRecords{tx} }

@@ -19,7 +19,11 @@ func (tx txOrganizations) DeleteOrganization(id int64) error {
 	if err := changeKeys(tx.peopleTx, `DELETE FROM api_keys WHERE deployment = :deployment AND organization_id > 0 AND organization_id = ? RETURNING digest`, id); err != nil {
 		return err
 	}
+	if err := deleteConnectionsOf(tx.peopleTx, id); err != nil {
+		return err
+	}
 	for _, statement := range []string{
+		`DELETE FROM domains WHERE deployment = :deployment AND organization_id = ?`,
 		`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE deployment = :deployment AND organization_id = ? AND user_id IN (SELECT m.user_id
 			FROM organization_memberships m WHERE m.deployment = signins.deployment AND m.organization_id = signins.organization_id)`,
 		// Revoked invitations stay until they would have expired: they count toward the inviter's limit.

@@ -73,11 +73,12 @@ func (tx txOAuth) DeleteAuthorizationRequest(hash []byte) (bool, error) {
 }
 
 const familyColumns = `id, grant_id, app_id, client, user_id, organization_id, workspace_id, session_id, signin_id, scopes, resources, nonce, method,
-	authenticated_at, acr, amr, offline, backchannel, created_at, used_at, expires_at`
+	authenticated_at, acr, amr, offline, backchannel, created_at, used_at, expires_at, connection_id`
 
 func readFamily(row *sql.Rows, f *people.TokenFamily) error {
 	return row.Scan(&f.ID, &f.Grant, &f.App, &f.Client, &f.User, &f.Organization, &f.Workspace, &f.Session, &f.SignIn, words{&f.Scopes}, words{&f.Resources},
-		&f.Nonce, &f.Method, db.At{To: &f.AuthenticatedAt}, acrOf{f}, words{&f.AMR}, &f.Offline, &f.Backchannel, db.At{To: &f.CreatedAt}, db.At{To: &f.UsedAt}, db.At{To: &f.ExpiresAt})
+		&f.Nonce, &f.Method, db.At{To: &f.AuthenticatedAt}, acrOf{f}, words{&f.AMR}, &f.Offline, &f.Backchannel, db.At{To: &f.CreatedAt}, db.At{To: &f.UsedAt}, db.At{To: &f.ExpiresAt},
+		&f.Connection)
 }
 
 // acrs returns the column acr of a family: what the sign-in had proven and, if it is another value, what tokens state.
@@ -104,9 +105,10 @@ func (a acrOf) Scan(from any) error {
 }
 
 func (tx txOAuth) InsertTokenFamily(f people.TokenFamily, most int) error {
-	err := tx.Exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	err := tx.Exec(`INSERT INTO oauth_families (deployment, `+familyColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		f.ID, f.Grant, f.App, f.Client, f.User, f.Organization, f.Workspace, f.Session, f.SignIn, wordsOf(f.Scopes), wordsOf(f.Resources), f.Nonce, f.Method,
-		db.Micros(f.AuthenticatedAt), acrs(f), wordsOf(f.AMR), db.Flag(f.Offline), db.Flag(f.Backchannel), db.Micros(f.CreatedAt), db.Micros(f.UsedAt), db.Micros(f.ExpiresAt))
+		db.Micros(f.AuthenticatedAt), acrs(f), wordsOf(f.AMR), db.Flag(f.Offline), db.Flag(f.Backchannel), db.Micros(f.CreatedAt), db.Micros(f.UsedAt), db.Micros(f.ExpiresAt),
+		f.Connection)
 	if err != nil {
 		return err
 	}
@@ -290,9 +292,11 @@ func (tx txOAuth) SessionOfSignIn(id int64) (people.Session, bool, error) {
 	var s people.Session
 	var g people.SignIn
 	found, err := tx.Get([]any{&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent, db.At{To: &s.CreatedAt}, db.At{To: &s.UsedAt}, db.At{To: &s.ExpiresAt},
-		&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt}},
+		&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt},
+		&g.Upstream.Connection, &g.Upstream.Identity, &g.Upstream.ConfinedTo, db.At{To: &g.Upstream.EndsAt}},
 		`SELECT s.id, s.anonymous, s.active_signin, s.attempting, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
-			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at, g.proved_at
+			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at, g.proved_at,
+			g.connection_id, g.identity_id, g.confined_organization, g.ends_at
 		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id
 		WHERE g.deployment = :deployment AND g.id = ?`, id)
 	g.Session = s.ID

@@ -27,6 +27,10 @@ func (tx txOrganizations) Organization(id int64) (people.Organization, bool, err
 	return db.First(tx.Tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.id = ?`, id)
 }
 
+func (tx txOrganizations) OrganizationBySlug(slug string) (people.Organization, bool, error) {
+	return db.First(tx.Tx, readOrganization, `SELECT `+organizationColumns+` FROM organizations o WHERE o.deployment = :deployment AND o.slug = ?`, slug)
+}
+
 func (tx txOrganizations) LockOrganization(id int64) (people.Organization, bool, error) {
 	if err := tx.Writable(); err != nil {
 		return people.Organization{}, false, err

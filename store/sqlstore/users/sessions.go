@@ -13,7 +13,9 @@ import (
 const sessionByToken = `SELECT t.hash, t.parent, t.created_at, t.used_at, t.dies_at, t.replaced,
 		s.id, s.anonymous, s.active_signin, s.attempting, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
 		COALESCE(g.id, 0), COALESCE(g.user_id, 0), COALESCE(g.method, ''), COALESCE(g.organization_id, 0), COALESCE(g.workspace_id, 0),
-		COALESCE(g.created_at, 0), COALESCE(g.proved_at, 0), COALESCE(g.proofs, ''), COALESCE(u.two_step, 0), COALESCE(u.created_at, 0)
+		COALESCE(g.created_at, 0), COALESCE(g.proved_at, 0), COALESCE(g.proofs, ''),
+		COALESCE(g.connection_id, 0), COALESCE(g.identity_id, 0), COALESCE(g.confined_organization, 0), COALESCE(g.ends_at, 0),
+		COALESCE(u.two_step, 0), COALESCE(u.created_at, 0)
 	FROM session_tokens t
 	JOIN sessions s ON s.deployment = t.deployment AND s.id = t.session_id
 	LEFT JOIN signins g ON g.deployment = s.deployment AND g.session_id = s.id
@@ -30,7 +32,8 @@ func (tx txSessions) SessionByToken(hash []byte) (people.Session, bool, error) {
 			&s.ID, &s.Anonymous, &s.ActiveSignIn, &s.Attempting, &s.Address, &s.UserAgent,
 			db.At{To: &s.CreatedAt}, db.At{To: &s.UsedAt}, db.At{To: &s.ExpiresAt},
 			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt},
-			proofs{&g.Proofs}, &g.TwoStep, db.At{To: &g.UserCreatedAt})
+			proofs{&g.Proofs}, &g.Upstream.Connection, &g.Upstream.Identity, &g.Upstream.ConfinedTo, db.At{To: &g.Upstream.EndsAt},
+			&g.TwoStep, db.At{To: &g.UserCreatedAt})
 		if g.Session = s.ID; g.ID != 0 {
 			signIns = append(signIns, *g)
 		}
@@ -74,6 +77,7 @@ func (tx txSessions) EndSession(id int64) error {
 		return err
 	}
 	for _, statement := range []string{
+		`DELETE FROM sso_attempts WHERE deployment = :deployment AND attempt_id IN (SELECT a.id FROM attempts a WHERE a.deployment = :deployment AND a.session_id = ?)`,
 		`DELETE FROM sessions WHERE deployment = :deployment AND id = ?`,
 		`DELETE FROM session_tokens WHERE deployment = :deployment AND session_id = ?`,
 		`DELETE FROM signins WHERE deployment = :deployment AND session_id = ?`,
@@ -178,7 +182,7 @@ func (tx txSessions) TrimTokens(session int64, presented []byte, most int, now, 
 	return nil
 }
 
-const signInColumns = `id, session_id, user_id, method, organization_id, workspace_id, created_at, proved_at, proofs`
+const signInColumns = `id, session_id, user_id, method, organization_id, workspace_id, created_at, proved_at, proofs, connection_id, identity_id, confined_organization, ends_at`
 
 // proofs reads the stored form of proofs.
 type proofs struct{ to *assurance.Proofs }
@@ -194,12 +198,14 @@ func (p proofs) Scan(value any) (err error) {
 }
 
 func readSignIn(row *sql.Rows, g *people.SignIn) error {
-	return row.Scan(&g.ID, &g.Session, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt}, proofs{&g.Proofs})
+	return row.Scan(&g.ID, &g.Session, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt}, proofs{&g.Proofs},
+		&g.Upstream.Connection, &g.Upstream.Identity, &g.Upstream.ConfinedTo, db.At{To: &g.Upstream.EndsAt})
 }
 
 func (tx txSessions) InsertSignIn(g people.SignIn) error {
-	return tx.Exec(`INSERT INTO signins (deployment, `+signInColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, db.Micros(g.CreatedAt), db.Micros(g.ProvedAt), g.Proofs.String())
+	return tx.Exec(`INSERT INTO signins (deployment, `+signInColumns+`, upstream_sid, id_token) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		g.ID, g.Session, g.User, g.Method, g.Organization, g.Workspace, db.Micros(g.CreatedAt), db.Micros(g.ProvedAt), g.Proofs.String(),
+		g.Upstream.Connection, g.Upstream.Identity, g.Upstream.ConfinedTo, db.Micros(g.Upstream.EndsAt), g.Upstream.SessionID, g.Upstream.IDToken)
 }
 
 func (tx txSessions) ProveSignIn(id int64, proofs assurance.Proofs, now time.Time) error {
@@ -244,12 +250,14 @@ func (tx txSessions) SessionsOf(user int64) ([]people.Session, error) {
 	return db.List(tx.Tx, func(row *sql.Rows, s *people.Session) error {
 		var g people.SignIn
 		err := row.Scan(&s.ID, &s.Address, &s.UserAgent, db.At{To: &s.CreatedAt}, db.At{To: &s.UsedAt}, db.At{To: &s.ExpiresAt},
-			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt}, proofs{&g.Proofs})
+			&g.ID, &g.User, &g.Method, &g.Organization, &g.Workspace, db.At{To: &g.CreatedAt}, db.At{To: &g.ProvedAt}, proofs{&g.Proofs},
+			&g.Upstream.Connection, &g.Upstream.Identity, &g.Upstream.ConfinedTo, db.At{To: &g.Upstream.EndsAt})
 		g.Session = s.ID
 		s.SignIns = []people.SignIn{g}
 		return err
 	}, `SELECT s.id, s.address, s.user_agent, s.created_at, s.used_at, s.expires_at,
-			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at, g.proved_at, g.proofs
+			g.id, g.user_id, g.method, g.organization_id, g.workspace_id, g.created_at, g.proved_at, g.proofs,
+			g.connection_id, g.identity_id, g.confined_organization, g.ends_at
 		FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id
 		WHERE g.deployment = :deployment AND g.user_id = ? ORDER BY g.created_at DESC, g.id DESC`, user)
 }
@@ -291,6 +299,12 @@ func (tx txAttempts) ProveAttempt(id int64, proofs assurance.Proofs, now time.Ti
 	return tx.Exec(`UPDATE attempts SET proved_at = ?, proofs = ? WHERE id = ? AND deployment = :deployment`, db.Micros(now), proofs.String(), id)
 }
 
+func (tx txAttempts) UpdateAttempt(a people.Attempt) (bool, error) {
+	n, err := tx.Affected(`UPDATE attempts SET email = ?, user_id = ?, first_name = ?, last_name = ?, proofs = ?
+		WHERE id = ? AND completed = 0 AND proved_at = 0 AND deployment = :deployment`, a.Email, a.User, a.FirstName, a.LastName, a.Proofs.String(), a.ID)
+	return n == 1, err
+}
+
 // EndAttemptsOf keeps attempts that are not proven, without their account: an unknown client that sees its attempt
 // vanish would learn that the account existed.
 func (tx txAttempts) EndAttemptsOf(user int64) error {
@@ -307,6 +321,15 @@ func (tx txAttempts) EndAttemptsOf(user int64) error {
 		err := tx.Exec(`UPDATE challenges SET mac = ? WHERE superseded = 0 AND consumed_at = 0 AND channel = '`+people.ChannelMail+`' AND deployment = :deployment
 			AND purpose = ? AND subject_id = ?`, make([]byte, 32), a.kind, a.id)
 		if err != nil {
+			return err
+		}
+	}
+	for _, statement := range []string{
+		`DELETE FROM sso_attempts WHERE deployment = :deployment AND user_id <> 0 AND user_id = ?`,
+		`DELETE FROM sso_attempts WHERE deployment = :deployment AND attempt_id IN (SELECT a.id FROM attempts a
+			WHERE a.deployment = :deployment AND a.proved_at > 0 AND a.completed = 0 AND a.kind <> '` + people.AttemptSignUp + `' AND a.user_id > 0 AND a.user_id = ?)`,
+	} {
+		if err := tx.Exec(statement, user); err != nil {
 			return err
 		}
 	}

@@ -20,10 +20,11 @@ const usedCodesFor = 90 * 24 * time.Hour
 
 // Tables are all tables of users' rows, with the columns that identify a row besides the deployment.
 var Tables = []struct{ Name, Key string }{
-	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"ended_signins", "user_id, id"}, {"attempts", "id"}, {"challenges", "id"}, {"outbox", "id"},
+	{"session_tokens", "hash"}, {"sessions", "id"}, {"signins", "id"}, {"ended_signins", "user_id, id"}, {"attempts", "id"}, {"sso_attempts", "attempt_id"}, {"challenges", "id"}, {"outbox", "id"},
 	{"failures", "scope, subject"}, {"counters", "scope, subject"}, {"sends", "id"}, {"known_clients", "user_id, client"}, {"invitations", "id"}, {"workspace_memberships", "id"}, {"organization_memberships", "id"},
 	{"workspaces", "id"}, {"organizations", "id"}, {"organization_slugs", "slug"}, {"credentials", "user_id, kind"}, {"totp_authenticators", "id"}, {"passkeys", "id"}, {"recovery_codes", "user_id, hash"}, {"temporary_codes", "user_id"},
-	{"spent_challenges", "hash"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
+	{"spent_challenges", "hash"}, {"identities", "id"}, {"connections", "id"}, {"upstream_documents", "connection_id, kind"},
+	{"ended_connections", "connection_id"}, {"connection_failures", "connection_id, at, id"}, {"domains", "id"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
@@ -63,7 +64,7 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		before time.Time
 		purge  func(context.Context, *Rows, time.Time, int) (int64, error)
 	}{
-		{now, purgeSessions}, {now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-keep.Audit), purgeAudit}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
+		{now, purgeSessions}, {now, purgeEndedSignIns}, {now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-keep.Audit), purgeAudit}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
 		{now.Add(-people.ApprovalArgumentsFor), purgeApprovalArguments},
 	} {
 		n, err := over.purge(ctx, s, over.before, limit)
@@ -79,6 +80,9 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		before            int64
 	}{
 		{"attempts", "deployment, id", "expires_at < ?", db.Micros(now)},
+		{"sso_attempts", "deployment, attempt_id", "expires_at < ?", db.Micros(now)},
+		{"upstream_documents", "deployment, connection_id, kind", "tried_at < ?", db.Micros(now.Add(-people.UpstreamDocumentKeptFor))},
+		{"connection_failures", "deployment, connection_id, at, id", "at < ?", db.Micros(now.Add(-people.ConnectionFailureKeptFor))},
 		{"invitations", "deployment, id", "expires_at < ?", forgotten},
 		{"challenges", "deployment, id", "created_at < ?", forgotten},
 		{"sends", "deployment, id", "created_at < ?", forgotten},

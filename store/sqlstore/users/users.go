@@ -125,6 +125,7 @@ func (tx txUsers) DeleteUser(id int64) error {
 		`DELETE FROM totp_authenticators WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM passkeys WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM recovery_codes WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM identities WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM temporary_codes WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
 			WHERE c.deployment = :deployment AND c.user_id = ?)`,

@@ -51,7 +51,7 @@ type Dialect struct {
 	// readTx begins a transaction whose statements all see one snapshot. WriteTx begins a transaction that sees the
 	// commits for which its lock waited.
 	readTx, WriteTx *sql.TxOptions
-	// KeyShare follows a SELECT of users, aliased u, that must not be deleted before the transaction ends; empty if write
+	// KeyShare follows a SELECT of rows, aliased u, that must not be deleted before the transaction ends; empty if write
 	// transactions are exclusive.
 	KeyShare string
 	// RollUpTx begins a transaction that writes, and whose statements all see one snapshot.
