@@ -18,6 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/apiauthapp"
 	"github.com/cardea-iam/cardea/controllers/apikey"
 	"github.com/cardea-iam/cardea/controllers/b2bsettings"
+	"github.com/cardea-iam/cardea/controllers/connection"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/identitydeployment"
 	"github.com/cardea-iam/cardea/controllers/jwttemplate"
@@ -137,5 +138,8 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} }), Keyring: opts.Keyring,
 	}))
 	engine.Add(e, aiagent.Kind(aiagent.Options{Local: opts.LocalFrontend}))
+	engine.Add(e, connection.Kind(connection.Options{
+		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.ConnectionList{} }), Keyring: opts.Keyring, Rows: opts.Store, Local: opts.LocalFrontend,
+	}))
 	return nil
 }

@@ -40,6 +40,24 @@ const (
 	ConditionCallable = "Callable"
 	// ConditionServed reports whether the tools of an AIAgent are served to MCP clients.
 	ConditionServed = "Served"
+	// ConditionReachable reports whether servers have the current documents of a Connection's identity provider. It does
+	// not count into Ready, and is absent for GitHub, which has no documents. The last documents serve seven days.
+	ConditionReachable = "Reachable"
+)
+
+// Reasons of the condition Reachable. Unknown has ReasonPending: no server has fetched the documents yet.
+const (
+	// ReasonFetched: the last fetch of each document succeeded.
+	ReasonFetched = "Fetched"
+	// ReasonUnreachable: the provider does not answer, or with an error of its own.
+	ReasonUnreachable = "Unreachable"
+	// ReasonRefused: the servers' egress policy does not allow the provider's address. Their flag --egress-allowed-cidrs
+	// allows private addresses.
+	ReasonRefused = "Refused"
+	// ReasonInvalidMetadata: a document of the provider breaks a rule, which the message names.
+	ReasonInvalidMetadata = "InvalidMetadata"
+	// ReasonIssuerMismatch: the discovery document states another issuer than the declared one.
+	ReasonIssuerMismatch = "IssuerMismatch"
 )
 
 // Reasons of the conditions Callable and Served.
@@ -101,6 +119,9 @@ const (
 
 	// ReasonNotFound: a referenced resource does not exist (yet); creating it is enough.
 	ReasonNotFound = "NotFound"
+	// ReasonOrganizationNotFound: no organization of the deployment has the slug that the Connection names. The Connection
+	// is Ready: it takes effect when the organization is created.
+	ReasonOrganizationNotFound = "OrganizationNotFound"
 	// ReasonBeingDeleted: a referenced resource, or the namespace, is being deleted, and takes no new references.
 	ReasonBeingDeleted = "BeingDeleted"
 

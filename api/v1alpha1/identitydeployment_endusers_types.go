@@ -87,8 +87,16 @@ type EmailCodeSignIn struct {
 	Enabled *bool `json:"enabled,omitempty"`
 }
 
+// ConnectionSignIn configures sign-in by Connections.
+type ConnectionSignIn struct {
+	// only permits password and emailCode both to be disabled: users then sign in by the deployment's Connections, and by
+	// passkeys that they have. A deployment without an active Connection signs in no new user. Absent: false.
+	// +optional
+	Only *bool `json:"only,omitempty"`
+}
+
 // SignInSettings configure how end users sign in.
-// +kubebuilder:validation:XValidation:rule="!(has(self.password) && has(self.password.enabled) && !self.password.enabled && has(self.emailCode) && has(self.emailCode.enabled) && !self.emailCode.enabled)",message="with both password and emailCode disabled, no user could sign in: enable one of them"
+// +kubebuilder:validation:XValidation:rule="!(has(self.password) && has(self.password.enabled) && !self.password.enabled && has(self.emailCode) && has(self.emailCode.enabled) && !self.emailCode.enabled) || (has(self.connections) && has(self.connections.only) && self.connections.only)",message="with both password and emailCode disabled, no user could sign in: enable one of them, or set connections.only to true if all users sign in by Connections"
 type SignInSettings struct {
 	// password configures sign-in by password. Absent: each of its fields has its own meaning when absent.
 	// +optional
@@ -101,6 +109,10 @@ type SignInSettings struct {
 	// passkey configures passkeys. Absent: each of its fields has its own meaning when absent.
 	// +optional
 	Passkey *PasskeySettings `json:"passkey,omitempty"`
+
+	// connections configures sign-in by Connections. Absent: each of its fields has its own meaning when absent.
+	// +optional
+	Connections *ConnectionSignIn `json:"connections,omitempty"`
 }
 
 // MailAddress is an email address, such as `no-reply@acme.example`, without a name and with the domain in lower case.

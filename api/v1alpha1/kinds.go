@@ -19,6 +19,7 @@ const (
 	KindJWTTemplate        = "JWTTemplate"
 	KindAITool             = "AITool"
 	KindAIAgent            = "AIAgent"
+	KindConnection         = "Connection"
 )
 
 // Kinds is the only table of the kinds of this package. A kind comes before the kinds that refer to it. Scheme, mapper,
@@ -36,6 +37,7 @@ var Kinds = []KindInfo{
 	{KindJWTTemplate, "jwttemplates", mayGet, empty[JWTTemplate], emptyList[JWTTemplateList]},
 	{KindAITool, "aitools", mayGet, empty[AITool], emptyList[AIToolList]},
 	{KindAIAgent, "aiagents", mayGet, empty[AIAgent], emptyList[AIAgentList]},
+	{KindConnection, "connections", mayGet, empty[Connection], emptyList[ConnectionList]},
 }
 
 // The rights of the HTTP server on a kind. It reads the conditions of every kind. It also patches some kinds whose

@@ -153,7 +153,7 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.decisionLog, "decision-log", "", "file to which a sample of the decisions is appended as JSON Lines, - for standard output; absent: none")
 	flags.Float64Var(&o.decisionShare, "decision-log-share", 0.01, "share of the decisions in --decision-log, above 0 and up to 1")
 	flags.StringSliceVar(&o.trustedProxies, "trusted-proxies", nil, "CIDRs of proxies whose X-Forwarded-For is trusted; absent: none")
-	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs to which the server connects for tenants: token issuers, SMS providers, webhooks, mail servers; absent: none")
+	flags.StringSliceVar(&o.egressAllowed, "egress-allowed-cidrs", nil, "private CIDRs to which the server connects for tenants: token issuers, SMS providers, webhooks, mail servers, tools of agents, identity providers; absent: none")
 	flags.StringSliceVar(&o.egressDenied, "egress-denied-cidrs", nil, "CIDRs to which the server never connects for tenants, even if public or allowed; absent: only internal addresses of clouds")
 	flags.DurationVar(&o.maxStaleness, "max-staleness", 0, "respond 503 to authenticated requests if the store was unreachable for longer; 0: never")
 	flags.BoolVar(&o.anyDeployment, "decisions-of-any-deployment", false, "respond to decision requests that name no deployment even if several are served: a gateway that names none then accepts the credentials of every deployment")

@@ -182,6 +182,28 @@ func TestATreeIsDrawn(t *testing.T) {
 	}
 }
 
+func TestATreeShowsWhatToRegister(t *testing.T) {
+	secret := &cause.Node{Field: "spec.client.clientSecretRef", Kind: "Secret", Name: "globex", State: cause.Missing}
+	root := &cause.Node{Kind: "Connection", Name: "globex", State: cause.NotReady, DependsOn: []*cause.Node{secret}, Register: &cause.Registration{
+		RedirectURIs: []string{"https://id.acme.example/sso/7/callback", "https://login.acme.example/sso/7/callback"}, BackchannelLogoutURL: "https://id.acme.example/sso/7/backchannel-logout",
+	}}
+	var b strings.Builder
+	if err := (diagnosis{Resources: []*cause.Node{root}, Looked: 1}).write(&b, terminal.Style{}, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	want := `Connection/globex  not ready
+│  redirect URIs to register at the identity provider:
+│    https://id.acme.example/sso/7/callback
+│    https://login.acme.example/sso/7/callback
+│  back-channel logout URL, if the identity provider has a field for it:
+│    https://id.acme.example/sso/7/backchannel-logout
+└─ spec.client.clientSecretRef: Secret/globex  missing
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
 // Without --client-ip, the key's address ranges are not checked, and the output says so.
 func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 	server, asked := answering(t, http.StatusOK, `{"key_id":"k","app_slug":"shop","is_active":true,"permissions":[],"resource":"/","method":"GET","allowed":true,"rules":[]}`)

@@ -31,6 +31,7 @@ func whyCommand(to *connection, around surroundings) *cobra.Command {
 		Short: "Explain why a resource is not active, and how to fix it; without a name, for every resource of the namespace",
 		Example: `  kubectl cardea why apikey/tracking -n acme
   kubectl cardea why oclient/tools-web
+  kubectl cardea why conn/google
   kubectl cardea why -n acme`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: to.completeResources,
@@ -179,12 +180,28 @@ func writeNode(b *strings.Builder, style terminal.Style, node *cause.Node, first
 		fmt.Fprintf(b, "%s%s: %s\n", bar, style.Note(terminal.Clean(said)), terminal.Clean(finding.Message))
 		fmt.Fprintf(b, "%s  → %s\n", bar, terminal.Clean(finding.Fix))
 	}
+	writeRegistration(b, style, node.Register, bar)
 	for i, child := range node.DependsOn {
 		if i == len(node.DependsOn)-1 {
 			writeNode(b, style, child, rest+"└─ ", rest+"   ")
 		} else {
 			writeNode(b, style, child, rest+"├─ ", rest+"│  ")
 		}
+	}
+}
+
+// writeRegistration writes the URLs to register at an identity provider, each on a line of its own to be copied.
+func writeRegistration(b *strings.Builder, style terminal.Style, r *cause.Registration, bar string) {
+	if r == nil {
+		return
+	}
+	fmt.Fprintf(b, "%s%s\n", bar, style.Note("redirect URIs to register at the identity provider:"))
+	for _, uri := range r.RedirectURIs {
+		fmt.Fprintf(b, "%s  %s\n", bar, terminal.Clean(uri))
+	}
+	if r.BackchannelLogoutURL != "" {
+		fmt.Fprintf(b, "%s%s\n", bar, style.Note("back-channel logout URL, if the identity provider has a field for it:"))
+		fmt.Fprintf(b, "%s  %s\n", bar, terminal.Clean(r.BackchannelLogoutURL))
 	}
 }
 

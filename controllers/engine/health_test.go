@@ -88,6 +88,11 @@ func TestHealthInArgoCDAndFlux(t *testing.T) {
 			case "Accepted=False":
 				conditions, argo, flux = summarize(outcome{err: Terminal(reason, "because")}), "Degraded", kstatus.FailedStatus
 			case "ReferencesResolved=False":
+				if reason == v1alpha1.ReasonOrganizationNotFound { // the kind's own, in place of the engine's
+					conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(v1alpha1.ConditionReferencesResolved, metav1.ConditionFalse, reason, "because")}})
+					argo, flux = "Healthy", kstatus.CurrentStatus
+					break
+				}
 				waiting := Waiting(v1alpha1.ConditionReferencesResolved, reason, "because")
 				conditions = summarize(outcome{err: waiting, unresolved: waiting})
 			case "CredentialsReady=False":
@@ -104,7 +109,7 @@ func TestHealthInArgoCDAndFlux(t *testing.T) {
 				}
 				conditions = withDeleting(summarize(outcome{synced: true}), failed, 2, now)
 			case "FormerPeople=True", "IssuerChanged=True", "NamedAsPermission=True", "RelyingPartyChanged=True", "PasskeysReady=False",
-				"Callable=True", "Callable=False", "Served=True", "Served=False":
+				"Callable=True", "Callable=False", "Served=True", "Served=False", "Reachable=True", "Reachable=False", "Reachable=Unknown":
 				own, status, _ := strings.Cut(row[0], "=")
 				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(own, metav1.ConditionStatus(status), reason, "because")}})
 				argo, flux = "Healthy", kstatus.CurrentStatus

@@ -1,7 +1,8 @@
 {{- define "gvList" -}}
 # The resources
 
-Generated from `api/v1alpha1` by `make docs`; edit the comments there. `kubectl explain` shows the same text.
+Generated from `api/v1alpha1` by `make docs`; edit the comments there. `kubectl explain` shows the same text. For the kind
+Connection, start with [connections.md](connections.md).
 
 {{ range . -}}
 {{ template "gvDetails" . }}

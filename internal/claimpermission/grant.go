@@ -32,7 +32,7 @@ func Compile(source string) (*Expression, error) {
 		return nil, err
 	}
 	if !out.IsExactType(cel.ListType(cel.StringType)) && !out.IsExactType(cel.ListType(cel.DynType)) && out != cel.DynType {
-		return nil, fmt.Errorf("yields %s: it must yield a list of permissions", out)
+		return nil, fmt.Errorf("yields %s: it must yield a list of strings", out)
 	}
 	return &Expression{program: program}, nil
 }
@@ -49,14 +49,14 @@ func (e *Expression) Permissions(claims map[string]any) ([]string, error) {
 	}
 	list, ok := out.(traits.Lister)
 	if !ok {
-		return nil, fmt.Errorf("yields %s: it must yield a list of permissions", out.Type().TypeName())
+		return nil, fmt.Errorf("yields %s: it must yield a list of strings", out.Type().TypeName())
 	}
 	if size, ok := list.Size().(types.Int); !ok || size > maxPermissions {
 		return nil, fmt.Errorf("yields more than %d permissions", maxPermissions)
 	}
 	native, err := out.ConvertToNative(reflect.TypeFor[[]string]())
 	if err != nil {
-		return nil, errors.New("yields a list with elements that are not strings: it must yield a list of permissions")
+		return nil, errors.New("yields a list with elements that are not strings: it must yield a list of strings")
 	}
 	return native.([]string), nil
 }

@@ -54,6 +54,8 @@ type SignInSettings struct {
 	// PasswordMinLength is in characters.
 	PasswordMinLength int  `json:"password_min_length"`
 	EmailCode         bool `json:"email_code"`
+	// ConnectionsOnly reports that neither passwords nor emailed codes sign users in, as the deployment declares.
+	ConnectionsOnly bool `json:"connections_only,omitempty"`
 }
 
 // DefaultSession returns the settings of a deployment that declares none.

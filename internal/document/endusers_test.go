@@ -16,6 +16,8 @@ func TestEffectiveSettings(t *testing.T) {
 			SessionSettings{IdleTimeoutSeconds: 86400, LifetimeSeconds: 604800, MaxSignIns: 5}, SignInSettings{Password: true, PasswordMinLength: 15, EmailCode: true}},
 		"a document with settings": {`{"session":{"idle_timeout_seconds":60,"lifetime_seconds":300,"max_sign_ins":1},"sign_in":{"password":false,"password_min_length":8,"email_code":true}}`,
 			SessionSettings{IdleTimeoutSeconds: 60, LifetimeSeconds: 300, MaxSignIns: 1}, SignInSettings{PasswordMinLength: 8, EmailCode: true}},
+		"a document with connections only": {`{"sign_in":{"password":false,"password_min_length":15,"email_code":false,"connections_only":true}}`,
+			DefaultSession(), SignInSettings{PasswordMinLength: 15, ConnectionsOnly: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d Deployment

@@ -26,6 +26,9 @@ func IsSlug(key string) bool { return strings.HasPrefix(key, "slug/") }
 // Host reserves a host name, unique in the install.
 func Host(host string) string { return "host/" + host }
 
+// Domain reserves a domain of connections, unique in a deployment ("namespace/name").
+func Domain(deployment, domain string) string { return "domain/" + deployment + "/" + domain }
+
 // APIKey reserves an API key's public id, unique in the install.
 func APIKey(publicID string) string { return "api-key/" + publicID }
 
@@ -52,7 +55,7 @@ func Describe(key string) string {
 	what, rest, _ := strings.Cut(key, "/")
 	last := rest[strings.LastIndexByte(rest, '/')+1:]
 	switch what {
-	case "id", "slug", "host":
+	case "id", "slug", "host", "domain":
 		return what + " " + last
 	case "api-key":
 		return "API key " + last

@@ -12,6 +12,7 @@ func TestKeys(t *testing.T) {
 		{ID("RateLimitScheme", 7), "id/RateLimitScheme/7", "id 7"},
 		{Slug("RateLimitScheme", "ns/acme", "free"), "slug/RateLimitScheme/ns/acme/free", "slug free"},
 		{Host("app.example.com"), "host/app.example.com", "host app.example.com"},
+		{Domain("ns/acme", "globex.example"), "domain/ns/acme/globex.example", "domain globex.example"},
 		{APIKey("abcdefghijkl"), "api-key/abcdefghijkl", "API key abcdefghijkl"},
 		{AdoptedSecret("ns", "brought", "api-key"), "secret/ns/brought/api-key", "Secret ns/brought/api-key"},
 		{"other/x", "other/x", "other/x"},
@@ -28,7 +29,7 @@ func TestKeys(t *testing.T) {
 func TestTheSameNameElsewhereIsAnotherKey(t *testing.T) {
 	distinct := []string{
 		Slug("RateLimitScheme", "ns/a", "x"), Slug("RateLimitScheme", "ns/b", "x"), Slug("RateLimitScheme", "other/a", "x"), Slug("APIAuthApp", "ns/a", "x"),
-		ID("RateLimitScheme", 1), ID("APIAuthApp", 1), AdoptedSecret("ns", "a", "b"), AdoptedSecret("ns", "a", "c"),
+		ID("RateLimitScheme", 1), ID("APIAuthApp", 1), Domain("ns/a", "x"), Domain("ns/b", "x"), Host("x"), AdoptedSecret("ns", "a", "b"), AdoptedSecret("ns", "a", "c"),
 	}
 	seen := map[string]bool{}
 	for _, key := range distinct {
@@ -44,6 +45,7 @@ func TestTheLongestKeysFit(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("a", n) }
 	for _, key := range []string{
 		ID("IdentityDeployment", 1<<63-1), Slug("IdentityDeployment", long(63)+"/"+long(63), long(63)), Host(long(253)),
+		Domain(long(63)+"/"+long(63), long(253)),
 		AdoptedSecret(long(63), long(253), long(128)),
 	} {
 		if len(key) > 512 {

@@ -50,6 +50,9 @@ func signIn(declared *v1alpha1.SignInSettings) *document.SignInSettings {
 	if declared != nil && declared.EmailCode != nil {
 		content.EmailCode = ptr.Deref(declared.EmailCode.Enabled, content.EmailCode)
 	}
+	if declared != nil && declared.Connections != nil {
+		content.ConnectionsOnly = ptr.Deref(declared.Connections.Only, false) && !content.Password && !content.EmailCode
+	}
 	return &content
 }
 

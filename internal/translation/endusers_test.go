@@ -39,6 +39,14 @@ func TestWhatConcernsEndUsers(t *testing.T) {
 			Session: &document.SessionSettings{IdleTimeoutSeconds: 60, LifetimeSeconds: 300, MaxSignIns: 1},
 			SignIn:  &document.SignInSettings{PasswordMinLength: 8, EmailCode: true},
 		}},
+		{"connections only", v1alpha1.IdentityDeploymentSpec{SignIn: &v1alpha1.SignInSettings{
+			Password: &v1alpha1.PasswordSignIn{Enabled: ptr.To(false)}, EmailCode: &v1alpha1.EmailCodeSignIn{Enabled: ptr.To(false)}, Connections: &v1alpha1.ConnectionSignIn{Only: ptr.To(true)},
+		}}, document.Deployment{Session: &session, SignIn: &document.SignInSettings{PasswordMinLength: 15, ConnectionsOnly: true}}},
+		{"connections only where codes sign users in too", v1alpha1.IdentityDeploymentSpec{SignIn: &v1alpha1.SignInSettings{
+			Password: &v1alpha1.PasswordSignIn{Enabled: ptr.To(false)}, Connections: &v1alpha1.ConnectionSignIn{Only: ptr.To(true)},
+		}}, document.Deployment{Session: &session, SignIn: &document.SignInSettings{PasswordMinLength: 15, EmailCode: true}}},
+		{"connections that say nothing", v1alpha1.IdentityDeploymentSpec{SignIn: &v1alpha1.SignInSettings{Connections: &v1alpha1.ConnectionSignIn{}}},
+			document.Deployment{Session: &session, SignIn: &signIn}},
 		{"the level AAL1", v1alpha1.IdentityDeploymentSpec{Session: &v1alpha1.SessionSettings{Preset: ptr.To(v1alpha1.SessionPresetAAL1), RequireReauthenticationSeconds: ptr.To[int32](60)}},
 			document.Deployment{Session: &document.SessionSettings{IdleTimeoutSeconds: 2592000, LifetimeSeconds: 2592000, MaxSignIns: 5, ReauthenticateSeconds: 60}, SignIn: &signIn}},
 		{"the level AAL2", v1alpha1.IdentityDeploymentSpec{Session: &v1alpha1.SessionSettings{Preset: ptr.To(v1alpha1.SessionPresetAAL2)}},

@@ -445,7 +445,7 @@ var _ = Describe("Organizations, over the backend API,", Ordered, ContinueOnFail
 var peopleOperations = []struct{ method, path, body, permission string }{
 	{"GET", "/users", "", "users:read"}, {"GET", "/users/{user}", "", "users:read"}, {"PATCH", "/users/{user}", `{"first_name":"Ada"}`, "users:write"},
 	{"PUT", "/users/{user}/password", `{"password":"an entirely different passphrase"}`, "users:write"}, {"DELETE", "/users/{user}/password", "", "users:write"},
-	{"GET", "/users/{user}/sessions", "", "users:read"}, {"GET", "/users/{user}/second-factors", "", "user_factors:read"},
+	{"GET", "/users/{user}/sessions", "", "users:read"}, {"GET", "/users/{user}/identities", "", "users:read"}, {"GET", "/users/{user}/second-factors", "", "user_factors:read"},
 	{"POST", "/users/{user}/second-factors/reset", `{"reason":"a lost phone"}`, "user_factors:write"},
 	{"POST", "/users", `{"email":"new@people.example"}`, "users:write"}, {"POST", "/users/{user}/sessions/revoke-all", "", "users:write"},
 	{"POST", "/organizations", `{"name":"New"}`, "organizations:write"}, {"POST", "/organizations/{organization}/members", `{"user_id":"{user}"}`, "organizations:write"},

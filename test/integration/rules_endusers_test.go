@@ -101,13 +101,17 @@ var _ = DescribeTable("The schema of a deployment's pages validates", validates(
 }())
 
 var _ = DescribeTable("The schema of a deployment's signIn validates", validates(v1alpha1.KindIdentityDeployment), func() []TableEntry {
-	const noSignIn = "with both password and emailCode disabled, no user could sign in: enable one of them"
+	const noSignIn = "with both password and emailCode disabled, no user could sign in: enable one of them, or set connections.only to true"
+	const neither = "password: {enabled: false}, emailCode: {enabled: false}"
 	return []TableEntry{
 		Entry("nothing", `signIn: {}`), Entry("empty parts", `signIn: {password: {}, emailCode: {}}`),
 		Entry("both", `signIn: {password: {enabled: true}, emailCode: {enabled: true}}`), Entry("no password", `signIn: {password: {enabled: false}}`),
 		Entry("no code", `signIn: {emailCode: {enabled: false}}`), Entry("no code, but a password", `signIn: {password: {enabled: true}, emailCode: {enabled: false}}`),
 		Entry("no code, and a password's length", `signIn: {password: {minLength: 8}, emailCode: {enabled: false}}`),
 		Entry("neither", `signIn: {password: {enabled: false}, emailCode: {enabled: false}}`, "spec.signIn", noSignIn),
+		Entry("connections only", "signIn: {"+neither+", connections: {only: true}}"), Entry("connections beside the others", `signIn: {connections: {only: true}}`),
+		Entry("neither, with connections", "signIn: {"+neither+", connections: {}}", "spec.signIn", noSignIn),
+		Entry("neither, with other ways than connections", "signIn: {"+neither+", connections: {only: false}}", "spec.signIn", noSignIn),
 		Entry("8 characters", `signIn: {password: {minLength: 8}}`), Entry("64 characters", `signIn: {password: {minLength: 64}}`),
 		Entry("7 characters", `signIn: {password: {minLength: 7}}`, "spec.signIn.password.minLength", "8"), Entry("65 characters", `signIn: {password: {minLength: 65}}`, "spec.signIn.password.minLength", "64"),
 		Entry("enabled as a word", `signIn: {password: {enabled: "no"}}`, "spec.signIn.password.enabled", "must be of type boolean"),

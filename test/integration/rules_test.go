@@ -43,6 +43,12 @@ scope: read:users`,
 oauthAppRef: {name: portal}
 redirectURIs: ["https://app.example/callback"]
 secretTemplate: {}`,
+	v1alpha1.KindConnection: `
+deploymentRef: {name: acme}
+slug: globex
+type: OIDC
+client: {clientID: abc, clientSecretRef: {name: globex, key: client-secret}}
+oidc: {issuer: "https://idp.globex.example"}`,
 	v1alpha1.KindAITool: `
 deploymentRef: {name: acme}
 type: API`,

@@ -91,6 +91,19 @@ func Tool(namespace, deployment, name string) *v1alpha1.AITool {
 	}
 }
 
+// Connection returns a Connection of type OIDC, named after its slug. Its client secret is the key client-secret of the
+// Secret with its name.
+func Connection(namespace, deployment, slug, issuer string) *v1alpha1.Connection {
+	return &v1alpha1.Connection{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slug},
+		Spec: v1alpha1.ConnectionSpec{
+			DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}, Slug: v1alpha1.Slug(slug), Type: v1alpha1.ConnectionTypeOIDC,
+			Client: v1alpha1.UpstreamClient{ClientID: "cardea", ClientSecretRef: &v1alpha1.SecretKeyReference{Name: slug, Key: "client-secret"}},
+			OIDC:   &v1alpha1.OIDCProvider{Issuer: v1alpha1.UpstreamURL(issuer)},
+		},
+	}
+}
+
 // Agent returns an AIAgent with tools.
 func Agent(namespace, deployment, name string, tools ...string) *v1alpha1.AIAgent {
 	agent := &v1alpha1.AIAgent{

@@ -42,3 +42,30 @@ func (s *Interruptible) AbandonToolCalls(ctx context.Context, startedBefore time
 	}
 	return engine.AbandonToolCalls(ctx, startedBefore, limit)
 }
+
+// SealedConnections implements people.ConnectionUpkeep.
+func (s *Interruptible) SealedConnections(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.SealedConnections(ctx, after, limit)
+}
+
+// NextUpstreamConnection implements people.ConnectionUpkeep.
+func (s *Interruptible) NextUpstreamConnection(ctx context.Context, after people.UpstreamConnection) (people.UpstreamConnection, bool, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return people.UpstreamConnection{}, false, err
+	}
+	return engine.NextUpstreamConnection(ctx, after)
+}
+
+// DueDomains implements people.ConnectionUpkeep.
+func (s *Interruptible) DueDomains(ctx context.Context, now time.Time, limit int) ([]people.DueDomain, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.DueDomains(ctx, now, limit)
+}

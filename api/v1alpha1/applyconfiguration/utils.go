@@ -50,6 +50,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.APIKeySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("APIKeyStatus"):
 		return &apiv1alpha1.APIKeyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AppleProvider"):
+		return &apiv1alpha1.AppleProviderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AuthorizationParameter"):
+		return &apiv1alpha1.AuthorizationParameterApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("B2BSettings"):
 		return &apiv1alpha1.B2BSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("B2BSettingsSpec"):
@@ -68,6 +72,26 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CommonStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigMapKeyReference"):
 		return &apiv1alpha1.ConfigMapKeyReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Connection"):
+		return &apiv1alpha1.ConnectionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionAssurance"):
+		return &apiv1alpha1.ConnectionAssuranceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionAttributes"):
+		return &apiv1alpha1.ConnectionAttributesApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionMembership"):
+		return &apiv1alpha1.ConnectionMembershipApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionOrganization"):
+		return &apiv1alpha1.ConnectionOrganizationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionSession"):
+		return &apiv1alpha1.ConnectionSessionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionSignIn"):
+		return &apiv1alpha1.ConnectionSignInApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionSpec"):
+		return &apiv1alpha1.ConnectionSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionStatus"):
+		return &apiv1alpha1.ConnectionStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionUpstream"):
+		return &apiv1alpha1.ConnectionUpstreamApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeploymentAssurance"):
 		return &apiv1alpha1.DeploymentAssuranceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeploymentReference"):
@@ -80,8 +104,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ExistingClientSecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExistingSecretReference"):
 		return &apiv1alpha1.ExistingSecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("GoogleProvider"):
+		return &apiv1alpha1.GoogleProviderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HeaderValueSource"):
 		return &apiv1alpha1.HeaderValueSourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HostedProvider"):
+		return &apiv1alpha1.HostedProviderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IdentityDeployment"):
 		return &apiv1alpha1.IdentityDeploymentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("IdentityDeploymentSpec"):
@@ -114,6 +142,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MembershipRoleSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MembershipRoleStatus"):
 		return &apiv1alpha1.MembershipRoleStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MicrosoftProvider"):
+		return &apiv1alpha1.MicrosoftProviderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthApp"):
 		return &apiv1alpha1.OAuthAppApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthAppIssuer"):
@@ -136,6 +166,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.OAuthScopeSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OAuthScopeStatus"):
 		return &apiv1alpha1.OAuthScopeStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OIDCEndpoints"):
+		return &apiv1alpha1.OIDCEndpointsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OIDCProvider"):
+		return &apiv1alpha1.OIDCProviderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PagesSettings"):
 		return &apiv1alpha1.PagesSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PasskeySettings"):
@@ -198,6 +232,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TOTPSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TwilioAccount"):
 		return &apiv1alpha1.TwilioAccountApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpstreamClient"):
+		return &apiv1alpha1.UpstreamClientApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WebhookPublicKey"):
 		return &apiv1alpha1.WebhookPublicKeyApplyConfiguration{}
 

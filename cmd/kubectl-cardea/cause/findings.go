@@ -91,8 +91,10 @@ func evaluate(c metav1.Condition) (counts, harmless bool) {
 		return c.Status == metav1.ConditionTrue, false
 	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged, v1alpha1.ConditionNamedAsPermission, v1alpha1.ConditionRelyingPartyChanged:
 		return c.Status == metav1.ConditionTrue, true
-	case v1alpha1.ConditionPasskeysReady, v1alpha1.ConditionCallable, v1alpha1.ConditionServed:
-		return c.Status != metav1.ConditionTrue, true // the resource is Ready: only some passkeys, or calls by agents, do not work
+	case v1alpha1.ConditionPasskeysReady, v1alpha1.ConditionCallable, v1alpha1.ConditionServed, v1alpha1.ConditionReachable:
+		return c.Status != metav1.ConditionTrue, true // the resource is Ready: only some passkeys, calls by agents, or sign-ins by a provider do not work
+	case v1alpha1.ConditionReferencesResolved:
+		return c.Status != metav1.ConditionTrue, c.Reason == v1alpha1.ReasonOrganizationNotFound
 	}
 	if c.Reason == v1alpha1.ReasonSuspended {
 		return true, c.Status == metav1.ConditionTrue

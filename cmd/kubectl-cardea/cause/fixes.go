@@ -24,7 +24,9 @@ type cause struct{ condition, reason string }
 // fixes say what to do about each cause. {kind}, {resource}, {name} and {namespace} are those of the resource,
 // and {deployment} is the name of its deployment.
 var fixes = map[cause]string{
-	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonNotFound}:     "create the missing resource, or correct the name",
+	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonNotFound}: "create the missing resource, or correct the name",
+	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonOrganizationNotFound}: "let the application create the organization, or correct spec.organization.slug; " +
+		"whoever creates an organization with this slug gets the connection",
 	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonBeingDeleted}: "refer to another resource, or create it again after it was deleted",
 
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid}:           "correct the field that the message names: kubectl edit {resource} {name} -n {namespace}",
@@ -82,10 +84,16 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionCallable, v1alpha1.ReasonCredentialsMissing}: "correct the Secret that the message and the condition CredentialsReady name",
 	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoFrontendHost}:     "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
 	{v1alpha1.ConditionCallable, v1alpha1.ReasonNotPerformed}:       "declare a JWTTemplate and set spec.authorization.jwtTemplateRef; no action is needed if the application performs the calls",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonNoFrontendHost}:       "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonInactive}:             "set spec.active to true, or remove it, if MCP clients are to call the agent's tools",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonAppNotReady}:          "create the OAuthApp of spec.access.oauthAppRef, or add a host to spec.frontendHosts of its deployment",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonDuplicateToolName}:    "set spec.toolName of one of the two tools to another name",
+	{v1alpha1.ConditionReachable, v1alpha1.ReasonPending}:           "wait a moment; if it stays, check whether servers run: kubectl cardea doctor",
+	{v1alpha1.ConditionReachable, v1alpha1.ReasonUnreachable}: "check the issuer and the network policy of the servers; " +
+		"they try again each minute, and sign-ins use the last documents for seven days",
+	{v1alpha1.ConditionReachable, v1alpha1.ReasonRefused}:         "if the identity provider is in a private network, start the servers with --egress-allowed-cidrs=<its address range>",
+	{v1alpha1.ConditionReachable, v1alpha1.ReasonInvalidMetadata}: "correct the document that the message names at the identity provider, or the issuer: kubectl edit {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionReachable, v1alpha1.ReasonIssuerMismatch}:  "write the issuer exactly as the provider's discovery document states it: kubectl edit {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonNoFrontendHost}:     "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonInactive}:           "set spec.active to true, or remove it, if MCP clients are to call the agent's tools",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonAppNotReady}:        "create the OAuthApp of spec.access.oauthAppRef, or add a host to spec.frontendHosts of its deployment",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonDuplicateToolName}:  "set spec.toolName of one of the two tools to another name",
 
 	{v1alpha1.ConditionRelyingPartyChanged, v1alpha1.ReasonOtherPasskeys}: "set spec.signIn.passkey.relyingPartyID to the relying party that the message names, if these passkeys are to work again; " +
 		"otherwise no action is needed: users add new passkeys",

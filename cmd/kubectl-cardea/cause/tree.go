@@ -44,8 +44,25 @@ type Node struct {
 	Findings  []Finding `json:"findings,omitempty"`
 	// Above is true if the object was reported before, so that its findings are omitted.
 	Above bool `json:"above,omitempty"`
+	// Register are the URLs to register at the identity provider of a Connection, nil for other kinds.
+	Register *Registration `json:"register,omitempty"`
 	// DependsOn are the referenced objects with a fault of their own, or of their references.
 	DependsOn []*Node `json:"dependsOn,omitempty"`
+}
+
+// Registration is what an identity provider must know of a Connection.
+type Registration struct {
+	RedirectURIs         []string `json:"redirectURIs"`
+	BackchannelLogoutURL string   `json:"backchannelLogoutURL,omitempty"`
+}
+
+// registration returns the URLs in the status of a Connection, nil if there are none.
+func registration(obj v1alpha1.Resource) *Registration {
+	c, is := obj.(*v1alpha1.Connection)
+	if !is || len(c.Status.RedirectURIs) == 0 {
+		return nil
+	}
+	return &Registration{RedirectURIs: c.Status.RedirectURIs, BackchannelLogoutURL: c.Status.BackchannelLogoutURL}
 }
 
 // Well reports whether the object and all objects that it depends on are ready.
@@ -82,7 +99,7 @@ func (q *Diagnosis) diagnose(ctx context.Context, obj v1alpha1.Resource, ref Ref
 	if before := q.reported[key]; before != nil {
 		return &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: ref.Name, State: stateOf(before), Above: !before.Silent()}, nil
 	}
-	node := &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), State: Ready, Findings: find(obj, ref.Kind)}
+	node := &Node{Field: ref.Field, Kind: ref.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), State: Ready, Findings: find(obj, ref.Kind), Register: registration(obj)}
 	if slices.ContainsFunc(node.Findings, func(f Finding) bool { return !f.Harmless }) {
 		node.State = NotReady
 	}
@@ -168,10 +185,13 @@ func (n *Node) lacks(kind string) bool {
 	})
 }
 
+// sharing are the kinds that take values from users' Secrets, which must be shared with the deployment.
+var sharing = []string{v1alpha1.KindIdentityDeployment, v1alpha1.KindAITool, v1alpha1.KindConnection}
+
 // checkShared returns n with a finding if an existing Secret is not shared with the deployment, otherwise nil.
 func (n *Node) checkShared(referrer v1alpha1.Resource, secret *metav1.PartialObjectMetadata, parent *Node) *Node {
 	deployment := deploymentOf(referrer)
-	if parent.Kind != v1alpha1.KindIdentityDeployment && parent.Kind != v1alpha1.KindAITool || n.Kind != KindSecret ||
+	if !slices.Contains(sharing, parent.Kind) || n.Kind != KindSecret ||
 		secret.Labels[v1alpha1.LabelDeployment] == deployment || secret.Annotations[v1alpha1.LabelDeployment] == "*" {
 		return nil
 	}

@@ -87,6 +87,15 @@ func tool(deployment, name string, conditions ...string) *v1alpha1.AITool {
 	return t
 }
 
+// upstream is a connection whose client secret is in a Secret.
+func upstream(deployment, name string, conditions ...string) *v1alpha1.Connection {
+	c := in(&v1alpha1.Connection{}, name, conditions...)
+	c.Spec.DeploymentRef.Name = deployment
+	c.Spec.Client.ClientSecretRef = &v1alpha1.SecretKeyReference{Name: "globex", Key: "client-secret"}
+	c.Status.RedirectURIs, c.Status.BackchannelLogoutURL = []string{"https://id.acme.example/sso/7/callback"}, "https://id.acme.example/sso/7/backchannel-logout"
+	return c
+}
+
 var notShared = "CredentialsReady=False/SecretNotShared"
 
 // sketch writes a tree as nested kind/name:State[reasons](children).
@@ -144,6 +153,14 @@ func TestDiagnose(t *testing.T) {
 			"AITool/find-order:NotReady[SecretNotShared](Secret/token:NotReady[SecretNotShared])", false},
 		{"a tool whose Secret names other hosts", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme"), "Secret/token": &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelDeployment: "acme"}}}},
 			tool("acme", "find-order", notShared), "AITool", "AITool/find-order:NotReady[SecretNotShared]", false},
+		{"a connection whose Secret has no label", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme"), "Secret/globex": &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "globex", Namespace: "acme"}}},
+			upstream("acme", "globex", notShared), "Connection",
+			"Connection/globex:NotReady[SecretNotShared](Secret/globex:NotReady[SecretNotShared])", false},
+		{"a connection whose provider and organization are missing", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme")},
+			upstream("acme", "globex", "Reachable=False/Refused", "ReferencesResolved=False/OrganizationNotFound"), "Connection",
+			"Connection/globex:Ready[Refused OrganizationNotFound]", true},
+		{"a connection without its Secret and its deployment", world{}, upstream("acme", "globex", "CredentialsReady=False/SecretNotFound"), "Connection",
+			"Connection/globex:NotReady[SecretNotFound](IdentityDeployment/acme:Missing[Missing], Secret/globex:Missing[Missing])", false},
 		{"a Secret that one may not read", world{"Secret/mail": forbidden}, mailing("acme", notShared), "IdentityDeployment",
 			"IdentityDeployment/acme:NotReady[SecretNotShared](Secret/mail:Unreadable[Unreadable])", false},
 		{"a missing Secret", world{}, mailing("acme", "CredentialsReady=False/SecretNotFound"), "IdentityDeployment",
@@ -175,6 +192,28 @@ func TestDiagnose(t *testing.T) {
 				t.Errorf("Well() = %v", node.Well())
 			}
 		})
+	}
+}
+
+func TestAConnectionComesWithWhatToRegister(t *testing.T) {
+	deployment := world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme")}
+	for name, tc := range map[string]struct {
+		obj  v1alpha1.Resource
+		kind string
+		want *Registration
+	}{
+		"a connection": {upstream("acme", "globex"), v1alpha1.KindConnection,
+			&Registration{RedirectURIs: []string{"https://id.acme.example/sso/7/callback"}, BackchannelLogoutURL: "https://id.acme.example/sso/7/backchannel-logout"}},
+		"a connection of a deployment without hosts": {in(&v1alpha1.Connection{}, "globex"), v1alpha1.KindConnection, nil},
+		"another kind": {app("acme", "shop"), v1alpha1.KindAPIAuthApp, nil},
+	} {
+		node, err := NewDiagnosis(deployment).Diagnose(t.Context(), tc.obj, tc.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(node.Register, tc.want) {
+			t.Errorf("%s: got %+v, want %+v", name, node.Register, tc.want)
+		}
 	}
 }
 
@@ -369,7 +408,7 @@ func documented(t *testing.T) []documentedCause {
 			condition, _, _ = strings.Cut(named, " ")
 			status = "True" // the row of Suspended says "Ready as it was"
 		}
-		if named == "condition" || strings.ContainsAny(reason, " [") || slices.Contains([]string{v1alpha1.ReasonReady, v1alpha1.ReasonCallable, v1alpha1.ReasonServing}, reason) {
+		if named == "condition" || strings.ContainsAny(reason, " [") || slices.Contains([]string{v1alpha1.ReasonReady, v1alpha1.ReasonCallable, v1alpha1.ReasonServing, v1alpha1.ReasonFetched}, reason) {
 			continue
 		}
 		causes = append(causes, documentedCause{cause{condition, reason}, status})

@@ -99,6 +99,8 @@ func tenants(t *testing.T) []*unstructured.Unstructured {
 		"{kind: AITool, metadata: {name: other}, spec: {deploymentRef: {name: globex}}}",
 		"{kind: APIAuthApp, metadata: {name: b}, spec: {deploymentRef: {name: acme}}}",
 		"{kind: APIAuthApp, metadata: {name: a}, spec: {deploymentRef: {name: acme}}}",
+		"{kind: Connection, metadata: {name: s}, spec: {deploymentRef: {name: acme}, client: {clientID: x, clientSecretRef: {name: upstream, key: k}}}}",
+		"{kind: Connection, metadata: {name: p}, spec: {deploymentRef: {name: acme}, client: {clientID: x, privateKeySecretRef: {name: pem, key: k}}}}",
 		"{kind: OAuthClient, metadata: {name: c}, spec: {oauthAppRef: {name: nobody}}}",
 		"{kind: IdentityDeployment, metadata: {name: globex}, spec: {}}",
 		`{kind: IdentityDeployment, metadata: {name: acme}, spec: {jwtIssuers: [{name: x, jwksConfigMapRef: {name: keys, key: k}}],
@@ -120,7 +122,7 @@ func names(resources []*unstructured.Unstructured) string {
 func TestOfFollowsParentsAndSortPutsThemFirst(t *testing.T) {
 	mine := Of("acme", tenants(t))
 	Sort(mine)
-	if got, want := names(mine), "IdentityDeployment/acme APIAuthApp/a APIAuthApp/b APIKey/k"; got != want {
+	if got, want := names(mine), "IdentityDeployment/acme APIAuthApp/a APIAuthApp/b APIKey/k Connection/p Connection/s"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := names(Of("nobody", tenants(t))); got != "" {
@@ -130,7 +132,7 @@ func TestOfFollowsParentsAndSortPutsThemFirst(t *testing.T) {
 
 func TestNeeds(t *testing.T) {
 	secrets, configMaps := Needs(tenants(t))
-	wantSecrets := map[string][]string{"minted": {"APIKey/k"}, "mail": {"IdentityDeployment/acme"}}
+	wantSecrets := map[string][]string{"minted": {"APIKey/k"}, "mail": {"IdentityDeployment/acme"}, "upstream": {"Connection/s"}, "pem": {"Connection/p"}}
 	if !reflect.DeepEqual(secrets, wantSecrets) {
 		t.Errorf("Secrets %v, want %v", secrets, wantSecrets)
 	}

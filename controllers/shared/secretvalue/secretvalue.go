@@ -22,6 +22,8 @@ type Field struct {
 	Ref  v1alpha1.SecretKeyReference
 	// MaxBytes bounds the value: more is no password or token, but a file put there by mistake.
 	MaxBytes int
+	// Lines permits several lines, as a key in PEM has.
+	Lines bool
 }
 
 // Read returns the value of the field, and the Secret that has it. The errors are WaitingErrors of CredentialsReady for
@@ -46,7 +48,7 @@ func (f Field) Read(ctx context.Context, secrets client.Reader, namespace, deplo
 		return nil, nil, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound,
 			"%s: there is no Secret %q with key %q: create it", f.Path, f.Ref.Name, f.Ref.Key)
 	}
-	value, fault := f.oneLine(raw)
+	value, fault := f.valueOf(raw)
 	if fault != "" {
 		return nil, nil, f.Invalid(fault)
 	}
@@ -77,16 +79,16 @@ func notShared(secret *corev1.Secret, deployment string) (fault string) {
 	return ""
 }
 
-// oneLine returns a value without the newline that editors and `echo` put at its end, or what is wrong with it. The
+// valueOf returns a value without the newline that editors and `echo` put at its end, or what is wrong with it. The
 // fault never repeats the value.
-func (f Field) oneLine(raw []byte) (value []byte, fault string) {
+func (f Field) valueOf(raw []byte) (value []byte, fault string) {
 	value = bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte("\n")), []byte("\r"))
 	switch {
 	case len(value) == 0:
 		return nil, "is empty"
 	case len(value) > f.MaxBytes:
 		return nil, fmt.Sprintf("has more than %d bytes", f.MaxBytes)
-	case bytes.ContainsAny(value, "\r\n"):
+	case !f.Lines && bytes.ContainsAny(value, "\r\n"):
 		return nil, "has more than one line"
 	}
 	return value, ""

@@ -29,7 +29,7 @@ func TestOneLine(t *testing.T) {
 		"a file put there by accident": {raw: strings.Repeat("line\n", 1000), fault: "has more than 512 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if value, fault := (Field{MaxBytes: 512}).oneLine([]byte(tc.raw)); string(value) != tc.value || fault != tc.fault {
+			if value, fault := (Field{MaxBytes: 512}).valueOf([]byte(tc.raw)); string(value) != tc.value || fault != tc.fault {
 				t.Errorf("got %q, %q, want %q, %q", value, fault, tc.value, tc.fault)
 			}
 		})

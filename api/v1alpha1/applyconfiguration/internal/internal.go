@@ -557,10 +557,28 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AnnotationValue
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AppleProvider
+  map:
+    fields:
+    - name: keyID
+      type:
+        scalar: string
+    - name: teamID
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AssuranceLevel
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Audience
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AuthorizationParameter
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.B2BSettings
   map:
     fields:
@@ -659,6 +677,8 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.CatalogPermission
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ClaimName
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ClientAssurance
   map:
     fields:
@@ -707,6 +727,250 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.Connection
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionAssurance
+  map:
+    fields:
+    - name: acr
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: amr
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: requestedContext
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionAttributes
+  map:
+    fields:
+    - name: email
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClaimName
+    - name: firstName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClaimName
+    - name: lastName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClaimName
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionButton
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionEnforcement
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionMembership
+  map:
+    fields:
+    - name: justInTime
+      type:
+        scalar: boolean
+    - name: roleExpression
+      type:
+        scalar: string
+    - name: roleSync
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.RoleSync
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionOrganization
+  map:
+    fields:
+    - name: slug
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSession
+  map:
+    fields:
+    - name: lifetimeSeconds
+      type:
+        scalar: numeric
+    - name: signOut
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSignOut
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSignIn
+  map:
+    fields:
+    - name: only
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSignOut
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSignUp
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSpec
+  map:
+    fields:
+    - name: active
+      type:
+        scalar: boolean
+    - name: apple
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AppleProvider
+    - name: assurance
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionAssurance
+    - name: attributes
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionAttributes
+    - name: authorizationParameters
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.AuthorizationParameter
+          elementRelationship: associative
+          keys:
+          - name
+    - name: button
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionButton
+    - name: client
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamClient
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: domains
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.DomainName
+          elementRelationship: associative
+    - name: emailProof
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.EmailProof
+    - name: enforcement
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionEnforcement
+    - name: github
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.HostedProvider
+    - name: gitlab
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.HostedProvider
+    - name: google
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.GoogleProvider
+    - name: id
+      type:
+        scalar: string
+    - name: logoURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
+    - name: membership
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionMembership
+    - name: microsoft
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MicrosoftProvider
+    - name: oidc
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OIDCProvider
+    - name: organization
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionOrganization
+    - name: scopes
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.ScopeName
+          elementRelationship: associative
+    - name: session
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSession
+    - name: signUp
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSignUp
+    - name: slug
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Slug
+    - name: suspend
+      type:
+        scalar: boolean
+    - name: type
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionType
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionStatus
+  map:
+    fields:
+    - name: backchannelLogoutURL
+      type:
+        scalar: string
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: redirectURIs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: upstream
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionUpstream
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionType
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionUpstream
+  map:
+    fields:
+    - name: fetchedAt
+      type:
+        scalar: untyped
+    - name: sha256
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Consent
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.CountryCode
@@ -737,12 +1001,16 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.DomainName
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.EmailCodeSignIn
   map:
     fields:
     - name: enabled
       type:
         scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.EmailProof
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.EmailSettings
   map:
     fields:
@@ -782,6 +1050,15 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.FieldType
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.GoogleProvider
+  map:
+    fields:
+    - name: hostedDomains
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.DomainName
+          elementRelationship: associative
 - name: com.github.cardea-iam.cardea.api.v1alpha1.GrantType
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.HTTPMethod
@@ -794,6 +1071,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secretKeyRef
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
+- name: com.github.cardea-iam.cardea.api.v1alpha1.HostedProvider
+  map:
+    fields:
+    - name: baseURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Hostname
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.IdentityDeployment
@@ -1244,6 +1527,18 @@ var schemaYAML = typed.YAMLObject(`types:
         elementType:
           namedType: __untyped_deduced_
         elementRelationship: separable
+- name: com.github.cardea-iam.cardea.api.v1alpha1.MicrosoftProvider
+  map:
+    fields:
+    - name: allowedTenants
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: tenant
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.NeededPermission
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthApp
@@ -1630,6 +1925,42 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OIDCEndpoints
+  map:
+    fields:
+    - name: authorizationURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
+    - name: jwksURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
+    - name: tokenURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
+    - name: userinfoURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OIDCProvider
+  map:
+    fields:
+    - name: endpoints
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OIDCEndpoints
+    - name: idTokenSigningAlgs
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamSigningAlg
+          elementRelationship: associative
+    - name: issuer
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
+    - name: responseMode
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ResponseMode
+    - name: userinfo
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UserinfoUse
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OrganizationAssurance
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Origin
@@ -1846,7 +2177,11 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ResourceURI
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ResponseMode
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RoleLevel
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.RoleSync
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SMSFactorSettings
   map:
@@ -2039,6 +2374,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SignInSettings
   map:
     fields:
+    - name: connections
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSignIn
     - name: emailCode
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.EmailCodeSignIn
@@ -2210,6 +2548,29 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.URL
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamAuthentication
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamClient
+  map:
+    fields:
+    - name: authentication
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamAuthentication
+    - name: clientID
+      type:
+        scalar: string
+    - name: clientSecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
+    - name: privateKeySecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretKeyReference
+- name: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamSigningAlg
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.UserinfoUse
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookPublicKey
   map:

@@ -13,6 +13,8 @@ type SignInSettingsApplyConfiguration struct {
 	EmailCode *EmailCodeSignInApplyConfiguration `json:"emailCode,omitempty"`
 	// passkey configures passkeys. Absent: each of its fields has its own meaning when absent.
 	Passkey *PasskeySettingsApplyConfiguration `json:"passkey,omitempty"`
+	// connections configures sign-in by Connections. Absent: each of its fields has its own meaning when absent.
+	Connections *ConnectionSignInApplyConfiguration `json:"connections,omitempty"`
 }
 
 // SignInSettingsApplyConfiguration constructs a declarative configuration of the SignInSettings type for use with
@@ -42,5 +44,13 @@ func (b *SignInSettingsApplyConfiguration) WithEmailCode(value *EmailCodeSignInA
 // If called multiple times, the Passkey field is set to the value of the last call.
 func (b *SignInSettingsApplyConfiguration) WithPasskey(value *PasskeySettingsApplyConfiguration) *SignInSettingsApplyConfiguration {
 	b.Passkey = value
+	return b
+}
+
+// WithConnections sets the Connections field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Connections field is set to the value of the last call.
+func (b *SignInSettingsApplyConfiguration) WithConnections(value *ConnectionSignInApplyConfiguration) *SignInSettingsApplyConfiguration {
+	b.Connections = value
 	return b
 }
