@@ -16,7 +16,8 @@ const (
 	None Level = iota
 	// OneFactor needs any one proof.
 	OneFactor
-	// TwoFactors needs a password or an emailed code, and a second factor.
+	// TwoFactors needs a password, an emailed code or a connection's answer, and a second factor; or the answer of a
+	// connection whose provider states more than one.
 	TwoFactors
 	// PhishingResistant needs a passkey that verified its user, or a passkey and the password.
 	PhishingResistant

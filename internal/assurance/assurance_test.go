@@ -24,7 +24,7 @@ func TestLevelOfEverySubset(t *testing.T) {
 		if len(has) > 0 {
 			want = OneFactor
 		}
-		if (has[Password] || has[EmailOTP]) && (has[TOTP] || has[SMS] || has[RecoveryCode] || has[Passkey]) {
+		if has[SSOMultiFactor] || (has[Password] || has[EmailOTP] || has[SSO]) && (has[TOTP] || has[SMS] || has[RecoveryCode] || has[Passkey]) {
 			want = TwoFactors
 		}
 		if has[PasskeyUV] || has[Passkey] && has[Password] {
@@ -35,7 +35,7 @@ func TestLevelOfEverySubset(t *testing.T) {
 		}
 		amr := map[string]bool{
 			"pwd": has[Password], "otp": has[EmailOTP] || has[TOTP] || has[RecoveryCode], "sms": has[SMS], "pop": has[Passkey] || has[PasskeyUV],
-			"user": has[Passkey] || has[PasskeyUV], "mfa": want >= TwoFactors,
+			"user": has[Passkey] || has[PasskeyUV], "fed": has[SSO] || has[SSOMultiFactor], "mfa": want >= TwoFactors,
 		}
 		for reference, stated := range amr {
 			if slices.Contains(proofs.AMR(), reference) != stated {

@@ -18,6 +18,11 @@ const (
 	TOTP         Method = "totp"
 	SMS          Method = "sms"
 	RecoveryCode Method = "recovery_code"
+	// SSO is the answer of the identity provider of a connection.
+	SSO Method = "sso"
+	// SSOMultiFactor is such an answer in which the provider states more than one factor, by a connection that declares
+	// which values mean that.
+	SSOMultiFactor Method = "sso_mfa"
 	// Passkey is a passkey that tested the user's presence only.
 	Passkey Method = "passkey"
 	// PasskeyUV is a passkey that verified the user, by a PIN or a biometric check.
@@ -25,7 +30,7 @@ const (
 )
 
 // methods are all methods, in the order in which proofs are listed.
-var methods = []Method{Password, EmailOTP, TOTP, SMS, RecoveryCode, Passkey, PasskeyUV}
+var methods = []Method{Password, EmailOTP, TOTP, SMS, RecoveryCode, SSO, SSOMultiFactor, Passkey, PasskeyUV}
 
 // Proof is a method that a user has shown, with its time in microseconds.
 type Proof struct {
@@ -74,7 +79,7 @@ func (p Proofs) Newest(of ...Method) (at time.Time) {
 
 // first are the methods that can begin a sign-in, and second those that can complete one.
 var (
-	first  = []Method{Password, EmailOTP}
+	first  = []Method{Password, EmailOTP, SSO}
 	second = []Method{TOTP, SMS, RecoveryCode, Passkey, PasskeyUV}
 )
 
@@ -83,7 +88,7 @@ func (p Proofs) Level() Level {
 	switch {
 	case p.Has(PasskeyUV), p.Has(Passkey) && p.Has(Password):
 		return PhishingResistant
-	case p.Has(first...) && p.Has(second...):
+	case p.Has(first...) && p.Has(second...), p.Has(SSOMultiFactor):
 		return TwoFactors
 	case len(p) > 0:
 		return OneFactor
@@ -106,10 +111,10 @@ func (p Proofs) ProvenAt(level Level) time.Time {
 }
 
 // AMR returns the authentication method references of the proofs, sorted and without repetitions (RFC 8176; pop is of
-// OpenID's EAP ACR Values).
+// OpenID's EAP ACR Values, and fed, for the answer of another provider, is the value that Microsoft Entra uses).
 func (p Proofs) AMR() []string {
 	references := map[Method][]string{
-		Password: {"pwd"}, EmailOTP: {"otp"}, TOTP: {"otp"}, RecoveryCode: {"otp"}, SMS: {"sms"}, Passkey: {"pop", "user"}, PasskeyUV: {"pop", "user"},
+		Password: {"pwd"}, EmailOTP: {"otp"}, TOTP: {"otp"}, RecoveryCode: {"otp"}, SMS: {"sms"}, SSO: {"fed"}, SSOMultiFactor: {"fed"}, Passkey: {"pop", "user"}, PasskeyUV: {"pop", "user"},
 	}
 	var amr []string
 	for _, proof := range p {
