@@ -77,6 +77,7 @@ func (s *Snapshot) apply(changes []store.Change, position store.Position) (*Snap
 func (b *builder) put(doc *store.Document) error {
 	e, err := decode(doc)
 	if err != nil {
+		b.unread.Insert(identityKey(doc.Identity), unread{doc.Deployment, doc.ID})
 		return fmt.Errorf("%s is not served: %w", doc.Identity, err)
 	}
 	if e == nil {
@@ -101,6 +102,11 @@ func (b *builder) put(doc *store.Document) error {
 		return b.putIssuers(e, content)
 	case *document.OAuthApp:
 		b.putIssuing(e, content)
+	case *Connection:
+		for _, key := range domainKeys(e, content) {
+			b.byDomain.Insert(key, e)
+		}
+		b.byOrg.Insert(joined(e.Deployment, content.Organization, content.Slug), e)
 	case *document.APIKey:
 		credential, err := newCredential(content)
 		if err != nil {
@@ -156,6 +162,7 @@ func (b *builder) changed(e *Entry) {
 }
 
 func (b *builder) remove(id store.Identity) {
+	b.unread.Delete(identityKey(id))
 	e, found := b.entries.Delete(identityKey(id))
 	if !found {
 		return
@@ -181,6 +188,11 @@ func (b *builder) remove(id store.Identity) {
 		if known, found := b.issuing.Get(issuingKey(content.Issuer)); found && known.Identity == e.Identity {
 			b.issuing.Delete(issuingKey(content.Issuer))
 		}
+	case *Connection:
+		for _, key := range domainKeys(e, content) {
+			b.byDomain.Delete(key)
+		}
+		b.byOrg.Delete(joined(e.Deployment, content.Organization, content.Slug))
 	case *document.APIKey:
 		for _, verifier := range content.Verifiers {
 			b.keys.Delete([]byte(verifier.ID))

@@ -81,6 +81,13 @@ var decoders = map[string]func(*Entry, []byte) error{
 		content := &JWTTemplate{}
 		return e.read(payload, &content.JWTTemplate, content)
 	},
+	v1alpha1.KindConnection: func(e *Entry, payload []byte) (err error) {
+		content := &Connection{}
+		if err = e.read(payload, &content.Connection, content); err == nil {
+			err = content.prepare()
+		}
+		return err
+	},
 	v1alpha1.KindAITool: func(e *Entry, payload []byte) (err error) {
 		content := &Tool{}
 		if err = e.read(payload, &content.AITool, content); err == nil {

@@ -16,6 +16,9 @@ type indexes struct {
 	counts    index[int]                  // by kind and deployment, and of active agents
 	servers   index[*AuthorizationServer] // by the identity of an OAuth app
 	states    index[*State]               // by deployment
+	byDomain  index[*Entry]               // connections by deployment, domain and slug
+	byOrg     index[*Entry]               // connections by deployment, organization and slug
+	unread    index[unread]               // documents that cannot be read, by identity
 }
 
 // all lists the indexes; a test compares it with the fields.
@@ -27,7 +30,7 @@ func (x *indexes) all() []interface {
 		begin()
 		commit()
 	}{
-		&x.entries, &x.slugs, &x.hosts, &x.issuing, &x.keys, &x.ordered, &x.referrers, &x.ids, &x.issuers, &x.counts, &x.servers, &x.states,
+		&x.entries, &x.slugs, &x.hosts, &x.issuing, &x.keys, &x.ordered, &x.referrers, &x.ids, &x.issuers, &x.counts, &x.servers, &x.states, &x.byDomain, &x.byOrg, &x.unread,
 	}
 }
 

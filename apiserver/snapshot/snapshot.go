@@ -172,6 +172,25 @@ func (s *Snapshot) ByID(kind, deployment string, id int64) (*Entry, bool) {
 	return e, true
 }
 
+// unread names a document that cannot be read.
+type unread struct {
+	deployment string
+	id         int64
+}
+
+// Declares reports whether the store has a document of a kind in a deployment, although it may not be served because it
+// cannot be read.
+func (s *Snapshot) Declares(kind, deployment string, id int64) (found bool) {
+	if _, found = s.ByID(kind, deployment, id); found {
+		return true
+	}
+	s.unread.WithPrefix(append(joined(kind), 0), func(u unread) bool {
+		found = u == unread{deployment, id}
+		return !found
+	})
+	return found
+}
+
 // Scopes returns the scopes of an OAuth app, in the order of their values.
 func (s *Snapshot) Scopes(app *Entry) []*Entry {
 	return scopesIn(&s.slugs, app)
@@ -180,6 +199,11 @@ func (s *Snapshot) Scopes(app *Entry) []*Entry {
 // List calls visit for the entries of a kind in a deployment, newest first, until it returns false.
 func (s *Snapshot) List(kind, deployment string, visit func(*Entry) bool) {
 	s.ordered.WithPrefix(append(joined(kind, deployment), 0), visit)
+}
+
+// ListAll calls visit for the entries of a kind in all deployments, until it returns false.
+func (s *Snapshot) ListAll(kind string, visit func(*Entry) bool) {
+	s.ordered.WithPrefix(append(joined(kind), 0), visit)
 }
 
 // Referrers returns the entries that refer to an identity.
