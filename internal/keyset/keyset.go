@@ -42,22 +42,34 @@ func Parse(raw []byte, maxBytes int) (*jose.JSONWebKeySet, error) {
 	}
 	usable := jose.JSONWebKeySet{}
 	for i, text := range set.Keys {
-		var key jose.JSONWebKey
-		if err := json.Unmarshal(text, &key); err != nil {
-			return nil, fmt.Errorf("is no JSON Web Key Set: keys[%d]: %w", i, err)
+		key, err := ParseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("keys[%d] %w", i, err)
 		}
-		if !key.IsPublic() || !key.Valid() || key.Use != "" && key.Use != "sig" {
-			continue
+		if key != nil {
+			usable.Keys = append(usable.Keys, *key)
 		}
-		if public, isRSA := key.Key.(*rsa.PublicKey); isRSA && (public.N.BitLen() < minRSABits || public.N.BitLen() > maxRSABits) {
-			return nil, fmt.Errorf("keys[%d] is an RSA key of %d bits; use %d to %d", i, public.N.BitLen(), minRSABits, maxRSABits)
-		}
-		usable.Keys = append(usable.Keys, jose.JSONWebKey{Key: key.Key, KeyID: key.KeyID, Algorithm: key.Algorithm, Use: key.Use})
 	}
 	if len(usable.Keys) == 0 {
 		return nil, errors.New("holds no public signature key")
 	}
 	return &usable, nil
+}
+
+// ParseKey returns a public signature key, and nil for a key of another use. It refuses an RSA signature key outside of
+// 2048 to 4096 bits. Certificates are dropped.
+func ParseKey(raw []byte) (*jose.JSONWebKey, error) {
+	var key jose.JSONWebKey
+	if err := json.Unmarshal(raw, &key); err != nil {
+		return nil, fmt.Errorf("is no JSON Web Key: %w", err)
+	}
+	if !key.IsPublic() || !key.Valid() || key.Use != "" && key.Use != "sig" {
+		return nil, nil
+	}
+	if public, isRSA := key.Key.(*rsa.PublicKey); isRSA && (public.N.BitLen() < minRSABits || public.N.BitLen() > maxRSABits) {
+		return nil, fmt.Errorf("is an RSA key of %d bits; use %d to %d", public.N.BitLen(), minRSABits, maxRSABits)
+	}
+	return &jose.JSONWebKey{Key: key.Key, KeyID: key.KeyID, Algorithm: key.Algorithm, Use: key.Use}, nil
 }
 
 // Bytes returns an upper estimate of the memory that a parsed set takes; nil takes none.

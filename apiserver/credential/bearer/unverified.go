@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/go-jose/go-jose/v4"
@@ -17,6 +18,9 @@ import (
 
 // MaxLength is the longest token, in bytes.
 const MaxLength = 16 << 10
+
+// TypeLogoutToken is the type of logout tokens (OpenID Connect Back-Channel Logout 1.0, 2.4).
+const TypeLogoutToken = "logout+jwt"
 
 // Accepted are the algorithms that issuers may use. Each issuer declares some of them.
 var Accepted = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
@@ -45,11 +49,18 @@ type Token struct {
 
 // Parse parses a token of the accepted form, with the claims that select its issuer. It returns ErrForm for every other
 // text.
-func Parse(raw string) (*Token, error) {
+func Parse(raw string) (*Token, error) { return parse(raw, "JWT", TypeAccessToken) }
+
+// ParseLogout is Parse for the logout token of a provider, which has the type logout+jwt, JWT or none (OpenID Connect
+// Back-Channel Logout 1.0, 2.4).
+func ParseLogout(raw string) (*Token, error) { return parse(raw, "JWT", TypeLogoutToken) }
+
+// parse parses a token that has no type or one of some types. It refuses tokens for other purposes (RFC 8725 3.11).
+func parse(raw string, types ...string) (*Token, error) {
 	if len(raw) > MaxLength || !IsJWT(raw) {
 		return nil, ErrForm
 	}
-	header, err := readHeader(raw[:strings.IndexByte(raw, '.')])
+	header, err := readHeader(raw[:strings.IndexByte(raw, '.')], types)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +89,7 @@ func Parse(raw string) (*Token, error) {
 	return t, nil
 }
 
-func readHeader(encoded string) (map[string]any, error) {
+func readHeader(encoded string, types []string) (map[string]any, error) {
 	raw, err := strict.DecodeString(encoded)
 	if err != nil {
 		return nil, ErrForm
@@ -97,21 +108,17 @@ func readHeader(encoded string) (map[string]any, error) {
 			return nil, ErrForm
 		}
 	}
-	if !acceptedType(header) {
+	if !acceptedType(header, types) {
 		return nil, ErrForm
 	}
 	return header, nil
 }
 
-// acceptedType reports whether a token's type is JWT or at+jwt, or absent. It refuses tokens for other purposes, such
-// as logout tokens (RFC 8725 3.11).
-func acceptedType(header map[string]any) bool {
+// acceptedType reports whether a token's type is one of types, or absent.
+func acceptedType(header map[string]any, types []string) bool {
 	sent, found := header["typ"]
-	if !found {
-		return true
-	}
 	name, _ := sent.(string)
-	return strings.EqualFold(name, "JWT") || strings.EqualFold(name, TypeAccessToken)
+	return !found || slices.ContainsFunc(types, func(accepted string) bool { return strings.EqualFold(name, accepted) })
 }
 
 // decodeObject decodes one JSON object without duplicate members, which two readers might understand differently.
