@@ -1,0 +1,287 @@
+package upstream
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/shares"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// leaseFor is how long a server may fetch a document alone. It is longer than a fetch.
+	leaseFor = requestWithin + 5*time.Second
+	// pollEvery is the interval at which a server that needs a document reads whether another server has fetched it.
+	pollEvery = 100 * time.Millisecond
+	// storeWithin bounds the time of writing the result of a fetch.
+	storeWithin = 5 * time.Second
+	// versionBytes is an estimate of the memory of a document besides its content.
+	versionBytes = 1 << 10
+	// keepUnused is how long an unused document is cached.
+	keepUnused = 24 * time.Hour
+)
+
+// documentShares bounds the memory of cached documents.
+var documentShares = shares.Bounds{Bytes: 8 << 20, DeploymentBytes: 1 << 20}
+
+// ref names a document.
+type ref struct {
+	deployment string
+	connection int64
+	kind       string
+}
+
+// documents fetches and caches the documents of providers. The store has the last good one of each, so that a server
+// that starts needs no provider, and the lease by which one server fetches at a time.
+type documents struct {
+	store   people.Store
+	web     *exchanger
+	slots   *egress.Slots
+	clock   func() time.Time
+	log     logr.Logger
+	metrics *metrics
+	cache   *shares.Cache[ref, version]
+	// flights share fetches: by document and what is wanted of it, and by URL.
+	flights, fetches singleflight.Group
+	// throttled counts the fetches that were refused before they began.
+	throttled atomic.Uint64
+	// life ends with Run. Then fetches in progress end, without a result.
+	life context.Context
+}
+
+// get returns a document that satisfies a wish. If there is none, it returns one without the wanted key, or an
+// ErrUnavailable if there is no usable one at all. It waits for a fetch at most requestWithin, and only if it has
+// nothing to use.
+func (d *documents) get(ctx context.Context, c Connection, src source, w wish) (version, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	defer cancel()
+	v, err := d.known(ctx, c, src)
+	if err != nil {
+		return version{}, err
+	}
+	now := d.clock()
+	if w.satisfied(&v, src, now) {
+		return d.refreshed(ctx, c, src, v, w), nil
+	}
+	if v.usable(src, now) && now.Before(w.fetchAt(&v, src, now)) {
+		return v, keyless(&v, src, now, w)
+	}
+	fetched, err := d.wait(ctx, c, src, w)
+	switch now := d.clock(); {
+	case err == nil && fetched.usable(src, now):
+		return fetched, keyless(&fetched, src, now, w)
+	case err == nil:
+		return version{}, unavailable(fetched.failure)
+	}
+	return version{}, err
+}
+
+// keyless returns an error if a document does not have the wanted key and its last fetch failed: the provider may have
+// published the key meanwhile.
+func keyless(v *version, src source, now time.Time, w wish) error {
+	if v.failures == 0 || w.satisfied(v, src, now) {
+		return nil
+	}
+	return unavailable(v.failure)
+}
+
+// refreshed returns a usable document, and lets it be fetched again if that is due. It waits only if that is long
+// overdue, and once: from the first failure on, the last good document is used without waiting.
+func (d *documents) refreshed(ctx context.Context, c Connection, src source, v version, w wish) version {
+	now := d.clock()
+	if now.Before(v.due(src, now)) {
+		return v
+	}
+	result := d.refresh(ctx, c, src, wish{periodic: true})
+	if v.failures > 0 || now.Before(v.validUntil.Add(overdueAfter)) {
+		return v
+	}
+	select {
+	case r := <-result:
+		if fetched, ok := r.Val.(version); ok && r.Err == nil && w.satisfied(&fetched, src, d.clock()) {
+			return fetched
+		}
+	case <-ctx.Done():
+	}
+	return v
+}
+
+// known returns a document from the cache, or else from the store.
+func (d *documents) known(ctx context.Context, c Connection, src source) (version, error) {
+	if v, found := d.cache.Get(ref{c.Deployment, c.ID, src.kind}, d.clock()); found {
+		return v, nil
+	}
+	return d.load(ctx, c, src)
+}
+
+// load reads a document from the store, and caches it.
+func (d *documents) load(ctx context.Context, c Connection, src source) (version, error) {
+	var row people.UpstreamDocument
+	err := d.store.View(ctx, c.Deployment, func(tx people.Tx) (err error) {
+		row, _, err = tx.Connections().UpstreamDocument(c.ID, src.kind)
+		return err
+	})
+	if err != nil {
+		return version{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	v := versionOf(row)
+	url, text, _ := strings.Cut(row.Body, "\n")
+	v.url = url
+	cached, found := d.cache.Get(ref{c.Deployment, c.ID, src.kind}, d.clock())
+	switch {
+	case url != src.url:
+	case found && cached.url == url && cached.sha256 == v.sha256 && cached.content != content{} && src.fits(cached.content):
+		v.content = cached.content
+	default:
+		v.content, _ = src.parse(text) // what an older version accepted is fetched again
+	}
+	d.put(c, src, v)
+	return v, nil
+}
+
+func (d *documents) put(c Connection, src source, v version) {
+	size := versionBytes + int64(len(v.url)+len(v.failure)) + v.content.bytes()
+	d.cache.Put(c.Deployment, ref{c.Deployment, c.ID, src.kind}, v, size, d.clock())
+}
+
+// wait is refresh, and returns its result or an ErrUnavailable when ctx ends.
+func (d *documents) wait(ctx context.Context, c Connection, src source, w wish) (version, error) {
+	select {
+	case r := <-d.refresh(ctx, c, src, w):
+		if r.Err != nil {
+			return version{}, r.Err
+		}
+		return r.Val.(version), nil
+	case <-ctx.Done():
+		return version{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+}
+
+// refresh reads a document from the store and, if the wish requires it, fetches it. Callers with the same wish share
+// one refresh, so it goes on when one of them leaves.
+func (d *documents) refresh(ctx context.Context, c Connection, src source, w wish) <-chan singleflight.Result {
+	ctx = context.WithoutCancel(ctx)
+	of := strings.Join([]string{c.Deployment, ids.Format(c.ID), src.kind, src.url, fmt.Sprint(w.periodic), w.issuer, w.keyID}, "\n")
+	return d.flights.DoChan(of, func() (any, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*requestWithin) // for the wait for a slot, and the fetch
+		defer cancel()
+		stop := context.AfterFunc(d.life, cancel)
+		defer stop()
+		return d.refreshNow(ctx, c, src, w)
+	})
+}
+
+// refreshNow is refresh without sharing. If another server fetches, a periodic wish leaves it to that server, and any
+// other one waits for its result.
+func (d *documents) refreshNow(ctx context.Context, c Connection, src source, w wish) (version, error) {
+	for waited := false; ; waited = true {
+		v, err := d.load(ctx, c, src)
+		if err != nil {
+			return version{}, err
+		}
+		now := d.clock()
+		leased := v.leasedUntil.After(now)
+		switch {
+		case !w.periodic && w.satisfied(&v, src, now), w.periodic && leased:
+			return v, nil
+		case !leased && (waited || now.Before(w.fetchAt(&v, src, now))):
+			return v, nil
+		case !leased:
+			fetched, leased, err := d.fetch(ctx, c, src, v)
+			if leased || err != nil {
+				return fetched, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return version{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// fetch fetches a document under a lease, and stores the result. It reports false if another server has the lease. A
+// failed fetch is no error: the version says so.
+func (d *documents) fetch(ctx context.Context, c Connection, src source, before version) (fetched version, leased bool, err error) {
+	waiting, cancel := context.WithTimeout(ctx, requestWithin)
+	done, err := d.slots.Begin(waiting, egress.Asker{Deployment: c.Deployment})
+	cancel()
+	if err != nil {
+		d.throttled.Add(1)
+		d.metrics.count(src.kind, egress.ErrTooManyFetches)
+		return version{}, false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer done()
+	now, lease := d.clock(), rand.Text()
+	err = d.store.Single(ctx, c.Deployment, func(tx people.Tx) (err error) {
+		leased, err = tx.Connections().LeaseUpstreamDocument(c.ID, src.kind, lease, now, now.Add(leaseFor))
+		return err
+	})
+	if err != nil {
+		return version{}, false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if !leased {
+		return version{}, false, nil
+	}
+	text, err := d.text(src.url)
+	parsed := content{}
+	if err == nil {
+		parsed, err = src.parse(text)
+	}
+	if d.life.Err() != nil {
+		return version{}, false, fmt.Errorf("%w: the server ends", ErrUnavailable)
+	}
+	d.metrics.count(src.kind, err)
+	after := before
+	after.triedAt, after.leasedUntil = now, time.Time{}
+	if err != nil {
+		after.failures, after.failure = before.failures+1, err.Error()
+		d.log.V(1).Info("A document of an identity provider was not fetched", "deployment", c.Deployment, "connection", ids.Format(c.ID), "kind", src.kind, "error", after.failure)
+	} else {
+		sum := sha256.Sum256([]byte(text))
+		after = version{content: parsed, url: src.url, sha256: hex.EncodeToString(sum[:]), fetchedAt: now, validUntil: now.Add(freshFor), triedAt: now}
+	}
+	d.put(c, src, after)
+	d.write(ctx, c, src, lease, after, text)
+	return after, true, nil
+}
+
+// write writes the result of a fetch to the store. If that fails, the lease ends by itself, and only this server has
+// the document.
+func (d *documents) write(ctx context.Context, c Connection, src source, lease string, v version, text string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
+	defer cancel()
+	err := d.store.Single(ctx, c.Deployment, func(tx people.Tx) error {
+		if v.failures > 0 {
+			_, err := tx.Connections().FailUpstreamDocument(c.ID, src.kind, lease, v.failure)
+			return err
+		}
+		_, err := tx.Connections().StoreUpstreamDocument(people.UpstreamDocument{
+			Connection: c.ID, Kind: src.kind, Body: src.url + "\n" + text, SHA256: v.sha256, FetchedAt: v.fetchedAt, ValidUntil: v.validUntil,
+		}, lease)
+		return err
+	})
+	if err != nil {
+		d.log.Error(err, "A fetched document of an identity provider was not stored", "deployment", c.Deployment, "connection", ids.Format(c.ID), "kind", src.kind)
+	}
+}
+
+// text fetches a text. All deployments share one fetch of a URL, whose answer does not depend on the deployment.
+func (d *documents) text(url string) (string, error) {
+	text, err, _ := d.fetches.Do(url, func() (any, error) { return d.web.document(d.life, url) })
+	if err != nil {
+		return "", err
+	}
+	return text.(string), nil
+}
