@@ -127,8 +127,12 @@ func (u *Unit) CheckHeld(g *people.SignIn) error {
 	return check(u, g, u.RequiredBelow(g, u.Now))
 }
 
-// CheckIn returns an AssuranceError if a sign-in shows less than is required of it in an organization.
+// CheckIn returns an error if a sign-in does not count in an organization: that of CheckConnection, or an
+// AssuranceError if it shows less than is required there.
 func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
+	if err := CheckConnection(u, g, m); err != nil {
+		return err
+	}
 	required, err := u.RequiredIn(g, m)
 	if err != nil {
 		return err
@@ -138,6 +142,9 @@ func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
 
 // CheckAmong is CheckIn with the member's workspaces.
 func CheckAmong(u *Unit, g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember) error {
+	if err := CheckConnection(u, g, m); err != nil {
+		return err
+	}
 	return check(u, g, u.RequiredAmong(g, m, workspaces, u.Now))
 }
 

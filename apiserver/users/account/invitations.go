@@ -149,6 +149,12 @@ func OpenInvitation(u *Unit, token string, addresses ...string) (people.Invitati
 	return i, nil
 }
 
+// InvitationByToken returns the invitation of a token for a user whose address is not known yet. The caller compares
+// the address that the user proves with the invitation's.
+func InvitationByToken(u *Unit, token string) (people.Invitation, error) {
+	return openByToken(u, token)
+}
+
 // openByToken returns the invitation of a token that can still be accepted. ErrInvalidInvitation: there is no such
 // invitation.
 func openByToken(u *Unit, token string) (people.Invitation, error) {

@@ -341,11 +341,11 @@ func TestSignInAgainLocksMemberBeforeSignIn(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := u.SignIn(s, policy, user, people.MethodPassword, nil); err != nil {
+		if err := u.SignIn(s, policy, account.NewSignIn{User: user, Method: people.MethodPassword}); err != nil {
 			return err
 		}
 		u.Tx = locking{u.Tx, &order}
-		return u.SignIn(s, policy, user, people.MethodPassword, nil)
+		return u.SignIn(s, policy, account.NewSignIn{User: user, Method: people.MethodPassword})
 	})
 	if want := []string{"name sign-in", "user", "member", "sign-in"}; !slices.Equal(order, want) {
 		t.Errorf("locked %q, want %q", order, want)

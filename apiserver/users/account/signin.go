@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/users/session"
@@ -24,24 +25,36 @@ func (u *Unit) NewSession(policy session.Policy, attempting bool) (*people.Sessi
 	return s, u.Sessions().InsertSession(*s)
 }
 
+// NewSignIn is a sign-in of a proven account.
+type NewSignIn struct {
+	User   int64
+	Method string
+	// Event is the method that analytics counts, "" for Method.
+	Event string
+	// Proofs are what the user has shown.
+	Proofs assurance.Proofs
+	// Prepare, if not nil, runs after the user was locked. It returns how the sign-in came from a connection, and the
+	// organization that becomes active; 0: the last active one.
+	Prepare func(user people.User) (upstream people.Upstream, organization int64, err error)
+}
+
 // SignIn adds a proven account to a session and makes it the active one. The session is no longer anonymous, and an
 // earlier sign-in of the account in it is replaced. The oldest sign-ins above the bounds of the session and of the
-// user are evicted. proofs are what the user has shown. The caller gives the session a new token. ErrUserUnknown,
-// ErrUserDisabled: nothing changes.
-func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, method string, proofs assurance.Proofs) error {
+// user are evicted. The caller gives the session a new token. ErrUserUnknown, ErrUserDisabled: nothing changes.
+func (u *Unit) SignIn(s *people.Session, policy session.Policy, from NewSignIn) error {
 	// This lock serializes sign-ins of one user: concurrent ones would not see each other and could exceed the bound.
-	if err := u.Limits().Lock(object("sign-in", userID)); err != nil {
+	if err := u.Limits().Lock(object("sign-in", from.User)); err != nil {
 		return err
 	}
-	recorded, err := u.signInIsRecorded(userID)
+	recorded, err := u.signInIsRecorded(from.User)
 	if err != nil {
 		return err
 	}
 	// Lock other sessions before the user, as everywhere.
-	if err := u.evictSessions(s, userID, recorded); err != nil {
+	if err := u.evictSessions(s, from.User, recorded); err != nil {
 		return err
 	}
-	user, found, err := u.Users().LockUser(userID)
+	user, found, err := u.Users().LockUser(from.User)
 	if err != nil {
 		return err
 	}
@@ -51,7 +64,7 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	if user.Disabled {
 		return ErrUserDisabled
 	}
-	if err := u.addSignIn(s, policy, user, method, proofs); err != nil {
+	if err := u.addSignIn(s, policy, user, from); err != nil {
 		return err
 	}
 	if err := u.rememberClient(user.ID); err != nil {
@@ -60,7 +73,7 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, userID int64, me
 	if !recorded {
 		return nil
 	}
-	if err := u.recordEvent(people.EventSignIn, user.ID, method); err != nil {
+	if err := u.recordEvent(people.EventSignIn, user.ID, cmp.Or(from.Event, from.Method)); err != nil {
 		return err
 	}
 	return u.AuditAs(object("user", user.ID), "session.signed_in", object("session", s.ID), s.ID)
@@ -103,12 +116,31 @@ func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error 
 	return nil
 }
 
-func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, method string, proofs assurance.Proofs) error {
+// DropEnded removes the sign-ins that have ended before their session from a locked live session, and from the store.
+func DropEnded(u *Unit, s *people.Session) error {
+	for _, g := range session.DropEnded(s, u.Now) {
+		if err := u.Sessions().LeaveSession(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, from NewSignIn) error {
 	id, err := u.NewID()
 	if err != nil {
 		return err
 	}
-	g := people.SignIn{ID: id, Session: s.ID, User: user.ID, Method: method, CreatedAt: u.Now, Proofs: proofs, TwoStep: user.TwoStep, UserCreatedAt: user.CreatedAt}
+	g := people.SignIn{
+		ID: id, Session: s.ID, User: user.ID, Method: from.Method, CreatedAt: u.Now, Proofs: from.Proofs, TwoStep: user.TwoStep, UserCreatedAt: user.CreatedAt,
+	}
+	if from.Prepare != nil {
+		var organization int64
+		if g.Upstream, organization, err = from.Prepare(user); err != nil {
+			return err
+		}
+		user.Organization = cmp.Or(organization, user.Organization)
+	}
 	// Lock the member before writing sign-ins, as the removal of a member does.
 	if g.Organization, g.Workspace, err = u.lastActive(user); err != nil {
 		return err

@@ -5,13 +5,15 @@ import (
 )
 
 // dropUnproven removes everything that another person may have added to an account whose first verified address was
-// proven by a code alone: the password, API keys, phone numbers, other addresses, and all other sign-ins.
+// proven by a code alone: the password, API keys, phone numbers, other addresses, identities at the providers of
+// connections, and all other sign-ins.
 func dropUnproven(u *Unit, e people.Email, emails []people.Email) error {
 	for _, drop := range []func() error{
 		func() error { return dropPassword(u, e.User) },
 		func() error { return revokeKeysOf(u, e.User, "system", "owner_unproven") },
 		func() error { return dropPhones(u, e.User) },
 		func() error { return dropEmails(u, e, emails) },
+		func() error { return dropIdentities(u, e.User) },
 		func() error { _, err := leaveOthers(u, e.User, "system", "session.evicted"); return err },
 	} {
 		if err := drop(); err != nil {
@@ -86,6 +88,22 @@ func dropEmails(u *Unit, kept people.Email, emails []people.Email) error {
 		}
 	}
 	return u.Bulk().DeleteUnproven(dropped)
+}
+
+func dropIdentities(u *Unit, user int64) error {
+	identities, err := u.Identities().IdentitiesOf(user)
+	if err != nil {
+		return err
+	}
+	for _, i := range identities {
+		if _, err := u.Identities().DeleteIdentity(user, i.ID); err != nil {
+			return err
+		}
+		if err := u.AuditAs("system", "identity.unlinked", object("identity", i.ID), u.Session); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // leaveOthers ends a user's sign-ins except that of the unit's session, audits each, and returns how many it ended.

@@ -14,11 +14,49 @@ import (
 // sign-in has proven. A scope of that name that is missing makes the place as impossible as any other scope.
 const MissingAssurance = "assurance"
 
+// MissingConnection is the entry of Option.Missing for a place where the sign-in does not count: the organization's
+// members must sign in by its connections, or the sign-in is confined to another organization.
+const MissingConnection = "connection"
+
+// withheld appends what a place lacks beside scopes: MissingConnection or MissingAssurance.
+func withheld(u *account.Unit, g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember, missing []string) ([]string, error) {
+	err := account.CheckConnection(u, g, m)
+	required, confined := new(account.ConnectionRequiredError), new(account.AssuranceError)
+	switch {
+	case errors.As(err, &required), errors.As(err, &confined):
+		return append(missing, MissingConnection), nil
+	case err == nil && g.Proven().Level() < u.RequiredAmong(g, m, workspaces, u.Now).Level:
+		return append(missing, MissingAssurance), nil
+	}
+	return missing, err
+}
+
+// checkConfined returns an AssuranceError if a sign-in that is confined to an organization would grant more than the
+// organization's: scopes of the user, or no organization at all.
+func (r *Request) checkConfined(u *account.Unit, g *people.SignIn) error {
+	organization, _, _ := r.App.Needs(r.Scopes)
+	personal := slices.ContainsFunc(r.Scopes, func(scope string) bool {
+		declared := r.App.Scopes[scope]
+		return declared != nil && declared.Category != categoryOrganization && declared.Category != categoryWorkspace
+	})
+	if organization && !personal {
+		return nil
+	}
+	return account.CheckConfined(u, g)
+}
+
 // RequirementError refuses the tokens of a family whose level is below what is required of it now. The family stays:
 // its tokens are valid again once the requirement is lifted.
-type RequirementError struct{ Required assurance.Level }
+type RequirementError struct {
+	Required assurance.Level
+	// Connection reports that the organization's members must sign in by its connections.
+	Connection bool
+}
 
 func (e *RequirementError) Error() string {
+	if e.Connection {
+		return "the authorization's organization requires a sign-in by one of its connections"
+	}
 	return "the authorization's assurance level is below " + e.Required.String()
 }
 
@@ -101,18 +139,18 @@ func stepFor(err error) (Step, *account.AssuranceError, error) {
 	return StepStepUp, missing, nil
 }
 
-// missing returns the scopes that a person does not have in a place, and MissingAssurance if the organization requires
-// more of the sign-in.
+// missing returns the scopes that a person does not have in a place, and MissingConnection or MissingAssurance if the
+// organization requires more of the sign-in.
 func (r *Request) missing(u *account.Unit, person *Person, at Place) ([]string, error) {
 	missing := r.App.missing(u, r.Scopes, at)
 	if at.Member == nil {
 		return missing, nil
 	}
-	required, err := u.RequiredIn(person.SignIn, *at.Member)
-	if err == nil && person.Proven().Level() < required.Level {
-		missing = append(missing, MissingAssurance)
+	workspaces, err := u.Organizations().WorkspaceMembershipsOf(person.User, at.Member.Organization.ID)
+	if err != nil {
+		return missing, err
 	}
-	return missing, err
+	return withheld(u, person.SignIn, *at.Member, workspaces, missing)
 }
 
 // stated returns what the tokens of an authorization state of the sign-in.
@@ -123,9 +161,18 @@ func (r *Request) stated(u *account.Unit, person *Person, family *people.TokenFa
 }
 
 // checkFamily returns a RequirementError if a token family's level is below what its deployment, its client and the
-// organization of its grant require now. The account's own second step does not count: apps that were connected before
-// it was turned on stay connected.
+// organization of its grant require now, or if that organization requires a sign-in by its connections. The account's
+// own second step does not count: apps that were connected before it was turned on stay connected.
 func checkFamily(u *account.Unit, client *Client, user people.User, place Place, family people.TokenFamily) error {
+	if place.Member != nil {
+		err := account.CheckFamilyConnection(u, family, *place.Member)
+		if required := new(account.ConnectionRequiredError); errors.As(err, &required) {
+			return &RequirementError{Connection: true}
+		}
+		if err != nil {
+			return err
+		}
+	}
 	level, _ := family.Proven()
 	required := max(u.DeploymentRequires(user.CreatedAt, u.Now), client.Assurance.Effective())
 	if place.Member != nil && level < assurance.PhishingResistant {

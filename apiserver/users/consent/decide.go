@@ -86,6 +86,13 @@ func (r *Request) Offer(u *account.Unit, person *Person) (Offer, error) {
 		step, missing, err := stepFor(err) // the page may not ask
 		return Offer{Step: step, Missing: missing}, err
 	}
+	if err := r.checkConfined(u, person.SignIn); err != nil {
+		if !r.Has("none") {
+			return Offer{}, err
+		}
+		step, missing, err := stepFor(err)
+		return Offer{Step: step, Missing: missing}, err
+	}
 	if step, missing, err := r.prove(u, person); err != nil || step != "" {
 		return Offer{Step: step, Missing: missing}, err
 	}
@@ -340,7 +347,7 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	}
 	family := people.TokenFamily{
 		Grant: grant.ID, App: grant.App, Client: grant.Client, User: grant.User, Organization: grant.Organization, Workspace: grant.Workspace,
-		Session: person.Session, SignIn: person.ID, Scopes: r.Scopes, Resources: r.Resources, Nonce: r.Nonce, Method: person.Method,
+		Session: person.Session, SignIn: person.ID, Connection: person.Upstream.Connection, Scopes: r.Scopes, Resources: r.Resources, Nonce: r.Nonce, Method: person.Method,
 		Offline: slices.Contains(r.Scopes, ScopeOffline), Backchannel: r.Client.BackchannelLogoutURI != "", CreatedAt: u.Now, UsedAt: u.Now, ExpiresAt: u.Now.Add(CodeLifetime),
 	}
 	if family.ID, err = u.NewID(); err != nil {

@@ -199,7 +199,7 @@ func permits(scope *document.OAuthScope, at Place, organization, workspace []str
 // Option is a place that a user may choose, with the scopes that the user cannot grant there.
 type Option struct {
 	Place
-	// Missing lists the scopes that the user does not have there, and MissingAssurance.
+	// Missing lists the scopes that the user does not have there, and MissingConnection or MissingAssurance.
 	Missing []string
 }
 
@@ -217,7 +217,6 @@ func (r *Request) options(u *account.Unit, person *Person) (all []Option, err er
 	if err != nil {
 		return nil, err
 	}
-	level := person.Proven().Level()
 	for i := range members {
 		places := []Place{{Member: &members[i]}}
 		for j := range inside {
@@ -228,13 +227,12 @@ func (r *Request) options(u *account.Unit, person *Person) (all []Option, err er
 		if len(places) > 1 { // the scopes need a workspace, and there is one
 			places = places[1:]
 		}
-		withheld := level < u.RequiredAmong(person.SignIn, members[i], inside, u.Now).Level
+		lacks, err := withheld(u, person.SignIn, members[i], inside, nil)
+		if err != nil {
+			return nil, err
+		}
 		for _, place := range places {
-			option := Option{Place: place, Missing: r.App.missing(u, r.Scopes, place)}
-			if withheld {
-				option.Missing = append(option.Missing, MissingAssurance)
-			}
-			all = append(all, option)
+			all = append(all, Option{Place: place, Missing: append(r.App.missing(u, r.Scopes, place), lacks...)})
 		}
 	}
 	return all, nil

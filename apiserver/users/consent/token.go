@@ -21,8 +21,9 @@ type Subject struct {
 
 // EffectiveGrant returns the scopes of a token family that the user still has and the client may still request, and the
 // subject of its tokens. The subject is nil if the family no longer grants anything: it has expired, its user was
-// deleted or disabled, its grant was deleted, its sign-in ended (unless it is offline), or no scope is left. A
-// RequirementError: more is required of the user now than the family's sign-in had proven.
+// deleted or disabled, its grant was deleted, the connection of its sign-in was deleted, its sign-in ended (unless it
+// is offline), or no scope is left. A RequirementError: more is required of the user now than the family's sign-in had
+// proven.
 func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.TokenFamily) ([]string, *Subject, error) {
 	user, found, err := u.Users().User(family.User)
 	if err != nil || !found || user.Disabled || !u.Now.Before(family.ExpiresAt) {
@@ -30,6 +31,11 @@ func (a *App) EffectiveGrant(u *account.Unit, client *Client, family people.Toke
 	}
 	if _, granted, err := u.OAuth().Grant(family.Grant); err != nil || !granted {
 		return nil, nil, err
+	}
+	if family.Connection != 0 {
+		if exists, err := account.HasConnection(u, family.Connection); err != nil || !exists {
+			return nil, nil, err
+		}
 	}
 	if !family.Offline {
 		s, signedIn, err := u.OAuth().SessionOfSignIn(family.SignIn)

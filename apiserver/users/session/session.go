@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/document"
@@ -78,8 +79,8 @@ type State int
 const (
 	// Live sessions are served.
 	Live State = iota
-	// Over means that the session was idle for too long, has reached its absolute bound, or that a sign-in replaced the
-	// token.
+	// Over means that the session was idle for too long, has reached its absolute bound, that all its sign-ins have ended
+	// before it, or that a sign-in replaced the token.
 	Over
 	// Reused means that the request presented a token after its successor replaced it. The token was copied, so the
 	// session must be revoked.
@@ -90,7 +91,7 @@ const (
 // its lifetime is short.
 func Evaluate(s people.Session, policy Policy, now time.Time) State {
 	switch {
-	case !now.Before(s.ExpiresAt), !s.Anonymous && !now.Before(s.UsedAt.Add(policy.Idle)):
+	case !now.Before(s.ExpiresAt), !s.Anonymous && !now.Before(s.UsedAt.Add(policy.Idle)), allEnded(s.SignIns, now):
 		return Over
 	case s.Token.Replaced:
 		return Over
@@ -98,6 +99,31 @@ func Evaluate(s people.Session, policy Policy, now time.Time) State {
 		return Reused
 	}
 	return Live
+}
+
+func allEnded(signIns []people.SignIn, now time.Time) bool {
+	return len(signIns) > 0 && !slices.ContainsFunc(signIns, func(g people.SignIn) bool { return !g.Upstream.Ended(now) })
+}
+
+// DropEnded removes from a live session the sign-ins that have ended before it. If the active one has ended, the newest
+// of the others becomes active, as after its sign-out. DropEnded returns the removed ones.
+func DropEnded(s *people.Session, now time.Time) (ended []people.SignIn) {
+	kept := s.SignIns[:0:0]
+	for _, g := range s.SignIns {
+		if g.Upstream.Ended(now) {
+			ended = append(ended, g)
+		} else {
+			kept = append(kept, g)
+		}
+	}
+	if len(ended) == 0 || len(kept) == 0 {
+		return nil
+	}
+	s.SignIns = kept
+	if s.Active() == nil {
+		s.ActiveSignIn = kept[len(kept)-1].ID
+	}
+	return ended
 }
 
 // TouchDue reports whether the use of a session must be recorded: at most once per minute plus a jitter by the

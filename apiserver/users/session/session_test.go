@@ -40,6 +40,9 @@ func TestEvaluate(t *testing.T) {
 		"over, with an expired token":              {people.Session{UsedAt: start, ExpiresAt: start, Token: people.Token{DiesAt: start.Add(-time.Hour)}}, Over},
 		"idle for too long, with an expired token": {people.Session{UsedAt: start.Add(-2 * time.Hour), ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Over},
 		"anonymous, with an expired token":         {people.Session{Anonymous: true, UsedAt: start, ExpiresAt: start.Add(time.Hour), Token: people.Token{DiesAt: start}}, Reused},
+		"a sign-in ends later":                     {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), SignIns: ending(start, start.Add(1))}, Live},
+		"a sign-in lasts as long as the session":   {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), SignIns: ending(start, time.Time{})}, Live},
+		"all sign-ins have ended":                  {people.Session{UsedAt: start, ExpiresAt: start.Add(time.Hour), SignIns: ending(start.Add(-1), start)}, Over},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Evaluate(tc.s, policy, start); got != tc.want {
@@ -77,6 +80,47 @@ func TestEvaluateReportsExpiredTokenAsReused(t *testing.T) {
 			t.Fatalf("a token without expiry: %d", got)
 		}
 	})
+}
+
+// ending returns sign-ins 1, 2 and so on that end at times.
+func ending(times ...time.Time) []people.SignIn {
+	list := signIns(1, 2, 3, 4)[:len(times)]
+	for i, at := range times {
+		list[i].Upstream.EndsAt = at
+	}
+	return list
+}
+
+func TestDropEnded(t *testing.T) {
+	later := start.Add(time.Hour)
+	for name, tc := range map[string]struct {
+		have       []people.SignIn
+		active     int64
+		left       []int64
+		wantActive int64
+		wantEnded  []int64
+	}{
+		"none has ended":              {ending(time.Time{}, later), 1, []int64{1, 2}, 1, nil},
+		"another one than the active": {ending(start, later), 2, []int64{2}, 2, []int64{1}},
+		"the active one":              {ending(time.Time{}, later, start), 3, []int64{1, 2}, 2, []int64{3}},
+		"the oldest is active":        {ending(start, later, start, later), 1, []int64{2, 4}, 4, []int64{1, 3}},
+		"all: the session is over":    {ending(start, start), 2, []int64{1, 2}, 2, nil},
+		"an anonymous session":        {nil, 0, nil, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ids := func(list []people.SignIn) (ids []int64) {
+				for _, g := range list {
+					ids = append(ids, g.ID)
+				}
+				return ids
+			}
+			s := people.Session{SignIns: tc.have, ActiveSignIn: tc.active}
+			ended := DropEnded(&s, start)
+			if !slices.Equal(ids(ended), tc.wantEnded) || !slices.Equal(ids(s.SignIns), tc.left) || s.ActiveSignIn != tc.wantActive {
+				t.Errorf("ended %v, left %v, active %d", ids(ended), ids(s.SignIns), s.ActiveSignIn)
+			}
+		})
+	}
 }
 
 func TestTouchDue(t *testing.T) {
