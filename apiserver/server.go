@@ -24,6 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
 	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
 	"github.com/cardea-iam/cardea/apiserver/decision"
+	"github.com/cardea-iam/cardea/apiserver/endedconnections"
 	"github.com/cardea-iam/cardea/apiserver/frontend"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
@@ -42,6 +43,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/reseal"
 	"github.com/cardea-iam/cardea/apiserver/rollup"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
@@ -75,12 +77,13 @@ type Options struct {
 	BackendAddress string
 	// FrontendAddress is the address of the end-user API, host:port.
 	FrontendAddress string
-	// DecisionAddress is the address of the decision API, host:port, and EnvoyAddress that of its gRPC service for Envoy.
+	// DecisionAddress is the address of the decision API, host:port, and EnvoyAddress that of its gRPC service for
+	// Envoy.
 	DecisionAddress, EnvoyAddress string
 	// LimiterBytes bounds the memory of rate-limit counters; 0 means engine.DefaultMaxBytes.
 	LimiterBytes int64
-	// RedisURL is the Redis in which replicas share the counters of rate limits; "" means that this server counts alone.
-	// Replicas is the assumed number of replicas until Redis responds.
+	// RedisURL is the Redis in which replicas share the counters of rate limits; "" means that this server counts
+	// alone. Replicas is the assumed number of replicas until Redis responds.
 	RedisURL string
 	Replicas int
 	// Journal takes a sample of the decisions; nil takes none.
@@ -89,8 +92,8 @@ type Options struct {
 	TLSCert, TLSKey string
 	// TrustedProxies are the ranges whose X-Forwarded-For is trusted.
 	TrustedProxies credential.Proxies
-	// EgressAllowed are private address ranges to which the server may connect for tenants: token issuers' keys, message
-	// providers, webhooks, mail servers.
+	// EgressAllowed are private address ranges to which the server may connect for tenants: token issuers' keys,
+	// message providers, webhooks, mail servers, identity providers.
 	EgressAllowed []netip.Prefix
 	// EgressDenied are address ranges to which the server never connects for tenants.
 	EgressDenied []netip.Prefix
@@ -132,6 +135,8 @@ type Server struct {
 	rollUps    *rollup.Worker
 	reseals    *reseal.Worker
 	notices    *notices.Worker
+	providers  *upstream.Providers
+	ended      *endedconnections.Worker
 	calls      *callrecord.Recorder
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
@@ -188,8 +193,7 @@ func New(opts Options) (*Server, error) {
 	memberNotices := notices.New(notices.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, OnEnqueue: dispatcher.Wake,
 	})
-	endUserMetrics := enduser.NewMetrics(opts.Registry, opts.Tracer)
-	liveReads, analytics := backend.NewLiveReads(opts.Clock), queries.New()
+	endUserMetrics, liveReads, analytics := enduser.NewMetrics(opts.Registry, opts.Tracer), backend.NewLiveReads(opts.Clock), queries.New()
 	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
@@ -204,9 +208,9 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	signer := tokensigner.New(opts.Keyring)
+	signer, providers := tokensigner.New(opts.Keyring), upstream.New(upstream.Options{Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Egress: policy, Clock: opts.Clock, Log: opts.Log.WithName("upstream"), Registry: opts.Registry})
 	endUser, err := enduser.New(enduser.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Signer: signer, Hasher: hasher, Proxies: opts.TrustedProxies, Clock: opts.Clock,
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Signer: signer, Hasher: hasher, Providers: providers, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: endUserMetrics,
 	})
 	if err != nil {
@@ -246,7 +250,7 @@ func New(opts Options) (*Server, error) {
 		"counters": limiter.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
-		"redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
+		"upstream_documents": providers.DocumentsExhausted, "upstream_requests": providers.RequestsExhausted, "redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
 		"resource_reads": liveReads.Exhausted, "analytics": analytics.Exhausted, "tool_call_records": calls.Dropped, "tool_call_bodies": calls.NotKept, "agent_streams": agentTools.StreamsExhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)
@@ -257,7 +261,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -278,8 +282,8 @@ func (s *Server) Keys() *keycache.Cache { return s.keys }
 func (s *Server) Position() store.Position { return s.follower.Current().Position() }
 
 // Follow runs the work without listeners until ctx ends: it keeps the configuration current, sends the messages of the
-// outbox, deletes expired data, seals secrets again, writes the records of calls, and rolls up analytics. Run includes
-// it.
+// outbox, fetches the documents of identity providers, ends what belongs to deleted connections, deletes expired data,
+// seals secrets again, writes the records of calls, and rolls up analytics. Run includes it.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })
@@ -288,6 +292,8 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.keys.Run(ctx) })
 	group.Go(func() error { return s.rollUp(ctx) })
 	group.Go(func() error { return s.issuing.Run(ctx) })
+	group.Go(func() error { return s.providers.Run(ctx) })
+	group.Go(func() error { return s.ended.Run(ctx) })
 	group.Go(func() error { return s.agents.Run(ctx) })
 	group.Go(func() error { return s.calls.Work(ctx) })
 	if s.counters != nil {
@@ -331,6 +337,13 @@ func (s *Server) flushCalls(ctx context.Context) {
 	if err := s.calls.Flush(ctx); err != nil {
 		s.opts.Log.Error(err, "Writing the last records of calls of agents' tools failed", "lost", s.calls.Waiting())
 	}
+}
+
+// newEnded returns the worker that ends what belongs to deleted connections.
+func newEnded(opts Options, follower *snapshot.Follower) *endedconnections.Worker {
+	return endedconnections.New(endedconnections.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("ended-connections"),
+	})
 }
 
 // newFollower returns the follower of the configuration, and registers its metrics.

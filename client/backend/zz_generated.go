@@ -54,6 +54,21 @@ func (e ApiKeySource) Valid() bool {
 	}
 }
 
+// Defines values for ConnectionSource.
+const (
+	ConnectionSourceDeclared ConnectionSource = "declared"
+)
+
+// Valid indicates whether the value is a known member of the ConnectionSource enum.
+func (e ConnectionSource) Valid() bool {
+	switch e {
+	case ConnectionSourceDeclared:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DecisionSummaryCountedBy.
 const (
 	ThisServer DecisionSummaryCountedBy = "this_server"
@@ -1362,6 +1377,99 @@ type CalledResource struct {
 	Name string `json:"name"`
 }
 
+// Connection A connection to an identity provider.
+type Connection struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Slug The slug.
+	Slug string `json:"slug"`
+
+	// Type OIDC, Google, Microsoft, GitHub, GitLab or Apple.
+	Type string `json:"type"`
+
+	// Source declared: a resource of the kind Connection.
+	Source ConnectionSource `json:"source"`
+
+	// OrganizationSlug The slug of the organization whose users sign in by it, or null for all users.
+	OrganizationSlug *string `json:"organization_slug"`
+
+	// DisplayName The name on buttons.
+	DisplayName string `json:"display_name"`
+
+	// IsActive Whether users can sign in by it.
+	IsActive bool `json:"is_active"`
+
+	// Enforcement Optional, Domains or Members.
+	Enforcement string `json:"enforcement"`
+
+	// Domains The domains whose addresses the identity provider controls.
+	Domains []string `json:"domains"`
+
+	// Issuer The issuer of the identity provider. Empty for GitHub.
+	Issuer string `json:"issuer"`
+
+	// ClientId The client id at the identity provider.
+	ClientId string `json:"client_id"`
+
+	// JustInTime Whether a sign-in makes the user a member of the organization.
+	JustInTime bool `json:"just_in_time"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt The time of its last change.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// ConnectionSource declared: a resource of the kind Connection.
+type ConnectionSource string
+
+// ConnectionFailure A response of an identity provider that was refused.
+type ConnectionFailure struct {
+	// At The time of the response.
+	At time.Time `json:"at"`
+
+	// RequestId The id of the request. The user sees it on the page of the failure.
+	RequestId string `json:"request_id"`
+
+	// Step The step of the sign-in: response.
+	Step string `json:"step"`
+
+	// Reason The check that failed: a claim, a parameter, or an error code.
+	Reason string `json:"reason"`
+
+	// Expected What the identity provider must send, or empty.
+	Expected string `json:"expected"`
+
+	// Got What it sent, or empty.
+	Got string `json:"got"`
+
+	// Subject The subject that the provider stated, or empty.
+	Subject string `json:"subject"`
+
+	// Email The address that the provider stated, or empty.
+	Email string `json:"email"`
+}
+
+// ConnectionFailureList Failed sign-ins by a connection.
+type ConnectionFailureList struct {
+	// Data The failures, newest first.
+	Data []ConnectionFailure `json:"data"`
+}
+
+// ConnectionList A page of connections.
+type ConnectionList struct {
+	// Data The connections.
+	Data []Connection `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor of the next page, or null.
+	NextCursor *string `json:"next_cursor"`
+}
+
 // CreatedOrganization A created organization.
 type CreatedOrganization struct {
 	// Id The id.
@@ -2217,7 +2325,7 @@ type PhoneNumber struct {
 
 // Proof A proof of a sign-in.
 type Proof struct {
-	// Method password, email_otp, totp, sms, recovery_code, passkey or passkey_uv.
+	// Method password, email_otp, totp, sms, recovery_code, sso, sso_mfa, passkey or passkey_uv.
 	Method string `json:"method"`
 
 	// ProvedAt The time of the newest proof by this method.
@@ -3054,6 +3162,39 @@ type UserCreate struct {
 	Password *string `json:"password,omitempty"`
 }
 
+// UserIdentity An identity of a user at the identity provider of a connection.
+type UserIdentity struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// ConnectionId The id of the connection.
+	ConnectionId string `json:"connection_id"`
+
+	// ConnectionSlug The slug of the connection. Empty if it no longer exists.
+	ConnectionSlug string `json:"connection_slug"`
+
+	// Issuer The issuer of the identity provider.
+	Issuer string `json:"issuer"`
+
+	// Subject The subject at the issuer.
+	Subject string `json:"subject"`
+
+	// Email The address that the provider stated last, or empty.
+	Email string `json:"email"`
+
+	// CreatedAt The time when it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// LastUsedAt The time of the last sign-in by it, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+// UserIdentityList The identities of a user.
+type UserIdentityList struct {
+	// Data The identities.
+	Data []UserIdentity `json:"data"`
+}
+
 // UserList A page of users.
 type UserList struct {
 	// Data The page.
@@ -3458,6 +3599,15 @@ type ListAuditParams struct {
 
 // ListAuditParamsOrder defines parameters for ListAudit.
 type ListAuditParamsOrder string
+
+// ListConnectionsParams defines parameters for ListConnections.
+type ListConnectionsParams struct {
+	// Limit The maximum number of connections.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
 
 // ImportBatchParams defines parameters for ImportBatch.
 type ImportBatchParams struct {
@@ -4199,6 +4349,52 @@ func (c *Client) ListAudit(ctx context.Context, params ListAuditParams) (*AuditL
 	return &answer, nil
 }
 
+// ListConnections asks GET /connections: list the connections.
+//
+// Returns the connections to identity providers, newest first, without their secrets. They are declared as resources of the kind Connection.
+func (c *Client) ListConnections(ctx context.Context, params ListConnectionsParams) (*ConnectionList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/connections",
+		Query: params,
+	}
+	var answer ConnectionList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetConnection asks GET /connections/{connection_id}: get a connection.
+//
+// Returns a connection to an identity provider, without its secret.
+func (c *Client) GetConnection(ctx context.Context, connectionId string) (*Connection, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/connections/{connection_id}",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+	}
+	var answer Connection
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListConnectionFailures asks GET /connections/{connection_id}/failures: list failed sign-ins by a connection.
+//
+// Returns the newest 100 responses of the identity provider that were refused, newest first, for 30 days. `reason` is the
+// check that failed: a claim such as `aud` or `iss`, or an error code; `expected` and `got` are the values. They have no tokens.
+func (c *Client) ListConnectionFailures(ctx context.Context, connectionId string) (*ConnectionFailureList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/connections/{connection_id}/failures",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+	}
+	var answer ConnectionFailureList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // SummarizeDecisions asks GET /decisions/summary: summarize the decisions of rate limits.
 //
 // Returns how many requests each rule of the deployment's rate-limit schemes allowed and denied, over all keys and
@@ -4781,6 +4977,32 @@ func (c *Client) UpdateUser(ctx context.Context, userId string, body UserUpdate)
 		return nil, err
 	}
 	return &answer, nil
+}
+
+// ListUserIdentities asks GET /users/{user_id}/identities: list a user's identities.
+//
+// Returns the identities of a user at the identity providers of connections, oldest first. The email of an identity is what the provider stated last.
+func (c *Client) ListUserIdentities(ctx context.Context, userId string) (*UserIdentityList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/users/{user_id}/identities",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}},
+	}
+	var answer UserIdentityList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveUserIdentity asks DELETE /users/{user_id}/identities/{id}: remove an identity of a user.
+//
+// The sign-ins by the identity end, and the user is notified by mail. The user may then have no way to sign in.
+func (c *Client) RemoveUserIdentity(ctx context.Context, userId string, id string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/users/{user_id}/identities/{id}",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}, {Name: "id", Value: id}},
+	}
+	return c.transport.Do(ctx, call, nil)
 }
 
 // RemoveUserPasskey asks DELETE /users/{user_id}/passkeys/{id}: remove a passkey of a user.

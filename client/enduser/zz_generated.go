@@ -6,6 +6,7 @@ package enduser
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"time"
 
@@ -379,6 +380,36 @@ const (
 func (e EmailVerifiedEnvelopeMessage) Valid() bool {
 	switch e {
 	case EmailVerifiedEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for IdentitiesEnvelopeMessage.
+const (
+	IdentitiesEnvelopeMessageEmpty IdentitiesEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the IdentitiesEnvelopeMessage enum.
+func (e IdentitiesEnvelopeMessage) Valid() bool {
+	switch e {
+	case IdentitiesEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for IdentityEnvelopeMessage.
+const (
+	IdentityEnvelopeMessageEmpty IdentityEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the IdentityEnvelopeMessage enum.
+func (e IdentityEnvelopeMessage) Valid() bool {
+	switch e {
+	case IdentityEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -898,6 +929,66 @@ func (e RecoveryCodesEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for SSOCallbackEnvelopeMessage.
+const (
+	SSOCallbackEnvelopeMessageEmpty SSOCallbackEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SSOCallbackEnvelopeMessage enum.
+func (e SSOCallbackEnvelopeMessage) Valid() bool {
+	switch e {
+	case SSOCallbackEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SSODiscoveryEnvelopeMessage.
+const (
+	SSODiscoveryEnvelopeMessageEmpty SSODiscoveryEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SSODiscoveryEnvelopeMessage enum.
+func (e SSODiscoveryEnvelopeMessage) Valid() bool {
+	switch e {
+	case SSODiscoveryEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SSOResultEnvelopeMessage.
+const (
+	SSOResultEnvelopeMessageEmpty SSOResultEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SSOResultEnvelopeMessage enum.
+func (e SSOResultEnvelopeMessage) Valid() bool {
+	switch e {
+	case SSOResultEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SSOStartEnvelopeMessage.
+const (
+	SSOStartEnvelopeMessageEmpty SSOStartEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SSOStartEnvelopeMessage enum.
+func (e SSOStartEnvelopeMessage) Valid() bool {
+	switch e {
+	case SSOStartEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SecondFactorChoiceStrategy.
 const (
 	SecondFactorChoiceStrategySms SecondFactorChoiceStrategy = "sms"
@@ -1042,6 +1133,21 @@ const (
 func (e SignInsRevokedEnvelopeMessage) Valid() bool {
 	switch e {
 	case SignInsRevokedEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignOutEnvelopeMessage.
+const (
+	SignOutEnvelopeMessageEmpty SignOutEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SignOutEnvelopeMessage enum.
+func (e SignOutEnvelopeMessage) Valid() bool {
+	switch e {
+	case SignOutEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -1479,6 +1585,9 @@ type AssuranceEnvelopeMessage string
 
 // AttemptChoice An attempt of this session.
 type AttemptChoice struct {
+	// Email The address of the user, only for an attempt at the step enter_email.
+	Email *string `json:"email,omitempty"`
+
 	// SigninAttemptId The id of a sign-in attempt. Exactly one of the two ids is required.
 	SigninAttemptId *string `json:"signin_attempt_id,omitempty"`
 
@@ -1526,6 +1635,12 @@ type AuthConfig struct {
 
 	// SecondFactor Second factors.
 	SecondFactor ConfigSecondFactor `json:"second_factor"`
+
+	// Connections The connections that the sign-in page offers to everybody, in the order of their slugs.
+	Connections []ConnectionOffer `json:"connections"`
+
+	// ConnectionsOnly Whether users can sign in by connections and passkeys only.
+	ConnectionsOnly bool `json:"connections_only"`
 }
 
 // AuthConfigEnvelope A response with the sign-in methods of a deployment.
@@ -1930,6 +2045,24 @@ type ConfigSecondFactor struct {
 	Required string `json:"required"`
 }
 
+// ConnectionOffer A connection by which users can sign in.
+type ConnectionOffer struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Slug The slug.
+	Slug string `json:"slug"`
+
+	// Type OIDC, Google, Microsoft, GitHub, GitLab or Apple.
+	Type string `json:"type"`
+
+	// DisplayName The name on buttons.
+	DisplayName string `json:"display_name"`
+
+	// LogoUrl The address of the logo, or empty.
+	LogoUrl string `json:"logo_url"`
+}
+
 // CredentialOptions Options for the WebAuthn functions of a browser.
 type CredentialOptions struct {
 	// PublicKey The options in the JSON form of the standard.
@@ -1956,6 +2089,36 @@ type CredentialOptionsEnvelope struct {
 
 // CredentialOptionsEnvelopeMessage Always empty.
 type CredentialOptionsEnvelopeMessage string
+
+// DiscoveredConnection A connection that holds a domain.
+type DiscoveredConnection struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Slug The slug.
+	Slug string `json:"slug"`
+
+	// Type OIDC, Google, Microsoft, GitHub, GitLab or Apple.
+	Type string `json:"type"`
+
+	// DisplayName The name on buttons.
+	DisplayName string `json:"display_name"`
+
+	// LogoUrl The address of the logo, or empty.
+	LogoUrl string `json:"logo_url"`
+
+	// Organization The organization of the connection, or null.
+	Organization *DiscoveredOrganization `json:"organization"`
+}
+
+// DiscoveredOrganization The organization of a connection.
+type DiscoveredOrganization struct {
+	// Name The name.
+	Name string `json:"name"`
+
+	// ImageUrl The address of the picture, or empty.
+	ImageUrl string `json:"image_url"`
+}
 
 // EmailAddress An email address of a user.
 type EmailAddress struct {
@@ -2135,6 +2298,12 @@ type EndUserFault struct {
 
 	// Enroll The kinds of factors of which one must be added. Only with ENROLLMENT_REQUIRED.
 	Enroll *[]string `json:"enroll,omitempty"`
+
+	// Reason The error code of the identity provider, or `error`. Only with SSO_FAILED.
+	Reason *string `json:"reason,omitempty"`
+
+	// Connections The connections by which the user must sign in. Only with SSO_REQUIRED.
+	Connections *[]ConnectionOffer `json:"connections,omitempty"`
 }
 
 // FactorCode A code.
@@ -2172,6 +2341,81 @@ type ForgotPassword struct {
 	// Email The address.
 	Email string `json:"email"`
 }
+
+// IdentitiesEnvelope A response with a list.
+type IdentitiesEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message IdentitiesEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []Identity `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// IdentitiesEnvelopeMessage Always empty.
+type IdentitiesEnvelopeMessage string
+
+// Identity An identity of the user at the identity provider of a connection.
+type Identity struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Connection The connection.
+	Connection IdentityConnection `json:"connection"`
+
+	// Email The address that the provider stated last, or empty.
+	Email string `json:"email"`
+
+	// CreatedAt The time when it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// LastUsedAt The time of the last sign-in by it, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+// IdentityConnection The connection of an identity.
+type IdentityConnection struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Slug The slug. Empty if the connection no longer exists.
+	Slug string `json:"slug"`
+
+	// Type The type. Empty if the connection no longer exists.
+	Type string `json:"type"`
+
+	// DisplayName The name. Empty if the connection no longer exists.
+	DisplayName string `json:"display_name"`
+}
+
+// IdentityEnvelope A response.
+type IdentityEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message IdentityEnvelopeMessage `json:"message"`
+
+	// Data The identity.
+	Data Identity `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// IdentityEnvelopeMessage Always empty.
+type IdentityEnvelopeMessage string
 
 // Invitation An invitation.
 type Invitation struct {
@@ -2352,6 +2596,15 @@ type KeyAppsEnvelope struct {
 
 // KeyAppsEnvelopeMessage Always empty.
 type KeyAppsEnvelopeMessage string
+
+// LogoutRefusal A refusal of a logout token.
+type LogoutRefusal struct {
+	// Error Always invalid_request.
+	Error string `json:"error"`
+
+	// ErrorDescription What is wrong.
+	ErrorDescription string `json:"error_description"`
+}
 
 // MemberAccount A user, as other members see it.
 type MemberAccount struct {
@@ -3336,7 +3589,7 @@ type PhoneVerifiedEnvelopeMessage string
 
 // Proof A proof of a sign-in.
 type Proof struct {
-	// Method password, email_otp, totp, sms, recovery_code, passkey or passkey_uv.
+	// Method password, email_otp, totp, sms, recovery_code, sso, sso_mfa, passkey or passkey_uv.
 	Method string `json:"method"`
 
 	// ProvedAt The time of the newest proof by this method.
@@ -3450,6 +3703,171 @@ type ResetPassword struct {
 	// SigninAttemptId The id of the attempt whose code was verified.
 	SigninAttemptId string `json:"signin_attempt_id"`
 }
+
+// SSOBegin A sign-in by a connection.
+type SSOBegin struct {
+	// ConnectionId The id of the connection.
+	ConnectionId string `json:"connection_id"`
+
+	// Intent sign_in (absent), link or reauthenticate.
+	Intent *string `json:"intent,omitempty"`
+
+	// Continue Where the browser goes afterwards: a path of this host, or a page of a declared origin.
+	Continue *string `json:"continue,omitempty"`
+
+	// LoginHint The address that the user typed.
+	LoginHint *string `json:"login_hint,omitempty"`
+
+	// InvitationToken The token of an invitation that a new account accepts.
+	InvitationToken *string `json:"invitation_token,omitempty"`
+
+	// OrganizationName The name of an organization that a new account creates.
+	OrganizationName *string `json:"organization_name,omitempty"`
+}
+
+// SSOCallback A response of an identity provider that waits for the browser.
+type SSOCallback struct {
+	// CallbackUrl The address that the browser must request.
+	CallbackUrl string `json:"callback_url"`
+}
+
+// SSOCallbackEnvelope A response.
+type SSOCallbackEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SSOCallbackEnvelopeMessage `json:"message"`
+
+	// Data The address to request.
+	Data SSOCallback `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SSOCallbackEnvelopeMessage Always empty.
+type SSOCallbackEnvelopeMessage string
+
+// SSODiscover An address.
+type SSODiscover struct {
+	// Email The address of the user.
+	Email string `json:"email"`
+}
+
+// SSODiscovery The connections for an address.
+type SSODiscovery struct {
+	// Connections The connections that hold the domain, in the order of their slugs.
+	Connections []DiscoveredConnection `json:"connections"`
+
+	// Required Whether users with an address in the domain can sign in by these connections only.
+	Required bool `json:"required"`
+}
+
+// SSODiscoveryEnvelope A response.
+type SSODiscoveryEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SSODiscoveryEnvelopeMessage `json:"message"`
+
+	// Data The connections.
+	Data SSODiscovery `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SSODiscoveryEnvelopeMessage Always empty.
+type SSODiscoveryEnvelopeMessage string
+
+// SSOResult The session of a browser, and what a response of an identity provider led to.
+type SSOResult struct {
+	// SigninAttempts The pending sign-ins, newest first.
+	SigninAttempts []SignInAttempt `json:"signin_attempts"`
+
+	// Signins The sign-ins of the session.
+	Signins []SignInEntry `json:"signins"`
+
+	// SignupAttempts The pending sign-ups, newest first.
+	SignupAttempts []SignUpAttempt `json:"signup_attempts"`
+
+	// ActiveSignin The active sign-in, or null.
+	ActiveSignin *SignInEntry `json:"active_signin"`
+
+	// AttemptId The id of the attempt.
+	AttemptId string `json:"attempt_id"`
+
+	// Intent sign_in, link or reauthenticate.
+	Intent string `json:"intent"`
+
+	// Continue Where the browser goes next, as POST /auth/sso asked, or empty.
+	Continue string `json:"continue"`
+
+	// Completed Whether the attempt is completed. If not, it goes on at its step.
+	Completed bool `json:"completed"`
+}
+
+// SSOResultEnvelope A response.
+type SSOResultEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SSOResultEnvelopeMessage `json:"message"`
+
+	// Data What the response led to.
+	Data SSOResult `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SSOResultEnvelopeMessage Always empty.
+type SSOResultEnvelopeMessage string
+
+// SSOStart A sign-in by a connection that has begun.
+type SSOStart struct {
+	// AuthorizationUrl The address to which the browser must go.
+	AuthorizationUrl string `json:"authorization_url"`
+
+	// AttemptId The id of the attempt.
+	AttemptId string `json:"attempt_id"`
+
+	// ExpiresIn For how many seconds the response of the identity provider is accepted.
+	ExpiresIn int `json:"expires_in"`
+}
+
+// SSOStartEnvelope A response.
+type SSOStartEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SSOStartEnvelopeMessage `json:"message"`
+
+	// Data The sign-in that has begun.
+	Data SSOStart `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SSOStartEnvelopeMessage Always empty.
+type SSOStartEnvelopeMessage string
 
 // SecondFactorChoice An attempt at the step second_factor.
 type SecondFactorChoice struct {
@@ -3770,6 +4188,45 @@ type SignInsRevokedEnvelopeMessage string
 type SignOut struct {
 	// SigninId The id of a sign-in of the session. Absent: all sign-ins.
 	SigninId *string `json:"signin_id,omitempty"`
+}
+
+// SignOutEnvelope A response.
+type SignOutEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SignOutEnvelopeMessage `json:"message"`
+
+	// Data The session.
+	Data SignOutResult `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SignOutEnvelopeMessage Always empty.
+type SignOutEnvelopeMessage string
+
+// SignOutResult The session of a browser after a sign-out.
+type SignOutResult struct {
+	// SigninAttempts The pending sign-ins, newest first.
+	SigninAttempts []SignInAttempt `json:"signin_attempts"`
+
+	// Signins The sign-ins of the session.
+	Signins []SignInEntry `json:"signins"`
+
+	// SignupAttempts The pending sign-ups, newest first.
+	SignupAttempts []SignUpAttempt `json:"signup_attempts"`
+
+	// ActiveSignin The active sign-in, or null.
+	ActiveSignin *SignInEntry `json:"active_signin"`
+
+	// EndSessionUrl Where the browser signs out at the identity provider, or null.
+	EndSessionUrl *string `json:"end_session_url"`
 }
 
 // SignUp A sign-up.
@@ -4217,6 +4674,66 @@ type EndUserListRolesParams struct {
 // EndUserListRolesParamsLevel defines parameters for EndUserListRoles.
 type EndUserListRolesParamsLevel string
 
+// EndUserBackchannelLogoutFormdataBody defines parameters for EndUserBackchannelLogout.
+type EndUserBackchannelLogoutFormdataBody struct {
+	// LogoutToken The logout token.
+	LogoutToken string `form:"logout_token" json:"logout_token"`
+}
+
+// EndUserCompleteSSOParams defines parameters for EndUserCompleteSSO.
+type EndUserCompleteSSOParams struct {
+	// State The state of the attempt.
+	State *string `form:"state,omitempty" json:"state,omitempty"`
+
+	// Code The code of the identity provider.
+	Code *string `form:"code,omitempty" json:"code,omitempty"`
+
+	// Iss The issuer of the identity provider (RFC 9207).
+	Iss *string `form:"iss,omitempty" json:"iss,omitempty"`
+
+	// Error The error of the identity provider.
+	Error *string `form:"error,omitempty" json:"error,omitempty"`
+
+	// AttemptId The attempt whose response came by POST. Only receipt comes with it.
+	AttemptId *string `form:"attempt_id,omitempty" json:"attempt_id,omitempty"`
+
+	// Receipt What the response to the POST request gave to the browser.
+	Receipt *string `form:"receipt,omitempty" json:"receipt,omitempty"`
+}
+
+// EndUserReceiveSSOFormdataBody defines parameters for EndUserReceiveSSO.
+type EndUserReceiveSSOFormdataBody struct {
+	// Code The code of the identity provider.
+	Code *string `form:"code,omitempty" json:"code,omitempty"`
+
+	// Error The error of the identity provider.
+	Error *string `form:"error,omitempty" json:"error,omitempty"`
+
+	// Iss The issuer of the identity provider.
+	Iss *string `form:"iss,omitempty" json:"iss,omitempty"`
+
+	// State The state of the attempt.
+	State *string `form:"state,omitempty" json:"state,omitempty"`
+
+	// User The name of the user, as Apple sends it.
+	User *string `form:"user,omitempty" json:"user,omitempty"`
+}
+
+// EndUserStartSSOParams defines parameters for EndUserStartSSO.
+type EndUserStartSSOParams struct {
+	// Continue Where the browser goes after the sign-in.
+	Continue *string `form:"continue,omitempty" json:"continue,omitempty"`
+
+	// LoginHint The address of the user.
+	LoginHint *string `form:"login_hint,omitempty" json:"login_hint,omitempty"`
+
+	// Iss The issuer of the identity provider.
+	Iss *string `form:"iss,omitempty" json:"iss,omitempty"`
+
+	// TargetLinkUri As continue.
+	TargetLinkUri *string `form:"target_link_uri,omitempty" json:"target_link_uri,omitempty"`
+}
+
 // EndUserListWorkspaceMembersParams defines parameters for EndUserListWorkspaceMembers.
 type EndUserListWorkspaceMembersParams struct {
 	// Limit The maximum number of entries, 1 to 200. Absent: 200.
@@ -4252,6 +4769,12 @@ type EndUserSignInJSONRequestBody = SignIn
 
 // EndUserSignUpJSONRequestBody defines body for EndUserSignUp for application/json ContentType.
 type EndUserSignUpJSONRequestBody = SignUp
+
+// EndUserBeginSSOJSONRequestBody defines body for EndUserBeginSSO for application/json ContentType.
+type EndUserBeginSSOJSONRequestBody = SSOBegin
+
+// EndUserDiscoverSSOJSONRequestBody defines body for EndUserDiscoverSSO for application/json ContentType.
+type EndUserDiscoverSSOJSONRequestBody = SSODiscover
 
 // EndUserRenameMeJSONRequestBody defines body for EndUserRenameMe for application/json ContentType.
 type EndUserRenameMeJSONRequestBody = OwnAccountPatch
@@ -4378,6 +4901,12 @@ type EndUserSwitchWorkspaceJSONRequestBody = WorkspaceChoice
 
 // EndUserIssueTokenJSONRequestBody defines body for EndUserIssueToken for application/json ContentType.
 type EndUserIssueTokenJSONRequestBody = SessionTokenRequest
+
+// EndUserBackchannelLogoutFormdataRequestBody defines body for EndUserBackchannelLogout for application/x-www-form-urlencoded ContentType.
+type EndUserBackchannelLogoutFormdataRequestBody EndUserBackchannelLogoutFormdataBody
+
+// EndUserReceiveSSOFormdataRequestBody defines body for EndUserReceiveSSO for application/x-www-form-urlencoded ContentType.
+type EndUserReceiveSSOFormdataRequestBody EndUserReceiveSSOFormdataBody
 
 // EndUserCreateWorkspaceJSONRequestBody defines body for EndUserCreateWorkspace for application/json ContentType.
 type EndUserCreateWorkspaceJSONRequestBody = WorkspaceCreate
@@ -4599,6 +5128,43 @@ func (c *Client) SignUp(ctx context.Context, body SignUp) (*SessionSnapshotEnvel
 	return &answer, nil
 }
 
+// BeginSSO asks POST /auth/sso: begin a sign-in by a connection.
+//
+// The browser must then go to `authorization_url`, within `expires_in` seconds. The identity provider sends it back to
+// GET /sso/{connection_id}/callback. `signin_attempts` has the attempt, at the step `sso`. The intent `link` adds the identity
+// to the signed-in account, `reauthenticate` proves that its user is present. Fails with 400 INVALID_INVITATION,
+// ORGANIZATION_LIMIT_REACHED; 401 NOT_AUTHENTICATED; 403 REAUTHENTICATION_REQUIRED, ORGANIZATIONS_DISABLED; 404
+// CONNECTION_NOT_FOUND; 429 RATE_LIMITED; 503 CONNECTION_UNAVAILABLE.
+func (c *Client) BeginSSO(ctx context.Context, body SSOBegin) (*SSOStartEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/auth/sso",
+		Body: body,
+	}
+	var answer SSOStartEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DiscoverSSO asks POST /auth/sso/discover: find the connections for an address.
+//
+// Returns the connections that hold the domain of an address: those that declare it, and those of the organization that has
+// it. Accounts are not looked up, so an unknown domain returns an empty list. `required` reports that users with an address in
+// the domain can sign in by these connections only. Fails with 429 RATE_LIMITED after 120 addresses from one network within
+// an hour.
+func (c *Client) DiscoverSSO(ctx context.Context, body SSODiscover) (*SSODiscoveryEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/auth/sso/discover",
+		Body: body,
+	}
+	var answer SSODiscoveryEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // GetMe asks GET /me: get the signed-in user.
 //
 // Returns the active account of the session.
@@ -4794,6 +5360,37 @@ func (c *Client) PrepareEmailVerification(ctx context.Context, id string, body E
 		Body:     body,
 	}
 	var answer EmailCodeSentEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListIdentities asks GET /me/identities: list the identities of the account.
+//
+// Returns the identities at the identity providers of connections, oldest first. `email` is the address that the provider
+// stated last; it does not prove that the user has the address.
+func (c *Client) ListIdentities(ctx context.Context) (*IdentitiesEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/me/identities",
+	}
+	var answer IdentitiesEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveIdentity asks DELETE /me/identities/{id}: remove an identity.
+//
+// The user can no longer sign in by it. Fails with 400 NO_ALTERNATIVE_AUTH if the user could not sign in otherwise; 403
+// REAUTHENTICATION_REQUIRED; 404 IDENTITY_NOT_FOUND.
+func (c *Client) RemoveIdentity(ctx context.Context, id string) (*IdentityEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/me/identities/{id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer IdentityEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}
@@ -5693,13 +6290,13 @@ func (c *Client) ReauthenticationOptions(ctx context.Context, body Empty) (*Reau
 
 // SignOut asks POST /session/sign-out: sign out.
 //
-// Signs out one account, or all accounts of the session. Fails with 400 INVALID_SIGNIN.
-func (c *Client) SignOut(ctx context.Context, body SignOut) (*SessionSnapshotEnvelope, error) {
+// Signs out one account, or all accounts of the session. If the sign-in came from a connection whose sign-outs continue at the identity provider, the browser then goes to `end_session_url`. Fails with 400 INVALID_SIGNIN.
+func (c *Client) SignOut(ctx context.Context, body SignOut) (*SignOutEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/session/sign-out",
 		Body: body,
 	}
-	var answer SessionSnapshotEnvelope
+	var answer SignOutEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}
@@ -5766,6 +6363,75 @@ func (c *Client) IssueToken(ctx context.Context, body SessionTokenRequest) (*Ses
 		return nil, err
 	}
 	return &answer, nil
+}
+
+// BackchannelLogout asks POST /sso/{connection_id}/backchannel-logout: end the sign-ins that an identity provider ended.
+//
+// OpenID Connect Back-Channel Logout 1.0. Ends the sign-ins of the `sub`, the `sid`, or both, of the logout token. A token is
+// accepted once. The responses are those of that standard: 200 without content, or 400 with `error`. Fails with 404
+// CONNECTION_NOT_FOUND; 503 CONNECTION_UNAVAILABLE.
+func (c *Client) BackchannelLogout(ctx context.Context, connectionId string, body io.Reader) error {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/sso/{connection_id}/backchannel-logout",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+		Lines:    body,
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// CompleteSSO asks GET /sso/{connection_id}/callback: receive the response of an identity provider.
+//
+// The identity provider sends the browser here. `data` is the session with what the response led to. With `completed: false`,
+// the attempt goes on at its step: `verify_email` and `enter_email` with POST /auth/prepare-verification (with `email` at the
+// step `enter_email`) and POST /auth/attempt-verification, `second_factor` with POST /auth/attempt-second-factor. Only the
+// session that began the attempt completes it. Fails with 400 SSO_FAILED (with `reason`), SSO_RESPONSE_INVALID,
+// INVALID_ATTEMPT, IDENTITY_EXISTS, IDENTITY_LIMIT_REACHED, ORGANIZATION_REQUIRED; 403 SSO_NOT_PROVISIONED, SSO_REQUIRED (with
+// `connections`), USER_DISABLED, EMAIL_DISABLED; 404 CONNECTION_NOT_FOUND; 503 CONNECTION_UNAVAILABLE.
+func (c *Client) CompleteSSO(ctx context.Context, connectionId string, params EndUserCompleteSSOParams) (*SSOResultEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/sso/{connection_id}/callback",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+		Query:    params,
+	}
+	var answer SSOResultEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ReceiveSSO asks POST /sso/{connection_id}/callback: receive the response of an identity provider in a form.
+//
+// For identity providers that post their response. The browser sends such a request without the session cookie, so the
+// response is verified here, and completed by the GET request to which the browser is redirected with 303. That request needs
+// the session that began the attempt and the `receipt` of this response: the browser that posted must be the one that began.
+// A client that does not accept HTML gets the address as `callback_url`. Fails as the GET request does.
+func (c *Client) ReceiveSSO(ctx context.Context, connectionId string, body io.Reader) (*SSOCallbackEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/sso/{connection_id}/callback",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+		Lines:    body,
+	}
+	var answer SSOCallbackEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// StartSSO asks GET /sso/{connection_id}/start: redirect the browser to an identity provider.
+//
+// For links and buttons, and for portals of identity providers (OpenID Connect Core 4, initiating login from a third party).
+// Begins a sign-in and redirects the browser with 303. A `continue` or `target_link_uri` that is neither a path of this host
+// nor a page of a declared origin is ignored. Fails with 400 VALIDATION_ERROR if `iss` is not the issuer of the connection;
+// 404 CONNECTION_NOT_FOUND; 429 RATE_LIMITED; 503 CONNECTION_UNAVAILABLE.
+func (c *Client) StartSSO(ctx context.Context, connectionId string, params EndUserStartSSOParams) error {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/sso/{connection_id}/start",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+		Query:    params,
+	}
+	return c.transport.Do(ctx, call, nil)
 }
 
 // CreateWorkspace asks POST /workspaces: create a workspace.

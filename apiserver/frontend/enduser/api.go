@@ -14,10 +14,12 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/passkey"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
@@ -36,6 +38,8 @@ type Options struct {
 	// Signer signs session tokens.
 	Signer *tokensigner.Signer
 	Hasher *password.Hasher
+	// Providers sends requests to the identity providers of connections.
+	Providers *upstream.Providers
 	// Proxies determine the client's address.
 	Proxies credential.Proxies
 	Clock   func() time.Time
@@ -56,6 +60,7 @@ type API struct {
 	router     *httpapi.Router
 	codes      *verification.Codes
 	challenges *passkey.Challenges
+	sso        *connection.Secrets
 }
 
 // operations maps every operation of enduser.yaml to its function. The document declares the session that an operation
@@ -68,6 +73,12 @@ var operations = map[string]func(*call) (reply, error){
 	"POST /auth/forgot-password":                                  forgotPassword,
 	"POST /auth/reset-password":                                   resetPassword,
 	"GET /auth/config":                                            getConfig,
+	"POST /auth/sso/discover":                                     discover,
+	"POST /auth/sso":                                              beginSSO,
+	"GET /sso/{connection_id}/start":                              startSSO,
+	"GET /sso/{connection_id}/callback":                           ssoCallback,
+	"GET /me/identities":                                          listIdentities,
+	"DELETE /me/identities/{id}":                                  removeIdentity,
 	"POST /auth/passkey-options":                                  passkeyOptions,
 	"POST /auth/prepare-second-factor":                            prepareSecondFactor,
 	"POST /auth/attempt-second-factor":                            attemptSecondFactor,
@@ -152,11 +163,13 @@ var operations = map[string]func(*call) (reply, error){
 	"POST /workspaces":                                            createWorkspace,
 }
 
-// public maps each operation whose response has no envelope, session or cookies to its function.
+// public maps each operation that reads no session and sets no cookie to its function.
 var public = map[string]func(*call) error{
-	"GET /.well-known/jwks.json":         keySet,
-	"GET /.well-known/webauthn":          relatedOrigins,
-	"GET /.well-known/webhook-keys.json": webhookKeys,
+	"GET /.well-known/jwks.json":                   keySet,
+	"GET /.well-known/webauthn":                    relatedOrigins,
+	"GET /.well-known/webhook-keys.json":           webhookKeys,
+	"POST /sso/{connection_id}/callback":           ssoPost,
+	"POST /sso/{connection_id}/backchannel-logout": backchannelLogout,
 }
 
 // New returns the handler of the end-user listener. It fails if an operation of enduser.yaml has no function, or a
@@ -172,7 +185,10 @@ func New(opts Options) (http.Handler, error) {
 	if opts.OnEnqueue == nil {
 		opts.OnEnqueue = func() {}
 	}
-	api := &API{Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}, challenges: passkey.NewChallenges(opts.Keyring)}
+	api := &API{
+		Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}, challenges: passkey.NewChallenges(opts.Keyring),
+		sso: connection.NewSecrets(opts.Keyring),
+	}
 	api.router = httpapi.New(api.unrouted)
 	routes := document.Routes()
 	for pattern, needs := range routes {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
@@ -109,6 +110,18 @@ func (c *call) sendAttemptCode(u *account.Unit, a people.Attempt, e people.Email
 	return c.codes.Send(u, m)
 }
 
+// sendSSOCode sends the code of a sign-in by a connection to the address that the provider stated or the user entered.
+// It is sent whether or not an account has the address, and whether or not the connection creates one: only the owner
+// of the mailbox learns which.
+func sendSSOCode(c *call, u *account.Unit, a people.Attempt, e people.Email) error {
+	m := verification.Message{Target: targetOf(a), To: a.Email, Lifetime: verification.MailLifetime}
+	if e.User != 0 {
+		m.To = e.Address
+	}
+	m.Write = func(code string) delivery.Content { return messages.SignInMail(u.AppName(), code) }
+	return c.codes.Send(u, m)
+}
+
 // mailOf returns the mail with the code for an attempt of a kind.
 func mailOf(kind string) func(app, code string) delivery.Content {
 	switch kind {
@@ -123,7 +136,7 @@ func mailOf(kind string) func(app, code string) delivery.Content {
 // ownAttempt returns an attempt of the session that waits for a code.
 func (u *unit) ownAttempt(id int64, signUp bool) (people.Attempt, error) {
 	a, err := u.attemptOf(id)
-	if err == nil && ((a.Kind == people.AttemptSignUp) != signUp || !a.ProvedAt.IsZero()) {
+	if err == nil && ((a.Kind == people.AttemptSignUp) != signUp || !a.ProvedAt.IsZero() || stepOf(a) == stepSSO) {
 		err = errInvalidAttempt
 	}
 	return a, err
@@ -148,7 +161,12 @@ func (u *unit) attemptOf(id int64) (people.Attempt, error) {
 func prepareAttempt(c *call) (reply, error) {
 	var id int64
 	var signUp bool
-	if err := c.parse(func(o *body.Object) { id, signUp = readAttemptID(o) }); err != nil {
+	var email string
+	err := c.parse(func(o *body.Object) {
+		id, signUp = readAttemptID(o)
+		email = input.Email(o, "email")
+	})
+	if err != nil {
 		return reply{}, err
 	}
 	if c.session == nil {
@@ -164,6 +182,12 @@ func prepareAttempt(c *call) (reply, error) {
 		}
 		if err := u.beginAttempt(c.presented, a.User); err != nil {
 			return reply{}, err
+		}
+		if a.Method == people.MethodSSO {
+			return reply{}, ssoAddress(u, c, a, email)
+		}
+		if email != "" {
+			return reply{}, errNoAddressStep
 		}
 		e, err := account.AddressForCode(u.Unit, a.Email)
 		if a.Kind == people.AttemptReauthenticate || a.Method == people.MethodPassword && a.Kind == people.AttemptSignIn {
@@ -215,6 +239,11 @@ func (u *unit) completeAttempt(c *call, id int64, signUp bool) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if a.Method != people.MethodSSO {
+		if err := account.RequireNoConnection(u.Unit, a.Email, 0); err != nil { // a domain may require one since the attempt began
+			return reply{}, err
+		}
+	}
 	switch a.Kind {
 	case people.AttemptResetPassword:
 		if err := u.Attempts().ProveAttempt(a.ID, a.Proofs, u.Now); err != nil {
@@ -222,6 +251,9 @@ func (u *unit) completeAttempt(c *call, id int64, signUp bool) (reply, error) {
 		}
 		return reply{}, u.renew() // a planted or copied earlier token must not choose the password
 	case people.AttemptSignIn:
+		if a.Method == people.MethodSSO {
+			return reply{}, acceptSSOCode(u, c, a)
+		}
 		a.Proofs = a.Proofs.With(assurance.EmailOTP, u.Now)
 		return reply{}, proceed(u, c, a)
 	}

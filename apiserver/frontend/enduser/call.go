@@ -66,6 +66,8 @@ func (b *browser) signedIn() *people.SignIn {
 type reply struct {
 	// data is the data of the envelope.
 	data any
+	// location, if not "", is where the response redirects the browser; it has no envelope then.
+	location string
 }
 
 // ServeHTTP finds the deployment, then the route.
@@ -128,6 +130,10 @@ func (c *call) run(needs openapi.Route, serve func(*call) (reply, error)) error 
 	if err != nil {
 		return err
 	}
+	if out.location != "" {
+		c.redirectTo(out.location)
+		return nil
+	}
 	c.answer(out.data)
 	return nil
 }
@@ -146,7 +152,7 @@ func (c *call) check(needs openapi.Route) error {
 	if err := c.readBody(); err != nil {
 		return err
 	}
-	if err := c.checkOrigin(); err != nil {
+	if err := c.checkOrigin(); err != nil && !needs.CrossSite {
 		return err
 	}
 	if len(cookies) == 1 {
@@ -159,6 +165,9 @@ func (c *call) check(needs openapi.Route) error {
 			return apierror.NotAuthenticated()
 		}
 		if err := c.checkHeld(); err != nil {
+			return err
+		}
+		if err := requireUnconfined(c); err != nil {
 			return err
 		}
 	}
@@ -175,6 +184,16 @@ func (c *call) checkHeld() error {
 		return nil
 	}
 	return c.view(func(u *account.Unit) error { return u.CheckHeld(g) })
+}
+
+// checkConfined refuses an operation on the account, or outside of the organization, to a sign-in that is confined to
+// an organization.
+func requireUnconfined(c *call) error {
+	g := c.signedIn()
+	if c.needs.Confined || g.Upstream.ConfinedTo == 0 {
+		return nil
+	}
+	return c.view(func(u *account.Unit) error { return account.CheckConfined(u, g) })
 }
 
 // held reports whether a sign-in is below what its account and deployment require.

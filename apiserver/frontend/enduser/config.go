@@ -28,7 +28,7 @@ func getConfig(c *call) (reply, error) {
 			Enabled: !pages.Disabled, Url: pages.URL, LogoUrl: pages.LogoURL, AccentColor: pages.AccentColor, SupportEmail: pages.SupportEmail,
 			PrivacyUrl: pages.PrivacyURL, TermsUrl: pages.TermsURL,
 		},
-		Languages: c.Languages,
+		Languages: c.Languages, Connections: connectionOffers(t), ConnectionsOnly: signIn.ConnectionsOnly,
 	}
 	strong, open := t.Settings.Strong()
 	out.SecondFactor.Required = assurance.OneFactor.String()

@@ -30,7 +30,7 @@ func TestConfigReturnsSignInMethods(t *testing.T) {
 		want := fmt.Sprintf(`{"deployment":{"id":%q,"name":"Acme","mode":"staging"},"password":{"enabled":true,"min_length":15},"email_code":{"enabled":true},
 			"organizations":{"enabled":true,"required_for_signup":false},"phone":{"enabled":true,"countries":["US"]},
 			"pages":{"enabled":true,"url":"","logo_url":"","accent_color":"","support_email":"","privacy_url":"","terms_url":""},"languages":["en","de"],
-			"passkey":{"enabled":false,"relying_party_id":null},"second_factor":{"totp":false,"sms":false,"required":"one_factor"}}`, id)
+			"passkey":{"enabled":false,"relying_party_id":null},"second_factor":{"totp":false,"sms":false,"required":"one_factor"},"connections":[],"connections_only":false}`, id)
 		expectJSON(t, config, want)
 		if parseID(id) == 0 {
 			t.Errorf("id %q", id)
@@ -51,7 +51,7 @@ func TestConfigReturnsSignInMethods(t *testing.T) {
 			"organizations":{"enabled":false,"required_for_signup":false},"phone":{"enabled":false,"countries":null},
 			"pages":{"enabled":false,"url":"https://a.example","logo_url":"https://a.example/l","accent_color":"#000000","support_email":"h@a.example",
 			"privacy_url":"https://a.example/p","terms_url":"https://a.example/t"},"languages":["en","de"],
-			"passkey":{"enabled":false,"relying_party_id":null},"second_factor":{"totp":false,"sms":false,"required":"one_factor"}}`, id))
+			"passkey":{"enabled":false,"relying_party_id":null},"second_factor":{"totp":false,"sms":false,"required":"one_factor"},"connections":[],"connections_only":false}`, id))
 
 		d.SMS = &document.SMS{Provider: "Log", DailyBudget: 1}
 		w.DeclareB2B(document.B2BSettings{Enabled: true, RequireOrgForSignup: true})

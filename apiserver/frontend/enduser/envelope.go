@@ -12,6 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store/people"
@@ -55,8 +56,27 @@ func (c *call) sessionSnapshot() enduserapi.SessionSnapshot {
 	return out
 }
 
+// The steps of sign-ins by connections, before those of all sign-ins.
+const (
+	// stepSSO waits for the response of the provider.
+	stepSSO = "sso"
+	// stepEnterEmail waits for an address, and stepVerifyEmail for the code that was mailed there.
+	stepEnterEmail  = "enter_email"
+	stepVerifyEmail = "verify_email"
+)
+
 // stepOf returns the step that an attempt waits for.
 func stepOf(a people.Attempt) string {
+	switch answered := a.Proofs.Has(assurance.SSO, assurance.SSOMultiFactor); {
+	case !a.ProvedAt.IsZero():
+	case a.Method != people.MethodSSO:
+	case !answered:
+		return stepSSO
+	case a.Email == "":
+		return stepEnterEmail
+	default:
+		return stepVerifyEmail
+	}
 	switch {
 	case a.ProvedAt.IsZero():
 		return "verify_email_otp"
@@ -122,19 +142,39 @@ func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
 	if refused.Enroll != nil {
 		views[0].Enroll = &refused.Enroll
 	}
+	if refused.Reason != "" {
+		views[0].Reason = &refused.Reason
+	}
+	if refused.Connections != nil {
+		views[0].Connections = ptr.To(viewConnections(refused.Connections))
+	}
 	return views
 }
 
-func (c *call) send(out envelope) {
-	header := c.Header()
+// setHeader sets the header of every response with the session.
+func setHeader(c *call, header http.Header) {
 	c.setCookie(header)
 	c.allowOrigin(header)
 	header.Set("Cache-Control", "no-store")
-	header.Set("Content-Type", "application/json")
 	header.Set("X-Content-Type-Options", "nosniff")
 	if c.request != nil && !c.plainLocalhost() {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
+}
+
+// redirectTo redirects the browser. The address can have secrets of the flow, which must not reach another site.
+func (c *call) redirectTo(location string) {
+	header := c.Header()
+	setHeader(c, header)
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Location", location)
+	c.WriteHeader(http.StatusSeeOther)
+}
+
+func (c *call) send(out envelope) {
+	header := c.Header()
+	setHeader(c, header)
+	header.Set("Content-Type", "application/json")
 	raw, err := json.Marshal(out)
 	if err != nil {
 		tracing.Logger(c.r.Context(), c.Log).Error(err, "Encoding a response as JSON failed", "route", c.r.Pattern, "request_id", c.ID[0])

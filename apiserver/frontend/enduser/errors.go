@@ -84,6 +84,11 @@ var wordings = []struct {
 	{factors.ErrUsed, http.StatusBadRequest, "CODE_USED", "this code was used already: wait for the next one, or use another code"},
 	{factors.ErrExpired, http.StatusBadRequest, "EXPIRED_CODE", "there is no valid code: begin again"},
 	{factors.ErrSpent, http.StatusBadRequest, "EXPIRED_CHALLENGE", "the challenge was answered already: get new options"},
+	{account.ErrIdentityExists, http.StatusBadRequest, "IDENTITY_EXISTS", "another account signs in with this: sign in to that account, and remove it there first"},
+	{account.ErrTooManyIdentities, http.StatusBadRequest, "IDENTITY_LIMIT_REACHED", "you have as many connected identities as one user may: remove one first"},
+	{account.ErrIdentityUnknown, http.StatusNotFound, "IDENTITY_NOT_FOUND", "you have no such identity: /me/identities lists yours"},
+	{account.ErrOnlyWayIn, http.StatusBadRequest, "NO_ALTERNATIVE_AUTH", "without it you could not sign in: add a passkey, or set a password, first"},
+	{account.ErrNotProvisioned, http.StatusForbidden, "SSO_NOT_PROVISIONED", "your account is not set up for this sign-in: ask your administrator"},
 	{consent.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization has ended or was already decided: begin again at the app you came from"},
 	{consent.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},
 	{consent.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits with this code: check the code, or begin again on the device"},
@@ -125,6 +130,9 @@ var (
 	errApprovalUnknown     = apierror.Coded(http.StatusNotFound, "APPROVAL_NOT_FOUND", "there is no such approval for you: /me/tool-approvals lists yours")
 	errApprovalDecided     = apierror.Bad("APPROVAL_DECIDED", "this approval was decided already: read it again")
 	errApprovalExpired     = apierror.Bad("APPROVAL_EXPIRED", "this approval has ended, or its tool was changed, and nothing was decided: let the agent ask again")
+	errOtherIdentity       = apierror.Bad("IDENTITY_EXISTS", "you authenticated as another user: choose the identity of this account")
+	errNoAddressStep       = apierror.Invalid(apierror.Fault{Pointer: "/email", Message: "is only for an attempt at the step enter_email: omit it"})
+	errTooManyDiscoveries  = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED", "too many addresses were looked up from your network: wait before you look up another")
 	errConfirmation        = apierror.Bad("INVALID_CONFIRMATION", "confirmation is wrong: send exactly the text that the operation documents")
 )
 
@@ -136,6 +144,9 @@ func (c *call) answerTo(err error) error {
 	}
 	if refused := apierror.Of(err); apierror.Is(err) {
 		return waiting(err, refused)
+	}
+	if refused := connectionRefusal(err); refused != nil {
+		return refused
 	}
 	var wrong *verification.WrongCodeError
 	var wrongFactor *factors.WrongCodeError
@@ -183,6 +194,8 @@ func (c *call) answerTo(err error) error {
 func assuranceAnswer(e *account.AssuranceError) error {
 	answer := apierror.Coded(http.StatusForbidden, "REAUTHENTICATION_REQUIRED", "authenticate again with POST /session/reauthenticate, and retry")
 	switch e.Reason {
+	case account.ErrConfined:
+		answer.Message = "your organization's identity provider signed you in, which counts in that organization alone: authenticate as the owner of the account with POST /session/reauthenticate, and retry"
 	case account.ErrStepUp:
 		answer = apierror.Coded(http.StatusForbidden, "STEP_UP_REQUIRED", "show a stronger factor with POST /session/reauthenticate, and retry")
 	case account.ErrEnroll:

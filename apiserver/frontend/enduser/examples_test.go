@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 	"github.com/cardea-iam/cardea/internal/totp"
 )
 
@@ -26,6 +27,8 @@ type scene struct {
 	// live has the values that replace those of the example: placeholders of the path as {name}, and members of the
 	// body.
 	live map[string]string
+	// query is that of the request.
+	query string
 }
 
 func (s *scene) set(name string, value any) { s.live[name] = fmt.Sprint(value) }
@@ -256,6 +259,37 @@ var scenes = map[string]func(s *scene, n int){
 	"endUserReadAuthorization":   func(s *scene, _ int) { s.asks() },
 	"endUserDecideAuthorization": func(s *scene, _ int) { s.asks() },
 	"endUserClaimUserCode":       func(s *scene, _ int) { s.device() },
+	"endUserBeginSSO": func(s *scene, n int) {
+		s.set("connection_id", s.w.connection(fmt.Sprintf("conn%d", n), s.w.provider(), nil))
+	},
+	"endUserDiscoverSSO": func(s *scene, n int) {
+		s.w.connection(fmt.Sprintf("conn%d", n), s.w.provider(), func(c *document.Connection) { c.Domains = []string{"globex.example"} })
+	},
+	"endUserGetConfig": func(s *scene, n int) { s.w.connection(fmt.Sprintf("conn%d", n), s.w.provider(), nil) },
+	"endUserCompleteSSO": func(s *scene, n int) {
+		p := s.w.provider()
+		id := s.w.connection(fmt.Sprintf("conn%d", n), p, func(c *document.Connection) { c.Domains = []string{"ada.example"} })
+		values, err := p.Authorize(s.begin(id, `,"continue":"/account"`), identityprovider.User{"sub": s.email, "email": "ann@ada.example"})
+		s.w.Must(err)
+		s.set("{connection_id}", id)
+		s.query = values.Encode()
+	},
+	"endUserListIdentities": func(s *scene, n int) { s.links(n) },
+	"endUserRemoveIdentity": func(s *scene, n int) { s.set("{id}", s.links(n)) },
+}
+
+// notJSON are the operations whose request is a form or whose response is a redirect. The tests of sign-ins by
+// connections send them.
+var notJSON = []string{"endUserStartSSO", "endUserReceiveSSO", "endUserBackchannelLogout"}
+
+// links adds an identity to ada's account, and returns its id.
+func (s *scene) links(n int) string {
+	p := s.w.provider()
+	id := s.w.connection(fmt.Sprintf("conn%d", n), p, nil)
+	if a := s.ssoFor(id, p, identityprovider.User{"sub": "ada", "email": s.email}, `,"intent":"link"`); a.Status != http.StatusOK {
+		s.w.T.Fatal(a.Raw)
+	}
+	return s.list("/me/identities")[0]["id"].(string)
 }
 
 // numberOf returns a phone number for the nth operation.
@@ -305,6 +339,9 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 		}
 	}
 	for n, name := range slices.Sorted(maps.Keys(operations)) {
+		if slices.Contains(notJSON, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			defer func(whole testing.TB) { w.T = whole }(w.T)
 			w.T = t
@@ -369,6 +406,9 @@ func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operatio
 		raw, err := json.Marshal(sent)
 		s.w.Must(err)
 		body = string(raw)
+	}
+	if s.query != "" {
+		path += "?" + s.query
 	}
 	answer := s.do(method, path, body)
 	if answer.Status != http.StatusOK {

@@ -36,7 +36,7 @@ func (b *browser) freshOperations() (always, sometimes map[string]string) {
 		"POST /me/passkeys": fmt.Sprintf(`{"credential":%s}`, credential), "POST /me/passkeys/options": `{}`, "DELETE /me/passkeys/" + key: "",
 		"DELETE /me/account":       `{"confirmation":"DELETE_MY_ACCOUNT"}`,
 		"POST /me/email-addresses": `{"email":"new@example.com"}`, "POST /me/email-addresses/" + address + "/make-primary": `{}`,
-		"DELETE /me/email-addresses/" + address: "",
+		"DELETE /me/email-addresses/" + address: "", "DELETE /me/identities/1": "",
 		"DELETE /organizations/" + organization: fmt.Sprintf(`{"confirmation":%q}`, b.w.Numbered("harbour")),
 	}
 	member := "/organizations/" + organization + "/members/" + membership

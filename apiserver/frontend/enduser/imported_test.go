@@ -141,7 +141,8 @@ func TestCodeAloneDropsUnprovenData(t *testing.T) {
 			for user := int64(1); user <= 2; user++ {
 				err = errors.Join(err,
 					tx.Bulk().InsertPhones([]people.Phone{{ID: 70 + user, User: user, Number: fmt.Sprintf("+1415555267%d", user), Region: "US", Primary: true, VerifiedAt: at, CreatedAt: at}}),
-					tx.APIKeys().InsertAPIKey(people.APIKey{ID: 80 + user, App: "shop", Name: "Old", Digest: sha256.Sum256([]byte(fmt.Sprint("key", user))), Owner: user, CreatedAt: at, UpdatedAt: at}))
+					tx.APIKeys().InsertAPIKey(people.APIKey{ID: 80 + user, App: "shop", Name: "Old", Digest: sha256.Sum256([]byte(fmt.Sprint("key", user))), Owner: user, CreatedAt: at, UpdatedAt: at}),
+					tx.Identities().InsertIdentity(people.Identity{ID: 95 + user, Connection: 1, Issuer: "https://idp.example", Subject: fmt.Sprint(user), User: user, CreatedAt: at}))
 			}
 			return errors.Join(err, tx.Sessions().InsertSession(people.Session{ID: 90, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}),
 				tx.Sessions().InsertSignIn(people.SignIn{ID: 91, Session: 90, User: 1, Method: people.MethodPassword, CreatedAt: at}))
@@ -167,6 +168,9 @@ func TestCodeAloneDropsUnprovenData(t *testing.T) {
 				key, _, more := tx.APIKeys().APIKey(80 + user)
 				if kept := user == 2; err != nil || more != nil || (len(phones) == 1) != kept || key.RevokedAt.IsZero() != kept {
 					w.T.Errorf("user %d: phones %+v, key %+v, %v, %v", user, phones, key, err, more)
+				}
+				if identities, err := tx.Identities().IdentitiesOf(user); err != nil || (len(identities) == 1) != (user == 2) {
+					w.T.Errorf("user %d: identities %+v, %v", user, identities, err)
 				}
 			}
 			return nil

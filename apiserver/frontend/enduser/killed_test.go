@@ -1,9 +1,11 @@
 package enduser_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -18,8 +20,10 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 )
 
@@ -36,9 +40,14 @@ func serveUntilKilled(p servertest.KilledProcess) (http.Handler, error) {
 	follower := snapshot.NewFollower(p.Store, time.Second, p.Clock, logr.Discard())
 	go func() { _ = follower.Run(context.Background()) }()
 	<-follower.Loaded()
+	registry := prometheus.NewRegistry()
+	providers := upstream.New(upstream.Options{
+		Store: p.Store, Snapshots: follower, Keyring: p.Keyring, Egress: egress.NewPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, nil), Clock: p.Clock,
+		Log: logr.Discard(), Registry: registry,
+	})
 	endUser, err := enduser.New(enduser.Options{
-		Snapshots: follower, Store: p.Store, Keyring: p.Keyring, Hasher: password.NewHasher(password.Cost{MemoryKiB: 64, Passes: 1}), Proxies: proxies,
-		Clock: p.Clock, OnEnqueue: func() {}, Languages: texts.Languages(), Log: logr.Discard(), Metrics: enduser.NewMetrics(prometheus.NewRegistry(), nil),
+		Providers: providers, Snapshots: follower, Store: p.Store, Keyring: p.Keyring, Hasher: password.NewHasher(password.Cost{MemoryKiB: 64, Passes: 1}), Proxies: proxies,
+		Clock: p.Clock, OnEnqueue: func() {}, Languages: texts.Languages(), Log: logr.Discard(), Metrics: enduser.NewMetrics(registry, nil),
 	})
 	if err != nil {
 		return nil, err
@@ -100,18 +109,24 @@ func (w *world) members(name string, n, network int, factors bool) []*member {
 // killedRequest is a request to a server that kills itself.
 type killedRequest struct {
 	path, body string
+	// method is "" for POST.
+	method string
 	// key is the API key of a request to the backend.
 	key string
+	// once reports that a part of the request works once: it is prepared again before it is tried again.
+	once bool
 }
 
 // send sends a request. killAt is the statement before which the server kills itself, 0 for none.
 func (b *browser) send(base string, k killedRequest, killAt int) (status int, err error) {
 	b.w.T.Helper()
-	r, err := http.NewRequest(http.MethodPost, base+k.path, strings.NewReader(k.body))
+	r, err := http.NewRequest(cmp.Or(k.method, http.MethodPost), base+k.path, strings.NewReader(k.body))
 	b.w.Must(err)
 	r.Host = b.host
 	r.Header.Set("X-Forwarded-For", b.address)
-	r.Header.Set("Content-Type", "application/json")
+	if k.body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
 	if k.key != "" {
 		r.Header.Set("Authorization", "Bearer "+k.key)
 		r.Header.Set(backendHeader, "1")
@@ -195,6 +210,9 @@ func (s killedStory) run(w *world, k *servertest.Killable, first, step int) {
 			return
 		}
 		k.Start()
+		if m.b.base = k.URL; request.once {
+			request = s.request(m)
+		}
 		if status, err := m.b.send(k.URL, request, 0); err != nil || status != http.StatusOK {
 			w.T.Errorf("%s, killed before statement %d, tried again: %d %v", s.what, n, status, err)
 		}

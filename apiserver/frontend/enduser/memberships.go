@@ -19,6 +19,9 @@ func listOrganizationMemberships(c *call) (reply, error) {
 		}
 		workspaces, err := u.Organizations().WorkspaceMembershipsOf(c.signedIn().User, 0)
 		for _, m := range members {
+			if !reaches(c.signedIn(), m.Organization.ID) {
+				continue
+			}
 			out = append(out, viewMember(u, c.signedIn(), m, workspaces))
 		}
 		return err
@@ -41,7 +44,7 @@ func listWorkspaceMemberships(c *call) (reply, error) {
 		workspaces, err := u.Organizations().WorkspaceMembershipsOf(c.signedIn().User, 0)
 		for _, m := range workspaces {
 			// A user who left the organization meanwhile is no longer in its workspaces.
-			if o, member := organizations[m.Workspace.Organization]; member {
+			if o, member := organizations[m.Workspace.Organization]; member && reaches(c.signedIn(), o.ID) {
 				out = append(out, viewWorkspaceMember(u.Tenant, o, m))
 			}
 		}
@@ -70,4 +73,9 @@ func leaveOrganization(c *call) (reply, error) {
 		}
 		return reply{data: viewMember(u.Unit, g, m, nil)}, nil
 	})
+}
+
+// reaches reports whether a sign-in is not confined to another organization.
+func reaches(g *people.SignIn, organization int64) bool {
+	return g.Upstream.ConfinedTo == 0 || g.Upstream.ConfinedTo == organization
 }

@@ -12,6 +12,7 @@ type Metrics struct {
 	*httpapi.Metrics
 	compared, verified, exhausted          *prometheus.CounterVec
 	factors, ceremonies, refusals, changes *prometheus.CounterVec
+	sso, ssoFailures                       *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics.
@@ -40,7 +41,13 @@ func NewMetrics(registry prometheus.Registerer, tracer *tracing.Tracer) *Metrics
 	m.changes = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_factor_changes_total", Help: "Factors that users added, and that users and backends removed.",
 	}, []string{"factor", "change"})
-	registry.MustRegister(m.compared, m.verified, m.exhausted, m.factors, m.ceremonies, m.refusals, m.changes)
+	m.sso = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_sso_total", Help: "Responses of identity providers, by deployment, type of the connection and outcome (signed_in, created, linked, reauthenticated, pending, refused, unavailable).",
+	}, []string{"deployment", "type", "outcome"})
+	m.ssoFailures = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "cardea_sso_failures_total", Help: "Refused responses of identity providers, by deployment, type of the connection and reason.",
+	}, []string{"deployment", "type", "reason"})
+	registry.MustRegister(m.sso, m.ssoFailures, m.compared, m.verified, m.exhausted, m.factors, m.ceremonies, m.refusals, m.changes)
 	return m
 }
 
@@ -76,4 +83,14 @@ func (m *Metrics) Verified(deployment, region string) {
 // BudgetExhausted counts a text message that was refused because the daily budget was used up.
 func (m *Metrics) BudgetExhausted(deployment, region string) {
 	m.exhausted.WithLabelValues(deployment, region).Inc()
+}
+
+// SSO counts a response of a connection's identity provider.
+func (m *Metrics) SSO(deployment, kind, outcome string) {
+	m.sso.WithLabelValues(deployment, kind, outcome).Inc()
+}
+
+// SSOFailed counts a refused response. The reasons are fixed words and error codes.
+func (m *Metrics) SSOFailed(deployment, kind, reason string) {
+	m.ssoFailures.WithLabelValues(deployment, kind, reason).Inc()
 }

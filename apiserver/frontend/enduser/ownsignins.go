@@ -49,7 +49,7 @@ func listOwnSignIns(c *call) (reply, error) {
 
 func (c *call) viewOwnSignIn(s people.Session) enduserapi.OwnSignIn {
 	g := s.SignIns[0]
-	expires := session.EndsAt(s, c.policy)
+	expires := g.Upstream.EndWith(session.EndsAt(s, c.policy))
 	return enduserapi.OwnSignIn{
 		Id: format(g.ID), UserId: format(g.User), Current: g.Session == c.session.ID, Method: g.Method, CreatedAt: g.CreatedAt,
 		LastActiveAt: s.UsedAt, ExpiresAt: expires, IpAddress: s.Address, UserAgent: s.UserAgent,

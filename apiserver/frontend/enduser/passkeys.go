@@ -147,6 +147,13 @@ func signInByPasskey(c *call, a *passkey.Assertion) (reply, error) {
 		if err := factors.CountSignIn(u.Unit, p.User); err != nil {
 			return reply{}, err
 		}
+		user, _, err := u.Users().User(p.User)
+		if err == nil {
+			err = account.RequireNoConnection(u.Unit, user.Email, 0)
+		}
+		if err != nil {
+			return reply{}, err
+		}
 		method, err := factors.Use(u.Unit, p, v)
 		if errors.Is(err, factors.ErrPasskeyUnknown) {
 			err = errInvalidCredential
@@ -154,7 +161,7 @@ func signInByPasskey(c *call, a *passkey.Assertion) (reply, error) {
 		if err != nil {
 			return reply{}, err
 		}
-		switch err := u.signIn(p.User, people.MethodPasskey, assurance.Proofs{}.With(method, u.Now)); {
+		switch err := u.signIn(account.NewSignIn{User: p.User, Method: people.MethodPasskey, Proofs: assurance.Proofs{}.With(method, u.Now)}); {
 		case errors.Is(err, account.ErrUserDisabled):
 			return reply{}, account.ErrUserDisabled
 		case errors.Is(err, account.ErrUserUnknown):

@@ -33,6 +33,9 @@ func forgotPassword(c *call) (reply, error) {
 	if err := requirePasswords(c); err != nil {
 		return reply{}, err
 	}
+	if err := requireNoConnection(c, email); err != nil {
+		return reply{}, err
+	}
 	if err := c.requireEmail(); err != nil {
 		return reply{}, err
 	}

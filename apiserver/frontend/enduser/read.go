@@ -1,9 +1,15 @@
 package enduser
 
 import (
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
+	"github.com/cardea-iam/cardea/internal/ids"
 )
 
 // required reads a mandatory member with the function read.
@@ -41,4 +47,30 @@ func readCode(o *body.Object) string {
 		o.Fault("code", "must be the six digits of the message, as a string")
 	}
 	return code
+}
+
+// readForm reads the form of a request that a provider or its page sends.
+func readForm(c *call, most int64) (url.Values, error) {
+	media, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
+	if err != nil || media != "application/x-www-form-urlencoded" {
+		return nil, apierror.New(http.StatusUnsupportedMediaType, "the Content-Type is not application/x-www-form-urlencoded: send a form")
+	}
+	raw, err := body.Read(c.r, most)
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(string(raw))
+	if err != nil {
+		return nil, apierror.New(http.StatusBadRequest, "the form is malformed: encode it by application/x-www-form-urlencoded")
+	}
+	return form, nil
+}
+
+// pathID returns the id in the path, or the refusal of an unknown object.
+func pathID(c *call, unknown error) (int64, error) {
+	id, err := ids.Parse(c.r.PathValue("id"))
+	if err != nil {
+		return 0, c.answerTo(unknown)
+	}
+	return id, nil
 }

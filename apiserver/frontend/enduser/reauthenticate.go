@@ -76,6 +76,9 @@ func reauthenticate(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if err := requireNoConnection(c, email); err != nil {
+		return reply{}, err
+	}
 	if strategy == people.MethodPassword {
 		return reauthenticateByPassword(c, email, typed)
 	}
@@ -206,8 +209,24 @@ func (u *unit) prove(user int64, method assurance.Method) error {
 		action = "session.stepped_up"
 	}
 	g.Proofs, g.ProvedAt = proofs, u.Now
+	if g.Upstream.ConfinedTo != 0 && account.LiftsConfinement(method) {
+		if err := liftConfinement(u, g); err != nil {
+			return err
+		}
+	}
 	if err := u.Audit(action, "signin:"+format(g.ID)); err != nil {
 		return err
 	}
 	return u.renew()
+}
+
+// liftConfinement makes a sign-in that was confined to an organization count everywhere.
+func liftConfinement(u *unit, g *people.SignIn) error {
+	up, _, err := u.Sessions().UpstreamOf(g.ID)
+	if err != nil {
+		return err
+	}
+	up.ConfinedTo = 0
+	g.Upstream.ConfinedTo = 0
+	return u.Sessions().SetUpstream(g.ID, up)
 }

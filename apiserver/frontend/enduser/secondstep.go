@@ -45,7 +45,7 @@ func pass(u *unit, c *call, a people.Attempt, try account.PasswordTry) error {
 		}
 		return waitForFactor(u, c, a)
 	}
-	if err := u.signIn(a.User, a.Method, a.Proofs); errors.Is(err, account.ErrUserUnknown) {
+	if err := u.signIn(account.NewSignIn{User: a.User, Method: a.Method, Proofs: a.Proofs}); errors.Is(err, account.ErrUserUnknown) {
 		return account.ErrInvalidCredentials
 	} else if err != nil {
 		return err
@@ -79,7 +79,7 @@ func proceed(u *unit, c *call, a people.Attempt) error {
 	if more {
 		return waitForFactor(u, c, a)
 	}
-	return finish(u, a)
+	return finish(u, c, a)
 }
 
 // waitForFactor stores an attempt that waits for a second factor. The session gets a new token, so that the owner of a
@@ -133,14 +133,20 @@ func advance(u *unit, c *call, id int64, method assurance.Method, ends bool) (re
 	}
 	a.Proofs = a.Proofs.With(method, u.Now)
 	if ends {
-		return reply{}, finish(u, a)
+		return reply{}, finish(u, c, a)
 	}
 	return reply{}, proceed(u, c, a)
 }
 
 // finish completes an attempt: it signs in to its account, and marks the address of an emailed code as verified. A
 // disabled account is refused after the code is consumed.
-func finish(u *unit, a people.Attempt) error {
+func finish(u *unit, c *call, a people.Attempt) error {
+	if a.Method == people.MethodSSO {
+		return finishSSO(u, c, a)
+	}
+	if err := account.RequireNoConnection(u.Unit, a.Email, 0); err != nil { // a domain may require one since the attempt began
+		return err
+	}
 	first, err := u.Attempts().CompleteAttempt(a.ID)
 	if err == nil && !first {
 		err = errInvalidAttempt
@@ -148,7 +154,7 @@ func finish(u *unit, a people.Attempt) error {
 	if err != nil {
 		return err
 	}
-	switch err := u.signIn(a.User, a.Method, a.Proofs); {
+	switch err := u.signIn(account.NewSignIn{User: a.User, Method: a.Method, Proofs: a.Proofs}); {
 	case errors.Is(err, account.ErrUserDisabled):
 		return account.Refuse(err)
 	case errors.Is(err, account.ErrUserUnknown):

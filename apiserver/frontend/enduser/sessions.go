@@ -2,12 +2,14 @@ package enduser
 
 import (
 	"errors"
+	"net/url"
 	"slices"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/store/people"
@@ -36,15 +38,25 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if at := slices.IndexFunc(workspaces, func(w people.WorkspaceMember) bool { return w.Workspace.ID == g.Workspace }); at >= 0 {
 		a.workspace = &workspaces[at]
 	}
+	if a.withheld = account.CheckConnection(u, g, member); a.withheld != nil {
+		return a, unlessWithheld(a.withheld)
+	}
 	required := u.RequiredAmong(g, member, workspaces, u.Now)
 	if g.Proven().Level() >= required.Level {
 		return a, nil
 	}
 	a.withheld = u.Missing(g, required)
-	if assured := new(account.AssuranceError); !errors.As(a.withheld, &assured) {
-		return a, a.withheld
+	return a, unlessWithheld(a.withheld)
+}
+
+// unlessWithheld returns nil for a reason why an organization is withheld from a sign-in, and any other error.
+func unlessWithheld(err error) error {
+	var assured *account.AssuranceError
+	var required *account.ConnectionRequiredError
+	if errors.As(err, &assured) || errors.As(err, &required) {
+		return nil
 	}
-	return a, nil
+	return err
 }
 
 // getSession returns the signed-in user, organization and workspace. A user whose sign-in shows less than the account
@@ -85,14 +97,69 @@ func signOut(c *call) (reply, error) {
 	if err := c.parse(func(o *body.Object) { id = input.ID(o, "signin_id") }); err != nil {
 		return reply{}, err
 	}
-	out, err := transact(c, func(u *unit) (reply, error) {
-		if id == 0 || len(u.session.SignIns) == 1 && u.session.SignIns[0].ID == id {
-			return reply{}, u.endSession()
+	left, err := transact(c, func(u *unit) (people.Upstream, error) {
+		all := id == 0 || len(u.session.SignIns) == 1 && u.session.SignIns[0].ID == id
+		up, err := leftProvider(u, id, all)
+		if err != nil {
+			return up, err
 		}
-		return reply{}, u.removeSignIn(id)
+		if all {
+			return up, u.endSession()
+		}
+		return up, u.removeSignIn(id)
 	})
-	out.data = c.sessionSnapshot()
-	return out, err
+	if err != nil {
+		return reply{}, err
+	}
+	after := c.sessionSnapshot()
+	out := enduserapi.SignOutResult{
+		SigninAttempts: after.SigninAttempts, Signins: after.Signins, SignupAttempts: after.SignupAttempts, ActiveSignin: after.ActiveSignin,
+	}
+	if to := endSessionURL(c, left); to != "" {
+		out.EndSessionUrl = &to
+	}
+	return reply{data: out}, nil
+}
+
+// leftProvider returns how the sign-in that a sign-out ends came from a connection. If the whole session ends, it is
+// the active one.
+func leftProvider(u *unit, id int64, all bool) (people.Upstream, error) {
+	if all {
+		id = u.session.ActiveSignIn
+	}
+	at := slices.IndexFunc(u.session.SignIns, func(g people.SignIn) bool { return g.ID == id })
+	if at < 0 || u.session.SignIns[at].Upstream.Connection == 0 {
+		return people.Upstream{}, nil
+	}
+	up, _, err := u.Sessions().UpstreamOf(id)
+	return up, err
+}
+
+// endSessionURL returns the address at which a sign-out continues at the provider (OpenID Connect RP-Initiated Logout
+// 1.0), "" if it does not.
+func endSessionURL(c *call, left people.Upstream) string {
+	conn, found := c.request.Connection(left.Connection)
+	if !found || !conn.SignOutUpstream || left.IDToken == "" {
+		return ""
+	}
+	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, left.Connection, conn))
+	if err != nil || metadata.EndSessionURL == "" {
+		return ""
+	}
+	hint, err := c.Keyring.Open(people.SealedIDToken, people.SealedFor(c.request.Key(), left.Identity), left.IDToken)
+	if err != nil {
+		return "" // the root key was removed meanwhile
+	}
+	to, err := url.Parse(metadata.EndSessionURL)
+	if err != nil {
+		return ""
+	}
+	query := to.Query()
+	query.Set("id_token_hint", string(hint))
+	query.Set("client_id", conn.Client.ID)
+	query.Set("post_logout_redirect_uri", site.Origin(c.request.Settings, c.r)+"/sign-in")
+	to.RawQuery = query.Encode()
+	return to.String()
 }
 
 // endSession ends the session, and deletes the browser's cookie.

@@ -37,6 +37,9 @@ func signIn(c *call) (reply, error) {
 	if strategy == account.StrategyPasskey {
 		return signInByPasskey(c, assertion)
 	}
+	if err := requireNoConnection(c, email); err != nil {
+		return reply{}, err
+	}
 	if strategy == people.MethodPassword {
 		return signInByPassword(c, email, typed)
 	}

@@ -48,8 +48,14 @@ func readSignUp(c *call) (q signUpRequest, err error) {
 // signUp begins a sign-up. The account is created only after the emailed code is verified. Signing up with an address
 // that is already in use returns the same response in the same time, and its owner is notified by mail.
 func signUp(c *call) (reply, error) {
+	if c.request.Settings.EffectiveSignIn().ConnectionsOnly {
+		return reply{}, c.answerTo(&account.ConnectionRequiredError{Connections: c.request.ConnectionsOf("")})
+	}
 	q, err := readSignUp(c)
 	if err != nil {
+		return reply{}, err
+	}
+	if err := requireNoConnection(c, q.email); err != nil {
 		return reply{}, err
 	}
 	if err := c.requireEmail(); err != nil {
@@ -133,30 +139,40 @@ func precheck(c *call, q signUpRequest) error {
 // completeSignUp creates the account, creates its organization or accepts its invitation, and signs the user in. It
 // uses the current B2B settings.
 func (u *unit) completeSignUp(a people.Attempt) error {
-	if err := u.RequireOrganization(a.OrganizationName != "" || a.Invitation != 0); err != nil {
+	user, err := createAccount(u, a, a.OrganizationName != "" || a.Invitation != 0)
+	if err != nil {
 		return err
+	}
+	return u.signIn(account.NewSignIn{User: user, Method: a.Method, Proofs: assurance.Proofs{}.With(assurance.EmailOTP, u.Now)})
+}
+
+// createAccount creates the account of an attempt, creates its organization or accepts its invitation, and returns the
+// account's id. brings reports whether the user gets into an organization.
+func createAccount(u *unit, a people.Attempt, brings bool) (int64, error) {
+	if err := u.RequireOrganization(brings); err != nil {
+		return 0, err
 	}
 	user, err := u.CreateAccount(account.NewAccount{
 		Email: a.Email, FirstName: a.FirstName, LastName: a.LastName, PasswordHash: a.PasswordHash, Method: a.Method,
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if u.B2B.Enabled && a.OrganizationName != "" {
 		created, err := account.CreateOwnOrganization(u.Unit, user.ID, a.OrganizationName, "")
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if err := u.Users().SetLastOrganization(user.ID, created.Member.Organization.ID); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if a.Invitation != 0 {
 		if err := u.joinByInvitation(a, user.ID); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return u.signIn(user.ID, a.Method, assurance.Proofs{}.With(assurance.EmailOTP, u.Now))
+	return user.ID, nil
 }
 
 // joinByInvitation accepts the invitation of a sign-up. If the invitation is no longer valid, the sign-up continues
@@ -167,7 +183,7 @@ func (u *unit) joinByInvitation(a people.Attempt, user int64) error {
 		return err
 	}
 	accepted := false
-	if found && u.B2B.Enabled {
+	if found && u.B2B.Enabled && people.FoldEmail(invitation.Email) == people.FoldEmail(a.Email) {
 		if accepted, err = account.Accept(u.Unit, invitation, user); err != nil {
 			return err
 		}

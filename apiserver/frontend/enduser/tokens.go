@@ -66,6 +66,9 @@ func issueToken(c *call) (reply, error) {
 		if err == nil {
 			err = at.withheld
 		}
+		if err == nil && at.member == nil {
+			err = account.CheckConfined(u, g) // the organization alone may rely on the sign-in
+		}
 		if err == nil {
 			claims.place(tenant, at)
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
-	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -87,6 +86,9 @@ func (u *unit) lockSession(c *call) error {
 	if !found || session.Evaluate(s, c.policy, c.now) != session.Live {
 		return errEnded
 	}
+	if err := account.DropEnded(u.Unit, &s); err != nil {
+		return err
+	}
 	u.session, u.Unit.Session = &s, s.ID
 	switch g := u.signedIn(); {
 	case g != nil:
@@ -97,6 +99,11 @@ func (u *unit) lockSession(c *call) error {
 	if g := u.signedIn(); g != nil && c.needs.Session >= openapi.SignedIn && !c.needs.Held {
 		if err := u.CheckHeld(g); err != nil {
 			return err // the account turned two-step on meanwhile
+		}
+	}
+	if g := u.signedIn(); g != nil && c.needs.Session >= openapi.SignedIn && !c.needs.Confined {
+		if err := account.CheckConfined(u.Unit, g); err != nil {
+			return err
 		}
 	}
 	if err := c.checkAssertions(u.signedIn()); err != nil {
@@ -157,15 +164,14 @@ func (u *unit) renew() error {
 	return u.Sessions().TrimTokens(u.session.ID, hash, session.MaxTokens, u.Now, u.Now.Add(-session.RememberDead))
 }
 
-// signIn adds an account that has shown proofs to the session, or to a new session if there is none, and gives the
-// session a new token.
-func (u *unit) signIn(user int64, method string, proofs assurance.Proofs) error {
+// signIn adds a proven account to the session, or to a new session if there is none, and gives the session a new token.
+func (u *unit) signIn(from account.NewSignIn) error {
 	if u.session == nil {
 		if err := u.begin(false); err != nil {
 			return err
 		}
 	}
-	if err := u.SignIn(u.session, u.policy, user, method, proofs); err != nil {
+	if err := u.SignIn(u.session, u.policy, from); err != nil {
 		return err
 	}
 	return u.renew()
@@ -203,6 +209,7 @@ func (c *call) resolve(value string, changes bool) error {
 		}
 		switch session.Evaluate(s, c.policy, c.now) {
 		case session.Live:
+			session.DropEnded(&s, c.now)
 			c.session = &s
 		case session.Reused:
 			reused = true
@@ -253,6 +260,9 @@ func (c *call) recordUse() error {
 				return err
 			}
 			return tx.AuditAs("system", "session.token_reused", "session:"+ids.Format(s.ID), s.ID)
+		}
+		if err := account.DropEnded(tx, &s); err != nil {
+			return err
 		}
 		u := &unit{Unit: tx, browser: browser{session: &s}, policy: c.policy}
 		used = &s

@@ -41,7 +41,9 @@ func TestMain(m *testing.M) {
 // world is a frontendtest.World that can record the store's statements.
 type world struct {
 	*frontendtest.World
-	traced statements
+	traced      statements
+	addresses   sync.Mutex
+	lastAddress netip.Addr
 }
 
 // statements records the texts of the store's statements while it is enabled.
@@ -169,17 +171,16 @@ func (a answer) data() map[string]any {
 	return out
 }
 
-var (
-	addresses   sync.Mutex
-	lastAddress = netip.MustParseAddr("10.0.0.0")
-)
-
-// browser returns a browser at a new address on the deployment's host.
+// browser returns a browser at a new address on the deployment's host. The first 255 browsers of a world are in one
+// wide network, whatever other tests run.
 func (w *world) browser() *browser {
-	addresses.Lock()
-	defer addresses.Unlock()
-	lastAddress = lastAddress.Next()
-	return w.browserAt(lastAddress.String())
+	w.addresses.Lock()
+	defer w.addresses.Unlock()
+	if !w.lastAddress.IsValid() {
+		w.lastAddress = netip.MustParseAddr("10.0.0.0")
+	}
+	w.lastAddress = w.lastAddress.Next()
+	return w.browserAt(w.lastAddress.String())
 }
 
 func (w *world) browserAt(address string) *browser {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
@@ -20,7 +21,6 @@ const (
 	logoutInterval, logoutsAtOnce = time.Second, 100
 	// logoutTokenLifetime is how long a logout token is valid, and how long its delivery is tried.
 	logoutTokenLifetime = 2 * time.Minute
-	typeLogoutToken     = "logout+jwt"
 	logoutEvent         = "http://schemas.openid.net/event/backchannel-logout"
 )
 
@@ -91,7 +91,7 @@ func (s *Server) enqueueLogouts(ctx context.Context, deployment string) error {
 // postLogout enqueues a logout token for a client.
 func (s *Server) postLogout(u *account.Unit, of *consent.App, client *consent.Client, l people.Logout) error {
 	c := &call{Server: s, app: &app{App: of}, now: u.Now, client: client}
-	signer, err := signer(c, c.idTokenAlgorithm(), typeLogoutToken)
+	signer, err := signer(c, c.idTokenAlgorithm(), bearer.TypeLogoutToken)
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,17 @@ func insufficient(required assurance.Level) error {
 	}
 }
 
+// unmetRequirement refuses tokens for a user who must prove more, or sign in by another connection, now.
+func unmetRequirement(unmet *consent.RequirementError) error {
+	if unmet.Connection {
+		return &Error{
+			Status: http.StatusBadRequest, Code: "invalid_grant",
+			Description: "the organization requires a sign-in by its identity provider: send an authorization request with prompt=login",
+		}
+	}
+	return insufficient(unmet.Required)
+}
+
 // ownsFamily reports whether a token family belongs to the requesting client.
 func (c *call) ownsFamily(family people.TokenFamily) bool {
 	return family.Client == c.client.ID && family.App == c.Entry.ID
@@ -161,7 +172,7 @@ func (c *call) restrict(form url.Values, family people.TokenFamily) (asked restr
 func (c *call) issueNext(u *account.Unit, family people.TokenFamily, parent *people.RefreshToken, asked restriction) (*issued, error) {
 	granted, subject, err := c.EffectiveGrant(u, c.client, family)
 	if unmet := new(consent.RequirementError); errors.As(err, &unmet) {
-		return nil, insufficient(unmet.Required)
+		return nil, unmetRequirement(unmet)
 	}
 	if err != nil {
 		return nil, err

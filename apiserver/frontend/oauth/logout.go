@@ -124,7 +124,10 @@ func sessionOf(c *call, u *account.Unit) (s people.Session, found bool, err erro
 		return s, false, nil
 	}
 	s, found, err = u.Sessions().LockSession(hash)
-	return s, found && session.Evaluate(s, session.PolicyOf(u.Settings), c.now) == session.Live, err
+	if err != nil || !found || session.Evaluate(s, session.PolicyOf(u.Settings), c.now) != session.Live {
+		return s, false, err
+	}
+	return s, true, account.DropEnded(u, &s)
 }
 
 // parseLogout parses a logout request. problem says what is wrong, "" for nothing.

@@ -29,11 +29,18 @@ type Error struct {
 	// reauthentication that help, and Enroll the kinds of factors of which one must be added; nil is not sent.
 	RequiredAssurance  string
 	Strategies, Enroll []string
+	// Reason is a further code of the failure, "" if it is not sent.
+	Reason string
+	// Connections are those by which the user must sign in; nil is not sent.
+	Connections []Connection
 	// Header is added to the response.
 	Header http.Header
 	// Cause is logged, and never sent.
 	Cause error
 }
+
+// Connection is a connection by which a user can sign in.
+type Connection struct{ ID, Slug, Type, Name, LogoURL string }
 
 // Fault is one fault of a request.
 type Fault struct {

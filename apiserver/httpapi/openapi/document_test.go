@@ -27,7 +27,7 @@ func TestOperationsHaveDescriptionsAndExamples(t *testing.T) {
 				}
 				failures := 0
 				for status, response := range op.Responses.Map() {
-					if status != "204" && status != "default" {
+					if len(response.Value.Content) > 0 && status != "default" {
 						expectExamples(t, at+": "+status, response.Value.Content, openapi3.VisitAsResponse())
 					}
 					if strings.HasPrefix(status, "4") {
@@ -46,6 +46,9 @@ func TestOperationsHaveDescriptionsAndExamples(t *testing.T) {
 func expectExamples(t *testing.T, at string, content openapi3.Content, how openapi3.SchemaValidationOption) {
 	t.Helper()
 	media := content.Get("application/json")
+	if media == nil {
+		media = content.Get("application/x-www-form-urlencoded")
+	}
 	if media == nil {
 		media = content.Get(MediaTypeLines)
 	}
@@ -66,6 +69,9 @@ func expectStatus(t *testing.T, at, status string, content openapi3.Content) {
 	for _, example := range content.Get("application/json").Examples {
 		body := example.Value.Value.(map[string]any)
 		if body["allowed"] != nil { // a decision: the same object with every status
+			continue
+		}
+		if body["error"] != nil { // the form of OAuth, without a status
 			continue
 		}
 		said := body["status"]

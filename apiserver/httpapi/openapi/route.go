@@ -35,6 +35,11 @@ type Route struct {
 	// Held reports that an end-user operation is open to a sign-in that has proven less than its account or deployment
 	// requires (x-cardea-held: open).
 	Held bool
+	// Confined reports that an end-user operation is open to a sign-in that is confined to an organization; it must look
+	// at the organization itself (x-cardea-confined: open).
+	Confined bool
+	// CrossSite reports that pages of other sites may send the browser to an end-user operation (x-cardea-origin: any).
+	CrossSite bool
 	// Write reports that the operation changes resources or rows (x-cardea-write).
 	Write bool
 	// DailyLimit is how many requests of one signed-in user may succeed in a day (x-cardea-daily-limit): NoDailyLimit if
@@ -65,6 +70,8 @@ func routeOf(op *openapi3.Operation) Route {
 	route := Route{Permissions: permissions(op), Session: session(op), DailyLimit: dailyLimit(op)}
 	route.Write, _ = op.Extensions["x-cardea-write"].(bool)
 	route.AgentTokens = op.Security != nil && slices.ContainsFunc(*op.Security, func(one openapi3.SecurityRequirement) bool { _, named := one["userToken"]; return named })
+	route.Confined = op.Extensions["x-cardea-confined"] == "open"
+	route.CrossSite = op.Extensions["x-cardea-origin"] == "any"
 	route.Held = op.Extensions["x-cardea-held"] == "open"
 	if op.RequestBody != nil {
 		route.HasBody, route.BodyOptional = true, !op.RequestBody.Value.Required

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -52,13 +51,7 @@ func Base(d *document.Deployment, r *http.Request) string {
 	if !staging(d) || !localhost(first) || r.TLS != nil {
 		return "https://" + first
 	}
-	// The client chooses the port. A port that is not a number could lead elsewhere, as in localhost:80@evil.example.
-	if _, port, err := net.SplitHostPort(r.Host); err == nil {
-		if _, err := strconv.ParseUint(port, 10, 16); err == nil {
-			first = net.JoinHostPort(first, port)
-		}
-	}
-	return "http://" + first
+	return "http://" + withPort(first, r)
 }
 
 // OwnOrigin reports whether an origin is one of the deployment's hosts, on the port of the request or the default port

@@ -1,0 +1,120 @@
+package enduser_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// post sends a form as the page of a provider does: without the cookie.
+func (w *world) post(path string, form url.Values, header ...string) *http.Response {
+	w.T.Helper()
+	return w.postTo(w.Server.URL, path, form, header...)
+}
+
+// postTo is post to another server of the same store.
+func (w *world) postTo(base, path string, form url.Values, header ...string) *http.Response {
+	w.T.Helper()
+	req, err := http.NewRequest(http.MethodPost, base+path, strings.NewReader(form.Encode()))
+	w.Must(err)
+	req.Host = "localhost"
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Origin", "https://idp.example")
+	req.Header.Set("Sec-Fetch-Site", "cross-site")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	w.Must(err)
+	w.T.Cleanup(func() { _ = resp.Body.Close() })
+	return resp
+}
+
+func TestPostedResponseNeedsTheBrowserThatBegan(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		p := w.provider()
+		conn := w.connection("globex", p, func(c *document.Connection) { globexDomain(c); c.Provider.FormPost = true })
+		b := w.browser()
+		values := b.authorized(conn, p, ann)
+		resp := w.post("/sso/"+conn+"/callback", values, "Accept", "text/html")
+		to := resp.Header.Get("Location")
+		if resp.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to, "/sso/"+conn+"/callback?attempt_id=") || resp.Header.Get("Set-Cookie") != "" {
+			t.Fatalf("%d %v", resp.StatusCode, resp.Header)
+		}
+		for _, stranger := range []*browser{w.browser(), func() *browser { s := w.browser(); s.begin(conn, ""); return s }()} {
+			stranger.refused(400, "INVALID_ATTEMPT", "GET", to, "")
+		}
+		if a := b.do("GET", to, "", "Sec-Fetch-Site", "cross-site"); a.user() == "" {
+			t.Errorf("%s", a.Raw)
+		}
+		b.refused(400, "INVALID_ATTEMPT", "GET", to, "")
+		if again := w.post("/sso/"+conn+"/callback", values); again.StatusCode != http.StatusBadRequest {
+			t.Errorf("the response is taken again: %d", again.StatusCode)
+		}
+	})
+}
+
+func TestPostedResponseOfAnotherBrowserDoesNotSignInTheOneThatBegan(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		p := w.provider()
+		conn := w.connection("globex", p, globexDomain) // a client that begins can ask any provider for a form
+		attacker := w.browser()
+		values := attacker.authorized(conn, p, ann) // ann followed the attacker's link, and is signed in at the provider
+		resp := w.post("/sso/"+conn+"/callback", values, "Accept", "text/html")
+		if resp.StatusCode != http.StatusSeeOther {
+			t.Fatal(resp.Status)
+		}
+		at := "/sso/" + conn + "/callback?attempt_id=" + attacker.last.attempt()["id"].(string)
+		for _, to := range []string{at, at + "&receipt=", at + "&receipt=ABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
+			if a := attacker.refused(400, "INVALID_ATTEMPT", "GET", to, ""); a.user() != "" {
+				t.Errorf("%s signs in: %s", to, a.Raw)
+			}
+		}
+	})
+}
+
+// failingChange is a store whose next change fails after an own number of changes.
+type failingChange struct {
+	store.Store
+	after atomic.Int64
+}
+
+func (f *failingChange) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	return f.Store.Change(ctx, deployment, func(tx people.Tx) error {
+		if err := do(tx); err != nil || f.after.Add(-1) != -1 {
+			return err
+		}
+		return store.ErrUnavailable
+	})
+}
+
+func TestLogoutTokenThatEndedNothingCanBeSentAgain(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		p := w.provider()
+		conn := w.connection("globex", p, globexDomain)
+		for after := range int64(3) {
+			b := w.browser()
+			if a := b.sso(conn, p, ann); a.user() == "" {
+				t.Fatalf("%s", a.Raw)
+			}
+			away := &failingChange{Store: w.Store}
+			away.after.Store(after)
+			form := url.Values{"logout_token": {p.LogoutToken(map[string]any{"sub": "1"})}}
+			first := w.postTo(w.serve(away).URL, "/sso/"+conn+"/backchannel-logout", form).StatusCode
+			if first == http.StatusOK {
+				continue // fewer changes were made
+			}
+			if again := w.post("/sso/"+conn+"/backchannel-logout", form).StatusCode; again != http.StatusOK || b.isSignedIn() {
+				t.Errorf("failed at change %d with %d, then %d; signed in: %t", after, first, again, b.isSignedIn())
+			}
+		}
+	})
+}

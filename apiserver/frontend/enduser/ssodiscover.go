@@ -1,0 +1,129 @@
+package enduser
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// discoveriesPerHour is how many addresses one client network may ask about in an hour.
+const discoveriesPerHour = 120
+
+// discover returns the connections that hold the domain of an address. It looks at no account, so that the response
+// does not show whether the address has one.
+func discover(c *call) (reply, error) {
+	var email string
+	if err := c.parse(func(o *body.Object) { email = required(o, "email", input.Email) }); err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		n, err := u.Limits().Count("sso-discoveries", u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour))
+		if err != nil {
+			return reply{}, err
+		}
+		if n.Count > discoveriesPerHour {
+			return reply{}, &account.WaitError{Reason: errTooManyDiscoveries, Wait: n.Ends.Sub(u.Now)}
+		}
+		holders, err := account.ConnectionsFor(u.Unit, account.DomainOf(email))
+		if err != nil {
+			return reply{}, err
+		}
+		out := enduserapi.SSODiscovery{Connections: []enduserapi.DiscoveredConnection{}}
+		for _, e := range holders {
+			conn := snapshot.ContentOf[snapshot.Connection](e)
+			out.Required = out.Required || conn.Enforcement == string(v1alpha1.ConnectionEnforcementDomains)
+			if !conn.Shown {
+				continue
+			}
+			view, err := viewDiscovered(u.Unit, e)
+			if err != nil {
+				return reply{}, err
+			}
+			out.Connections = append(out.Connections, view)
+		}
+		return reply{data: out}, nil
+	})
+}
+
+// viewDiscovered returns a connection with its organization.
+func viewDiscovered(u *account.Unit, e *snapshot.Entry) (enduserapi.DiscoveredConnection, error) {
+	conn := snapshot.ContentOf[snapshot.Connection](e)
+	view := enduserapi.DiscoveredConnection{Id: format(e.ID), Slug: conn.Slug, Type: conn.Type, DisplayName: conn.Name, LogoUrl: conn.LogoURL}
+	if conn.Organization == "" {
+		return view, nil
+	}
+	o, found, err := u.Organizations().OrganizationBySlug(conn.Organization)
+	if found {
+		view.Organization = &enduserapi.DiscoveredOrganization{Name: o.Name, ImageUrl: o.ImageURL}
+	}
+	return view, err
+}
+
+// connectionOffers returns the connections that the sign-in page offers to everybody.
+func connectionOffers(t *account.Tenant) []enduserapi.ConnectionOffer {
+	all := slices.DeleteFunc(t.ConnectionsOf(""), func(e *snapshot.Entry) bool { return !snapshot.ContentOf[snapshot.Connection](e).Shown })
+	offers := make([]apierror.Connection, len(all))
+	for i, e := range all {
+		offers[i] = offerOf(e)
+	}
+	return viewConnections(offers)
+}
+
+func viewConnections(offers []apierror.Connection) []enduserapi.ConnectionOffer {
+	out := make([]enduserapi.ConnectionOffer, len(offers))
+	for i, o := range offers {
+		out[i] = enduserapi.ConnectionOffer{Id: o.ID, Slug: o.Slug, Type: o.Type, DisplayName: o.Name, LogoUrl: o.LogoURL}
+	}
+	return out
+}
+
+// listIdentities lists the identities of the user at the providers of connections, the oldest first.
+func listIdentities(c *call) (reply, error) {
+	out := []enduserapi.Identity{}
+	err := c.view(func(u *account.Unit) error {
+		have, err := u.Identities().IdentitiesOf(c.signedIn().User)
+		for _, i := range have {
+			out = append(out, viewIdentity(u, i))
+		}
+		return err
+	})
+	return reply{data: out}, err
+}
+
+func viewIdentity(u *account.Unit, i people.Identity) enduserapi.Identity {
+	view := enduserapi.Identity{Id: format(i.ID), Connection: enduserapi.IdentityConnection{Id: format(i.Connection)}, Email: i.Email, CreatedAt: i.CreatedAt}
+	if !i.UsedAt.IsZero() {
+		view.LastUsedAt = ptr.To(i.UsedAt)
+	}
+	if e, found := u.Snapshot().ByID(v1alpha1.KindConnection, u.Key(), i.Connection); found {
+		conn := snapshot.ContentOf[snapshot.Connection](e)
+		view.Connection.Slug, view.Connection.Type, view.Connection.DisplayName = conn.Slug, conn.Type, conn.Name
+	}
+	return view
+}
+
+// removeIdentity removes an identity of the user.
+func removeIdentity(c *call) (reply, error) {
+	id, err := pathID(c, account.ErrIdentityUnknown)
+	if err != nil {
+		return reply{}, err
+	}
+	return transact(c, func(u *unit) (reply, error) {
+		g := u.signedIn()
+		if _, found, err := u.Users().LockUser(g.User); err != nil || !found {
+			return reply{}, cmpErr(err, account.ErrUserUnknown)
+		}
+		removed, err := account.RemoveIdentity(u.Unit, g.User, id)
+		return reply{data: viewIdentity(u.Unit, removed)}, err
+	})
+}

@@ -1,0 +1,339 @@
+package enduser
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/assurance"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// resolved is what an evaluated response led to.
+type resolved struct {
+	// outcome is that of metrics: signed_in, created, linked, reauthenticated or pending.
+	outcome string
+}
+
+// resolveSSO completes the attempt of an evaluated response, once, and does what the response leads to.
+func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out resolved, err error) {
+	a, err := u.attemptOf(at.row.Attempt)
+	if err != nil {
+		return out, err
+	}
+	completed, err := completeSSO(u, c, a.ID, e)
+	if err != nil || !completed {
+		return out, cmpErr(err, errInvalidAttempt)
+	}
+	s, holder, err := situationOf(u, at, e)
+	if err != nil {
+		return out, err
+	}
+	a.FirstName, a.LastName, a.Proofs = e.FirstName, e.LastName, a.Proofs.With(proofOf(at.conn, e), e.ProvenAt())
+	switch outcome := connection.Resolve(s); outcome {
+	case connection.RefusesTaken:
+		return out, refusalOf(at.row.Intent)
+	case connection.RefusesMore:
+		return out, account.ErrTooManyIdentities
+	case connection.RefusesUnknown:
+		return out, account.ErrNotProvisioned
+	case connection.Links:
+		return resolved{outcome: "linked"}, linkSSO(u, a, at, e, s)
+	case connection.SignsIn:
+		if at.row.Intent == people.IntentReauthenticate {
+			return resolved{outcome: "reauthenticated"}, reauthenticateSSO(u, a, at, e)
+		}
+		if at.row.Intent == people.IntentLink {
+			return resolved{outcome: "linked"}, endAttempt(u, a.ID)
+		}
+		a.User = s.Owner
+	case connection.LinksByAddress:
+		a.User, a.Email = holder.User, holder.Address
+	case connection.Creates:
+		a.User, a.Email = 0, e.Email
+	case connection.ProvesAddress:
+		a.Email = e.Email
+		return resolved{outcome: "pending"}, askForCode(u, c, a, holder)
+	case connection.AsksForAddress:
+		a.Email = ""
+		_, err := u.Attempts().UpdateAttempt(a)
+		return resolved{outcome: "pending"}, err
+	}
+	if err := enforceOn(u, at.row.Connection, a); err != nil {
+		return out, err
+	}
+	if _, err := u.Attempts().UpdateAttempt(a); err != nil {
+		return out, err
+	}
+	return proceedSSO(u, c, a)
+}
+
+// completeSSO stores what is known of the user with the attempt, and reports whether this call completed the attempt.
+func completeSSO(u *unit, c *call, id int64, e connection.Evidence) (bool, error) {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return false, err
+	}
+	return u.Connections().CompleteSSOAttempt(id, sealAttempt(c, id, raw), u.Now)
+}
+
+// refusalOf returns the refusal of an identity that another account has, or that is not the account's own.
+func refusalOf(intent string) error {
+	if intent == people.IntentReauthenticate {
+		return errOtherIdentity
+	}
+	return account.ErrIdentityExists
+}
+
+// proofOf returns what a response proves.
+func proofOf(conn *snapshot.Connection, e connection.Evidence) assurance.Method {
+	if e.MultiFactor && conn.Organization == "" {
+		return assurance.SSOMultiFactor
+	}
+	return assurance.SSO
+}
+
+// situation returns what decides about a response, and the address of the account that would be selected by it.
+func situationOf(u *unit, at waitingAttempt, e connection.Evidence) (s connection.Situation, holder people.Email, err error) {
+	s = connection.Situation{
+		Intent: at.row.Intent, Account: at.row.User, Address: e.Email, Authoritative: e.Authoritative, Verified: e.Verified,
+		RefusesSignUp: at.conn.RefusesSignUp, TrustsEmail: at.conn.TrustsEmail,
+	}
+	known, found, err := u.Identities().IdentityOf(at.row.Connection, e.Issuer, e.Subject)
+	if err != nil {
+		return s, holder, err
+	}
+	if found {
+		s.Owner = known.User
+	}
+	if at.row.User != 0 {
+		have, err := u.Identities().IdentitiesOf(at.row.User)
+		if err != nil {
+			return s, holder, err
+		}
+		s.Identities = len(have)
+	}
+	if e.Email == "" {
+		return s, holder, nil
+	}
+	if holder, err = account.AddressForCode(u.Unit, e.Email); err != nil {
+		return s, holder, err
+	}
+	s.Holder = holder.User
+	if !s.Authoritative {
+		s.Authoritative, err = account.Authoritative(u.Unit, at.conn, e.Email)
+	}
+	return s, holder, err
+}
+
+// enforceOn refuses a sign-in if the address of the response, or the primary address of the account, belongs to a
+// domain whose users must sign in by other connections than the used one.
+func enforceOn(u *unit, used int64, a people.Attempt) error {
+	addresses := []string{a.Email}
+	if a.User != 0 {
+		user, found, err := u.Users().User(a.User)
+		if err != nil {
+			return err
+		}
+		if found {
+			addresses = append(addresses, user.Email)
+		}
+	}
+	for _, address := range addresses {
+		if err := account.RequireNoConnection(u.Unit, address, used); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askForCode mails a code to the address of the response.
+func askForCode(u *unit, c *call, a people.Attempt, holder people.Email) error {
+	if err := c.requireEmail(); err != nil {
+		return err
+	}
+	if err := account.RequireNoConnection(u.Unit, a.Email, connectionOf(u, a.ID)); err != nil {
+		return err
+	}
+	a.User = holder.User
+	if updated, err := u.Attempts().UpdateAttempt(a); err != nil || !updated {
+		return cmpErr(err, errInvalidAttempt)
+	}
+	return sendSSOCode(c, u.Unit, a, holder)
+}
+
+// connectionOf returns the connection of an attempt, 0 if it cannot be read.
+func connectionOf(u *unit, attempt int64) int64 {
+	row, _, err := u.Connections().SSOAttempt(attempt)
+	if err != nil {
+		return 0
+	}
+	return row.Connection
+}
+
+// endAttempt completes an attempt, once.
+func endAttempt(u *unit, id int64) error {
+	first, err := u.Attempts().CompleteAttempt(id)
+	if err != nil || !first {
+		return cmpErr(err, errInvalidAttempt)
+	}
+	return nil
+}
+
+// linkSSO adds an identity to the account whose fresh sign-in began the attempt. An address that the provider is
+// authoritative for, and that no account can sign in with, is added too.
+func linkSSO(u *unit, a people.Attempt, at waitingAttempt, e connection.Evidence, s connection.Situation) error {
+	g := u.signedIn()
+	if g == nil || g.ID != at.row.SignIn || g.User != at.row.User {
+		return errInvalidAttempt
+	}
+	if err := requireOwn(u, people.IntentLink); err != nil {
+		return err
+	}
+	if err := endAttempt(u, a.ID); err != nil {
+		return err
+	}
+	user, found, err := u.Users().LockUser(g.User)
+	if err != nil || !found {
+		return cmpErr(err, account.ErrUserUnknown)
+	}
+	if _, err := account.LinkIdentity(u.Unit, user.ID, account.ConnectionSignIn{ID: at.row.Connection, Connection: at.conn, Evidence: e}); err != nil {
+		return err
+	}
+	if !s.Authoritative || s.Address == "" {
+		return nil
+	}
+	return addProven(u, user.ID, e.Email)
+}
+
+// addProven adds a verified address to an account, unless an account can sign in with it already or the account has as
+// many as it may.
+func addProven(u *unit, user int64, address string) error {
+	added, err := account.AddEmail(u.Unit, user, address)
+	if errors.Is(err, account.ErrOwnEmail) || errors.Is(err, account.ErrTooManyEmails) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = account.AcceptEmail(u.Unit, added)
+	if errors.Is(err, account.ErrEmailTaken) {
+		return account.RemoveEmail(u.Unit, added)
+	}
+	return err
+}
+
+// reauthenticateSSO records that the provider authenticated the signed-in user again.
+func reauthenticateSSO(u *unit, a people.Attempt, at waitingAttempt, e connection.Evidence) error {
+	g := u.signedIn()
+	if g == nil || g.ID != at.row.SignIn || g.User != at.row.User {
+		return errInvalidAttempt
+	}
+	if err := endAttempt(u, a.ID); err != nil {
+		return err
+	}
+	return u.prove(g.User, proofOf(at.conn, e))
+}
+
+// proceedSSO continues a sign-in whose account is known: it signs the user in, or the attempt waits for a second
+// factor.
+func proceedSSO(u *unit, c *call, a people.Attempt) (resolved, error) {
+	if a.User == 0 {
+		return resolved{outcome: "created"}, finishSSO(u, c, a)
+	}
+	_, more, err := evaluate(u, a)
+	if err != nil {
+		return resolved{}, err
+	}
+	if more {
+		return resolved{outcome: "pending"}, waitForFactor(u, c, a)
+	}
+	return resolved{outcome: "signed_in"}, finishSSO(u, c, a)
+}
+
+// finishSSO completes a sign-in by a connection: it creates the account if the attempt has none, adds the identity,
+// makes the user a member of the connection's organization, and signs the user in. A disabled account is refused after
+// that.
+func finishSSO(u *unit, c *call, a people.Attempt) error {
+	if err := endAttempt(u, a.ID); err != nil {
+		return err
+	}
+	row, found, err := u.Connections().SSOAttempt(a.ID)
+	if err != nil || !found || row.Claims == "" {
+		return cmpErr(err, errInvalidAttempt)
+	}
+	conn, err := activeConnection(c, row.Connection)
+	if err != nil {
+		return err
+	}
+	var e connection.Evidence
+	if err := openAttempt(c, a.ID, row.Claims, &e); err != nil {
+		return err
+	}
+	s := account.ConnectionSignIn{ID: row.Connection, Connection: conn, Evidence: e, Links: a.Email != "", Address: a.Email, Proofs: a.Proofs}
+	if a.User == 0 {
+		if a.User, err = createBySSO(u, a, row, s); err != nil {
+			return err
+		}
+		s.Created = true
+	}
+	err = u.signIn(account.NewSignIn{
+		User: a.User, Method: people.MethodSSO, Event: s.Event(), Proofs: a.Proofs,
+		Prepare: func(user people.User) (people.Upstream, int64, error) { return account.AddConnection(u.Unit, user, s) },
+	})
+	switch {
+	case errors.Is(err, account.ErrUserDisabled):
+		return account.Refuse(err)
+	case errors.Is(err, account.ErrUserUnknown):
+		return account.ErrInvalidCredentials
+	}
+	return err
+}
+
+// createBySSO creates the account of an attempt. The connection's organization counts as the organization that a
+// sign-up must bring.
+func createBySSO(u *unit, a people.Attempt, row people.SSOAttempt, s account.ConnectionSignIn) (int64, error) {
+	if s.Connection.RefusesSignUp {
+		return 0, account.Refuse(account.ErrNotProvisioned) // the code is used up
+	}
+	brings := row.OrganizationName != "" || row.Invitation != 0 || s.Connection.Organization != ""
+	a.OrganizationName, a.Invitation, a.Method = row.OrganizationName, row.Invitation, s.Event()
+	return createAccount(u, a, brings)
+}
+
+// ssoAddress reads the address that an attempt waits for, and mails a code there.
+func ssoAddress(u *unit, c *call, a people.Attempt, address string) error {
+	if stepOf(a) == stepEnterEmail {
+		if address == "" {
+			return apierror.Invalid(apierror.Fault{Pointer: "/email", Message: "is required: the identity provider stated no address"})
+		}
+		a.Email = address
+	} else if address != "" {
+		return apierror.Invalid(apierror.Fault{Pointer: "/email", Message: "is only for an attempt at the step enter_email: omit it"})
+	}
+	holder, err := account.AddressForCode(u.Unit, a.Email)
+	if err != nil {
+		return err
+	}
+	return askForCode(u, c, a, holder)
+}
+
+// acceptSSOCode continues a sign-in by a connection whose code was right.
+func acceptSSOCode(u *unit, c *call, a people.Attempt) error {
+	holder, err := account.AddressForCode(u.Unit, a.Email)
+	if err != nil {
+		return err
+	}
+	a.User, a.Proofs = holder.User, a.Proofs.With(assurance.EmailOTP, u.Now)
+	if err := enforceOn(u, connectionOf(u, a.ID), a); err != nil {
+		return err
+	}
+	if updated, err := u.Attempts().UpdateAttempt(a); err != nil || !updated {
+		return cmpErr(err, errInvalidAttempt)
+	}
+	_, err = proceedSSO(u, c, a)
+	return err
+}
