@@ -2,12 +2,15 @@ package pages
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/client"
@@ -153,6 +156,44 @@ func (a *api) passCookies(header http.Header) {
 	for _, key := range a.keys {
 		header.Add("Set-Cookie", a.set[key])
 	}
+}
+
+// completeSSO sends the browser's request to the callback of a connection to the API, with its query as it is: the API
+// refuses doubled parameters.
+func (a *api) completeSSO(ctx context.Context) (*enduserapi.SSOResultEnvelope, error) {
+	sent, err := http.NewRequestWithContext(ctx, http.MethodGet, inProcess+a.r.URL.EscapedPath()+"?"+a.r.URL.RawQuery, nil)
+	if err != nil {
+		return nil, &client.Error{Status: http.StatusNotFound, Code: "NOT_FOUND"} // the path or the query is not one that can be sent
+	}
+	response, err := a.RoundTrip(sent)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return nil, refusedIn(response, raw)
+	}
+	done := &enduserapi.SSOResultEnvelope{}
+	return done, json.Unmarshal(raw, done)
+}
+
+// refusedIn returns the refusal in a response.
+func refusedIn(response *http.Response, raw []byte) *client.Error {
+	refused := &client.Error{Status: response.StatusCode}
+	var e struct {
+		Message string   `json:"message"`
+		Errors  []demand `json:"errors"`
+	}
+	if err := json.Unmarshal(raw, &e); err == nil && len(e.Errors) > 0 {
+		refused.Code, refused.Message = e.Errors[0].Code, e.Message
+	}
+	if wait, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
+		refused.RetryAfter = time.Duration(wait) * time.Second
+	}
+	return refused
 }
 
 // refusal returns the refusal of an operation, nil for a success or another error. An argument that cannot be in a path

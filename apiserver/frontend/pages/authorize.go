@@ -163,6 +163,9 @@ func (own *authorizePage) word(v *visit) error {
 		shown.Proof = slices.Equal(place.Missing, []string{consent.MissingAssurance})
 		if len(place.Missing) > 0 && !shown.Proof {
 			shown.Missing = strings.Join(own.names(place.Missing), ", ")
+			if slices.Contains(place.Missing, consent.MissingConnection) {
+				shown.Missing = v.text.Text("authorize.connection")
+			}
 			own.Elsewhere = append(own.Elsewhere, shown)
 			continue
 		}
@@ -272,8 +275,12 @@ func showAuthorizeProblem(v *visit) error {
 }
 
 // authorizes reports whether the response to a form of the page may redirect the browser to a client. That applies to
-// the page of an authorization request, and to pages that continue there or at an authorization server.
+// the page of an authorization request, to pages that continue there or at an authorization server, and to pages that
+// continue at the identity provider of a connection.
 func authorizes(v *visit) bool {
+	if continuesAtProvider(v) {
+		return true
+	}
 	target, ok := target(v, v.r.URL.Query().Get("continue"))
 	if u, err := url.Parse(target); !ok || err != nil || u.Host != "" {
 		target = ""

@@ -48,7 +48,7 @@ func (v *visit) codePage(title, back string) error {
 // pending reports whether the page's attempt to sign in, to reauthenticate or to reset a password waits for its code.
 func pending(v *visit) bool {
 	return slices.ContainsFunc(v.api.session.SigninAttempts, func(a enduserapi.SignInAttempt) bool {
-		return a.Id == attempt(v) && !a.Completed && a.CurrentStep == "verify_email_otp"
+		return a.Id == attempt(v) && !a.Completed && (a.CurrentStep == "verify_email_otp" || a.CurrentStep == stepVerifyEmail)
 	})
 }
 

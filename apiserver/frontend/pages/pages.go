@@ -88,9 +88,13 @@ func (p *Pages) route(path string, page page) {
 }
 
 // Handler implements frontend.Part. It serves assets, GET and HEAD requests whose Accept header names text/html, and
-// POST requests with a form or such an Accept header. It serves nothing if the deployment's pages are disabled.
+// POST requests with a form or such an Accept header. If the deployment's pages are disabled, it serves only the paths
+// of connections, if the deployment has pages of its own.
 func (p *Pages) Handler(r *http.Request) (http.Handler, bool) {
 	tenant, loaded := p.tenant(r)
+	if handler, serves := p.connectionPages(tenant, r); serves {
+		return handler, true
+	}
 	if tenant != nil && tenant.Settings.EffectivePages().Disabled {
 		return nil, false
 	}

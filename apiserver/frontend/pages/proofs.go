@@ -32,6 +32,8 @@ const requiredPath = "/account/security/required"
 
 // proofPage asks for one of the proofs that an account has.
 type proofPage struct {
+	// Connections are those at which the user has an identity.
+	Connections []enduserapi.IdentityConnection
 	// Way is the strategy that the page asks for, "" if there is none. Others are links to the other strategies.
 	Way    string
 	Others []wayLink

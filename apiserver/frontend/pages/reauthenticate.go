@@ -3,6 +3,7 @@ package pages
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 )
@@ -26,11 +27,15 @@ func showReauthenticate(v *visit) error {
 	}
 	own := proofPage{Options: optionsJSON(options.Data.PublicKey)}
 	own.choose(v, ways)
+	own.Connections = ownConnections(v)
 	return v.render("reauthenticate", v.text.Text("reauthenticate.title"), own)
 }
 
 func takeReauthenticate(v *visit) error {
 	sent := v.form
+	if connection, is := strings.CutPrefix(sent.Action, "sso-"); is {
+		return reauthenticateAt(v, sent, connection)
+	}
 	body := enduserapi.Reauthentication{Strategy: enduserapi.ReauthenticationStrategy(sent.Action)}
 	switch sent.Action {
 	case wayPasskey, wayTOTP, wayRecovery:

@@ -22,6 +22,10 @@ type signInPage struct {
 	Reload int
 	// Signals are messages for the browser's passkeys.
 	Signals []signal
+	// Connections are those that are offered to everybody. Only reports that users can sign in by connections and passkeys
+	// only.
+	Connections []connectionButton
+	Only        bool
 }
 
 // signInReload is after how many seconds an untouched sign-in page is loaded again: a minute before its challenge
@@ -74,7 +78,8 @@ func showSignIn(v *visit) error {
 		own.Accounts = accounts.Data
 		return v.render("choose", v.text.Text("choose.title"), own)
 	}
-	own.Passkey = signInOptions(v)
+	own.Passkey, own.Connections = signInOptions(v), connectionButtons(v)
+	own.Only = v.tenant.Settings.EffectiveSignIn().ConnectionsOnly
 	if v.form == nil { // a page that answers a form cannot be loaded again
 		own.Reload = signInReload
 	}
@@ -99,6 +104,13 @@ func takeSignIn(v *visit) error {
 	email, err := text.Email(sent.value("email"))
 	if err != nil {
 		sent.fail("email", v.text.Text("invalid.email"))
+		return v.show(sent, http.StatusBadRequest)
+	}
+	if done, err := discovered(v, email); done || err != nil {
+		return err
+	}
+	if v.tenant.Settings.EffectiveSignIn().ConnectionsOnly {
+		sent.fail("email", v.text.Text("signin.no_connection"))
 		return v.show(sent, http.StatusBadRequest)
 	}
 	if password, _ := ways(v); !password {
@@ -193,10 +205,15 @@ func takeSignOut(v *visit) error {
 		}
 		body.SigninId = &v.api.session.ActiveSignin.Id
 	}
-	if _, err := v.api.SignOut(v.r.Context(), body); err != nil {
+	done, err := v.api.SignOut(v.r.Context(), body)
+	if err != nil {
 		return v.again(sent, err)
 	}
 	v.state.Draft, v.state.Flow, v.state.changed = nil, nil, true
+	if done.Data.EndSessionUrl != nil {
+		v.location(*done.Data.EndSessionUrl)
+		return nil
+	}
 	if target, ok := target(v, v.r.URL.Query().Get("continue")); ok {
 		v.location(target)
 		return nil

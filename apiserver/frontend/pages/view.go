@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/document"
 )
@@ -79,6 +80,9 @@ func (v view) Authorizes() bool { return v.visit.tenant.Authorizes() }
 // Approvals reports whether calls of agents can need an approval in the deployment. The page of approvals links to
 // itself in any case.
 func (v view) Approvals() bool { return v.In(approvalsPath) || v.visit.tenant.Approves() }
+
+// Connections reports whether the deployment has connections to identity providers.
+func (v view) Connections() bool { return v.visit.tenant.HasConnections() }
 
 // Passwords reports whether users can have a password in the deployment.
 func (v view) Passwords() bool {
@@ -239,7 +243,7 @@ func (v *visit) view(title string, own any) view {
 // kept returns the query parameters that the page's forms and language links keep.
 func (v *visit) kept() (pairs []string) {
 	for _, name := range []string{"attempt", "invitation", "add", "way", "ways", "level", "kind"} {
-		if value := v.r.URL.Query().Get(name); value != "" && len(value) <= maxTarget {
+		if value := v.r.URL.Query().Get(name); value != "" && len(value) <= site.MaxTarget {
 			pairs = append(pairs, name, value)
 		}
 	}
