@@ -209,6 +209,13 @@ func (a *API) operations() map[string]operation {
 		"POST /users/{user_id}/second-factors/reset":       resetUserFactors,
 		"POST /users/{user_id}/temporary-code":             createTemporaryCode,
 
+		"GET /users/{user_id}/identities":         listUserIdentities,
+		"DELETE /users/{user_id}/identities/{id}": removeUserIdentity,
+
+		"GET /connections":                          listConnections,
+		"GET /connections/{connection_id}":          getConnection,
+		"GET /connections/{connection_id}/failures": listConnectionFailures,
+
 		"GET /organizations":                                        listOrganizations,
 		"POST /organizations":                                       createOrganization,
 		"POST /organizations/{organization_id}/members":             addOrganizationMember,

@@ -58,6 +58,7 @@ var (
 	refusedCall        = exampleID(exampleDay(9, 13), 9001)
 	weatherCall        = exampleID(exampleDay(10, 11), 9002)
 	weatherApproval    = exampleID(exampleDay(10, 11), 9003)
+	adasIdentity       = exampleID(exampleDay(4, 10), 1005)
 )
 
 // The ids of resources.
@@ -68,6 +69,7 @@ const (
 	agentID           = 7306112409600000004
 	organizationRole  = 7306112409600000005
 	workspaceRole     = 7306112409600000006
+	globexID          = 419539451904001006
 	exampleTenant     = "acme/acme"
 )
 
@@ -234,6 +236,13 @@ func (d *exampleDocuments) organizations(ref v1alpha1.DeploymentReference) {
 		role.TypeMeta, role.ObjectMeta = resourceNamed(v1alpha1.KindMembershipRole, []string{"member", "workspace-member"}[i])
 		d.declares([]int64{organizationRole, workspaceRole}[i], "", document.MembershipRole{Level: string(level), Name: "Member", Permissions: []string{"workspace:create"}[:1-i]}, role)
 	}
+	globex := &v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{DeploymentRef: ref, Slug: "globex", Type: v1alpha1.ConnectionTypeOIDC}}
+	globex.TypeMeta, globex.ObjectMeta = resourceNamed(v1alpha1.KindConnection, "globex")
+	d.declares(globexID, "globex", document.Connection{
+		Slug: "globex", Type: "OIDC", Name: "Globex", Active: true, Organization: "globex", Domains: []string{"globex.example"}, Enforcement: "Domains",
+		Membership: document.ConnectionMembership{JustInTime: true}, Client: document.ConnectionClient{ID: "abc"},
+		Provider: document.UpstreamProvider{Issuer: "https://globex.okta.example"},
+	}, globex)
 }
 
 // exampleRows fills a store with users and their organizations, sessions, grants and events.
@@ -370,7 +379,8 @@ var exampleKeyring = sync.OnceValues(func() (*seal.Keyring, error) {
 	return seal.Load([]string{file})
 })
 
-// exampleFactors gives Ada an authenticator app, a passkey and recovery codes.
+// exampleFactors gives Ada an authenticator app, a passkey, recovery codes and an identity at a provider, where a
+// sign-in failed.
 func exampleFactors(tx people.Tx) error {
 	at := exampleDay(4, 10)
 	return firstError(
@@ -383,6 +393,16 @@ func exampleFactors(tx people.Tx) error {
 			return tx.Factors().InsertPasskey(people.Passkey{
 				ID: adasKey, User: ada, RelyingParty: "acme.example", Credential: []byte("the credential id"), Handle: []byte("the user's handle"), PublicKey: []byte{1},
 				BackupEligible: 1, BackedUp: true, Verified: true, Transports: []string{"internal", "hybrid"}, AAGUID: make([]byte, 16), Name: "Laptop", CreatedAt: at,
+			})
+		},
+		func() error {
+			return tx.Identities().InsertIdentity(people.Identity{
+				ID: adasIdentity, Connection: globexID, Issuer: "https://globex.okta.example", Subject: "00u1", User: ada, Email: "ada@globex.example", CreatedAt: at, UsedAt: exampleDay(10, 7),
+			})
+		},
+		func() error {
+			return tx.Connections().RecordConnectionFailure(people.ConnectionFailure{
+				ID: 1, Connection: globexID, At: exampleDay(10, 8), RequestID: "265cb6c97e16a9802af7d44d46a49c9b", Step: "response", Reason: "aud", Expected: "abc", Got: "[xyz]",
 			})
 		},
 		func() error { return tx.Factors().SetTwoStep(ada, true) },

@@ -76,6 +76,8 @@ var peopleWordings = []struct {
 	{account.ErrKeyUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no key of the app: list them to see which there are"}},
 	{factors.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no authenticator app of the user: list the second factors to see which there are"}},
 	{factors.ErrPasskeyUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no passkey of the user: list the second factors to see which there are"}},
+	{account.ErrIdentityUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no identity of the user: list the identities to see which there are"}},
+	{errConnectionUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":connection_id", Message: "is the id of no connection of the deployment: list the connections to see which there are"}},
 	{factors.ErrDisabled, http.StatusForbidden, apierror.Fault{Message: "the deployment does not take second factors yet (SECOND_FACTORS_DISABLED): upgrade its operator"}},
 	{errNoPassword, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of a user without a password"}},
 }

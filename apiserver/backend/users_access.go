@@ -117,7 +117,7 @@ func listUserSessions(c *call) (reply, error) {
 			signIn := s.SignIns[0]
 			list.Data = append(list.Data, backendapi.UserSession{
 				Id: ids.Format(s.ID), SigninId: ids.Format(signIn.ID), Method: signIn.Method, CreatedAt: signIn.CreatedAt,
-				LastActiveAt: s.UsedAt, ExpiresAt: s.ExpiresAt, IpAddress: s.Address, UserAgent: s.UserAgent,
+				LastActiveAt: s.UsedAt, ExpiresAt: signIn.Upstream.EndWith(s.ExpiresAt), IpAddress: s.Address, UserAgent: s.UserAgent,
 				Level: backendapi.UserSessionLevel(signIn.Proven().Level().String()), Proofs: viewProofs(signIn.Proven()),
 			})
 		}

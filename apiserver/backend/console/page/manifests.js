@@ -14,6 +14,7 @@ const specs = {
   JWTTemplate: ["displayName: Order service", "lifetimeSeconds: 60"],
   AITool: ["displayName: Weather", "active: true"],
   AIAgent: ["displayName: Helper", "active: true"],
+  Connection: ["displayName: Globex", "active: true"],
 };
 
 // manifest returns the beginning of a merge patch, which contains only the fields that it changes.
