@@ -230,6 +230,17 @@ test-agents: ## Run the tests of agents, with published MCP clients, ajv and the
 	@hack/npm-ci.sh test/agentpeers
 	@$(GO_TEST) ./apiserver/agents | $(SUMMARIZE)
 
+.PHONY: test-connections
+test-connections: upstream-peers ## Run the sign-ins by published OpenID providers: oidc-provider and Dex (needs npm; builds Dex once, which takes minutes).
+	@$(GO_TEST) -run '^(TestPublishedProvider|TestDex|TestCardeaSignsUsersIn)' ./apiserver/frontend/enduser | $(SUMMARIZE)
+
+.PHONY: upstream-peers
+upstream-peers: bin/upstream-peers/dex ## Install oidc-provider, and build Dex into bin/upstream-peers.
+	@hack/npm-ci.sh test/upstreampeers
+
+bin/upstream-peers/dex: test/upstreampeers/dex/go.mod test/upstreampeers/dex/go.sum
+	@cd test/upstreampeers/dex && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../../$@ github.com/dexidp/dex/cmd/dex
+
 .PHONY: test-modules
 test-modules: k8s build ## Run the tests of the chart and of the release, which have their own modules.
 	@{ status=0; for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; exit $$status; } | $(SUMMARIZE)

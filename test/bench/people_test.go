@@ -365,6 +365,11 @@ var fresh atomic.Int64
 func (w *peopleWorld) replay(script []statement) error {
 	ctx := context.Background()
 	var tx *sql.Tx
+	defer func() {
+		if tx != nil {
+			_ = tx.Rollback() // a statement failed
+		}
+	}()
 	for _, s := range script {
 		var err error
 		switch {
@@ -423,6 +428,10 @@ func renewed(s statement) []any {
 		args[0], args[1] = hash, int64(1) // family 1 does not exist
 	case strings.HasPrefix(s.query, "INSERT INTO audit"):
 		args[1] = fresh.Add(1)
+	case strings.HasPrefix(s.query, "INSERT INTO events"):
+		args[2] = fresh.Add(1)
+	case strings.HasPrefix(s.query, "INSERT INTO signins"):
+		args[0], args[1], args[2] = fresh.Add(1), fresh.Add(1), int64(1) // of no session and no user
 	}
 	return args
 }

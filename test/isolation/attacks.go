@@ -50,6 +50,7 @@ var attacks = []struct {
 	{"streams of changes are opened and kept", (*attack).holdStreams},
 	{"keys are presented to others' agents", (*attack).callElsewhere},
 	{"agents have long prompts", (*attack).longPrompts}, // deletes every agent of the attacker
+	{"identity providers never answer, and answer with endless and large bodies", (*attack).hostileProviders},
 	{"connections are opened and left idle", (*attack).idleConnections},
 	{"bodies are the most expensive ones known", (*attack).expensiveBodies},
 }

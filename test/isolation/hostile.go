@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -49,9 +50,10 @@ func newTools() (*tools, error) {
 
 // ServeHTTP implements http.Handler.
 func (t *tools) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // until it is read, the end of the connection does not end the request's context
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
-	name := strings.TrimPrefix(r.URL.Path, "/")
+	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/") // below it, a provider has its documents
 	if slices.Contains(hostile, name) {
 		t.hostile.Add(1)
 	}

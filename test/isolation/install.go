@@ -63,11 +63,11 @@ func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 
 // close ends all processes.
 func (in *install) close() (err error) {
+	if in.Install != nil {
+		err = in.Close() // before the site, which waits for the servers' requests
+	}
 	if in.site != nil {
 		in.site.close()
-	}
-	if in.Install != nil {
-		err = in.Close()
 	}
 	return err
 }
