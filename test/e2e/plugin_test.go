@@ -258,9 +258,12 @@ spec: {appRef: {name: user}, secretTemplate: {}}
 `
 
 // notMade are the reasons of docs/operations.md that these specs do not produce: the store is available, there is a
-// root key, there are no former users and passkeys, and there are few resources. The tests of
-// cmd/kubectl-cardea/cause cover these reasons.
-var notMade = []string{"StoreUnavailable", "RootKeyMissing", "FoundPeople", "OtherPasskeys", "TooMany"}
+// root key, there are no former users and passkeys, there are few resources, and no server fetches from providers. The
+// tests of cmd/kubectl-cardea/cause cover these reasons, and those of test/integration the ones of Connections.
+var notMade = []string{
+	"StoreUnavailable", "RootKeyMissing", "FoundPeople", "OtherPasskeys", "TooMany",
+	"OrganizationNotFound", "Fetched", "Unreachable", "Refused", "InvalidMetadata", "IssuerMismatch",
+}
 
 // documentedReasons returns the reasons in the table of conditions, without Ready.
 func documentedReasons() []string {
