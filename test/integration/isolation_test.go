@@ -96,7 +96,7 @@ var _ = Describe("The isolation matrix", func() {
 			"own": own, "sibling": w.furnish(ctx, w.namespace, "sibling"), "foreign": w.furnish(ctx, elsewhere, "foreign"),
 			"deleted": w.removed(ctx, w.furnish(ctx, elsewhere, "gone")),
 			"unknown": {
-				deployment: "12", slug: "unknown", scope: "unknown", template: "12", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", file: strings.Repeat("0", 64),
+				deployment: "12", slug: "unknown", scope: "unknown", template: "12", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", connection: "12", file: strings.Repeat("0", 64),
 			},
 		}
 		narrow := testkit.Key(w.namespace, "acme-app", "narrow", "orders:read")
@@ -218,13 +218,13 @@ var queries = map[string]string{
 
 // premises are the ids of the objects of one deployment.
 type premises struct {
-	namespace, name, deployment, slug, scope, template, tool, agent, user, organization, key, client, call, file string
+	namespace, name, deployment, slug, scope, template, tool, agent, user, organization, key, client, call, file, connection string
 }
 
 // fill fills the parameters of a route with the premises' objects.
 func (p premises) fill(path string) string {
 	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{template_id}", p.template, "{tool_id}", p.tool, "{tool}", p.tool, "{agent_id}", p.agent,
-		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{tool_call_id}", p.call, "{file}", p.file).Replace(path)
+		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{tool_call_id}", p.call, "{file}", p.file, "{connection_id}", p.connection).Replace(path)
 }
 
 // furnish creates a deployment with one object of each kind.
@@ -239,8 +239,10 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	template := &v1alpha1.JWTTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-template"}, Spec: v1alpha1.JWTTemplateSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: name}}}
 	settings := testkit.Settings(namespace, name, name)
 	settings.Spec.Enabled = ptr.To(true)
-	create(ctx, deployment, app, customers, testkit.Key(namespace, name+"-app", name+"-key", "*"), scheme, oauth, scope, template, tool, agent, settings)
-	expectReady(ctx, deployment, app, customers, scheme, oauth, scope, template, tool, agent, settings)
+	connection := testkit.Connection(namespace, name, name+"-slug", "https://idp.example")
+	connection.Spec.Active = ptr.To(false) // so that it needs no Secret
+	create(ctx, deployment, app, customers, testkit.Key(namespace, name+"-app", name+"-key", "*"), scheme, oauth, scope, template, tool, agent, settings, connection)
+	expectReady(ctx, deployment, app, customers, scheme, oauth, scope, template, tool, agent, settings, connection)
 	var key string
 	Eventually(func() any {
 		key = cluster.APIKey(ctx, namespace, name+"-key")
@@ -258,7 +260,7 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	Expect(client.Status).To(Equal(200), string(client.Raw))
 	return premises{
 		template: template.Status.ID, client: client.JSON["client_id"].(string), call: w.called(ctx, namespace+"/"+name, name, agent.Status.ID, tool.Status.ID),
-		key: created.JSON["key"].(map[string]any)["id"].(string), file: file,
+		key: created.JSON["key"].(map[string]any)["id"].(string), file: file, connection: connection.Status.ID,
 		namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID,
 		user: user, organization: w.newOrganization(key, name, user),
 	}
