@@ -35,8 +35,6 @@ type Evidence struct {
 	VerifiedAt time.Time `json:"verified_at"`
 	// IDToken is the ID token, only for a connection whose sign-outs continue at the provider.
 	IDToken string `json:"id_token,omitempty"`
-	// Proven reports that a code proved Email in the attempt, or an address that the user entered.
-	Proven bool `json:"proven,omitempty"`
 }
 
 // NewEvidence returns what claims say about a person. userName is the JSON that Apple sends beside the response. roles

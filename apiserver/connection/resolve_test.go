@@ -50,7 +50,7 @@ func TestWithoutAnAddressOneIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestSignedInPeopleLinkOnlyTheirOwn(t *testing.T) {
+func TestSignedInUserLinksOnlyTheirOwnIdentity(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		s    Situation
@@ -62,7 +62,7 @@ func TestSignedInPeopleLinkOnlyTheirOwn(t *testing.T) {
 		"the eleventh":                            {Situation{Intent: people.IntentLink, Account: 3, Identities: 10}, RefusesMore},
 		"an address of another account":           {Situation{Intent: people.IntentLink, Account: 3, Holder: 4, Address: "x@y.example", Authoritative: true}, Links},
 		"reauthentication":                        {Situation{Intent: people.IntentReauthenticate, Account: 3, Owner: 3}, SignsIn},
-		"reauthentication as somebody else":       {Situation{Intent: people.IntentReauthenticate, Account: 3, Owner: 4}, RefusesTaken},
+		"reauthentication as another user":        {Situation{Intent: people.IntentReauthenticate, Account: 3, Owner: 4}, RefusesTaken},
 		"reauthentication by an unknown identity": {Situation{Intent: people.IntentReauthenticate, Account: 3}, RefusesTaken},
 	} {
 		if got := Resolve(tc.s); got != tc.want {

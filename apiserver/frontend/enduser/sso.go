@@ -81,12 +81,12 @@ func beginSSO(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	begun, err := begun(c, q)
+	start, err := startAttempt(c, q)
 	if err != nil {
 		return reply{}, err
 	}
 	return reply{data: enduserapi.SSOStart{
-		AuthorizationUrl: begun.url, AttemptId: format(begun.attempt), ExpiresIn: int(connection.AttemptLifetime.Seconds()),
+		AuthorizationUrl: start.url, AttemptId: format(start.attempt), ExpiresIn: int(connection.AttemptLifetime.Seconds()),
 	}}, nil
 }
 
@@ -116,11 +116,11 @@ func startSSO(c *call) (reply, error) {
 			return reply{}, apierror.Invalid(apierror.Fault{Pointer: "?iss", Message: "must be the issuer of the connection, or absent"})
 		}
 	}
-	begun, err := begun(c, q)
-	return reply{location: begun.url}, err
+	start, err := startAttempt(c, q)
+	return reply{location: start.url}, err
 }
 
-// connection returns an active connection. Unknown and inactive ones get the same response.
+// activeConnection returns an active connection. Unknown and inactive ones get the same response.
 func activeConnection(c *call, id int64) (*snapshot.Connection, error) {
 	conn, found := c.request.Connection(id)
 	if c.request.LacksOrganizations(id) {
@@ -156,38 +156,39 @@ type ssoStart struct {
 	attempt int64
 }
 
-func begun(c *call, q ssoRequest) (begun ssoStart, err error) {
+// startAttempt records an attempt, and returns the address of the provider to which the browser must go.
+func startAttempt(c *call, q ssoRequest) (start ssoStart, err error) {
 	conn, err := activeConnection(c, q.connection)
 	if err != nil {
-		return begun, err
+		return start, err
 	}
 	if q.organizationSent {
 		if err := c.answerTo(c.request.RequireOwnable()); err != nil {
-			return begun, err
+			return start, err
 		}
 	}
 	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, q.connection, conn))
 	if err != nil {
-		return begun, c.answerTo(err)
+		return start, c.answerTo(err)
 	}
 	state, err := c.sso.NewState(c.Random)
 	if err != nil {
-		return begun, c.answerTo(err)
+		return start, c.answerTo(err)
 	}
-	begun.attempt, err = transact(c, func(u *unit) (int64, error) { return insertSSO(u, c, q, conn, state) })
+	start.attempt, err = transact(c, func(u *unit) (int64, error) { return insertSSO(u, c, q, conn, state) })
 	if err != nil {
-		return begun, err
+		return start, err
 	}
 	nonce, _ := c.sso.Nonce(state) // a new state has a key of the ring
 	verifier, _ := c.sso.Verifier(state)
-	begun.url, err = connection.AuthorizationURL(&conn.Connection, connection.Request{
+	start.url, err = connection.AuthorizationURL(&conn.Connection, connection.Request{
 		URL: metadata.AuthorizationURL, RedirectURI: redirectURI(c, q.connection), State: state, Nonce: nonce, Verifier: verifier, LoginHint: q.loginHint,
 		Reauthenticate: q.intent == people.IntentReauthenticate, StepUp: conn.RequestsACR,
 	})
-	return begun, err
+	return start, err
 }
 
-// beginSSO records an attempt that waits for a connection's provider, and returns its id.
+// insertSSO records an attempt that waits for a connection's provider, and returns its id.
 func insertSSO(u *unit, c *call, q ssoRequest, conn *snapshot.Connection, state string) (int64, error) {
 	n, err := u.Limits().Count("sso-starts", u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour))
 	if err != nil {
@@ -198,7 +199,7 @@ func insertSSO(u *unit, c *call, q ssoRequest, conn *snapshot.Connection, state 
 	}
 	if conn.Organization != "" {
 		if _, found, err := u.Organizations().OrganizationBySlug(conn.Organization); err != nil || !found {
-			return 0, cmpErr(err, errConnectionUnknown)
+			return 0, account.FirstOf(err, errConnectionUnknown)
 		}
 	}
 	row := people.SSOAttempt{
@@ -267,16 +268,6 @@ func trimSSO(u *unit) error {
 			return err
 		}
 		if _, err := u.Connections().DeleteSSOAttempt(oldest.ID); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// cmpErr returns the first error that is not nil.
-func cmpErr(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
 			return err
 		}
 	}

@@ -93,7 +93,7 @@ func TestRefusedSignUpIsTheSameForAddressesWithAndWithoutAnAccount(t *testing.T)
 			t.Errorf("%s", a.Raw)
 		}
 		// Where the provider does not control the mailbox, only its owner learns that there is no account.
-		for _, address := range []string{"nobody@example.com", "bob@example.com"} {
+		for _, address := range []string{"unknown@example.com", "bob@example.com"} {
 			b := w.browser()
 			if a := b.sso(conn, p, identityprovider.User{"sub": address, "email": address}); a.attempt()["current_step"] != "verify_email" {
 				t.Fatalf("%s", a.Raw)

@@ -231,18 +231,18 @@ func TestEnforcedDomainNeedsItsConnection(t *testing.T) {
 
 		enforced := func(c *document.Connection) { ofOrganization(slug, "globex.example")(c); c.Enforcement = "Domains" }
 		w.connection("globex", p, enforced)
-		stranger := w.browser()
-		for _, email := range []string{"ann@globex.example", "nobody@globex.example"} {
+		other := w.browser()
+		for _, email := range []string{"ann@globex.example", "unknown@globex.example"} {
 			for path, body := range map[string]string{
 				"/auth/signin": `{"strategy":"password","email":%q,"password":"x"}`, "/auth/signup": `{"email":%q,"password":"correct horse battery staple"}`,
 				"/auth/forgot-password": `{"email":%q}`,
 			} {
-				stranger.refused(403, "SSO_REQUIRED", "POST", path, fmt.Sprintf(body, email))
-				if !strings.Contains(stranger.last.Raw, `"connections":[{"id":"`+conn+`"`) {
-					t.Errorf("%s: %s", path, stranger.last.Raw)
+				other.refused(403, "SSO_REQUIRED", "POST", path, fmt.Sprintf(body, email))
+				if !strings.Contains(other.last.Raw, `"connections":[{"id":"`+conn+`"`) {
+					t.Errorf("%s: %s", path, other.last.Raw)
 				}
 			}
-			stranger.refused(403, "SSO_REQUIRED", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"email_otp","email":%q}`, email))
+			other.refused(403, "SSO_REQUIRED", "POST", "/auth/signin", fmt.Sprintf(`{"strategy":"email_otp","email":%q}`, email))
 		}
 		if got := byPassword.ok("GET", "/session", ""); got["organization"] != nil || got["user"] == nil {
 			t.Errorf("a sign-in by password still has the organization: %v", got)
@@ -257,7 +257,7 @@ func TestEnforcedDomainNeedsItsConnection(t *testing.T) {
 		if got := owner.ok("GET", "/session", "")["organization"]; got != nil {
 			t.Error("an owner with an address in the domain is an exception")
 		}
-		found := stranger.ok("POST", "/auth/sso/discover", `{"email":"nobody@globex.example"}`)
+		found := other.ok("POST", "/auth/sso/discover", `{"email":"unknown@globex.example"}`)
 		if found["required"] != true || len(found["connections"].([]any)) != 1 {
 			t.Errorf("%v", found)
 		}

@@ -49,8 +49,8 @@ func TestPostedResponseNeedsTheBrowserThatBegan(t *testing.T) {
 		if resp.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to, "/sso/"+conn+"/callback?attempt_id=") || resp.Header.Get("Set-Cookie") != "" {
 			t.Fatalf("%d %v", resp.StatusCode, resp.Header)
 		}
-		for _, stranger := range []*browser{w.browser(), func() *browser { s := w.browser(); s.begin(conn, ""); return s }()} {
-			stranger.refused(400, "INVALID_ATTEMPT", "GET", to, "")
+		for _, other := range []*browser{w.browser(), func() *browser { s := w.browser(); s.begin(conn, ""); return s }()} {
+			other.refused(400, "INVALID_ATTEMPT", "GET", to, "")
 		}
 		if a := b.do("GET", to, "", "Sec-Fetch-Site", "cross-site"); a.user() == "" {
 			t.Errorf("%s", a.Raw)

@@ -117,7 +117,7 @@ func checkAttempt(c *call, u *account.Unit, row people.SSOAttempt, own bool) (at
 // errorPattern matches the error codes of providers that are passed on.
 var errorPattern = regexp.MustCompile(`^[a-z_]{1,64}$`)
 
-// evaluate counts a try of an attempt, and evaluates a response:
+// evaluateResponse counts a try of an attempt, and evaluates a response:
 //  1. the parameter iss (RFC 9207);
 //  2. the provider's error;
 //  3. the code, which is redeemed once;
@@ -129,7 +129,7 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 		return err
 	})
 	if err != nil || !counted {
-		return e, cmpErr(err, errInvalidAttempt)
+		return e, account.FirstOf(err, errInvalidAttempt)
 	}
 	if !whole {
 		return e, &connection.Fault{Reason: connection.ReasonParameters}
@@ -149,7 +149,7 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 	if err != nil {
 		return e, err
 	}
-	e = connection.NewEvidence(&at.conn.Connection, person, response.User, rolesOf(c, at.conn), c.now)
+	e = connection.NewEvidence(&at.conn.Connection, person, response.User, rolesOf(at.conn), c.now)
 	if at.conn.SignOutUpstream {
 		e.IDToken = idToken
 	}
@@ -159,7 +159,7 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 	return e, err
 }
 
-// redeem redeems the code of a response, and verifies who the provider says the user is.
+// redeemCode redeems the code of a response, and verifies who the provider says the user is.
 func redeemCode(c *call, at waitingAttempt, response connection.Response) (person connection.Person, idToken string, err error) {
 	of, provider := upstreamOf(c, at.row.Connection, at.conn), at.conn.Provider
 	verifier, derived := c.sso.Verifier(response.State)
@@ -216,7 +216,7 @@ func addUserinfo(c *call, at waitingAttempt, person *connection.Person, accessTo
 
 // rolesOf returns the evaluation of a connection's role expression, nil if it has none. An expression that fails yields
 // no role.
-func rolesOf(c *call, conn *snapshot.Connection) func(map[string]any) []string {
+func rolesOf(conn *snapshot.Connection) func(map[string]any) []string {
 	if conn.Role == nil {
 		return nil
 	}
@@ -330,7 +330,7 @@ func ssoPost(c *call) error {
 		return err
 	})
 	if err != nil || !stored {
-		return c.answerTo(cmpErr(err, errInvalidAttempt))
+		return c.answerTo(account.FirstOf(err, errInvalidAttempt))
 	}
 	to := connectionPath(at.row.Connection) + "/callback?attempt_id=" + format(at.row.Attempt) + "&receipt=" + receipt
 	if asset.NamesHTML(c.r) {

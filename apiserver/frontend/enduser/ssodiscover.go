@@ -121,7 +121,7 @@ func removeIdentity(c *call) (reply, error) {
 	return transact(c, func(u *unit) (reply, error) {
 		g := u.signedIn()
 		if _, found, err := u.Users().LockUser(g.User); err != nil || !found {
-			return reply{}, cmpErr(err, account.ErrUserUnknown)
+			return reply{}, account.FirstOf(err, account.ErrUserUnknown)
 		}
 		removed, err := account.RemoveIdentity(u.Unit, g.User, id)
 		return reply{data: viewIdentity(u.Unit, removed)}, err

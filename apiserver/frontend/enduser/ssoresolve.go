@@ -26,7 +26,7 @@ func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out
 	}
 	completed, err := completeSSO(u, c, a.ID, e)
 	if err != nil || !completed {
-		return out, cmpErr(err, errInvalidAttempt)
+		return out, account.FirstOf(err, errInvalidAttempt)
 	}
 	s, holder, err := situationOf(u, at, e)
 	if err != nil {
@@ -56,7 +56,7 @@ func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out
 		a.User, a.Email = 0, e.Email
 	case connection.ProvesAddress:
 		a.Email = e.Email
-		return resolved{outcome: "pending"}, askForCode(u, c, a, holder)
+		return resolved{outcome: "pending"}, askForCode(u, c, a, holder, at.row.Connection)
 	case connection.AsksForAddress:
 		a.Email = ""
 		_, err := u.Attempts().UpdateAttempt(a)
@@ -96,7 +96,7 @@ func proofOf(conn *snapshot.Connection, e connection.Evidence) assurance.Method 
 	return assurance.SSO
 }
 
-// situation returns what decides about a response, and the address of the account that would be selected by it.
+// situationOf returns what decides about a response, and the address of the account that would be selected by it.
 func situationOf(u *unit, at waitingAttempt, e connection.Evidence) (s connection.Situation, holder people.Email, err error) {
 	s = connection.Situation{
 		Intent: at.row.Intent, Account: at.row.User, Address: e.Email, Authoritative: e.Authoritative, Verified: e.Verified,
@@ -150,35 +150,35 @@ func enforceOn(u *unit, used int64, a people.Attempt) error {
 	return nil
 }
 
-// askForCode mails a code to the address of the response.
-func askForCode(u *unit, c *call, a people.Attempt, holder people.Email) error {
+// askForCode mails a code to the address of an attempt that used a connection.
+func askForCode(u *unit, c *call, a people.Attempt, holder people.Email, used int64) error {
 	if err := c.requireEmail(); err != nil {
 		return err
 	}
-	if err := account.RequireNoConnection(u.Unit, a.Email, connectionOf(u, a.ID)); err != nil {
+	if err := account.RequireNoConnection(u.Unit, a.Email, used); err != nil {
 		return err
 	}
 	a.User = holder.User
 	if updated, err := u.Attempts().UpdateAttempt(a); err != nil || !updated {
-		return cmpErr(err, errInvalidAttempt)
+		return account.FirstOf(err, errInvalidAttempt)
 	}
 	return sendSSOCode(c, u.Unit, a, holder)
 }
 
-// connectionOf returns the connection of an attempt, 0 if it cannot be read.
-func connectionOf(u *unit, attempt int64) int64 {
-	row, _, err := u.Connections().SSOAttempt(attempt)
-	if err != nil {
-		return 0
+// connectionOf returns the connection of an attempt.
+func connectionOf(u *unit, attempt int64) (int64, error) {
+	row, found, err := u.Connections().SSOAttempt(attempt)
+	if err != nil || !found {
+		return 0, account.FirstOf(err, errInvalidAttempt)
 	}
-	return row.Connection
+	return row.Connection, nil
 }
 
 // endAttempt completes an attempt, once.
 func endAttempt(u *unit, id int64) error {
 	first, err := u.Attempts().CompleteAttempt(id)
 	if err != nil || !first {
-		return cmpErr(err, errInvalidAttempt)
+		return account.FirstOf(err, errInvalidAttempt)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func linkSSO(u *unit, a people.Attempt, at waitingAttempt, e connection.Evidence
 	}
 	user, found, err := u.Users().LockUser(g.User)
 	if err != nil || !found {
-		return cmpErr(err, account.ErrUserUnknown)
+		return account.FirstOf(err, account.ErrUserUnknown)
 	}
 	if _, err := account.LinkIdentity(u.Unit, user.ID, account.ConnectionSignIn{ID: at.row.Connection, Connection: at.conn, Evidence: e}); err != nil {
 		return err
@@ -263,7 +263,7 @@ func finishSSO(u *unit, c *call, a people.Attempt) error {
 	}
 	row, found, err := u.Connections().SSOAttempt(a.ID)
 	if err != nil || !found || row.Claims == "" {
-		return cmpErr(err, errInvalidAttempt)
+		return account.FirstOf(err, errInvalidAttempt)
 	}
 	conn, err := activeConnection(c, row.Connection)
 	if err != nil {
@@ -318,7 +318,11 @@ func ssoAddress(u *unit, c *call, a people.Attempt, address string) error {
 	if err != nil {
 		return err
 	}
-	return askForCode(u, c, a, holder)
+	used, err := connectionOf(u, a.ID)
+	if err != nil {
+		return err
+	}
+	return askForCode(u, c, a, holder, used)
 }
 
 // acceptSSOCode continues a sign-in by a connection whose code was right.
@@ -328,11 +332,15 @@ func acceptSSOCode(u *unit, c *call, a people.Attempt) error {
 		return err
 	}
 	a.User, a.Proofs = holder.User, a.Proofs.With(assurance.EmailOTP, u.Now)
-	if err := enforceOn(u, connectionOf(u, a.ID), a); err != nil {
+	used, err := connectionOf(u, a.ID)
+	if err != nil {
+		return err
+	}
+	if err := enforceOn(u, used, a); err != nil {
 		return err
 	}
 	if updated, err := u.Attempts().UpdateAttempt(a); err != nil || !updated {
-		return cmpErr(err, errInvalidAttempt)
+		return account.FirstOf(err, errInvalidAttempt)
 	}
 	_, err = proceedSSO(u, c, a)
 	return err

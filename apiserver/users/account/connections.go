@@ -99,12 +99,14 @@ func ConnectionsFor(u *Unit, domain string) ([]*snapshot.Entry, error) {
 			organizations[organization] = true
 		}
 	}
-	proven, err := organizationOf(u, domain)
-	if err != nil {
-		return nil, err
-	}
-	if proven != "" && len(all) == 0 { // a declared domain displaces a proven one
-		organizations[proven] = true
+	if len(all) == 0 { // a declared domain displaces a proven one
+		proven, err := organizationOf(u, domain)
+		if err != nil {
+			return nil, err
+		}
+		if proven != "" {
+			organizations[proven] = true
+		}
 	}
 	for organization := range organizations {
 		for _, e := range u.snapshot.ConnectionsOf(u.Key(), organization) {

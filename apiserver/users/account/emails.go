@@ -94,7 +94,7 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 	}
 	e, found, err := u.Users().Email(people.FoldEmail(a.Email))
 	if err != nil || !found || e.User != a.User {
-		return firstOf(err, ErrInvalidCredentials)
+		return FirstOf(err, ErrInvalidCredentials)
 	}
 	if e.Verified() {
 		return nil

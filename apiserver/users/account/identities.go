@@ -78,7 +78,7 @@ func AddConnection(u *Unit, user people.User, s ConnectionSignIn) (up people.Ups
 	}
 	o, found, err := u.Organizations().OrganizationBySlug(s.Connection.Organization)
 	if err != nil || !found {
-		return up, 0, firstOf(err, ErrNotProvisioned)
+		return up, 0, FirstOf(err, ErrNotProvisioned)
 	}
 	if err := joinByConnection(u, user.ID, o, s); err != nil {
 		return up, 0, err
@@ -196,7 +196,7 @@ func RemoveIdentity(u *Unit, user, id int64) (removed people.Identity, err error
 	})
 	if !usable {
 		if other, err := signsInOtherwise(u, user); err != nil || !other {
-			return removed, firstOf(err, ErrOnlyWayIn)
+			return removed, FirstOf(err, ErrOnlyWayIn)
 		}
 	}
 	return removed, deleteIdentity(u, removed)
@@ -207,7 +207,7 @@ func RemoveIdentity(u *Unit, user, id int64) (removed people.Identity, err error
 func WithdrawIdentity(u *Unit, user, id int64) error {
 	i, found, err := u.Identities().Identity(id)
 	if err != nil || !found || i.User != user {
-		return firstOf(err, ErrIdentityUnknown)
+		return FirstOf(err, ErrIdentityUnknown)
 	}
 	// Sessions are locked before users.
 	ended, err := u.Sessions().EndSignInsBy(people.UpstreamFilter{Identity: id}, endedAtOnce)
@@ -220,7 +220,7 @@ func WithdrawIdentity(u *Unit, user, id int64) error {
 		}
 	}
 	if _, found, err := u.Users().LockUser(user); err != nil || !found {
-		return firstOf(err, ErrUserUnknown)
+		return FirstOf(err, ErrUserUnknown)
 	}
 	return deleteIdentity(u, i)
 }
@@ -231,7 +231,7 @@ const endedAtOnce = 10 * session.MaxPerUser
 // deleteIdentity deletes an identity of a locked user, and notifies the user.
 func deleteIdentity(u *Unit, i people.Identity) error {
 	if deleted, err := u.Identities().DeleteIdentity(i.User, i.ID); err != nil || !deleted {
-		return firstOf(err, ErrIdentityUnknown)
+		return FirstOf(err, ErrIdentityUnknown)
 	}
 	if err := u.Audit("identity.unlinked", object("identity", i.ID)); err != nil {
 		return err

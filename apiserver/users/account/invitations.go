@@ -130,7 +130,7 @@ func RevokeInvitationOf(u *Unit, member people.Member, id int64) (people.Invitat
 		return i, ErrInvitationUnknown
 	}
 	if revoked, err := u.Organizations().RevokeInvitation(id, u.Now); err != nil || !revoked {
-		return i, firstOf(err, ErrInvitationUnknown)
+		return i, FirstOf(err, ErrInvitationUnknown)
 	}
 	return i, u.Audit("organization.invitation_revoked", object("invitation", id))
 }
@@ -170,7 +170,7 @@ func openByToken(u *Unit, token string) (people.Invitation, error) {
 		return i, ErrInvalidInvitation
 	}
 	if mayStillInvite, err := inviterMayInvite(u, i); err != nil || !mayStillInvite {
-		return i, firstOf(err, ErrInvalidInvitation)
+		return i, FirstOf(err, ErrInvalidInvitation)
 	}
 	return i, nil
 }
@@ -212,7 +212,7 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	}
 	o, found, err := u.Organizations().Organization(i.Organization)
 	if err != nil || !found {
-		return false, firstOf(err, ErrInvalidInvitation)
+		return false, FirstOf(err, ErrInvalidInvitation)
 	}
 	role := i.Role
 	if !u.HasRole(v1alpha1.RoleLevelOrganization, role) {
@@ -227,8 +227,8 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	return true, u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)
 }
 
-// firstOf returns the first error that is not nil.
-func firstOf(errs ...error) error {
+// FirstOf returns the first error that is not nil.
+func FirstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -157,7 +157,7 @@ func RemoveOrganization(u *Unit, by people.Member) error {
 	}
 	// A concurrent transaction that adds to the organization commits first, or no longer finds it.
 	if _, found, err := u.Organizations().LockOrganization(by.Organization.ID); err != nil || !found {
-		return firstOf(err, ErrNotMember)
+		return FirstOf(err, ErrNotMember)
 	}
 	if u.Settings.Email != nil && !u.Keyring.Empty() {
 		if err := notifyMembers(u, by); err != nil {

@@ -113,7 +113,7 @@ func mayOwnAnother(u *Unit, user int64) error {
 		return err
 	}
 	if _, found, err := u.Users().LockUser(user); err != nil || !found {
-		return firstOf(err, ErrUserUnknown)
+		return FirstOf(err, ErrUserUnknown)
 	}
 	owned, err := u.Organizations().OwnedOrganizations(user)
 	if err != nil {
@@ -181,7 +181,7 @@ func addWorkspace(u *Unit, organization, user int64, name string, taken []string
 func Join(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
 	// The lock prevents a concurrent deletion of the organization.
 	if _, found, err := u.Organizations().LockOrganization(organization.ID); err != nil || !found {
-		return people.Member{}, firstOf(err, ErrNotMember)
+		return people.Member{}, FirstOf(err, ErrNotMember)
 	}
 	if _, found, err := u.Organizations().Member(organization.ID, user); err != nil {
 		return people.Member{}, err
@@ -219,7 +219,7 @@ func Leave(u *Unit, user, membership int64) (people.Member, error) {
 	}
 	m, found, err := u.Organizations().Member(members[at].Organization.ID, user) // locked: the user may have become an owner meanwhile
 	if err != nil || !found {
-		return m, firstOf(err, ErrNotMember)
+		return m, FirstOf(err, ErrNotMember)
 	}
 	if err := keepOwner(u, m); err != nil {
 		return m, err

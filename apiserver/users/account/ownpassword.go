@@ -70,7 +70,7 @@ func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
 	}
 	user, found, err := u.Users().LockUser(id)
 	if err != nil || !found {
-		return user, 0, firstOf(err, ErrUserUnknown)
+		return user, 0, FirstOf(err, ErrUserUnknown)
 	}
 	meanwhile, err := leaveOthers(u, id, u.Actor, "session.signed_out")
 	return user, before + meanwhile, err

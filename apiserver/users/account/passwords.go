@@ -168,7 +168,7 @@ func (u *Unit) AcceptPassword(t PasswordTry) error {
 	}
 	user, found, err := u.Users().User(t.User.ID)
 	if err != nil || !found {
-		return firstOf(err, ErrInvalidCredentials)
+		return FirstOf(err, ErrInvalidCredentials)
 	}
 	if user.Disabled {
 		return ErrUserDisabled

@@ -20,11 +20,11 @@ type WorkspaceAccess struct {
 func WorkspaceAccessOf(u *Unit, workspace, user int64) (WorkspaceAccess, error) {
 	w, found, err := u.Organizations().Workspace(workspace)
 	if err != nil || !found {
-		return WorkspaceAccess{}, firstOf(err, ErrWorkspaceUnknown)
+		return WorkspaceAccess{}, FirstOf(err, ErrWorkspaceUnknown)
 	}
 	in, found, err := u.Organizations().Member(w.Organization, user)
 	if err != nil || !found {
-		return WorkspaceAccess{}, firstOf(err, ErrWorkspaceUnknown)
+		return WorkspaceAccess{}, FirstOf(err, ErrWorkspaceUnknown)
 	}
 	access := WorkspaceAccess{Workspace: w, In: in}
 	m, found, err := u.Organizations().WorkspaceMember(workspace, user)
@@ -100,7 +100,7 @@ func AddToWorkspace(u *Unit, a WorkspaceAccess, user, role int64) (people.Worksp
 		return people.WorkspaceMember{}, err
 	}
 	if _, found, err := u.Organizations().WorkspaceMember(a.Workspace.ID, user); err != nil || found {
-		return people.WorkspaceMember{}, firstOf(err, ErrAlreadyMember)
+		return people.WorkspaceMember{}, FirstOf(err, ErrAlreadyMember)
 	}
 	if role == 0 {
 		if role = u.assigned(u.B2B.WorkspaceRole); u.mayGrantInWorkspace(a, role) != nil {
@@ -126,7 +126,7 @@ func workspaceMember(u *Unit, a WorkspaceAccess, membership int64) (people.Works
 	}
 	m, found, err := u.Organizations().WorkspaceMemberByID(a.Workspace.ID, membership)
 	if err != nil || !found {
-		return m, firstOf(err, ErrMembershipUnknown)
+		return m, FirstOf(err, ErrMembershipUnknown)
 	}
 	if m.Owner && !a.owns() {
 		return m, ErrOwnersOnly

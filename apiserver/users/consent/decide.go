@@ -1,7 +1,6 @@
 package consent
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -192,10 +191,6 @@ func (r *Request) identified() bool {
 	}
 	form, err := redirecturi.Classify(r.RedirectURI)
 	return !r.Client.Public() || err == nil && form == redirecturi.HTTPS
-}
-
-func covers(all, some []string) bool {
-	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
 
 // Resolve answers a request that needs no question, and returns the URI for the browser, "" if the user must be asked.
@@ -396,10 +391,4 @@ func (r *Request) grant(u *account.Unit, person *Person, place Place, before []p
 	g.ID = id
 	g.ID, err = u.OAuth().PutGrant(g, MaxGrants)
 	return g, err
-}
-
-func union(a, b []string) []string {
-	all := slices.Concat(a, b)
-	slices.SortFunc(all, cmp.Compare[string])
-	return slices.Compact(all)
 }

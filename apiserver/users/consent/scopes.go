@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -247,4 +248,14 @@ func (a *App) missing(u *account.Unit, scopes []string, at Place) (missing []str
 		}
 	}
 	return missing
+}
+
+func covers(all, some []string) bool {
+	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, cmp.Compare[string])
+	return slices.Compact(all)
 }
