@@ -156,8 +156,9 @@ func TestSignInByAnOrganizationsProviderIsConfinedToTheOrganization(t *testing.T
 	})
 }
 
-// checkConfined requests every operation that needs a signed-in user, for another organization than the one that the
-// sign-in is confined to.
+// checkConfined requests the operations of the account and of an organization that need a signed-in user, for another
+// organization than the one that the sign-in is confined to. An incomplete body may be refused before the organization
+// is read.
 func (b *browser) checkConfined(t *testing.T, own, other string) {
 	t.Helper()
 	for pattern := range signedInOperations(t) {
