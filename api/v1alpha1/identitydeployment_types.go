@@ -250,6 +250,11 @@ type IdentityDeploymentSpec struct {
 	// +optional
 	SignIn *SignInSettings `json:"signIn,omitempty"`
 
+	// connections configures the connections that organizations and backends set up. Absent: each of its fields has its own
+	// meaning when absent.
+	// +optional
+	Connections *OrganizationConnections `json:"connections,omitempty"`
+
 	// secondFactor configures the second factors of end users, in addition to passkeys, which signIn configures. Absent:
 	// each of its fields has its own meaning when absent.
 	// +optional

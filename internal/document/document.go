@@ -67,6 +67,8 @@ type Deployment struct {
 	Pages *Pages `json:"pages,omitempty"`
 	// Assurance is nil in documents of earlier versions; read it through Strong.
 	Assurance *Assurance `json:"assurance,omitempty"`
+	// Connections is nil if nothing is declared; read it through EffectiveConnections.
+	Connections *OrganizationConnections `json:"connections,omitempty"`
 	// AddressRetentionDays is 0 if none is declared; read it through AddressRetention.
 	AddressRetentionDays int `json:"address_retention_days,omitempty"`
 }

@@ -58,6 +58,21 @@ type SignInSettings struct {
 	ConnectionsOnly bool `json:"connections_only,omitempty"`
 }
 
+// OrganizationConnections are the effective settings of connections that organizations and backends set up.
+type OrganizationConnections struct {
+	// SelfService lets organizations manage their connections and domains.
+	SelfService bool `json:"self_service,omitempty"`
+	// Types are the types that organizations may set up.
+	Types []string `json:"types"`
+	// MaxPerOrganization bounds an organization's connections of this kind.
+	MaxPerOrganization int `json:"max_per_organization"`
+}
+
+// DefaultConnections returns the settings of a deployment that declares none.
+func DefaultConnections() OrganizationConnections {
+	return OrganizationConnections{Types: []string{"OIDC"}, MaxPerOrganization: 5}
+}
+
 // DefaultSession returns the settings of a deployment that declares none.
 func DefaultSession() SessionSettings {
 	return SessionSettings{IdleTimeoutSeconds: 24 * 60 * 60, LifetimeSeconds: 7 * 24 * 60 * 60, MaxSignIns: 5}
@@ -94,6 +109,15 @@ func (d *Deployment) EffectiveSignIn() SignInSettings {
 		return DefaultSignIn()
 	}
 	return *d.SignIn
+}
+
+// EffectiveConnections returns the settings of connections that organizations and backends set up, whichever version of
+// Cardea wrote the document.
+func (d *Deployment) EffectiveConnections() OrganizationConnections {
+	if d.Connections == nil {
+		return DefaultConnections()
+	}
+	return *d.Connections
 }
 
 // Email says how a deployment's mail is sent: through SMTP, or to the log.

@@ -56,6 +56,20 @@ func signIn(declared *v1alpha1.SignInSettings) *document.SignInSettings {
 	return &content
 }
 
+// connections is nil if nothing is declared, so that documents of earlier versions do not change.
+func connections(declared *v1alpha1.OrganizationConnections) *document.OrganizationConnections {
+	if declared == nil {
+		return nil
+	}
+	content := document.DefaultConnections()
+	content.SelfService = ptr.Deref(declared.SelfService, v1alpha1.ConnectionSelfServiceDisabled) == v1alpha1.ConnectionSelfServiceEnabled
+	content.MaxPerOrganization = int(ptr.Deref(declared.MaxPerOrganization, int32(content.MaxPerOrganization)))
+	if declared.Types != nil {
+		content.Types = words(declared.Types)
+	}
+	return &content
+}
+
 func email(d *v1alpha1.IdentityDeployment, sealed map[string]string) *document.Email {
 	declared := d.Spec.Email
 	if declared == nil {

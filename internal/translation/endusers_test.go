@@ -54,6 +54,11 @@ func TestWhatConcernsEndUsers(t *testing.T) {
 		{"analytics that say nothing", v1alpha1.IdentityDeploymentSpec{Analytics: &v1alpha1.AnalyticsSettings{}}, document.Deployment{Session: &session, SignIn: &signIn}},
 		{"addresses kept for a week", v1alpha1.IdentityDeploymentSpec{Analytics: &v1alpha1.AnalyticsSettings{AddressRetentionDays: ptr.To[int32](7)}},
 			document.Deployment{Session: &session, SignIn: &signIn, AddressRetentionDays: 7}},
+		{"connections of organizations that say nothing", v1alpha1.IdentityDeploymentSpec{Connections: &v1alpha1.OrganizationConnections{}},
+			document.Deployment{Session: &session, SignIn: &signIn, Connections: &document.OrganizationConnections{Types: []string{"OIDC"}, MaxPerOrganization: 5}}},
+		{"all of connections of organizations", v1alpha1.IdentityDeploymentSpec{Connections: &v1alpha1.OrganizationConnections{
+			SelfService: ptr.To(v1alpha1.ConnectionSelfServiceEnabled), Types: []v1alpha1.RuntimeConnectionType{v1alpha1.RuntimeConnectionOIDC}, MaxPerOrganization: ptr.To[int32](2),
+		}}, document.Deployment{Session: &session, SignIn: &signIn, Connections: &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 2}}},
 		{"pages that say nothing", v1alpha1.IdentityDeploymentSpec{Pages: &v1alpha1.PagesSettings{}}, document.Deployment{Session: &session, SignIn: &signIn, Pages: &document.Pages{}}},
 		{"no pages", v1alpha1.IdentityDeploymentSpec{Pages: &v1alpha1.PagesSettings{Enabled: ptr.To(false), URL: ptr.To[v1alpha1.HTTPSURL]("https://acme.example/me/")}},
 			document.Deployment{Session: &session, SignIn: &signIn, Pages: &document.Pages{Disabled: true, URL: "https://acme.example/me"}}},

@@ -51,6 +51,7 @@ func Deployment(d *v1alpha1.IdentityDeployment, keys Keys) document.Deployment {
 		SMS:     sms(d.Spec.SMS, keys.Sealed),
 		Pages:   pages(d.Spec.Pages),
 
+		Connections:          connections(d.Spec.Connections),
 		AddressRetentionDays: addressRetentionDays(d.Spec.Analytics),
 
 		Assurance: strong(d),

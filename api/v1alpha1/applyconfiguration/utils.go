@@ -170,6 +170,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.OIDCEndpointsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("OIDCProvider"):
 		return &apiv1alpha1.OIDCProviderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("OrganizationConnections"):
+		return &apiv1alpha1.OrganizationConnectionsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PagesSettings"):
 		return &apiv1alpha1.PagesSettingsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PasskeySettings"):

@@ -89,6 +89,7 @@ var wordings = []struct {
 	{account.ErrIdentityUnknown, http.StatusNotFound, "IDENTITY_NOT_FOUND", "you have no such identity: /me/identities lists yours"},
 	{account.ErrOnlyWayIn, http.StatusBadRequest, "NO_ALTERNATIVE_AUTH", "without it you could not sign in: add a passkey, or set a password, first"},
 	{account.ErrNotProvisioned, http.StatusForbidden, "SSO_NOT_PROVISIONED", "your account is not set up for this sign-in: ask your administrator"},
+	{account.ErrSelfServiceDisabled, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment do not manage their own connections: its owner must set spec.connections.selfService"},
 	{consent.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization has ended or was already decided: begin again at the app you came from"},
 	{consent.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},
 	{consent.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits with this code: check the code, or begin again on the device"},

@@ -18,6 +18,8 @@ var (
 	ErrConfined = errors.New("the sign-in counts in the organization of its connection alone")
 	// ErrConnectionRequired is the reason of a ConnectionRequiredError.
 	ErrConnectionRequired = errors.New("a sign-in by a connection is required")
+	// ErrSelfServiceDisabled: organizations of the deployment do not manage their own connections and domains.
+	ErrSelfServiceDisabled = errors.New("organizations do not manage connections")
 )
 
 // ConnectionRequiredError refuses a sign-in or an organization until the user signs in by one of some connections.
@@ -39,6 +41,15 @@ func (t *Tenant) Connection(id int64) (*snapshot.Connection, bool) {
 	}
 	c := snapshot.ContentOf[snapshot.Connection](entry)
 	return c, t.usable(c)
+}
+
+// RequireConnectionAdmin returns an error unless a member may manage the connections and domains of the organization:
+// ErrSelfServiceDisabled, or a PermissionError.
+func (t *Tenant) RequireConnectionAdmin(m people.Member) error {
+	if !t.Settings.EffectiveConnections().SelfService {
+		return ErrSelfServiceDisabled
+	}
+	return t.RequirePermission(m, PermissionConnections)
 }
 
 // HasConnection reports whether a connection exists, active or not: it is declared, or a row.

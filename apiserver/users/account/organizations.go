@@ -13,6 +13,8 @@ const (
 	PermissionManage          = "organization:manage"
 	PermissionCreateWorkspace = "workspace:create"
 	PermissionManageWorkspace = "workspace:manage"
+	// PermissionConnections is for the connections and domains of an organization.
+	PermissionConnections = "connection:manage"
 )
 
 // May reports whether a member has a permission in the organization.

@@ -799,6 +799,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: slug
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSelfService
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSession
   map:
     fields:
@@ -1114,6 +1116,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: assurance
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentAssurance
+    - name: connections
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.OrganizationConnections
     - name: defaultRateLimitSchemeRef
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.RateLimitSchemeReference
@@ -1963,6 +1968,21 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.UserinfoUse
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OrganizationAssurance
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.OrganizationConnections
+  map:
+    fields:
+    - name: maxPerOrganization
+      type:
+        scalar: numeric
+    - name: selfService
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSelfService
+    - name: types
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.RuntimeConnectionType
+          elementRelationship: associative
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Origin
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OwnSessionsIssuer
@@ -2182,6 +2202,8 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RoleLevel
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RoleSync
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.RuntimeConnectionType
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SMSFactorSettings
   map:

@@ -28,6 +28,9 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	Session *SessionSettingsApplyConfiguration `json:"session,omitempty"`
 	// signIn configures how end users sign in. Absent: each of its fields has its own meaning when absent.
 	SignIn *SignInSettingsApplyConfiguration `json:"signIn,omitempty"`
+	// connections configures the connections that organizations and backends set up. Absent: each of its fields has its own
+	// meaning when absent.
+	Connections *OrganizationConnectionsApplyConfiguration `json:"connections,omitempty"`
 	// secondFactor configures the second factors of end users, in addition to passkeys, which signIn configures. Absent:
 	// each of its fields has its own meaning when absent.
 	SecondFactor *SecondFactorSettingsApplyConfiguration `json:"secondFactor,omitempty"`
@@ -136,6 +139,14 @@ func (b *IdentityDeploymentSpecApplyConfiguration) WithSession(value *SessionSet
 // If called multiple times, the SignIn field is set to the value of the last call.
 func (b *IdentityDeploymentSpecApplyConfiguration) WithSignIn(value *SignInSettingsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
 	b.SignIn = value
+	return b
+}
+
+// WithConnections sets the Connections field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Connections field is set to the value of the last call.
+func (b *IdentityDeploymentSpecApplyConfiguration) WithConnections(value *OrganizationConnectionsApplyConfiguration) *IdentityDeploymentSpecApplyConfiguration {
+	b.Connections = value
 	return b
 }
 
