@@ -8,7 +8,8 @@ import (
 // Connections are the connections of organization admins and backends, and the attempts, documents and failures of all
 // connections. A declared connection has no row here. Its id is that of the resource.
 type Connections interface {
-	// InsertConnection fails with ErrDuplicate if another of these connections has the slug.
+	// InsertConnection fails with ErrDuplicate if another of these connections has the slug. Like UpdateConnection and
+	// DeleteConnection, it locks the connection's organization, whose ConnectionsEnforced it keeps true.
 	InsertConnection(Connection) error
 	Connection(id int64) (Connection, bool, error)
 	ConnectionBySlug(slug string) (Connection, bool, error)
@@ -18,7 +19,7 @@ type Connections interface {
 	// transaction locks the connection with LockConnection or deletes it. Sign-ins take this lock, so that a connection
 	// that changes or ends leaves no identity behind.
 	LockConnectionShared(id int64) (Connection, bool, error)
-	// UpdateConnection writes the settings, the secrets, Active and UpdatedAt.
+	// UpdateConnection writes the settings, the secrets, Active, Enforces and UpdatedAt.
 	UpdateConnection(Connection) error
 	// ResealConnection replaces the sealed secrets of a connection if they still are the given ones, and reports whether
 	// this call did.
@@ -51,8 +52,10 @@ type Connection struct {
 	// Settings are its settings as JSON.
 	Settings string
 	// Secrets are its secrets, sealed for the object of the kind SealedConnection with the id SealedFor; "": none.
-	Secrets              string
-	Active               bool
+	Secrets string
+	Active  bool
+	// Enforces reports that it requires sign-ins by it, which its settings define.
+	Enforces             bool
 	CreatedAt, UpdatedAt time.Time
 }
 
@@ -67,6 +70,8 @@ const (
 // ConnectionFilter selects the connections that match each of its members that is set.
 type ConnectionFilter struct {
 	Organization int64
+	// OfDeployment selects the connections of no organization.
+	OfDeployment bool
 	// Before leaves out this connection and all newer ones; 0: none.
 	Before int64
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/onsi/gomega"
@@ -110,7 +111,7 @@ var connectionStories = []story{
 		e.refuses(people.ErrDuplicate, insertConnection(again))
 		e.change("apps/other", insertConnection(c))
 		changed := c
-		changed.Settings, changed.Secrets, changed.Active, changed.UpdatedAt = "{}", "", false, after(time.Hour)
+		changed.Settings, changed.Secrets, changed.Active, changed.Enforces, changed.UpdatedAt = "{}", "", false, true, after(time.Hour)
 		stated := changed
 		stated.Slug, stated.Organization = "never-written", 9
 		e.insert(func(tx people.Tx) error { return tx.Connections().UpdateConnection(stated) })
@@ -149,10 +150,51 @@ var connectionStories = []story{
 		e.Expect(listed(people.ConnectionFilter{Before: 5}, 2)).To(gomega.Equal([]int64{4, 3}))
 		e.Expect(listed(people.ConnectionFilter{Organization: 1}, 10)).To(gomega.Equal([]int64{6, 4, 2}))
 		e.Expect(listed(people.ConnectionFilter{Organization: 1, Before: 6}, 1)).To(gomega.Equal([]int64{4}))
+		e.Expect(listed(people.ConnectionFilter{OfDeployment: true, Before: 5}, 10)).To(gomega.Equal([]int64{3, 1}))
 		count := func(organization int64) int {
 			return all(e, func(tx people.Tx) (int, error) { return tx.Connections().CountConnections(organization) })
 		}
 		e.Expect([]int{count(1), count(2)}).To(gomega.Equal([]int{3, 0}))
+	}},
+	{name: "an organization says whether one of its active connections enforces, also after concurrent changes", run: func(e *env) {
+		e.begin()
+		e.insert(func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(1)) },
+			func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(2)) })
+		enforced := func() []bool {
+			var out []bool
+			for n := range int64(2) {
+				o, _ := one(e, func(tx people.Tx) (people.Organization, bool, error) { return tx.Organizations().Organization(n + 1) })
+				out = append(out, o.ConnectionsEnforced)
+			}
+			return out
+		}
+		first, second, none := connection(1, 1), connection(2, 1), connection(3, 0)
+		none.Enforces = true
+		e.insert(insertConnection(first), insertConnection(second), insertConnection(none))
+		e.Expect(enforced()).To(gomega.Equal([]bool{false, false}))
+		update := func(c people.Connection, active, enforces bool) func(tx people.Tx) error {
+			c.Active, c.Enforces = active, enforces
+			return func(tx people.Tx) error { return tx.Connections().UpdateConnection(c) }
+		}
+		for _, step := range []struct {
+			change func(people.Tx) error
+			want   bool
+		}{
+			{update(first, true, true), true}, {update(second, true, true), true}, {update(first, false, true), true}, {update(second, true, false), false},
+			{update(first, true, true), true}, {func(tx people.Tx) error { _, err := tx.Connections().DeleteConnection(1); return err }, false},
+		} {
+			e.insert(step.change)
+			e.Expect(enforced()).To(gomega.Equal([]bool{step.want, false}))
+		}
+		e.insert(insertConnection(first))
+		for range 10 { // one transaction ends the enforcement by a connection while another begins that by the other
+			e.insert(update(first, true, true), update(second, true, false))
+			var both sync.WaitGroup
+			both.Go(func() { e.insert(update(first, true, false)) })
+			both.Go(func() { e.insert(update(second, true, true)) })
+			both.Wait()
+			e.Expect(enforced()).To(gomega.Equal([]bool{true, false}))
+		}
 	}},
 	{name: "the sealed secrets of connections are listed in batches, and sealed again unless they changed", run: func(e *env) {
 		e.begin()

@@ -9,15 +9,34 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-const connectionColumns = `id, organization_id, slug, settings, secrets, active, created_at, updated_at`
+const connectionColumns = `id, organization_id, slug, settings, secrets, active, enforces, created_at, updated_at`
 
 func readConnection(row *sql.Rows, c *people.Connection) error {
-	return row.Scan(&c.ID, &c.Organization, &c.Slug, &c.Settings, &c.Secrets, &c.Active, db.At{To: &c.CreatedAt}, db.At{To: &c.UpdatedAt})
+	return row.Scan(&c.ID, &c.Organization, &c.Slug, &c.Settings, &c.Secrets, &c.Active, &c.Enforces, db.At{To: &c.CreatedAt}, db.At{To: &c.UpdatedAt})
 }
 
 func (tx txConnections) InsertConnection(c people.Connection) error {
-	return tx.Exec(`INSERT INTO connections (deployment, `+connectionColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		c.ID, c.Organization, c.Slug, c.Settings, c.Secrets, db.Flag(c.Active), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))
+	err := tx.Exec(`INSERT INTO connections (deployment, `+connectionColumns+`) VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		c.ID, c.Organization, c.Slug, c.Settings, c.Secrets, db.Flag(c.Active), db.Flag(c.Enforces), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt))
+	if err != nil {
+		return err
+	}
+	return tx.recordEnforcement(c.Organization)
+}
+
+// recordEnforcement writes whether a connection of an organization enforces; 0: there is no organization. The
+// organization is locked by a statement of its own, so that the next one sees what transactions wrote that had the lock
+// before.
+func (tx txConnections) recordEnforcement(organization int64) error {
+	if organization == 0 {
+		return nil
+	}
+	if _, found, err := tx.Organizations().LockOrganization(organization); err != nil || !found {
+		return err
+	}
+	return tx.Exec(`UPDATE organizations SET connections_enforced = CASE WHEN EXISTS (SELECT 1 FROM connections c
+		WHERE c.deployment = :deployment AND c.organization_id = ? AND c.active = 1 AND c.enforces = 1) THEN 1 ELSE 0 END
+		WHERE id = ? AND deployment = :deployment`, organization, organization)
 }
 
 // connectionByID has an alias for the lock that LockConnectionShared appends.
@@ -46,8 +65,16 @@ func (tx txConnections) LockConnectionShared(id int64) (people.Connection, bool,
 }
 
 func (tx txConnections) UpdateConnection(c people.Connection) error {
-	return tx.Exec(`UPDATE connections SET settings = ?, secrets = ?, active = ?, updated_at = ? WHERE id = ? AND deployment = :deployment`,
-		c.Settings, c.Secrets, db.Flag(c.Active), db.Micros(c.UpdatedAt), c.ID)
+	err := tx.Exec(`UPDATE connections SET settings = ?, secrets = ?, active = ?, enforces = ?, updated_at = ? WHERE id = ? AND deployment = :deployment`,
+		c.Settings, c.Secrets, db.Flag(c.Active), db.Flag(c.Enforces), db.Micros(c.UpdatedAt), c.ID)
+	if err != nil {
+		return err
+	}
+	written, _, err := tx.Connection(c.ID)
+	if err != nil {
+		return err
+	}
+	return tx.recordEnforcement(written.Organization)
 }
 
 func (tx txConnections) ResealConnection(id int64, from, to string) (bool, error) {
@@ -59,8 +86,11 @@ func (tx txConnections) ResealConnection(id int64, from, to string) (bool, error
 const signInsAtOnce = 100
 
 func (tx txConnections) DeleteConnection(id int64) (bool, error) {
-	n, err := tx.Affected(`DELETE FROM connections WHERE deployment = :deployment AND id = ?`, id)
-	if err != nil || n == 0 {
+	deleted, found, err := tx.LockConnection(id)
+	if err != nil || !found {
+		return false, err
+	}
+	if err := tx.Exec(`DELETE FROM connections WHERE deployment = :deployment AND id = ?`, id); err != nil {
 		return false, err
 	}
 	for {
@@ -81,7 +111,7 @@ func (tx txConnections) DeleteConnection(id int64) (bool, error) {
 			return false, err
 		}
 	}
-	return true, nil
+	return true, tx.recordEnforcement(deleted.Organization)
 }
 
 // deleteConnectionsOf deletes the connections of an organization.
@@ -102,6 +132,9 @@ func (tx txConnections) ListConnections(filter people.ConnectionFilter, limit in
 	query, args := `SELECT `+connectionColumns+` FROM connections WHERE deployment = :deployment`, []any{}
 	if filter.Organization != 0 {
 		query, args = query+` AND organization_id = ?`, append(args, filter.Organization)
+	}
+	if filter.OfDeployment {
+		query += ` AND organization_id = 0`
 	}
 	if filter.Before != 0 {
 		query, args = query+` AND id < ?`, append(args, filter.Before)
