@@ -25,6 +25,8 @@ type Evidence struct {
 	LastName      string `json:"last_name,omitempty"`
 	// Roles are the names of roles that the role expression yields.
 	Roles []string `json:"roles,omitempty"`
+	// RoleIDs are the ids of roles that the mappings of a row yield.
+	RoleIDs []int64 `json:"role_ids,omitempty"`
 	// SessionID is the provider's id of its session, "" if unknown.
 	SessionID string `json:"session_id,omitempty"`
 	// MultiFactor reports that a value of amr or acr means more than one factor.

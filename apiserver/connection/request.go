@@ -64,8 +64,9 @@ func AuthorizationURL(c *document.Connection, r Request) (string, error) {
 	return u.String(), nil
 }
 
-// Types of connections that have rules of their own.
+// Types of connections that rows have, or that have rules of their own.
 const (
+	TypeOIDC      = "OIDC"
 	TypeGoogle    = "Google"
 	TypeMicrosoft = "Microsoft"
 	TypeGitHub    = "GitHub"

@@ -97,6 +97,15 @@ func created(s Situation) Outcome {
 	return Creates
 }
 
+// DomainOf returns the domain of an address in lower case, "" if there is none.
+func DomainOf(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	if at <= 0 {
+		return ""
+	}
+	return strings.ToLower(address[at+1:])
+}
+
 // Authority is what decides whether a connection is authoritative for an address.
 type Authority struct {
 	Connection *document.Connection
@@ -107,11 +116,10 @@ type Authority struct {
 // Of reports whether the provider controls the mailbox of an address: its domain belongs to the connection, or it is
 // one of the provider's own. The domains of the connection's organization are rows, which it does not see.
 func (a Authority) Of(address string) bool {
-	at := strings.LastIndexByte(address, '@')
-	if at <= 0 {
+	domain := DomainOf(address)
+	if domain == "" {
 		return false
 	}
-	domain := strings.ToLower(address[at+1:])
 	for _, own := range a.Connection.Domains {
 		if own == domain {
 			return true

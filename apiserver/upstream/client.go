@@ -20,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 const (
@@ -118,7 +119,11 @@ func parsePrivateKey(text []byte) (crypto.Signer, jose.SignatureAlgorithm, error
 
 // secret opens the client secret or the private key of a connection.
 func (p *Providers) secret(c Connection) ([]byte, error) {
-	opened, err := p.Keyring.Open(document.SealedConnectionSecret, ids.Format(c.ID), c.Client.Sealed)
+	kind, object := document.SealedConnectionSecret, ids.Format(c.ID)
+	if c.Runtime {
+		kind, object = people.SealedConnection, people.SealedFor(c.Deployment, c.ID)
+	}
+	opened, err := p.Keyring.Open(kind, object, c.Client.Sealed)
 	if err != nil {
 		return nil, fmt.Errorf("%w: its client secret: %w", ErrUnavailable, err)
 	}

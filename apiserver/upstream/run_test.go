@@ -58,7 +58,7 @@ func TestDeclaredConnectionIsFetchedBeforeASignInNeedsIt(t *testing.T) {
 			return 0, nil, errors.New("not while a document is fresh")
 		})
 		for n, server := range servers {
-			key, err := server.Key(t.Context(), Connection{testDeployment, 6, &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}}, globex, "k1")
+			key, err := server.Key(t.Context(), Connection{Deployment: testDeployment, ID: 6, Connection: &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}}, globex, "k1")
 			if err != nil || key == nil {
 				t.Errorf("server %d: %v, %v", n, key, err)
 			}
@@ -140,7 +140,7 @@ func TestAnswerThatNeverEndsIsAbandoned(t *testing.T) {
 			t.Errorf("the other connection waits: %+v", row)
 		}
 		began := time.Now()
-		_, err := server.Metadata(t.Context(), Connection{testDeployment, 6, &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}})
+		_, err := server.Metadata(t.Context(), Connection{Deployment: testDeployment, ID: 6, Connection: &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}})
 		if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > requestWithin {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -174,7 +174,7 @@ func TestOneURLIsFetchedOnceAtATime(t *testing.T) {
 		var group sync.WaitGroup
 		for n := range 20 {
 			group.Go(func() {
-				c := Connection{fmt.Sprint("acme/", n), 6, &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}}
+				c := Connection{Deployment: fmt.Sprint("acme/", n), ID: 6, Connection: &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}}
 				if _, err := server.Metadata(t.Context(), c); err != nil {
 					t.Error(err)
 				}
@@ -203,7 +203,7 @@ func TestServersWaitForTheFetchOfAnother(t *testing.T) {
 			began := time.Now()
 			for _, server := range running(t, 3, m, web) {
 				group.Go(func() {
-					_, err := server.Metadata(t.Context(), Connection{testDeployment, 6, &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}})
+					_, err := server.Metadata(t.Context(), Connection{Deployment: testDeployment, ID: 6, Connection: &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}})
 					if took := time.Since(began); (err == nil) != (name == "good") || took > 3*time.Second+2*pollEvery {
 						t.Errorf("%s: %v after %v", name, err, took)
 					}
@@ -223,7 +223,7 @@ func TestChecksAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, web := newMemory(), &answers{fetched: map[string][]time.Time{}, answer: good}
 		server := running(t, 1, m, web)[0]
-		c := Connection{testDeployment, 6, &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}}
+		c := Connection{Deployment: testDeployment, ID: 6, Connection: &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}}
 		seen := map[time.Time]bool{}
 		for range 20 {
 			seen[server.check(t.Context(), c, time.Time{})] = true
@@ -240,7 +240,7 @@ func TestOverdueDocumentIsWaitedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, web := newMemory(), &answers{fetched: map[string][]time.Time{}, answer: good}
 		server := running(t, 1, m, web)[0]
-		c := Connection{testDeployment, 6, &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}} // a row: not declared
+		c := Connection{Deployment: testDeployment, ID: 6, Connection: &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}} // a row: not declared
 		took := func() time.Duration {
 			began := time.Now()
 			if _, err := server.Metadata(t.Context(), c); err != nil {

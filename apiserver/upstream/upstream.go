@@ -28,6 +28,8 @@ var ErrUnavailable = errors.New("the identity provider is unavailable")
 type Connection struct {
 	Deployment string
 	ID         int64
+	// Runtime reports that it is a row of people.Connections, which its secret is sealed for.
+	Runtime bool
 	*document.Connection
 }
 

@@ -124,6 +124,8 @@ func (w wish) fetchAt(v *version, src source, now time.Time) time.Time {
 		return time.Time{}
 	case w.periodic:
 		return v.due(src, now)
+	case v.failures == 0 && v.url != "" && v.url != src.url: // the last fetch was of another provider
+		return time.Time{}
 	case !v.usable(src, now):
 		return v.triedAt.Add(neededAfter)
 	}

@@ -311,6 +311,21 @@ func (e ConfigDeploymentMode) Valid() bool {
 	}
 }
 
+// Defines values for ConnectionFailuresEnvelopeMessage.
+const (
+	ConnectionFailuresEnvelopeMessageEmpty ConnectionFailuresEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the ConnectionFailuresEnvelopeMessage enum.
+func (e ConnectionFailuresEnvelopeMessage) Valid() bool {
+	switch e {
+	case ConnectionFailuresEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CredentialOptionsEnvelopeMessage.
 const (
 	CredentialOptionsEnvelopeMessageEmpty CredentialOptionsEnvelopeMessage = ""
@@ -539,6 +554,111 @@ func (e OfferedFactorType) Valid() bool {
 	case OfferedFactorTypeSms:
 		return true
 	case OfferedFactorTypeTotp:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationConnectionSource.
+const (
+	Declared OrganizationConnectionSource = "declared"
+	Runtime  OrganizationConnectionSource = "runtime"
+)
+
+// Valid indicates whether the value is a known member of the OrganizationConnectionSource enum.
+func (e OrganizationConnectionSource) Valid() bool {
+	switch e {
+	case Declared:
+		return true
+	case Runtime:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationConnectionCreateEnforcement.
+const (
+	OrganizationConnectionCreateEnforcementDomains  OrganizationConnectionCreateEnforcement = "Domains"
+	OrganizationConnectionCreateEnforcementMembers  OrganizationConnectionCreateEnforcement = "Members"
+	OrganizationConnectionCreateEnforcementOptional OrganizationConnectionCreateEnforcement = "Optional"
+)
+
+// Valid indicates whether the value is a known member of the OrganizationConnectionCreateEnforcement enum.
+func (e OrganizationConnectionCreateEnforcement) Valid() bool {
+	switch e {
+	case OrganizationConnectionCreateEnforcementDomains:
+		return true
+	case OrganizationConnectionCreateEnforcementMembers:
+		return true
+	case OrganizationConnectionCreateEnforcementOptional:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationConnectionCreateType.
+const (
+	OIDC OrganizationConnectionCreateType = "OIDC"
+)
+
+// Valid indicates whether the value is a known member of the OrganizationConnectionCreateType enum.
+func (e OrganizationConnectionCreateType) Valid() bool {
+	switch e {
+	case OIDC:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationConnectionEnvelopeMessage.
+const (
+	OrganizationConnectionEnvelopeMessageEmpty OrganizationConnectionEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OrganizationConnectionEnvelopeMessage enum.
+func (e OrganizationConnectionEnvelopeMessage) Valid() bool {
+	switch e {
+	case OrganizationConnectionEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationConnectionUpdateEnforcement.
+const (
+	OrganizationConnectionUpdateEnforcementDomains  OrganizationConnectionUpdateEnforcement = "Domains"
+	OrganizationConnectionUpdateEnforcementMembers  OrganizationConnectionUpdateEnforcement = "Members"
+	OrganizationConnectionUpdateEnforcementOptional OrganizationConnectionUpdateEnforcement = "Optional"
+)
+
+// Valid indicates whether the value is a known member of the OrganizationConnectionUpdateEnforcement enum.
+func (e OrganizationConnectionUpdateEnforcement) Valid() bool {
+	switch e {
+	case OrganizationConnectionUpdateEnforcementDomains:
+		return true
+	case OrganizationConnectionUpdateEnforcementMembers:
+		return true
+	case OrganizationConnectionUpdateEnforcementOptional:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationConnectionsEnvelopeMessage.
+const (
+	OrganizationConnectionsEnvelopeMessageEmpty OrganizationConnectionsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OrganizationConnectionsEnvelopeMessage enum.
+func (e OrganizationConnectionsEnvelopeMessage) Valid() bool {
+	switch e {
+	case OrganizationConnectionsEnvelopeMessageEmpty:
 		return true
 	default:
 		return false
@@ -2045,6 +2165,54 @@ type ConfigSecondFactor struct {
 	Required string `json:"required"`
 }
 
+// ConnectionFailure A response of an identity provider that was refused.
+type ConnectionFailure struct {
+	// At The time of the response.
+	At time.Time `json:"at"`
+
+	// RequestId The id of the request. The user sees it on the page of the failure.
+	RequestId string `json:"request_id"`
+
+	// Step The step of the sign-in: response.
+	Step string `json:"step"`
+
+	// Reason The check that failed: a claim, a parameter, or an error code.
+	Reason string `json:"reason"`
+
+	// Expected What the identity provider must send, or empty.
+	Expected string `json:"expected"`
+
+	// Got What it sent, or empty.
+	Got string `json:"got"`
+
+	// Subject The subject that the provider stated, or empty.
+	Subject string `json:"subject"`
+
+	// Email The address that the provider stated, or empty.
+	Email string `json:"email"`
+}
+
+// ConnectionFailuresEnvelope A response with a list.
+type ConnectionFailuresEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message ConnectionFailuresEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []ConnectionFailure `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// ConnectionFailuresEnvelopeMessage Always empty.
+type ConnectionFailuresEnvelopeMessage string
+
 // ConnectionOffer A connection by which users can sign in.
 type ConnectionOffer struct {
 	// Id The id.
@@ -2815,6 +2983,177 @@ type OrganizationChoice struct {
 	// OrganizationId The id.
 	OrganizationId string `json:"organization_id"`
 }
+
+// OrganizationConnection A connection of an organization to an identity provider.
+type OrganizationConnection struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Slug The slug.
+	Slug string `json:"slug"`
+
+	// Type OIDC, or the type of a connection that the service declares.
+	Type string `json:"type"`
+
+	// Source declared: the service declares it, and it cannot be changed here. runtime: the organization or the service's backend set it up.
+	Source OrganizationConnectionSource `json:"source"`
+
+	// OrganizationId The id of the organization.
+	OrganizationId string `json:"organization_id"`
+
+	// DisplayName The name on buttons.
+	DisplayName string `json:"display_name"`
+
+	// IsActive Whether users can sign in by it.
+	IsActive bool `json:"is_active"`
+
+	// Enforcement Optional, Domains or Members.
+	Enforcement string `json:"enforcement"`
+
+	// Issuer The issuer of the provider.
+	Issuer string `json:"issuer"`
+
+	// ClientId The client id at the provider.
+	ClientId string `json:"client_id"`
+
+	// ClientSecret Always `********`.
+	ClientSecret string `json:"client_secret"`
+
+	// RedirectUris The redirect URIs to register at the provider, one for each host.
+	RedirectUris []string `json:"redirect_uris"`
+
+	// RoleMappings The role mappings.
+	RoleMappings []RoleMapping `json:"role_mappings"`
+
+	// JustInTime Whether a sign-in makes the user a member.
+	JustInTime bool `json:"just_in_time"`
+
+	// Reachable Whether the last fetch of the provider's documents succeeded, or null before the first.
+	Reachable *bool `json:"reachable"`
+
+	// LastError Why the last fetch failed, or empty.
+	LastError string `json:"last_error"`
+
+	// CreatedAt The time of its creation, or null if the service declares it.
+	CreatedAt *time.Time `json:"created_at"`
+
+	// UpdatedAt The time of its last change, or null if the service declares it.
+	UpdatedAt *time.Time `json:"updated_at"`
+}
+
+// OrganizationConnectionSource declared: the service declares it, and it cannot be changed here. runtime: the organization or the service's backend set it up.
+type OrganizationConnectionSource string
+
+// OrganizationConnectionCreate The connection.
+type OrganizationConnectionCreate struct {
+	// ClientId The client id at the provider.
+	ClientId string `json:"client_id"`
+
+	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
+	ClientSecret string `json:"client_secret"`
+
+	// DisplayName The name on buttons.
+	DisplayName string `json:"display_name"`
+
+	// Enforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+	Enforcement *OrganizationConnectionCreateEnforcement `json:"enforcement,omitempty"`
+
+	// IsActive Whether users can sign in by it.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
+	Issuer string `json:"issuer"`
+
+	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection.
+	JustInTime *bool `json:"just_in_time,omitempty"`
+
+	// RoleMappings The roles that claims give, at each sign-in. The first mapping that matches decides.
+	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
+
+	// Type OIDC: an OpenID provider.
+	Type OrganizationConnectionCreateType `json:"type"`
+}
+
+// OrganizationConnectionCreateEnforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+type OrganizationConnectionCreateEnforcement string
+
+// OrganizationConnectionCreateType OIDC: an OpenID provider.
+type OrganizationConnectionCreateType string
+
+// OrganizationConnectionEnvelope A response.
+type OrganizationConnectionEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message OrganizationConnectionEnvelopeMessage `json:"message"`
+
+	// Data The result.
+	Data OrganizationConnection `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OrganizationConnectionEnvelopeMessage Always empty.
+type OrganizationConnectionEnvelopeMessage string
+
+// OrganizationConnectionUpdate What to change.
+type OrganizationConnectionUpdate struct {
+	// ClientId The client id at the provider.
+	ClientId *string `json:"client_id,omitempty"`
+
+	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
+	ClientSecret *string `json:"client_secret,omitempty"`
+
+	// Confirmation The current display_name, with another issuer.
+	Confirmation *string `json:"confirmation,omitempty"`
+
+	// DisplayName The name on buttons.
+	DisplayName *string `json:"display_name,omitempty"`
+
+	// Enforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+	Enforcement *OrganizationConnectionUpdateEnforcement `json:"enforcement,omitempty"`
+
+	// IsActive Whether users can sign in by it.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
+	Issuer *string `json:"issuer,omitempty"`
+
+	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection.
+	JustInTime *bool `json:"just_in_time,omitempty"`
+
+	// RoleMappings The roles that claims give, at each sign-in. The first mapping that matches decides.
+	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
+}
+
+// OrganizationConnectionUpdateEnforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+type OrganizationConnectionUpdateEnforcement string
+
+// OrganizationConnectionsEnvelope A response with a list.
+type OrganizationConnectionsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message OrganizationConnectionsEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []OrganizationConnection `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OrganizationConnectionsEnvelopeMessage Always empty.
+type OrganizationConnectionsEnvelopeMessage string
 
 // OrganizationDeletion The confirmation.
 type OrganizationDeletion struct {
@@ -3702,6 +4041,18 @@ type ResetPassword struct {
 
 	// SigninAttemptId The id of the attempt whose code was verified.
 	SigninAttemptId string `json:"signin_attempt_id"`
+}
+
+// RoleMapping A role for members with a value of a claim.
+type RoleMapping struct {
+	// Claim The name of a claim.
+	Claim string `json:"claim"`
+
+	// Value The value of the claim, or an element of it if it is a list.
+	Value string `json:"value"`
+
+	// RoleId The id of a role of level Organization.
+	RoleId string `json:"role_id"`
 }
 
 // SSOBegin A sign-in by a connection.
@@ -4866,6 +5217,12 @@ type EndUserDeleteOrganizationJSONRequestBody = OrganizationDeletion
 // EndUserChangeOrganizationJSONRequestBody defines body for EndUserChangeOrganization for application/json ContentType.
 type EndUserChangeOrganizationJSONRequestBody = OrganizationPatch
 
+// EndUserAddOrganizationConnectionJSONRequestBody defines body for EndUserAddOrganizationConnection for application/json ContentType.
+type EndUserAddOrganizationConnectionJSONRequestBody = OrganizationConnectionCreate
+
+// EndUserUpdateOrganizationConnectionJSONRequestBody defines body for EndUserUpdateOrganizationConnection for application/json ContentType.
+type EndUserUpdateOrganizationConnectionJSONRequestBody = OrganizationConnectionUpdate
+
 // EndUserInviteJSONRequestBody defines body for EndUserInvite for application/json ContentType.
 type EndUserInviteJSONRequestBody = InvitationCreate
 
@@ -5998,6 +6355,108 @@ func (c *Client) ChangeOrganization(ctx context.Context, id string, body Organiz
 		Body:     body,
 	}
 	var answer OrganizationEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListOrganizationConnections asks GET /organizations/{id}/connections: list the connections of an organization.
+//
+// Returns the identity providers by which members sign in: those that the service declares, then the organization's own, newest
+// first. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED.
+func (c *Client) ListOrganizationConnections(ctx context.Context, id string) (*OrganizationConnectionsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{id}/connections",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer OrganizationConnectionsEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AddOrganizationConnection asks POST /organizations/{id}/connections: set up a connection of an organization.
+//
+// The connection is active, and its enforcement is Optional. Register its redirect_uris at the provider, and sign in by it. The
+// response waits a few seconds for the provider's documents: `reachable` says whether they were fetched. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
+// 400 CONNECTION_LIMIT_REACHED, VALIDATION_ERROR.
+func (c *Client) AddOrganizationConnection(ctx context.Context, id string, body OrganizationConnectionCreate) (*OrganizationConnectionEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/organizations/{id}/connections",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+		Body:     body,
+	}
+	var answer OrganizationConnectionEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveOrganizationConnection asks DELETE /organizations/{id}/connections/{connection_id}: delete a connection of an organization.
+//
+// Ends the sign-ins by it, and deletes its identities. It needs the permission connection:manage.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND; 409 MANAGED_BY_RESOURCE.
+func (c *Client) RemoveOrganizationConnection(ctx context.Context, id string, connectionId string) (*OrganizationConnectionEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/organizations/{id}/connections/{connection_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "connection_id", Value: connectionId}},
+	}
+	var answer OrganizationConnectionEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetOrganizationConnection asks GET /organizations/{id}/connections/{connection_id}: get a connection of an organization.
+//
+// It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND.
+func (c *Client) GetOrganizationConnection(ctx context.Context, id string, connectionId string) (*OrganizationConnectionEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{id}/connections/{connection_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "connection_id", Value: connectionId}},
+	}
+	var answer OrganizationConnectionEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// UpdateOrganizationConnection asks PATCH /organizations/{id}/connections/{connection_id}: change a connection of an organization.
+//
+// Members that are absent stay as they are. Another issuer ends the sign-ins by the connection and deletes its identities:
+// `confirmation` must repeat the current display_name. A stricter enforcement needs a sign-in by the connection, as it is now, of the
+// same user within 24 hours: 400 SSO_NOT_TESTED. It needs the permission connection:manage.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND; 409 MANAGED_BY_RESOURCE for a
+// connection that the service declares.
+func (c *Client) UpdateOrganizationConnection(ctx context.Context, id string, connectionId string, body OrganizationConnectionUpdate) (*OrganizationConnectionEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPatch, Path: "/organizations/{id}/connections/{connection_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "connection_id", Value: connectionId}},
+		Body:     body,
+	}
+	var answer OrganizationConnectionEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListOrganizationConnectionFailures asks GET /organizations/{id}/connections/{connection_id}/failures: list failed sign-ins by a connection of an organization.
+//
+// Returns the newest 100 responses of the identity provider that were refused, newest first, for 30 days. `reason` is the check
+// that failed; `expected` and `got` are the values. It needs the permission connection:manage.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND.
+func (c *Client) ListOrganizationConnectionFailures(ctx context.Context, id string, connectionId string) (*ConnectionFailuresEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{id}/connections/{connection_id}/failures",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "connection_id", Value: connectionId}},
+	}
+	var answer ConnectionFailuresEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

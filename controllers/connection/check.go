@@ -49,6 +49,8 @@ func check(c *v1alpha1.Connection, refs engine.ResolvedRefs) error {
 // admitsEverybody reports whether everybody can get an account at the provider of a connection.
 func admitsEverybody(s *v1alpha1.ConnectionSpec) bool {
 	switch s.Type {
+	case v1alpha1.ConnectionTypeOIDC:
+		return translation.PublicIssuer(string(s.OIDC.Issuer))
 	case v1alpha1.ConnectionTypeGoogle:
 		return s.Google == nil || len(s.Google.HostedDomains) == 0
 	case v1alpha1.ConnectionTypeMicrosoft:

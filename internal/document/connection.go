@@ -101,3 +101,17 @@ const (
 	UserinfoAlways    = "Always"
 	UserinfoNever     = "Never"
 )
+
+// ClientSecretBasic sends the client secret in the header Authorization (RFC 6749 2.3.1).
+const ClientSecretBasic = "ClientSecretBasic"
+
+// DefaultConnectionAttributes returns the names of the claims of OpenID Connect.
+func DefaultConnectionAttributes() ConnectionAttributes {
+	return ConnectionAttributes{Email: "email", FirstName: "given_name", LastName: "family_name"}
+}
+
+// DefaultScopes returns the scopes that are requested of an OpenID provider.
+func DefaultScopes() []string { return []string{"openid", "email", "profile"} }
+
+// IDTokenAlgs returns all accepted algorithms of ID tokens.
+func IDTokenAlgs() []string { return []string{"RS256", "PS256", "ES256", "EdDSA"} }

@@ -70,8 +70,9 @@ func connectionAttributes(a *v1alpha1.ConnectionAttributes) document.ConnectionA
 	if a == nil {
 		a = &v1alpha1.ConnectionAttributes{}
 	}
+	names := document.DefaultConnectionAttributes()
 	return document.ConnectionAttributes{
-		Email: string(ptr.Deref(a.Email, "email")), FirstName: string(ptr.Deref(a.FirstName, "given_name")), LastName: string(ptr.Deref(a.LastName, "family_name")),
+		Email: cmp.Or(word(a.Email), names.Email), FirstName: cmp.Or(word(a.FirstName), names.FirstName), LastName: cmp.Or(word(a.LastName), names.LastName),
 	}
 }
 
@@ -103,11 +104,11 @@ func connectionScopes(c *v1alpha1.Connection) []string {
 	case c.Spec.Type == v1alpha1.ConnectionTypeApple:
 		return []string{"name", "email"}
 	}
-	return []string{"openid", "email", "profile"}
+	return document.DefaultScopes()
 }
 
 func connectionProvider(s *v1alpha1.ConnectionSpec) document.UpstreamProvider {
-	p := document.UpstreamProvider{Userinfo: string(v1alpha1.UserinfoUseIfMissing), Algs: []string{"RS256", "PS256", "ES256", "EdDSA"}}
+	p := document.UpstreamProvider{Userinfo: string(v1alpha1.UserinfoUseIfMissing), Algs: document.IDTokenAlgs()}
 	switch s.Type {
 	case v1alpha1.ConnectionTypeOIDC:
 		return oidcProvider(s.OIDC, p)
@@ -156,6 +157,20 @@ func baseURL(h *v1alpha1.HostedProvider, public string) string {
 		return public
 	}
 	return strings.TrimRight(string(*h.BaseURL), "/")
+}
+
+// PublicIssuer reports whether an issuer is that of a provider at which everybody can get an account.
+func PublicIssuer(issuer string) bool {
+	switch strings.TrimRight(issuer, "/") {
+	case googleIssuer, appleIssuer, gitLabIssuer:
+		return true
+	}
+	for _, tenant := range []string{"common", "organizations", "consumers"} {
+		if strings.HasPrefix(issuer, microsoftOrigin+tenant+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // ConnectionPath is the path of a connection's endpoints on every frontend host.

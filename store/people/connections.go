@@ -9,7 +9,7 @@ import (
 // connections. A declared connection has no row here. Its id is that of the resource.
 type Connections interface {
 	// InsertConnection fails with ErrDuplicate if another of these connections has the slug. Like UpdateConnection and
-	// DeleteConnection, it locks the connection's organization, whose ConnectionsEnforced it keeps true.
+	// DeleteConnection, it locks the connection's organization, whose OwnConnections it keeps true.
 	InsertConnection(Connection) error
 	Connection(id int64) (Connection, bool, error)
 	ConnectionBySlug(slug string) (Connection, bool, error)
@@ -58,6 +58,18 @@ type Connection struct {
 	Enforces             bool
 	CreatedAt, UpdatedAt time.Time
 }
+
+// OwnConnections is what is known of an organization's active connections without reading them.
+type OwnConnections int
+
+// The values of OwnConnections.
+const (
+	NoConnections OwnConnections = iota
+	// HasConnections: none of them enforces.
+	HasConnections
+	// EnforcesConnections: one of them enforces.
+	EnforcesConnections
+)
 
 // The kinds that values are sealed for, with the id SealedFor: the secrets of a connection, the outcome and the claims
 // of an SSO attempt, and the ID token of a sign-in.

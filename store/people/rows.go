@@ -295,8 +295,8 @@ type Organization struct {
 	CreatedAt time.Time
 	// Required is the level that the organization itself requires of its members.
 	Required assurance.Requirement
-	// ConnectionsEnforced reports whether one of its active connections, in Connections, enforces. Connections keeps it true.
-	ConnectionsEnforced bool
+	// OwnConnections are its connections in Connections, which keeps it true.
+	OwnConnections OwnConnections
 }
 
 // Workspace is a workspace of an organization.

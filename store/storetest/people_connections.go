@@ -156,35 +156,37 @@ var connectionStories = []story{
 		}
 		e.Expect([]int{count(1), count(2)}).To(gomega.Equal([]int{3, 0}))
 	}},
-	{name: "an organization says whether one of its active connections enforces, also after concurrent changes", run: func(e *env) {
+	{name: "an organization states whether it has active connections, and whether one enforces, also after concurrent changes", run: func(e *env) {
 		e.begin()
 		e.insert(func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(1)) },
 			func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(2)) })
-		enforced := func() []bool {
-			var out []bool
+		own := func() []people.OwnConnections {
+			var out []people.OwnConnections
 			for n := range int64(2) {
 				o, _ := one(e, func(tx people.Tx) (people.Organization, bool, error) { return tx.Organizations().Organization(n + 1) })
-				out = append(out, o.ConnectionsEnforced)
+				out = append(out, o.OwnConnections)
 			}
 			return out
 		}
 		first, second, none := connection(1, 1), connection(2, 1), connection(3, 0)
 		none.Enforces = true
 		e.insert(insertConnection(first), insertConnection(second), insertConnection(none))
-		e.Expect(enforced()).To(gomega.Equal([]bool{false, false}))
+		e.Expect(own()).To(gomega.Equal([]people.OwnConnections{people.HasConnections, people.NoConnections}))
 		update := func(c people.Connection, active, enforces bool) func(tx people.Tx) error {
 			c.Active, c.Enforces = active, enforces
 			return func(tx people.Tx) error { return tx.Connections().UpdateConnection(c) }
 		}
 		for _, step := range []struct {
 			change func(people.Tx) error
-			want   bool
+			want   people.OwnConnections
 		}{
-			{update(first, true, true), true}, {update(second, true, true), true}, {update(first, false, true), true}, {update(second, true, false), false},
-			{update(first, true, true), true}, {func(tx people.Tx) error { _, err := tx.Connections().DeleteConnection(1); return err }, false},
+			{update(first, true, true), people.EnforcesConnections}, {update(second, true, true), people.EnforcesConnections},
+			{update(first, false, true), people.EnforcesConnections}, {update(second, true, false), people.HasConnections},
+			{update(second, false, false), people.NoConnections}, {update(first, true, true), people.EnforcesConnections},
+			{func(tx people.Tx) error { _, err := tx.Connections().DeleteConnection(1); return err }, people.NoConnections},
 		} {
 			e.insert(step.change)
-			e.Expect(enforced()).To(gomega.Equal([]bool{step.want, false}))
+			e.Expect(own()).To(gomega.Equal([]people.OwnConnections{step.want, people.NoConnections}))
 		}
 		e.insert(insertConnection(first))
 		for range 10 { // one transaction ends the enforcement by a connection while another begins that by the other
@@ -193,7 +195,7 @@ var connectionStories = []story{
 			both.Go(func() { e.insert(update(first, true, false)) })
 			both.Go(func() { e.insert(update(second, true, true)) })
 			both.Wait()
-			e.Expect(enforced()).To(gomega.Equal([]bool{true, false}))
+			e.Expect(own()).To(gomega.Equal([]people.OwnConnections{people.EnforcesConnections, people.NoConnections}))
 		}
 	}},
 	{name: "the sealed secrets of connections are listed in batches, and sealed again unless they changed", run: func(e *env) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
@@ -27,7 +26,7 @@ const signInsAtOnce = 500
 func backchannelLogout(c *call) error {
 	id, err := ids.Parse(c.r.PathValue("connection_id"))
 	if err != nil {
-		return errConnectionUnknown
+		return c.answerTo(account.ErrConnectionUnknown)
 	}
 	conn, err := activeConnection(c, id)
 	if err != nil {
@@ -41,9 +40,9 @@ func backchannelLogout(c *call) error {
 		return logoutRefused(c, "logout_token is required, once")
 	}
 	keys := func(ctx context.Context, issuer, keyID string) (*jose.JSONWebKey, error) {
-		return c.Providers.Key(ctx, upstreamOf(c, id, conn), issuer, keyID)
+		return c.Providers.Key(ctx, upstreamOf(c, conn), issuer, keyID)
 	}
-	logout, err := connection.VerifyLogoutToken(c.r.Context(), &conn.Connection, form.Get("logout_token"), keys, c.now)
+	logout, err := connection.VerifyLogoutToken(c.r.Context(), conn.Connection, form.Get("logout_token"), keys, c.now)
 	var fault *connection.Fault
 	if errors.As(err, &fault) {
 		return logoutRefused(c, fault.Reason+" of the logout token is not accepted")
@@ -51,7 +50,7 @@ func backchannelLogout(c *call) error {
 	if err != nil {
 		return c.answerTo(err)
 	}
-	first, err := endSignInsBy(c, id, conn, logout)
+	first, err := endSignInsBy(c, conn, logout)
 	if err != nil {
 		return c.answerTo(err)
 	}
@@ -65,11 +64,11 @@ func backchannelLogout(c *call) error {
 
 // endSignInsBy ends the sign-ins of a logout, in batches, and reports whether its token was not used before. The first
 // batch uses the token, so that a provider can send it again if nothing was ended.
-func endSignInsBy(c *call, id int64, conn *snapshot.Connection, logout connection.Logout) (first bool, err error) {
+func endSignInsBy(c *call, conn account.Connection, logout connection.Logout) (first bool, err error) {
 	more := false
 	err = c.request.Change(c.r.Context(), func(u *account.Unit) (err error) {
-		if more, err = endBatch(u, id, conn, logout); err == nil { // sessions are locked before limits
-			first, err = useLogout(u, id, logout)
+		if more, err = endBatch(u, conn, logout); err == nil { // sessions are locked before limits
+			first, err = useLogout(u, conn.ID, logout)
 		}
 		if err == nil && !first {
 			err = errLogoutUsed
@@ -81,7 +80,7 @@ func endSignInsBy(c *call, id int64, conn *snapshot.Connection, logout connectio
 	}
 	for err == nil && more {
 		err = c.request.Change(c.r.Context(), func(u *account.Unit) (err error) {
-			more, err = endBatch(u, id, conn, logout)
+			more, err = endBatch(u, conn, logout)
 			return err
 		})
 	}
@@ -99,10 +98,10 @@ func useLogout(u *account.Unit, id int64, logout connection.Logout) (bool, error
 }
 
 // endBatch ends at most signInsAtOnce sign-ins of a logout, and reports whether there may be more.
-func endBatch(u *account.Unit, id int64, conn *snapshot.Connection, logout connection.Logout) (more bool, err error) {
-	filter := people.UpstreamFilter{Connection: id, SessionID: logout.SessionID}
+func endBatch(u *account.Unit, conn account.Connection, logout connection.Logout) (more bool, err error) {
+	filter := people.UpstreamFilter{Connection: conn.ID, SessionID: logout.SessionID}
 	if logout.Subject != "" {
-		i, found, err := u.Identities().IdentityOf(id, logout.Issuer, logout.Subject)
+		i, found, err := u.Identities().IdentityOf(conn.ID, logout.Issuer, logout.Subject)
 		if err != nil || !found {
 			return false, err
 		}

@@ -15,6 +15,10 @@ import (
 // getConfig returns the deployment's sign-in methods and the settings of its pages, for a front end before the sign-in.
 func getConfig(c *call) (reply, error) {
 	t := c.request.Tenant
+	offers, err := connectionOffers(c)
+	if err != nil {
+		return reply{}, c.answerTo(err)
+	}
 	signIn, pages := t.Settings.EffectiveSignIn(), t.Settings.EffectivePages()
 	out := enduserapi.AuthConfig{
 		Deployment: enduserapi.ConfigDeployment{
@@ -28,7 +32,7 @@ func getConfig(c *call) (reply, error) {
 			Enabled: !pages.Disabled, Url: pages.URL, LogoUrl: pages.LogoURL, AccentColor: pages.AccentColor, SupportEmail: pages.SupportEmail,
 			PrivacyUrl: pages.PrivacyURL, TermsUrl: pages.TermsURL,
 		},
-		Languages: c.Languages, Connections: connectionOffers(t), ConnectionsOnly: signIn.ConnectionsOnly,
+		Languages: c.Languages, Connections: offers, ConnectionsOnly: signIn.ConnectionsOnly,
 	}
 	strong, open := t.Settings.Strong()
 	out.SecondFactor.Required = assurance.OneFactor.String()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/apiserver/users/factors"
 	"github.com/cardea-iam/cardea/apiserver/users/passkey"
@@ -89,6 +90,16 @@ var wordings = []struct {
 	{account.ErrIdentityUnknown, http.StatusNotFound, "IDENTITY_NOT_FOUND", "you have no such identity: /me/identities lists yours"},
 	{account.ErrOnlyWayIn, http.StatusBadRequest, "NO_ALTERNATIVE_AUTH", "without it you could not sign in: add a passkey, or set a password, first"},
 	{account.ErrNotProvisioned, http.StatusForbidden, "SSO_NOT_PROVISIONED", "your account is not set up for this sign-in: ask your administrator"},
+	{account.ErrConnectionUnknown, http.StatusNotFound, "CONNECTION_NOT_FOUND", "there is no such connection here, or it is inactive: GET /auth/config and POST /auth/sso/discover list them"},
+	{connections.ErrUnknown, http.StatusNotFound, "CONNECTION_NOT_FOUND", "the organization has no such connection: list its connections"},
+	{connections.ErrClosed, http.StatusForbidden, "SELF_SERVICE_DISABLED", "this deployment has only the connections that its owner declares: its owner must set spec.connections"},
+	{connections.ErrDeclared, http.StatusConflict, "CONFLICT", "the service declares this connection: ask its operator to change it"},
+	{connections.ErrTypeClosed, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment may not set up connections of this type: its owner must add it to spec.connections.types"},
+	{connections.ErrTooMany, http.StatusBadRequest, "CONNECTION_LIMIT_REACHED", "the organization has as many connections as it may: delete one first"},
+	{connections.ErrNotTested, http.StatusBadRequest, "SSO_NOT_TESTED", "sign in by this connection first, as it is now, so that it locks nobody out: a sign-in of yours within 24 hours counts"},
+	{connections.ErrUnconfirmed, http.StatusBadRequest, "VALIDATION_ERROR", "another issuer ends all sign-ins by the connection and deletes its identities: repeat the current display_name in confirmation"},
+	{connections.ErrOpenProvider, http.StatusBadRequest, "VALIDATION_ERROR", "everybody can get an account at this provider, and would become a member: set just_in_time to false"},
+	{connections.ErrOrganizationOnly, http.StatusBadRequest, "VALIDATION_ERROR", "enforcement, just_in_time and role_mappings are for connections of an organization"},
 	{account.ErrSelfServiceDisabled, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment do not manage their own connections: its owner must set spec.connections.selfService"},
 	{consent.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization has ended or was already decided: begin again at the app you came from"},
 	{consent.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},

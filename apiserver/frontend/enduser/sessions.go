@@ -138,11 +138,14 @@ func leftProvider(u *unit, id int64, all bool) (people.Upstream, error) {
 // endSessionURL returns the address at which a sign-out continues at the provider (OpenID Connect RP-Initiated Logout
 // 1.0), "" if it does not.
 func endSessionURL(c *call, left people.Upstream) string {
-	conn, found := c.request.Connection(left.Connection)
-	if !found || !conn.SignOutUpstream || left.IDToken == "" {
+	if left.IDToken == "" {
 		return ""
 	}
-	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, left.Connection, conn))
+	conn, err := activeConnection(c, left.Connection)
+	if err != nil || !conn.SignOutUpstream {
+		return ""
+	}
+	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, conn))
 	if err != nil || metadata.EndSessionURL == "" {
 		return ""
 	}

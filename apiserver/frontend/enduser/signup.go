@@ -49,7 +49,8 @@ func readSignUp(c *call) (q signUpRequest, err error) {
 // that is already in use returns the same response in the same time, and its owner is notified by mail.
 func signUp(c *call) (reply, error) {
 	if c.request.Settings.EffectiveSignIn().ConnectionsOnly {
-		return reply{}, c.answerTo(&account.ConnectionRequiredError{Connections: c.request.ConnectionsOf("")})
+		all, err := account.DeploymentConnections(c.r.Context(), c.request)
+		return reply{}, c.answerTo(account.FirstOf(err, &account.ConnectionRequiredError{Connections: all}))
 	}
 	q, err := readSignUp(c)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
@@ -96,7 +95,7 @@ func startSSO(c *call) (reply, error) {
 	q := ssoRequest{intent: people.IntentSignIn}
 	var err error
 	if q.connection, err = ids.Parse(c.r.PathValue("connection_id")); err != nil {
-		return reply{}, errConnectionUnknown
+		return reply{}, c.answerTo(account.ErrConnectionUnknown)
 	}
 	sent := c.r.URL.Query()
 	for _, name := range []string{"continue", "target_link_uri"} {
@@ -120,20 +119,22 @@ func startSSO(c *call) (reply, error) {
 	return reply{location: start.url}, err
 }
 
-// activeConnection returns an active connection. Unknown and inactive ones get the same response.
-func activeConnection(c *call, id int64) (*snapshot.Connection, error) {
-	conn, found := c.request.Connection(id)
-	if c.request.LacksOrganizations(id) {
-		return nil, c.answerTo(account.ErrOrganizationsDisabled)
+// activeConnection returns an active connection. Unknown and inactive ones get the same response. It reads the store only
+// for a connection that is not declared.
+func activeConnection(c *call, id int64) (conn account.Connection, err error) {
+	conn, err = c.request.DeclaredConnection(id)
+	if !errors.Is(err, account.ErrConnectionUnknown) {
+		return conn, c.answerTo(err)
 	}
-	if !found {
-		return nil, errConnectionUnknown
-	}
-	return conn, nil
+	err = c.view(func(u *account.Unit) (err error) {
+		conn, err = account.FindConnection(u, id)
+		return err
+	})
+	return conn, err
 }
 
-func upstreamOf(c *call, id int64, conn *snapshot.Connection) upstream.Connection {
-	return upstream.Connection{Deployment: c.request.Key(), ID: id, Connection: &conn.Connection}
+func upstreamOf(c *call, conn account.Connection) upstream.Connection {
+	return upstream.Connection{Deployment: c.request.Key(), ID: conn.ID, Runtime: conn.Runtime, Connection: conn.Connection}
 }
 
 // redirectURI returns the address at which a connection's provider sends the browser back, on the host where the
@@ -167,7 +168,7 @@ func startAttempt(c *call, q ssoRequest) (start ssoStart, err error) {
 			return start, err
 		}
 	}
-	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, q.connection, conn))
+	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, conn))
 	if err != nil {
 		return start, c.answerTo(err)
 	}
@@ -181,7 +182,7 @@ func startAttempt(c *call, q ssoRequest) (start ssoStart, err error) {
 	}
 	nonce, _ := c.sso.Nonce(state) // a new state has a key of the ring
 	verifier, _ := c.sso.Verifier(state)
-	start.url, err = connection.AuthorizationURL(&conn.Connection, connection.Request{
+	start.url, err = connection.AuthorizationURL(conn.Connection, connection.Request{
 		URL: metadata.AuthorizationURL, RedirectURI: redirectURI(c, q.connection), State: state, Nonce: nonce, Verifier: verifier, LoginHint: q.loginHint,
 		Reauthenticate: q.intent == people.IntentReauthenticate, StepUp: conn.RequestsACR,
 	})
@@ -189,7 +190,7 @@ func startAttempt(c *call, q ssoRequest) (start ssoStart, err error) {
 }
 
 // insertSSO records an attempt that waits for a connection's provider, and returns its id.
-func insertSSO(u *unit, c *call, q ssoRequest, conn *snapshot.Connection, state string) (int64, error) {
+func insertSSO(u *unit, c *call, q ssoRequest, conn account.Connection, state string) (int64, error) {
 	n, err := u.Limits().Count("sso-starts", u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour))
 	if err != nil {
 		return 0, err
@@ -197,9 +198,9 @@ func insertSSO(u *unit, c *call, q ssoRequest, conn *snapshot.Connection, state 
 	if n.Count > ssoStartsPerHour {
 		return 0, &account.WaitError{Reason: errTooManyStarts, Wait: n.Ends.Sub(u.Now)}
 	}
-	if conn.Organization != "" {
+	if conn.Organization != "" && !conn.Runtime {
 		if _, found, err := u.Organizations().OrganizationBySlug(conn.Organization); err != nil || !found {
-			return 0, account.FirstOf(err, errConnectionUnknown)
+			return 0, account.FirstOf(err, account.ErrConnectionUnknown)
 		}
 	}
 	row := people.SSOAttempt{
@@ -276,7 +277,6 @@ func trimSSO(u *unit) error {
 
 // The responses to sign-ins by connections.
 var (
-	errConnectionUnknown     = apierror.Coded(http.StatusNotFound, "CONNECTION_NOT_FOUND", "there is no such connection here, or it is inactive: GET /auth/config and POST /auth/sso/discover list them")
 	errResponseInvalid       = apierror.Bad("SSO_RESPONSE_INVALID", "the response of the identity provider was not accepted: sign in again, or show the request id to your administrator")
 	errTooManyStarts         = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED", "too many sign-ins began in your network: wait before you begin another")
 	errConnectionUnavailable = apierror.Coded(http.StatusServiceUnavailable, "CONNECTION_UNAVAILABLE", "the identity provider does not answer: try again")
@@ -298,8 +298,8 @@ func connectionRefusal(err error) error {
 		return apierror.Unavailable(err, "this deployment cannot sign in by connections yet: its server has no root key")
 	case errors.As(err, &required):
 		answer := apierror.Coded(http.StatusForbidden, "SSO_REQUIRED", "sign in with the identity provider of your organization: POST /auth/sso with one of the connections")
-		for _, e := range required.Connections {
-			answer.Connections = append(answer.Connections, offerOf(e))
+		for _, conn := range required.Connections {
+			answer.Connections = append(answer.Connections, offerOf(conn))
 		}
 		return answer
 	}
@@ -307,9 +307,8 @@ func connectionRefusal(err error) error {
 }
 
 // offerOf returns a connection as responses offer it.
-func offerOf(e *snapshot.Entry) apierror.Connection {
-	c := snapshot.ContentOf[snapshot.Connection](e)
-	return apierror.Connection{ID: format(e.ID), Slug: c.Slug, Type: c.Type, Name: c.Name, LogoURL: c.LogoURL}
+func offerOf(c account.Connection) apierror.Connection {
+	return apierror.Connection{ID: format(c.ID), Slug: c.Slug, Type: c.Type, Name: c.Name, LogoURL: c.LogoURL}
 }
 
 // failureOf returns a failure for the admins of a connection, and false for an error that is not theirs to fix.

@@ -16,7 +16,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
@@ -28,7 +27,7 @@ import (
 // waitingAttempt is an attempt whose provider answers, with its connection.
 type waitingAttempt struct {
 	row  people.SSOAttempt
-	conn *snapshot.Connection
+	conn account.Connection
 }
 
 // ssoCallback receives the response of a provider in the query of a GET request, or the evaluated response of a POST
@@ -77,7 +76,7 @@ func evaluateQuery(c *call, values url.Values) (at waitingAttempt, e connection.
 func findAttempt(c *call, state string, own bool) (at waitingAttempt, err error) {
 	id, err := ids.Parse(c.r.PathValue("connection_id"))
 	if err != nil {
-		return at, errConnectionUnknown
+		return at, account.ErrConnectionUnknown
 	}
 	err = c.view(func(u *account.Unit) error {
 		row, found, err := u.Connections().SSOAttemptByState(connection.HashState(state))
@@ -107,11 +106,8 @@ func checkAttempt(c *call, u *account.Unit, row people.SSOAttempt, own bool) (at
 			return at, errInvalidAttempt
 		}
 	}
-	conn, found := c.request.Connection(row.Connection)
-	if !found {
-		return at, errConnectionUnknown
-	}
-	return waitingAttempt{row: row, conn: conn}, nil
+	conn, err := account.FindConnection(u, row.Connection)
+	return waitingAttempt{row: row, conn: conn}, err
 }
 
 // errorPattern matches the error codes of providers that are passed on.
@@ -134,12 +130,12 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 	if !whole {
 		return e, &connection.Fault{Reason: connection.ReasonParameters}
 	}
-	of := upstreamOf(c, at.row.Connection, at.conn)
+	of := upstreamOf(c, at.conn)
 	metadata, err := c.Providers.Metadata(c.r.Context(), of)
 	if err != nil {
 		return e, err
 	}
-	if err := connection.CheckIssuer(&at.conn.Connection, response, metadata.Issuer, metadata.IssInResponse); err != nil {
+	if err := connection.CheckIssuer(at.conn.Connection, response, metadata.Issuer, metadata.IssInResponse); err != nil {
 		return e, err
 	}
 	if response.Error != "" {
@@ -149,7 +145,8 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 	if err != nil {
 		return e, err
 	}
-	e = connection.NewEvidence(&at.conn.Connection, person, response.User, rolesOf(at.conn), c.now)
+	e = connection.NewEvidence(at.conn.Connection, person, response.User, rolesOf(at.conn), c.now)
+	e.RoleIDs = connection.MappedRoles(at.conn.Mappings, person.Claims)
 	if at.conn.SignOutUpstream {
 		e.IDToken = idToken
 	}
@@ -161,7 +158,7 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 
 // redeemCode redeems the code of a response, and verifies who the provider says the user is.
 func redeemCode(c *call, at waitingAttempt, response connection.Response) (person connection.Person, idToken string, err error) {
-	of, provider := upstreamOf(c, at.row.Connection, at.conn), at.conn.Provider
+	of, provider := upstreamOf(c, at.conn), at.conn.Provider
 	verifier, derived := c.sso.Verifier(response.State)
 	nonce, _ := c.sso.Nonce(response.State)
 	if !derived {
@@ -184,7 +181,7 @@ func redeemCode(c *call, at waitingAttempt, response connection.Response) (perso
 	keys := func(ctx context.Context, issuer, keyID string) (*jose.JSONWebKey, error) {
 		return c.Providers.Key(ctx, of, issuer, keyID)
 	}
-	person, err = connection.VerifyIDToken(c.r.Context(), &at.conn.Connection, tokens.IDToken, keys,
+	person, err = connection.VerifyIDToken(c.r.Context(), at.conn.Connection, tokens.IDToken, keys,
 		connection.Expected{ClientID: at.conn.Client.ID, Nonce: nonce, AccessToken: tokens.AccessToken, Now: c.now})
 	if err != nil {
 		return person, "", err
@@ -195,7 +192,7 @@ func redeemCode(c *call, at waitingAttempt, response connection.Response) (perso
 // addUserinfo adds the claims of the userinfo endpoint that the ID token does not have.
 func addUserinfo(c *call, at waitingAttempt, person *connection.Person, accessToken string) error {
 	_, has := person.Claims[at.conn.Attributes.Email]
-	of := upstreamOf(c, at.row.Connection, at.conn)
+	of := upstreamOf(c, at.conn)
 	switch at.conn.Provider.Userinfo {
 	case document.UserinfoNever:
 		return nil
@@ -216,7 +213,7 @@ func addUserinfo(c *call, at waitingAttempt, person *connection.Person, accessTo
 
 // rolesOf returns the evaluation of a connection's role expression, nil if it has none. An expression that fails yields
 // no role.
-func rolesOf(conn *snapshot.Connection) func(map[string]any) []string {
+func rolesOf(conn account.Connection) func(map[string]any) []string {
 	if conn.Role == nil {
 		return nil
 	}
@@ -257,7 +254,7 @@ func recordFailure(c *call, at waitingAttempt, e connection.Evidence, err error)
 		err = failed.response()
 	}
 	answer := c.answerTo(err)
-	if at.conn == nil {
+	if at.conn.ID == 0 {
 		return answer
 	}
 	refused := apierror.Of(answer)

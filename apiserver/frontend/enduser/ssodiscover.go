@@ -1,16 +1,15 @@
 package enduser
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/store/people"
@@ -34,18 +33,17 @@ func discover(c *call) (reply, error) {
 		if n.Count > discoveriesPerHour {
 			return reply{}, &account.WaitError{Reason: errTooManyDiscoveries, Wait: n.Ends.Sub(u.Now)}
 		}
-		holders, err := account.ConnectionsFor(u.Unit, account.DomainOf(email))
+		holders, err := account.ConnectionsFor(u.Unit, connection.DomainOf(email))
 		if err != nil {
 			return reply{}, err
 		}
 		out := enduserapi.SSODiscovery{Connections: []enduserapi.DiscoveredConnection{}}
-		for _, e := range holders {
-			conn := snapshot.ContentOf[snapshot.Connection](e)
+		for _, conn := range holders {
 			out.Required = out.Required || conn.Enforcement == string(v1alpha1.ConnectionEnforcementDomains)
 			if !conn.Shown {
 				continue
 			}
-			view, err := viewDiscovered(u.Unit, e)
+			view, err := viewDiscovered(u.Unit, conn)
 			if err != nil {
 				return reply{}, err
 			}
@@ -56,9 +54,8 @@ func discover(c *call) (reply, error) {
 }
 
 // viewDiscovered returns a connection with its organization.
-func viewDiscovered(u *account.Unit, e *snapshot.Entry) (enduserapi.DiscoveredConnection, error) {
-	conn := snapshot.ContentOf[snapshot.Connection](e)
-	view := enduserapi.DiscoveredConnection{Id: format(e.ID), Slug: conn.Slug, Type: conn.Type, DisplayName: conn.Name, LogoUrl: conn.LogoURL}
+func viewDiscovered(u *account.Unit, conn account.Connection) (enduserapi.DiscoveredConnection, error) {
+	view := enduserapi.DiscoveredConnection{Id: format(conn.ID), Slug: conn.Slug, Type: conn.Type, DisplayName: conn.Name, LogoUrl: conn.LogoURL}
 	if conn.Organization == "" {
 		return view, nil
 	}
@@ -70,13 +67,15 @@ func viewDiscovered(u *account.Unit, e *snapshot.Entry) (enduserapi.DiscoveredCo
 }
 
 // connectionOffers returns the connections that the sign-in page offers to everybody.
-func connectionOffers(t *account.Tenant) []enduserapi.ConnectionOffer {
-	all := slices.DeleteFunc(t.ConnectionsOf(""), func(e *snapshot.Entry) bool { return !snapshot.ContentOf[snapshot.Connection](e).Shown })
-	offers := make([]apierror.Connection, len(all))
-	for i, e := range all {
-		offers[i] = offerOf(e)
+func connectionOffers(c *call) ([]enduserapi.ConnectionOffer, error) {
+	all, err := account.DeploymentConnections(c.r.Context(), c.request)
+	offers := []apierror.Connection{}
+	for _, conn := range all {
+		if conn.Shown {
+			offers = append(offers, offerOf(conn))
+		}
 	}
-	return viewConnections(offers)
+	return viewConnections(offers), err
 }
 
 func viewConnections(offers []apierror.Connection) []enduserapi.ConnectionOffer {
@@ -93,23 +92,27 @@ func listIdentities(c *call) (reply, error) {
 	err := c.view(func(u *account.Unit) error {
 		have, err := u.Identities().IdentitiesOf(c.signedIn().User)
 		for _, i := range have {
-			out = append(out, viewIdentity(u, i))
+			view, err := viewIdentity(u, i)
+			if err != nil {
+				return err
+			}
+			out = append(out, view)
 		}
 		return err
 	})
 	return reply{data: out}, err
 }
 
-func viewIdentity(u *account.Unit, i people.Identity) enduserapi.Identity {
+func viewIdentity(u *account.Unit, i people.Identity) (enduserapi.Identity, error) {
 	view := enduserapi.Identity{Id: format(i.ID), Connection: enduserapi.IdentityConnection{Id: format(i.Connection)}, Email: i.Email, CreatedAt: i.CreatedAt}
 	if !i.UsedAt.IsZero() {
 		view.LastUsedAt = ptr.To(i.UsedAt)
 	}
-	if e, found := u.Snapshot().ByID(v1alpha1.KindConnection, u.Key(), i.Connection); found {
-		conn := snapshot.ContentOf[snapshot.Connection](e)
+	conn, found, err := account.NamedConnection(u, i.Connection)
+	if found {
 		view.Connection.Slug, view.Connection.Type, view.Connection.DisplayName = conn.Slug, conn.Type, conn.Name
 	}
-	return view
+	return view, err
 }
 
 // removeIdentity removes an identity of the user.
@@ -124,6 +127,10 @@ func removeIdentity(c *call) (reply, error) {
 			return reply{}, account.FirstOf(err, account.ErrUserUnknown)
 		}
 		removed, err := account.RemoveIdentity(u.Unit, g.User, id)
-		return reply{data: viewIdentity(u.Unit, removed)}, err
+		if err != nil {
+			return reply{}, err
+		}
+		view, err := viewIdentity(u.Unit, removed)
+		return reply{data: view}, err
 	})
 }

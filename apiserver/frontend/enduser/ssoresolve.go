@@ -6,7 +6,6 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
@@ -22,6 +21,9 @@ type resolved struct {
 func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out resolved, err error) {
 	a, err := u.attemptOf(at.row.Attempt)
 	if err != nil {
+		return out, err
+	}
+	if err := account.LockConnectionFor(u.Unit, at.conn); err != nil {
 		return out, err
 	}
 	completed, err := completeSSO(u, c, a.ID, e)
@@ -89,7 +91,7 @@ func refusalOf(intent string) error {
 }
 
 // proofOf returns what a response proves.
-func proofOf(conn *snapshot.Connection, e connection.Evidence) assurance.Method {
+func proofOf(conn account.Connection, e connection.Evidence) assurance.Method {
 	if e.MultiFactor && conn.Organization == "" {
 		return assurance.SSOMultiFactor
 	}
@@ -200,7 +202,7 @@ func linkSSO(u *unit, a people.Attempt, at waitingAttempt, e connection.Evidence
 	if err != nil || !found {
 		return account.FirstOf(err, account.ErrUserUnknown)
 	}
-	if _, err := account.LinkIdentity(u.Unit, user.ID, account.ConnectionSignIn{ID: at.row.Connection, Connection: at.conn, Evidence: e}); err != nil {
+	if _, err := account.LinkIdentity(u.Unit, user.ID, account.ConnectionSignIn{Connection: at.conn, Evidence: e}); err != nil {
 		return err
 	}
 	if !s.Authoritative || s.Address == "" {
@@ -265,15 +267,18 @@ func finishSSO(u *unit, c *call, a people.Attempt) error {
 	if err != nil || !found || row.Claims == "" {
 		return account.FirstOf(err, errInvalidAttempt)
 	}
-	conn, err := activeConnection(c, row.Connection)
+	conn, err := account.FindConnection(u.Unit, row.Connection)
 	if err != nil {
+		return err
+	}
+	if err := account.LockConnectionFor(u.Unit, conn); err != nil {
 		return err
 	}
 	var e connection.Evidence
 	if err := openAttempt(c, a.ID, row.Claims, &e); err != nil {
 		return err
 	}
-	s := account.ConnectionSignIn{ID: row.Connection, Connection: conn, Evidence: e, Links: a.Email != "", Address: a.Email, Proofs: a.Proofs}
+	s := account.ConnectionSignIn{Connection: conn, Evidence: e, Links: a.Email != "", Address: a.Email, Proofs: a.Proofs}
 	if a.User == 0 {
 		if a.User, err = createBySSO(u, a, row, s); err != nil {
 			return err
@@ -281,7 +286,7 @@ func finishSSO(u *unit, c *call, a people.Attempt) error {
 		s.Created = true
 	}
 	err = u.signIn(account.NewSignIn{
-		User: a.User, Method: people.MethodSSO, Event: s.Event(), Proofs: a.Proofs,
+		User: a.User, Method: people.MethodSSO, Event: conn.Event(), Proofs: a.Proofs,
 		Prepare: func(user people.User) (people.Upstream, int64, error) { return account.AddConnection(u.Unit, user, s) },
 	})
 	switch {
@@ -300,7 +305,7 @@ func createBySSO(u *unit, a people.Attempt, row people.SSOAttempt, s account.Con
 		return 0, account.Refuse(account.ErrNotProvisioned) // the code is used up
 	}
 	brings := row.OrganizationName != "" || row.Invitation != 0 || s.Connection.Organization != ""
-	a.OrganizationName, a.Invitation, a.Method = row.OrganizationName, row.Invitation, s.Event()
+	a.OrganizationName, a.Invitation, a.Method = row.OrganizationName, row.Invitation, s.Connection.Event()
 	return createAccount(u, a, brings)
 }
 

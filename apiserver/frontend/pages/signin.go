@@ -78,7 +78,10 @@ func showSignIn(v *visit) error {
 		own.Accounts = accounts.Data
 		return v.render("choose", v.text.Text("choose.title"), own)
 	}
-	own.Passkey, own.Connections = signInOptions(v), connectionButtons(v)
+	own.Passkey = signInOptions(v)
+	if own.Connections, err = connectionButtons(v); err != nil {
+		return err
+	}
 	own.Only = v.tenant.Settings.EffectiveSignIn().ConnectionsOnly
 	if v.form == nil { // a page that answers a form cannot be loaded again
 		own.Reload = signInReload

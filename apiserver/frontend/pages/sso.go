@@ -7,11 +7,9 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/client"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/text"
 )
 
@@ -32,14 +30,18 @@ type connectionButton struct {
 }
 
 // connectionButtons returns the connections that the sign-in page offers to everybody.
-func connectionButtons(v *visit) (buttons []connectionButton) {
-	for _, e := range v.tenant.ConnectionsOf("") {
-		c := snapshot.ContentOf[snapshot.Connection](e)
-		if c.Shown {
-			buttons = append(buttons, connectionButton{Name: c.Name, LogoURL: c.LogoURL, Address: startAddress(v, ids.Format(e.ID), "")})
-		}
+func connectionButtons(v *visit) (buttons []connectionButton, err error) {
+	if !v.tenant.HasConnections() {
+		return nil, nil
 	}
-	return buttons
+	config, err := v.api.GetConfig(v.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range config.Data.Connections {
+		buttons = append(buttons, connectionButton{Name: c.DisplayName, LogoURL: c.LogoUrl, Address: startAddress(v, c.Id, "")})
+	}
+	return buttons, nil
 }
 
 // startAddress returns the address that begins a sign-in by a connection. The user continues where the page's query

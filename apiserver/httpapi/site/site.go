@@ -33,7 +33,7 @@ func Host(r *http.Request) string {
 // PlainLocalhost reports whether a Staging deployment is served on localhost without TLS, where browsers drop Secure
 // cookies.
 func PlainLocalhost(d *document.Deployment, r *http.Request) bool {
-	return staging(d) && localhost(Host(r)) && r.TLS == nil
+	return Staging(d) && localhost(Host(r)) && r.TLS == nil
 }
 
 // Base returns the base address of links in messages, without a trailing slash: the tenant's own pages if declared,
@@ -48,7 +48,7 @@ func Base(d *document.Deployment, r *http.Request) string {
 		return ""
 	}
 	first := d.FrontendHosts[0]
-	if !staging(d) || !localhost(first) || r.TLS != nil {
+	if !Staging(d) || !localhost(first) || r.TLS != nil {
 		return "https://" + first
 	}
 	return "http://" + withPort(first, r)
@@ -61,14 +61,15 @@ func OwnOrigin(d *document.Deployment, r *http.Request, origin string) bool {
 	if err != nil || u.Path != "" || u.RawQuery != "" || u.User != nil || !slices.Contains(d.FrontendHosts, u.Hostname()) {
 		return false
 	}
-	if u.Scheme != "https" && !(u.Scheme == "http" && staging(d) && localhost(u.Hostname())) {
+	if u.Scheme != "https" && !(u.Scheme == "http" && Staging(d) && localhost(u.Hostname())) {
 		return false
 	}
 	_, port, err := net.SplitHostPort(r.Host)
 	return u.Port() == "" || err == nil && u.Port() == port
 }
 
-func staging(d *document.Deployment) bool { return d.Mode == string(v1alpha1.DeploymentModeStaging) }
+// Staging reports whether the deployment is for tests.
+func Staging(d *document.Deployment) bool { return d.Mode == string(v1alpha1.DeploymentModeStaging) }
 
 func localhost(host string) bool { return host == "localhost" || strings.HasSuffix(host, ".localhost") }
 

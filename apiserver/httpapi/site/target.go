@@ -41,6 +41,19 @@ func Origin(d *document.Deployment, r *http.Request) string {
 	return "http://" + withPort(host, r)
 }
 
+// Origins returns the origins of a deployment's frontend hosts, each as Origin returns that of the request's.
+func Origins(d *document.Deployment, r *http.Request) []string {
+	origins := make([]string, len(d.FrontendHosts))
+	for i, host := range d.FrontendHosts {
+		if Staging(d) && localhost(host) && PlainLocalhost(d, r) {
+			origins[i] = "http://" + withPort(host, r)
+		} else {
+			origins[i] = "https://" + host
+		}
+	}
+	return origins
+}
+
 // withPort returns a host with the port of a request. The client chooses the port: one that is not a number could lead
 // elsewhere, as in localhost:80@evil.example, and is left out.
 func withPort(host string, r *http.Request) string {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/internal/assurance"
@@ -31,8 +30,7 @@ var (
 
 // ConnectionSignIn is a sign-in by a connection.
 type ConnectionSignIn struct {
-	ID         int64
-	Connection *snapshot.Connection
+	Connection Connection
 	Evidence   connection.Evidence
 	// Links permits that the identity is added to the account if it is unknown.
 	Links bool
@@ -44,9 +42,6 @@ type ConnectionSignIn struct {
 	Created bool
 }
 
-// Event returns the method that analytics counts for a connection.
-func (s *ConnectionSignIn) Event() string { return people.MethodSSO + ":" + s.Connection.Slug }
-
 // AddConnection completes a sign-in by a connection for a locked user:
 //  1. It marks the address as verified that the attempt proved.
 //  2. It records the identity, or adds it to the account if the sign-in may.
@@ -57,7 +52,7 @@ func (s *ConnectionSignIn) Event() string { return people.MethodSSO + ":" + s.Co
 // address, or the attempt proved a mailbox of the account. Errors: ErrIdentityExists, ErrIdentityUnknown,
 // ErrTooManyIdentities, ErrNotProvisioned.
 func AddConnection(u *Unit, user people.User, s ConnectionSignIn) (up people.Upstream, organization int64, err error) {
-	up.Connection, up.SessionID = s.ID, s.Evidence.SessionID
+	up.Connection, up.SessionID = s.Connection.ID, s.Evidence.SessionID
 	if seconds := s.Connection.SessionSeconds; seconds > 0 {
 		up.EndsAt = u.Now.Add(time.Duration(seconds) * time.Second)
 	}
@@ -99,7 +94,7 @@ func AddConnection(u *Unit, user people.User, s ConnectionSignIn) (up people.Ups
 
 // useIdentity records the use of a known identity of the user, or adds the identity. It returns its id.
 func useIdentity(u *Unit, user int64, s ConnectionSignIn) (int64, error) {
-	known, found, err := u.Identities().IdentityOf(s.ID, s.Evidence.Issuer, s.Evidence.Subject)
+	known, found, err := u.Identities().IdentityOf(s.Connection.ID, s.Evidence.Issuer, s.Evidence.Subject)
 	switch {
 	case err != nil:
 		return 0, err
@@ -129,7 +124,7 @@ func LinkIdentity(u *Unit, user int64, s ConnectionSignIn) (people.Identity, err
 		return people.Identity{}, err
 	}
 	i := people.Identity{
-		ID: id, Connection: s.ID, Issuer: s.Evidence.Issuer, Subject: s.Evidence.Subject, User: user, Email: s.Evidence.Email, CreatedAt: u.Now, UsedAt: u.Now,
+		ID: id, Connection: s.Connection.ID, Issuer: s.Evidence.Issuer, Subject: s.Evidence.Subject, User: user, Email: s.Evidence.Email, CreatedAt: u.Now, UsedAt: u.Now,
 	}
 	if err := u.Identities().InsertIdentity(i); err != nil {
 		return i, err
@@ -159,7 +154,7 @@ func joinByConnection(u *Unit, user int64, o people.Organization, s ConnectionSi
 		return u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)
 	}
 	role = cmp.Or(role, u.assigned(u.B2B.OrgRole))
-	if s.Connection.Role == nil || membership.FirstOnly || m.Owner || m.Role == role {
+	if s.Connection.Role == nil && len(s.Connection.Mappings) == 0 || membership.FirstOnly || m.Owner || m.Role == role {
 		return nil
 	}
 	m.Role = role
@@ -169,8 +164,14 @@ func joinByConnection(u *Unit, user int64, o people.Organization, s ConnectionSi
 	return u.AuditAs("connection:"+s.Connection.Slug, "organization.member_changed", object("membership", m.ID), u.Session)
 }
 
-// roleByConnection returns the id of the first role that exists of those that the role expression yields, 0 for none.
+// roleByConnection returns the id of the first role that exists of those that the role expression, or the mappings of a
+// row, yield; 0 for none.
 func roleByConnection(u *Unit, s ConnectionSignIn) int64 {
+	for _, id := range s.Evidence.RoleIDs {
+		if u.RoleOf(v1alpha1.RoleLevelOrganization, false, id) != nil {
+			return id
+		}
+	}
 	for _, name := range s.Evidence.Roles {
 		if id := u.RoleNamed(v1alpha1.RoleLevelOrganization, name); id != 0 {
 			return id
@@ -190,10 +191,14 @@ func RemoveIdentity(u *Unit, user, id int64) (removed people.Identity, err error
 		return removed, ErrIdentityUnknown
 	}
 	removed = have[at]
-	usable := slices.ContainsFunc(have, func(i people.Identity) bool {
-		_, found := u.Connection(i.Connection)
-		return i.ID != id && found
-	})
+	usable := false
+	for _, i := range slices.Delete(slices.Clone(have), at, at+1) {
+		if _, err := FindConnection(u, i.Connection); err == nil {
+			usable = true
+		} else if !isUnusable(err) {
+			return removed, err
+		}
+	}
 	if !usable {
 		if other, err := signsInOtherwise(u, user); err != nil || !other {
 			return removed, FirstOf(err, ErrOnlyWayIn)
@@ -237,8 +242,12 @@ func deleteIdentity(u *Unit, i people.Identity) error {
 		return err
 	}
 	name := ""
-	if c, found := u.Connection(i.Connection); found {
+	c, err := FindConnection(u, i.Connection)
+	switch {
+	case err == nil:
 		name = c.Name
+	case !isUnusable(err):
+		return err
 	}
 	return u.Notify(i.User, "You can no longer sign in with "+messages.Quoted(name, "another provider")+".")
 }

@@ -95,6 +95,19 @@ func mayGrant(u *Unit, inviter people.Member, role int64) error {
 	return nil
 }
 
+// RequireMappable returns an error unless members may get a role of organizations by the claims of a provider:
+// ErrRoleUnknown, or a PermissionError for a role with permissions that the member by lacks. A nil by stands for a
+// backend.
+func RequireMappable(u *Unit, by *people.Member, role int64) error {
+	switch {
+	case u.RoleOf(v1alpha1.RoleLevelOrganization, false, role) == nil:
+		return ErrRoleUnknown
+	case by == nil:
+		return nil
+	}
+	return mayGrant(u, *by, role)
+}
+
 // ListInvitations returns the invitations into a member's organization that can still be accepted.
 func ListInvitations(u *Unit, member people.Member) ([]people.Invitation, error) {
 	if err := u.RequirePermission(member, PermissionInvite); err != nil {

@@ -3,5 +3,6 @@
 -- +goose Up
 -- Whether the connection requires sign-ins by it: of users with an address in the organization's domains, or of all members.
 ALTER TABLE connections ADD COLUMN enforces SMALLINT NOT NULL DEFAULT 0;
--- Whether an active connection of the organization enforces. Requests of members read no connection otherwise.
-ALTER TABLE organizations ADD COLUMN connections_enforced SMALLINT NOT NULL DEFAULT 0;
+-- Whether the organization has active connections (1), of which one enforces (2). Requests of members read connections
+-- only if one enforces.
+ALTER TABLE organizations ADD COLUMN own_connections SMALLINT NOT NULL DEFAULT 0;

@@ -21,22 +21,21 @@ func (tx txConnections) InsertConnection(c people.Connection) error {
 	if err != nil {
 		return err
 	}
-	return tx.recordEnforcement(c.Organization)
+	return tx.recordOwn(c.Organization)
 }
 
-// recordEnforcement writes whether a connection of an organization enforces; 0: there is no organization. The
+// recordOwn writes which connections an organization has; 0: there is no organization. The
 // organization is locked by a statement of its own, so that the next one sees what transactions wrote that had the lock
 // before.
-func (tx txConnections) recordEnforcement(organization int64) error {
+func (tx txConnections) recordOwn(organization int64) error {
 	if organization == 0 {
 		return nil
 	}
 	if _, found, err := tx.Organizations().LockOrganization(organization); err != nil || !found {
 		return err
 	}
-	return tx.Exec(`UPDATE organizations SET connections_enforced = CASE WHEN EXISTS (SELECT 1 FROM connections c
-		WHERE c.deployment = :deployment AND c.organization_id = ? AND c.active = 1 AND c.enforces = 1) THEN 1 ELSE 0 END
-		WHERE id = ? AND deployment = :deployment`, organization, organization)
+	return tx.Exec(`UPDATE organizations SET own_connections = COALESCE((SELECT MAX(1 + c.enforces) FROM connections c
+		WHERE c.deployment = :deployment AND c.organization_id = ? AND c.active = 1), 0) WHERE id = ? AND deployment = :deployment`, organization, organization)
 }
 
 // connectionByID has an alias for the lock that LockConnectionShared appends.
@@ -74,7 +73,7 @@ func (tx txConnections) UpdateConnection(c people.Connection) error {
 	if err != nil {
 		return err
 	}
-	return tx.recordEnforcement(written.Organization)
+	return tx.recordOwn(written.Organization)
 }
 
 func (tx txConnections) ResealConnection(id int64, from, to string) (bool, error) {
@@ -111,7 +110,7 @@ func (tx txConnections) DeleteConnection(id int64) (bool, error) {
 			return false, err
 		}
 	}
-	return true, tx.recordEnforcement(deleted.Organization)
+	return true, tx.recordOwn(deleted.Organization)
 }
 
 // deleteConnectionsOf deletes the connections of an organization.

@@ -8,10 +8,10 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-const organizationColumns = `o.id, o.name, o.slug, o.description, o.image_url, o.workspace_id, o.created_at, o.required_level, o.enforce_from, o.connections_enforced`
+const organizationColumns = `o.id, o.name, o.slug, o.description, o.image_url, o.workspace_id, o.created_at, o.required_level, o.enforce_from, o.own_connections`
 
 func organizationFields(o *people.Organization) []any {
-	return []any{&o.ID, &o.Name, &o.Slug, &o.Description, &o.ImageURL, &o.Workspace, db.At{To: &o.CreatedAt}, &o.Required.Level, db.At{To: &o.Required.From}, &o.ConnectionsEnforced}
+	return []any{&o.ID, &o.Name, &o.Slug, &o.Description, &o.ImageURL, &o.Workspace, db.At{To: &o.CreatedAt}, &o.Required.Level, db.At{To: &o.Required.From}, &o.OwnConnections}
 }
 
 func readOrganization(row *sql.Rows, o *people.Organization) error {

@@ -1,0 +1,77 @@
+package connection
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Change is what an organization or a backend sets of a connection; nil: not sent.
+type Change struct {
+	Name, Issuer, ClientID, ClientSecret, Enforcement *string
+	JustInTime, Active                                *bool
+	Mappings                                          *[]RoleMapping
+	// Confirmation repeats the name, and confirms that a new issuer ends all identities.
+	Confirmation string
+}
+
+// ChangesProvider reports whether a change names another provider, or another client there.
+func (c Change) ChangesProvider(now Settings) bool {
+	return c.ClientSecret != nil || c.Issuer != nil && *c.Issuer != now.Issuer || c.ClientID != nil && *c.ClientID != now.ClientID
+}
+
+// Apply returns the settings with a change.
+func (c Change) Apply(s Settings) Settings {
+	for _, text := range []struct{ sent, to *string }{{c.Name, &s.Name}, {c.Issuer, &s.Issuer}, {c.ClientID, &s.ClientID}, {c.Enforcement, &s.Enforcement}} {
+		if text.sent != nil {
+			*text.to = *text.sent
+		}
+	}
+	if c.JustInTime != nil {
+		s.JustInTime = *c.JustInTime
+	}
+	if c.Mappings != nil {
+		s.Mappings = *c.Mappings
+	}
+	return s
+}
+
+// The bounds of texts of a connection, in bytes.
+const (
+	maxIssuer       = 2048
+	maxClientID     = 255
+	maxClientSecret = 2048
+)
+
+// IssuerFault returns what is wrong with an issuer, "" if nothing is. http is only for loopback hosts, and only with
+// staging.
+func IssuerFault(issuer string, staging bool) string {
+	u, err := url.Parse(issuer)
+	switch {
+	case err != nil || len(issuer) > maxIssuer || strings.ContainsFunc(issuer, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "must be a URL of at most 2048 printable ASCII characters, exactly as the provider's discovery document states it"
+	case u.Scheme == "http" && !loopback(u.Hostname()), u.Scheme == "http" && !staging, u.Scheme != "https" && u.Scheme != "http":
+		return "must be an https URL"
+	case u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(issuer, "#"):
+		return "must have a host, and no user, query or fragment"
+	}
+	return ""
+}
+
+func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
+
+// ClientIDFault returns what is wrong with a client id, "" if nothing is.
+func ClientIDFault(id string) string {
+	return printable(id, maxClientID, "must have 1 to 255 printable ASCII characters, without a space at its ends")
+}
+
+// ClientSecretFault returns what is wrong with a client secret, "" if nothing is.
+func ClientSecretFault(secret string) string {
+	return printable(secret, maxClientSecret, "must have 1 to 2048 printable ASCII characters, without a space at its ends")
+}
+
+func printable(s string, most int, rule string) string {
+	if s == "" || len(s) > most || strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return rule
+	}
+	return ""
+}

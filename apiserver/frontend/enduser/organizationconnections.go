@@ -1,0 +1,262 @@
+package enduser
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/apiserver/upstream"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/connections"
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// The connections of an organization, which its admins set up: owners, and members with the permission
+// connection:manage.
+
+// fetchedWithin is how long the response to a new provider waits for its documents.
+const fetchedWithin = 3 * time.Second
+
+// listOrganizationConnections lists the connections of an organization: the declared ones, then its own, the newest
+// first.
+func listOrganizationConnections(c *call) (reply, error) {
+	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
+		rows, err := scopeOf(in).List(u)
+		if err != nil {
+			return nil, err
+		}
+		out := []enduserapi.OrganizationConnection{}
+		for _, declared := range account.DeclaredConnectionsOf(u, in.Organization) {
+			view, err := viewDeclaredOf(c, u, in.Organization.ID, declared)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, view)
+		}
+		for _, row := range rows {
+			view, err := viewOrganizationConnection(c, u, row)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, view)
+		}
+		return out, nil
+	})
+}
+
+func scopeOf(m people.Member) connections.Scope {
+	return connections.Scope{Organization: m.Organization, Admin: &m}
+}
+
+// getOrganizationConnection returns a connection of an organization.
+func getOrganizationConnection(c *call) (reply, error) {
+	id, err := organizationConnectionID(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
+		return viewConnectionOf(c, u, in, id)
+	})
+}
+
+// viewConnectionOf returns a connection of an organization, declared or not.
+func viewConnectionOf(c *call, u *account.Unit, in people.Member, id int64) (any, error) {
+	row, err := scopeOf(in).Find(u, id)
+	if errors.Is(err, connections.ErrDeclared) {
+		declared, found, err := account.NamedConnection(u, id)
+		if err != nil || !found {
+			return nil, account.FirstOf(err, connections.ErrUnknown)
+		}
+		return viewDeclaredOf(c, u, in.Organization.ID, declared)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return viewOrganizationConnection(c, u, row)
+}
+
+func organizationConnectionID(c *call) (int64, error) {
+	id, err := ids.Parse(c.r.PathValue("connection_id"))
+	if err != nil {
+		return 0, c.answerTo(connections.ErrUnknown)
+	}
+	return id, nil
+}
+
+// addOrganizationConnection sets up a connection of an organization.
+func addOrganizationConnection(c *call) (reply, error) {
+	var kind string
+	var change connection.Change
+	if err := c.parse(func(o *body.Object) { kind, change = input.NewConnection(o, site.Staging(c.request.Settings)) }); err != nil {
+		return reply{}, err
+	}
+	var row people.Connection
+	_, err := changeOrganizationBy(c, func(u *unit, by people.Member) (_ any, err error) {
+		row, err = scopeOf(by).Create(u.Unit, kind, change)
+		return nil, err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return fetchedConnection(c, row)
+}
+
+// changeOrganizationConnection changes what the request has of a connection of an organization.
+func changeOrganizationConnection(c *call) (reply, error) {
+	var change connection.Change
+	if err := c.parse(func(o *body.Object) { change = input.Connection(o, site.Staging(c.request.Settings)) }); err != nil {
+		return reply{}, err
+	}
+	var row people.Connection
+	err := manageConnection(c, func(u *unit, in connections.Scope, id int64) (err error) {
+		row, err = in.Update(u.Unit, id, change)
+		return err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	return fetchedConnection(c, row)
+}
+
+// removeOrganizationConnection deletes a connection of an organization, its sign-ins and its identities.
+func removeOrganizationConnection(c *call) (reply, error) {
+	var row people.Connection
+	var view enduserapi.OrganizationConnection
+	err := manageConnection(c, func(u *unit, in connections.Scope, id int64) (err error) {
+		if row, err = in.Delete(u.Unit, id); err == nil {
+			view, err = viewOrganizationConnection(c, u.Unit, row)
+		}
+		return err
+	})
+	return reply{data: view}, err
+}
+
+// manageConnection runs do on the connection of the path, which it locks before other rows, for an admin. If the
+// connection has more sign-ins and identities than one transaction ends, it ends them in batches, and runs do again.
+func manageConnection(c *call, do func(u *unit, in connections.Scope, id int64) error) error {
+	id, err := organizationConnectionID(c)
+	if err != nil {
+		return err
+	}
+	run := func(do func(u *unit, in connections.Scope) error) error {
+		_, err := changeOrganizationBy(c, func(u *unit, by people.Member) (any, error) {
+			if _, _, err := u.Connections().LockConnection(id); err != nil {
+				return nil, err
+			}
+			return nil, do(u, scopeOf(by))
+		})
+		return err
+	}
+	for {
+		cleared := true
+		err := run(func(u *unit, in connections.Scope) error {
+			err := do(u, in, id)
+			if cleared = !errors.Is(err, connections.ErrNotCleared); !cleared {
+				return nil // the transaction has ended a batch; what do wrote besides is repeated
+			}
+			return err
+		})
+		if err != nil || cleared {
+			return err
+		}
+	}
+}
+
+// fetchedConnection returns a connection after its provider's documents were fetched, or could not be.
+func fetchedConnection(c *call, row people.Connection) (reply, error) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), fetchedWithin)
+	defer cancel()
+	var conn account.Connection
+	err := c.view(func(u *account.Unit) (err error) {
+		conn, _, err = account.NamedConnection(u, row.ID)
+		return err
+	})
+	if err != nil {
+		return reply{}, err
+	}
+	if conn.Connection != nil {
+		if _, err := c.Providers.Metadata(ctx, upstreamOf(c, conn)); err != nil && !errors.Is(err, upstream.ErrUnavailable) {
+			return reply{}, c.answerTo(err)
+		}
+	}
+	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) { return viewConnectionOf(c, u, in, row.ID) })
+}
+
+// listOrganizationConnectionFailures lists the newest failed sign-ins by a connection of an organization.
+func listOrganizationConnectionFailures(c *call) (reply, error) {
+	id, err := organizationConnectionID(c)
+	if err != nil {
+		return reply{}, err
+	}
+	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
+		if _, err := scopeOf(in).Find(u, id); err != nil && !errors.Is(err, connections.ErrDeclared) {
+			return nil, err
+		}
+		out := []enduserapi.ConnectionFailure{}
+		failures, err := u.Connections().ConnectionFailures(id, people.MaxConnectionFailures)
+		for _, f := range failures {
+			out = append(out, enduserapi.ConnectionFailure{
+				At: f.At, RequestId: f.RequestID, Step: f.Step, Reason: f.Reason, Expected: f.Expected, Got: f.Got, Subject: f.Subject, Email: f.Email,
+			})
+		}
+		return out, err
+	})
+}
+
+// viewOrganizationConnection returns a connection of an organization without its secret.
+func viewOrganizationConnection(c *call, u *account.Unit, row people.Connection) (enduserapi.OrganizationConnection, error) {
+	settings, err := connection.ReadSettings(row.Settings)
+	if err != nil {
+		return enduserapi.OrganizationConnection{}, err
+	}
+	view := enduserapi.OrganizationConnection{
+		Id: format(row.ID), Slug: row.Slug, Type: settings.Type, Source: enduserapi.Runtime, OrganizationId: format(row.Organization),
+		DisplayName: settings.Name, IsActive: row.Active, Enforcement: settings.Enforcement, Issuer: settings.Issuer, ClientId: settings.ClientID,
+		ClientSecret: input.MaskedSecret, JustInTime: settings.JustInTime, RedirectUris: redirectURIs(c, row.ID), RoleMappings: []enduserapi.RoleMapping{},
+		CreatedAt: ptr.To(row.CreatedAt), UpdatedAt: ptr.To(row.UpdatedAt),
+	}
+	for _, m := range settings.Mappings {
+		view.RoleMappings = append(view.RoleMappings, enduserapi.RoleMapping{Claim: m.Claim, Value: m.Value, RoleId: format(m.Role)})
+	}
+	return view, addReachable(u, row.ID, &view)
+}
+
+// viewDeclaredOf returns a declared connection of an organization.
+func viewDeclaredOf(c *call, u *account.Unit, organization int64, conn account.Connection) (enduserapi.OrganizationConnection, error) {
+	view := enduserapi.OrganizationConnection{
+		Id: format(conn.ID), Slug: conn.Slug, Type: conn.Type, Source: enduserapi.Declared, OrganizationId: format(organization),
+		DisplayName: conn.Name, IsActive: conn.Active, Enforcement: conn.Enforcement, Issuer: conn.Provider.Issuer, ClientId: conn.Client.ID,
+		ClientSecret: input.MaskedSecret, JustInTime: conn.Membership.JustInTime, RedirectUris: redirectURIs(c, conn.ID), RoleMappings: []enduserapi.RoleMapping{},
+	}
+	return view, addReachable(u, conn.ID, &view)
+}
+
+// addReachable adds what servers fetched from the provider: nil for Reachable means that nothing was fetched yet.
+func addReachable(u *account.Unit, id int64, view *enduserapi.OrganizationConnection) error {
+	document, found, err := u.Connections().UpstreamDocument(id, people.UpstreamDiscovery)
+	if err != nil || !found || document.TriedAt.IsZero() {
+		return err
+	}
+	view.LastError = document.Error
+	if document.Error != "" || !document.FetchedAt.IsZero() {
+		view.Reachable = ptr.To(document.Error == "")
+	}
+	return nil
+}
+
+// redirectURIs returns the redirect URIs to register at the provider of a connection, one for each frontend host.
+func redirectURIs(c *call, id int64) []string {
+	uris := site.Origins(c.request.Settings, c.r)
+	for i := range uris {
+		uris[i] += connectionPath(id) + "/callback"
+	}
+	return uris
+}

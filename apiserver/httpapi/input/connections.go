@@ -1,0 +1,96 @@
+package input
+
+import (
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+)
+
+// MaskedSecret stands for a client secret in responses. Sent back, it changes nothing.
+const MaskedSecret = "********"
+
+// NewConnection reads a new connection, with its type.
+func NewConnection(o *body.Object, staging bool) (kind string, change connection.Change) {
+	if o.Require("type") {
+		if kind, _ = o.String("type"); kind != connection.TypeOIDC {
+			o.Fault("type", "must be OIDC")
+		}
+	}
+	change = Connection(o, staging)
+	for _, member := range []string{"display_name", "issuer", "client_id", "client_secret"} {
+		o.Require(member)
+	}
+	if change.ClientSecret == nil && o.Has("client_secret") {
+		o.Fault("client_secret", "must be the secret: there is none yet")
+	}
+	return kind, change
+}
+
+// Connection reads what a request sets of a connection. http issuers are accepted only with staging.
+func Connection(o *body.Object, staging bool) connection.Change {
+	change := connection.Change{
+		Name: Name(o, "display_name"), Issuer: read(o, "issuer", func(sent string) (string, error) { return faulty(sent, connection.IssuerFault(sent, staging)) }),
+		ClientID:   read(o, "client_id", func(sent string) (string, error) { return faulty(sent, connection.ClientIDFault(sent)) }),
+		JustInTime: Bool(o, "just_in_time"), Active: Bool(o, "is_active"), Mappings: roleMappings(o, "role_mappings"),
+	}
+	if sent, ok := o.String("client_secret"); ok && sent != MaskedSecret {
+		change.ClientSecret = &sent
+		if fault := connection.ClientSecretFault(sent); fault != "" {
+			o.Fault("client_secret", "%s", fault)
+		}
+	}
+	if sent, ok := o.String("enforcement"); ok {
+		change.Enforcement = &sent
+		switch v1alpha1.ConnectionEnforcement(sent) {
+		case v1alpha1.ConnectionEnforcementOptional, v1alpha1.ConnectionEnforcementDomains, v1alpha1.ConnectionEnforcementMembers:
+		default:
+			o.Fault("enforcement", "must be Optional, Domains or Members")
+		}
+	}
+	change.Confirmation, _ = o.String("confirmation")
+	return change
+}
+
+// faulty returns a text, and its fault if there is one.
+func faulty(sent, fault string) (string, error) {
+	if fault != "" {
+		return sent, ruleError(fault)
+	}
+	return sent, nil
+}
+
+// ruleError is the rule that a value violates.
+type ruleError string
+
+func (e ruleError) Error() string { return string(e) }
+
+// maxClaim bounds the name and the value of a claim, in bytes.
+const maxClaim = 255
+
+// roleMappings reads mappings from claims to roles, nil if they are absent.
+func roleMappings(o *body.Object, member string) *[]connection.RoleMapping {
+	sent, ok := o.Objects(member)
+	if !ok {
+		return nil
+	}
+	if len(sent) > connection.MaxRoleMappings {
+		o.Fault(member, "must have at most %d entries", connection.MaxRoleMappings)
+		return nil
+	}
+	mappings := []connection.RoleMapping{}
+	for _, one := range sent {
+		m := connection.RoleMapping{}
+		for name, to := range map[string]*string{"claim": &m.Claim, "value": &m.Value} {
+			if one.Require(name) {
+				if *to, _ = one.String(name); *to == "" || len(*to) > maxClaim {
+					one.Fault(name, "must have 1 to %d bytes", maxClaim)
+				}
+			}
+		}
+		if one.Require("role_id") {
+			m.Role = ID(one, "role_id")
+		}
+		mappings = append(mappings, m)
+	}
+	return &mappings
+}

@@ -1,0 +1,266 @@
+// Package connections has the rules of the connections that organizations and backends set up, which are rows: who may,
+// how many, and what a change ends. It does not depend on HTTP.
+package connections
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// Errors of the rules.
+var (
+	// ErrClosed: the deployment does not declare spec.connections.
+	ErrClosed = errors.New("the deployment has only declared connections")
+	// ErrUnknown: there is no such connection here, active or not.
+	ErrUnknown = errors.New("there is no such connection")
+	// ErrDeclared: a resource declares the connection.
+	ErrDeclared = errors.New("a resource declares the connection")
+	// ErrTypeClosed: organizations of the deployment may not set up connections of the type.
+	ErrTypeClosed = errors.New("organizations may not set up connections of this type")
+	// ErrTooMany is returned in an account.LimitError.
+	ErrTooMany = errors.New("the organization has too many connections")
+	// ErrNotTested: the member has not signed in by the connection as it is now.
+	ErrNotTested = errors.New("nobody tested the connection")
+	// ErrUnconfirmed: a new issuer ends all identities, which the change does not confirm.
+	ErrUnconfirmed = errors.New("the change is not confirmed")
+	// ErrOpenProvider: every user of a public provider would become a member.
+	ErrOpenProvider = errors.New("everybody can get an account at this provider")
+	// ErrOrganizationOnly: members, roles and enforcement are settings of an organization's connection.
+	ErrOrganizationOnly = errors.New("the connection belongs to no organization")
+	// ErrNotCleared: the connection has more sign-ins or identities than one transaction ends. The caller commits the
+	// transaction, which ended some of them, and calls again.
+	ErrNotCleared = errors.New("the connection has many identities")
+)
+
+const (
+	// maxOfDeployment is how many connections of no organization a backend may set up.
+	maxOfDeployment = 100
+	// testedWithin is how long a sign-in shows that a connection works.
+	testedWithin = 24 * time.Hour
+	// clearedAtOnce is how many sign-ins, and how many identities, one transaction ends.
+	clearedAtOnce = 500
+)
+
+// Scope is for whom connections are managed, and by whom.
+type Scope struct {
+	// Organization is the connections' organization; with the id 0, they are the deployment's.
+	Organization people.Organization
+	// Admin is the member that manages them, nil for a backend.
+	Admin *people.Member
+}
+
+// require returns an error unless the connections of a scope may be managed.
+func (s Scope) require(u *account.Unit) error {
+	switch {
+	case !u.ManagesConnections():
+		return ErrClosed
+	case s.Admin != nil:
+		return u.RequireConnectionAdmin(*s.Admin)
+	}
+	return nil
+}
+
+// List returns the rows of a scope, the newest first.
+func (s Scope) List(u *account.Unit) ([]people.Connection, error) {
+	if err := s.require(u); err != nil {
+		return nil, err
+	}
+	return u.Connections().ListConnections(people.ConnectionFilter{Organization: s.Organization.ID, OfDeployment: s.Organization.ID == 0}, maxOfDeployment)
+}
+
+// Find returns a row of the scope, active or not. A backend finds those of all organizations. Errors: ErrUnknown,
+// ErrDeclared.
+func (s Scope) Find(u *account.Unit, id int64) (people.Connection, error) {
+	return s.find(u, id, u.Connections().Connection)
+}
+
+func (s Scope) find(u *account.Unit, id int64, read func(int64) (people.Connection, bool, error)) (people.Connection, error) {
+	if err := s.require(u); err != nil {
+		return people.Connection{}, err
+	}
+	if u.Snapshot().Declares(v1alpha1.KindConnection, u.Key(), id) {
+		declared, _, err := account.NamedConnection(u, id)
+		if err != nil || s.Admin != nil && (declared.Connection == nil || declared.Organization != s.Organization.Slug) {
+			return people.Connection{}, account.FirstOf(err, ErrUnknown)
+		}
+		return people.Connection{}, ErrDeclared
+	}
+	row, found, err := read(id)
+	if err != nil || !found || s.Admin != nil && row.Organization != s.Organization.ID {
+		return people.Connection{}, account.FirstOf(err, ErrUnknown)
+	}
+	return row, nil
+}
+
+// Create inserts a connection. Errors: ErrTypeClosed, ErrOpenProvider, ErrNotTested (an admin sets an enforcement),
+// account.ErrRoleUnknown, account.PermissionError, account.LimitError with ErrTooMany.
+func (s Scope) Create(u *account.Unit, kind string, change connection.Change) (people.Connection, error) {
+	if err := s.require(u); err != nil {
+		return people.Connection{}, err
+	}
+	limits := u.Settings.EffectiveConnections()
+	if s.Admin != nil && !slices.Contains(limits.Types, kind) {
+		return people.Connection{}, ErrTypeClosed
+	}
+	most := maxOfDeployment
+	if s.Organization.ID != 0 {
+		most = limits.MaxPerOrganization
+	}
+	if err := u.Limits().Lock("connections:" + strconv.FormatInt(s.Organization.ID, 10)); err != nil {
+		return people.Connection{}, err
+	}
+	n, err := u.Connections().CountConnections(s.Organization.ID)
+	if err != nil {
+		return people.Connection{}, err
+	}
+	if n >= most {
+		return people.Connection{}, &account.LimitError{Reason: ErrTooMany, Have: int64(n), Most: int64(most)}
+	}
+	settings := connection.Settings{
+		Type: kind, Enforcement: string(v1alpha1.ConnectionEnforcementOptional), JustInTime: s.Organization.ID != 0, ProviderAt: u.Now,
+	}
+	row := people.Connection{Organization: s.Organization.ID, Active: true, CreatedAt: u.Now, UpdatedAt: u.Now}
+	if row.ID, err = u.NewID(); err != nil {
+		return row, err
+	}
+	row.Slug = "c-" + strconv.FormatInt(row.ID, 10)
+	if err := s.apply(u, &row, settings, change); err != nil {
+		return row, err
+	}
+	if err := u.Connections().InsertConnection(row); err != nil {
+		return row, err
+	}
+	return row, u.Audit("connection.created", object(row.ID))
+}
+
+// Update changes a connection. A new issuer ends its sign-ins and identities: another provider must not inherit users.
+// Errors: those of Create and Find, ErrUnconfirmed, ErrNotCleared.
+func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (people.Connection, error) {
+	row, err := s.find(u, id, u.Connections().LockConnection)
+	if err != nil {
+		return row, err
+	}
+	now, err := connection.ReadSettings(row.Settings)
+	if err != nil {
+		return row, err
+	}
+	moves := change.Issuer != nil && *change.Issuer != now.Issuer
+	if moves && change.Confirmation != now.Name {
+		return row, ErrUnconfirmed
+	}
+	if s.Admin == nil {
+		s.Organization.ID = row.Organization
+	}
+	before := row
+	if err := s.apply(u, &row, now, change); err != nil {
+		return row, err
+	}
+	if moves {
+		if more, err := clear(u, id); err != nil || more {
+			return row, account.FirstOf(err, ErrNotCleared)
+		}
+	}
+	if row == before {
+		return row, nil
+	}
+	row.UpdatedAt = u.Now
+	if err := u.Connections().UpdateConnection(row); err != nil {
+		return row, err
+	}
+	return row, u.Audit("connection.changed", object(id))
+}
+
+// Delete deletes a connection with its sign-ins and identities, and returns it. Errors: those of Find, ErrNotCleared.
+func (s Scope) Delete(u *account.Unit, id int64) (people.Connection, error) {
+	row, err := s.find(u, id, u.Connections().LockConnection)
+	if err != nil {
+		return row, err
+	}
+	if more, err := clear(u, id); err != nil || more {
+		return row, account.FirstOf(err, ErrNotCleared)
+	}
+	if _, err := u.Connections().DeleteConnection(id); err != nil {
+		return row, err
+	}
+	return row, u.Audit("connection.deleted", object(id))
+}
+
+// clear ends up to clearedAtOnce sign-ins and identities of a connection, and reports whether there may be more.
+func clear(u *account.Unit, id int64) (more bool, err error) {
+	ended, err := u.Sessions().EndSignInsBy(people.UpstreamFilter{Connection: id}, clearedAtOnce)
+	if err != nil {
+		return false, err
+	}
+	for _, g := range ended {
+		if err := u.AuditAs(u.Actor, "session.signed_out", "signin:"+strconv.FormatInt(g.ID, 10), g.Session); err != nil {
+			return false, err
+		}
+	}
+	deleted, err := u.Identities().DeleteIdentitiesOf(id, clearedAtOnce)
+	return len(ended) == clearedAtOnce || deleted == clearedAtOnce, err
+}
+
+// apply checks a change, and writes it into a row.
+func (s Scope) apply(u *account.Unit, row *people.Connection, now connection.Settings, change connection.Change) error {
+	next := change.Apply(now)
+	if change.ChangesProvider(now) {
+		next.ProviderAt = u.Now
+	}
+	if s.Organization.ID == 0 && (next.JustInTime || len(next.Mappings) > 0 || next.Enforcement != string(v1alpha1.ConnectionEnforcementOptional)) {
+		return ErrOrganizationOnly
+	}
+	if next.JustInTime && translation.PublicIssuer(next.Issuer) {
+		return ErrOpenProvider
+	}
+	if err := s.requireTested(u, row.ID, now, next); err != nil {
+		return err
+	}
+	for _, m := range next.Mappings {
+		if slices.Contains(now.Mappings, m) {
+			continue
+		}
+		if err := account.RequireMappable(u, s.Admin, m.Role); err != nil {
+			return err
+		}
+	}
+	if change.ClientSecret != nil {
+		if u.Keyring.Empty() {
+			return account.ErrCannotSeal
+		}
+		row.Secrets = u.Keyring.Seal(people.SealedConnection, people.SealedFor(u.Key(), row.ID), []byte(*change.ClientSecret))
+	}
+	if change.Active != nil {
+		row.Active = *change.Active
+	}
+	row.Settings, row.Enforces = next.String(), next.Enforcement != string(v1alpha1.ConnectionEnforcementOptional)
+	return nil
+}
+
+// requireTested returns ErrNotTested if an admin makes an enforcement stricter without having signed in by the
+// connection as it is now. Otherwise a typing error would lock the organization out.
+func (s Scope) requireTested(u *account.Unit, id int64, now, next connection.Settings) error {
+	if s.Admin == nil || next.Enforcement == now.Enforcement || next.Enforcement == string(v1alpha1.ConnectionEnforcementOptional) {
+		return nil
+	}
+	own, err := u.Identities().IdentitiesOf(s.Admin.User)
+	if err != nil {
+		return err
+	}
+	tested := slices.ContainsFunc(own, func(i people.Identity) bool {
+		return i.Connection == id && i.UsedAt.After(u.Now.Add(-testedWithin)) && !i.UsedAt.Before(next.ProviderAt)
+	})
+	if !tested {
+		return ErrNotTested
+	}
+	return nil
+}
+
+func object(id int64) string { return "connection:" + strconv.FormatInt(id, 10) }
