@@ -213,6 +213,9 @@ func (a *API) operations() map[string]operation {
 		"DELETE /users/{user_id}/identities/{id}": removeUserIdentity,
 
 		"GET /connections":                          listConnections,
+		"POST /connections":                         createConnection,
+		"PATCH /connections/{connection_id}":        updateConnection,
+		"DELETE /connections/{connection_id}":       deleteConnection,
 		"GET /connections/{connection_id}":          getConnection,
 		"GET /connections/{connection_id}/failures": listConnectionFailures,
 

@@ -3,96 +3,282 @@ package backend
 import (
 	"errors"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/relyingparty"
+	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 // The operations on connections to identity providers, and on the identities of users.
 
-// errConnectionUnknown: the deployment has no such connection.
-var errConnectionUnknown = errors.New("no such connection")
-
-// listConnections serves a page of the deployment's connections, the newest first.
+// listConnections serves a page of the deployment's connections: the declared ones, then those that organizations and
+// backends set up, each the newest first.
 func listConnections(c *call) (reply, error) {
 	q := c.query()
-	limit, before := q.Limit(defaultLimit, maxLimit), q.ID("cursor")
+	limit, before, organization := q.Limit(defaultLimit, maxLimit), q.ID("cursor"), q.ID("organization_id")
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	list := backendapi.ConnectionList{Data: []backendapi.Connection{}}
-	passed := before == 0
+	err := c.people().view(func(u *account.Unit) error {
+		list = backendapi.ConnectionList{Data: []backendapi.Connection{}}
+		slug := ""
+		if organization != 0 {
+			o, found, err := u.Organizations().Organization(organization)
+			if err != nil || !found {
+				return account.FirstOf(err, errNoOrganization)
+			}
+			slug = o.Slug
+		}
+		if before == 0 || u.Snapshot().Declares(v1alpha1.KindConnection, u.Key(), before) {
+			if listDeclared(c, u, &list, limit, before, slug); list.HasMore {
+				return nil
+			}
+			before = 0
+		}
+		return listRows(c, u, &list, limit-len(list.Data), people.ConnectionFilter{Organization: organization, Before: before})
+	})
+	return object(list), err
+}
+
+// listDeclared adds the declared connections after one, up to limit, to a page. 0: from the first; a slug selects those of
+// an organization.
+func listDeclared(c *call, u *account.Unit, list *backendapi.ConnectionList, limit int, after int64, slug string) {
+	passed := after == 0
 	var last int64
-	c.snapshot.List(v1alpha1.KindConnection, c.tenant(), func(e *snapshot.Entry) bool {
+	u.Snapshot().List(v1alpha1.KindConnection, u.Key(), func(e *snapshot.Entry) bool {
 		switch {
 		case !passed:
-			passed = e.ID == before
+			passed = e.ID == after
+		case slug != "" && snapshot.ContentOf[snapshot.Connection](e).Organization != slug:
 		case len(list.Data) == limit:
 			list.HasMore, list.NextCursor = true, optionalID(last)
 			return false
 		default:
-			list.Data, last = append(list.Data, viewConnection(e)), e.ID
+			list.Data, last = append(list.Data, viewConnection(c, e)), e.ID
 		}
 		return true
 	})
-	return object(list), nil
 }
 
-// connectionAt returns the connection of the path.
-func connectionAt(c *call) (*snapshot.Entry, error) {
+// listRows adds the connections that organizations and backends set up, up to limit, to a page.
+func listRows(c *call, u *account.Unit, list *backendapi.ConnectionList, limit int, filter people.ConnectionFilter) error {
+	if !u.ManagesConnections() {
+		return nil
+	}
+	rows, err := u.Connections().ListConnections(filter, limit+1)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows[:min(len(rows), limit)] {
+		view, err := viewRow(c, u, row)
+		if err != nil {
+			return err
+		}
+		list.Data = append(list.Data, view)
+	}
+	if len(rows) > limit {
+		list.HasMore, list.NextCursor = true, optional(list.Data[len(list.Data)-1].Id)
+	}
+	return nil
+}
+
+// connectionID returns the id in the path.
+func connectionID(c *call) (int64, error) {
 	id, err := ids.Parse(c.r.PathValue("connection_id"))
 	if err != nil {
-		return nil, peopleError(errConnectionUnknown)
+		return 0, peopleError(connections.ErrUnknown)
 	}
-	e, found := c.snapshot.ByID(v1alpha1.KindConnection, c.tenant(), id)
-	if !found {
-		return nil, peopleError(errConnectionUnknown)
+	return id, nil
+}
+
+// readConnection calls declared or runtime with the connection of the path.
+func readConnection(c *call, declared func(*account.Unit, *snapshot.Entry) error, runtime func(*account.Unit, people.Connection) error) error {
+	id, err := connectionID(c)
+	if err != nil {
+		return err
 	}
-	return e, nil
+	return c.people().view(func(u *account.Unit) error {
+		if e, found := u.Snapshot().ByID(v1alpha1.KindConnection, u.Key(), id); found {
+			return declared(u, e)
+		}
+		row, found, err := u.Connections().Connection(id)
+		if err != nil || !found || !u.ManagesConnections() {
+			return account.FirstOf(err, connections.ErrUnknown)
+		}
+		return runtime(u, row)
+	})
 }
 
 // getConnection serves one connection.
 func getConnection(c *call) (reply, error) {
-	e, err := connectionAt(c)
+	var view backendapi.Connection
+	err := readConnection(c, func(_ *account.Unit, e *snapshot.Entry) error {
+		view = viewConnection(c, e)
+		return nil
+	}, func(u *account.Unit, row people.Connection) (err error) {
+		view, err = viewRow(c, u, row)
+		return err
+	})
+	return object(view), err
+}
+
+// createConnection sets up a connection of an organization, or with no organization of the deployment.
+func createConnection(c *call) (reply, error) {
+	p := c.support()
+	var organization int64
+	var kind string
+	var change connection.Change
+	err := p.parse(func(o *body.Object) {
+		organization = input.ID(o, "organization_id")
+		kind, change = input.NewConnection(o, site.Staging(p.Settings))
+		if organization == 0 && change.JustInTime == nil {
+			change.JustInTime = ptr.To(false)
+		}
+	})
 	if err != nil {
 		return reply{}, err
 	}
-	return object(viewConnection(e)), nil
+	var view backendapi.Connection
+	err = p.change(func(u *account.Unit) error {
+		var in connections.Scope
+		if organization != 0 {
+			if in.Organization, err = findOrganization(u, ids.Format(organization)); err != nil {
+				return err
+			}
+		}
+		row, err := in.Create(u, kind, change)
+		if err == nil {
+			view, err = viewRow(c, u, row)
+		}
+		return err
+	})
+	return object(view), err
 }
 
-// viewConnection returns a connection without its secret.
-func viewConnection(e *snapshot.Entry) backendapi.Connection {
+// updateConnection changes the sent members of a connection. A backend needs no test before an enforcement: it is who
+// helps an organization that locked itself out.
+func updateConnection(c *call) (reply, error) {
+	p := c.support()
+	var change connection.Change
+	if err := p.parse(func(o *body.Object) { change = input.Connection(o, site.Staging(p.Settings)) }); err != nil {
+		return reply{}, err
+	}
+	var view backendapi.Connection
+	err := changeConnection(c, p, func(u *account.Unit, id int64) error {
+		row, err := connections.Scope{}.Update(u, id, change)
+		if err == nil {
+			view, err = viewRow(c, u, row)
+		}
+		return err
+	})
+	return object(view), err
+}
+
+// deleteConnection deletes a connection, its sign-ins and its identities.
+func deleteConnection(c *call) (reply, error) {
+	return reply{}, changeConnection(c, c.support(), func(u *account.Unit, id int64) error {
+		_, err := connections.Scope{}.Delete(u, id)
+		return err
+	})
+}
+
+// changeConnection runs do on the connection of the path. If the connection has more sign-ins and identities than one
+// transaction ends, it ends them in batches, and runs do again.
+func changeConnection(c *call, p *peopleRequest, do func(u *account.Unit, id int64) error) error {
+	id, err := connectionID(c)
+	if err != nil {
+		return err
+	}
+	if e, found := c.snapshot.ByID(v1alpha1.KindConnection, c.tenant(), id); found {
+		return conflict("the Connection resource " + e.Namespace + "/" + e.Name + " declares it: change the resource")
+	}
+	for {
+		cleared := true
+		err := p.change(func(u *account.Unit) error {
+			err := do(u, id)
+			if cleared = !errors.Is(err, connections.ErrNotCleared); !cleared {
+				return nil
+			}
+			return err
+		})
+		if err != nil || cleared {
+			return err
+		}
+	}
+}
+
+// viewConnection returns a declared connection without its secret.
+func viewConnection(c *call, e *snapshot.Entry) backendapi.Connection {
 	content := snapshot.ContentOf[snapshot.Connection](e)
 	view := backendapi.Connection{
 		Id: ids.Format(e.ID), Slug: content.Slug, Type: content.Type, Source: backendapi.ConnectionSourceDeclared, DisplayName: content.Name, IsActive: content.Active,
 		Enforcement: content.Enforcement, Domains: append([]string{}, content.Domains...), Issuer: content.Provider.Issuer, ClientId: content.Client.ID,
+		ClientSecret: input.MaskedSecret, RedirectUris: redirectURIs(c, e.ID), RoleMappings: []backendapi.RoleMapping{},
 		JustInTime: content.Organization != "" && content.Membership.JustInTime, CreatedAt: e.Meta.CreatedAt, UpdatedAt: e.Meta.UpdatedAt,
 	}
-	if content.Organization != "" {
-		view.OrganizationSlug = &content.Organization
-	}
+	view.OrganizationSlug = optional(content.Organization)
 	return view
+}
+
+// viewRow returns a connection of an organization or a backend without its secret.
+func viewRow(c *call, u *account.Unit, row people.Connection) (backendapi.Connection, error) {
+	settings, err := connection.ReadSettings(row.Settings)
+	if err != nil {
+		return backendapi.Connection{}, err
+	}
+	view := backendapi.Connection{
+		Id: ids.Format(row.ID), Slug: row.Slug, Type: settings.Type, Source: backendapi.ConnectionSourceRuntime, OrganizationId: optionalID(row.Organization), DisplayName: settings.Name,
+		IsActive: row.Active, Enforcement: settings.Enforcement, Domains: []string{}, Issuer: settings.Issuer, ClientId: settings.ClientID, ClientSecret: input.MaskedSecret,
+		RedirectUris: redirectURIs(c, row.ID), RoleMappings: []backendapi.RoleMapping{}, JustInTime: settings.JustInTime, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}
+	for _, m := range settings.Mappings {
+		view.RoleMappings = append(view.RoleMappings, backendapi.RoleMapping{Claim: m.Claim, Value: m.Value, RoleId: ids.Format(m.Role)})
+	}
+	if row.Organization != 0 {
+		o, _, err := u.Organizations().Organization(row.Organization)
+		if err != nil {
+			return view, err
+		}
+		view.OrganizationSlug = optional(o.Slug)
+	}
+	return view, nil
+}
+
+// redirectURIs returns the redirect URIs to register at the provider of a connection, one for each frontend host.
+func redirectURIs(c *call, id int64) []string {
+	uris := relyingparty.Origins(c.principal.Deployment.Content.(*document.Deployment).FrontendHosts, nil, nil)
+	for i := range uris {
+		uris[i] += translation.ConnectionPath(id) + "/callback"
+	}
+	return append([]string{}, uris...)
 }
 
 // listConnectionFailures serves the newest failed sign-ins by a connection.
 func listConnectionFailures(c *call) (reply, error) {
-	e, err := connectionAt(c)
-	if err != nil {
-		return reply{}, err
-	}
 	list := backendapi.ConnectionFailureList{Data: []backendapi.ConnectionFailure{}}
-	err = c.people().view(func(u *account.Unit) error {
-		failures, err := u.Connections().ConnectionFailures(e.ID, people.MaxConnectionFailures)
+	read := func(u *account.Unit, id int64) error {
+		failures, err := u.Connections().ConnectionFailures(id, people.MaxConnectionFailures)
 		for _, f := range failures {
 			list.Data = append(list.Data, backendapi.ConnectionFailure{
 				At: f.At, RequestId: f.RequestID, Step: f.Step, Reason: f.Reason, Expected: f.Expected, Got: f.Got, Subject: f.Subject, Email: f.Email,
 			})
 		}
 		return err
-	})
+	}
+	err := readConnection(c, func(u *account.Unit, e *snapshot.Entry) error { return read(u, e.ID) }, func(u *account.Unit, row people.Connection) error { return read(u, row.ID) })
 	return object(list), err
 }
 
@@ -112,8 +298,12 @@ func listUserIdentities(c *call) (reply, error) {
 			view := backendapi.UserIdentity{
 				Id: ids.Format(i.ID), ConnectionId: ids.Format(i.Connection), Issuer: i.Issuer, Subject: i.Subject, Email: i.Email, CreatedAt: i.CreatedAt,
 			}
-			if e, found := c.snapshot.ByID(v1alpha1.KindConnection, c.tenant(), i.Connection); found {
-				view.ConnectionSlug = e.Key
+			conn, found, err := account.NamedConnection(u, i.Connection)
+			if err != nil {
+				return err
+			}
+			if found {
+				view.ConnectionSlug = conn.Slug
 			}
 			if !i.UsedAt.IsZero() {
 				view.LastUsedAt = &i.UsedAt

@@ -13,6 +13,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
@@ -111,7 +112,7 @@ func hideSecret(t *testing.T, body any) {
 	}
 	for _, member := range []string{"secret", "client_secret"} {
 		secret, ok := object[member].(string)
-		if !ok {
+		if !ok || secret == input.MaskedSecret {
 			continue
 		}
 		if _, err := apikey.Read(secret); err != nil {

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -119,7 +120,8 @@ func (d *exampleDocuments) configuration(admin document.Verifier) {
 	deployment.TypeMeta, deployment.ObjectMeta = resourceNamed(v1alpha1.KindIdentityDeployment, "acme")
 	d.declares(exampleDeployment, "acme", document.Deployment{
 		DisplayName: "Acme", Mode: "Production", ManagementWrites: "Enabled", FieldConflicts: "Reject", FrontendHosts: []string{"acme.example"},
-		Assurance: &document.Assurance{Passkey: true, TOTP: true, RelyingParty: "acme.example"},
+		Connections: &document.OrganizationConnections{Types: []string{"OIDC"}, MaxPerOrganization: 5},
+		Assurance:   &document.Assurance{Passkey: true, TOTP: true, RelyingParty: "acme.example"},
 	}, deployment)
 
 	d.schemes(ref)
@@ -398,6 +400,12 @@ func exampleFactors(tx people.Tx) error {
 		func() error {
 			return tx.Identities().InsertIdentity(people.Identity{
 				ID: adasIdentity, Connection: globexID, Issuer: "https://globex.okta.example", Subject: "00u1", User: ada, Email: "ada@globex.example", CreatedAt: at, UsedAt: exampleDay(10, 7),
+			})
+		},
+		func() error {
+			settings := connection.Settings{Type: "OIDC", Name: "Engines", Issuer: "https://login.engines.example", ClientID: "abc", Enforcement: "Optional", JustInTime: true}
+			return tx.Connections().InsertConnection(people.Connection{
+				ID: 419539451904001007, Organization: 419720645836802001, Slug: "c-419539451904001007", Settings: settings.String(), Active: true, CreatedAt: at, UpdatedAt: at,
 			})
 		},
 		func() error {

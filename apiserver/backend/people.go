@@ -10,6 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	"github.com/cardea-iam/cardea/apiserver/users/factors"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
@@ -77,7 +78,13 @@ var peopleWordings = []struct {
 	{factors.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no authenticator app of the user: list the second factors to see which there are"}},
 	{factors.ErrPasskeyUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no passkey of the user: list the second factors to see which there are"}},
 	{account.ErrIdentityUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no identity of the user: list the identities to see which there are"}},
-	{errConnectionUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":connection_id", Message: "is the id of no connection of the deployment: list the connections to see which there are"}},
+	{connections.ErrClosed, http.StatusForbidden, apierror.Fault{Message: "the deployment has only declared connections: declare spec.connections, which may be empty, to permit others"}},
+	{connections.ErrTooMany, http.StatusConflict, apierror.Fault{Pointer: "/organization_id", Message: "has as many connections as it may: delete one first, or raise spec.connections.maxPerOrganization"}},
+	{connections.ErrOpenProvider, http.StatusBadRequest, apierror.Fault{Pointer: "/just_in_time", Message: "must be false: everybody can get an account at this provider, and would become a member"}},
+	{connections.ErrOrganizationOnly, http.StatusBadRequest, apierror.Fault{Pointer: "/organization_id", Message: "is required with enforcement, just_in_time or role_mappings, which are for connections of an organization"}},
+	{connections.ErrUnconfirmed, http.StatusBadRequest, apierror.Fault{Pointer: "/confirmation", Message: "must repeat the current display_name: another issuer ends all sign-ins by the connection and deletes its identities"}},
+	{account.ErrRoleUnknown, http.StatusBadRequest, apierror.Fault{Pointer: "/role_mappings", Message: "has the id of no role of organizations in the deployment"}},
+	{connections.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":connection_id", Message: "is the id of no connection of the deployment: list the connections to see which there are"}},
 	{factors.ErrDisabled, http.StatusForbidden, apierror.Fault{Message: "the deployment does not take second factors yet (SECOND_FACTORS_DISABLED): upgrade its operator"}},
 	{errNoPassword, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of a user without a password"}},
 }

@@ -57,12 +57,72 @@ func (e ApiKeySource) Valid() bool {
 // Defines values for ConnectionSource.
 const (
 	ConnectionSourceDeclared ConnectionSource = "declared"
+	ConnectionSourceRuntime  ConnectionSource = "runtime"
 )
 
 // Valid indicates whether the value is a known member of the ConnectionSource enum.
 func (e ConnectionSource) Valid() bool {
 	switch e {
 	case ConnectionSourceDeclared:
+		return true
+	case ConnectionSourceRuntime:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConnectionCreateEnforcement.
+const (
+	ConnectionCreateEnforcementDomains  ConnectionCreateEnforcement = "Domains"
+	ConnectionCreateEnforcementMembers  ConnectionCreateEnforcement = "Members"
+	ConnectionCreateEnforcementOptional ConnectionCreateEnforcement = "Optional"
+)
+
+// Valid indicates whether the value is a known member of the ConnectionCreateEnforcement enum.
+func (e ConnectionCreateEnforcement) Valid() bool {
+	switch e {
+	case ConnectionCreateEnforcementDomains:
+		return true
+	case ConnectionCreateEnforcementMembers:
+		return true
+	case ConnectionCreateEnforcementOptional:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConnectionCreateType.
+const (
+	OIDC ConnectionCreateType = "OIDC"
+)
+
+// Valid indicates whether the value is a known member of the ConnectionCreateType enum.
+func (e ConnectionCreateType) Valid() bool {
+	switch e {
+	case OIDC:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConnectionUpdateEnforcement.
+const (
+	ConnectionUpdateEnforcementDomains  ConnectionUpdateEnforcement = "Domains"
+	ConnectionUpdateEnforcementMembers  ConnectionUpdateEnforcement = "Members"
+	ConnectionUpdateEnforcementOptional ConnectionUpdateEnforcement = "Optional"
+)
+
+// Valid indicates whether the value is a known member of the ConnectionUpdateEnforcement enum.
+func (e ConnectionUpdateEnforcement) Valid() bool {
+	switch e {
+	case ConnectionUpdateEnforcementDomains:
+		return true
+	case ConnectionUpdateEnforcementMembers:
+		return true
+	case ConnectionUpdateEnforcementOptional:
 		return true
 	default:
 		return false
@@ -1388,8 +1448,11 @@ type Connection struct {
 	// Type OIDC, Google, Microsoft, GitHub, GitLab or Apple.
 	Type string `json:"type"`
 
-	// Source declared: a resource of the kind Connection.
+	// Source declared: a resource of the kind Connection. runtime: an organization or a backend set it up.
 	Source ConnectionSource `json:"source"`
+
+	// OrganizationId The id of the organization whose users sign in by it, or null for all users and for a declared connection.
+	OrganizationId *string `json:"organization_id"`
 
 	// OrganizationSlug The slug of the organization whose users sign in by it, or null for all users.
 	OrganizationSlug *string `json:"organization_slug"`
@@ -1403,7 +1466,7 @@ type Connection struct {
 	// Enforcement Optional, Domains or Members.
 	Enforcement string `json:"enforcement"`
 
-	// Domains The domains whose addresses the identity provider controls.
+	// Domains The domains that a resource declares for it.
 	Domains []string `json:"domains"`
 
 	// Issuer The issuer of the identity provider. Empty for GitHub.
@@ -1411,6 +1474,15 @@ type Connection struct {
 
 	// ClientId The client id at the identity provider.
 	ClientId string `json:"client_id"`
+
+	// ClientSecret Always `********`.
+	ClientSecret string `json:"client_secret"`
+
+	// RedirectUris The redirect URIs to register at the provider, one for each frontend host.
+	RedirectUris []string `json:"redirect_uris"`
+
+	// RoleMappings The role mappings. Empty for a declared connection.
+	RoleMappings []RoleMapping `json:"role_mappings"`
 
 	// JustInTime Whether a sign-in makes the user a member of the organization.
 	JustInTime bool `json:"just_in_time"`
@@ -1422,8 +1494,47 @@ type Connection struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// ConnectionSource declared: a resource of the kind Connection.
+// ConnectionSource declared: a resource of the kind Connection. runtime: an organization or a backend set it up.
 type ConnectionSource string
+
+// ConnectionCreate A new connection.
+type ConnectionCreate struct {
+	// ClientId The client id at the provider.
+	ClientId string `json:"client_id"`
+
+	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
+	ClientSecret string `json:"client_secret"`
+
+	// DisplayName The name on buttons.
+	DisplayName string `json:"display_name"`
+
+	// Enforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+	Enforcement *ConnectionCreateEnforcement `json:"enforcement,omitempty"`
+
+	// IsActive Whether users can sign in by it.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
+	Issuer string `json:"issuer"`
+
+	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection of an organization.
+	JustInTime *bool `json:"just_in_time,omitempty"`
+
+	// OrganizationId The id of the organization whose members sign in by it. Absent: everybody's.
+	OrganizationId *string `json:"organization_id,omitempty"`
+
+	// RoleMappings The roles that claims give, at each sign-in. The first mapping that matches decides.
+	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
+
+	// Type OIDC: an OpenID provider.
+	Type ConnectionCreateType `json:"type"`
+}
+
+// ConnectionCreateEnforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+type ConnectionCreateEnforcement string
+
+// ConnectionCreateType OIDC: an OpenID provider.
+type ConnectionCreateType string
 
 // ConnectionFailure A response of an identity provider that was refused.
 type ConnectionFailure struct {
@@ -1469,6 +1580,39 @@ type ConnectionList struct {
 	// NextCursor The cursor of the next page, or null.
 	NextCursor *string `json:"next_cursor"`
 }
+
+// ConnectionUpdate What to change.
+type ConnectionUpdate struct {
+	// ClientId The client id at the provider.
+	ClientId *string `json:"client_id,omitempty"`
+
+	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
+	ClientSecret *string `json:"client_secret,omitempty"`
+
+	// Confirmation The current display_name, with another issuer.
+	Confirmation *string `json:"confirmation,omitempty"`
+
+	// DisplayName The name on buttons.
+	DisplayName *string `json:"display_name,omitempty"`
+
+	// Enforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+	Enforcement *ConnectionUpdateEnforcement `json:"enforcement,omitempty"`
+
+	// IsActive Whether users can sign in by it.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
+	Issuer *string `json:"issuer,omitempty"`
+
+	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection of an organization.
+	JustInTime *bool `json:"just_in_time,omitempty"`
+
+	// RoleMappings The roles that claims give, at each sign-in. The first mapping that matches decides.
+	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
+}
+
+// ConnectionUpdateEnforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+type ConnectionUpdateEnforcement string
 
 // CreatedOrganization A created organization.
 type CreatedOrganization struct {
@@ -2617,6 +2761,18 @@ type RevokedSessions struct {
 	Revoked int64 `json:"revoked"`
 }
 
+// RoleMapping A role for members with a value of a claim.
+type RoleMapping struct {
+	// Claim The name of a claim.
+	Claim string `json:"claim"`
+
+	// Value The value of the claim, or an element of it if it is a list.
+	Value string `json:"value"`
+
+	// RoleId The id of a role of level Organization.
+	RoleId string `json:"role_id"`
+}
+
 // RuleDecisions The decisions of a rule.
 type RuleDecisions struct {
 	// Rule The limit, such as 100/1min.
@@ -3602,6 +3758,9 @@ type ListAuditParamsOrder string
 
 // ListConnectionsParams defines parameters for ListConnections.
 type ListConnectionsParams struct {
+	// OrganizationId The id of an organization. Absent: all connections.
+	OrganizationId *string `form:"organization_id,omitempty" json:"organization_id,omitempty"`
+
 	// Limit The maximum number of connections.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -3734,6 +3893,12 @@ type CreateRateLimitSchemeJSONRequestBody = RateLimitSchemeCreate
 
 // UpdateRateLimitSchemeJSONRequestBody defines body for UpdateRateLimitScheme for application/json ContentType.
 type UpdateRateLimitSchemeJSONRequestBody = RateLimitSchemeUpdate
+
+// CreateConnectionJSONRequestBody defines body for CreateConnection for application/json ContentType.
+type CreateConnectionJSONRequestBody = ConnectionCreate
+
+// UpdateConnectionJSONRequestBody defines body for UpdateConnection for application/json ContentType.
+type UpdateConnectionJSONRequestBody = ConnectionUpdate
 
 // UpdateDeploymentOAuthScopeJSONRequestBody defines body for UpdateDeploymentOAuthScope for application/json ContentType.
 type UpdateDeploymentOAuthScopeJSONRequestBody = OAuthScopeUpdate
@@ -4351,7 +4516,8 @@ func (c *Client) ListAudit(ctx context.Context, params ListAuditParams) (*AuditL
 
 // ListConnections asks GET /connections: list the connections.
 //
-// Returns the connections to identity providers, newest first, without their secrets. They are declared as resources of the kind Connection.
+// Returns the connections to identity providers, without their secrets: those that resources of the kind Connection declare,
+// then those that organizations and backends set up, each newest first.
 func (c *Client) ListConnections(ctx context.Context, params ListConnectionsParams) (*ConnectionList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/connections",
@@ -4364,6 +4530,33 @@ func (c *Client) ListConnections(ctx context.Context, params ListConnectionsPara
 	return &answer, nil
 }
 
+// CreateConnection asks POST /connections: create a connection.
+//
+// Sets up a connection of an organization, or without `organization_id` of the whole deployment. The deployment must declare
+// spec.connections. The connection is active. Register its `redirect_uris` at the provider.
+func (c *Client) CreateConnection(ctx context.Context, body ConnectionCreate) (*Connection, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/connections",
+		Body: body,
+	}
+	var answer Connection
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteConnection asks DELETE /connections/{connection_id}: delete a connection.
+//
+// Deletes a connection that an organization or a backend set up, ends the sign-ins by it, and deletes its identities. 409 for a declared connection.
+func (c *Client) DeleteConnection(ctx context.Context, connectionId string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/connections/{connection_id}",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
 // GetConnection asks GET /connections/{connection_id}: get a connection.
 //
 // Returns a connection to an identity provider, without its secret.
@@ -4371,6 +4564,23 @@ func (c *Client) GetConnection(ctx context.Context, connectionId string) (*Conne
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/connections/{connection_id}",
 		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+	}
+	var answer Connection
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// UpdateConnection asks PATCH /connections/{connection_id}: update a connection.
+//
+// Changes the sent members of a connection that an organization or a backend set up. Another issuer ends the sign-ins by the
+// connection and deletes its identities: `confirmation` must repeat the current display_name. 409 for a declared connection.
+func (c *Client) UpdateConnection(ctx context.Context, connectionId string, body ConnectionUpdate) (*Connection, error) {
+	call := transport.Call{
+		Method: http.MethodPatch, Path: "/connections/{connection_id}",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+		Body:     body,
 	}
 	var answer Connection
 	if err := c.transport.Do(ctx, call, &answer); err != nil {

@@ -6398,7 +6398,7 @@ func (c *Client) AddOrganizationConnection(ctx context.Context, id string, body 
 // RemoveOrganizationConnection asks DELETE /organizations/{id}/connections/{connection_id}: delete a connection of an organization.
 //
 // Ends the sign-ins by it, and deletes its identities. It needs the permission connection:manage.
-// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND; 409 MANAGED_BY_RESOURCE.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND; 409 CONFLICT.
 func (c *Client) RemoveOrganizationConnection(ctx context.Context, id string, connectionId string) (*OrganizationConnectionEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/organizations/{id}/connections/{connection_id}",
@@ -6431,7 +6431,7 @@ func (c *Client) GetOrganizationConnection(ctx context.Context, id string, conne
 // Members that are absent stay as they are. Another issuer ends the sign-ins by the connection and deletes its identities:
 // `confirmation` must repeat the current display_name. A stricter enforcement needs a sign-in by the connection, as it is now, of the
 // same user within 24 hours: 400 SSO_NOT_TESTED. It needs the permission connection:manage.
-// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND; 409 MANAGED_BY_RESOURCE for a
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND; 409 CONFLICT for a
 // connection that the service declares.
 func (c *Client) UpdateOrganizationConnection(ctx context.Context, id string, connectionId string, body OrganizationConnectionUpdate) (*OrganizationConnectionEnvelope, error) {
 	call := transport.Call{
