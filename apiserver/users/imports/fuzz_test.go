@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/connection"
 )
 
 // FuzzRead checks that a line is either valid, with a bounded external id, or refused with a fault, and that no line
@@ -19,6 +21,8 @@ func FuzzRead(f *testing.F) {
 	now := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 	f.Add([]byte(`{"type":"totp","external_id":"t","user":"u","secret":"GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ","digits":8,"period":60,"algorithm":"SHA512"}`))
 	f.Add([]byte(`{"type":"passkey","external_id":"k","user":"u","rp_id":"a.example","credential_id":"AAAA","public_key":"pAEBAycgBiFYIA","user_handle":"AA","transports":["usb"]}`))
+	f.Add([]byte(`{"type":"identity","external_id":"i","user":"u","connection":"google","issuer":"https://accounts.google.com","subject":"1030","email":"Ada@example.com"}`))
+	f.Add([]byte(`{"type":"identity","external_id":"i","user":"u","connection":"entra","issuer":null,"subject":"9188040d-6c67-4c5b-b112-36a304b66dad/9188040d-6c67-4c5b-b112-36a304b66dad"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		line := Read(Raw{1, raw}, now)
 		if line.Refused != nil {
@@ -27,8 +31,11 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if line.Content == nil || line.ExternalID == "" || strings.ContainsAny(line.ExternalID, "\n\x00") || len(line.Permissions()) == 0 {
+		if line.Content == nil || line.ExternalID == "" || strings.ContainsAny(line.ExternalID, "\n\x00") || len(line.Permissions(func(slug string) bool { return len(slug)%2 == 0 })) == 0 {
 			t.Errorf("%+v passes", line)
+		}
+		if i, is := line.Content.(*Identity); is && (line.User == "" || i.Connection == "" || i.Subject == "" || len(i.Subject) > connection.MaxSubject || strings.ContainsAny(i.Issuer+i.Email+i.Subject, "\n\x00")) {
+			t.Errorf("%+v passes", i)
 		}
 		if !line.At.IsZero() && (line.At.Unix() < 0 || line.At.After(now.Add(maxAhead))) {
 			t.Errorf("a time of %s passes", line.At)
