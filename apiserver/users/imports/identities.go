@@ -2,12 +2,12 @@ package imports
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -45,10 +45,10 @@ func readIdentity(r *reader, line *Line) {
 	line.Content = &i
 }
 
-// lookup returns what a later sign-in with an identity looks for. Otherwise it returns the member of the line that is at
-// fault, and why no sign-in would find the identity.
-func (b *batch) lookup(i *Identity) (key identityKey, member string, fault error) {
-	entry, found := b.Snapshot().BySlug(v1alpha1.KindConnection, b.Key(), i.Connection)
+// lookup returns what a later sign-in with an identity looks for. If no sign-in would find the identity, it returns the
+// member of the line that is at fault, and why.
+func (i *Identity) lookup(t *account.Tenant) (key identityKey, member string, fault error) {
+	entry, found := t.Snapshot().BySlug(v1alpha1.KindConnection, t.Key(), i.Connection)
 	if !found {
 		return key, "connection", errors.New("is the slug of no declared Connection of the deployment: declare it first")
 	}
@@ -62,27 +62,26 @@ func (b *batch) lookup(i *Identity) (key identityKey, member string, fault error
 	return identityKey{subjectsOf{entry.ID, issuer}, i.Subject}, "", nil
 }
 
-// loadIdentities reads which of the identities exist, with one statement for each connection and issuer, and how many
-// identities the users have.
-func (b *batch) loadIdentities(w *wanted) (err error) {
-	b.known.identities = knownIdentities{taken: map[identityKey]bool{}}
+// load reads which of the identities exist, with one statement for each connection and issuer, and how many identities
+// the users have.
+func (k *knownIdentities) load(u *account.Unit, identities []*Identity, users []int64) (err error) {
+	k.taken = map[identityKey]bool{}
 	subjects := map[subjectsOf][]string{}
-	for _, i := range w.identities {
-		if key, _, fault := b.lookup(i); fault == nil {
+	for _, i := range identities {
+		if key, _, fault := i.lookup(u.Tenant); fault == nil {
 			subjects[key.subjectsOf] = append(subjects[key.subjectsOf], key.subject)
 		}
 	}
 	for of, listed := range subjects {
-		slices.Sort(listed)
-		taken, err := b.Bulk().SubjectsTaken(of.connection, of.issuer, slices.Compact(listed))
+		taken, err := u.Bulk().SubjectsTaken(of.connection, of.issuer, listed)
 		if err != nil {
 			return err
 		}
 		for subject := range taken {
-			b.known.identities.taken[identityKey{of, subject}] = true
+			k.taken[identityKey{of, subject}] = true
 		}
 	}
-	b.known.identities.counts, err = b.Bulk().IdentityCounts(b.rowsOf(people.ImportedUser, w.identityUsers))
+	k.counts, err = u.Bulk().IdentityCounts(users)
 	return err
 }
 
@@ -92,7 +91,7 @@ func (b *batch) evaluateIdentity(line *Line, i *Identity, id int64) {
 	if !ok {
 		return
 	}
-	key, member, fault := b.lookup(i)
+	key, member, fault := i.lookup(b.Tenant)
 	switch {
 	case fault != nil:
 		line.fault(member, fault.Error())

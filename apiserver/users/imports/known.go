@@ -153,12 +153,12 @@ func (b *batch) load(lines []Line) error {
 		}
 		b.known.as[kind] = found
 	}
-	for _, load := range []func(*wanted) error{b.loadUsers, b.loadEmails, b.loadPhones, b.loadOrganizations, b.loadMemberships, b.loadFactors, b.loadIdentities} {
+	for _, load := range []func(*wanted) error{b.loadUsers, b.loadEmails, b.loadPhones, b.loadOrganizations, b.loadMemberships, b.loadFactors} {
 		if err := load(w); err != nil {
 			return err
 		}
 	}
-	return nil
+	return b.known.identities.load(b.Unit, w.identities, b.rowsOf(people.ImportedUser, w.identityUsers))
 }
 
 // rowsOf returns the sorted ids of the rows that were imported with external ids.

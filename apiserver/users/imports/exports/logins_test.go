@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"strings"
@@ -63,33 +64,36 @@ func FuzzLogins(f *testing.F) {
 	f.Add("google-oauth2", "", "1030", "")
 	f.Add("\x1b[2J", "a=b", "\u2028", "no address")
 	f.Fuzz(func(t *testing.T, provider, connection, id, email string) {
-		one := func(value any) string {
-			raw, err := json.Marshal(value)
+		raw := func(value string) json.RawMessage {
+			encoded, err := json.Marshal(value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return string(raw)
+			return encoded
 		}
-		for system, export := range map[string]string{
-			"auth0":    one(map[string]any{"user_id": "u", "identities": []any{map[string]any{"provider": provider, "connection": connection, "user_id": id}}}),
-			"keycloak": one(map[string]any{"users": []any{map[string]any{"id": "u", "federatedIdentities": []any{map[string]any{"identityProvider": provider, "userId": id}}}}}),
-			"firebase": one(map[string]any{"users": []any{map[string]any{"localId": "u", "providerUserInfo": []any{map[string]any{"providerId": provider, "rawId": id, "email": email}}}}}),
-			"clerk":    one(map[string]any{"id": "u", "external_accounts": []any{map[string]any{"provider": provider, "provider_user_id": id, "email_address": email}}}),
+		var out bytes.Buffer
+		lines := &Lines{out: bufio.NewWriter(&out), left: map[string]*LeftOut{}, named: map[string]bool{}, connections: mapped("google-oauth2=google", "globex=globex", "a=b=c").Connections}
+		for _, one := range []login{
+			auth0Identity{Provider: provider, Connection: raw(connection), UserID: raw(id)}.login(),
+			clerkAccount{Provider: provider, UserID: raw(id), Email: raw(email)}.login(),
+			clerkAccount{GoogleID: raw(id), Email: raw(email)}.login(),
+			{names: []string{connection}, subject: textOrNumber(json.RawMessage(id)), email: email},
 		} {
-			var out bytes.Buffer
-			lines := NewLines(&out)
-			if err := Convert(system, []File{{"f", strings.NewReader(export)}}, mapped("google-oauth2=google", "globex=globex", "a=b=c"), lines); err != nil {
-				t.Fatalf("%s: %s: %v", system, export, err)
+			if err := lines.logins("u", []login{one, one}); err != nil {
+				t.Fatal(err)
 			}
-			for _, line := range imports.ReadAll(out.Bytes(), time.Unix(1<<31, 0)) {
-				if faults := line.Faults(); line.Refused != nil && faults[0][0] == "" && out.Len() < imports.MaxLine {
-					t.Errorf("%s: %s: %s", system, out.String(), faults[0][1])
-				}
+		}
+		if err := lines.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range imports.ReadAll(out.Bytes(), time.Unix(1<<31, 0)) {
+			if faults := line.Faults(); line.Refused != nil && faults[0][0] == "" && out.Len() < imports.MaxLine {
+				t.Errorf("%s: %s", out.String(), faults[0][1])
 			}
-			for _, left := range lines.LeftOut() {
-				if left.What != text.Printable(left.What) || len(left.What) > 120 {
-					t.Errorf("%s: %q is reported", system, left.What)
-				}
+		}
+		for _, left := range lines.LeftOut() {
+			if left.What != text.Printable(left.What) || len(left.What) > 120 {
+				t.Errorf("%q is reported", left.What)
 			}
 		}
 	})
