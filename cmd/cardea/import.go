@@ -87,7 +87,7 @@ func importCommand() *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Import files of JSON Lines over the backend API: users, organizations, sign-ins, and API keys by their hash",
+		Short: "Import files of JSON Lines over the backend API: users, their identities at providers, organizations, sign-ins, and API keys by their hash",
 		Long: "Import sends each file to the backend API, batch by batch. The key in CARDEA_API_KEY or --api-key-file needs users:write, user_factors:write, organizations:write or " +
 			"api_keys:write, as the lines need. It continues where the file's import stopped; lines that were imported before change nothing. Rejected lines are listed on standard error.\n\n" +
 			"With --from the files are exports of another system, which it converts to lines; omissions are listed on standard error. With --dry-run it checks form and " +
