@@ -115,49 +115,6 @@ type SignInSettings struct {
 	Connections *ConnectionSignIn `json:"connections,omitempty"`
 }
 
-// ConnectionSelfService selects whether organizations manage their own connections and domains.
-// +kubebuilder:validation:Enum=Disabled;Enabled
-type ConnectionSelfService string
-
-const (
-	// ConnectionSelfServiceDisabled leaves connections to Connection resources and to backends.
-	ConnectionSelfServiceDisabled ConnectionSelfService = "Disabled"
-	// ConnectionSelfServiceEnabled lets owners of an organization, and its members with the permission connection:manage,
-	// set up the organization's connections and prove its domains.
-	ConnectionSelfServiceEnabled ConnectionSelfService = "Enabled"
-)
-
-// RuntimeConnectionType is a type of the connections that organizations and backends set up. `OIDC`: an OpenID provider.
-// +kubebuilder:validation:Enum=OIDC
-type RuntimeConnectionType string
-
-// RuntimeConnectionOIDC is an OpenID provider.
-const RuntimeConnectionOIDC RuntimeConnectionType = "OIDC"
-
-// OrganizationConnections configure the connections that organizations and backends set up, in addition to the
-// Connection resources.
-type OrganizationConnections struct {
-	// selfService selects whether organizations manage their own connections and domains. `Disabled`: only Connection
-	// resources and backends do. `Enabled`: owners, and members with the permission connection:manage, do too. Absent:
-	// Disabled.
-	// +optional
-	SelfService *ConnectionSelfService `json:"selfService,omitempty"`
-
-	// types are the types of connections that organizations may set up. Absent: all of them.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=2
-	Types []RuntimeConnectionType `json:"types,omitempty"`
-
-	// maxPerOrganization is how many connections an organization may have that it or a backend set up, 1 to 20. Existing
-	// ones are kept. Absent: 5.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=20
-	MaxPerOrganization *int32 `json:"maxPerOrganization,omitempty"`
-}
-
 // MailAddress is an email address, such as `no-reply@acme.example`, without a name and with the domain in lower case.
 // +kubebuilder:validation:MinLength=3
 // +kubebuilder:validation:MaxLength=254

@@ -250,8 +250,8 @@ type IdentityDeploymentSpec struct {
 	// +optional
 	SignIn *SignInSettings `json:"signIn,omitempty"`
 
-	// connections configures the connections that organizations and backends set up. Absent: each of its fields has its own
-	// meaning when absent.
+	// connections configures the connections that organizations and backends set up, and permits them. Absent: there are
+	// only Connection resources, and connections that were set up before have no effect.
 	// +optional
 	Connections *OrganizationConnections `json:"connections,omitempty"`
 

@@ -53,8 +53,8 @@ func listConnections(c *call) (reply, error) {
 	return object(list), err
 }
 
-// listDeclared adds the declared connections after one, up to limit, to a page. 0: from the first; a slug selects those of
-// an organization.
+// listDeclared adds the declared connections after one, up to limit, to a page. 0: from the first; a slug selects those
+// of an organization.
 func listDeclared(c *call, u *account.Unit, list *backendapi.ConnectionList, limit int, after int64, slug string) {
 	passed := after == 0
 	var last int64

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -105,13 +106,19 @@ func importBatch(c *call) (reply, error) {
 // another credential could import it only from a changed file.
 func (c *call) mayImport(lines []imports.Line) error {
 	for i := range lines {
-		for _, needs := range lines[i].Permissions() {
+		for _, needs := range lines[i].Permissions(c.assertsTwoFactors) {
 			if !c.principal.Allows(needs) {
 				return lacking(needs)
 			}
 		}
 	}
 	return nil
+}
+
+// assertsTwoFactors reports whether sign-ins by the declared connection with a slug can count as two factors.
+func (c *call) assertsTwoFactors(slug string) bool {
+	entry, found := c.snapshot.BySlug(v1alpha1.KindConnection, c.tenant(), slug)
+	return found && connection.AssertsTwoFactors(&snapshot.ContentOf[snapshot.Connection](entry).Connection)
 }
 
 // importTries bounds how often a batch is evaluated again because a concurrent request wrote one of its rows.

@@ -93,10 +93,10 @@ func (e Evidence) Anew(since time.Time) error {
 	return nil
 }
 
-// bounded returns a claim if it is a text of at most maxSubject bytes.
+// bounded returns a claim if it is a text of at most MaxSubject bytes.
 func bounded(claims map[string]any, name string) string {
 	value, _ := claims[name].(string)
-	if len(value) > maxSubject {
+	if len(value) > MaxSubject {
 		return ""
 	}
 	return value

@@ -23,8 +23,8 @@ const (
 	skew = time.Minute
 	// maxAge is the age of an ID token at which it is no longer accepted.
 	maxAge = 10 * time.Minute
-	// maxSubject bounds the length of a subject, in bytes.
-	maxSubject = 255
+	// MaxSubject bounds the length of a subject, in bytes.
+	MaxSubject = 255
 )
 
 // Keys returns the provider's key with an id for tokens of an issuer, nil if there is none. The error says why the keys
@@ -223,14 +223,11 @@ const (
 // issuerOf returns the issuer of a token, which is a part of the person's identity. Google's domains are checked here
 // too, and Microsoft's issuer is that of the token's own tenant.
 func issuerOf(c *document.Connection, token *bearer.Token) (string, error) {
-	want := c.Provider.Issuer
-	if c.Type == TypeMicrosoft {
-		tenant, _ := token.Payload["tid"].(string)
-		if !tenantPattern.MatchString(tenant) || !admits(&c.Provider, tenant) {
-			return "", &Fault{Reason: ReasonTenant, Got: tenant, Expected: c.Provider.Tenant}
-		}
-		want = microsoftOrigin + tenant + "/v2.0"
+	tenant, _ := token.Payload["tid"].(string)
+	if c.Type == TypeMicrosoft && !(tenantPattern.MatchString(tenant) && admits(&c.Provider, tenant)) {
+		return "", &Fault{Reason: ReasonTenant, Got: tenant, Expected: c.Provider.Tenant}
 	}
+	want := identityIssuer(c, tenant)
 	if token.Claims.Issuer != want {
 		return "", &Fault{Reason: ReasonIssuer, Got: token.Claims.Issuer, Expected: want}
 	}
@@ -267,7 +264,7 @@ func subjectOf(c *document.Connection, token *bearer.Token) (string, error) {
 			return "", &Fault{Reason: ReasonSubject}
 		}
 	}
-	if subject == "" || len(subject) > maxSubject {
+	if subject == "" || len(subject) > MaxSubject {
 		return "", &Fault{Reason: ReasonSubject}
 	}
 	return subject, nil

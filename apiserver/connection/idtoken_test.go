@@ -114,7 +114,7 @@ func TestRightIDTokensAreAccepted(t *testing.T) {
 		"a minute after its expiry":           {"exp": now.Add(-59 * time.Second).Unix()},
 		"of a clock that is fast":             {"iat": now.Add(59 * time.Second).Unix()},
 		"ten minutes old":                     {"iat": now.Add(-10 * time.Minute).Unix()},
-		"with a long subject":                 {"sub": strings.Repeat("s", maxSubject)},
+		"with a long subject":                 {"sub": strings.Repeat("s", MaxSubject)},
 	} {
 		person, err := verify(oidcConnection(), s, s.token(changes))
 		if err != nil || person.Issuer != testIssuer || person.Subject == "" || person.Claims["email"] != "ann@globex.example" {
@@ -148,7 +148,7 @@ func TestWrongClaimsAreRefused(t *testing.T) {
 		"no subject":                    {map[string]any{"sub": nil}, ReasonSubject},
 		"an empty subject":              {map[string]any{"sub": ""}, ReasonSubject},
 		"a subject that is a number":    {map[string]any{"sub": 7}, ReasonForm},
-		"a subject of 256 bytes":        {map[string]any{"sub": strings.Repeat("s", maxSubject+1)}, ReasonSubject},
+		"a subject of 256 bytes":        {map[string]any{"sub": strings.Repeat("s", MaxSubject+1)}, ReasonSubject},
 		"another access token":          {map[string]any{"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}, ReasonHash},
 		"an at_hash that is no text":    {map[string]any{"at_hash": 7}, ReasonHash},
 	} {

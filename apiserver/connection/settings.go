@@ -20,8 +20,8 @@ type Settings struct {
 	Enforcement string        `json:"enforcement"`
 	JustInTime  bool          `json:"just_in_time,omitempty"`
 	Mappings    []RoleMapping `json:"role_mappings,omitempty"`
-	// ProviderAt is when the issuer, the client id or the client secret was changed last. Earlier sign-ins do not show that
-	// the connection works.
+	// ProviderAt is when the issuer, the client id or the client secret was changed last. Earlier sign-ins do not show
+	// that the connection works.
 	ProviderAt time.Time `json:"provider_at"`
 }
 

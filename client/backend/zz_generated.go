@@ -4663,11 +4663,11 @@ func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 // progress of a completed file is deleted with the audit records of its time.
 //
 // Each line has `type`, `external_id` and the members of its type. A member marked `?` is optional, and null means absent.
-// References are external ids of earlier lines or earlier imports. `user`, `email`, `phone` and `signin` need
+// References are external ids of earlier lines or earlier imports. `user`, `email`, `phone`, `signin` and `identity` need
 // `users:write`; `organization`, `workspace` and `membership` need `organizations:write`; `api_key` needs
-// `api_keys:write`; `totp` needs `user_factors:write`; `passkey`, and `phone` with
-// `second_factor`, need it and `users:write`. A batch with a line of a type that the credential does not permit gets 403 as a whole. No messages are
-// sent.
+// `api_keys:write`; `totp` needs `user_factors:write`; `passkey`, `phone` with `second_factor`, and `identity` of a
+// deployment's Connection with `assurance` need it and `users:write`. A batch with a line of a type that the credential
+// does not permit gets 403 as a whole. No messages are sent.
 //
 //   - `user`: first_name?, last_name?, password_hash?, disabled?, created_at?
 //   - `email`: user, email, verified_at?, primary?
@@ -4681,6 +4681,8 @@ func (c *Client) GetImport(ctx context.Context, file string) (*Import, error) {
 //   - `totp`: user, secret (base32), algorithm?, digits?, period?, name?, created_at?
 //   - `passkey`: user, rp_id, credential_id, public_key (COSE), user_handle (these three in base64url), sign_count?,
 //     backup_eligible?, backed_up?, transports?, name?, second_factor_only?, created_at?
+//   - `identity`: user, connection (slug of a declared Connection), subject, issuer? (absent: the one that the connection
+//     signs the subject in with), email?
 func (c *Client) ImportBatch(ctx context.Context, file string, params ImportBatchParams, body io.Reader) (*ImportedBatch, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/imports/{file}/batches",

@@ -55,14 +55,39 @@ type importOptions struct {
 	backendOptions
 	from         string
 	relyingParty string
-	dryRun       bool
+	// connections are mappings: NAME=SLUG.
+	connections []string
+	dryRun      bool
+}
+
+// exports returns what the flags say about a conversion.
+func (o *importOptions) exports() (exports.Options, error) {
+	options := exports.Options{RelyingParty: o.relyingParty, Connections: map[string]string{}}
+	for _, mapping := range o.connections {
+		name, slug, err := exports.ConnectionOf(mapping)
+		if err != nil {
+			return options, fmt.Errorf("--connection: %w", err)
+		}
+		if other, twice := options.Connections[name]; twice && other != slug {
+			return options, fmt.Errorf("--connection maps %q to %q and %q: map it once", name, other, slug)
+		}
+		options.Connections[name] = slug
+	}
+	switch {
+	case o.from != "":
+	case o.relyingParty != "":
+		return options, errors.New("--rp-id needs --from: a line of type passkey has its own rp_id")
+	case len(o.connections) > 0:
+		return options, errors.New("--connection needs --from: a line of type identity has its own connection")
+	}
+	return options, nil
 }
 
 func importCommand() *cobra.Command {
 	var o importOptions
 	cmd := &cobra.Command{
 		Use:   "import FILE...",
-		Short: "Import files of JSON Lines over the backend API: users, organizations, sign-ins, and API keys by their hash",
+		Short: "Import files of JSON Lines over the backend API: users, their identities at providers, organizations, sign-ins, and API keys by their hash",
 		Long: "Import sends each file to the backend API, batch by batch. The key in CARDEA_API_KEY or --api-key-file needs users:write, user_factors:write, organizations:write or " +
 			"api_keys:write, as the lines need. It continues where the file's import stopped; lines that were imported before change nothing. Rejected lines are listed on standard error.\n\n" +
 			"With --from the files are exports of another system, which it converts to lines; omissions are listed on standard error. With --dry-run it checks form and " +
@@ -84,14 +109,16 @@ func importCommand() *cobra.Command {
 	o.addTo(cmd)
 	cmd.Flags().StringVar(&o.from, "from", "", "system of the exports: "+strings.Join(exports.Systems(), ", ")+"; absent: the files have lines")
 	cmd.Flags().StringVar(&o.relyingParty, "rp-id", "", "with --from: relying party id of passkeys, such as example.com, for which the export does not contain it")
+	cmd.Flags().StringArrayVar(&o.connections, "connection", nil, "with --from: connection of a provider's logins, such as google-oauth2=google: its name in the exports, and the slug of a Connection; repeatable; logins by other providers are left out")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "check form and references within the files, and send nothing")
 	return cmd
 }
 
 // importAll imports the files, and reports whether any line was rejected.
 func importAll(cmd *cobra.Command, o importOptions, names []string) (rejected bool, err error) {
-	if o.relyingParty != "" && o.from == "" {
-		return false, errors.New("--rp-id needs --from: a line of type passkey has its own rp_id")
+	options, err := o.exports()
+	if err != nil {
+		return false, err
 	}
 	take := dryRun(cmd)
 	if !o.dryRun {
@@ -99,7 +126,7 @@ func importAll(cmd *cobra.Command, o importOptions, names []string) (rejected bo
 			return false, err
 		}
 	}
-	files, done, err := openImports(cmd, o.from, exports.Options{RelyingParty: o.relyingParty}, names)
+	files, done, err := openImports(cmd, o.from, options, names)
 	defer done()
 	if err != nil {
 		return false, err

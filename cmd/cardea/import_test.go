@@ -144,6 +144,35 @@ func TestWhatOthersWroteDoesNotSteerTheTerminal(t *testing.T) {
 	}
 }
 
+func TestImportMapsProvidersToConnections(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.json")
+	export := `{"users":[{"id":"u","federatedIdentities":[{"identityProvider":"google","userId":"1030"},{"identityProvider":"Globex, SSO","userId":"00u1"},{"identityProvider":"corp","userId":"7"}]}]}`
+	if err := os.WriteFile(file, []byte(export), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := &importing{}
+	server := httptest.NewServer(b)
+	defer server.Close()
+	t.Setenv("CARDEA_API_KEY", "secret")
+	t.Setenv("CARDEA_BASE_URL", server.URL)
+	root := newRoot()
+	var out, problems bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&problems)
+	root.SetArgs([]string{"import", "--from", "keycloak", "--connection", "google=google-workspace", "--connection", "Globex, SSO=globex", file})
+	if err := root.ExecuteContext(t.Context()); err != nil || !strings.HasSuffix(out.String(), ": 3 imported, 0 present, 0 rejected\n") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	for _, want := range []string{`"connection":"google-workspace","subject":"1030"`, `"connection":"globex","subject":"00u1"`} {
+		if !strings.Contains(b.got.String(), want) {
+			t.Errorf("%s lacks %s", b.got.String(), want)
+		}
+	}
+	if want := file + ":1: left out: a login by corp that no --connection maps (1 users; this is the first)\n"; problems.String() != want {
+		t.Errorf("%q, want %q", problems.String(), want)
+	}
+}
+
 func TestImportGoesOnAndEnds(t *testing.T) {
 	b := &importing{}
 	b.got.WriteString("first\n")
@@ -180,7 +209,8 @@ func TestAnImportThatAlwaysConflictsEnds(t *testing.T) {
 func TestADryRunJudgesWithoutAServer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lines.jsonl")
 	lines := `{"type":"user","external_id":"u"}` + "\n" + `{"type":"email","external_id":"e","user":"later","email":"a@example.com"}` + "\n\n" + `{"type":"organization","external_id":"o","name":"O"}` + "\n" +
-		`{"type":"workspace","external_id":"w","organization":"o","name":"W"}` + "\n" + `{"type":"membership","external_id":"m","user":"u","workspace":"w"}` + "\n" + `{"type":"user","external_id":"x","password_hash":"secret"}`
+		`{"type":"workspace","external_id":"w","organization":"o","name":"W"}` + "\n" + `{"type":"membership","external_id":"m","user":"u","workspace":"w"}` + "\n" + `{"type":"user","external_id":"x","password_hash":"secret"}` + "\n" +
+		`{"type":"identity","external_id":"i","user":"u","connection":"google","subject":"1"}` + "\n" + `{"type":"identity","external_id":"j","user":"later","connection":"google","subject":"2"}`
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -192,10 +222,10 @@ func TestADryRunJudgesWithoutAServer(t *testing.T) {
 	root.SetArgs([]string{"import", "--dry-run", file})
 	err := root.ExecuteContext(t.Context())
 	told := strings.ReplaceAll(problems.String(), file, "FILE")
-	if exitCode(err) != 1 || !strings.HasSuffix(out.String(), ": 3 good, 3 rejected; nothing was sent\n") || strings.Contains(told, "secret") {
+	if exitCode(err) != 1 || !strings.HasSuffix(out.String(), ": 4 good, 4 rejected; nothing was sent\n") || strings.Contains(told, "secret") {
 		t.Errorf("%v, %q, %q", err, out.String(), told)
 	}
-	for _, at := range []string{"FILE:2: /user: ", "FILE:6: /user: ", "FILE:7: /password_hash: "} {
+	for _, at := range []string{"FILE:2: /user: ", "FILE:6: /user: ", "FILE:7: /password_hash: ", "FILE:9: /user: "} {
 		if !strings.Contains(told, at) {
 			t.Errorf("%q lacks %q", told, at)
 		}
@@ -244,6 +274,9 @@ func TestImportThatCannotRunEndsWithTwo(t *testing.T) {
 		"without a key":          {args: []string{"import", "nothing.jsonl"}},
 		"without a file":         {args: []string{"import"}},
 		"an unknown flag":        {args: []string{"import", "--fast", "nothing.jsonl"}},
+		"a mapping of lines":     {args: []string{"import", "--dry-run", "--connection", "google=google", "nothing.jsonl"}},
+		"a mapping to nothing":   {args: []string{"import", "--dry-run", "--from", "clerk", "--connection", "google", "nothing.csv"}},
+		"two mappings of a name": {args: []string{"import", "--dry-run", "--from", "clerk", "--connection", "google=a", "--connection", "google=b", "nothing.csv"}},
 		"a flag of another kind": {args: []string{"import", "--dry-run=maybe", "nothing.jsonl"}},
 		"a wrong environment":    {args: []string{"import", "nothing.jsonl"}, dry: "maybe"},
 		"no file there":          {args: []string{"import", "--dry-run", "nothing.jsonl"}},

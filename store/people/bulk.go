@@ -44,6 +44,12 @@ type Bulk interface {
 	MembershipsAmong(users []int64) (organizations, workspaces map[[2]int64]bool, err error)
 	InsertMembers([]Member) error
 	InsertWorkspaceMembers([]WorkspaceMember) error
+
+	// SubjectsTaken returns which of the subjects at an issuer have an identity of a connection.
+	SubjectsTaken(connection int64, issuer string, subjects []string) (map[string]bool, error)
+	// IdentityCounts returns how many identities each of the users has. Users without identities are absent.
+	IdentityCounts(users []int64) (map[int64]int, error)
+	InsertIdentities([]Identity) error
 }
 
 // Password is a user's password, by its encoded hash.

@@ -34,6 +34,7 @@ const (
 	ImportedAPIKey       = "api_key"
 	ImportedTOTP         = "totp"
 	ImportedPasskey      = "passkey"
+	ImportedIdentity     = "identity"
 )
 
 // ImportedRow is the row created from a line of an import.

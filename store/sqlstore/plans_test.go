@@ -51,6 +51,11 @@ func connectionStatements(tx people.Tx, now time.Time) error {
 		func() error { _, err := tx.Domains().DomainsOf(1); return err },
 		func() error { _, err := tx.Domains().ClaimLookup(1, now, now); return err },
 		func() error { _, err := tx.Identities().IdentitiesOf(7); return err },
+		func() error {
+			_, err := tx.Bulk().SubjectsTaken(1, "https://idp.example", []string{"subject"})
+			return err
+		},
+		func() error { _, err := tx.Bulk().IdentityCounts([]int64{7}); return err },
 		func() error { _, err := tx.Identities().ListIdentities(1, 5, 10); return err },
 		func() error { _, err := tx.Identities().CountIdentities(1); return err },
 		func() error { _, err := tx.Identities().DeleteIdentitiesOf(1, 10); return err },

@@ -15,16 +15,16 @@ var bulkStories = []story{
 		one, two := "apps/one", "apps/two"
 		ada, address := user(1)
 		address.VerifiedAt = address.CreatedAt
-		number, org, space, m, wm := phone(1, 1), organization(1), workspace(1, 1), member(1, 1, 1), workspaceMember(1, 1, 1, 1)
+		number, org, space, m, wm, known := phone(1, 1), organization(1), workspace(1, 1), member(1, 1, 1), workspaceMember(1, 1, 1, 1), identity(1, 1, 1)
 		e.change(one, func(tx people.Tx) error {
 			return errors.Join(tx.Users().InsertUser(ada, address), tx.Users().PutCredential(1, people.CredentialPassword, "hash", born), tx.Phones().InsertPhone(number),
-				tx.Organizations().InsertOrganization(org), tx.Organizations().InsertWorkspace(space), tx.Organizations().InsertMember(m), tx.Organizations().InsertWorkspaceMember(wm), tx.Records().RecordEvent(event(1, people.EventSignUp, 1)))
+				tx.Organizations().InsertOrganization(org), tx.Organizations().InsertWorkspace(space), tx.Organizations().InsertMember(m), tx.Organizations().InsertWorkspaceMember(wm), tx.Records().RecordEvent(event(1, people.EventSignUp, 1)), tx.Identities().InsertIdentity(known))
 		})
 		e.change(two, func(tx people.Tx) error {
 			return errors.Join(tx.Bulk().InsertUsers([]people.User{ada}), tx.Bulk().InsertEmails([]people.Email{address}),
 				tx.Bulk().InsertPasswords([]people.Password{{User: 1, Encoded: "hash", CreatedAt: born}}), tx.Bulk().InsertPhones([]people.Phone{number}),
 				tx.Bulk().InsertOrganizations([]people.Organization{org}), tx.Bulk().InsertWorkspaces([]people.Workspace{space}), tx.Bulk().InsertMembers([]people.Member{m}),
-				tx.Bulk().InsertWorkspaceMembers([]people.WorkspaceMember{wm}), tx.Records().RecordEvents([]people.Event{event(1, people.EventSignUp, 1)}))
+				tx.Bulk().InsertWorkspaceMembers([]people.WorkspaceMember{wm}), tx.Records().RecordEvents([]people.Event{event(1, people.EventSignUp, 1)}), tx.Bulk().InsertIdentities([]people.Identity{known}))
 		})
 		e.Expect(e.pictureOf(two)).To(gomega.Equal(e.pictureOf(one)))
 		period := people.Period{From: born, To: after(time.Hour)}

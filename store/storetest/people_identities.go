@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -71,6 +72,35 @@ var identityStories = []story{
 			}
 		})
 		e.Expect([]int64{made.Load(), found.Load()}).To(gomega.Equal([]int64{1, 19}))
+	}},
+	{name: "many identities are written at once, or none, and their subjects and users are found", run: func(e *env) {
+		e.begin()
+		rows, subjects := make([]people.Identity, 25_000), make([]string, 25_000)
+		for n := range rows {
+			rows[n] = identity(int64(n)+1, 1, int64(n%5_000)+1)
+			subjects[n] = rows[n].Subject
+		}
+		rows[0].UsedAt, rows[0].Email = time.Time{}, ""
+		twice := rows[0]
+		twice.ID = 30_000
+		insert := func(all ...people.Identity) func(people.Tx) error {
+			return func(tx people.Tx) error { return tx.Bulk().InsertIdentities(all) }
+		}
+		e.refuses(people.ErrDuplicate, insert(append(slices.Clone(rows), twice)...))
+		e.insert(insert(rows...), insert())
+		e.change("apps/other", insert(twice))
+		first, _ := one(e, func(tx people.Tx) (people.Identity, bool, error) { return tx.Identities().Identity(1) })
+		e.Expect(first).To(gomega.Equal(rows[0]))
+		taken := func(connection int64, issuer string, subjects ...string) map[string]bool {
+			return all(e, func(tx people.Tx) (map[string]bool, error) {
+				return tx.Bulk().SubjectsTaken(connection, issuer, subjects)
+			})
+		}
+		e.Expect(taken(1, twice.Issuer, subjects...)).To(gomega.HaveLen(len(rows)))
+		e.Expect(taken(1, twice.Issuer, "subject-7", "SUBJECT-7", `"`, "subject-70000")).To(gomega.Equal(map[string]bool{"subject-7": true}))
+		e.Expect([]int{len(taken(1, twice.Issuer)), len(taken(2, twice.Issuer, subjects...)), len(taken(1, "https://other.example", subjects...))}).To(gomega.Equal([]int{0, 0, 0}))
+		counts := all(e, func(tx people.Tx) (map[int64]int, error) { return tx.Bulk().IdentityCounts([]int64{1, 5_000, 5_001}) })
+		e.Expect(counts).To(gomega.Equal(map[int64]int{1: 5, 5_000: 5}))
 	}},
 	{name: "identities are listed by user and by connection, counted, and deleted by their user or with their connection", run: func(e *env) {
 		e.begin()

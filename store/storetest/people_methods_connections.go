@@ -31,6 +31,10 @@ var connectionReads = map[string]func(tx people.Tx) (any, error){
 	"IdentitiesOf":    func(tx people.Tx) (any, error) { return value(tx.Identities().IdentitiesOf(1)) },
 	"ListIdentities":  func(tx people.Tx) (any, error) { return value(tx.Identities().ListIdentities(1, 0, 10)) },
 	"CountIdentities": func(tx people.Tx) (any, error) { return value(tx.Identities().CountIdentities(1)) },
+	"SubjectsTaken": func(tx people.Tx) (any, error) {
+		return value(tx.Bulk().SubjectsTaken(1, "https://idp.example", []string{"subject-1", "subject-2"}))
+	},
+	"IdentityCounts":  func(tx people.Tx) (any, error) { return value(tx.Bulk().IdentityCounts([]int64{1, 2})) },
 	"Domain":          func(tx people.Tx) (any, error) { return optional(tx.Domains().Domain(1, 1)) },
 	"DomainsOf":       func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsOf(1)) },
 	"DomainsNamed":    func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsNamed(domain(1, 1).Name)) },
@@ -87,6 +91,7 @@ var connectionWrites = map[string]func(tx people.Tx) error{
 		return err
 	},
 	"InsertIdentity":     insertIdentity(identity(2, 1, 1)),
+	"InsertIdentities":   func(tx people.Tx) error { return tx.Bulk().InsertIdentities([]people.Identity{identity(2, 1, 1)}) },
 	"UseIdentity":        func(tx people.Tx) error { return tx.Identities().UseIdentity(1, "new@example.com", born) },
 	"DeleteIdentity":     func(tx people.Tx) error { _, err := tx.Identities().DeleteIdentity(1, 1); return err },
 	"DeleteIdentitiesOf": func(tx people.Tx) error { _, err := tx.Identities().DeleteIdentitiesOf(1, 10); return err },

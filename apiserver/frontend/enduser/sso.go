@@ -119,8 +119,8 @@ func startSSO(c *call) (reply, error) {
 	return reply{location: start.url}, err
 }
 
-// activeConnection returns an active connection. Unknown and inactive ones get the same response. It reads the store only
-// for a connection that is not declared.
+// activeConnection returns an active connection. Unknown and inactive ones get the same response. It reads the store
+// only for a connection that is not declared.
 func activeConnection(c *call, id int64) (conn account.Connection, err error) {
 	conn, err = c.request.DeclaredConnection(id)
 	if !errors.Is(err, account.ErrConnectionUnknown) {

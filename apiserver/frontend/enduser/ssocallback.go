@@ -158,7 +158,7 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 
 // redeemCode redeems the code of a response, and verifies who the provider says the user is.
 func redeemCode(c *call, at waitingAttempt, response connection.Response) (person connection.Person, idToken string, err error) {
-	of, provider := upstreamOf(c, at.conn), at.conn.Provider
+	of := upstreamOf(c, at.conn)
 	verifier, derived := c.sso.Verifier(response.State)
 	nonce, _ := c.sso.Nonce(response.State)
 	if !derived {
@@ -175,8 +175,7 @@ func redeemCode(c *call, at waitingAttempt, response connection.Response) (perso
 		if err != nil {
 			return person, "", err
 		}
-		subject, _ := claims["sub"].(string)
-		return connection.Person{Issuer: provider.BaseURL, Subject: subject, Claims: claims}, "", nil
+		return connection.GitHubPerson(at.conn.Connection, claims), "", nil
 	}
 	keys := func(ctx context.Context, issuer, keyID string) (*jose.JSONWebKey, error) {
 		return c.Providers.Key(ctx, of, issuer, keyID)

@@ -92,7 +92,7 @@ func refusalOf(intent string) error {
 
 // proofOf returns what a response proves.
 func proofOf(conn account.Connection, e connection.Evidence) assurance.Method {
-	if e.MultiFactor && conn.Organization == "" {
+	if e.MultiFactor && connection.AssertsTwoFactors(conn.Connection) {
 		return assurance.SSOMultiFactor
 	}
 	return assurance.SSO

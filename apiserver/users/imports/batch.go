@@ -119,6 +119,8 @@ func (b *batch) evaluate(line *Line, id int64) {
 		b.evaluateTOTP(line, content, id)
 	case *Passkey:
 		b.evaluatePasskey(line, content, id)
+	case *Identity:
+		b.evaluateIdentity(line, content, id)
 	}
 	if line.Refused == nil {
 		b.accept(line, id)

@@ -29,6 +29,7 @@ type known struct {
 	workspaces     map[int64]people.Workspace
 	workspaceSlugs map[slugIn]bool
 	factors        knownFactors
+	identities     knownIdentities
 	// members and workspaceMembers hold pairs of an organization or workspace, and a user.
 	members, workspaceMembers map[[2]int64]bool
 }
@@ -57,6 +58,9 @@ type wanted struct {
 	emailUsers, phoneUsers, workspaceParents map[string]bool
 	// factorUsers holds external ids, and credentials the ids of passkeys.
 	factorUsers, credentials map[string]bool
+	// identityUsers holds the external ids of the users of identities.
+	identityUsers map[string]bool
+	identities    []*Identity
 }
 
 func (w *wanted) reference(kind, externalID string) {
@@ -74,7 +78,7 @@ func (b *batch) wants(lines []Line) *wanted {
 	w := &wanted{
 		external: map[string]map[string]bool{}, changed: map[string]bool{}, named: map[string]bool{}, emails: map[string]bool{}, numbers: map[string]bool{},
 		slugs: map[string]bool{}, workspaceSlugs: map[string]bool{}, proven: map[string]bool{}, memberships: map[string]bool{}, emailUsers: map[string]bool{}, phoneUsers: map[string]bool{}, workspaceParents: map[string]bool{},
-		factorUsers: map[string]bool{}, credentials: map[string]bool{},
+		factorUsers: map[string]bool{}, credentials: map[string]bool{}, identityUsers: map[string]bool{},
 	}
 	for i := range lines {
 		line := &lines[i]
@@ -101,6 +105,8 @@ func (b *batch) wants(lines []Line) *wanted {
 			w.factorUsers[line.User] = true
 		case *Passkey:
 			w.factorUsers[line.User], w.credentials[string(content.Credential)] = true, true
+		case *Identity:
+			w.identityUsers[line.User], w.identities = true, append(w.identities, content)
 		case *Organization:
 			w.slugs[wantedSlug(content.Slug, content.Name, "organization")] = true
 		case *Workspace:
@@ -152,7 +158,7 @@ func (b *batch) load(lines []Line) error {
 			return err
 		}
 	}
-	return nil
+	return b.known.identities.load(b.Unit, w.identities, b.rowsOf(people.ImportedUser, w.identityUsers))
 }
 
 // rowsOf returns the sorted ids of the rows that were imported with external ids.

@@ -77,6 +77,16 @@ type TOTP struct {
 // Passkey is a passkey or security key of a user, without the id of the user.
 type Passkey struct{ people.Passkey }
 
+// Identity is an identity of a user at the provider of a connection.
+type Identity struct {
+	// Connection is the slug of a declared connection.
+	Connection string
+	// Issuer is "" for the one with which sign-ins by the connection look for the subject.
+	Issuer, Subject string
+	// Email is the address that the provider stated, "" if it is not known.
+	Email string
+}
+
 // Organization is an organization.
 type Organization struct {
 	// Slug is "" if it is to be made from the name.
@@ -135,14 +145,23 @@ var kinds = map[string]struct {
 	people.ImportedAPIKey:       {apiKeysWrite, readAPIKey},
 	people.ImportedTOTP:         {factorsWrite, readTOTP},
 	people.ImportedPasskey:      {factorsWrite, readPasskey},
+	people.ImportedIdentity:     {usersWrite, readIdentity},
 }
 
-// Permissions returns the permissions that a credential needs to import a line: none if the line is faulty.
-func (l *Line) Permissions() []string {
+// Permissions returns the permissions that a credential needs to import a line: none if the line is faulty. twoFactors
+// reports whether sign-ins by the connection with a slug can count as two factors.
+func (l *Line) Permissions(twoFactors func(connection string) bool) []string {
 	if l.Kind == "" {
 		return nil
 	}
-	if p, isPhone := l.Content.(*Phone); isPhone && p.SecondFactor || l.Kind == people.ImportedPasskey { // a passkey signs in alone
+	isFactor := l.Kind == people.ImportedPasskey // which also signs in alone
+	switch content := l.Content.(type) {
+	case *Phone:
+		isFactor = content.SecondFactor
+	case *Identity:
+		isFactor = twoFactors(content.Connection)
+	}
+	if isFactor {
 		return []string{usersWrite, factorsWrite}
 	}
 	return []string{kinds[l.Kind].permission}

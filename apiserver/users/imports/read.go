@@ -25,7 +25,7 @@ const (
 	maxPrefix     = 255
 	maxSuffix     = 8
 	maxUserAgent  = 512
-	maxImageURL   = 2048
+	maxURL        = 2048
 	maxMethod     = 64
 	// maxAhead is how far a time may be in the future, because clocks differ.
 	maxAhead = time.Minute
@@ -177,22 +177,22 @@ func readPhone(r *reader, line *Line) {
 }
 
 func readOrganization(r *reader, line *Line) {
-	organization := Organization{Name: r.name(), Slug: r.slug(), ImageURL: r.imageURL()}
+	organization := Organization{Name: r.name(), Slug: r.slug(), ImageURL: r.url("image_url")}
 	if r.sent("description") {
 		organization.Description = ptr.Deref(input.Description(r.Object, "description"), "")
 	}
 	line.At, line.Content = r.time("created_at"), &organization
 }
 
-// imageURL reads the address of an image, "" if it is absent or null.
-func (r *reader) imageURL() string {
-	sent := r.text("image_url", maxImageURL)
+// url reads a URL of the web, "" if it is absent or null.
+func (r *reader) url(member string) string {
+	sent := r.text(member, maxURL)
 	if sent == "" {
 		return ""
 	}
 	parsed, err := url.Parse(sent)
 	if err != nil || parsed.Host == "" || parsed.Scheme != "https" && parsed.Scheme != "http" {
-		r.Fault("image_url", "must be a URL that begins with https:// or http://")
+		r.Fault(member, "must be a URL that begins with https:// or http://")
 	}
 	return sent
 }

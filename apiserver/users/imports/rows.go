@@ -18,6 +18,7 @@ type rows struct {
 	workspaces       []people.Workspace
 	members          []people.Member
 	workspaceMembers []people.WorkspaceMember
+	identities       []people.Identity
 	events           []people.Event
 	factors          factorRows
 	imported         []people.ImportedRow
@@ -68,6 +69,7 @@ func (b *batch) write() error {
 		func() error { return b.Bulk().DemotePhones(slices.Sorted(maps.Keys(b.rows.demotedPhones))) },
 		func() error { return b.Bulk().InsertPhones(b.rows.phones) },
 		b.writeFactors,
+		func() error { return b.Bulk().InsertIdentities(b.rows.identities) },
 		func() error { return b.Bulk().InsertOrganizations(b.rows.organizations) },
 		func() error { return b.Bulk().InsertWorkspaces(b.rows.workspaces) },
 		b.writeDefaults,

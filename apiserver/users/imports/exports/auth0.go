@@ -5,32 +5,29 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"time"
 )
 
 // auth0Record is a user of the users export, an authentication method, or a line of the export of password hashes.
 type auth0Record struct {
 	auth0Kind
-	UserID        string `json:"user_id"`
-	Email         string `json:"email"`
-	EmailVerified bool   `json:"email_verified"`
-	GivenName     string `json:"given_name"`
-	FamilyName    string `json:"family_name"`
-	Username      string `json:"username"`
-	PhoneNumber   string `json:"phone_number"`
-	PhoneVerified bool   `json:"phone_verified"`
-	CreatedAt     string `json:"created_at"`
-	Blocked       bool   `json:"blocked"`
-	Identities    []struct {
-		Provider string `json:"provider"`
-		// UserID is a text or, for some providers, a number.
-		UserID json.RawMessage `json:"user_id"`
-	} `json:"identities"`
-	Multifactor []json.RawMessage `json:"multifactor"`
-	Guardian    []json.RawMessage `json:"guardian_authenticators"`
-	Factors     json.RawMessage   `json:"mfa_factors"`
-	AppMetadata json.RawMessage   `json:"app_metadata"`
-	Metadata    json.RawMessage   `json:"user_metadata"`
+	UserID        string            `json:"user_id"`
+	Email         string            `json:"email"`
+	EmailVerified bool              `json:"email_verified"`
+	GivenName     string            `json:"given_name"`
+	FamilyName    string            `json:"family_name"`
+	Username      string            `json:"username"`
+	PhoneNumber   string            `json:"phone_number"`
+	PhoneVerified bool              `json:"phone_verified"`
+	CreatedAt     string            `json:"created_at"`
+	Blocked       bool              `json:"blocked"`
+	Identities    []auth0Identity   `json:"identities"`
+	Multifactor   []json.RawMessage `json:"multifactor"`
+	Guardian      []json.RawMessage `json:"guardian_authenticators"`
+	Factors       json.RawMessage   `json:"mfa_factors"`
+	AppMetadata   json.RawMessage   `json:"app_metadata"`
+	Metadata      json.RawMessage   `json:"user_metadata"`
 
 	// The members of the export of password hashes.
 	ID struct {
@@ -38,6 +35,27 @@ type auth0Record struct {
 	} `json:"_id"`
 	AltID        string `json:"alt_id"`
 	PasswordHash string `json:"passwordHash"`
+}
+
+// auth0Identity is an identity of a user. Provider is the strategy, such as oidc, and Connection the name of one of its
+// connections.
+type auth0Identity struct {
+	Provider string `json:"provider"`
+	// UserID is a text or, for some providers, a number.
+	UserID json.RawMessage `json:"user_id"`
+	// Connection is a text.
+	Connection json.RawMessage `json:"connection"`
+}
+
+// local reports whether users prove the identity to Auth0 itself.
+func (i auth0Identity) local() bool {
+	return i.Provider == "auth0" || i.Provider == "email" || i.Provider == "sms"
+}
+
+// login returns the login by the identity's provider. The user ids of enterprise connections begin with the connection.
+func (i auth0Identity) login() login {
+	connection := textOrNumber(i.Connection)
+	return login{names: []string{connection, i.Provider}, subject: strings.TrimPrefix(textOrNumber(i.UserID), connection+"|")}
 }
 
 // auth0Database is the prefix of the ids of users with a password.
@@ -127,8 +145,8 @@ func (l *Lines) auth0User(r *auth0Record, hash string) error {
 	}
 	p.created, _ = time.Parse(time.RFC3339Nano, r.CreatedAt) // without a time, the account counts as created at the import
 	for _, identity := range r.Identities {
-		if identity.Provider != "auth0" && identity.Provider != "email" && identity.Provider != "sms" {
-			l.leaveLogin(identity.Provider)
+		if !identity.local() {
+			p.logins = append(p.logins, identity.login())
 		}
 	}
 	l.auth0Factors(r, &p)

@@ -1,6 +1,7 @@
 package exports
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -12,49 +13,71 @@ import (
 	"github.com/cardea-iam/cardea/internal/totp"
 )
 
-// clerk reads the CSV of users that Clerk's dashboard exports.
+// clerk reads the CSV of users that Clerk's dashboard exports, and then files with the users of Clerk's Backend API,
+// which have their logins.
 func clerk(files []File, to *Lines) error {
+	var later []File
 	for _, f := range files {
-		to.at = Source{File: f.Name, Record: 1}
-		input := &bounded{from: f, left: maxRecord}
-		rows := csv.NewReader(input)
-		rows.FieldsPerRecord = -1
-		head, err := rows.Read()
+		head, err := headOf(f)
 		if err != nil {
-			return to.noCSV(err)
+			return err
 		}
-		columns := map[string]int{}
-		for i, name := range head {
-			columns[strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))] = i
+		if bytes.HasPrefix(head, []byte("{")) {
+			later = append(later, f)
+			continue
 		}
-		for _, needed := range []string{"id", "primary_email_address"} {
-			if _, found := columns[needed]; !found {
-				return to.broken(errors.New("the first line has no column " + needed + ": is it Clerk's export of users?"))
-			}
+		if err := clerkUsers(f, to); err != nil {
+			return err
 		}
-		for {
-			input.next()
-			row, err := rows.Read()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return to.noCSV(err)
-			}
-			to.at.Record, _ = rows.FieldPos(0)
-			cell := func(name string) string {
-				i, found := columns[name]
-				if !found || i >= len(row) {
-					return ""
-				}
-				return strings.TrimSpace(row[i])
-			}
-			if err := clerkUser(cell, to); err != nil {
-				return err
-			}
+	}
+	for _, f := range later {
+		if err := jsonLines(f, to, to.leave, to.clerkLogins); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// clerkUsers reads a CSV of users.
+func clerkUsers(f File, to *Lines) error {
+	to.at = Source{File: f.Name, Record: 1}
+	input := &bounded{from: f, left: maxRecord}
+	rows := csv.NewReader(input)
+	rows.FieldsPerRecord = -1
+	head, err := rows.Read()
+	if err != nil {
+		return to.noCSV(err)
+	}
+	columns := map[string]int{}
+	for i, name := range head {
+		columns[strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))] = i
+	}
+	for _, needed := range []string{"id", "primary_email_address"} {
+		if _, found := columns[needed]; !found {
+			return to.broken(errors.New("the first line has no column " + needed + ": is it Clerk's export of users?"))
+		}
+	}
+	for {
+		input.next()
+		row, err := rows.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return to.noCSV(err)
+		}
+		to.at.Record, _ = rows.FieldPos(0)
+		cell := func(name string) string {
+			i, found := columns[name]
+			if !found || i >= len(row) {
+				return ""
+			}
+			return strings.TrimSpace(row[i])
+		}
+		if err := clerkUser(cell, to); err != nil {
+			return err
+		}
+	}
 }
 
 // noCSV returns the error of a file whose next record cannot be parsed.

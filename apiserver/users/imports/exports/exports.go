@@ -43,13 +43,17 @@ type Lines struct {
 	sources sources
 	at      Source
 	left    map[string]*LeftOut
+	// named are the names of providers in what is left out.
+	named map[string]bool
+	// connections are the slugs of connections by the names of providers.
+	connections map[string]string
 	// relyingParty is that of passkeys for which the export does not contain it, "" if it is not known.
 	relyingParty string
 }
 
 // NewLines returns a Lines that writes to out.
 func NewLines(out io.Writer) *Lines {
-	return &Lines{out: bufio.NewWriterSize(out, 1<<20), left: map[string]*LeftOut{}}
+	return &Lines{out: bufio.NewWriterSize(out, 1<<20), left: map[string]*LeftOut{}, named: map[string]bool{}}
 }
 
 // Source returns the source of a line by its number from 1, zero if there is no such line.
@@ -94,6 +98,9 @@ type Options struct {
 	// RelyingParty is the relying party id of passkeys for which the export does not contain it. If it is "", these
 	// passkeys are left out.
 	RelyingParty string
+	// Connections are the slugs of connections by the names of providers in the exports. Logins by other providers are
+	// left out.
+	Connections map[string]string
 }
 
 // Convert writes the lines of a system's export files.
@@ -102,7 +109,7 @@ func Convert(system string, files []File, options Options, to *Lines) error {
 	if !known {
 		return fmt.Errorf("exports of %q are not supported: use one of %s", system, strings.Join(Systems(), ", "))
 	}
-	to.relyingParty = options.RelyingParty
+	to.relyingParty, to.connections = options.RelyingParty, options.Connections
 	if err := convert(files, to); err != nil {
 		return err
 	}
@@ -122,6 +129,7 @@ type person struct {
 	// authenticators and passkeys are second factors, or ways to sign in.
 	authenticators []authenticator
 	passkeys       []credential
+	logins         []login
 }
 
 // address is an email or a phone number.
@@ -165,9 +173,13 @@ type line struct {
 	Transports       []string `json:"transports,omitempty"`
 	SecondFactorOnly bool     `json:"second_factor_only,omitempty"`
 	Name             string   `json:"name,omitempty"`
+
+	// The members of identities.
+	Connection string `json:"connection,omitempty"`
+	Subject    string `json:"subject,omitempty"`
 }
 
-// person writes a user with its addresses and factors. It leaves out a password that cannot be verified here.
+// person writes a user with its addresses, factors and logins. It leaves out a password that cannot be verified here.
 func (l *Lines) person(p person) error {
 	if p.id == "" {
 		l.leave("users without an id")
@@ -218,7 +230,7 @@ func (l *Lines) person(p person) error {
 			return err
 		}
 	}
-	return nil
+	return l.logins(p.id, p.logins)
 }
 
 // proven leaves out unverified emails if there is a verified one: they are not needed to sign in, and may belong to

@@ -33,6 +33,24 @@ var golden = map[string]export{
 	"firebase-factors":  {"firebase", Options{}, []string{"firebase-factors.json"}},
 	"keycloak-factors":  {"keycloak", Options{RelyingParty: "example.com"}, []string{"keycloak-factors.json"}},
 	"keycloak-no-rp-id": {"keycloak", Options{}, []string{"keycloak-factors.json"}},
+
+	"clerk-logins":    {"clerk", mapped("oauth_google=google", "github=github"), []string{"clerk-logins.ndjson", "clerk-logins.csv"}},
+	"auth0-logins":    {"auth0", mapped("google-oauth2=google", "github=github", "globex=globex-oidc"), []string{"auth0-logins.ndjson"}},
+	"firebase-logins": {"firebase", mapped("google.com=google", "oidc.globex=globex"), []string{"firebase-logins.json"}},
+	"keycloak-logins": {"keycloak", mapped("google=google", "Globex SSO=globex"), []string{"keycloak-logins.json"}},
+}
+
+// mapped returns options with mappings of --connection.
+func mapped(mappings ...string) Options {
+	o := Options{Connections: map[string]string{}}
+	for _, mapping := range mappings {
+		name, slug, err := ConnectionOf(mapping)
+		if err != nil {
+			panic(err)
+		}
+		o.Connections[name] = slug
+	}
+	return o
 }
 
 func convert(t *testing.T, from export) (string, *Lines) {

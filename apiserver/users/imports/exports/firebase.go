@@ -23,7 +23,9 @@ type firebaseUser struct {
 	Disabled      bool   `json:"disabled"`
 	PhoneNumber   string `json:"phoneNumber"`
 	Providers     []struct {
-		ProviderID string `json:"providerId"`
+		ProviderID string          `json:"providerId"`
+		RawID      json.RawMessage `json:"rawId"`
+		Email      json.RawMessage `json:"email"`
 	} `json:"providerUserInfo"`
 	SecondFactors    []json.RawMessage `json:"mfaInfo"`
 	CustomAttributes string            `json:"customAttributes"`
@@ -38,15 +40,11 @@ func firebase(files []File, to *Lines) error {
 	var hash *firebaseHash
 	var exports []File
 	for _, f := range files {
-		head := make([]byte, 64)
-		n, err := io.ReadFull(f, head)
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		head, err := headOf(f)
+		if err != nil {
 			return err
 		}
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		if !bytes.HasPrefix(bytes.TrimSpace(head[:n]), []byte("hash_config")) {
+		if !bytes.HasPrefix(head, []byte("hash_config")) {
 			exports = append(exports, f)
 			continue
 		}
@@ -103,7 +101,7 @@ func (l *Lines) firebaseUser(u *firebaseUser, hash *firebaseHash) error {
 	}
 	for _, provider := range u.Providers {
 		if provider.ProviderID != "password" && provider.ProviderID != "phone" {
-			l.leaveLogin(provider.ProviderID)
+			p.logins = append(p.logins, login{names: []string{provider.ProviderID}, subject: textOrNumber(provider.RawID), email: textOrNumber(provider.Email)})
 		}
 	}
 	l.firebaseFactors(u, &p)

@@ -20,7 +20,8 @@ type keycloakUser struct {
 	Credentials      []keycloakCredential `json:"credentials"`
 	ServiceAccount   string               `json:"serviceAccountClientId"`
 	Federated        []struct {
-		Provider string `json:"identityProvider"`
+		Provider string          `json:"identityProvider"`
+		UserID   json.RawMessage `json:"userId"`
 	} `json:"federatedIdentities"`
 	Federation string          `json:"federationLink"`
 	Required   []string        `json:"requiredActions"`
@@ -74,7 +75,7 @@ func (l *Lines) keycloakUser(u *keycloakUser) error {
 		}
 	}
 	for _, federated := range u.Federated {
-		l.leaveLogin(federated.Provider)
+		p.logins = append(p.logins, login{names: []string{federated.Provider}, subject: textOrNumber(federated.UserID)})
 	}
 	for what, there := range map[string]bool{
 		"groups": len(u.Groups) > 0, "a password of a user federation, such as LDAP": u.Federation != "", "attributes": len(u.Attributes) > len("{}"), "a user name": u.Username != "" && !strings.EqualFold(u.Username, u.Email),

@@ -56,6 +56,17 @@ func (l *Lines) notJSON(err error, what string) error {
 	return l.broken(errors.New(what))
 }
 
+// headOf returns the first bytes of a file, without blanks around them, and seeks its start.
+func headOf(f File) ([]byte, error) {
+	head := make([]byte, 64)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return bytes.TrimSpace(head[:n]), err
+}
+
 // jsonLines reads one JSON object per line. It calls leave with the reason for each record that it cannot read.
 func jsonLines[T any](f File, to *Lines, leave func(string), each func(*T) error) error {
 	to.at = Source{File: f.Name}

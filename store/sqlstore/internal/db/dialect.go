@@ -66,6 +66,8 @@ type Dialect struct {
 	MaxParameters int
 	// Variable prepares the arguments of a statement whose text depends on their number.
 	Variable func(args []any) []any
+	// Planned prepares the arguments of a statement that the engine must plan for its values each time.
+	Planned func(args ...any) []any
 	// GivesWay reports whether a step of a migration was undone because other transactions use its tables.
 	GivesWay func(err error) bool
 	// retryable reports whether the engine undid the transaction and it can be run again.

@@ -62,6 +62,7 @@ var postgresDialect = Dialect{
 	// The protocol's limit is 65535.
 	MaxParameters: 60000,
 	Variable:      unpreparedIfLarge,
+	Planned:       unprepared,
 	retryable: func(err error) bool {
 		var refused *pgconn.PgError
 		return errors.As(err, &refused) && (refused.Code == "40001" || refused.Code == "40P01")
@@ -96,8 +97,11 @@ func unpreparedIfLarge(args []any) []any {
 	if len(args) <= maxPrepared {
 		return args
 	}
-	return slices.Insert(args, 0, any(pgx.QueryExecModeExec))
+	return unprepared(args...)
 }
+
+// unprepared makes pgx send a statement without preparing it, so that no plan of another execution is used.
+func unprepared(args ...any) []any { return slices.Insert(args, 0, any(pgx.QueryExecModeExec)) }
 
 func openPostgres(url string, opts Options) (*DB, error) {
 	config, err := pgx.ParseConfig(url)

@@ -34,6 +34,7 @@ var sqliteDialect = Dialect{
 	// SQLITE_MAX_VARIABLE_NUMBER is 32766.
 	MaxParameters: 30000,
 	Variable:      func(args []any) []any { return args },
+	Planned:       func(args ...any) []any { return args },
 	retryable:     func(error) bool { return false },
 	GivesWay:      func(error) bool { return false },
 	duplicate: func(err error) bool {

@@ -28,8 +28,8 @@ type IdentityDeploymentSpecApplyConfiguration struct {
 	Session *SessionSettingsApplyConfiguration `json:"session,omitempty"`
 	// signIn configures how end users sign in. Absent: each of its fields has its own meaning when absent.
 	SignIn *SignInSettingsApplyConfiguration `json:"signIn,omitempty"`
-	// connections configures the connections that organizations and backends set up. Absent: each of its fields has its own
-	// meaning when absent.
+	// connections configures the connections that organizations and backends set up, and permits them. Absent: there are
+	// only Connection resources, and connections that were set up before have no effect.
 	Connections *OrganizationConnectionsApplyConfiguration `json:"connections,omitempty"`
 	// secondFactor configures the second factors of end users, in addition to passkeys, which signIn configures. Absent:
 	// each of its fields has its own meaning when absent.

@@ -10,7 +10,7 @@ import (
 // with apply.
 //
 // OrganizationConnections configure the connections that organizations and backends set up, in addition to the
-// Connection resources.
+// Connection resources. Declared empty, it permits backends to do so.
 type OrganizationConnectionsApplyConfiguration struct {
 	// selfService selects whether organizations manage their own connections and domains. `Disabled`: only Connection
 	// resources and backends do. `Enabled`: owners, and members with the permission connection:manage, do too. Absent:
