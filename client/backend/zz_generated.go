@@ -1508,7 +1508,7 @@ type ConnectionCreate struct {
 	// DisplayName The name on buttons.
 	DisplayName string `json:"display_name"`
 
-	// Enforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+	// Enforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 	Enforcement *ConnectionCreateEnforcement `json:"enforcement,omitempty"`
 
 	// IsActive Whether users can sign in by it.
@@ -1530,7 +1530,7 @@ type ConnectionCreate struct {
 	Type ConnectionCreateType `json:"type"`
 }
 
-// ConnectionCreateEnforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+// ConnectionCreateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 type ConnectionCreateEnforcement string
 
 // ConnectionCreateType OIDC: an OpenID provider.
@@ -1595,7 +1595,7 @@ type ConnectionUpdate struct {
 	// DisplayName The name on buttons.
 	DisplayName *string `json:"display_name,omitempty"`
 
-	// Enforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+	// Enforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 	Enforcement *ConnectionUpdateEnforcement `json:"enforcement,omitempty"`
 
 	// IsActive Whether users can sign in by it.
@@ -1611,7 +1611,7 @@ type ConnectionUpdate struct {
 	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
 }
 
-// ConnectionUpdateEnforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+// ConnectionUpdateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 type ConnectionUpdateEnforcement string
 
 // CreatedOrganization A created organization.

@@ -3055,7 +3055,7 @@ type OrganizationConnectionCreate struct {
 	// DisplayName The name on buttons.
 	DisplayName string `json:"display_name"`
 
-	// Enforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+	// Enforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 	Enforcement *OrganizationConnectionCreateEnforcement `json:"enforcement,omitempty"`
 
 	// IsActive Whether users can sign in by it.
@@ -3074,7 +3074,7 @@ type OrganizationConnectionCreate struct {
 	Type OrganizationConnectionCreateType `json:"type"`
 }
 
-// OrganizationConnectionCreateEnforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+// OrganizationConnectionCreateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 type OrganizationConnectionCreateEnforcement string
 
 // OrganizationConnectionCreateType OIDC: an OpenID provider.
@@ -3115,7 +3115,7 @@ type OrganizationConnectionUpdate struct {
 	// DisplayName The name on buttons.
 	DisplayName *string `json:"display_name,omitempty"`
 
-	// Enforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+	// Enforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 	Enforcement *OrganizationConnectionUpdateEnforcement `json:"enforcement,omitempty"`
 
 	// IsActive Whether users can sign in by it.
@@ -3131,7 +3131,7 @@ type OrganizationConnectionUpdate struct {
 	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
 }
 
-// OrganizationConnectionUpdateEnforcement Who must sign in by it: nobody, users with an address in the organization's domains, or all members.
+// OrganizationConnectionUpdateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 type OrganizationConnectionUpdateEnforcement string
 
 // OrganizationConnectionsEnvelope A response with a list.

@@ -28,7 +28,7 @@ var (
 	// ErrTooMany is returned in an account.LimitError.
 	ErrTooMany = errors.New("the organization has too many connections")
 	// ErrNotTested: the member has not signed in by the connection as it is now.
-	ErrNotTested = errors.New("nobody tested the connection")
+	ErrNotTested = errors.New("the connection was not tested")
 	// ErrUnconfirmed: a new issuer ends all identities, which the change does not confirm.
 	ErrUnconfirmed = errors.New("the change is not confirmed")
 	// ErrOpenProvider: every user of a public provider would become a member.
@@ -49,7 +49,7 @@ const (
 	clearedAtOnce = 500
 )
 
-// Scope is for whom connections are managed, and by whom.
+// Scope is whose connections are managed, and which member or backend manages them.
 type Scope struct {
 	// Organization is the connections' organization; with the id 0, they are the deployment's.
 	Organization people.Organization
