@@ -1,5 +1,5 @@
-// Package connections has the rules of the connections that organizations and backends set up, which are rows: who may,
-// how many, and what a change ends. It does not depend on HTTP.
+// Package connections has the rules of the connections that organizations and backends set up, which are rows:
+// permissions, bounds, and what a change ends. It does not depend on HTTP.
 package connections
 
 import (
