@@ -82,6 +82,7 @@ var peopleWordings = []struct {
 	{connections.ErrTooMany, http.StatusConflict, apierror.Fault{Pointer: "/organization_id", Message: "has as many connections as it may: delete one first, or raise spec.connections.maxPerOrganization"}},
 	{connections.ErrOpenProvider, http.StatusBadRequest, apierror.Fault{Pointer: "/just_in_time", Message: "must be false: everybody can get an account at this provider, and would become a member"}},
 	{connections.ErrOrganizationOnly, http.StatusBadRequest, apierror.Fault{Pointer: "/organization_id", Message: "is required with enforcement, just_in_time or role_mappings, which are for connections of an organization"}},
+	{connections.ErrIncomplete, http.StatusBadRequest, apierror.Fault{Pointer: "/is_active", Message: "must be false while issuer, client_id or client_secret is missing"}},
 	{connections.ErrUnconfirmed, http.StatusBadRequest, apierror.Fault{Pointer: "/confirmation", Message: "must repeat the current display_name: another issuer ends all sign-ins by the connection and deletes its identities"}},
 	{account.ErrRoleUnknown, http.StatusBadRequest, apierror.Fault{Pointer: "/role_mappings", Message: "has the id of no role of organizations in the deployment"}},
 	{connections.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":connection_id", Message: "is the id of no connection of the deployment: list the connections to see which there are"}},

@@ -1500,10 +1500,10 @@ type ConnectionSource string
 // ConnectionCreate A new connection.
 type ConnectionCreate struct {
 	// ClientId The client id at the provider.
-	ClientId string `json:"client_id"`
+	ClientId *string `json:"client_id,omitempty"`
 
 	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
-	ClientSecret string `json:"client_secret"`
+	ClientSecret *string `json:"client_secret,omitempty"`
 
 	// DisplayName The name on buttons.
 	DisplayName string `json:"display_name"`
@@ -1515,7 +1515,7 @@ type ConnectionCreate struct {
 	IsActive *bool `json:"is_active,omitempty"`
 
 	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
-	Issuer string `json:"issuer"`
+	Issuer *string `json:"issuer,omitempty"`
 
 	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection of an organization.
 	JustInTime *bool `json:"just_in_time,omitempty"`
@@ -4533,7 +4533,8 @@ func (c *Client) ListConnections(ctx context.Context, params ListConnectionsPara
 // CreateConnection asks POST /connections: create a connection.
 //
 // Sets up a connection of an organization, or without `organization_id` of the whole deployment. The deployment must declare
-// spec.connections. The connection is active. Register its `redirect_uris` at the provider.
+// spec.connections. The connection is active once it has an issuer, a client_id and a client_secret, which may follow after its
+// `redirect_uris` were registered at the provider.
 func (c *Client) CreateConnection(ctx context.Context, body ConnectionCreate) (*Connection, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/connections",

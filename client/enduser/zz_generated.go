@@ -3047,10 +3047,10 @@ type OrganizationConnectionSource string
 // OrganizationConnectionCreate The connection.
 type OrganizationConnectionCreate struct {
 	// ClientId The client id at the provider.
-	ClientId string `json:"client_id"`
+	ClientId *string `json:"client_id,omitempty"`
 
 	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
-	ClientSecret string `json:"client_secret"`
+	ClientSecret *string `json:"client_secret,omitempty"`
 
 	// DisplayName The name on buttons.
 	DisplayName string `json:"display_name"`
@@ -3062,7 +3062,7 @@ type OrganizationConnectionCreate struct {
 	IsActive *bool `json:"is_active,omitempty"`
 
 	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
-	Issuer string `json:"issuer"`
+	Issuer *string `json:"issuer,omitempty"`
 
 	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection.
 	JustInTime *bool `json:"just_in_time,omitempty"`
@@ -6379,7 +6379,8 @@ func (c *Client) ListOrganizationConnections(ctx context.Context, id string) (*O
 
 // AddOrganizationConnection asks POST /organizations/{id}/connections: set up a connection of an organization.
 //
-// The connection is active, and its enforcement is Optional. Register its redirect_uris at the provider, and sign in by it. The
+// The connection is active once it has an issuer, a client_id and a client_secret, which may follow after its redirect_uris were
+// registered at the provider. Its enforcement is Optional. The
 // response waits a few seconds for the provider's documents: `reachable` says whether they were fetched. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
 // 400 CONNECTION_LIMIT_REACHED, VALIDATION_ERROR.
 func (c *Client) AddOrganizationConnection(ctx context.Context, id string, body OrganizationConnectionCreate) (*OrganizationConnectionEnvelope, error) {

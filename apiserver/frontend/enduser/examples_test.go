@@ -274,13 +274,30 @@ var scenes = map[string]func(s *scene, n int){
 		s.set("{connection_id}", id)
 		s.query = values.Encode()
 	},
-	"endUserListIdentities": func(s *scene, n int) { s.links(n) },
-	"endUserRemoveIdentity": func(s *scene, n int) { s.set("{id}", s.links(n)) },
+	"endUserListIdentities":                     func(s *scene, n int) { s.links(n) },
+	"endUserAddOrganizationConnection":          func(s *scene, _ int) { s.set("issuer", s.w.provider().URL) },
+	"endUserListOrganizationConnections":        func(s *scene, _ int) { s.connects() },
+	"endUserGetOrganizationConnection":          func(s *scene, _ int) { s.connects() },
+	"endUserUpdateOrganizationConnection":       func(s *scene, _ int) { s.connects() },
+	"endUserRemoveOrganizationConnection":       func(s *scene, _ int) { s.connects() },
+	"endUserListOrganizationConnectionFailures": func(s *scene, _ int) { s.connects() },
+	"endUserRemoveIdentity":                     func(s *scene, n int) { s.set("{id}", s.links(n)) },
 }
 
 // notJSON are the operations whose request is a form or whose response is a redirect. The tests of sign-ins by
 // connections send them.
 var notJSON = []string{"endUserStartSSO", "endUserReceiveSSO", "endUserBackchannelLogout"}
+
+// connects sets up a connection of ada's organization, at which a sign-in failed.
+func (s *scene) connects() {
+	p := s.w.provider()
+	id := s.setUp(s.organization, p, "")
+	s.set("{connection_id}", id)
+	values, err := p.Authorize(s.begin(id, ""), identityprovider.User{"sub": "1", "email": "ann@ada.example"})
+	s.w.Must(err)
+	values.Set("iss", "https://another.example")
+	s.do(http.MethodGet, callback(id, values), "")
+}
 
 // links adds an identity to ada's account, and returns its id.
 func (s *scene) links(n int) string {
@@ -311,6 +328,7 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 	w := newWorld(t, "")
 	w.sign()
 	d := w.signedDeployment()
+	d.Connections = &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 5}
 	d.Assurance = strong()
 	d.OrganizationPermissions = []string{"organization:invite", "organization:manage", "workspace:create", "billing:read"}
 	d.WorkspacePermissions = []string{"workspace:manage", "documents:read"}

@@ -37,7 +37,10 @@ func (b *browser) freshOperations() (always, sometimes map[string]string) {
 		"DELETE /me/account":       `{"confirmation":"DELETE_MY_ACCOUNT"}`,
 		"POST /me/email-addresses": `{"email":"new@example.com"}`, "POST /me/email-addresses/" + address + "/make-primary": `{}`,
 		"DELETE /me/email-addresses/" + address: "", "DELETE /me/identities/1": "",
-		"DELETE /organizations/" + organization: fmt.Sprintf(`{"confirmation":%q}`, b.w.Numbered("harbour")),
+		"POST /organizations/" + organization + "/connections":     `{"type":"OIDC","display_name":"Globex"}`,
+		"PATCH /organizations/" + organization + "/connections/1":  `{"display_name":"Globex"}`,
+		"DELETE /organizations/" + organization + "/connections/1": "",
+		"DELETE /organizations/" + organization:                    fmt.Sprintf(`{"confirmation":%q}`, b.w.Numbered("harbour")),
 	}
 	member := "/organizations/" + organization + "/members/" + membership
 	return always, map[string]string{
@@ -49,8 +52,11 @@ func (b *browser) freshOperations() (always, sometimes map[string]string) {
 func pattern(operation string) string {
 	parts := strings.Split(operation, "/")
 	for i, part := range parts {
-		if strings.Trim(part, "0123456789") == "" && part != "" {
-			parts[i] = "{id}"
+		if strings.Trim(part, "0123456789") != "" || part == "" {
+			continue
+		}
+		if parts[i] = "{id}"; parts[i-1] == "connections" {
+			parts[i] = "{connection_id}"
 		}
 	}
 	return strings.Join(parts, "/")

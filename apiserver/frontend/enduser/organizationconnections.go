@@ -58,10 +58,7 @@ func scopeOf(m people.Member) connections.Scope {
 
 // getOrganizationConnection returns a connection of an organization.
 func getOrganizationConnection(c *call) (reply, error) {
-	id, err := organizationConnectionID(c)
-	if err != nil {
-		return reply{}, err
-	}
+	id := organizationConnectionID(c)
 	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
 		return viewConnectionOf(c, u, in, id)
 	})
@@ -83,12 +80,14 @@ func viewConnectionOf(c *call, u *account.Unit, in people.Member, id int64) (any
 	return viewOrganizationConnection(c, u, row)
 }
 
-func organizationConnectionID(c *call) (int64, error) {
+// organizationConnectionID returns the id in the path, 0, which no connection has, if it is malformed. The membership in
+// the organization is checked before the id.
+func organizationConnectionID(c *call) int64 {
 	id, err := ids.Parse(c.r.PathValue("connection_id"))
 	if err != nil {
-		return 0, c.answerTo(connections.ErrUnknown)
+		return 0
 	}
-	return id, nil
+	return id
 }
 
 // addOrganizationConnection sets up a connection of an organization.
@@ -142,10 +141,7 @@ func removeOrganizationConnection(c *call) (reply, error) {
 // manageConnection runs do on the connection of the path, which it locks before other rows, for an admin. If the
 // connection has more sign-ins and identities than one transaction ends, it ends them in batches, and runs do again.
 func manageConnection(c *call, do func(u *unit, in connections.Scope, id int64) error) error {
-	id, err := organizationConnectionID(c)
-	if err != nil {
-		return err
-	}
+	id := organizationConnectionID(c)
 	run := func(do func(u *unit, in connections.Scope) error) error {
 		_, err := changeOrganizationBy(c, func(u *unit, by people.Member) (any, error) {
 			if _, _, err := u.Connections().LockConnection(id); err != nil {
@@ -182,7 +178,7 @@ func fetchedConnection(c *call, row people.Connection) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if conn.Connection != nil {
+	if conn.Connection != nil && conn.Provider.Issuer != "" {
 		if _, err := c.Providers.Metadata(ctx, upstreamOf(c, conn)); err != nil && !errors.Is(err, upstream.ErrUnavailable) {
 			return reply{}, c.answerTo(err)
 		}
@@ -192,10 +188,7 @@ func fetchedConnection(c *call, row people.Connection) (reply, error) {
 
 // listOrganizationConnectionFailures lists the newest failed sign-ins by a connection of an organization.
 func listOrganizationConnectionFailures(c *call) (reply, error) {
-	id, err := organizationConnectionID(c)
-	if err != nil {
-		return reply{}, err
-	}
+	id := organizationConnectionID(c)
 	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
 		if _, err := scopeOf(in).Find(u, id); err != nil && !errors.Is(err, connections.ErrDeclared) {
 			return nil, err

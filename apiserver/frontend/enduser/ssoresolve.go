@@ -49,7 +49,10 @@ func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out
 			return resolved{outcome: "reauthenticated"}, reauthenticateSSO(u, a, at, e)
 		}
 		if at.row.Intent == people.IntentLink {
-			return resolved{outcome: "linked"}, endAttempt(u, a.ID)
+			if err := endAttempt(u, a.ID); err != nil {
+				return out, err
+			}
+			return resolved{outcome: "linked"}, account.UseIdentity(u.Unit, at.row.User, account.ConnectionSignIn{Connection: at.conn, Evidence: e})
 		}
 		a.User = s.Owner
 	case connection.LinksByAddress:

@@ -41,7 +41,7 @@ func secret(name string) bool {
 	case "code", "codes", "credential":
 		return true
 	}
-	return strings.Contains(name, "password")
+	return strings.Contains(name, "password") || strings.Contains(name, "secret")
 }
 
 // chosen reports whether a member comes from a button of the page and was not typed.

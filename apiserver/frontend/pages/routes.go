@@ -45,6 +45,8 @@ var pages = map[string]page{
 	// The API also has paths below /organizations, with other segments and methods.
 	"/organizations/{slug}":                 {get: showOrganization, post: takeOrganization, signedIn: true},
 	"/organizations/{slug}/settings":        {get: showSettings, post: takeSettings, signedIn: true},
+	"/organizations/{slug}/sso":             {get: showSSO, post: takeSSO, signedIn: true},
+	"/organizations/{slug}/sso/{id}":        {get: showOrganizationConnection, post: takeOrganizationConnection, signedIn: true},
 	"/organizations/{slug}/members/{id}":    {get: showMember, post: takeMember, signedIn: true},
 	"/organizations/{slug}/workspaces/{id}": {get: showWorkspace, post: takeWorkspace, signedIn: true},
 }

@@ -294,11 +294,15 @@ func takeIdentities(v *visit) error {
 // continuesAtProvider reports whether the response to a form of the page may redirect the browser to the identity
 // provider of a connection.
 func continuesAtProvider(v *visit) bool {
-	switch v.r.URL.Path {
+	path := v.r.URL.Path
+	switch path {
 	case "/sign-in", "/sign-out", "/account", "/account/identities", "/reauthenticate":
-		return v.tenant != nil && v.tenant.HasConnections()
+	default:
+		if !strings.HasPrefix(path, "/organizations/") || !strings.Contains(path, "/sso/") { // the test of a connection
+			return false
+		}
 	}
-	return false
+	return v.tenant != nil && v.tenant.HasConnections()
 }
 
 // ownConnections returns the connections at which the user has an identity, for a reauthentication there. It returns

@@ -107,4 +107,4 @@ var fieldsOf = map[string][]string{
 
 // fieldOf maps members of API requests to form fields with other names. The field names do not end in "_id", because
 // the pages do not keep the values of such fields when the user has to sign in again.
-var fieldOf = map[string]string{"role_id": "role", "user_id": "user"}
+var fieldOf = map[string]string{"role_id": "role", "user_id": "user", "client_id": "client"}

@@ -17,9 +17,7 @@ func NewConnection(o *body.Object, staging bool) (kind string, change connection
 		}
 	}
 	change = Connection(o, staging)
-	for _, member := range []string{"display_name", "issuer", "client_id", "client_secret"} {
-		o.Require(member)
-	}
+	o.Require("display_name")
 	if change.ClientSecret == nil && o.Has("client_secret") {
 		o.Fault("client_secret", "must be the secret: there is none yet")
 	}

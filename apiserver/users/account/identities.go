@@ -92,6 +92,14 @@ func AddConnection(u *Unit, user people.User, s ConnectionSignIn) (up people.Ups
 	return up, o.ID, err
 }
 
+// UseIdentity records that a user showed an identity of the account again. ErrIdentityUnknown, ErrIdentityExists: the
+// user does not have it anymore.
+func UseIdentity(u *Unit, user int64, s ConnectionSignIn) error {
+	s.Links = false
+	_, err := useIdentity(u, user, s)
+	return err
+}
+
 // useIdentity records the use of a known identity of the user, or adds the identity. It returns its id.
 func useIdentity(u *Unit, user int64, s ConnectionSignIn) (int64, error) {
 	known, found, err := u.Identities().IdentityOf(s.Connection.ID, s.Evidence.Issuer, s.Evidence.Subject)

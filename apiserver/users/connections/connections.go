@@ -31,6 +31,8 @@ var (
 	ErrNotTested = errors.New("the connection was not tested")
 	// ErrUnconfirmed: a new issuer ends all identities, which the change does not confirm.
 	ErrUnconfirmed = errors.New("the change is not confirmed")
+	// ErrIncomplete: a connection without an issuer or a client cannot be active.
+	ErrIncomplete = errors.New("the connection is not complete")
 	// ErrOpenProvider: every user of a public provider would become a member.
 	ErrOpenProvider = errors.New("everybody can get an account at this provider")
 	// ErrOrganizationOnly: members, roles and enforcement are settings of an organization's connection.
@@ -152,7 +154,7 @@ func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (peop
 	if err != nil {
 		return row, err
 	}
-	moves := change.Issuer != nil && *change.Issuer != now.Issuer
+	moves := change.Issuer != nil && now.Issuer != "" && *change.Issuer != now.Issuer
 	if moves && change.Confirmation != now.Name {
 		return row, ErrUnconfirmed
 	}
@@ -231,17 +233,39 @@ func (s Scope) apply(u *account.Unit, row *people.Connection, now connection.Set
 			return err
 		}
 	}
+	before := row.Secrets
 	if change.ClientSecret != nil {
 		if u.Keyring.Empty() {
 			return account.ErrCannotSeal
 		}
 		row.Secrets = u.Keyring.Seal(people.SealedConnection, people.SealedFor(u.Key(), row.ID), []byte(*change.ClientSecret))
 	}
-	if change.Active != nil {
-		row.Active = *change.Active
+	active, err := activation(isComplete(now, before), isComplete(next, row.Secrets), row.Active, change.Active)
+	if err != nil {
+		return err
 	}
+	row.Active = active
 	row.Settings, row.Enforces = next.String(), next.Enforcement != string(v1alpha1.ConnectionEnforcementOptional)
 	return nil
+}
+
+// isComplete reports whether users can sign in by a connection with some settings and sealed secrets.
+func isComplete(s connection.Settings, secrets string) bool {
+	return s.Issuer != "" && s.ClientID != "" && secrets != ""
+}
+
+// activation returns whether a connection is active after a change. A connection that is not complete is inactive; the
+// change that completes it activates it, unless it says otherwise.
+func activation(wasComplete, complete, active bool, wanted *bool) (bool, error) {
+	switch {
+	case !complete && wanted != nil && *wanted:
+		return false, ErrIncomplete
+	case !complete:
+		return false, nil
+	case wanted != nil:
+		return *wanted, nil
+	}
+	return active || !wasComplete, nil
 }
 
 // requireTested returns ErrNotTested if an admin makes an enforcement stricter without having signed in by the

@@ -1,0 +1,226 @@
+package pages
+
+import (
+	"net/http"
+
+	enduserapi "github.com/cardea-iam/cardea/client/enduser"
+)
+
+// ssoListed is how many failed sign-ins a page shows.
+const ssoListed = 20
+
+// ssoPage lists the connections of an organization to its admins.
+type ssoPage struct {
+	place
+	Connections []enduserapi.OrganizationConnection
+	rules       map[string]string
+}
+
+// Rule returns an enforcement in words.
+func (own ssoPage) Rule(enforcement string) string { return own.rules[enforcement] }
+
+// enforcements returns the enforcements in words.
+func enforcements(v *visit) []option {
+	return []option{
+		{"Optional", v.text.Text("sso.enforcement_optional")}, {"Domains", v.text.Text("sso.enforcement_domains")}, {"Members", v.text.Text("sso.enforcement_members")},
+	}
+}
+
+// connecting returns the organization of the path if the user may manage its connections.
+func connecting(v *visit) (place, error) {
+	in, err := v.place()
+	if err == nil && !in.MayConnect && !v.form.refused() {
+		err = nothingThere()
+	}
+	return in, err
+}
+
+func showSSO(v *visit) error {
+	in, err := connecting(v)
+	if err != nil {
+		return err
+	}
+	own := ssoPage{place: in, rules: map[string]string{}}
+	for _, rule := range enforcements(v) {
+		own.rules[rule.Value] = rule.Label
+	}
+	if in.MayConnect {
+		list, err := v.api.ListOrganizationConnections(v.r.Context(), in.Membership.Organization.Id)
+		if err != nil {
+			return err
+		}
+		own.Connections = list.Data
+	}
+	return v.render("sso", v.text.Text("sso.title"), own)
+}
+
+// takeSSO sets up a connection with a name only. Its page shows what to register at the provider, and asks for the rest.
+func takeSSO(v *visit) error {
+	sent := v.form
+	sent.Action = "add"
+	in, err := connecting(v)
+	if err != nil {
+		return err
+	}
+	o := in.Membership.Organization
+	made, err := v.api.AddOrganizationConnection(v.r.Context(), o.Id, enduserapi.OrganizationConnectionCreate{
+		Type: enduserapi.OIDC, DisplayName: sent.trimmed("display_name"),
+	})
+	if err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect("connection_added", connectionAddress(o.Slug, made.Data.Id))
+}
+
+func connectionAddress(slug, id string) string {
+	return at(at("/organizations/{id}/sso", slug)+"/{id}", id)
+}
+
+// connectionPage is where an admin finishes, tests and changes a connection of the organization.
+type connectionPage struct {
+	place
+	Connection enduserapi.OrganizationConnection
+	// Complete reports that the connection has an issuer and a client.
+	Complete bool
+	// Status says whether it can be used, and Guides what to do at the provider.
+	Status string
+	Guides []guide
+	// Enforcements and Roles are the options of the forms.
+	Enforcements, Roles []option
+	Failures            []enduserapi.ConnectionFailure
+	roleNames           map[string]string
+}
+
+// RoleName returns the name of a mapped role, or its id if the role is gone.
+func (own connectionPage) RoleName(id string) string {
+	if name, known := own.roleNames[id]; known {
+		return name
+	}
+	return id
+}
+
+// guide says what to do at a provider.
+type guide struct{ Provider, Steps string }
+
+func guides(v *visit) []guide {
+	return []guide{
+		{v.text.Text("sso.okta"), v.text.Text("sso.okta_steps")}, {v.text.Text("sso.entra"), v.text.Text("sso.entra_steps")},
+		{v.text.Text("sso.google"), v.text.Text("sso.google_steps")}, {v.text.Text("sso.keycloak"), v.text.Text("sso.keycloak_steps")},
+		{v.text.Text("sso.other"), v.text.Text("sso.other_steps")},
+	}
+}
+
+// status says in words whether a connection can be used.
+func status(v *visit, c enduserapi.OrganizationConnection) string {
+	switch {
+	case c.Issuer == "" || c.ClientId == "":
+		return v.text.Text("sso.unfinished")
+	case c.Reachable == nil:
+		return v.text.Text("sso.not_fetched")
+	case !*c.Reachable:
+		return v.text.Text("sso.unreachable", "error", c.LastError)
+	}
+	return v.text.Text("sso.reachable")
+}
+
+func showOrganizationConnection(v *visit) error {
+	in, err := connecting(v)
+	if err != nil {
+		return err
+	}
+	o := in.Membership.Organization
+	got, err := v.api.GetOrganizationConnection(v.r.Context(), o.Id, v.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	own := connectionPage{place: in, Connection: got.Data, Complete: got.Data.Issuer != "" && got.Data.ClientId != "", roleNames: map[string]string{}}
+	own.Status, own.Guides, own.Enforcements = status(v, got.Data), guides(v), enforcements(v)
+	roles, err := roles(v, o.Id, "organization")
+	if err != nil {
+		return err
+	}
+	for _, role := range roles {
+		own.roleNames[*role.Id] = role.Name
+	}
+	own.Roles = choices(v, roles, "sso.choose_role", in.may)
+	failures, err := v.api.ListOrganizationConnectionFailures(v.r.Context(), o.Id, got.Data.Id)
+	if err != nil {
+		return err
+	}
+	own.Failures = failures.Data[:min(len(failures.Data), ssoListed)]
+	return v.render("ssoconnection", got.Data.DisplayName, own)
+}
+
+func takeOrganizationConnection(v *visit) error {
+	in, err := connecting(v)
+	if err != nil {
+		return err
+	}
+	o, id, sent := in.Membership.Organization, v.r.PathValue("id"), v.form
+	got, err := v.api.GetOrganizationConnection(v.r.Context(), o.Id, id)
+	if err != nil {
+		return v.again(sent, err)
+	}
+	switch sent.Action {
+	case "test":
+		return testConnection(v, sent, o.Slug, id)
+	case "delete":
+		if sent.trimmed("confirmation") != got.Data.DisplayName {
+			sent.fail("confirmation", v.text.Text("invalid.confirmation"))
+			return v.show(sent, http.StatusBadRequest)
+		}
+		if _, err := v.api.RemoveOrganizationConnection(v.r.Context(), o.Id, id); err != nil {
+			return v.again(sent, err)
+		}
+		return v.redirect("connection_removed", at("/organizations/{id}/sso", o.Slug))
+	}
+	body, known := connectionChange(sent, got.Data)
+	if !known {
+		failure(v, http.StatusBadRequest, "bad_form")
+		return nil
+	}
+	if _, err := v.api.UpdateOrganizationConnection(v.r.Context(), o.Id, id, body); err != nil {
+		return v.again(sent, err)
+	}
+	return v.redirect("connection_changed", connectionAddress(o.Slug, id))
+}
+
+// connectionChange returns what a form of the page changes.
+func connectionChange(sent *form, now enduserapi.OrganizationConnection) (body enduserapi.OrganizationConnectionUpdate, known bool) {
+	switch sent.Action {
+	case "change":
+		body.DisplayName, body.Issuer, body.ClientId = sent.member("display_name"), given(sent.trimmed("issuer")), given(sent.trimmed("client"))
+		body.ClientSecret, body.Confirmation = given(sent.trimmed("client_secret")), given(sent.trimmed("confirmation"))
+	case "rules":
+		active, justInTime := sent.ticked("is_active"), sent.ticked("just_in_time")
+		body.Enforcement = (*enduserapi.OrganizationConnectionUpdateEnforcement)(sent.member("enforcement"))
+		body.IsActive, body.JustInTime = &active, &justInTime
+	case "map":
+		mappings := append([]enduserapi.RoleMapping{}, now.RoleMappings...)
+		mappings = append(mappings, enduserapi.RoleMapping{Claim: sent.trimmed("claim"), Value: sent.trimmed("value"), RoleId: sent.value("role")})
+		body.RoleMappings = &mappings
+	case "unmap":
+		mappings := []enduserapi.RoleMapping{}
+		for _, m := range now.RoleMappings {
+			if m.Claim+"="+m.Value != sent.value("mapping") {
+				mappings = append(mappings, m)
+			}
+		}
+		body.RoleMappings = &mappings
+	default:
+		return body, false
+	}
+	return body, true
+}
+
+// testConnection leads the admin to the provider, which adds the admin's identity there. The page shows afterwards
+// whether that worked.
+func testConnection(v *visit, sent *form, slug, id string) error {
+	intent, back := "link", connectionAddress(slug, id)
+	begun, err := v.api.BeginSSO(v.r.Context(), enduserapi.SSOBegin{ConnectionId: id, Intent: &intent, Continue: &back})
+	if err != nil {
+		return v.again(sent, err)
+	}
+	v.location(begun.Data.AuthorizationUrl)
+	return nil
+}
