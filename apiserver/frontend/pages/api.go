@@ -72,6 +72,8 @@ type demand struct {
 	Level string `json:"required_assurance"`
 	// Strategies are the proofs that help.
 	Strategies []string `json:"strategies"`
+	// Connections are those by which the user must sign in.
+	Connections []enduserapi.ConnectionOffer `json:"connections"`
 }
 
 // RoundTrip implements http.RoundTripper by the API's handler.

@@ -18,6 +18,8 @@ type failurePage struct {
 	// of the link.
 	Reason, BackTo string
 	Back           template.URL
+	// Connections are those by which the user must sign in.
+	Connections []connectionButton
 	// Retry is the address at which the user can try again, "" if a retry cannot help.
 	Retry string
 	// Home shows a link to the start page.
@@ -54,6 +56,9 @@ func failed(v *visit, refused *client.Error) {
 		return
 	}
 	own := failurePage{Heading: v.text.Text("failure.refused.heading"), Message: word(v, refused)}
+	if refused.Code == "SSO_REQUIRED" {
+		own.Connections = requiredButtons(v)
+	}
 	if refused.RetryAfter > 0 {
 		own.Retry = retry(v)
 		v.Header().Set("Retry-After", strconv.Itoa(seconds(refused.RetryAfter)))

@@ -44,6 +44,19 @@ func connectionButtons(v *visit) (buttons []connectionButton, err error) {
 	return buttons, nil
 }
 
+// requiredButtons returns the connections by which the user must sign in. The user continues at the page that was
+// refused.
+func requiredButtons(v *visit) (buttons []connectionButton) {
+	query := url.Values{}
+	if v.r.Method == http.MethodGet {
+		query.Set("continue", retry(v))
+	}
+	for _, c := range v.api.demand.Connections {
+		buttons = append(buttons, connectionButton{Name: c.DisplayName, LogoURL: c.LogoUrl, Address: v.address(ssoPath+c.Id+"/start", query)})
+	}
+	return buttons
+}
+
 // startAddress returns the address that begins a sign-in by a connection. The user continues where the page's query
 // says, or with the invitation that is accepted.
 func startAddress(v *visit, connection, hint string) string {

@@ -1,0 +1,97 @@
+package pages_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
+)
+
+func connectable(d *document.Deployment) {
+	manageable(d)
+	d.OrganizationPermissions = append(d.OrganizationPermissions, "connection:manage")
+	d.Connections = &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 5}
+}
+
+func TestAdminSetsUpSingleSignOn(t *testing.T) {
+	w := newWorld(t, connectable)
+	w.role("engineer", v1alpha1.RoleLevelOrganization, "billing:read")
+	p := w.Provider()
+	ada, bob := w.engines()
+	ada.open("/organizations/engines")
+	ada.click("Single sign-on")
+	ada.at("/organizations/engines/sso")
+	ada.says("Your organization has no connection yet.")
+	ada.submit("add", "display_name", "")
+	ada.refused(http.StatusBadRequest, "display_name", "Enter a name of 1 to 80 characters, on one line.")
+	ada.submit("add", "display_name", "Engines")
+	ada.says("The connection is there.")
+	ada.says("Not finished: enter the issuer and the client below.")
+	ada.says("/callback")
+	at := ada.page.url.Path
+
+	ada.submit("change", "issuer", "engines", "client", identityprovider.ClientID, "client_secret", identityprovider.ClientSecret)
+	ada.refused(http.StatusBadRequest, "issuer", "Enter the https address of the provider, exactly as its discovery document has it under “issuer”.")
+	if strings.Contains(ada.page.raw, identityprovider.ClientSecret) {
+		t.Error("the page shows the secret again")
+	}
+	ada.submit("change", "issuer", p.URL, "client", identityprovider.ClientID, "client_secret", identityprovider.ClientSecret)
+	ada.says("The connection was changed.")
+	ada.says("The provider was reached.")
+
+	// The rules need a test, and the test comes back to this page.
+	ada.submit("rules", "enforcement", "Members", "just_in_time", "1", "is_active", "1")
+	ada.says("Sign in with this connection first.")
+	ada.open(at)
+	ada.submit("test")
+	p.Lie(func(claims map[string]any) { claims["aud"] = "another" })
+	ada.authorize(p, identityprovider.User{"sub": "ada", "email": "ada@example.com"})
+	p.Lie(nil)
+	ada.open(at)
+	ada.says("Failed sign-ins")
+	ada.says("another")
+	ada.submit("test")
+	ada.authorize(p, identityprovider.User{"sub": "ada", "email": "ada@example.com"})
+	if got := ada.page.url.Path; got != at {
+		t.Errorf("the test ends at %s", got)
+	}
+	ada.submit("rules", "enforcement", "Members", "just_in_time", "1", "is_active", "1")
+
+	// From now on, the owner needs it too.
+	ada.open(at)
+	ada.says("Sign in with the identity provider of your organization.")
+	ada.click("Continue with Engines")
+	ada.authorize(p, identityprovider.User{"sub": "ada", "email": "ada@example.com"})
+	if got := ada.page.url.Path; got != at {
+		t.Errorf("the sign-in ends at %s", got)
+	}
+	ada.submit("map", "claim", "groups", "value", "eng", "role", ada.page.options("role")["engineer"])
+	ada.says("groups")
+	ada.submit("unmap")
+	ada.says("The connection was changed.")
+
+	if page := bob.open("/organizations/engines/sso"); page.status == http.StatusOK {
+		t.Error("a member without the permission sees the page")
+	}
+	ada.open(at)
+	ada.submit("delete", "confirmation", "engine")
+	ada.refused(http.StatusBadRequest, "confirmation", "Type what is asked for to confirm.")
+	ada.submit("delete", "confirmation", "Engines")
+	ada.at("/sign-in") // her sign-in was by the connection
+	ada.says("The connection was deleted.")
+}
+
+func TestSingleSignOnIsShownOnlyWhereOrganizationsManageIt(t *testing.T) {
+	w := newWorld(t, manageable)
+	ada, _ := w.engines()
+	ada.open("/organizations/engines")
+	if ada.links("/organizations/engines/sso") {
+		t.Error("the link is shown")
+	}
+	if page := ada.open("/organizations/engines/sso"); page.status != http.StatusNotFound {
+		t.Errorf("status %d", page.status)
+	}
+}
