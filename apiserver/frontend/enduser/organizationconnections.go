@@ -80,8 +80,8 @@ func viewConnectionOf(c *call, u *account.Unit, in people.Member, id int64) (any
 	return viewOrganizationConnection(c, u, row)
 }
 
-// organizationConnectionID returns the id in the path, 0, which no connection has, if it is malformed. The membership in
-// the organization is checked before the id.
+// organizationConnectionID returns the id in the path, 0, which no connection has, if it is malformed. The membership
+// in the organization is checked before the id.
 func organizationConnectionID(c *call) int64 {
 	id, err := ids.Parse(c.r.PathValue("connection_id"))
 	if err != nil {

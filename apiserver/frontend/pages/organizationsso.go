@@ -54,7 +54,8 @@ func showSSO(v *visit) error {
 	return v.render("sso", v.text.Text("sso.title"), own)
 }
 
-// takeSSO sets up a connection with a name only. Its page shows what to register at the provider, and asks for the rest.
+// takeSSO sets up a connection with a name only. Its page shows what to register at the provider, and asks for the
+// rest.
 func takeSSO(v *visit) error {
 	sent := v.form
 	sent.Action = "add"
