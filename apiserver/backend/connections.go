@@ -153,7 +153,7 @@ func createConnection(c *call) (reply, error) {
 	}
 	var view backendapi.Connection
 	err = p.change(func(u *account.Unit) error {
-		var in connections.Scope
+		in := connections.Scope{Backend: true}
 		if organization != 0 {
 			if in.Organization, err = findOrganization(u, ids.Format(organization)); err != nil {
 				return err
@@ -178,7 +178,7 @@ func updateConnection(c *call) (reply, error) {
 	}
 	var view backendapi.Connection
 	err := changeConnection(c, p, func(u *account.Unit, id int64) error {
-		row, err := connections.Scope{}.Update(u, id, change)
+		row, err := connections.Scope{Backend: true}.Update(u, id, change)
 		if err == nil {
 			view, err = viewRow(c, u, row)
 		}
@@ -190,7 +190,7 @@ func updateConnection(c *call) (reply, error) {
 // deleteConnection deletes a connection, its sign-ins and its identities.
 func deleteConnection(c *call) (reply, error) {
 	return reply{}, changeConnection(c, c.support(), func(u *account.Unit, id int64) error {
-		_, err := connections.Scope{}.Delete(u, id)
+		_, err := connections.Scope{Backend: true}.Delete(u, id)
 		return err
 	})
 }

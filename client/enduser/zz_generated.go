@@ -1223,6 +1223,84 @@ func (e SessionTokenEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for SetupCodeSentEnvelopeMessage.
+const (
+	SetupCodeSentEnvelopeMessageEmpty SetupCodeSentEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SetupCodeSentEnvelopeMessage enum.
+func (e SetupCodeSentEnvelopeMessage) Valid() bool {
+	switch e {
+	case SetupCodeSentEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetupEnvelopeMessage.
+const (
+	SetupEnvelopeMessageEmpty SetupEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SetupEnvelopeMessage enum.
+func (e SetupEnvelopeMessage) Valid() bool {
+	switch e {
+	case SetupEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetupLinkCreateIntents.
+const (
+	SetupLinkCreateIntentsDomains SetupLinkCreateIntents = "domains"
+	SetupLinkCreateIntentsSso     SetupLinkCreateIntents = "sso"
+)
+
+// Valid indicates whether the value is a known member of the SetupLinkCreateIntents enum.
+func (e SetupLinkCreateIntents) Valid() bool {
+	switch e {
+	case SetupLinkCreateIntentsDomains:
+		return true
+	case SetupLinkCreateIntentsSso:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetupLinkEnvelopeMessage.
+const (
+	SetupLinkEnvelopeMessageEmpty SetupLinkEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SetupLinkEnvelopeMessage enum.
+func (e SetupLinkEnvelopeMessage) Valid() bool {
+	switch e {
+	case SetupLinkEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetupLinksEnvelopeMessage.
+const (
+	SetupLinksEnvelopeMessageEmpty SetupLinksEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the SetupLinksEnvelopeMessage enum.
+func (e SetupLinksEnvelopeMessage) Valid() bool {
+	switch e {
+	case SetupLinksEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SignInStrategy.
 const (
 	SignInStrategyEmailOtp SignInStrategy = "email_otp"
@@ -4454,6 +4532,186 @@ type SessionTokenRequest struct {
 	Resource *string `json:"resource,omitempty"`
 }
 
+// Setup What a setup link permits.
+type Setup struct {
+	// Organization The organization.
+	Organization SetupOrganization `json:"organization"`
+
+	// Email The address to which the code was mailed.
+	Email string `json:"email"`
+
+	// Intents What the link permits.
+	Intents []string `json:"intents"`
+
+	// ExpiresAt The time when it ends.
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// SetupChoice The link.
+type SetupChoice struct {
+	// Token The last segment of the URL.
+	Token string `json:"token"`
+}
+
+// SetupCodeSent A mailed code.
+type SetupCodeSent struct {
+	// Organization The organization.
+	Organization SetupOrganization `json:"organization"`
+
+	// Email The address to which the code was mailed.
+	Email string `json:"email"`
+
+	// ExpiresIn How many seconds the code is valid.
+	ExpiresIn int64 `json:"expires_in"`
+}
+
+// SetupCodeSentEnvelope A response.
+type SetupCodeSentEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SetupCodeSentEnvelopeMessage `json:"message"`
+
+	// Data The result.
+	Data SetupCodeSent `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SetupCodeSentEnvelopeMessage Always empty.
+type SetupCodeSentEnvelopeMessage string
+
+// SetupEnvelope A response.
+type SetupEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SetupEnvelopeMessage `json:"message"`
+
+	// Data The result.
+	Data Setup `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SetupEnvelopeMessage Always empty.
+type SetupEnvelopeMessage string
+
+// SetupLink A setup link.
+type SetupLink struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Url The URL to pass on, only in the response to the creation; else empty.
+	Url string `json:"url"`
+
+	// Email The address to which the code is mailed.
+	Email string `json:"email"`
+
+	// Intents What the link permits.
+	Intents []string `json:"intents"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt The time when it ends.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// LastUsedAt The time when its code was entered last, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+// SetupLinkCreate The link.
+type SetupLinkCreate struct {
+	// Email The address to which the code is mailed that opens the link.
+	Email string `json:"email"`
+
+	// ExpiresIn How many seconds the link lives.
+	ExpiresIn *int `json:"expires_in,omitempty"`
+
+	// Intents What the link permits: sso, the connections; domains, the domains.
+	Intents []SetupLinkCreateIntents `json:"intents"`
+}
+
+// SetupLinkCreateIntents defines model for SetupLinkCreate.Intents.
+type SetupLinkCreateIntents string
+
+// SetupLinkEnvelope A response.
+type SetupLinkEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SetupLinkEnvelopeMessage `json:"message"`
+
+	// Data The result.
+	Data SetupLink `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SetupLinkEnvelopeMessage Always empty.
+type SetupLinkEnvelopeMessage string
+
+// SetupLinksEnvelope A response with a list.
+type SetupLinksEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message SetupLinksEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []SetupLink `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// SetupLinksEnvelopeMessage Always empty.
+type SetupLinksEnvelopeMessage string
+
+// SetupOrganization The organization of a setup link.
+type SetupOrganization struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The name.
+	Name string `json:"name"`
+
+	// Slug The slug.
+	Slug string `json:"slug"`
+
+	// ImageUrl The address of a picture, or empty.
+	ImageUrl string `json:"image_url"`
+}
+
+// SetupProof The link and its code.
+type SetupProof struct {
+	// Code The six digits of the mail.
+	Code string `json:"code"`
+
+	// Token The last segment of the URL.
+	Token string `json:"token"`
+}
+
 // SignIn A sign-in.
 type SignIn struct {
 	// Credential The credential of navigator.credentials.get in the JSON form of the standard. Required with the strategy passkey.
@@ -5232,6 +5490,9 @@ type EndUserResendInvitationJSONRequestBody = Empty
 // EndUserChangeMemberJSONRequestBody defines body for EndUserChangeMember for application/json ContentType.
 type EndUserChangeMemberJSONRequestBody = OrganizationMemberPatch
 
+// EndUserMakeSetupLinkJSONRequestBody defines body for EndUserMakeSetupLink for application/json ContentType.
+type EndUserMakeSetupLinkJSONRequestBody = SetupLinkCreate
+
 // EndUserDecideAuthorizationJSONRequestBody defines body for EndUserDecideAuthorization for application/json ContentType.
 type EndUserDecideAuthorizationJSONRequestBody = AuthorizationDecision
 
@@ -5258,6 +5519,12 @@ type EndUserSwitchWorkspaceJSONRequestBody = WorkspaceChoice
 
 // EndUserIssueTokenJSONRequestBody defines body for EndUserIssueToken for application/json ContentType.
 type EndUserIssueTokenJSONRequestBody = SessionTokenRequest
+
+// EndUserVerifySetupJSONRequestBody defines body for EndUserVerifySetup for application/json ContentType.
+type EndUserVerifySetupJSONRequestBody = SetupProof
+
+// EndUserPrepareSetupJSONRequestBody defines body for EndUserPrepareSetup for application/json ContentType.
+type EndUserPrepareSetupJSONRequestBody = SetupChoice
 
 // EndUserBackchannelLogoutFormdataRequestBody defines body for EndUserBackchannelLogout for application/x-www-form-urlencoded ContentType.
 type EndUserBackchannelLogoutFormdataRequestBody EndUserBackchannelLogoutFormdataBody
@@ -6599,6 +6866,54 @@ func (c *Client) ListRoles(ctx context.Context, id string, params EndUserListRol
 	return &answer, nil
 }
 
+// ListSetupLinks asks GET /organizations/{id}/setup-links: list the setup links of an organization.
+//
+// Returns the links that can still be used, newest first, without their URLs. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED.
+func (c *Client) ListSetupLinks(ctx context.Context, id string) (*SetupLinksEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{id}/setup-links",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer SetupLinksEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// MakeSetupLink asks POST /organizations/{id}/setup-links: make a setup link of an organization.
+//
+// A user without an account, such as the administrator of the identity provider, opens the URL, enters a code that is mailed to
+// `email`, and then sets up what `intents` name, for this organization alone. Only this response has the URL. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
+// 429 RATE_LIMITED after 20 links a day.
+func (c *Client) MakeSetupLink(ctx context.Context, id string, body SetupLinkCreate) (*SetupLinkEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/organizations/{id}/setup-links",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+		Body:     body,
+	}
+	var answer SetupLinkEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveSetupLink asks DELETE /organizations/{id}/setup-links/{setup_link_id}: delete a setup link of an organization.
+//
+// The link, and the session that opened it, can do nothing more. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 400 INVALID_SETUP_LINK.
+func (c *Client) RemoveSetupLink(ctx context.Context, id string, setupLinkId string) (*SetupLinkEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/organizations/{id}/setup-links/{setup_link_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "setup_link_id", Value: setupLinkId}},
+	}
+	var answer SetupLinkEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // ListWorkspaces asks GET /organizations/{id}/workspaces: list an organization's workspaces.
 //
 // Returned oldest first. Only members can list them. Fails with 404 ORGANIZATION_NOT_FOUND.
@@ -6819,6 +7134,50 @@ func (c *Client) IssueToken(ctx context.Context, body SessionTokenRequest) (*Ses
 		Body: body,
 	}
 	var answer SessionTokenEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetSetup asks GET /setup: get what the session's setup link permits.
+//
+// Fails with 400 INVALID_SETUP_LINK if the session opened no link, or the link has ended.
+func (c *Client) GetSetup(ctx context.Context) (*SetupEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/setup",
+	}
+	var answer SetupEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// VerifySetup asks POST /setup/attempt-verification: open a setup link.
+//
+// The session may then use the operations on the connections and domains of the organization that the link permits. Another session that opened the link no longer may. Fails with 400 INVALID_SETUP_LINK, INVALID_CODE, EXPIRED_CODE; 429 TOO_MANY_ATTEMPTS.
+func (c *Client) VerifySetup(ctx context.Context, body SetupProof) (*SetupEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/setup/attempt-verification",
+		Body: body,
+	}
+	var answer SetupEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// PrepareSetup asks POST /setup/prepare-verification: request the code of a setup link.
+//
+// Mails a code to the address of the link. Fails with 400 INVALID_SETUP_LINK; 403 EMAIL_DISABLED; 429 RATE_LIMITED.
+func (c *Client) PrepareSetup(ctx context.Context, body SetupChoice) (*SetupCodeSentEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/setup/prepare-verification",
+		Body: body,
+	}
+	var answer SetupCodeSentEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

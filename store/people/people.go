@@ -126,6 +126,7 @@ type Tx interface {
 	Connections() Connections
 	Identities() Identities
 	Domains() Domains
+	SetupLinks() SetupLinks
 }
 
 // Users are accounts, their emails and their credentials.

@@ -152,6 +152,8 @@ const (
 	PurposeSignIn      = AttemptSignIn
 	PurposePhone       = "phone"
 	PurposeVerifyEmail = "verify_email"
+	// PurposeSetup is for the code that opens a setup link.
+	PurposeSetup = "setup"
 	// PurposeSecondFactor is for a text whose code is the second step of an attempt.
 	PurposeSecondFactor = "second_factor"
 )

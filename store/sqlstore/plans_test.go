@@ -14,13 +14,13 @@ import (
 )
 
 // wholeTable matches an SQLite plan that reads a whole table or index, or evaluates a list once per row.
-var wholeTable = regexp.MustCompile(`SCAN (ended_connections|outbox|challenges|totp_authenticators|tool_calls|tool_approvals|connections|identities|sso_attempts|signins|attempts|upstream_documents|connection_failures|domains|oauth_\w+|[gfectokpu])\b|CORRELATED LIST`)
+var wholeTable = regexp.MustCompile(`SCAN (ended_connections|outbox|challenges|totp_authenticators|tool_calls|tool_approvals|connections|identities|sso_attempts|signins|attempts|upstream_documents|connection_failures|domains|setup_links|oauth_\w+|[gfectokpu])\b|CORRELATED LIST`)
 
 // callIndex matches an index of the records of calls, or one of approvals, in a plan.
 var callIndex = regexp.MustCompile(`tool_calls_(agent|tool|user|outcome)\b|tool_approvals_(waiting|agent|user|status|organization)\b`)
 
 // connectionIndex matches the use of an index of connections, or of what belongs to them, in a plan.
-var connectionIndex = regexp.MustCompile(`\b(identities|sso_attempts|connections|signins|domains)_(subject|user|connection|state|slug|organization|identity|upstream|effective|name) \([^)]*\)`)
+var connectionIndex = regexp.MustCompile(`\b(identities|sso_attempts|connections|signins|domains|setup_links)_(subject|user|connection|state|slug|organization|identity|upstream|effective|name|hash|session|maker) \([^)]*\)`)
 
 // connectionIndexes are the uses of indexes that some statement must have.
 var connectionIndexes = []string{
@@ -29,6 +29,8 @@ var connectionIndexes = []string{
 	"domains_effective (deployment=? AND name=?)", "signins_connection (deployment=? AND connection_id=?)",
 	"domains_name (deployment=? AND name=?)", "domains_organization (deployment=? AND organization_id=?)",
 	"identities_user (deployment=? AND user_id=?)", "identities_connection (deployment=? AND connection_id=? AND id>?)", "sso_attempts_user (deployment=? AND user_id=?)",
+	"setup_links_hash (deployment=? AND hash=?)", "setup_links_session (deployment=? AND session_id=?)", "setup_links_organization (deployment=? AND organization_id=?)",
+	"setup_links_maker (deployment=? AND created_by=?)",
 	"signins_identity (deployment=? AND identity_id=?)", "signins_upstream (deployment=? AND connection_id=? AND upstream_sid=?)",
 }
 
@@ -49,6 +51,11 @@ func connectionStatements(tx people.Tx, now time.Time) error {
 		func() error { _, _, err := tx.Domains().EffectiveDomain("globex.example"); return err },
 		func() error { _, err := tx.Domains().DomainsNamed("globex.example"); return err },
 		func() error { _, err := tx.Domains().DomainsOf(1); return err },
+		func() error { _, _, err := tx.SetupLinks().SetupLinkByHash([]byte{1}); return err },
+		func() error { _, _, err := tx.SetupLinks().SetupLinkOfSession(1); return err },
+		func() error { _, err := tx.SetupLinks().SetupLinksOf(1, now, 20); return err },
+		func() error { _, err := tx.SetupLinks().ProveSetupLink(1, 1, now); return err },
+		func() error { return tx.Users().DeleteUser(1) },
 		func() error { _, err := tx.Domains().ClaimLookup(1, now, now); return err },
 		func() error { _, err := tx.Identities().IdentitiesOf(7); return err },
 		func() error {

@@ -38,6 +38,9 @@ var connectionReads = map[string]func(tx people.Tx) (any, error){
 	"Domain":          func(tx people.Tx) (any, error) { return optional(tx.Domains().Domain(1, 1)) },
 	"DomainsOf":       func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsOf(1)) },
 	"DomainsNamed":    func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsNamed(domain(1, 1).Name)) },
+	"SetupLinkByHash":    func(tx people.Tx) (any, error) { return optional(tx.SetupLinks().SetupLinkByHash(hashOf(1))) },
+	"SetupLinkOfSession": func(tx people.Tx) (any, error) { return optional(tx.SetupLinks().SetupLinkOfSession(7)) },
+	"SetupLinksOf":       func(tx people.Tx) (any, error) { return value(tx.SetupLinks().SetupLinksOf(1, born, 10)) },
 	"EffectiveDomain": func(tx people.Tx) (any, error) { return optional(tx.Domains().EffectiveDomain(domain(1, 1).Name)) },
 }
 
@@ -105,5 +108,8 @@ var connectionWrites = map[string]func(tx people.Tx) error{
 		_, err := tx.Domains().ClaimLookup(1, domain(1, 1).NextLookupAt, after(time.Hour))
 		return err
 	},
+	"InsertSetupLink": insertSetupLink(setupLink(2, 1)),
+	"ProveSetupLink":  func(tx people.Tx) error { _, err := tx.SetupLinks().ProveSetupLink(1, 8, born); return err },
+	"DeleteSetupLink": func(tx people.Tx) error { _, err := tx.SetupLinks().DeleteSetupLink(1, 1); return err },
 	"DeleteDomain": func(tx people.Tx) error { _, err := tx.Domains().DeleteDomain(1, 1); return err },
 }

@@ -32,7 +32,9 @@ func (u *unit) beginAttempt(presented string, user int64) error {
 	if u.session != nil {
 		u.session.Attempting = true
 		if u.session.Anonymous {
-			u.session.ExpiresAt = u.Now.Add(session.AnonymousLifetime)
+			if until := u.Now.Add(session.AnonymousLifetime); until.After(u.session.ExpiresAt) { // that of a setup link lives longer
+				u.session.ExpiresAt = until
+			}
 			u.cookie = presented // extends the lifetime of the browser's cookie
 		}
 		return u.Sessions().UpdateSession(*u.session)

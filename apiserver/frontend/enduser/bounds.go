@@ -11,10 +11,18 @@ import (
 // limit.
 func (u *unit) countOwn(c *call) error {
 	most, g := c.needs.DailyLimit, u.signedIn()
-	if most <= 0 || g == nil {
+	subject := ""
+	switch {
+	case most <= 0:
 		return nil
+	case c.setup:
+		subject = "session:" + ids.Format(c.session.ID)
+	case g == nil:
+		return nil
+	default:
+		subject = "user:" + ids.Format(g.User)
 	}
-	n, err := u.Limits().Count("operation:"+c.r.Pattern, "user:"+ids.Format(g.User), u.Now, u.Now.Add(24*time.Hour))
+	n, err := u.Limits().Count("operation:"+c.r.Pattern, subject, u.Now, u.Now.Add(24*time.Hour))
 	if err == nil && n.Count > most {
 		err = &account.WaitError{Reason: account.ErrTooManyChanges, Wait: n.Ends.Sub(u.Now)}
 	}

@@ -29,6 +29,8 @@ type call struct {
 	raw     []byte
 	// needs are the requirements that enduser.yaml declares for the operation.
 	needs openapi.Route
+	// setup reports that the session's setup link permits the operation, so that it needs no signed-in user.
+	setup bool
 	// fresh requires that the active sign-in was proven within the deployment's bound.
 	fresh bool
 	// assertedUser and assertedOrganization are the account and organization that the request asserts as active, nil for
@@ -160,7 +162,10 @@ func (c *call) check(needs openapi.Route) error {
 			return err
 		}
 	}
-	if needs.Session >= openapi.SignedIn {
+	if err := c.findSetup(); err != nil {
+		return err
+	}
+	if needs.Session >= openapi.SignedIn && !c.setup {
 		if c.signedIn() == nil {
 			return apierror.NotAuthenticated()
 		}

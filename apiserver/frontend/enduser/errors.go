@@ -91,6 +91,8 @@ var wordings = []struct {
 	{account.ErrOnlyWayIn, http.StatusBadRequest, "NO_ALTERNATIVE_AUTH", "without it you could not sign in: add a passkey, or set a password, first"},
 	{account.ErrNotProvisioned, http.StatusForbidden, "SSO_NOT_PROVISIONED", "your account is not set up for this sign-in: ask your administrator"},
 	{account.ErrConnectionUnknown, http.StatusNotFound, "CONNECTION_NOT_FOUND", "there is no such connection here, or it is inactive: GET /auth/config and POST /auth/sso/discover list them"},
+	{connections.ErrInvalidLink, http.StatusBadRequest, "INVALID_SETUP_LINK", "this setup link is unknown, deleted or expired, or its maker no longer manages the organization's connections: ask for another"},
+	{connections.ErrTooManyLinks, http.StatusTooManyRequests, "RATE_LIMITED", "too many setup links were made for the organization today: wait before you make another"},
 	{connections.ErrUnknown, http.StatusNotFound, "CONNECTION_NOT_FOUND", "the organization has no such connection: list its connections"},
 	{connections.ErrClosed, http.StatusForbidden, "SELF_SERVICE_DISABLED", "this deployment has only the connections that its owner declares: its owner must set spec.connections"},
 	{connections.ErrDeclared, http.StatusConflict, "CONFLICT", "the service declares this connection: ask its operator to change it"},

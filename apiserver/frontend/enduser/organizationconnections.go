@@ -28,8 +28,8 @@ const fetchedWithin = 3 * time.Second
 // listOrganizationConnections lists the connections of an organization: the declared ones, then its own, the newest
 // first.
 func listOrganizationConnections(c *call) (reply, error) {
-	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
-		rows, err := scopeOf(in).List(u)
+	return inManaged(c, func(u *account.Unit, in connections.Scope) (any, error) {
+		rows, err := in.List(u)
 		if err != nil {
 			return nil, err
 		}
@@ -52,21 +52,17 @@ func listOrganizationConnections(c *call) (reply, error) {
 	})
 }
 
-func scopeOf(m people.Member) connections.Scope {
-	return connections.Scope{Organization: m.Organization, Admin: &m}
-}
-
 // getOrganizationConnection returns a connection of an organization.
 func getOrganizationConnection(c *call) (reply, error) {
 	id := organizationConnectionID(c)
-	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
+	return inManaged(c, func(u *account.Unit, in connections.Scope) (any, error) {
 		return viewConnectionOf(c, u, in, id)
 	})
 }
 
 // viewConnectionOf returns a connection of an organization, declared or not.
-func viewConnectionOf(c *call, u *account.Unit, in people.Member, id int64) (any, error) {
-	row, err := scopeOf(in).Find(u, id)
+func viewConnectionOf(c *call, u *account.Unit, in connections.Scope, id int64) (any, error) {
+	row, err := in.Find(u, id)
 	if errors.Is(err, connections.ErrDeclared) {
 		declared, found, err := account.NamedConnection(u, id)
 		if err != nil || !found {
@@ -98,8 +94,8 @@ func addOrganizationConnection(c *call) (reply, error) {
 		return reply{}, err
 	}
 	var row people.Connection
-	_, err := changeOrganizationBy(c, func(u *unit, by people.Member) (_ any, err error) {
-		row, err = scopeOf(by).Create(u.Unit, kind, change)
+	_, err := changeManaged(c, func(u *unit, in connections.Scope) (_ any, err error) {
+		row, err = in.Create(u.Unit, kind, change)
 		return nil, err
 	})
 	if err != nil {
@@ -138,27 +134,18 @@ func removeOrganizationConnection(c *call) (reply, error) {
 	return reply{data: view}, err
 }
 
-// manageConnection runs do on the connection of the path, which it locks before other rows, for an admin. If the
-// connection has more sign-ins and identities than one transaction ends, it ends them in batches, and runs do again.
+// manageConnection runs do on the connection of the path for an admin. If the connection has more sign-ins and identities
+// than one transaction ends, it ends them in batches, and runs do again.
 func manageConnection(c *call, do func(u *unit, in connections.Scope, id int64) error) error {
 	id := organizationConnectionID(c)
-	run := func(do func(u *unit, in connections.Scope) error) error {
-		_, err := changeOrganizationBy(c, func(u *unit, by people.Member) (any, error) {
-			if _, _, err := u.Connections().LockConnection(id); err != nil {
-				return nil, err
-			}
-			return nil, do(u, scopeOf(by))
-		})
-		return err
-	}
 	for {
 		cleared := true
-		err := run(func(u *unit, in connections.Scope) error {
+		_, err := changeManaged(c, func(u *unit, in connections.Scope) (any, error) {
 			err := do(u, in, id)
 			if cleared = !errors.Is(err, connections.ErrNotCleared); !cleared {
-				return nil // the transaction has ended a batch; what do wrote besides is repeated
+				return nil, nil // the transaction has ended a batch
 			}
-			return err
+			return nil, err
 		})
 		if err != nil || cleared {
 			return err
@@ -183,14 +170,14 @@ func fetchedConnection(c *call, row people.Connection) (reply, error) {
 			return reply{}, c.answerTo(err)
 		}
 	}
-	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) { return viewConnectionOf(c, u, in, row.ID) })
+	return inManaged(c, func(u *account.Unit, in connections.Scope) (any, error) { return viewConnectionOf(c, u, in, row.ID) })
 }
 
 // listOrganizationConnectionFailures lists the newest failed sign-ins by a connection of an organization.
 func listOrganizationConnectionFailures(c *call) (reply, error) {
 	id := organizationConnectionID(c)
-	return inOrganization(c, func(u *account.Unit, in people.Member) (any, error) {
-		if _, err := scopeOf(in).Find(u, id); err != nil && !errors.Is(err, connections.ErrDeclared) {
+	return inManaged(c, func(u *account.Unit, in connections.Scope) (any, error) {
+		if _, err := in.Find(u, id); err != nil && !errors.Is(err, connections.ErrDeclared) {
 			return nil, err
 		}
 		out := []enduserapi.ConnectionFailure{}

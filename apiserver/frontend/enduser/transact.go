@@ -96,6 +96,9 @@ func (u *unit) lockSession(c *call) error {
 	case c.signedIn() != nil:
 		return apierror.NotAuthenticated()
 	}
+	if c.setup {
+		return u.use()
+	}
 	if g := u.signedIn(); g != nil && c.needs.Session >= openapi.SignedIn && !c.needs.Held {
 		if err := u.CheckHeld(g); err != nil {
 			return err // the account turned two-step on meanwhile

@@ -51,12 +51,18 @@ const (
 	clearedAtOnce = 500
 )
 
-// Scope is whose connections are managed, and which member or backend manages them.
+// Scope is whose connections are managed, and what the caller may do with them.
 type Scope struct {
 	// Organization is the connections' organization; with the id 0, they are the deployment's.
 	Organization people.Organization
-	// Admin is the member that manages them, nil for a backend.
+	// Backend reports that a backend manages them: those of all organizations, and without a test.
+	Backend bool
+	// Admin is the member whose permissions bound what is granted: the caller, or the maker of the caller's setup link. It
+	// is nil for a backend, and for a backend's link.
 	Admin *people.Member
+	// Link is the setup link of a caller without an account, nil for others, and SignIns those of its session.
+	Link    *people.SetupLink
+	SignIns []people.SignIn
 }
 
 // require returns an error unless the connections of a scope may be managed.
@@ -69,6 +75,9 @@ func (s Scope) require(u *account.Unit) error {
 	}
 	return nil
 }
+
+// holds reports whether a connection of an organization is in the scope.
+func (s Scope) holds(organization int64) bool { return s.Backend || s.Organization.ID == organization }
 
 // List returns the rows of a scope, the newest first.
 func (s Scope) List(u *account.Unit) ([]people.Connection, error) {
@@ -90,13 +99,13 @@ func (s Scope) find(u *account.Unit, id int64, read func(int64) (people.Connecti
 	}
 	if u.Snapshot().Declares(v1alpha1.KindConnection, u.Key(), id) {
 		declared, _, err := account.NamedConnection(u, id)
-		if err != nil || s.Admin != nil && (declared.Connection == nil || declared.Organization != s.Organization.Slug) {
+		if err != nil || !s.Backend && (declared.Connection == nil || declared.Organization != s.Organization.Slug) {
 			return people.Connection{}, account.FirstOf(err, ErrUnknown)
 		}
 		return people.Connection{}, ErrDeclared
 	}
 	row, found, err := read(id)
-	if err != nil || !found || s.Admin != nil && row.Organization != s.Organization.ID {
+	if err != nil || !found || !s.holds(row.Organization) {
 		return people.Connection{}, account.FirstOf(err, ErrUnknown)
 	}
 	return row, nil
@@ -109,7 +118,7 @@ func (s Scope) Create(u *account.Unit, kind string, change connection.Change) (p
 		return people.Connection{}, err
 	}
 	limits := u.Settings.EffectiveConnections()
-	if s.Admin != nil && !slices.Contains(limits.Types, kind) {
+	if !s.Backend && !slices.Contains(limits.Types, kind) {
 		return people.Connection{}, ErrTypeClosed
 	}
 	most := maxOfDeployment
@@ -158,7 +167,7 @@ func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (peop
 	if moves && change.Confirmation != now.Name {
 		return row, ErrUnconfirmed
 	}
-	if s.Admin == nil {
+	if s.Backend {
 		s.Organization.ID = row.Organization
 	}
 	before := row
@@ -271,20 +280,28 @@ func activation(wasComplete, complete, active bool, wanted *bool) (bool, error) 
 // requireTested returns ErrNotTested if an admin makes an enforcement stricter without having signed in by the
 // connection as it is now. Otherwise a typing error would lock the organization out.
 func (s Scope) requireTested(u *account.Unit, id int64, now, next connection.Settings) error {
-	if s.Admin == nil || next.Enforcement == now.Enforcement || next.Enforcement == string(v1alpha1.ConnectionEnforcementOptional) {
+	if s.Backend || next.Enforcement == now.Enforcement || next.Enforcement == string(v1alpha1.ConnectionEnforcementOptional) {
+		return nil
+	}
+	if s.Link != nil {
+		if !slices.ContainsFunc(s.SignIns, func(g people.SignIn) bool { return g.Upstream.Connection == id && tests(u, g.CreatedAt, next) }) {
+			return ErrNotTested
+		}
 		return nil
 	}
 	own, err := u.Identities().IdentitiesOf(s.Admin.User)
 	if err != nil {
 		return err
 	}
-	tested := slices.ContainsFunc(own, func(i people.Identity) bool {
-		return i.Connection == id && i.UsedAt.After(u.Now.Add(-testedWithin)) && !i.UsedAt.Before(next.ProviderAt)
-	})
-	if !tested {
+	if !slices.ContainsFunc(own, func(i people.Identity) bool { return i.Connection == id && tests(u, i.UsedAt, next) }) {
 		return ErrNotTested
 	}
 	return nil
+}
+
+// tests reports whether a sign-in at a time shows that a connection with some settings works.
+func tests(u *account.Unit, at time.Time, s connection.Settings) bool {
+	return at.After(u.Now.Add(-testedWithin)) && !at.Before(s.ProviderAt)
 }
 
 func object(id int64) string { return "connection:" + strconv.FormatInt(id, 10) }

@@ -37,6 +37,12 @@ func SignInMail(app, code string) delivery.Content {
 	return codeMail("Your sign-in code for "+app, "sign in to "+app, code, "tried to sign in", "nobody can sign in without the code")
 }
 
+// SetupMail brings the code that opens a setup link of an organization. The code is six digits.
+func SetupMail(app, organization, code string) delivery.Content {
+	app, organization = plainName(app, "the service"), plainName(organization, "an organization")
+	return codeMail("Your setup code for "+app, "set up the sign-in of "+organization+" for "+app, code, "opened the link to set it up", "nobody can use the link without the code")
+}
+
 // AlreadyRegisteredMail notifies the owner of an address of an attempt to sign up with it. The client that tried
 // learns nothing.
 func AlreadyRegisteredMail(app string) delivery.Content {

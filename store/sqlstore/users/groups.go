@@ -23,6 +23,7 @@ type (
 	txConnections   struct{ *peopleTx }
 	txIdentities    struct{ *peopleTx }
 	txDomains       struct{ *peopleTx }
+	txSetupLinks    struct{ *peopleTx }
 )
 
 // Users implements people.Tx.
@@ -69,6 +70,9 @@ func (tx *peopleTx) Connections() people.Connections { return txConnections{tx} 
 
 // Identities implements people.Tx.
 func (tx *peopleTx) Identities() people.Identities { return txIdentities{tx} }
+
+// SetupLinks implements people.Tx.
+func (tx *peopleTx) SetupLinks() people.SetupLinks { return txSetupLinks{tx} }
 
 // Domains implements people.Tx.
 func (tx *peopleTx) Domains() people.Domains { return txDomains{tx} }

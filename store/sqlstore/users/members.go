@@ -24,6 +24,7 @@ func (tx txOrganizations) DeleteOrganization(id int64) error {
 	}
 	for _, statement := range []string{
 		`DELETE FROM domains WHERE deployment = :deployment AND organization_id = ?`,
+		`DELETE FROM setup_links WHERE deployment = :deployment AND organization_id = ?`,
 		`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE deployment = :deployment AND organization_id = ? AND user_id IN (SELECT m.user_id
 			FROM organization_memberships m WHERE m.deployment = signins.deployment AND m.organization_id = signins.organization_id)`,
 		// Revoked invitations stay until they would have expired: they count toward the inviter's limit.

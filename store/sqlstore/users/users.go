@@ -126,6 +126,7 @@ func (tx txUsers) DeleteUser(id int64) error {
 		`DELETE FROM passkeys WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM recovery_codes WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM identities WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM setup_links WHERE deployment = :deployment AND created_by <> 0 AND created_by = ?`,
 		`DELETE FROM temporary_codes WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM outbox WHERE deployment = :deployment AND challenge_id IN (SELECT c.id FROM challenges c
 			WHERE c.deployment = :deployment AND c.user_id = ?)`,
