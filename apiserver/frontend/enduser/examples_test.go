@@ -274,6 +274,10 @@ var scenes = map[string]func(s *scene, n int){
 		s.set("{connection_id}", id)
 		s.query = values.Encode()
 	},
+	"endUserListDomains":    func(s *scene, n int) { s.domain(n) },
+	"endUserAddDomain":      func(s *scene, n int) { s.set("name", fmt.Sprintf("added%d.example", n)) },
+	"endUserRemoveDomain":   func(s *scene, n int) { s.domain(n) },
+	"endUserVerifyDomain":   func(s *scene, n int) { s.domain(n) },
 	"endUserListIdentities": func(s *scene, n int) { s.links(n) },
 	"endUserRemoveIdentity": func(s *scene, n int) { s.set("{id}", s.links(n)) },
 }
@@ -281,6 +285,15 @@ var scenes = map[string]func(s *scene, n int){
 // notJSON are the operations whose request is a form or whose response is a redirect. The tests of sign-ins by
 // connections send them.
 var notJSON = []string{"endUserStartSSO", "endUserReceiveSSO", "endUserBackchannelLogout"}
+
+// domain adds a domain to ada's organization, and sets {domain_id}. Its record is there, with another one of the name.
+func (s *scene) domain(n int) {
+	name := fmt.Sprintf("domain%d.example", n)
+	id, value := s.addsDomain(s.organization, name)
+	s.w.Carrier.DNS().Set(record(name), "v=spf1 -all", value)
+	s.ok("POST", domainsOf(s.organization)+"/"+id+"/verify", `{}`)
+	s.set("{domain_id}", id)
+}
 
 // links adds an identity to ada's account, and returns its id.
 func (s *scene) links(n int) string {
@@ -312,6 +325,7 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 	w.sign()
 	d := w.signedDeployment()
 	d.Assurance = strong()
+	d.Connections = &document.OrganizationConnections{SelfService: true}
 	d.OrganizationPermissions = []string{"organization:invite", "organization:manage", "workspace:create", "billing:read"}
 	d.WorkspacePermissions = []string{"workspace:manage", "documents:read"}
 	w.Declare(d)

@@ -130,6 +130,14 @@ func ConnectionsFor(u *Unit, domain string) ([]*snapshot.Entry, error) {
 	return u.active(all), nil
 }
 
+// DeclaredElsewhere reports whether a Connection resource declares a domain that is not of an organization, named by
+// its slug. Such a domain displaces the one that the organization proved.
+func (t *Tenant) DeclaredElsewhere(domain, organization string) bool {
+	return slices.ContainsFunc(t.snapshot.ConnectionsNaming(t.Key(), domain), func(e *snapshot.Entry) bool {
+		return snapshot.ContentOf[snapshot.Connection](e).Organization != organization
+	})
+}
+
 // organizationOf returns the slug of the organization that proved a domain, "" for none.
 func organizationOf(u *Unit, domain string) (string, error) {
 	row, found, err := u.Domains().EffectiveDomain(domain)
