@@ -13,6 +13,7 @@ const (
 	permissionManage          = "organization:manage"
 	permissionCreateWorkspace = "workspace:create"
 	permissionManageWorkspace = "workspace:manage"
+	permissionConnections     = "connection:manage"
 )
 
 // place is an organization of which the user is a member.
@@ -24,6 +25,8 @@ type place struct {
 	Open bool
 	// MayManage reports that the user may change the organization and its members.
 	MayManage bool
+	// MayConnect reports that the user may manage the connections and domains of the organization.
+	MayConnect bool
 }
 
 // place finds the organization of the page's path among the user's own. An unknown organization and one of other users
@@ -39,6 +42,7 @@ func (v *visit) place() (place, error) {
 	}
 	in := place{Membership: list[found], Owner: list[found].Role != nil && list[found].Role.Id == nil, Open: v.tenant.B2B.Enabled}
 	in.MayManage = in.Open && in.may(permissionManage)
+	in.MayConnect = in.Open && in.may(permissionConnections) && v.tenant.Settings.EffectiveConnections().SelfService
 	return in, nil
 }
 
