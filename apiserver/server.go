@@ -259,7 +259,7 @@ func New(opts Options) (*Server, error) {
 		"counters": limiter.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
-		"upstream_documents": providers.DocumentsExhausted, "upstream_requests": providers.RequestsExhausted, "redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
+		"domain_lookups": domains.Resolver.Exhausted, "upstream_documents": providers.DocumentsExhausted, "upstream_requests": providers.RequestsExhausted, "redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
 		"resource_reads": liveReads.Exhausted, "analytics": analytics.Exhausted, "tool_call_records": calls.Dropped, "tool_call_bodies": calls.NotKept, "agent_streams": agentTools.StreamsExhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,8 @@ type Resolver struct {
 	clock  func() time.Time
 	checks *prometheus.CounterVec
 	within time.Duration
+	// exhausted counts lookups that were refused.
+	exhausted atomic.Uint64
 }
 
 // NewResolver returns a Resolver, and registers its metrics. server is the host:port of a recursive DNS server, "" for
@@ -79,6 +82,7 @@ func (r *Resolver) turn(ctx context.Context, of egress.Asker) (done func(), err 
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	r.exhausted.Add(1)
 	r.checks.WithLabelValues("throttled").Inc()
 	return nil, ErrBusy
 }
@@ -96,6 +100,9 @@ func failure(err error) Outcome {
 	}
 	return OutcomeServerFailure
 }
+
+// Exhausted returns how many lookups were refused because their deployment or network had too many.
+func (r *Resolver) Exhausted() uint64 { return r.exhausted.Load() }
 
 // Count counts the outcome of a lookup.
 func (r *Resolver) Count(outcome Outcome) { r.checks.WithLabelValues(string(outcome)).Inc() }

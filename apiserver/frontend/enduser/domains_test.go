@@ -438,3 +438,32 @@ func TestConfinedSignInDoesNotChangeDomains(t *testing.T) {
 		b.refused(403, "REAUTHENTICATION_REQUIRED", "POST", domainsOf(org)+"/"+id+"/verify", `{}`)
 	})
 }
+
+func TestDueDomainsOfOneDeploymentDoNotDelayThoseOfOthers(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.selfService()
+		owner, org, _ := w.customer("globex")
+		id, value := owner.addsDomain(org, "globex.example")
+		w.Carrier.DNS().Set(record("globex.example"), value)
+		const flood = 100
+		due := w.Clock.Now().Add(-time.Hour)
+		w.Must(w.Store.Change(t.Context(), anotherName, func(tx people.Tx) error {
+			for n := range int64(flood) {
+				name := fmt.Sprintf("slow%d.example", n)
+				w.Carrier.DNS().Behave(record(name), dnsserver.Silent)
+				d := people.Domain{ID: 1000 + n, Organization: 1, Name: name, Value: "x", State: people.DomainPending, CreatedAt: due, FailingSince: due, NextLookupAt: due}
+				if err := tx.Domains().InsertDomain(d); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		w.Clock.Advance(time.Minute)
+		w.reaches(id, people.DomainVerified)
+		// A member's request finds a slot too, although the lookups of the worker wait for answers.
+		owner.ok("POST", domainsOf(org)+"/"+id+"/verify", `{}`)
+		if n := w.series("cardea_domain_checks_total"); n > flood/4 {
+			t.Errorf("%v lookups were made before", n)
+		}
+	})
+}
