@@ -16,7 +16,9 @@ func TestTXTRecordsAreSetOverHTTP(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, c.DNS().Address())
 	}}
 	const name = "_cardea-challenge.acme.example"
-	put := func(target, body string) int { return do(t, http.MethodPut, c.URL()+target, "application/json", body, false).status }
+	put := func(target, body string) int {
+		return do(t, http.MethodPut, c.URL()+target, "application/json", body, false).status
+	}
 	if status := put("/_dns?name="+name, `["one","two"]`); status != http.StatusNoContent {
 		t.Fatalf("status %d", status)
 	}
