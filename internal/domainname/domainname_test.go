@@ -51,6 +51,7 @@ func TestParse(t *testing.T) {
 		{in: "acme\u200d.example", fault: "xn--"},
 		{in: "xn--a.example", fault: "xn--"},
 		{in: "xn--acme-.example", fault: "label"},
+		{in: "xn--xn--0-b0a.example", fault: "xn--"}, // an A-label of an A-label
 		{in: "xn--acme-wtd.example", fault: "xn--"},
 		{in: "xn--ls8h\xff.example", fault: "xn--"},
 	} {
@@ -80,6 +81,11 @@ func FuzzParse(f *testing.F) {
 		}
 		if !isASCII(in) || domain != strings.ToLower(strings.Trim(in, " \t")) {
 			t.Errorf("Parse(%q) = %q, which is another name", in, domain)
+		}
+		// A-labels are the only form of what they stand for: names that browsers show alike are equal.
+		shown, err := labels.ToUnicode(domain)
+		if again, againErr := labels.ToASCII(shown); err != nil || againErr != nil || again != domain {
+			t.Errorf("Parse(%q) = %q, which is shown as %q, and that is %q", in, domain, shown, again)
 		}
 		if len(domain) > MaxLength || !strings.Contains(domain, ".") || strings.ContainsFunc(domain, func(r rune) bool { return r != '.' && outsideLabels(r) }) {
 			t.Errorf("Parse(%q) = %q, which has no form of a domain", in, domain)
