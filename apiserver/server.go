@@ -24,6 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential/jwks"
 	"github.com/cardea-iam/cardea/apiserver/credential/keycache"
 	"github.com/cardea-iam/cardea/apiserver/decision"
+	"github.com/cardea-iam/cardea/apiserver/domain"
 	"github.com/cardea-iam/cardea/apiserver/endedconnections"
 	"github.com/cardea-iam/cardea/apiserver/frontend"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
@@ -97,6 +98,9 @@ type Options struct {
 	EgressAllowed []netip.Prefix
 	// EgressDenied are address ranges to which the server never connects for tenants.
 	EgressDenied []netip.Prefix
+	// DNSResolver is the host:port of the recursive DNS server that looks the records of organizations' domains up; ""
+	// means those of the system.
+	DNSResolver string
 	// MaxToolCalls bounds the calls of agents' tools that run at the same time, 0: agents.DefaultToolCalls.
 	MaxToolCalls int
 	// MaxStaleness bounds how long authenticated requests are answered without contact to the store; 0 means no bound.
@@ -137,6 +141,7 @@ type Server struct {
 	notices    *notices.Worker
 	providers  *upstream.Providers
 	ended      *endedconnections.Worker
+	domains    *domain.Worker
 	calls      *callrecord.Recorder
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
@@ -209,8 +214,12 @@ func New(opts Options) (*Server, error) {
 		return nil, err
 	}
 	signer, providers := tokensigner.New(opts.Keyring), upstream.New(upstream.Options{Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Egress: policy, Clock: opts.Clock, Log: opts.Log.WithName("upstream"), Registry: opts.Registry})
+	domains := domain.NewWorker(domain.Options{
+		Store: opts.People, Snapshots: follower, Resolver: domain.NewResolver(opts.DNSResolver, opts.Clock, opts.Registry), Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake,
+		Clock: opts.Clock, Log: opts.Log.WithName("domains"),
+	})
 	endUser, err := enduser.New(enduser.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Signer: signer, Hasher: hasher, Providers: providers, Proxies: opts.TrustedProxies, Clock: opts.Clock,
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Signer: signer, Hasher: hasher, Providers: providers, Domains: domains.Resolver, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: endUserMetrics,
 	})
 	if err != nil {
@@ -250,7 +259,7 @@ func New(opts Options) (*Server, error) {
 		"counters": limiter.Exhausted, "api_keys": keys.Evicted, "decisions": decisions.Evicted, "tokens": tokens.Evicted, "access_tokens": accessTokens.Evicted,
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
-		"upstream_documents": providers.DocumentsExhausted, "upstream_requests": providers.RequestsExhausted, "redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
+		"domain_lookups": domains.Resolver.Exhausted, "upstream_documents": providers.DocumentsExhausted, "upstream_requests": providers.RequestsExhausted, "redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
 		"resource_reads": liveReads.Exhausted, "analytics": analytics.Exhausted, "tool_call_records": calls.Dropped, "tool_call_bodies": calls.NotKept, "agent_streams": agentTools.StreamsExhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)
@@ -261,7 +270,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), domains: domains, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -282,8 +291,9 @@ func (s *Server) Keys() *keycache.Cache { return s.keys }
 func (s *Server) Position() store.Position { return s.follower.Current().Position() }
 
 // Follow runs the work without listeners until ctx ends: it keeps the configuration current, sends the messages of the
-// outbox, fetches the documents of identity providers, ends what belongs to deleted connections, deletes expired data,
-// seals secrets again, writes the records of calls, and rolls up analytics. Run includes it.
+// outbox, fetches the documents of identity providers, ends what belongs to deleted connections, looks organizations'
+// domains up, deletes expired data, seals secrets again, writes the records of calls, and rolls up analytics. Run
+// includes it.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })
@@ -294,6 +304,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.issuing.Run(ctx) })
 	group.Go(func() error { return s.providers.Run(ctx) })
 	group.Go(func() error { return s.ended.Run(ctx) })
+	group.Go(func() error { return s.domains.Run(ctx) })
 	group.Go(func() error { return s.agents.Run(ctx) })
 	group.Go(func() error { return s.calls.Work(ctx) })
 	if s.counters != nil {

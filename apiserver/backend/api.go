@@ -219,9 +219,13 @@ func (a *API) operations() map[string]operation {
 		"GET /connections/{connection_id}":          getConnection,
 		"GET /connections/{connection_id}/failures": listConnectionFailures,
 
-		"GET /organizations":                                        listOrganizations,
-		"POST /organizations":                                       createOrganization,
-		"POST /organizations/{organization_id}/members":             addOrganizationMember,
-		"DELETE /organizations/{organization_id}/members/{user_id}": removeOrganizationMember,
+		"GET /organizations":                                          listOrganizations,
+		"POST /organizations":                                         createOrganization,
+		"GET /organizations/{organization_id}/domains":                listDomains,
+		"POST /organizations/{organization_id}/domains":               addDomain,
+		"PATCH /organizations/{organization_id}/domains/{domain_id}":  updateDomain,
+		"DELETE /organizations/{organization_id}/domains/{domain_id}": removeDomain,
+		"POST /organizations/{organization_id}/members":               addOrganizationMember,
+		"DELETE /organizations/{organization_id}/members/{user_id}":   removeOrganizationMember,
 	}
 }

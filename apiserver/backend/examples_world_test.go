@@ -60,6 +60,7 @@ var (
 	weatherCall        = exampleID(exampleDay(10, 11), 9002)
 	weatherApproval    = exampleID(exampleDay(10, 11), 9003)
 	adasIdentity       = exampleID(exampleDay(4, 10), 1005)
+	enginesDomain      = exampleID(exampleDay(4, 10), 1007)
 )
 
 // The ids of resources.
@@ -411,6 +412,12 @@ func exampleFactors(tx people.Tx) error {
 		func() error {
 			return tx.Connections().RecordConnectionFailure(people.ConnectionFailure{
 				ID: 1, Connection: globexID, At: exampleDay(10, 8), RequestID: "265cb6c97e16a9802af7d44d46a49c9b", Step: "response", Reason: "aud", Expected: "abc", Got: "[xyz]",
+			})
+		},
+		func() error {
+			return tx.Domains().InsertDomain(people.Domain{
+				ID: enginesDomain, Organization: navy, Name: "engines.example", Value: "cardea-domain-verification=MFRGGZDFMZTWQ2LKNNWG23TPOB", State: people.DomainFailing, VerifiedBy: people.VerifiedByDNS,
+				CreatedAt: at, VerifiedAt: at.Add(time.Hour), LookedUpAt: exampleDay(10, 8), NextLookupAt: exampleDay(11, 8), Seen: `{"outcome":"other_value","texts":["v=spf1 -all"]}`, FailingSince: exampleDay(10, 8), Failures: 1,
 			})
 		},
 		func() error { return tx.Factors().SetTwoStep(ada, true) },

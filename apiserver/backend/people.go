@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/domain"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -86,6 +87,10 @@ var peopleWordings = []struct {
 	{connections.ErrUnconfirmed, http.StatusBadRequest, apierror.Fault{Pointer: "/confirmation", Message: "must repeat the current display_name: another issuer ends all sign-ins by the connection and deletes its identities"}},
 	{account.ErrRoleUnknown, http.StatusBadRequest, apierror.Fault{Pointer: "/role_mappings", Message: "has the id of no role of organizations in the deployment"}},
 	{connections.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":connection_id", Message: "is the id of no connection of the deployment: list the connections to see which there are"}},
+	{domain.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":domain_id", Message: "is the id of no domain of the organization: list the domains to see which there are"}},
+	{domain.ErrExists, http.StatusConflict, apierror.Fault{Pointer: "/name", Message: "is a domain of the organization already"}},
+	{domain.ErrTooMany, http.StatusConflict, apierror.Fault{Pointer: "/name", Message: "cannot be added: the organization has the maximum number of domains (50)"}},
+	{domain.ErrTaken, http.StatusConflict, apierror.Fault{Pointer: "/verified", Message: "cannot be true: another organization has the domain; remove it there first"}},
 	{factors.ErrDisabled, http.StatusForbidden, apierror.Fault{Message: "the deployment does not take second factors yet (SECOND_FACTORS_DISABLED): upgrade its operator"}},
 	{errNoPassword, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of a user without a password"}},
 }

@@ -1653,6 +1653,84 @@ type DecisionSummary struct {
 // DecisionSummaryCountedBy The server that counted: the one that answers.
 type DecisionSummaryCountedBy string
 
+// Domain A domain of an organization.
+type Domain struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The domain, in lower case with A-labels.
+	Name string `json:"name"`
+
+	// State `pending` waits for the record. `verified` has it. `failing` was verified, and the record is missing; it still has its effect. `lapsed` failed for 7 days. `expired` was pending for 14 days; it is not looked up any more.
+	State string `json:"state"`
+
+	// Effect `active`: users with an address in the domain are the organization's. `displaced`: the domain is proven, but a Connection resource declares it for another purpose. `none`: the domain is not proven.
+	Effect string `json:"effect"`
+
+	// VerifiedBy `dns` or `backend`; empty if the domain was not verified yet. A domain that a backend verified does not need the record.
+	VerifiedBy string `json:"verified_by"`
+
+	// Record The record to add.
+	Record DomainRecord `json:"record"`
+
+	// Seen The first five TXT records of the name at the last lookup, clipped to 255 characters.
+	Seen []string `json:"seen"`
+
+	// Outcome The outcome of the last lookup: `found`, `taken` (found, but another organization has the domain), `other_value`, `no_record`, `timeout`, `server_failure`; empty before the first.
+	Outcome string `json:"outcome"`
+
+	// LookedUpAt The time of the last lookup, or null.
+	LookedUpAt *time.Time `json:"looked_up_at"`
+
+	// NextLookupAt The time of the next lookup, or null.
+	NextLookupAt *time.Time `json:"next_lookup_at"`
+
+	// VerifiedAt The time when it was verified, or null.
+	VerifiedAt *time.Time `json:"verified_at"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// DomainCreate The domain.
+type DomainCreate struct {
+	// Name One exact domain in lower case, with A-labels. IP addresses, wildcards and public suffixes are refused.
+	Name string `json:"name"`
+
+	// Verified Whether the domain is verified without its record.
+	Verified *bool `json:"verified,omitempty"`
+}
+
+// DomainList A page of domains.
+type DomainList struct {
+	// Data The domains.
+	Data []Domain `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor of the next page, or null.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// DomainPatch The change.
+type DomainPatch struct {
+	// Verified Whether the domain is verified without its record. Absent: no change.
+	Verified *bool `json:"verified,omitempty"`
+}
+
+// DomainRecord The DNS record that proves a domain.
+type DomainRecord struct {
+	// Name The name of the record.
+	Name string `json:"name"`
+
+	// Type The type of the record: TXT.
+	Type string `json:"type"`
+
+	// Value The value. It stays the same until the domain is removed.
+	Value string `json:"value"`
+}
+
 // Error Every error response.
 type Error struct {
 	// Errors All errors.
@@ -3834,6 +3912,15 @@ type ListOrganizationsParams struct {
 	Search *string `form:"search,omitempty" json:"search,omitempty"`
 }
 
+// ListDomainsParams defines parameters for ListDomains.
+type ListDomainsParams struct {
+	// Limit The maximum number of domains.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListResourcesParams defines parameters for ListResources.
 type ListResourcesParams struct {
 	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
@@ -3917,6 +4004,12 @@ type UpdateOAuthScopeJSONRequestBody = OAuthScopeUpdate
 
 // CreateOrganizationJSONRequestBody defines body for CreateOrganization for application/json ContentType.
 type CreateOrganizationJSONRequestBody = OrganizationCreate
+
+// AddDomainJSONRequestBody defines body for AddDomain for application/json ContentType.
+type AddDomainJSONRequestBody = DomainCreate
+
+// UpdateDomainJSONRequestBody defines body for UpdateDomain for application/json ContentType.
+type UpdateDomainJSONRequestBody = DomainPatch
 
 // AddOrganizationMemberJSONRequestBody defines body for AddOrganizationMember for application/json ContentType.
 type AddOrganizationMemberJSONRequestBody = MemberCreate
@@ -5008,6 +5101,70 @@ func (c *Client) CreateOrganization(ctx context.Context, body OrganizationCreate
 		Body: body,
 	}
 	var answer CreatedOrganization
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListDomains asks GET /organizations/{organization_id}/domains: list the domains of an organization.
+//
+// Returns the domains that the organization proved or wants to prove, oldest first, each with the DNS record that proves it
+// and what the last lookup saw. Domains that Connection resources declare are not among them.
+func (c *Client) ListDomains(ctx context.Context, organizationId string, params ListDomainsParams) (*DomainList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{organization_id}/domains",
+		Segments: []transport.Segment{{Name: "organization_id", Value: organizationId}},
+		Query:    params,
+	}
+	var answer DomainList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AddDomain asks POST /organizations/{organization_id}/domains: add a domain to an organization.
+//
+// Without `verified`, the domain waits for its DNS record, which is looked up after 1, 2, 5, 10 and 30 minutes, then hourly for
+// 14 days. Fails with 409 if the organization has the domain or 50 domains, or if `verified` is true and another organization
+// has the domain, and with 403 if the B2B settings disable organizations.
+func (c *Client) AddDomain(ctx context.Context, organizationId string, body DomainCreate) (*Domain, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/organizations/{organization_id}/domains",
+		Segments: []transport.Segment{{Name: "organization_id", Value: organizationId}},
+		Body:     body,
+	}
+	var answer Domain
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveDomain asks DELETE /organizations/{organization_id}/domains/{domain_id}: remove a domain from an organization.
+//
+// The domain has no effect from then on. If it is added again, it has another record.
+func (c *Client) RemoveDomain(ctx context.Context, organizationId string, domainId string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/organizations/{organization_id}/domains/{domain_id}",
+		Segments: []transport.Segment{{Name: "organization_id", Value: organizationId}, {Name: "domain_id", Value: domainId}},
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// UpdateDomain asks PATCH /organizations/{organization_id}/domains/{domain_id}: verify a domain without its record.
+//
+// With `verified: true`, the domain is the organization's, is not looked up any more, and never lapses. With `verified: false`,
+// it waits for its DNS record again. Fails with 409 if another organization has the domain, and with 403 if the B2B settings
+// disable organizations.
+func (c *Client) UpdateDomain(ctx context.Context, organizationId string, domainId string, body DomainPatch) (*Domain, error) {
+	call := transport.Call{
+		Method: http.MethodPatch, Path: "/organizations/{organization_id}/domains/{domain_id}",
+		Segments: []transport.Segment{{Name: "organization_id", Value: organizationId}, {Name: "domain_id", Value: domainId}},
+		Body:     body,
+	}
+	var answer Domain
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

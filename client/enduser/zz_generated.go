@@ -341,6 +341,36 @@ func (e CredentialOptionsEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for DomainEnvelopeMessage.
+const (
+	DomainEnvelopeMessageEmpty DomainEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the DomainEnvelopeMessage enum.
+func (e DomainEnvelopeMessage) Valid() bool {
+	switch e {
+	case DomainEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DomainsEnvelopeMessage.
+const (
+	DomainsEnvelopeMessageEmpty DomainsEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the DomainsEnvelopeMessage enum.
+func (e DomainsEnvelopeMessage) Valid() bool {
+	switch e {
+	case DomainsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EmailAddressEnvelopeMessage.
 const (
 	EmailAddressEnvelopeMessageEmpty EmailAddressEnvelopeMessage = ""
@@ -2366,6 +2396,105 @@ type DiscoveredOrganization struct {
 	ImageUrl string `json:"image_url"`
 }
 
+// Domain A domain of an organization.
+type Domain struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Name The domain, in lower case with A-labels.
+	Name string `json:"name"`
+
+	// State `pending` waits for the record. `verified` has it. `failing` was verified, and the record is missing; it still has its effect. `lapsed` failed for 7 days. `expired` was pending for 14 days; it is not looked up any more.
+	State string `json:"state"`
+
+	// Effect `active`: users with an address in the domain are the organization's. `displaced`: the domain is proven, but a Connection resource declares it for another purpose. `none`: the domain is not proven.
+	Effect string `json:"effect"`
+
+	// VerifiedBy `dns` or `backend`; empty if the domain was not verified yet. A domain that a backend verified does not need the record.
+	VerifiedBy string `json:"verified_by"`
+
+	// Record The record to add.
+	Record DomainRecord `json:"record"`
+
+	// Seen The first five TXT records of the name at the last lookup, clipped to 255 characters.
+	Seen []string `json:"seen"`
+
+	// Outcome The outcome of the last lookup: `found`, `taken` (found, but another organization has the domain), `other_value`, `no_record`, `timeout`, `server_failure`; empty before the first.
+	Outcome string `json:"outcome"`
+
+	// LookedUpAt The time of the last lookup, or null.
+	LookedUpAt *time.Time `json:"looked_up_at"`
+
+	// NextLookupAt The time of the next lookup, or null.
+	NextLookupAt *time.Time `json:"next_lookup_at"`
+
+	// VerifiedAt The time when it was verified, or null.
+	VerifiedAt *time.Time `json:"verified_at"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// DomainCreate The domain.
+type DomainCreate struct {
+	// Name One exact domain in lower case, with A-labels. IP addresses, wildcards and public suffixes are refused.
+	Name string `json:"name"`
+}
+
+// DomainEnvelope A response with a domain.
+type DomainEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message DomainEnvelopeMessage `json:"message"`
+
+	// Data The domain.
+	Data Domain `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// DomainEnvelopeMessage Always empty.
+type DomainEnvelopeMessage string
+
+// DomainRecord The DNS record that proves a domain.
+type DomainRecord struct {
+	// Name The name of the record.
+	Name string `json:"name"`
+
+	// Type The type of the record: TXT.
+	Type string `json:"type"`
+
+	// Value The value. It stays the same until the domain is removed.
+	Value string `json:"value"`
+}
+
+// DomainsEnvelope A response with a list.
+type DomainsEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message DomainsEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []Domain `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// DomainsEnvelopeMessage Always empty.
+type DomainsEnvelopeMessage string
+
 // EmailAddress An email address of a user.
 type EmailAddress struct {
 	// Id The id.
@@ -2545,11 +2674,17 @@ type EndUserFault struct {
 	// Enroll The kinds of factors of which one must be added. Only with ENROLLMENT_REQUIRED.
 	Enroll *[]string `json:"enroll,omitempty"`
 
-	// Reason The error code of the identity provider, or `error`. Only with SSO_FAILED.
+	// Reason With SSO_FAILED, the error code of the identity provider, or `error`. With DOMAIN_RECORD_NOT_FOUND, the outcome of the lookup: other_value, no_record, timeout or server_failure. Absent otherwise.
 	Reason *string `json:"reason,omitempty"`
 
 	// Connections The connections by which the user must sign in. Only with SSO_REQUIRED.
 	Connections *[]ConnectionOffer `json:"connections,omitempty"`
+
+	// Seen The first five TXT records of the name, clipped to 255 characters. Only with DOMAIN_RECORD_NOT_FOUND.
+	Seen *[]string `json:"seen,omitempty"`
+
+	// LookedUpAt The time of the lookup. Only with DOMAIN_RECORD_NOT_FOUND.
+	LookedUpAt *time.Time `json:"looked_up_at,omitempty"`
 }
 
 // FactorCode A code.
@@ -5481,6 +5616,12 @@ type EndUserAddOrganizationConnectionJSONRequestBody = OrganizationConnectionCre
 // EndUserUpdateOrganizationConnectionJSONRequestBody defines body for EndUserUpdateOrganizationConnection for application/json ContentType.
 type EndUserUpdateOrganizationConnectionJSONRequestBody = OrganizationConnectionUpdate
 
+// EndUserAddDomainJSONRequestBody defines body for EndUserAddDomain for application/json ContentType.
+type EndUserAddDomainJSONRequestBody = DomainCreate
+
+// EndUserVerifyDomainJSONRequestBody defines body for EndUserVerifyDomain for application/json ContentType.
+type EndUserVerifyDomainJSONRequestBody = Empty
+
 // EndUserInviteJSONRequestBody defines body for EndUserInvite for application/json ContentType.
 type EndUserInviteJSONRequestBody = InvitationCreate
 
@@ -6725,6 +6866,76 @@ func (c *Client) ListOrganizationConnectionFailures(ctx context.Context, id stri
 		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "connection_id", Value: connectionId}},
 	}
 	var answer ConnectionFailuresEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListDomains asks GET /organizations/{id}/domains: list the domains of an organization.
+//
+// Returns the domains that the organization proved or wants to prove, oldest first, each with the DNS record that proves it
+// and what the last lookup saw. Fails with 403 PERMISSION_DENIED (connection:manage), SELF_SERVICE_DISABLED,
+// ORGANIZATIONS_DISABLED.
+func (c *Client) ListDomains(ctx context.Context, id string) (*DomainsEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{id}/domains",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer DomainsEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AddDomain asks POST /organizations/{id}/domains: add a domain to an organization.
+//
+// The domain has no effect until its DNS record is found. The record is looked up after 1, 2, 5, 10 and 30 minutes, then hourly
+// for 14 days. A domain covers itself alone, no subdomain. Fails with 400 DOMAIN_EXISTS, DOMAIN_LIMIT_REACHED (50); 403
+// REAUTHENTICATION_REQUIRED, PERMISSION_DENIED (connection:manage), SELF_SERVICE_DISABLED, ORGANIZATIONS_DISABLED.
+func (c *Client) AddDomain(ctx context.Context, id string, body DomainCreate) (*DomainEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/organizations/{id}/domains",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+		Body:     body,
+	}
+	var answer DomainEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveDomain asks DELETE /organizations/{id}/domains/{domain_id}: remove a domain from an organization.
+//
+// The domain has no effect from then on. If it is added again, it has another record. Fails with 404 DOMAIN_NOT_FOUND; 403
+// REAUTHENTICATION_REQUIRED, PERMISSION_DENIED (connection:manage), SELF_SERVICE_DISABLED, ORGANIZATIONS_DISABLED.
+func (c *Client) RemoveDomain(ctx context.Context, id string, domainId string) (*DomainEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/organizations/{id}/domains/{domain_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "domain_id", Value: domainId}},
+	}
+	var answer DomainEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// VerifyDomain asks POST /organizations/{id}/domains/{domain_id}/verify: look the record of a domain up now.
+//
+// Looks the record up at once, and verifies the domain if the record has the value. Starts the lookups of an expired domain
+// anew. Fails with 400 DOMAIN_RECORD_NOT_FOUND, whose error has `seen`, `looked_up_at` and `reason`; 400 DOMAIN_TAKEN if another
+// organization's record is there too; 404 DOMAIN_NOT_FOUND; 403 REAUTHENTICATION_REQUIRED, PERMISSION_DENIED
+// (connection:manage), SELF_SERVICE_DISABLED, ORGANIZATIONS_DISABLED; 429 RATE_LIMITED after ten lookups of a domain in an hour.
+func (c *Client) VerifyDomain(ctx context.Context, id string, domainId string, body Empty) (*DomainEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/organizations/{id}/domains/{domain_id}/verify",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "domain_id", Value: domainId}},
+		Body:     body,
+	}
+	var answer DomainEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -138,6 +140,7 @@ type serverOptions struct {
 	auditRetention  time.Duration
 	callRetention   time.Duration
 	toolCalls       int
+	dnsResolver     string
 	tlsCert         string
 	tlsKey          string
 }
@@ -160,8 +163,21 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; if servers differ, the shortest counts")
 	flags.IntVar(&o.toolCalls, "max-tool-calls", agents.DefaultToolCalls, "how many calls of agents' tools this server runs at the same time, from 1 to 10000; a deployment has 128 of them")
 	flags.DurationVar(&o.callRetention, "tool-call-retention", apiserver.DefaultToolCallRetention, "how long records of calls of agents' tools are kept, from 24h to 87600h; if servers differ, the shortest counts")
+	flags.StringVar(&o.dnsResolver, "dns-resolver", "", "host:port of the recursive DNS server that looks the records of organizations' domains up; absent: those of the system")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
+}
+
+// checkResolver validates --dns-resolver.
+func (o *serverOptions) checkResolver() error {
+	if o.dnsResolver == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(o.dnsResolver)
+	if _, portErr := strconv.ParseUint(port, 10, 16); err != nil || host == "" || portErr != nil {
+		return fmt.Errorf("--dns-resolver is %q: give host:port, such as 192.0.2.53:53", o.dnsResolver)
+	}
+	return nil
 }
 
 // day is always 24 hours, also when daylight saving time begins or ends.
@@ -197,6 +213,9 @@ func (o *serverOptions) validate() (ranges, error) {
 	}
 	if o.redis != "" && shared.CheckURL(o.redis) != nil { // the error may contain a password
 		return ranges{}, errors.New("--redis must be a URL of the form redis://host:port, rediss://host:port or unix:///path")
+	}
+	if err := o.checkResolver(); err != nil {
+		return ranges{}, err
 	}
 	if o.decisionShare <= 0 || o.decisionShare > 1 {
 		return ranges{}, fmt.Errorf("--decision-log-share is %v: give a number above 0 and up to 1", o.decisionShare)

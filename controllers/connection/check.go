@@ -3,18 +3,14 @@ package connection
 import (
 	"strings"
 
-	"golang.org/x/net/idna"
-	"golang.org/x/net/publicsuffix"
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/internal/claimpermission"
+	"github.com/cardea-iam/cardea/internal/domainname"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
-
-// domainNames validates A-labels (RFC 5890). The schema's pattern checks hyphens: names such as ab--c.example exist.
-var domainNames = idna.New(idna.ValidateLabels(true), idna.BidiRule(), idna.CheckHyphens(false))
 
 // check validates what the schema and CEL rules cannot: the role expression, the domains, and http URLs, which only a
 // deployment with mode Staging may use.
@@ -29,8 +25,8 @@ func check(c *v1alpha1.Connection, refs engine.ResolvedRefs) error {
 			"(google.hostedDomains, microsoft.tenant or allowedTenants, gitlab.baseURL or github.baseURL of an own instance)")
 	}
 	for i, domain := range c.Spec.Domains {
-		if fault := domainFault(string(domain)); fault != "" {
-			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.domains[%d]: %q %s", i, domain, fault)
+		if err := domainname.Check(string(domain)); err != nil { // the schema's pattern checks the form
+			return engine.Terminal(v1alpha1.ReasonInvalid, "spec.domains[%d]: %q %v", i, domain, err)
 		}
 	}
 	deployment, found := engine.DeploymentIn(refs)
@@ -64,17 +60,6 @@ func admitsEverybody(s *v1alpha1.ConnectionSpec) bool {
 		return true
 	}
 	return false
-}
-
-// domainFault returns what is wrong with a domain that has the form of one, "" if nothing is.
-func domainFault(domain string) string {
-	if _, err := domainNames.ToASCII(domain); err != nil {
-		return "has an invalid label for a name in another script: write it as registries list it (xn--...)"
-	}
-	if suffix, _ := publicsuffix.PublicSuffix(domain); suffix == domain {
-		return "is a public suffix, below which everyone can register domains: write the organization's own domain"
-	}
-	return ""
 }
 
 // fieldURL is a URL of an identity provider with its field.

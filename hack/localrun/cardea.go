@@ -62,6 +62,7 @@ func (r *localRun) listeners() []string {
 		"--envoy-address=" + address(r.ports.Envoy),
 		"--metrics-address=" + address(r.ports.Metrics),
 		"--egress-allowed-cidrs=127.0.0.0/8", // the addresses of the message gateway stand-in
+		"--dns-resolver=" + address(r.ports.CarrierDNS),
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 
 // startCarrier runs the message gateway stand-in in this process, with the account that the samples name.
 func (r *localRun) startCarrier() (err error) {
-	r.carrier, err = messagegateway.Start(messagegateway.Options{HTTPPort: r.ports.CarrierHTTP, SMTPPort: r.ports.CarrierSMTP})
+	r.carrier, err = messagegateway.Start(messagegateway.Options{HTTPPort: r.ports.CarrierHTTP, SMTPPort: r.ports.CarrierSMTP, DNSPort: r.ports.CarrierDNS})
 	if err != nil {
 		return fmt.Errorf("message gateway stand-in: %w", err)
 	}
-	r.step("message gateway stand-in started on ports %d (texts, inbox) and %d (mails)", r.ports.CarrierHTTP, r.ports.CarrierSMTP)
+	r.step("message gateway stand-in started on ports %d (texts, inbox), %d (mails) and %d (DNS)", r.ports.CarrierHTTP, r.ports.CarrierSMTP, r.ports.CarrierDNS)
 	return nil
 }
 

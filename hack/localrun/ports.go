@@ -21,6 +21,7 @@ type ports struct {
 	OperatorMetrics int `json:"operatorMetrics"`
 	CarrierHTTP     int `json:"carrierHTTP"`
 	CarrierSMTP     int `json:"carrierSMTP"`
+	CarrierDNS      int `json:"carrierDNS"`
 }
 
 // preferred are the ports of a first start, if they are free: Cardea's documented ports, and for the message gateway
@@ -28,7 +29,7 @@ type ports struct {
 var preferred = ports{
 	APIServer: 26443, Etcd: 22379,
 	Backend: 8080, Frontend: 8081, Decision: 8082, Envoy: 8083, Metrics: 8090, OperatorMetrics: 8091,
-	CarrierHTTP: 8084, CarrierSMTP: 8085,
+	CarrierHTTP: 8084, CarrierSMTP: 8085, CarrierDNS: 8086,
 }
 
 // choosePorts returns the ports stored in file, and stores the result there. It replaces each port for which take
@@ -41,7 +42,7 @@ func choosePorts(file string, take func(int) bool) (ports, error) {
 	}
 	var passed []int
 	for _, port := range []*int{
-		&p.APIServer, &p.Etcd, &p.Backend, &p.Frontend, &p.Decision, &p.Envoy, &p.Metrics, &p.OperatorMetrics, &p.CarrierHTTP, &p.CarrierSMTP,
+		&p.APIServer, &p.Etcd, &p.Backend, &p.Frontend, &p.Decision, &p.Envoy, &p.Metrics, &p.OperatorMetrics, &p.CarrierHTTP, &p.CarrierSMTP, &p.CarrierDNS,
 	} {
 		passed = append(passed, *port)
 		for !take(*port) {

@@ -33,7 +33,7 @@ func TestRunsThatBeginAtOnceTakeDifferentPorts(t *testing.T) {
 	}
 	has := map[int]bool{}
 	for _, p := range []ports{first, second} {
-		for _, port := range []int{p.APIServer, p.Etcd, p.Backend, p.Frontend, p.Decision, p.Envoy, p.Metrics, p.OperatorMetrics, p.CarrierHTTP, p.CarrierSMTP} {
+		for _, port := range []int{p.APIServer, p.Etcd, p.Backend, p.Frontend, p.Decision, p.Envoy, p.Metrics, p.OperatorMetrics, p.CarrierHTTP, p.CarrierSMTP, p.CarrierDNS} {
 			if has[port] {
 				t.Errorf("both have %d", port)
 			}

@@ -1,5 +1,5 @@
 // Command messagegateway runs the stand-in for SMS providers and mail servers until Ctrl-C or SIGTERM. /_inbox lists
-// the messages received.
+// the messages received, and PUT /_dns sets TXT records.
 package main
 
 import (
@@ -35,6 +35,7 @@ func parse(arguments []string) (messagegateway.Options, error) {
 	flags := flag.NewFlagSet("messagegateway", flag.ExitOnError)
 	flags.IntVar(&o.HTTPPort, "http-port", 8084, "port on 127.0.0.1 of the REST interface and the inbox; 0: any free one")
 	flags.IntVar(&o.SMTPPort, "smtp-port", 8085, "port on 127.0.0.1 of the mail server; 0: any free one")
+	flags.IntVar(&o.DNSPort, "dns-port", 8086, "port on 127.0.0.1 of the DNS server; 0: any free one")
 	flags.StringVar(&o.AccountSID, "account-sid", messagegateway.DefaultAccountSID, "the account of the REST interface")
 	flags.StringVar(&o.AuthToken, "auth-token", messagegateway.DefaultAuthToken, "its password")
 	flags.StringVar(&numbers, "numbers", "", "numbers the account may send from, with commas between them (default every one)")
@@ -57,7 +58,7 @@ func run(ctx context.Context, opts messagegateway.Options, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "texts  %s (account %s)\nmails  smtp://%s\ninbox  %s/_inbox\n", c.URL(), opts.AccountSID, c.SMTPAddress(), c.URL())
+	fmt.Fprintf(out, "texts  %s (account %s)\nmails  smtp://%s\ninbox  %s/_inbox\nDNS    %s (PUT %s/_dns?name=NAME)\n", c.URL(), opts.AccountSID, c.SMTPAddress(), c.URL(), c.DNS().Address(), c.URL())
 	<-ctx.Done()
 	return c.Close()
 }

@@ -271,8 +271,9 @@ type UpstreamFilter struct {
 type ConnectionUpkeep interface {
 	// SealedConnections is SealedSecrets for the secrets of connections.
 	SealedConnections(ctx context.Context, after SealedSecret, limit int) ([]SealedSecret, error)
-	// DueDomains returns up to limit domains whose records must be looked up by a time, the longest due first.
-	DueDomains(ctx context.Context, now time.Time, limit int) ([]DueDomain, error)
+	// DueDomains returns up to limit domains whose records must be looked up by a time, the longest due first. It passes
+	// over the deployments of except.
+	DueDomains(ctx context.Context, now time.Time, except []string, limit int) ([]DueDomain, error)
 	// NextUpstreamConnection returns the first connection after another one that has sign-ins, identities or a recorded
 	// end, in the order of deployments and ids. It reports false if there is none. It reads few rows, however many
 	// sign-ins and identities a connection has.

@@ -65,10 +65,10 @@ type Domain struct {
 	VerifiedAt, LookedUpAt time.Time
 	// NextLookupAt is when the record must be looked up next, zero: never.
 	NextLookupAt time.Time
-	// Seen is what the last lookup returned.
+	// Seen is what the last lookup returned, in the form of the package apiserver/domain.
 	Seen string
 	// FailingSince is when lookups began to find no such value, and Failures how many did not since then. Zero: the last
-	// one found it.
+	// one found it. Of a domain that is pending, it is when its lookups began.
 	FailingSince time.Time
 	Failures     int
 }

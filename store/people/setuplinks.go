@@ -10,8 +10,8 @@ type SetupLinks interface {
 	SetupLinkOfSession(session int64) (SetupLink, bool, error)
 	// SetupLinksOf returns up to limit links of an organization that end after a time, the newest first.
 	SetupLinksOf(organization int64, now time.Time, limit int) ([]SetupLink, error)
-	// ProveSetupLink records that the code of a link was entered in a session. An earlier session of the link loses it, and
-	// an earlier link of the session. It reports whether there is the link.
+	// ProveSetupLink records that the code of a link was entered in a session. The link has no other session from then on,
+	// and the session no other link. It reports whether there is the link.
 	ProveSetupLink(id, session int64, now time.Time) (bool, error)
 	// DeleteSetupLink deletes a link of an organization, and reports whether there was one.
 	DeleteSetupLink(organization, id int64) (bool, error)

@@ -156,8 +156,8 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 		})
 		return false
 	})
-	if found != 25 {
-		t.Errorf("found %d kinds of purged rows, want 25", found)
+	if found != 26 {
+		t.Errorf("found %d kinds of purged rows, want 26", found)
 	}
 }
 

@@ -30,7 +30,7 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 	_, secrets := s.SealedSecrets(ctx, people.SealedSecret{}, 1)
 	_, notices := s.PendingNotices(ctx, people.PendingNotice{}, 1)
 	_, connections := s.SealedConnections(ctx, people.SealedSecret{}, 1)
-	_, due := s.DueDomains(ctx, born, 1)
+	_, due := s.DueDomains(ctx, born, nil, 1)
 	_, _, upstream := s.NextUpstreamConnection(ctx, people.UpstreamConnection{})
 	_, abandon := s.AbandonToolCalls(ctx, born, 1)
 	_, erase := s.Erase(ctx, term, home, 1)

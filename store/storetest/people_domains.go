@@ -138,8 +138,8 @@ var domainStories = []story{
 			}
 			e.change(deployment, insertDomain(d))
 		}
-		due := func(now time.Time, limit int) []people.DueDomain {
-			list, err := e.store.DueDomains(e.ctx, now, limit)
+		due := func(now time.Time, limit int, except ...string) []people.DueDomain {
+			list, err := e.store.DueDomains(e.ctx, now, except, limit)
 			e.ok(err)
 			return list
 		}
@@ -147,6 +147,8 @@ var domainStories = []story{
 		e.Expect(due(want[1].Due, 10)).To(gomega.Equal(want[:2]))
 		e.Expect(due(after(time.Hour), 3)).To(gomega.Equal(want[:3]))
 		e.Expect(due(after(time.Hour), 10)).To(gomega.Equal(want))
+		e.Expect(due(after(time.Hour), 2, home)).To(gomega.Equal([]people.DueDomain{want[1], want[3]}), "without the deployments of except")
+		e.Expect(due(after(time.Hour), 10, home, "apps/other")).To(gomega.BeEmpty())
 		claim := func(tx people.Tx) (bool, error) { return tx.Domains().ClaimLookup(1, want[0].Due, after(2*time.Hour)) }
 		e.Expect(e.winners(8, claim)).To(gomega.Equal(1))
 		e.Expect(due(after(time.Hour), 10)).To(gomega.Equal(want[1:]))

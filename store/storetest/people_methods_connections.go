@@ -34,14 +34,14 @@ var connectionReads = map[string]func(tx people.Tx) (any, error){
 	"SubjectsTaken": func(tx people.Tx) (any, error) {
 		return value(tx.Bulk().SubjectsTaken(1, "https://idp.example", []string{"subject-1", "subject-2"}))
 	},
-	"IdentityCounts":  func(tx people.Tx) (any, error) { return value(tx.Bulk().IdentityCounts([]int64{1, 2})) },
-	"Domain":          func(tx people.Tx) (any, error) { return optional(tx.Domains().Domain(1, 1)) },
-	"DomainsOf":       func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsOf(1)) },
-	"DomainsNamed":    func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsNamed(domain(1, 1).Name)) },
+	"IdentityCounts":     func(tx people.Tx) (any, error) { return value(tx.Bulk().IdentityCounts([]int64{1, 2})) },
+	"Domain":             func(tx people.Tx) (any, error) { return optional(tx.Domains().Domain(1, 1)) },
+	"DomainsOf":          func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsOf(1)) },
+	"DomainsNamed":       func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsNamed(domain(1, 1).Name)) },
 	"SetupLinkByHash":    func(tx people.Tx) (any, error) { return optional(tx.SetupLinks().SetupLinkByHash(hashOf(1))) },
 	"SetupLinkOfSession": func(tx people.Tx) (any, error) { return optional(tx.SetupLinks().SetupLinkOfSession(7)) },
 	"SetupLinksOf":       func(tx people.Tx) (any, error) { return value(tx.SetupLinks().SetupLinksOf(1, born, 10)) },
-	"EffectiveDomain": func(tx people.Tx) (any, error) { return optional(tx.Domains().EffectiveDomain(domain(1, 1).Name)) },
+	"EffectiveDomain":    func(tx people.Tx) (any, error) { return optional(tx.Domains().EffectiveDomain(domain(1, 1).Name)) },
 }
 
 // connectionLocks are the part of locks for connections and domains.
@@ -111,5 +111,5 @@ var connectionWrites = map[string]func(tx people.Tx) error{
 	"InsertSetupLink": insertSetupLink(setupLink(2, 1)),
 	"ProveSetupLink":  func(tx people.Tx) error { _, err := tx.SetupLinks().ProveSetupLink(1, 8, born); return err },
 	"DeleteSetupLink": func(tx people.Tx) error { _, err := tx.SetupLinks().DeleteSetupLink(1, 1); return err },
-	"DeleteDomain": func(tx people.Tx) error { _, err := tx.Domains().DeleteDomain(1, 1); return err },
+	"DeleteDomain":    func(tx people.Tx) error { _, err := tx.Domains().DeleteDomain(1, 1); return err },
 }

@@ -40,7 +40,9 @@ var setupLinkStories = []story{
 		}
 		e.Expect(ofSession(0)).To(gomega.BeZero())
 		prove := func(id, session int64) func(tx people.Tx) (bool, error) {
-			return func(tx people.Tx) (bool, error) { return tx.SetupLinks().ProveSetupLink(id, session, after(time.Minute)) }
+			return func(tx people.Tx) (bool, error) {
+				return tx.SetupLinks().ProveSetupLink(id, session, after(time.Minute))
+			}
 		}
 		e.reportsTrue(prove(1, 10))
 		e.reportsFalse(prove(9, 11))

@@ -41,7 +41,7 @@ var upkeepStories = []story{
 				break
 			}
 		}
-		e.Expect(sum).To(gomega.BeEquivalentTo(47 + 3*25))
+		e.Expect(sum).To(gomega.BeEquivalentTo(48 + 3*25))
 		e.Expect(e.pictureOf(home)).To(gomega.Equal(empty))
 		e.Expect(e.pictureOf("apps/other")).To(gomega.Equal(other))
 		n, err := e.store.Erase(e.ctx, e.term, "apps/other", 10)

@@ -62,10 +62,10 @@ func (s *Interruptible) NextUpstreamConnection(ctx context.Context, after people
 }
 
 // DueDomains implements people.ConnectionUpkeep.
-func (s *Interruptible) DueDomains(ctx context.Context, now time.Time, limit int) ([]people.DueDomain, error) {
+func (s *Interruptible) DueDomains(ctx context.Context, now time.Time, except []string, limit int) ([]people.DueDomain, error) {
 	engine, err := s.reach()
 	if err != nil {
 		return nil, err
 	}
-	return engine.DueDomains(ctx, now, limit)
+	return engine.DueDomains(ctx, now, except, limit)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/domain"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -40,6 +41,8 @@ type Options struct {
 	Hasher *password.Hasher
 	// Providers sends requests to the identity providers of connections.
 	Providers *upstream.Providers
+	// Domains looks the records of organizations' domains up.
+	Domains *domain.Resolver
 	// Proxies determine the client's address.
 	Proxies credential.Proxies
 	Clock   func() time.Time
@@ -173,6 +176,10 @@ var operations = map[string]func(*call) (reply, error){
 	"PATCH /workspaces/{id}/members/{membership_id}":               changeWorkspaceMember,
 	"DELETE /workspaces/{id}/members/{membership_id}":              removeWorkspaceMember,
 	"POST /workspaces":                                             createWorkspace,
+	"GET /organizations/{id}/domains":                              listDomains,
+	"POST /organizations/{id}/domains":                             addDomain,
+	"DELETE /organizations/{id}/domains/{domain_id}":               removeDomain,
+	"POST /organizations/{id}/domains/{domain_id}/verify":          verifyDomain,
 }
 
 // public maps each operation that reads no session and sets no cookie to its function.

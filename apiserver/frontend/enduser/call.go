@@ -162,7 +162,7 @@ func (c *call) check(needs openapi.Route) error {
 			return err
 		}
 	}
-	if err := c.findSetup(); err != nil {
+	if err := findSetup(c); err != nil {
 		return err
 	}
 	if needs.Session >= openapi.SignedIn && !c.setup {

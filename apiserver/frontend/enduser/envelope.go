@@ -148,6 +148,9 @@ func errorViews(refused *apierror.Error) []enduserapi.EndUserFault {
 	if refused.Connections != nil {
 		views[0].Connections = ptr.To(viewConnections(refused.Connections))
 	}
+	if !refused.LookedUpAt.IsZero() {
+		views[0].Seen, views[0].LookedUpAt = &refused.Seen, &refused.LookedUpAt
+	}
 	return views
 }
 

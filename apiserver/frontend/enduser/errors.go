@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/domain"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/connections"
@@ -104,6 +105,12 @@ var wordings = []struct {
 	{connections.ErrOpenProvider, http.StatusBadRequest, "VALIDATION_ERROR", "everybody can get an account at this provider, and would become a member: set just_in_time to false"},
 	{connections.ErrOrganizationOnly, http.StatusBadRequest, "VALIDATION_ERROR", "enforcement, just_in_time and role_mappings are for connections of an organization"},
 	{account.ErrSelfServiceDisabled, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment do not manage their own connections: its owner must set spec.connections.selfService"},
+	{domain.ErrUnknown, http.StatusNotFound, "DOMAIN_NOT_FOUND", "the organization has no such domain: list its domains"},
+	{domain.ErrExists, http.StatusBadRequest, "DOMAIN_EXISTS", "the organization has this domain already: list its domains"},
+	{domain.ErrTooMany, http.StatusBadRequest, "DOMAIN_LIMIT_REACHED", "the organization has as many domains as it may: remove one first"},
+	{domain.ErrTaken, http.StatusBadRequest, "DOMAIN_TAKEN", "your record was found, but another organization has the domain and its record is there too: remove that record first"},
+	{domain.ErrTooManyLookups, http.StatusTooManyRequests, "RATE_LIMITED", "this domain was looked up too often: wait; it is also looked up without a request"},
+	{domain.ErrBusy, http.StatusTooManyRequests, "RATE_LIMITED", "too many domains are being looked up at once: wait, and try again"},
 	{consent.ErrRequestUnknown, http.StatusNotFound, "AUTHORIZATION_NOT_FOUND", "this authorization has ended or was already decided: begin again at the app you came from"},
 	{consent.ErrPlace, http.StatusBadRequest, "INVALID_PLACE", "you cannot grant all of this there: choose an organization and a workspace where nothing is missing"},
 	{consent.ErrUserCode, http.StatusBadRequest, "INVALID_USER_CODE", "no device waits with this code: check the code, or begin again on the device"},
@@ -160,7 +167,7 @@ func (c *call) answerTo(err error) error {
 	if refused := apierror.Of(err); apierror.Is(err) {
 		return waiting(err, refused)
 	}
-	if refused := connectionRefusal(err); refused != nil {
+	if refused := cmp.Or(connectionRefusal(err), recordRefusal(err)); refused != nil {
 		return refused
 	}
 	var wrong *verification.WrongCodeError

@@ -282,6 +282,10 @@ var scenes = map[string]func(s *scene, n int){
 	"endUserRemoveOrganizationConnection":       func(s *scene, _ int) { s.connects() },
 	"endUserListOrganizationConnectionFailures": func(s *scene, _ int) { s.connects() },
 	"endUserRemoveIdentity":                     func(s *scene, n int) { s.set("{id}", s.links(n)) },
+	"endUserListDomains":                        func(s *scene, n int) { s.domain(n) },
+	"endUserAddDomain":                          func(s *scene, n int) { s.set("name", fmt.Sprintf("added%d.example", n)) },
+	"endUserRemoveDomain":                       func(s *scene, n int) { s.domain(n) },
+	"endUserVerifyDomain":                       func(s *scene, n int) { s.domain(n) },
 }
 
 // notJSON are the operations whose request is a form or whose response is a redirect. The tests of sign-ins by
@@ -297,6 +301,15 @@ func (s *scene) connects() {
 	s.w.Must(err)
 	values.Set("iss", "https://another.example")
 	s.do(http.MethodGet, callback(id, values), "")
+}
+
+// domain adds a domain to ada's organization, and sets {domain_id}. Its record is there, with another one of the name.
+func (s *scene) domain(n int) {
+	name := fmt.Sprintf("domain%d.example", n)
+	id, value := s.addsDomain(s.organization, name)
+	s.w.Carrier.DNS().Set(record(name), "v=spf1 -all", value)
+	s.ok("POST", domainsOf(s.organization)+"/"+id+"/verify", `{}`)
+	s.set("{domain_id}", id)
 }
 
 // links adds an identity to ada's account, and returns its id.
@@ -330,6 +343,7 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 	d := w.signedDeployment()
 	d.Connections = &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 5}
 	d.Assurance = strong()
+	d.Connections = &document.OrganizationConnections{SelfService: true}
 	d.OrganizationPermissions = []string{"organization:invite", "organization:manage", "workspace:create", "billing:read"}
 	d.WorkspacePermissions = []string{"workspace:manage", "documents:read"}
 	w.Declare(d)

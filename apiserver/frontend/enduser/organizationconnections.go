@@ -134,8 +134,8 @@ func removeOrganizationConnection(c *call) (reply, error) {
 	return reply{data: view}, err
 }
 
-// manageConnection runs do on the connection of the path for an admin. If the connection has more sign-ins and identities
-// than one transaction ends, it ends them in batches, and runs do again.
+// manageConnection runs do on the connection of the path for an admin. If the connection has more sign-ins and
+// identities than one transaction ends, it ends them in batches, and runs do again.
 func manageConnection(c *call, do func(u *unit, in connections.Scope, id int64) error) error {
 	id := organizationConnectionID(c)
 	for {

@@ -19,7 +19,7 @@ const setupLifetime = 12 * time.Hour
 
 // findSetup records whether the session's setup link permits the operation on the organization of the path. It reads
 // the store only for operations that setup links can permit.
-func (c *call) findSetup() error {
+func findSetup(c *call) error {
 	if c.needs.Setup == "" || c.session == nil {
 		return nil
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// selfService lets organizations manage their connections. change, if not nil, changes the settings.
-func (w *world) selfService(change func(*document.OrganizationConnections)) {
+// managesConnections lets organizations manage their connections. change, if not nil, changes the settings.
+func (w *world) managesConnections(change func(*document.OrganizationConnections)) {
 	w.T.Helper()
 	d, c := w.Settings(), document.DefaultConnections()
 	c.SelfService = true
@@ -54,7 +54,7 @@ func (w *world) proves(organization, name string) {
 
 func TestOrganizationSetsUpAConnection(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.selfService(nil)
+		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		p := w.provider()
 		made := owner.ok("POST", "/organizations/"+id+"/connections", newConnection(p, ""))
@@ -102,9 +102,9 @@ func TestOnlyAdminsManageConnections(t *testing.T) {
 		path := "/organizations/" + id + "/connections"
 		owner.refused(403, "SELF_SERVICE_DISABLED", "POST", path, newConnection(p, ""))
 		owner.refused(403, "SELF_SERVICE_DISABLED", "GET", path, "")
-		w.selfService(func(c *document.OrganizationConnections) { c.SelfService = false })
+		w.managesConnections(func(c *document.OrganizationConnections) { c.SelfService = false })
 		owner.refused(403, "SELF_SERVICE_DISABLED", "POST", path, newConnection(p, ""))
-		w.selfService(func(c *document.OrganizationConnections) { c.MaxPerOrganization = 2 })
+		w.managesConnections(func(c *document.OrganizationConnections) { c.MaxPerOrganization = 2 })
 		conn := owner.setUp(id, p, "")
 		own := path + "/" + conn
 		for _, other := range []string{path, own, own + "/failures"} {
@@ -140,7 +140,7 @@ func TestOnlyAdminsManageConnections(t *testing.T) {
 
 func TestConnectionSettingsAreChecked(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
-		w.selfService(nil)
+		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		p := w.provider()
 		path := "/organizations/" + id + "/connections"
@@ -172,7 +172,7 @@ func TestConnectionSettingsAreChecked(t *testing.T) {
 
 func TestEnforcementNeedsATestedConnection(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.selfService(nil)
+		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		bob, _, _ := w.joins(owner, id, "bob@example.com")
 		p := w.provider()
@@ -213,7 +213,7 @@ func TestEnforcementNeedsATestedConnection(t *testing.T) {
 
 func TestEnforcementOfAProvenDomain(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.selfService(nil)
+		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		p := w.provider()
 		conn := owner.setUp(id, p, "")
@@ -249,7 +249,7 @@ func TestEnforcementOfAProvenDomain(t *testing.T) {
 
 func TestAnotherIssuerInheritsNobody(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.selfService(nil)
+		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		first, second := w.provider(), w.provider()
 		conn := owner.setUp(id, first, "")
@@ -284,7 +284,7 @@ func TestAnotherIssuerInheritsNobody(t *testing.T) {
 
 func TestDeletedConnectionTakesItsSignInsAlong(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.selfService(nil)
+		w.managesConnections(nil)
 		owner, id, slug := w.customer("globex")
 		p := w.provider()
 		conn := owner.setUp(id, p, "")
@@ -319,7 +319,7 @@ func TestDeletedConnectionTakesItsSignInsAlong(t *testing.T) {
 
 func TestClaimsGiveMappedRoles(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
-		w.selfService(nil)
+		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		engineer, clerk := w.role("engineer", "Organization", "organization:invite"), w.role("clerk", "Organization", "billing:read")
 		w.Eventually("the roles are known", func() bool { return len(owner.list("/organizations/"+id+"/roles")) == 2 })

@@ -42,11 +42,13 @@ var pages = map[string]page{
 	approvalsPath + "/{id}":     {get: showApproval, post: takeApproval, signedIn: true, bare: true},
 	"/organizations":            {get: showOrganizations, post: takeOrganizations, signedIn: true},
 	"/organizations/new":        {get: showNewOrganization, post: takeNewOrganization, signedIn: true},
-	// The API also has paths below /organizations, with other segments and methods.
+	// The API also has paths below /organizations, with other segments and methods; those of domains are the same, and
+	// requests of browsers for pages differ from them by their headers (Handler).
 	"/organizations/{slug}":                 {get: showOrganization, post: takeOrganization, signedIn: true},
 	"/organizations/{slug}/settings":        {get: showSettings, post: takeSettings, signedIn: true},
 	"/organizations/{slug}/sso":             {get: showSSO, post: takeSSO, signedIn: true},
 	"/organizations/{slug}/sso/{id}":        {get: showOrganizationConnection, post: takeOrganizationConnection, signedIn: true},
+	"/organizations/{slug}/domains":         {get: showDomains, post: takeDomains, signedIn: true},
 	"/organizations/{slug}/members/{id}":    {get: showMember, post: takeMember, signedIn: true},
 	"/organizations/{slug}/workspaces/{id}": {get: showWorkspace, post: takeWorkspace, signedIn: true},
 }

@@ -33,6 +33,10 @@ type Error struct {
 	Reason string
 	// Connections are those by which the user must sign in; nil is not sent.
 	Connections []Connection
+	// Seen are the records that a lookup of a domain returned, and LookedUpAt its time; a zero time means that neither is
+	// sent.
+	Seen       []string
+	LookedUpAt time.Time
 	// Header is added to the response.
 	Header http.Header
 	// Cause is logged, and never sent.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/internal/domainname"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/text"
 )
@@ -42,6 +43,11 @@ func ID(o *body.Object, member string) int64 {
 // Name reads a name of 1 to 80 characters, nil if it is absent.
 func Name(o *body.Object, member string) *string {
 	return read(o, member, text.Name)
+}
+
+// Domain reads a domain in the form in which organizations have it, nil if it is absent.
+func Domain(o *body.Object, member string) *string {
+	return read(o, member, domainname.Parse)
 }
 
 // Description reads a text of at most 500 characters, nil if it is absent.

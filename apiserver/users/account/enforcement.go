@@ -83,6 +83,14 @@ func ConnectionsFor(u *Unit, domain string) ([]Connection, error) {
 	return sorted(all), nil
 }
 
+// DeclaredElsewhere reports whether a Connection resource declares a domain that is not of an organization, named by
+// its slug. Such a domain displaces the one that the organization proved.
+func (t *Tenant) DeclaredElsewhere(domain, organization string) bool {
+	return slices.ContainsFunc(t.snapshot.ConnectionsNaming(t.Key(), domain), func(e *snapshot.Entry) bool {
+		return snapshot.ContentOf[snapshot.Connection](e).Organization != organization
+	})
+}
+
 // organizationOf returns the organization that proved a domain.
 func organizationOf(u *Unit, domain string) (people.Organization, bool, error) {
 	row, found, err := u.Domains().EffectiveDomain(domain)

@@ -65,8 +65,9 @@ type Scope struct {
 	SignIns []people.SignIn
 }
 
-// require returns an error unless the connections of a scope may be managed.
-func (s Scope) require(u *account.Unit) error {
+// Require returns an error unless the connections and domains of a scope may be managed: ErrClosed,
+// account.ErrSelfServiceDisabled, account.PermissionError.
+func (s Scope) Require(u *account.Unit) error {
 	switch {
 	case !u.ManagesConnections():
 		return ErrClosed
@@ -81,7 +82,7 @@ func (s Scope) holds(organization int64) bool { return s.Backend || s.Organizati
 
 // List returns the rows of a scope, the newest first.
 func (s Scope) List(u *account.Unit) ([]people.Connection, error) {
-	if err := s.require(u); err != nil {
+	if err := s.Require(u); err != nil {
 		return nil, err
 	}
 	return u.Connections().ListConnections(people.ConnectionFilter{Organization: s.Organization.ID, OfDeployment: s.Organization.ID == 0}, maxOfDeployment)
@@ -94,7 +95,7 @@ func (s Scope) Find(u *account.Unit, id int64) (people.Connection, error) {
 }
 
 func (s Scope) find(u *account.Unit, id int64, read func(int64) (people.Connection, bool, error)) (people.Connection, error) {
-	if err := s.require(u); err != nil {
+	if err := s.Require(u); err != nil {
 		return people.Connection{}, err
 	}
 	if u.Snapshot().Declares(v1alpha1.KindConnection, u.Key(), id) {
@@ -114,7 +115,7 @@ func (s Scope) find(u *account.Unit, id int64, read func(int64) (people.Connecti
 // Create inserts a connection. Errors: ErrTypeClosed, ErrOpenProvider, ErrNotTested (an admin sets an enforcement),
 // account.ErrRoleUnknown, account.PermissionError, account.LimitError with ErrTooMany.
 func (s Scope) Create(u *account.Unit, kind string, change connection.Change) (people.Connection, error) {
-	if err := s.require(u); err != nil {
+	if err := s.Require(u); err != nil {
 		return people.Connection{}, err
 	}
 	limits := u.Settings.EffectiveConnections()

@@ -43,7 +43,7 @@ type NewLink struct {
 // MakeLink makes a setup link of the scope's organization, and returns it with its token. Errors: ErrClosed,
 // account.ErrSelfServiceDisabled, account.PermissionError, account.WaitError with ErrTooManyLinks.
 func (s Scope) MakeLink(u *account.Unit, wanted NewLink) (people.SetupLink, string, error) {
-	if err := s.require(u); err != nil {
+	if err := s.Require(u); err != nil {
 		return people.SetupLink{}, "", err
 	}
 	n, err := u.Limits().Count("setup-links", strconv.FormatInt(s.Organization.ID, 10), u.Now, u.Now.Add(24*time.Hour))
@@ -73,7 +73,7 @@ func (s Scope) MakeLink(u *account.Unit, wanted NewLink) (people.SetupLink, stri
 
 // Links returns the live setup links of the scope's organization, the newest first.
 func (s Scope) Links(u *account.Unit) ([]people.SetupLink, error) {
-	if err := s.require(u); err != nil {
+	if err := s.Require(u); err != nil {
 		return nil, err
 	}
 	return u.SetupLinks().SetupLinksOf(s.Organization.ID, u.Now, MaxLinks)
@@ -81,7 +81,7 @@ func (s Scope) Links(u *account.Unit) ([]people.SetupLink, error) {
 
 // DeleteLink ends a setup link of the scope's organization. ErrInvalidLink: there is none.
 func (s Scope) DeleteLink(u *account.Unit, id int64) error {
-	if err := s.require(u); err != nil {
+	if err := s.Require(u); err != nil {
 		return err
 	}
 	deleted, err := u.SetupLinks().DeleteSetupLink(s.Organization.ID, id)

@@ -1,6 +1,6 @@
-// Package messagegateway is a local stand-in for the services that deliver texts and mails. It has Twilio's REST
-// interface for messages and a mail server, both on loopback, with one inbox. No message leaves the machine. Tests
-// start it in process, and developers as a command.
+// Package messagegateway is a local stand-in for the services around Cardea: those that deliver texts and mails, and
+// DNS. It has Twilio's REST interface for messages and a mail server with one inbox, and a DNS server, all on loopback.
+// No message leaves the machine. Tests start it in process, and developers as a command.
 package messagegateway
 
 import (
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/emersion/go-smtp"
+
+	"github.com/cardea-iam/cardea/internal/testing/dnsserver"
 )
 
 // DefaultAccountSID and DefaultAuthToken are the account if Options name none.
@@ -25,8 +27,8 @@ const (
 
 // Options are the options of a Gateway; the zero value is useful.
 type Options struct {
-	// HTTPPort and SMTPPort are on 127.0.0.1; 0: any free one.
-	HTTPPort, SMTPPort int
+	// HTTPPort, SMTPPort and DNSPort are on 127.0.0.1; 0: any free one.
+	HTTPPort, SMTPPort, DNSPort int
 	// AccountSID and AuthToken are the account of the REST interface; empty: the default ones.
 	AccountSID, AuthToken string
 	// Numbers are those that the account owns, in addition to the magic +15005550006; empty: it owns every number.
@@ -50,6 +52,7 @@ type Gateway struct {
 	smtp       *smtp.Server
 	httpSocket net.Listener
 	smtpSocket net.Listener
+	dns        *dnsserver.Server
 	done       chan struct{}
 	closing    sync.Once
 	serving    sync.WaitGroup
@@ -69,6 +72,9 @@ func Start(opts Options) (*Gateway, error) {
 	}
 	if c.smtpSocket, err = net.Listen("tcp", loopback(opts.SMTPPort)); err != nil {
 		return nil, errors.Join(fmt.Errorf("SMTP: %w", err), c.httpSocket.Close())
+	}
+	if c.dns, err = dnsserver.Start(opts.DNSPort); err != nil {
+		return nil, errors.Join(fmt.Errorf("DNS: %w", err), c.httpSocket.Close(), c.smtpSocket.Close())
 	}
 	c.http = &http.Server{Handler: c.handler(), ReadHeaderTimeout: 10 * time.Second}
 	c.smtp = c.mailServer()
@@ -111,7 +117,7 @@ func (c *Gateway) Heal() { c.faults.clear() }
 func (c *Gateway) Close() (err error) {
 	c.closing.Do(func() {
 		close(c.done)
-		err = errors.Join(c.http.Close(), c.smtp.Close(), closed(c.httpSocket), closed(c.smtpSocket))
+		err = errors.Join(c.http.Close(), c.smtp.Close(), closed(c.httpSocket), closed(c.smtpSocket), c.dns.Close())
 		c.serving.Wait()
 	})
 	return err

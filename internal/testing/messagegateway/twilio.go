@@ -24,6 +24,7 @@ func (c *Gateway) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_inbox", c.getInbox)
 	mux.HandleFunc("DELETE /_inbox", c.deleteInbox)
+	mux.HandleFunc("PUT /_dns", c.putDNS)
 	mux.HandleFunc("POST /_faults", c.postFaults)
 	mux.HandleFunc("DELETE /_faults", c.deleteFaults)
 	mux.HandleFunc("/"+apiVersion+"/", c.api)

@@ -76,15 +76,16 @@ func (tx txDomains) DeleteDomain(organization, id int64) (bool, error) {
 }
 
 // DueDomains implements people.ConnectionUpkeep.
-func (s *Rows) DueDomains(ctx context.Context, now time.Time, limit int) ([]people.DueDomain, error) {
+func (s *Rows) DueDomains(ctx context.Context, now time.Time, except []string, limit int) ([]people.DueDomain, error) {
 	var due []people.DueDomain
+	condition, args := exceptOf(except)
 	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
 		var one people.DueDomain
 		err := row.Scan(&one.Deployment, &one.ID, db.At{To: &one.Due})
 		due = append(due, one)
 		return err
-	}, `SELECT deployment, id, next_lookup_at FROM domains WHERE next_lookup_at > 0 AND next_lookup_at <= ? ORDER BY next_lookup_at, deployment, id LIMIT ?`,
-		db.Micros(now), limit)
+	}, `SELECT deployment, id, next_lookup_at FROM domains WHERE next_lookup_at > 0 AND next_lookup_at <= ?`+condition+` ORDER BY next_lookup_at, deployment, id LIMIT ?`,
+		append(append([]any{db.Micros(now)}, args...), limit)...)
 	if err != nil {
 		return nil, fmt.Errorf("list domains whose records are due: %w", err)
 	}

@@ -44,22 +44,33 @@ func (s *Rows) LeaseMessages(ctx context.Context, now time.Time, lease time.Dura
 
 // wantedOf returns the condition on messages of the outbox for a claim, beginning with AND, and its arguments.
 func wantedOf(claim people.Claim) (condition string, args []any) {
-	names := func(deployments []string) string {
-		for _, name := range deployments {
-			args = append(args, name)
-		}
-		return "(?" + strings.Repeat(", ?", len(deployments)-1) + ")"
-	}
-	if len(claim.Except) > 0 {
-		condition += " AND deployment NOT IN " + names(claim.Except)
-	}
+	condition, args = exceptOf(claim.Except)
 	switch {
 	case claim.NoLogouts:
 		condition += " AND channel <> '" + people.ChannelLogout + "'"
 	case len(claim.ExceptLogouts) > 0:
-		condition += " AND (channel <> '" + people.ChannelLogout + "' OR deployment NOT IN " + names(claim.ExceptLogouts) + ")"
+		names, more := namesOf(claim.ExceptLogouts)
+		condition, args = condition+" AND (channel <> '"+people.ChannelLogout+"' OR deployment NOT IN "+names+")", append(args, more...)
 	}
 	return condition, args
+}
+
+// exceptOf returns the condition, beginning with AND, that passes over deployments, and its arguments. It is "" for
+// none.
+func exceptOf(deployments []string) (condition string, args []any) {
+	if len(deployments) == 0 {
+		return "", nil
+	}
+	names, args := namesOf(deployments)
+	return " AND deployment NOT IN " + names, args
+}
+
+// namesOf returns a list of placeholders for the names of deployments, at least one, and the names as arguments.
+func namesOf(deployments []string) (list string, args []any) {
+	for _, name := range deployments {
+		args = append(args, name)
+	}
+	return "(?" + strings.Repeat(", ?", len(deployments)-1) + ")", args
 }
 
 // AckMessage implements people.Messages.
