@@ -10,6 +10,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/query"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
@@ -150,7 +151,7 @@ func listRoles(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return inOrganization(c, func(u *account.Unit, _ people.Member) (any, error) {
+	return inManaged(c, func(u *account.Unit, _ connections.Scope) (any, error) {
 		out := []enduserapi.MemberRole{}
 		for _, role := range u.Roles(level) {
 			out = append(out, *viewRole(&role))

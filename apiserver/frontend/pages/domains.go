@@ -21,12 +21,9 @@ type domainRow struct {
 }
 
 func showDomains(v *visit) error {
-	in, err := v.place()
+	in, err := connecting(v)
 	if err != nil {
 		return err
-	}
-	if !in.MayConnect && !v.form.refused() {
-		return nothingThere()
 	}
 	own := domainsPage{place: in}
 	list, err := v.api.ListDomains(v.r.Context(), in.Membership.Organization.Id)
@@ -75,7 +72,7 @@ func lookupOutcome(v *visit, outcome string) string {
 
 func takeDomains(v *visit) error {
 	sent := v.form
-	in, err := v.place()
+	in, err := connecting(v)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,11 @@ const ssoListed = 20
 type ssoPage struct {
 	place
 	Connections []enduserapi.OrganizationConnection
-	rules       map[string]string
+	// Links are the setup links of the organization, and Made is one that was just made, nil for none. Its address is shown
+	// only this time.
+	Links []enduserapi.SetupLink
+	Made  *enduserapi.SetupLink
+	rules map[string]string
 }
 
 // Rule returns an enforcement in words.
@@ -26,21 +30,16 @@ func enforcements(v *visit) []option {
 	}
 }
 
-// connecting returns the organization of the path if the user may manage its connections.
-func connecting(v *visit) (place, error) {
-	in, err := v.place()
-	if err == nil && !in.MayConnect && !v.form.refused() {
-		err = nothingThere()
-	}
-	return in, err
-}
-
 func showSSO(v *visit) error {
 	in, err := connecting(v)
 	if err != nil {
 		return err
 	}
-	own := ssoPage{place: in, rules: map[string]string{}}
+	return renderSSO(v, in, nil)
+}
+
+func renderSSO(v *visit, in place, made *enduserapi.SetupLink) error {
+	own := ssoPage{place: in, Made: made, rules: map[string]string{}}
 	for _, rule := range enforcements(v) {
 		own.rules[rule.Value] = rule.Label
 	}
@@ -51,19 +50,35 @@ func showSSO(v *visit) error {
 		}
 		own.Connections = list.Data
 	}
+	if in.MayConnect && !in.Setup {
+		links, err := v.api.ListSetupLinks(v.r.Context(), in.Membership.Organization.Id)
+		if err != nil {
+			return err
+		}
+		own.Links = links.Data
+	}
 	return v.render("sso", v.text.Text("sso.title"), own)
 }
 
-// takeSSO sets up a connection with a name only. Its page shows what to register at the provider, and asks for the
-// rest.
+// takeSSO sets up a connection with a name only, or makes and deletes setup links. The page of the connection shows what
+// to register at the provider, and asks for the rest.
 func takeSSO(v *visit) error {
 	sent := v.form
-	sent.Action = "add"
 	in, err := connecting(v)
 	if err != nil {
 		return err
 	}
 	o := in.Membership.Organization
+	switch sent.Action {
+	case "link":
+		return makeSetupLink(v, in)
+	case "unlink":
+		if _, err := v.api.RemoveSetupLink(v.r.Context(), o.Id, sent.value("link_id")); err != nil {
+			return v.again(sent, err)
+		}
+		return v.redirect("setup_link_removed", at("/organizations/{id}/sso", o.Slug))
+	}
+	sent.Action = "add"
 	made, err := v.api.AddOrganizationConnection(v.r.Context(), o.Id, enduserapi.OrganizationConnectionCreate{
 		Type: enduserapi.OIDC, DisplayName: sent.trimmed("display_name"),
 	})
@@ -143,7 +158,7 @@ func showOrganizationConnection(v *visit) error {
 	for _, role := range roles {
 		own.roleNames[*role.Id] = role.Name
 	}
-	own.Roles = choices(v, roles, "sso.choose_role", in.may)
+	own.Roles = choices(v, roles, "sso.choose_role", func(permission string) bool { return in.Setup || in.may(permission) })
 	failures, err := v.api.ListOrganizationConnectionFailures(v.r.Context(), o.Id, got.Data.Id)
 	if err != nil {
 		return err
@@ -164,7 +179,7 @@ func takeOrganizationConnection(v *visit) error {
 	}
 	switch sent.Action {
 	case "test":
-		return testConnection(v, sent, o.Slug, id)
+		return testConnection(v, in, id)
 	case "delete":
 		if sent.trimmed("confirmation") != got.Data.DisplayName {
 			sent.fail("confirmation", v.text.Text("invalid.confirmation"))
@@ -214,13 +229,16 @@ func connectionChange(sent *form, now enduserapi.OrganizationConnection) (body e
 	return body, true
 }
 
-// testConnection leads the admin to the provider, which adds the admin's identity there. The page shows afterwards
-// whether that worked.
-func testConnection(v *visit, sent *form, slug, id string) error {
-	intent, back := "link", connectionAddress(slug, id)
+// testConnection leads the admin to the provider, which adds the admin's identity there. A user of a setup link signs in
+// in place of that. The page shows afterwards whether it worked.
+func testConnection(v *visit, in place, id string) error {
+	intent, back := "link", connectionAddress(in.Membership.Organization.Slug, id)
+	if in.Setup {
+		intent = "sign_in"
+	}
 	begun, err := v.api.BeginSSO(v.r.Context(), enduserapi.SSOBegin{ConnectionId: id, Intent: &intent, Continue: &back})
 	if err != nil {
-		return v.again(sent, err)
+		return v.again(v.form, err)
 	}
 	v.location(begun.Data.AuthorizationUrl)
 	return nil

@@ -25,6 +25,8 @@ type place struct {
 	Open bool
 	// MayManage reports that the user may change the organization and its members.
 	MayManage bool
+	// Setup reports that a setup link opens the organization's page, for a user that need not be a member.
+	Setup bool
 	// MayConnect reports that the user may manage the connections and domains of the organization.
 	MayConnect bool
 }

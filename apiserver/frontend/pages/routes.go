@@ -46,9 +46,11 @@ var pages = map[string]page{
 	// requests of browsers for pages differ from them by their headers (Handler).
 	"/organizations/{slug}":                 {get: showOrganization, post: takeOrganization, signedIn: true},
 	"/organizations/{slug}/settings":        {get: showSettings, post: takeSettings, signedIn: true},
-	"/organizations/{slug}/sso":             {get: showSSO, post: takeSSO, signedIn: true},
-	"/organizations/{slug}/sso/{id}":        {get: showOrganizationConnection, post: takeOrganizationConnection, signedIn: true},
-	"/organizations/{slug}/domains":         {get: showDomains, post: takeDomains, signedIn: true},
+	"/organizations/{slug}/sso":             {get: showSSO, post: takeSSO, signedIn: true, setup: "sso"},
+	"/organizations/{slug}/sso/{id}":        {get: showOrganizationConnection, post: takeOrganizationConnection, signedIn: true, setup: "sso"},
+	"/setup":                                {get: showSetup},
+	"/setup/{token}":                        {get: showSetupLink, post: takeSetupLink},
+	"/organizations/{slug}/domains":         {get: showDomains, post: takeDomains, signedIn: true, setup: "domains"},
 	"/organizations/{slug}/members/{id}":    {get: showMember, post: takeMember, signedIn: true},
 	"/organizations/{slug}/workspaces/{id}": {get: showWorkspace, post: takeWorkspace, signedIn: true},
 }

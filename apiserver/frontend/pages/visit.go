@@ -22,6 +22,8 @@ type page struct {
 	get, post func(*visit) error
 	// signedIn requires a signed-in user.
 	signedIn bool
+	// setup is the intent of setup links whose sessions may use the page without a signed-in user, "" for none.
+	setup string
 	// bare means that the page has one task and no navigation.
 	bare bool
 	// held means that the page is open to a user whose sign-in is below the required level.
@@ -39,6 +41,8 @@ type visit struct {
 	text   *texts.Language
 	api    *api
 	state  state
+	// setup is what the session's setup link permits on the page, nil for none.
+	setup *enduserapi.Setup
 	// page is the requested page, and who the signed-in user.
 	page page
 	who  enduserapi.ActiveSession
@@ -120,6 +124,9 @@ func (v *visit) prepare() error {
 		if posted && genuine(v, sent) {
 			v.keepDraft(sent, sent.user)
 		}
+		return err
+	}
+	if err := readSetup(v); err != nil {
 		return err
 	}
 	if posted {
