@@ -212,6 +212,10 @@ func (a *API) operations() map[string]operation {
 		"GET /users/{user_id}/identities":         listUserIdentities,
 		"DELETE /users/{user_id}/identities/{id}": removeUserIdentity,
 
+		"GET /organizations/{organization_id}/setup-links":                    listSetupLinks,
+		"POST /organizations/{organization_id}/setup-links":                   createSetupLink,
+		"DELETE /organizations/{organization_id}/setup-links/{setup_link_id}": deleteSetupLink,
+
 		"GET /connections":                          listConnections,
 		"POST /connections":                         createConnection,
 		"PATCH /connections/{connection_id}":        updateConnection,

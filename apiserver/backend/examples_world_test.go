@@ -406,7 +406,13 @@ func exampleFactors(tx people.Tx) error {
 		func() error {
 			settings := connection.Settings{Type: "OIDC", Name: "Engines", Issuer: "https://login.engines.example", ClientID: "abc", Enforcement: "Optional", JustInTime: true}
 			return tx.Connections().InsertConnection(people.Connection{
-				ID: 419539451904001007, Organization: 419720645836802001, Slug: "c-419539451904001007", Settings: settings.String(), Active: true, CreatedAt: at, UpdatedAt: at,
+				ID: 419539451904001007, Organization: 419720645836802001, Slug: "c-419539451904001007", Settings: settings.String(), Secrets: "sealed", Active: true, CreatedAt: at, UpdatedAt: at,
+			})
+		},
+		func() error {
+			return tx.SetupLinks().InsertSetupLink(people.SetupLink{
+				ID: 419539451904001008, Organization: 419720645836802001, Hash: []byte{1}, Email: "it@example.com", Intents: []string{people.SetupDomains, people.SetupSSO},
+				CreatedAt: exampleDay(10, 11), ExpiresAt: exampleDay(11, 11),
 			})
 		},
 		func() error {

@@ -357,6 +357,24 @@ func (e SecondFactorsRequired) Valid() bool {
 	}
 }
 
+// Defines values for SetupLinkCreateIntents.
+const (
+	SetupLinkCreateIntentsDomains SetupLinkCreateIntents = "domains"
+	SetupLinkCreateIntentsSso     SetupLinkCreateIntents = "sso"
+)
+
+// Valid indicates whether the value is a known member of the SetupLinkCreateIntents enum.
+func (e SetupLinkCreateIntents) Valid() bool {
+	switch e {
+	case SetupLinkCreateIntentsDomains:
+		return true
+	case SetupLinkCreateIntentsSso:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ToolApprovalStatus.
 const (
 	ApprovalApproved ToolApprovalStatus = "approved"
@@ -2923,6 +2941,51 @@ type SecondFactorsResetAnswer struct {
 	SessionsRevoked int64 `json:"sessions_revoked"`
 }
 
+// SetupLink A setup link.
+type SetupLink struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Url The URL to pass on, only in the response to the creation; else empty.
+	Url string `json:"url"`
+
+	// Email The address to which the code is mailed.
+	Email string `json:"email"`
+
+	// Intents What the link permits.
+	Intents []string `json:"intents"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt The time when it ends.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// LastUsedAt The time when its code was entered last, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+// SetupLinkCreate A new setup link.
+type SetupLinkCreate struct {
+	// Email The address to which the code is mailed that opens the link.
+	Email string `json:"email"`
+
+	// ExpiresIn How many seconds the link lives.
+	ExpiresIn *int `json:"expires_in,omitempty"`
+
+	// Intents What the link permits: sso, the connections; domains, the domains.
+	Intents []SetupLinkCreateIntents `json:"intents"`
+}
+
+// SetupLinkCreateIntents defines model for SetupLinkCreate.Intents.
+type SetupLinkCreateIntents string
+
+// SetupLinkList Setup links.
+type SetupLinkList struct {
+	// Data The links, newest first.
+	Data []SetupLink `json:"data"`
+}
+
 // TemporaryCode A temporary code.
 type TemporaryCode struct {
 	// Code Twelve characters in groups of four.
@@ -4013,6 +4076,9 @@ type UpdateDomainJSONRequestBody = DomainPatch
 
 // AddOrganizationMemberJSONRequestBody defines body for AddOrganizationMember for application/json ContentType.
 type AddOrganizationMemberJSONRequestBody = MemberCreate
+
+// CreateSetupLinkJSONRequestBody defines body for CreateSetupLink for application/json ContentType.
+type CreateSetupLinkJSONRequestBody = SetupLinkCreate
 
 // UpdateB2BSettingsShortJSONRequestBody defines body for UpdateB2BSettingsShort for application/json ContentType.
 type UpdateB2BSettingsShortJSONRequestBody = B2BSettingsUpdate
@@ -5196,6 +5262,50 @@ func (c *Client) RemoveOrganizationMember(ctx context.Context, organizationId st
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/organizations/{organization_id}/members/{user_id}",
 		Segments: []transport.Segment{{Name: "organization_id", Value: organizationId}, {Name: "user_id", Value: userId}},
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// ListSetupLinks asks GET /organizations/{organization_id}/setup-links: list the setup links of an organization.
+//
+// Returns the links that can still be used, newest first, without their URLs.
+func (c *Client) ListSetupLinks(ctx context.Context, organizationId string) (*SetupLinkList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{organization_id}/setup-links",
+		Segments: []transport.Segment{{Name: "organization_id", Value: organizationId}},
+	}
+	var answer SetupLinkList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// CreateSetupLink asks POST /organizations/{organization_id}/setup-links: create a setup link of an organization.
+//
+// A user without an account, such as the administrator of the identity provider, opens the URL, enters a code that is mailed
+// to `email`, and then sets up what `intents` name, for this organization alone. Only this response has the URL. 429 after
+// 20 links a day.
+func (c *Client) CreateSetupLink(ctx context.Context, organizationId string, body SetupLinkCreate) (*SetupLink, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/organizations/{organization_id}/setup-links",
+		Segments: []transport.Segment{{Name: "organization_id", Value: organizationId}},
+		Body:     body,
+	}
+	var answer SetupLink
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteSetupLink asks DELETE /organizations/{organization_id}/setup-links/{setup_link_id}: delete a setup link of an organization.
+//
+// The link, and the session that opened it, can do nothing more.
+func (c *Client) DeleteSetupLink(ctx context.Context, organizationId string, setupLinkId string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/organizations/{organization_id}/setup-links/{setup_link_id}",
+		Segments: []transport.Segment{{Name: "organization_id", Value: organizationId}, {Name: "setup_link_id", Value: setupLinkId}},
 	}
 	return c.transport.Do(ctx, call, nil)
 }

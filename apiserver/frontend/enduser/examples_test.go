@@ -274,7 +274,21 @@ var scenes = map[string]func(s *scene, n int){
 		s.set("{connection_id}", id)
 		s.query = values.Encode()
 	},
-	"endUserListIdentities":                     func(s *scene, n int) { s.links(n) },
+	"endUserListIdentities":  func(s *scene, n int) { s.links(n) },
+	"endUserListSetupLinks":  func(s *scene, n int) { s.setsUp(n) },
+	"endUserRemoveSetupLink": func(s *scene, n int) { s.setsUp(n) },
+	"endUserPrepareSetup":    func(s *scene, n int) { s.setsUp(n); s.browser = s.w.browser() },
+	"endUserVerifySetup": func(s *scene, n int) {
+		email := s.setsUp(n)
+		s.browser = s.w.browser()
+		s.ok("POST", "/setup/prepare-verification", fmt.Sprintf(`{"token":%q}`, s.live["token"]))
+		s.set("code", s.w.CodeFor(email, 1))
+	},
+	"endUserGetSetup": func(s *scene, n int) {
+		email := s.setsUp(n)
+		s.browser = s.w.browser()
+		s.opens(s.live["token"], email, 1)
+	},
 	"endUserAddOrganizationConnection":          func(s *scene, _ int) { s.set("issuer", s.w.provider().URL) },
 	"endUserListOrganizationConnections":        func(s *scene, _ int) { s.connects() },
 	"endUserGetOrganizationConnection":          func(s *scene, _ int) { s.connects() },
@@ -291,6 +305,15 @@ var scenes = map[string]func(s *scene, n int){
 // notJSON are the operations whose request is a form or whose response is a redirect. The tests of sign-ins by
 // connections send them.
 var notJSON = []string{"endUserStartSSO", "endUserReceiveSSO", "endUserBackchannelLogout"}
+
+// setsUp makes a setup link of ada's organization, and returns its address. It sets {setup_link_id} and token.
+func (s *scene) setsUp(n int) (email string) {
+	email = fmt.Sprintf("it%d@example.com", n)
+	id, token := s.makesLink(s.organization, email, `"sso","domains"`)
+	s.set("{setup_link_id}", id)
+	s.set("token", token)
+	return email
+}
 
 // connects sets up a connection of ada's organization, at which a sign-in failed.
 func (s *scene) connects() {
@@ -343,7 +366,6 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 	d := w.signedDeployment()
 	d.Connections = &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 5}
 	d.Assurance = strong()
-	d.Connections = &document.OrganizationConnections{SelfService: true}
 	d.OrganizationPermissions = []string{"organization:invite", "organization:manage", "workspace:create", "billing:read"}
 	d.WorkspacePermissions = []string{"workspace:manage", "documents:read"}
 	w.Declare(d)

@@ -1,15 +1,13 @@
 package connections
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -53,11 +51,12 @@ func (s Scope) MakeLink(u *account.Unit, wanted NewLink) (people.SetupLink, stri
 	if n.Count > linksPerDay {
 		return people.SetupLink{}, "", &account.WaitError{Reason: ErrTooManyLinks, Wait: n.Ends.Sub(u.Now)}
 	}
-	raw := make([]byte, 32)
-	_, _ = rand.Read(raw) // it never fails
-	token := base64.RawURLEncoding.EncodeToString(raw)
+	token, hash, err := session.Mint(u.Random)
+	if err != nil {
+		return people.SetupLink{}, "", err
+	}
 	l := people.SetupLink{
-		Organization: s.Organization.ID, Hash: hashToken(token), Email: wanted.Email, Intents: wanted.Intents, CreatedAt: u.Now, ExpiresAt: u.Now.Add(wanted.Lifetime),
+		Organization: s.Organization.ID, Hash: hash, Email: wanted.Email, Intents: wanted.Intents, CreatedAt: u.Now, ExpiresAt: u.Now.Add(wanted.Lifetime),
 	}
 	if s.Admin != nil {
 		l.CreatedBy = s.Admin.User
@@ -93,7 +92,11 @@ func (s Scope) DeleteLink(u *account.Unit, id int64) error {
 
 // FindLink returns the live setup link of a token with its organization. ErrInvalidLink: there is none.
 func FindLink(u *account.Unit, token string) (people.SetupLink, people.Organization, error) {
-	l, found, err := u.SetupLinks().SetupLinkByHash(hashToken(token))
+	hash, formed := session.Hash(token)
+	if !formed {
+		return people.SetupLink{}, people.Organization{}, ErrInvalidLink
+	}
+	l, found, err := u.SetupLinks().SetupLinkByHash(hash)
 	if err != nil || !found {
 		return l, people.Organization{}, account.FirstOf(err, ErrInvalidLink)
 	}
@@ -146,10 +149,5 @@ func (s Scope) Permits(intent string) bool {
 
 // Actor returns the actor of a setup link in audit records.
 func Actor(l people.SetupLink) string { return "setup:" + l.Email }
-
-func hashToken(token string) []byte {
-	sum := sha256.Sum256([]byte(token))
-	return sum[:]
-}
 
 func linkObject(id int64) string { return "setup_link:" + strconv.FormatInt(id, 10) }

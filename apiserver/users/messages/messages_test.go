@@ -114,7 +114,7 @@ func TestMailsContainOneCodeAndNoLink(t *testing.T) {
 			}
 			want := []string{}
 			switch name {
-			case "SignUpMail", "SignInMail", "ResetPasswordMail", "ReauthenticationMail", "VerifyEmailMail":
+			case "SignUpMail", "SignInMail", "ResetPasswordMail", "ReauthenticationMail", "VerifyEmailMail", "SetupMail":
 				want = []string{code}
 			}
 			if got := sixDigits.FindAllString(mail.Body, -1); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -182,7 +182,7 @@ func everyMail(t interface{ Fatalf(string, ...any) }, app, organization, inviter
 		"SignUpMail": SignUpMail(app, code), "SignInMail": SignInMail(app, code), "AlreadyRegisteredMail": AlreadyRegisteredMail(app),
 		"InvitationMail": InvitationMail(app, organization, inviter, token, ""), "FailedSignInsMail": FailedSignInsMail(app),
 		"ResetPasswordMail": ResetPasswordMail(app, code), "ReauthenticationMail": ReauthenticationMail(app, code),
-		"VerifyEmailMail": VerifyEmailMail(app, code), "AccountChangeMail": AccountChangeMail(app, Quoted(organization, "x"), time.Time{}, ""),
+		"VerifyEmailMail": VerifyEmailMail(app, code), "SetupMail": SetupMail(app, organization, code), "AccountChangeMail": AccountChangeMail(app, Quoted(organization, "x"), time.Time{}, ""),
 		"OrganizationDeletedMail":  OrganizationDeletedMail(app, organization),
 		"OrganizationRequiresMail": OrganizationRequiresMail(app, organization, assurance.Requirement{Level: assurance.TwoFactors}),
 	}
