@@ -137,7 +137,7 @@ type Server struct {
 	dispatcher *outbox.Dispatcher
 	keys       *keycache.Cache
 	rollUps    *rollup.Worker
-	reseals    *reseal.Worker
+	reseals    []*reseal.Worker
 	notices    *notices.Worker
 	providers  *upstream.Providers
 	ended      *endedconnections.Worker
@@ -188,9 +188,7 @@ func New(opts Options) (*Server, error) {
 	rollUp := rollup.New(rollup.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("roll-up"), Registry: opts.Registry,
 	})
-	reseals := reseal.New(reseal.Options{
-		Store: opts.People, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("reseal"), Registry: opts.Registry,
-	})
+	reseals := reseal.All(reseal.Options{Store: opts.People, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("reseal"), Registry: opts.Registry})
 	dispatcher := outbox.New(outbox.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Transport: delivery.NewTransport(policy, opts.Clock, opts.Log.WithName("delivery")),
 		Clock: opts.Clock, Log: opts.Log.WithName("outbox"), Registry: opts.Registry, Tracer: opts.Tracer,

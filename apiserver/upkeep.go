@@ -78,8 +78,10 @@ func (s *Server) keepUp(ctx context.Context) error {
 		s.inBatches(ctx, "Calls of tools that a server did not end were not marked; trying again later", func() (int64, error) {
 			return s.opts.People.AbandonToolCalls(ctx, s.opts.Clock().Add(-callrecord.AbandonedAfter), upkeepBatch)
 		})
-		if err := s.reseals.Pass(ctx); err != nil && ctx.Err() == nil {
-			s.opts.Log.Error(err, "Secrets of authenticators were not sealed again; trying again later")
+		for _, worker := range s.reseals {
+			if err := worker.Pass(ctx); err != nil && ctx.Err() == nil {
+				s.opts.Log.Error(err, "Secrets of authenticators were not sealed again; trying again later")
+			}
 		}
 		if err := s.notices.Pass(ctx); err != nil && ctx.Err() == nil {
 			s.opts.Log.Error(err, "Members were not notified of what their organizations require; trying again later")

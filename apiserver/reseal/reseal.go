@@ -1,5 +1,6 @@
-// Package reseal seals again the secrets of authenticators that an older root key sealed, so that the key can be
-// removed. Every server runs it; concurrent servers do not disturb each other, because each write is conditional.
+// Package reseal seals again the secrets of authenticators and of connections that an older root key sealed, so that
+// the key can be removed. Every server runs it; concurrent servers do not disturb each other, because each write is
+// conditional.
 package reseal
 
 import (
@@ -14,9 +15,9 @@ import (
 )
 
 const (
-	// walkEvery is the interval of walks over all authenticators.
+	// walkEvery is the interval of walks over all secrets of a kind.
 	walkEvery = time.Hour
-	// batchSize is how many authenticators one statement reads.
+	// batchSize is how many secrets one statement reads.
 	batchSize = 500
 	// writesOfPass bounds the secrets that one pass seals again, so that other upkeep is not delayed. A pass ends after
 	// the batch that reaches the bound, and the next pass continues.
@@ -29,6 +30,7 @@ const unknownKey = "unknown"
 // Store is the part of the store that the worker needs.
 type Store interface {
 	SealedSecrets(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error)
+	SealedConnections(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error)
 	Change(ctx context.Context, deployment string, do func(people.Tx) error) error
 }
 
@@ -41,10 +43,21 @@ type Options struct {
 	Registry prometheus.Registerer
 }
 
-// Worker walks over the sealed secrets of all authenticators. It is used by one goroutine.
+// kind is a kind of sealed secrets.
+type kind struct {
+	// sealed is the kind that the secrets are sealed for.
+	sealed string
+	list   func(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error)
+	reseal func(tx people.Tx, id int64, from, to string) (bool, error)
+	// lost says which secrets no key opens, and what to do.
+	lost string
+}
+
+// Worker walks over all sealed secrets of one kind. It is used by one goroutine.
 type Worker struct {
 	Options
-	factors       *prometheus.GaugeVec
+	kind          kind
+	counts        *prometheus.GaugeVec
 	batch, writes int // batchSize and writesOfPass, except in tests
 	// reported are the keys that have a series.
 	reported map[string]bool
@@ -52,7 +65,7 @@ type Worker struct {
 	next     time.Time // the earliest start of the next walk
 }
 
-// walk is one walk over all authenticators, in the order of the store.
+// walk is one walk over all secrets, in the order of the store.
 type walk struct {
 	last    people.SealedSecret // the last secret that was handled
 	sealed  map[string]int64    // the number of secrets that each key seals
@@ -61,12 +74,39 @@ type walk struct {
 	contended bool
 }
 
-// New returns a Worker and registers its metric.
+// All returns the workers for all kinds of secrets, and registers their metrics.
+func All(opts Options) []*Worker { return []*Worker{New(opts), NewForConnections(opts)} }
+
+// New returns a Worker for the secrets of authenticators, and registers its metric.
 func New(opts Options) *Worker {
-	w := &Worker{Options: opts, batch: batchSize, writes: writesOfPass, reported: map[string]bool{}, factors: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	return newWorker(opts, prometheus.GaugeOpts{
 		Name: "cardea_sealed_factors", Help: "Secrets of authenticators by the public id of the root key that seals them, at the last complete walk of this server. A key that seals none can be removed.",
-	}, []string{"key"})}
-	opts.Registry.MustRegister(w.factors)
+	}, kind{
+		sealed: people.SealedAuthenticator, list: opts.Store.SealedSecrets,
+		reseal: func(tx people.Tx, id int64, from, to string) (bool, error) {
+			return tx.Factors().ResealAuthenticator(id, from, to)
+		},
+		lost: "Secrets of authenticators cannot be opened by any root key; restore the key that sealed them, or let their users enroll again",
+	})
+}
+
+// NewForConnections returns a Worker for the client secrets of connections that organizations and backends set up, and
+// registers its metric.
+func NewForConnections(opts Options) *Worker {
+	return newWorker(opts, prometheus.GaugeOpts{
+		Name: "cardea_sealed_connections", Help: "Client secrets of connections that organizations and backends set up, by the public id of the root key that seals them, at the last complete walk of this server. A key that seals none can be removed.",
+	}, kind{
+		sealed: people.SealedConnection, list: opts.Store.SealedConnections,
+		reseal: func(tx people.Tx, id int64, from, to string) (bool, error) {
+			return tx.Connections().ResealConnection(id, from, to)
+		},
+		lost: "Client secrets of connections cannot be opened by any root key; restore the key that sealed them, or let their admins enter the secrets again",
+	})
+}
+
+func newWorker(opts Options, metric prometheus.GaugeOpts, of kind) *Worker {
+	w := &Worker{Options: opts, kind: of, batch: batchSize, writes: writesOfPass, reported: map[string]bool{}, counts: prometheus.NewGaugeVec(metric, []string{"key"})}
+	opts.Registry.MustRegister(w.counts)
 	return w
 }
 
@@ -84,7 +124,7 @@ func (w *Worker) Pass(ctx context.Context) error {
 		w.walk = &walk{sealed: map[string]int64{}, refused: map[string]int64{}}
 	}
 	for writes := 0; writes < w.writes; {
-		secrets, err := w.Store.SealedSecrets(ctx, w.walk.last, w.batch)
+		secrets, err := w.kind.list(ctx, w.walk.last, w.batch)
 		if err != nil {
 			return err
 		}
@@ -118,17 +158,17 @@ func (w *Worker) handle(ctx context.Context, secret people.SealedSecret) (bool, 
 		return false, nil
 	}
 	id := people.SealedFor(secret.Deployment, secret.ID)
-	text, err := w.Keyring.Open(people.SealedAuthenticator, id, secret.Sealed)
+	text, err := w.Keyring.Open(w.kind.sealed, id, secret.Sealed)
 	if err != nil {
 		w.walk.sealed[key]++
 		w.walk.refused[key]++
-		return false, nil // the secret keeps its key; its owner enrolls again
+		return false, nil // the secret keeps its key
 	}
-	again := w.Keyring.Seal(people.SealedAuthenticator, id, text)
+	again := w.Keyring.Seal(w.kind.sealed, id, text)
 	clear(text)
 	did := false
 	err = w.Store.Change(ctx, secret.Deployment, func(tx people.Tx) (err error) {
-		did, err = tx.Factors().ResealAuthenticator(secret.ID, secret.Sealed, again)
+		did, err = w.kind.reseal(tx, secret.ID, secret.Sealed, again)
 		return err
 	})
 	if err != nil {
@@ -154,17 +194,16 @@ func (w *Worker) complete(now time.Time) {
 		done.sealed[key] += 0 // a key that seals nothing has a series too
 	}
 	for key, n := range done.sealed {
-		w.factors.WithLabelValues(key).Set(float64(n))
+		w.counts.WithLabelValues(key).Set(float64(n))
 		w.reported[key] = true
 	}
 	for key := range w.reported {
 		if _, still := done.sealed[key]; !still {
-			w.factors.DeleteLabelValues(key)
+			w.counts.DeleteLabelValues(key)
 			delete(w.reported, key)
 		}
 	}
 	if len(done.refused) > 0 {
-		w.Log.Info("Secrets of authenticators cannot be opened by any root key; restore the key that sealed them, or let their users enroll again",
-			"authenticatorsByKey", done.refused)
+		w.Log.Info(w.kind.lost, "secretsByKey", done.refused)
 	}
 }

@@ -136,11 +136,11 @@ func (w *world) opens(keys *seal.Keyring, deployment string, first, last int64) 
 // counts requires the series of the metric.
 func (w *world) counts(worker *Worker, want map[string]int) {
 	w.T.Helper()
-	if n := testutil.CollectAndCount(worker.factors); n != len(want) {
+	if n := testutil.CollectAndCount(worker.counts); n != len(want) {
 		w.T.Errorf("%d series, want %v", n, want)
 	}
 	for key, n := range want {
-		if got := testutil.ToFloat64(worker.factors.WithLabelValues(key)); got != float64(n) {
+		if got := testutil.ToFloat64(worker.counts.WithLabelValues(key)); got != float64(n) {
 			w.T.Errorf("key %s seals %v secrets, want %d", key, got, n)
 		}
 	}
@@ -273,7 +273,40 @@ func TestServerWithoutRootKeyReadsNothing(t *testing.T) {
 	t.Parallel()
 	store := &hooked{}
 	worker := New(Options{Store: store, Keyring: &seal.Keyring{}, Clock: time.Now, Registry: prometheus.NewRegistry()})
-	if err := worker.Pass(t.Context()); err != nil || store.lists != 0 || testutil.CollectAndCount(worker.factors) != 0 {
+	if err := worker.Pass(t.Context()); err != nil || store.lists != 0 || testutil.CollectAndCount(worker.counts) != 0 {
 		t.Errorf("%v, %d lists", err, store.lists)
 	}
+}
+
+func TestOldRootKeySealsNoConnectionAfterAWalk(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		before, rotated, after := ring(t, 1), ring(t, 2, 1), ring(t, 2)
+		seals := func(keys *seal.Keyring, deployment string, id int64) string {
+			return keys.Seal(people.SealedConnection, people.SealedFor(deployment, id), []byte(secretOf(deployment, id)))
+		}
+		for _, deployment := range []string{"acme/a", "acme/b"} {
+			for id := int64(1); id <= 3; id++ {
+				sealed := ""
+				if id != 2 { // one has no secret yet
+					sealed = seals(before, deployment, id)
+				}
+				w.Must(w.Store.Change(t.Context(), deployment, func(tx people.Tx) error {
+					return tx.Connections().InsertConnection(people.Connection{ID: id, Organization: 1, Slug: fmt.Sprint("c-", id), Settings: "{}", Secrets: sealed, CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()})
+				}))
+			}
+		}
+		worker := NewForConnections(Options{Store: w.store, Keyring: rotated, Clock: w.Clock.Now, Registry: prometheus.NewRegistry()})
+		w.Must(worker.Pass(t.Context()))
+		for _, deployment := range []string{"acme/a", "acme/b"} {
+			for id := int64(1); id <= 3; id += 2 {
+				var row people.Connection
+				w.Must(w.Store.View(t.Context(), deployment, func(tx people.Tx) (err error) { row, _, err = tx.Connections().Connection(id); return err }))
+				text, err := after.Open(people.SealedConnection, people.SealedFor(deployment, id), row.Secrets)
+				if err != nil || string(text) != secretOf(deployment, id) {
+					t.Errorf("connection %d of %s: %q, %v", id, deployment, text, err)
+				}
+			}
+		}
+		w.counts(worker, map[string]int{before.IDs()[0]: 0, after.IDs()[0]: 4})
+	})
 }

@@ -13,8 +13,8 @@ const ssoListed = 20
 type ssoPage struct {
 	place
 	Connections []enduserapi.OrganizationConnection
-	// Links are the setup links of the organization, and Made is one that was just made, nil for none. Its address is shown
-	// only this time.
+	// Links are the setup links of the organization, and Made is one that was just made, nil for none. Its address is
+	// shown only this time.
 	Links []enduserapi.SetupLink
 	Made  *enduserapi.SetupLink
 	rules map[string]string
@@ -60,8 +60,8 @@ func renderSSO(v *visit, in place, made *enduserapi.SetupLink) error {
 	return v.render("sso", v.text.Text("sso.title"), own)
 }
 
-// takeSSO sets up a connection with a name only, or makes and deletes setup links. The page of the connection shows what
-// to register at the provider, and asks for the rest.
+// takeSSO sets up a connection with a name only, or makes and deletes setup links. The page of the connection shows
+// what to register at the provider, and asks for the rest.
 func takeSSO(v *visit) error {
 	sent := v.form
 	in, err := connecting(v)
@@ -229,8 +229,8 @@ func connectionChange(sent *form, now enduserapi.OrganizationConnection) (body e
 	return body, true
 }
 
-// testConnection leads the admin to the provider, which adds the admin's identity there. A user of a setup link signs in
-// in place of that. The page shows afterwards whether it worked.
+// testConnection leads the admin to the provider, which adds the admin's identity there. A user of a setup link signs
+// in instead. The page shows afterwards whether it worked.
 func testConnection(v *visit, in place, id string) error {
 	intent, back := "link", connectionAddress(in.Membership.Organization.Slug, id)
 	if in.Setup {
