@@ -82,7 +82,10 @@ func New(opts Options) *Worker {
 	return newWorker(opts, prometheus.GaugeOpts{
 		Name: "cardea_sealed_factors", Help: "Secrets of authenticators by the public id of the root key that seals them, at the last complete walk of this server. A key that seals none can be removed.",
 	}, kind{
-		sealed: people.SealedAuthenticator, list: opts.Store.SealedSecrets,
+		sealed: people.SealedAuthenticator,
+		list: func(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error) {
+			return opts.Store.SealedSecrets(ctx, after, limit)
+		},
 		reseal: func(tx people.Tx, id int64, from, to string) (bool, error) {
 			return tx.Factors().ResealAuthenticator(id, from, to)
 		},
@@ -96,7 +99,10 @@ func NewForConnections(opts Options) *Worker {
 	return newWorker(opts, prometheus.GaugeOpts{
 		Name: "cardea_sealed_connections", Help: "Client secrets of connections that organizations and backends set up, by the public id of the root key that seals them, at the last complete walk of this server. A key that seals none can be removed.",
 	}, kind{
-		sealed: people.SealedConnection, list: opts.Store.SealedConnections,
+		sealed: people.SealedConnection,
+		list: func(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error) {
+			return opts.Store.SealedConnections(ctx, after, limit)
+		},
 		reseal: func(tx people.Tx, id int64, from, to string) (bool, error) {
 			return tx.Connections().ResealConnection(id, from, to)
 		},

@@ -46,7 +46,7 @@ var upkeepStories = []story{
 		e.Expect(e.pictureOf("apps/other")).To(gomega.Equal(other))
 		n, err := e.store.Erase(e.ctx, e.term, "apps/other", 10)
 		e.ok(err)
-		e.Expect(n).To(gomega.BeEquivalentTo(47), "one row of every table, two of emails")
+		e.Expect(n).To(gomega.BeEquivalentTo(48), "one row of every table, two of emails")
 	}},
 	{name: "expired sessions are purged in batches with everything that depends on them, in every deployment", run: func(e *env) {
 		e.begin()
@@ -87,7 +87,7 @@ var upkeepStories = []story{
 			{10 * time.Minute, 90 * 24 * time.Hour, 2, "the authorization request and the device"},
 			{11 * time.Minute, 90 * 24 * time.Hour, 3, "the attempt with its SSO attempt, and the unconfirmed authenticator"},
 			{time.Hour, 90 * 24 * time.Hour, 4, "the counter, the family of tokens with its refresh token, and the temporary code"},
-			{25 * time.Hour, 90 * 24 * time.Hour, 4, "the failure, the code, the client that was not used, and the arguments of the approval"},
+			{25 * time.Hour, 90 * 24 * time.Hour, 5, "the failure, the code, the client that was not used, the arguments of the approval, and the setup link"},
 			{25*time.Hour + 2*time.Second, 90 * 24 * time.Hour, 3, "the challenge, the send and the message that was sent"},
 			{26 * time.Hour, 26 * time.Hour, 0, "the audit record is as old as its retention says"},
 			{26*time.Hour + 2*time.Second, 26 * time.Hour, 2, "the audit record, and the invitation a day after its end"},
