@@ -21,9 +21,10 @@ var (
 )
 
 const (
-	// MaxLinkLifetime and LinkLifetime are how long a setup link lives at most, and if nothing is asked for.
+	// MaxLinkLifetime is how long a setup link lives at most.
 	MaxLinkLifetime = 7 * 24 * time.Hour
-	LinkLifetime    = 24 * time.Hour
+	// LinkLifetime is how long a setup link lives if nothing is asked for.
+	LinkLifetime = 24 * time.Hour
 	// linksPerDay is how many setup links may be made for an organization in a day.
 	linksPerDay = 20
 	// MaxLinks is how many links of an organization are listed: more than live at once.
