@@ -13,7 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 )
 
-// An owner makes a setup link. Its user, who has no account, connects the identity provider, proves the domain, tests
+// An owner makes a setup link. Its user, without an account, connects the identity provider, proves the domain, tests
 // and enforces the connection, all by keyboard, with and without scripts.
 func TestUserOfASetupLinkConnectsAProvider(t *testing.T) {
 	for _, tt := range []struct {
