@@ -124,8 +124,8 @@ func RequireNoConnection(u *Unit, address string, used int64) error {
 	return &ConnectionRequiredError{Connections: holders}
 }
 
-// RequireNoConnectionOf is RequireNoConnection for a sign-in without an address and without a connection: it compares the
-// primary address of the account and all its verified ones.
+// RequireNoConnectionOf is RequireNoConnection for a sign-in without an address and without a connection: it compares
+// the primary address of the account and all its verified ones.
 func RequireNoConnectionOf(u *Unit, user int64) error {
 	if !u.HasConnections() {
 		return nil
