@@ -7397,9 +7397,10 @@ func (c *Client) PrepareSetup(ctx context.Context, body SetupChoice) (*SetupCode
 
 // BackchannelLogout asks POST /sso/{connection_id}/backchannel-logout: end the sign-ins that an identity provider ended.
 //
-// OpenID Connect Back-Channel Logout 1.0. Ends the sign-ins of the `sub`, the `sid`, or both, of the logout token. A token is
-// accepted once. The responses are those of that standard: 200 without content, or 400 with `error`. Fails with 404
-// CONNECTION_NOT_FOUND; 503 CONNECTION_UNAVAILABLE.
+// OpenID Connect Back-Channel Logout 1.0. Ends the sign-ins of the `sub`, the `sid`, or both, of the logout token, with its
+// issuer. A token is accepted once; after another response than 200 and 400 it can be sent again. The responses are those of
+// that standard: 200 without content, or 400 with `error`. Beyond 1,000 tokens of a connection in an hour that end no sign-in,
+// another such token gets 400 with `Retry-After`. Fails with 404 CONNECTION_NOT_FOUND; 503 CONNECTION_UNAVAILABLE.
 func (c *Client) BackchannelLogout(ctx context.Context, connectionId string, body io.Reader) error {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/sso/{connection_id}/backchannel-logout",

@@ -265,6 +265,9 @@ type UpstreamFilter struct {
 	Identity int64
 	// SessionID selects by the provider's id of its session.
 	SessionID string
+	// Issuer selects the sign-ins of identities of one issuer: a connection may accept several, each with own ids of
+	// sessions.
+	Issuer string
 }
 
 // ConnectionUpkeep is periodic work over the connections and domains of all deployments.

@@ -88,6 +88,10 @@ func connectionStatements(tx people.Tx, now time.Time) error {
 			_, err := tx.Sessions().EndSignInsBy(people.UpstreamFilter{Connection: 1, SessionID: "sid"}, 10)
 			return err
 		},
+		func() error {
+			_, err := tx.Sessions().EndSignInsBy(people.UpstreamFilter{Connection: 1, SessionID: "sid", Issuer: "https://idp.example"}, 10)
+			return err
+		},
 		func() error { return tx.Connections().InsertConnection(people.Connection{ID: 1, Organization: 1}) },
 		func() error { _, err := tx.Connections().DeleteConnection(1); return err },
 	} {

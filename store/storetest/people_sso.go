@@ -173,7 +173,11 @@ var ssoStories = []story{
 		}
 		e.Expect(end(people.UpstreamFilter{}, 10)).To(gomega.BeEmpty())
 		e.Expect(end(people.UpstreamFilter{SessionID: "a"}, 10)).To(gomega.BeEmpty())
-		e.Expect(end(people.UpstreamFilter{Connection: 1, SessionID: "c"}, 10)).To(gomega.Equal([]int64{3}))
+		mine := identity(2, 1, 7)
+		e.insert(insertIdentity(mine))
+		e.Expect(end(people.UpstreamFilter{Connection: 1, SessionID: "c", Issuer: "https://other.example"}, 10)).To(gomega.BeEmpty())
+		e.Expect(end(people.UpstreamFilter{Connection: 1, SessionID: "b", Issuer: mine.Issuer}, 10)).To(gomega.BeEmpty(), "the identity is unknown")
+		e.Expect(end(people.UpstreamFilter{Connection: 1, SessionID: "c", Issuer: mine.Issuer}, 10)).To(gomega.Equal([]int64{3}))
 		e.Expect(end(people.UpstreamFilter{Connection: 1, Identity: 1, SessionID: "b"}, 10)).To(gomega.Equal([]int64{2}))
 		e.Expect(end(people.UpstreamFilter{Identity: 1}, 10)).To(gomega.Equal([]int64{1}))
 		e.Expect(signInsLeft(e, 7, 8)).To(gomega.Equal([]int64{4, 5, 6, 7, 100}))

@@ -6,8 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
@@ -18,8 +21,14 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// signInsAtOnce is how many sign-ins one transaction ends.
-const signInsAtOnce = 500
+const (
+	// signInsAtOnce is how many sign-ins one transaction ends.
+	signInsAtOnce = 500
+	// maxIdleLogouts is how many logout tokens that end no sign-in are accepted of one connection in an hour.
+	maxIdleLogouts   = 1000
+	scopeLogouts     = "logout-tokens"
+	scopeIdleLogouts = "logout-tokens-idle"
+)
 
 // backchannelLogout ends the sign-ins that a provider's logout token names (OpenID Connect Back-Channel Logout 1.0).
 // Its responses are those of that standard: 200 without content, or 400 with a JSON error.
@@ -50,73 +59,104 @@ func backchannelLogout(c *call) error {
 	if err != nil {
 		return c.answerTo(err)
 	}
-	first, err := endSignInsBy(c, conn, logout)
-	if err != nil {
+	err = endSignInsBy(c, conn, logout)
+	var wait *account.WaitError
+	switch {
+	case errors.Is(err, errLogoutUsed):
+		return logoutRefused(c, errLogoutUsed.Error())
+	case errors.As(err, &wait): // a logout that failed is a 400, as the standard has no other
+		c.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(wait.Wait, time.Second).Seconds()))))
+		return logoutRefused(c, wait.Reason.Error())
+	case err != nil:
 		return c.answerTo(err)
-	}
-	if !first {
-		return logoutRefused(c, "the logout token was used already")
 	}
 	c.Header().Set("Cache-Control", "no-store")
 	c.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// endSignInsBy ends the sign-ins of a logout, in batches, and reports whether its token was not used before. The first
-// batch uses the token, so that a provider can send it again if nothing was ended.
-func endSignInsBy(c *call, conn account.Connection, logout connection.Logout) (first bool, err error) {
-	more := false
-	err = c.request.Change(c.r.Context(), func(u *account.Unit) (err error) {
-		if more, err = endBatch(u, conn, logout); err == nil { // sessions are locked before limits
-			first, err = useLogout(u, conn.ID, logout)
-		}
-		if err == nil && !first {
-			err = errLogoutUsed
-		}
-		return err
-	})
-	if errors.Is(err, errLogoutUsed) {
-		return false, nil
-	}
-	for err == nil && more {
-		err = c.request.Change(c.r.Context(), func(u *account.Unit) (err error) {
-			more, err = endBatch(u, conn, logout)
-			return err
+var (
+	// errLogoutUsed rolls back what a repeated logout token would end.
+	errLogoutUsed = errors.New("the logout token was used already")
+	// errTooManyLogouts is the reason of a WaitError.
+	errTooManyLogouts = fmt.Errorf("more than %d logout tokens of this hour ended no sign-in: send the token again later", maxIdleLogouts)
+)
+
+// endSignInsBy ends the sign-ins of a logout, in batches. The last batch uses the token: if an earlier one fails, the
+// provider can send the token again, and the next request ends what is left.
+func endSignInsBy(c *call, conn account.Connection, logout connection.Logout) error {
+	sum := sha256.Sum256([]byte(format(conn.ID) + "\x00" + logout.Issuer + "\x00" + logout.TokenID))
+	key := hex.EncodeToString(sum[:])
+	total := 0
+	for {
+		ended := 0
+		err := c.request.Change(c.r.Context(), func(u *account.Unit) (err error) {
+			if err := requireUnused(u, key); err != nil {
+				return err
+			}
+			ended, err = endBatch(u, conn, logout)
+			if err != nil || ended == signInsAtOnce {
+				return err
+			}
+			return useLogout(u, conn.ID, key, logout, total+ended == 0)
 		})
+		if err != nil || ended < signInsAtOnce {
+			return err
+		}
+		total += ended
 	}
-	return first, err
 }
 
-// errLogoutUsed rolls back what a repeated logout token would end.
-var errLogoutUsed = errors.New("the logout token was used already")
-
-// useLogout reports whether a logout token was not used before.
-func useLogout(u *account.Unit, id int64, logout connection.Logout) (bool, error) {
-	sum := sha256.Sum256([]byte(format(id) + "\x00" + logout.Issuer + "\x00" + logout.TokenID))
-	n, err := u.Limits().Count("logout-tokens", hex.EncodeToString(sum[:]), u.Now, logout.ExpiresAt)
-	return n.Count == 1, err
+// requireUnused returns errLogoutUsed if a logout token was used before. Requests with the same token wait for each
+// other. No transaction that holds a session waits for that lock, so it may come before the locks of sessions.
+func requireUnused(u *account.Unit, key string) error {
+	if err := u.Limits().Lock(scopeLogouts + ":" + key); err != nil {
+		return err
+	}
+	used, err := u.Limits().Counted(scopeLogouts, key, u.Now)
+	if err == nil && used.Count > 0 {
+		err = errLogoutUsed
+	}
+	return err
 }
 
-// endBatch ends at most signInsAtOnce sign-ins of a logout, and reports whether there may be more.
-func endBatch(u *account.Unit, conn account.Connection, logout connection.Logout) (more bool, err error) {
-	filter := people.UpstreamFilter{Connection: conn.ID, SessionID: logout.SessionID}
+// useLogout records that a logout token was used. Tokens that ended no sign-in are bounded by the connection, because
+// each leaves a row: a provider can sign any number of them. The others are bounded by the sign-ins.
+func useLogout(u *account.Unit, conn int64, key string, logout connection.Logout, idle bool) error {
+	if idle {
+		n, err := u.Limits().Count(scopeIdleLogouts, format(conn), u.Now, u.Now.Add(time.Hour))
+		if err == nil && n.Count > maxIdleLogouts {
+			err = &account.WaitError{Reason: errTooManyLogouts, Wait: n.Ends.Sub(u.Now)}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := u.Limits().Count(scopeLogouts, key, u.Now, logout.ExpiresAt)
+	return err
+}
+
+// endBatch ends at most signInsAtOnce sign-ins of a logout, and returns how many it ended. A session of a provider is
+// one of the token's issuer: a connection may accept several.
+func endBatch(u *account.Unit, conn account.Connection, logout connection.Logout) (int, error) {
+	filter := people.UpstreamFilter{Connection: conn.ID, SessionID: logout.SessionID, Issuer: logout.Issuer}
 	if logout.Subject != "" {
 		i, found, err := u.Identities().IdentityOf(conn.ID, logout.Issuer, logout.Subject)
 		if err != nil || !found {
-			return false, err
+			return 0, err
 		}
 		filter.Identity = i.ID
 	}
 	ended, err := u.Sessions().EndSignInsBy(filter, signInsAtOnce)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	for _, g := range ended {
 		if err := u.AuditAs("connection:"+conn.Slug, "session.ended_upstream", "signin:"+format(g.ID), g.Session); err != nil {
-			return false, err
+			return 0, err
 		}
 	}
-	return len(ended) == signInsAtOnce, nil
+	return len(ended), nil
 }
 
 // logoutRefused sends a refusal of a logout token.

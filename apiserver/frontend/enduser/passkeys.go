@@ -147,11 +147,7 @@ func signInByPasskey(c *call, a *passkey.Assertion) (reply, error) {
 		if err := factors.CountSignIn(u.Unit, p.User); err != nil {
 			return reply{}, err
 		}
-		user, _, err := u.Users().User(p.User)
-		if err == nil {
-			err = account.RequireNoConnection(u.Unit, user.Email, 0)
-		}
-		if err != nil {
+		if err := account.RequireNoConnectionOf(u.Unit, p.User); err != nil {
 			return reply{}, err
 		}
 		method, err := factors.Use(u.Unit, p, v)

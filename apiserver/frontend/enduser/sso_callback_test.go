@@ -264,61 +264,6 @@ func TestAttemptEndsAfterTenMinutesAndThreeTries(t *testing.T) {
 	})
 }
 
-func TestBackchannelLogoutEndsTheSignInsOfTheSubject(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
-		p := w.provider()
-		conn, second := w.connection("globex", p, globexDomain), w.connection("other", p, nil)
-		path := "/sso/" + conn + "/backchannel-logout"
-		bob := identityprovider.User{"sub": "2", "email": "bob@globex.example", "sid": "s2"}
-		signIn := func(user identityprovider.User) *browser {
-			t.Helper()
-			b := w.browser()
-			if a := b.sso(conn, p, user); a.user() == "" {
-				t.Fatalf("%s", a.Raw)
-			}
-			return b
-		}
-		one, two, other := signIn(ann), signIn(ann), signIn(bob)
-		byPassword := w.browser()
-		byPassword.signUp("carl@example.com")
-		logout := func(path string, claims map[string]any) int {
-			t.Helper()
-			return w.post(path, url.Values{"logout_token": {p.LogoutToken(claims)}}).StatusCode
-		}
-		for name, claims := range map[string]map[string]any{
-			"with a nonce":       {"sub": "1", "nonce": "x"},
-			"without events":     {"sub": "1", "events": nil},
-			"with another event": {"sub": "1", "events": map[string]any{"x": map[string]any{}}},
-			"without a subject":  {},
-			"without an id":      {"sub": "1", "jti": nil},
-			"of another client":  {"sub": "1", "aud": "x"},
-			"of another issuer":  {"sub": "1", "iss": "https://evil.example"},
-			"of yesterday":       {"sub": "1", "iat": w.Clock.Now().Add(-24 * time.Hour).Unix()},
-		} {
-			if status := logout(path, claims); status != http.StatusBadRequest {
-				t.Errorf("%s: %d", name, status)
-			}
-		}
-		if status := logout("/sso/"+second+"/backchannel-logout", map[string]any{"sub": "1"}); status != http.StatusOK || !one.isSignedIn() {
-			t.Errorf("a token at another connection: %d, signed in %t", status, one.isSignedIn())
-		}
-		token := p.LogoutToken(map[string]any{"sub": "1"})
-		if status := w.post(path, url.Values{"logout_token": {token}}).StatusCode; status != http.StatusOK {
-			t.Fatalf("status %d", status)
-		}
-		if one.isSignedIn() || two.isSignedIn() || !other.isSignedIn() || !byPassword.isSignedIn() {
-			t.Error("the wrong sign-ins ended")
-		}
-		again := signIn(ann)
-		if status := w.post(path, url.Values{"logout_token": {token}}).StatusCode; status != http.StatusBadRequest || !again.isSignedIn() {
-			t.Errorf("the token works twice: %d", status)
-		}
-		if status := logout(path, map[string]any{"sid": "s2"}); status != http.StatusOK || other.isSignedIn() {
-			t.Errorf("by the session of the provider: %d", status)
-		}
-	})
-}
-
 func TestFailuresAreRecordedForAdminsWithoutTokens(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()

@@ -413,20 +413,6 @@ func TestAccountWithTwoStepShowsItsFactorAfterTheProvider(t *testing.T) {
 	})
 }
 
-func TestPasskeyOfAnEnforcedDomainDoesNotSignIn(t *testing.T) {
-	onFactors(t, nil, func(t *testing.T, w *world) {
-		owner := w.browser()
-		owner.signUp("ann@globex.example")
-		d := w.device()
-		owner.addPasskey(d)
-		p := w.provider()
-		w.connection("globex", p, func(c *document.Connection) { globexDomain(c); c.Enforcement = "Domains" })
-		b := w.browser()
-		options := b.ok("POST", "/auth/passkey-options", `{}`)
-		b.refused(403, "SSO_REQUIRED", "POST", "/auth/signin", d.signInBody(options))
-	})
-}
-
 func TestConnectionOfAnOrganizationNeedsOrganizations(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		_, _, slug := w.customer("globex")

@@ -1,16 +1,12 @@
 package enduser_test
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/cardea-iam/cardea/internal/document"
-	"github.com/cardea-iam/cardea/store"
-	"github.com/cardea-iam/cardea/store/people"
 )
 
 // post sends a form as the page of a provider does: without the cookie.
@@ -76,44 +72,6 @@ func TestPostedResponseOfAnotherBrowserDoesNotSignInTheOneThatBegan(t *testing.T
 		for _, to := range []string{at, at + "&receipt=", at + "&receipt=ABCDEFGHIJKLMNOPQRSTUVWXYZ"} {
 			if a := attacker.refused(400, "INVALID_ATTEMPT", "GET", to, ""); a.user() != "" {
 				t.Errorf("%s signs in: %s", to, a.Raw)
-			}
-		}
-	})
-}
-
-// failingChange is a store whose next change fails after an own number of changes.
-type failingChange struct {
-	store.Store
-	after atomic.Int64
-}
-
-func (f *failingChange) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
-	return f.Store.Change(ctx, deployment, func(tx people.Tx) error {
-		if err := do(tx); err != nil || f.after.Add(-1) != -1 {
-			return err
-		}
-		return store.ErrUnavailable
-	})
-}
-
-func TestLogoutTokenThatEndedNothingCanBeSentAgain(t *testing.T) {
-	onOneEngine(t, func(t *testing.T, w *world) {
-		p := w.provider()
-		conn := w.connection("globex", p, globexDomain)
-		for after := range int64(3) {
-			b := w.browser()
-			if a := b.sso(conn, p, ann); a.user() == "" {
-				t.Fatalf("%s", a.Raw)
-			}
-			away := &failingChange{Store: w.Store}
-			away.after.Store(after)
-			form := url.Values{"logout_token": {p.LogoutToken(map[string]any{"sub": "1"})}}
-			first := w.postTo(w.serve(away).URL, "/sso/"+conn+"/backchannel-logout", form).StatusCode
-			if first == http.StatusOK {
-				continue // fewer changes were made
-			}
-			if again := w.post("/sso/"+conn+"/backchannel-logout", form).StatusCode; again != http.StatusOK || b.isSignedIn() {
-				t.Errorf("failed at change %d with %d, then %d; signed in: %t", after, first, again, b.isSignedIn())
 			}
 		}
 	})

@@ -64,16 +64,24 @@ func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out
 		return resolved{outcome: "pending"}, askForCode(u, c, a, holder, at.row.Connection)
 	case connection.AsksForAddress:
 		a.Email = ""
-		_, err := u.Attempts().UpdateAttempt(a)
-		return resolved{outcome: "pending"}, err
+		return resolved{outcome: "pending"}, updateAttempt(u, a)
 	}
 	if err := enforceOn(u, at.row.Connection, a); err != nil {
 		return out, err
 	}
-	if _, err := u.Attempts().UpdateAttempt(a); err != nil {
+	if err := updateAttempt(u, a); err != nil {
 		return out, err
 	}
 	return proceedSSO(u, c, a)
+}
+
+// updateAttempt stores what an attempt learned. The attempt may have completed, or been deleted, since it was read.
+func updateAttempt(u *unit, a people.Attempt) error {
+	updated, err := u.Attempts().UpdateAttempt(a)
+	if err != nil || !updated {
+		return account.FirstOf(err, errInvalidAttempt)
+	}
+	return nil
 }
 
 // completeSSO stores what is known of the user with the attempt, and reports whether this call completed the attempt.
@@ -164,8 +172,8 @@ func askForCode(u *unit, c *call, a people.Attempt, holder people.Email, used in
 		return err
 	}
 	a.User = holder.User
-	if updated, err := u.Attempts().UpdateAttempt(a); err != nil || !updated {
-		return account.FirstOf(err, errInvalidAttempt)
+	if err := updateAttempt(u, a); err != nil {
+		return err
 	}
 	return sendSSOCode(c, u.Unit, a, holder)
 }
@@ -347,8 +355,8 @@ func acceptSSOCode(u *unit, c *call, a people.Attempt) error {
 	if err := enforceOn(u, used, a); err != nil {
 		return err
 	}
-	if updated, err := u.Attempts().UpdateAttempt(a); err != nil || !updated {
-		return account.FirstOf(err, errInvalidAttempt)
+	if err := updateAttempt(u, a); err != nil {
+		return err
 	}
 	_, err = proceedSSO(u, c, a)
 	return err

@@ -124,6 +124,27 @@ func RequireNoConnection(u *Unit, address string, used int64) error {
 	return &ConnectionRequiredError{Connections: holders}
 }
 
+// RequireNoConnectionOf is RequireNoConnection for a sign-in without an address and without a connection: it compares
+// the primary address of the account and all its verified ones.
+func RequireNoConnectionOf(u *Unit, user int64) error {
+	if !u.HasConnections() {
+		return nil
+	}
+	emails, err := u.Users().EmailsOf(user)
+	if err != nil {
+		return err
+	}
+	for _, e := range emails {
+		if !e.Primary && !e.Verified() {
+			continue
+		}
+		if err := RequireNoConnection(u, e.Address, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckConnection returns an error if a sign-in does not count in an organization: an AssuranceError with ErrConfined
 // if it is confined to another one, a ConnectionRequiredError if the organization's connections require a sign-in by
 // them of all members (Members), or of members with an address in their domains (Domains).

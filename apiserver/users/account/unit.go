@@ -53,7 +53,7 @@ func NewClient(address netip.Addr, userAgent string) Client {
 	return c
 }
 
-// Request is the data that all transactions of one request share.
+// Request is the data that all transactions of one request share. One goroutine at a time uses it.
 type Request struct {
 	*Tenant
 	Store people.Store
@@ -72,10 +72,25 @@ type Request struct {
 	// OnEnqueue, if not nil, is called after messages were committed, so that they need not wait for the dispatcher's
 	// next poll.
 	OnEnqueue func()
+	// made are the ids that NewID returned.
+	made map[int64]struct{}
 }
 
-// NewID returns the id of a new row.
-func (r *Request) NewID() (int64, error) { return ids.New(r.Now, r.Random) }
+// NewID returns the id of a new row, which differs from all others of the request. Ids of one moment have 21 random
+// bits: of 500 records of one request, two would have the same id in one case of 17.
+func (r *Request) NewID() (int64, error) {
+	for {
+		id, err := ids.New(r.Now, r.Random)
+		if _, again := r.made[id]; again && err == nil {
+			continue
+		}
+		if r.made == nil {
+			r.made = map[int64]struct{}{}
+		}
+		r.made[id] = struct{}{}
+		return id, err
+	}
+}
 
 // View runs do on the deployment's rows. The unit neither writes nor locks.
 func (r *Request) View(ctx context.Context, do func(*Unit) error) error {

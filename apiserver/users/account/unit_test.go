@@ -4,7 +4,24 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
+
+func TestIDsOfARequestDiffer(t *testing.T) {
+	t.Parallel()
+	r := &Request{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Random: strings.NewReader("aaa" + "aaa" + "bbb" + "aaa" + "bbb" + "ccc")}
+	made := map[int64]bool{}
+	for range 3 {
+		id, err := r.NewID()
+		if err != nil || made[id] {
+			t.Fatalf("%d again, or %v", id, err)
+		}
+		made[id] = true
+	}
+	if id, err := r.NewID(); err == nil {
+		t.Errorf("without random bytes: %d", id)
+	}
+}
 
 func TestClip(t *testing.T) {
 	t.Parallel()

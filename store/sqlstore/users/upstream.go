@@ -33,6 +33,10 @@ func (tx txSessions) EndSignInsBy(filter people.UpstreamFilter, limit int) ([]pe
 		order = ` ORDER BY created_at, id LIMIT ?`
 		query, args = query+` AND upstream_sid <> '' AND upstream_sid = ?`, append(args, filter.SessionID)
 	}
+	if filter.Issuer != "" {
+		query += ` AND EXISTS (SELECT 1 FROM identities i WHERE i.deployment = signins.deployment AND i.id = signins.identity_id AND i.issuer = ?)`
+		args = append(args, filter.Issuer)
+	}
 	found, err := db.List(tx.Tx, readSignIn, query+order, append(args, limit)...)
 	if err != nil {
 		return nil, err
