@@ -41,7 +41,7 @@ var (
 // undecryptable is the fault of every encrypted assertion that is refused before its signature is verified. One fault,
 // after the same work with the private key, is no oracle of the padding or of the content.
 func undecryptable() error {
-	return fault(ReasonDecryption, "", "an assertion that is encrypted by AES-GCM or AES-CBC with RSA-OAEP to the certificate of this connection, and signed by a certificate of the metadata")
+	return fault(ReasonDecryption, "not possible", "an assertion that is encrypted by AES-GCM or AES-CBC with RSA-OAEP to the certificate of this connection, and signed by a certificate of the metadata")
 }
 
 // decrypt returns the content of an EncryptedAssertion. It reports false if no key decrypts it.

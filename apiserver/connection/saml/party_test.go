@@ -192,6 +192,7 @@ func (a answer) xml() []byte {
 	}
 	root := response()
 	apply(a.states, root)
+	root = element(string(render(root))) // as one reads it, without sections of CDATA
 	if a.assertion {
 		a.signs.sign(at(root, "Assertion"), by)
 	}

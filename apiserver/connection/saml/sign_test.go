@@ -31,7 +31,7 @@ type signatureOptions struct {
 	transforms                       []string
 	// prefixes is the PrefixList of the reference.
 	prefixes string
-	// uri is the reference, "" for that of the element; references is how many there are, 0 for one.
+	// uri is the reference, "" for that of the element and "-" for an empty one; references is how many there are, 0 for one.
 	uri        string
 	references int
 	// noReference leaves the reference out.
@@ -78,7 +78,7 @@ func (o signatureOptions) sign(el *etree.Element, by signer) {
 		transforms += fmt.Sprintf(`<ds:Transform Algorithm=%q>%s</ds:Transform>`, name, inclusive)
 	}
 	reference := fmt.Sprintf(`<ds:Reference URI=%q><ds:Transforms>%s</ds:Transforms><ds:DigestMethod Algorithm=%q></ds:DigestMethod><ds:DigestValue>%s</ds:DigestValue></ds:Reference>`,
-		or(o.uri, "#"+el.SelectAttrValue("ID", "")), transforms, digest, base64.StdEncoding.EncodeToString(value))
+		strings.TrimPrefix(or(o.uri, "#"+el.SelectAttrValue("ID", "")), "-"), transforms, digest, base64.StdEncoding.EncodeToString(value))
 	references := strings.Repeat(reference, max(o.references, 1))
 	if o.noReference {
 		references = ""

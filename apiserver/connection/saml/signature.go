@@ -263,7 +263,7 @@ func unknownSigner(signature *etree.Element, trusted []*x509.Certificate) error 
 		return nil
 	})
 	if stated == nil {
-		return fault(ReasonCertificate, "", expected)
+		return fault(ReasonCertificate, "not stated", expected)
 	}
 	for _, certificate := range trusted {
 		if certificate.Equal(stated) {
