@@ -70,6 +70,9 @@ func verify(el *etree.Element, trusted []*x509.Certificate) (*etree.Element, *x5
 	return signed, certificate, err
 }
 
+// maxInfo bounds the elements of SignedInfo, which is canonicalized before anything is verified.
+const maxInfo = 16
+
 // parts returns SignedInfo and the value of a signature.
 func parts(signature *etree.Element) (*etree.Element, []byte, error) {
 	for _, part := range signature.ChildElements() {
@@ -80,6 +83,11 @@ func parts(signature *etree.Element) (*etree.Element, []byte, error) {
 	info, err := required(signature, nsSignature, "SignedInfo")
 	if err != nil {
 		return nil, nil, err
+	}
+	elements := 0
+	_ = walk(info, func(*etree.Element) error { elements++; return nil })
+	if elements > maxInfo {
+		return nil, nil, fault(ReasonSignature, "more elements in SignedInfo", "one reference")
 	}
 	encoded, err := required(signature, nsSignature, "SignatureValue")
 	if err != nil {

@@ -171,3 +171,19 @@ func TestForeignKeysAreRefused(t *testing.T) {
 		t.Errorf("the fault does not name the certificates: %v", err)
 	}
 }
+
+// The canonical form of SignedInfo is made before a key is checked, so an attacker must not make it costly.
+func TestLargeSignedInfoIsRefusedBeforeItsCanonicalForm(t *testing.T) {
+	t.Parallel()
+	attack := func(root *etree.Element) {
+		for range 20 {
+			at(outer(root), "Reference").CreateElement("ds:x")
+		}
+	}
+	for _, s := range plain() {
+		_, err := evaluate(answer{shape: s, attack: attack}.xml(), expected())
+		if err == nil || !strings.Contains(err.Error(), "more elements in SignedInfo") {
+			t.Errorf("%s: %v", s.name, err)
+		}
+	}
+}
