@@ -31,7 +31,8 @@ type signatureOptions struct {
 	transforms                       []string
 	// prefixes is the PrefixList of the reference.
 	prefixes string
-	// uri is the reference, "" for that of the element and "-" for an empty one; references is how many there are, 0 for one.
+	// uri is the reference, "" for that of the element and "-" for an empty one; references is how many there are, 0 for
+	// one.
 	uri        string
 	references int
 	// noReference leaves the reference out.

@@ -7,8 +7,8 @@ import (
 	"github.com/beevik/etree"
 )
 
-// replace returns a response with another text in its XML, which is signed before the replacement. Comments and CDATA do
-// not change the canonical form, so the signature stays valid.
+// replace returns a response with another text in its XML, which is signed before the replacement. Comments and CDATA
+// do not change the canonical form, so the signature stays valid.
 func replaced(s shape, old, by string) []byte {
 	return bytes.Replace(answer{shape: s}.xml(), []byte(old), []byte(by), 1)
 }

@@ -64,8 +64,8 @@ type wrapping struct {
 	attack   func(root *etree.Element)
 }
 
-// onAssertion returns an attack on the signed assertion: it gets the response, the assertion, its forged copy and a copy
-// of the original without the signature.
+// onAssertion returns an attack on the signed assertion: it gets the response, the assertion, its forged copy and a
+// copy of the original without the signature.
 func onAssertion(do func(root, original, forged *etree.Element)) func(*etree.Element) {
 	return func(root *etree.Element) {
 		original := at(root, "Assertion")
@@ -166,8 +166,8 @@ func wrappings() []wrapping {
 	}
 }
 
-// Wrapping attacks on signed content are refused in every shape. In an encrypted response, the attacker encrypts what it
-// forged, because the certificate is public.
+// Wrapping attacks on signed content are refused in every shape. In an encrypted response, the attacker encrypts what
+// it forged, because the certificate is public.
 func TestWrappedSignaturesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, s := range shapes {
