@@ -33,7 +33,7 @@ func remove(tag string) func(*etree.Element) {
 	}
 }
 
-// What the identity provider signs is refused if it is for another request, service provider or time.
+// A signed response is refused if it is for another request, service provider or time.
 func TestResponsesForOthersAreRefused(t *testing.T) {
 	t.Parallel()
 	audience := func(value string) *etree.Element {

@@ -46,7 +46,7 @@ func TestTextsAreReadWhole(t *testing.T) {
 	}
 }
 
-// What the identity provider signed with a comment in it is read whole as well.
+// Texts that the identity provider signed with a comment in them are read whole as well.
 func TestSignedTextsWithCommentsAreReadWhole(t *testing.T) {
 	t.Parallel()
 	comment := func(tag string) func(*etree.Element) {

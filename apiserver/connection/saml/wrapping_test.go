@@ -186,7 +186,7 @@ func TestWrappedSignaturesAreRefused(t *testing.T) {
 	}
 }
 
-// The reasons tell an admin what is wrong, and show that a rule of its own refuses each attack.
+// Each of these is refused by a rule of its own, which the reason names.
 func TestStructureOfResponses(t *testing.T) {
 	t.Parallel()
 	s := shapes[0]
