@@ -1,6 +1,7 @@
 package saml
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/aes"
 	"crypto/cipher"
@@ -8,6 +9,7 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"fmt"
+	"math/big"
 	"strings"
 
 	"github.com/beevik/etree"
@@ -98,6 +100,14 @@ func (e encryption) seal(key, plain []byte) []byte {
 	return text
 }
 
+// encrypt15 encrypts by RSA 1.5 (RFC 8017 7.2.1), which Go no longer offers without a warning.
+func encrypt15(public *rsa.PublicKey, key []byte) []byte {
+	padded := bytes.Repeat([]byte{0xff}, public.Size())
+	padded[0], padded[1], padded[len(padded)-len(key)-1] = 0, 2, 0
+	copy(padded[len(padded)-len(key):], key)
+	return new(big.Int).Exp(new(big.Int).SetBytes(padded), big.NewInt(int64(public.E)), public.N).FillBytes(make([]byte, public.Size()))
+}
+
 // transportKey returns the EncryptedKey.
 func (e encryption) transportKey(key []byte, to Key) string {
 	hash, mask := crypto.SHA1, crypto.SHA1
@@ -112,7 +122,7 @@ func (e encryption) transportKey(key []byte, to Key) string {
 	var err error
 	transport := or(e.transport, rsaOAEPMGF1)
 	if strings.HasSuffix(transport, "rsa-1_5") {
-		text, err = rsa.EncryptPKCS1v15(rand.Reader, public, key)
+		text = encrypt15(public, key)
 	} else {
 		text, err = rsa.EncryptOAEPWithOptions(rand.Reader, public, key, &rsa.OAEPOptions{Hash: hash, MGFHash: mask})
 	}

@@ -16,8 +16,10 @@ import (
 const (
 	// maxCertificates bounds the certificates of an identity provider, and maxEndpoints the endpoints of one kind.
 	maxCertificates, maxEndpoints = 16, 16
-	// MinRefresh and MaxRefresh bound how long metadata is used before it is fetched again.
-	MinRefresh, MaxRefresh = time.Hour, 24 * time.Hour
+	// MinRefresh is the shortest time after which metadata is fetched again.
+	MinRefresh = time.Hour
+	// MaxRefresh is the longest time after which metadata is fetched again.
+	MaxRefresh = 24 * time.Hour
 )
 
 // Metadata is what the metadata of an identity provider says.
