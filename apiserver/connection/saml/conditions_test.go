@@ -33,16 +33,18 @@ func remove(tag string) func(*etree.Element) {
 	}
 }
 
-// A signed response is refused if it is for another request, service provider or time.
-func TestResponsesForOthersAreRefused(t *testing.T) {
-	t.Parallel()
+// stated is what the identity provider states and signs, and the reason of the refusal.
+type stated struct {
+	states func(*etree.Element)
+	reason string
+}
+
+// forOthers are statements that are for another request, service provider or time, or that lack what they need.
+func forOthers() map[string]stated {
 	audience := func(value string) *etree.Element {
 		return element(`<saml:AudienceRestriction xmlns:saml="` + nsAssertion + `"><saml:Audience>` + value + `</saml:Audience></saml:AudienceRestriction>`)
 	}
-	for name, tc := range map[string]struct {
-		states func(*etree.Element)
-		reason string
-	}{
+	return map[string]stated{
 		"no audience":                           {remove("AudienceRestriction"), ReasonAudience},
 		"an empty restriction":                  {remove("Audience"), ReasonAudience},
 		"another audience":                      {setText("Audience", "https://other.example"), ReasonAudience},
@@ -76,7 +78,12 @@ func TestResponsesForOthersAreRefused(t *testing.T) {
 		"no time of the response":               {set("Response", "IssueInstant", "-"), ReasonTime},
 		"no time of the assertion":              {set("Assertion", "IssueInstant", "-"), ReasonTime},
 		"an ID of the assertion with a bracket": {set("Assertion", "ID", "_a[1]"), ""},
-	} {
+	}
+}
+
+func TestResponsesForOthersAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range forOthers() {
 		for _, s := range shapes {
 			refused(t, s.name+", "+name, answer{shape: s, states: tc.states}.xml(), expected(), tc.reason)
 		}

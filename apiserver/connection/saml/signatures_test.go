@@ -24,8 +24,8 @@ func plain() (found []shape) {
 // outer returns the outermost signature.
 func outer(root *etree.Element) *etree.Element { return at(root, "Signature") }
 
-func TestChangedSignaturesAreRefused(t *testing.T) {
-	t.Parallel()
+// changed are attacks on the outermost signature, with the reason of the refusal, "" for any.
+func changed() map[string]stated {
 	remove := func(tag string) func(*etree.Element) {
 		return func(root *etree.Element) {
 			el := at(outer(root), tag)
@@ -38,10 +38,7 @@ func TestChangedSignaturesAreRefused(t *testing.T) {
 	algorithm := func(tag, name string) func(*etree.Element) {
 		return func(root *etree.Element) { at(outer(root), tag).CreateAttr("Algorithm", name) }
 	}
-	for name, tc := range map[string]struct {
-		attack func(*etree.Element)
-		reason string
-	}{
+	return map[string]stated{
 		"an empty value":             {empty("SignatureValue"), ReasonSignature},
 		"no value":                   {remove("SignatureValue"), ReasonStructure},
 		"a value that is not base64": {func(root *etree.Element) { at(outer(root), "SignatureValue").SetText("%") }, ReasonSignature},
@@ -69,9 +66,14 @@ func TestChangedSignaturesAreRefused(t *testing.T) {
 		"a further attribute":          {func(root *etree.Element) { outer(root).Parent().CreateAttr("Consent", "x") }, ReasonSignature},
 		"another element":              {func(root *etree.Element) { outer(root).Parent().CreateElement("saml:Extra") }, ReasonSignature},
 		"another namespace of a value": {func(root *etree.Element) { outer(root).Parent().CreateElement("samlp:Extensions").CreateAttr("a", "b") }, ReasonSignature},
-	} {
+	}
+}
+
+func TestChangedSignaturesAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range changed() {
 		for _, s := range plain() {
-			refused(t, s.name+", "+name, answer{shape: s, attack: tc.attack}.xml(), expected(), tc.reason)
+			refused(t, s.name+", "+name, answer{shape: s, attack: tc.states}.xml(), expected(), tc.reason)
 		}
 	}
 	for _, s := range shapes {
@@ -90,14 +92,15 @@ func TestChangedSignaturesAreRefused(t *testing.T) {
 	}
 }
 
-// Each row is signed by the key of the identity provider, in a way that is not accepted.
-func TestWeakOrPartialSignaturesAreRefused(t *testing.T) {
-	t.Parallel()
+// weakSignature is a signature by a key of the metadata, in a way that is not accepted.
+type weakSignature struct {
+	signs signatureOptions
+	by    signer
+}
+
+func weakSignatures() map[string]weakSignature {
 	k := keys()
-	for name, tc := range map[string]struct {
-		signs signatureOptions
-		by    signer
-	}{
+	return map[string]weakSignature{
 		"SHA-1":                             {signatureOptions{method: dsig.RSASHA1SignatureMethod, digest: sha1Digest}, k.idp},
 		"a method with SHA-1":               {signatureOptions{method: dsig.RSASHA1SignatureMethod}, k.idp},
 		"a digest by SHA-1":                 {signatureOptions{digest: sha1Digest}, k.idp},
@@ -124,7 +127,13 @@ func TestWeakOrPartialSignaturesAreRefused(t *testing.T) {
 		"the inclusive form":                {signatureOptions{transforms: []string{enveloped, inclusive}}, k.idp},
 		"the form with comments, of itself": {signatureOptions{canonicalization: withComments}, k.idp},
 		"the inclusive form, of itself":     {signatureOptions{canonicalization: inclusive}, k.idp},
-	} {
+	}
+}
+
+func TestWeakOrPartialSignaturesAreRefused(t *testing.T) {
+	t.Parallel()
+	k := keys()
+	for name, tc := range weakSignatures() {
 		for _, s := range shapes {
 			want := expected()
 			want.Provider.Certificates = append(want.Provider.Certificates, k.weak.cert, k.p224.cert, k.p256.cert)
