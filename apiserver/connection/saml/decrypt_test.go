@@ -113,11 +113,14 @@ func TestFailedDecryptionsAreOneFault(t *testing.T) {
 		"no signature":                  {shape: shape{"", false, false, true, cbc}},
 		"a changed assertion in it":     {shape: encrypted(gcm), inside: setText("NameID", evilSubject)},
 		"the ID of the response in it":  {shape: encrypted(gcm), states: set("Assertion", "ID", "_response")},
-		"two keys":                      {shape: encrypted(with(gcm, func(e *encryption) { e.xml = secondKey }))},
-		"no data":                       {shape: encrypted(xml("xenc:EncryptedData", "xenc:Other"))},
-		"no text of the data":           {shape: encrypted(xml("xenc:CipherValue", "xenc:CipherReference"))},
-		"no method":                     {shape: encrypted(xml("xenc:EncryptionMethod", "xenc:Other"))},
-		"no base64":                     {shape: encrypted(xml("<xenc:CipherValue>", "<xenc:CipherValue>%"))},
+		"an assertion in Advice of it": {shape: shapes[5], states: func(root *etree.Element) {
+			at(root, "Assertion").AddChild(wrapped("saml:Advice", evil(at(root, "Assertion"))))
+		}},
+		"two keys":            {shape: encrypted(with(gcm, func(e *encryption) { e.xml = secondKey }))},
+		"no data":             {shape: encrypted(xml("xenc:EncryptedData", "xenc:Other"))},
+		"no text of the data": {shape: encrypted(xml("xenc:CipherValue", "xenc:CipherReference"))},
+		"no method":           {shape: encrypted(xml("xenc:EncryptionMethod", "xenc:Other"))},
+		"no base64":           {shape: encrypted(xml("<xenc:CipherValue>", "<xenc:CipherValue>%"))},
 	}
 	for name, a := range rows {
 		got, err := evaluate(a.xml(), expected())

@@ -44,7 +44,8 @@ func TestLibraryAcceptsRightResponses(t *testing.T) {
 	}
 }
 
-// These are why the evaluation does not use gosaml2. If one of them changes, the comment of verify or decrypt is wrong.
+// These are why the evaluation does not use gosaml2. If one of them changes, the comment of verify or decrypt is
+// wrong.
 func TestWhatTheLibraryDoesNotDo(t *testing.T) {
 	t.Parallel()
 	k := keys()

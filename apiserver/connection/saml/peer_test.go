@@ -124,8 +124,8 @@ func decide(t *testing.T, input peerInput) (out peerOutput) {
 	return out
 }
 
-// node-saml accepts no response that is refused here, except for the rules that it does not have, and it accepts each right
-// one. Responses that xml-crypto and xml-encryption made are accepted, and xml-crypto verifies our messages.
+// node-saml accepts no response that is refused here, except for the rules that it does not have, and it accepts each
+// right one. Responses that xml-crypto and xml-encryption made are accepted, and xml-crypto verifies our messages.
 func TestPublishedServiceProviderAgrees(t *testing.T) {
 	k := keys()
 	unsigned := response()

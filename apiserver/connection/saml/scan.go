@@ -177,12 +177,8 @@ func (s *scanner) names(t xml.StartElement) error {
 		if a.Name.Space == "xmlns" {
 			continue
 		}
-		space := ""
-		if a.Name.Space != "" {
-			var known bool
-			if space, known = s.namespace(a.Name.Space); !known {
-				return fault(ReasonXML, "an attribute's name without a declared prefix", "")
-			}
+		if _, known := s.namespace(a.Name.Space); !known {
+			return fault(ReasonXML, "an attribute's name without a declared prefix", "")
 		}
 		switch {
 		case strings.ContainsRune(a.Name.Local, ':'):
@@ -191,13 +187,22 @@ func (s *scanner) names(t xml.StartElement) error {
 			return fault(ReasonXML, "an ID in a namespace", "the attribute ID")
 		}
 		for _, b := range t.Attr[:i] {
-			if other, _ := s.namespace(b.Name.Space); b.Name.Local == a.Name.Local &&
-				(b.Name.Space == a.Name.Space || a.Name.Space != "" && b.Name.Space != "" && other == space) {
+			if b.Name.Local == a.Name.Local && s.same(a.Name.Space, b.Name.Space) {
 				return fault(ReasonXML, "an attribute that is there twice", "")
 			}
 		}
 	}
 	return nil
+}
+
+// same reports whether two prefixes of attributes are of one namespace. An attribute without a prefix has none.
+func (s *scanner) same(a, b string) bool {
+	if a == "" || b == "" {
+		return a == b
+	}
+	first, _ := s.namespace(a)
+	second, _ := s.namespace(b)
+	return first == second
 }
 
 // namespace returns the namespace of a prefix. It reports false if the prefix is not declared.

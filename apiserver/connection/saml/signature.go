@@ -44,7 +44,7 @@ const (
 func verify(el *etree.Element, trusted []*x509.Certificate) (*etree.Element, *x509.Certificate, error) {
 	signature, err := required(el, nsSignature, "Signature")
 	if err != nil {
-		return nil, nil, fault(ReasonSignature, "no signature", "a signature of "+el.Tag)
+		return nil, nil, fault(ReasonSignature, "no signature", "a signature of "+el.Tag+" or of the message around it")
 	}
 	info, value, err := parts(signature)
 	if err != nil {

@@ -196,3 +196,17 @@ func TestLargeSignedInfoIsRefusedBeforeItsCanonicalForm(t *testing.T) {
 		}
 	}
 }
+
+// A verification returns the tree of the signed bytes: without comments, and without the signature.
+func TestVerifiedTreeIsThatOfTheSignedBytes(t *testing.T) {
+	t.Parallel()
+	attack := func(root *etree.Element) { at(root, "Subject").CreateComment("not signed") }
+	root := element(string(answer{shape: shapes[1], attack: attack}.xml()))
+	signed, certificate, err := verify(root, provider(keys().next, keys().idp).Certificates)
+	if err != nil || !certificate.Equal(keys().idp.cert) {
+		t.Fatal(err)
+	}
+	if xml := string(render(signed)); strings.Contains(xml, "not signed") || strings.Contains(xml, "Signature") || !strings.Contains(xml, testSubject) {
+		t.Errorf("%s", xml)
+	}
+}
