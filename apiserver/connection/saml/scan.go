@@ -24,6 +24,9 @@ var (
 	metadataBounds = bounds{bytes: MaxMetadata, depth: 32, elements: 20_000, attributes: 64, declarations: 64}
 )
 
+// maxComments bounds the comments of a document. The canonical form removes each in a time that grows with their number.
+const maxComments = 1000
+
 // absolute matches the beginning of an absolute URI. Canonical XML does not define relative namespaces.
 var absolute = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:.`)
 
@@ -60,6 +63,7 @@ type scanner struct {
 	stack    []open
 	declared []xml.Attr // the declarations in scope: prefix, namespace
 	elements int
+	comments int
 	begun    bool
 }
 
@@ -101,6 +105,10 @@ func (s *scanner) token(token xml.Token, start int64) error {
 	case xml.ProcInst:
 		if t.Target != "xml" || start != 0 {
 			return fault(ReasonXML, "a processing instruction", "a document without it")
+		}
+	case xml.Comment:
+		if s.comments++; s.comments > maxComments {
+			return fault(ReasonXML, "more comments", fmt.Sprintf("at most %d comments", maxComments))
 		}
 	case xml.CharData:
 		if len(s.stack) == 0 && len(bytes.TrimSpace(t)) > 0 {

@@ -47,6 +47,7 @@ func TestDocumentsWithinTheBoundsAreRead(t *testing.T) {
 		"depth":        {strings.Repeat("<a>", 32) + strings.Repeat("</a>", 32), strings.Repeat("<a>", 33) + strings.Repeat("</a>", 33)},
 		"elements":     {"<a>" + strings.Repeat("<b/>", 4999) + "</a>", "<a>" + strings.Repeat("<b/>", 5000) + "</a>"},
 		"attributes":   {many(64), many(65)},
+		"comments":     {"<a>" + strings.Repeat("<!---->", 1000) + "</a>", "<a>" + strings.Repeat("<!---->", 1001) + "</a>"},
 		"declarations": {declarations(24), declarations(25)},
 	} {
 		if _, err := parse([]byte(tc.accepted), messageBounds); err != nil {
