@@ -24,7 +24,8 @@ var (
 	metadataBounds = bounds{bytes: MaxMetadata, depth: 32, elements: 20_000, attributes: 64, declarations: 64}
 )
 
-// maxComments bounds the comments of a document. The canonical form removes each in a time that grows with their number.
+// maxComments bounds the comments of a document. The canonical form removes each in a time that grows with their
+// number.
 const maxComments = 1000
 
 // absolute matches the beginning of an absolute URI. Canonical XML does not define relative namespaces.
