@@ -167,12 +167,7 @@ func TestFailedDecryptionsTakeSimilarTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
 	}
-	key, err := GenerateKey("acme.example", now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := expected()
-	want.Keys = []Key{key}
+	want, key := expected(), keys().sp
 	build := func(how encryption, by *signer, plain string) string {
 		root := response()
 		signatureOptions{}.sign(at(root, "Assertion"), *by)

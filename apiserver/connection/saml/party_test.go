@@ -82,8 +82,8 @@ var keys = sync.OnceValue(func() *keyring {
 		idp: newSigner(newRSA(2048)), next: newSigner(newRSA(2048)), attacker: newSigner(newRSA(2048)), weak: newSigner(newRSA(1024)),
 		p256: curve(elliptic.P256()), p384: curve(elliptic.P384()), p521: curve(elliptic.P521()), p224: curve(elliptic.P224()),
 	}
-	for _, key := range []*Key{&k.sp, &k.spNext} {
-		made, err := certify(newRSA(2048), "acme.example", now)
+	for key, bits := range map[*Key]int{&k.sp: keyBits, &k.spNext: 2048} {
+		made, err := certify(newRSA(bits), "acme.example", now)
 		if err != nil {
 			panic(err)
 		}
