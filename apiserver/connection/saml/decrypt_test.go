@@ -1,6 +1,7 @@
 package saml
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,7 @@ func TestFailedDecryptionsAreOneFault(t *testing.T) {
 			e.transport = nsEncryption + "rsa-1_5"
 			e.xml = func(x string) string { return strings.Replace(x, "rsa-1_5", "rsa-oaep-mgf1p", 1) }
 		}))},
+		"OAEP, stated as RSA 1.5":       {shape: encrypted(xml("rsa-oaep-mgf1p", "rsa-1_5"))},
 		"Triple DES":                    {shape: encrypted(xml("http://www.w3.org/2009/xmlenc11#aes256-gcm", nsEncryption+"tripledes-cbc"))},
 		"a key of another length":       {shape: encrypted(with(gcm, func(e *encryption) { e.key = 16 }))},
 		"a digest of MD5":               {shape: encrypted(with(gcm, func(e *encryption) { e.hash = "http://www.w3.org/2001/04/xmldsig-more#md5" }))},
@@ -102,17 +104,21 @@ func TestFailedDecryptionsAreOneFault(t *testing.T) {
 		"CBC: a padding of 0":           {shape: encrypted(with(cbc, func(e *encryption) { e.padding = func(byte) byte { return 0 } }))},
 		"CBC: a padding of 17":          {shape: encrypted(with(cbc, func(e *encryption) { e.padding = func(byte) byte { return 17 } }))},
 		"CBC: a padding of 255":         {shape: encrypted(with(cbc, func(e *encryption) { e.padding = func(byte) byte { return 255 } }))},
-		"CBC: a block without text":     {shape: encrypted(with(cbc, func(e *encryption) { e.change = func(text []byte) []byte { return text[:16] } }))},
-		"CBC: no text":                  {shape: encrypted(with(cbc, func(e *encryption) { e.change = func([]byte) []byte { return nil } }))},
-		"CBC: a part of a block":        {shape: encrypted(with(cbc, func(e *encryption) { e.change = func(text []byte) []byte { return text[:len(text)-3] } }))},
-		"no XML in it":                  {shape: encrypted(with(cbc, func(e *encryption) { e.plain = func([]byte) []byte { return []byte("text") } }))},
-		"a DOCTYPE in it":               {shape: encrypted(with(cbc, func(e *encryption) { e.plain = func(x []byte) []byte { return append([]byte("<!DOCTYPE x>"), x...) } }))},
-		"another element in it":         {shape: encrypted(with(cbc, func(e *encryption) { e.plain = func([]byte) []byte { return []byte("<x/>") } }))},
-		"a response in it":              {shape: encrypted(with(cbc, func(e *encryption) { e.plain = func([]byte) []byte { return answer{shape: shapes[0]}.xml() } }))},
-		"another signer":                {shape: encrypted(cbc), by: &keys().attacker},
-		"no signature":                  {shape: shape{"", false, false, true, cbc}},
-		"a changed assertion in it":     {shape: encrypted(gcm), inside: setText("NameID", evilSubject)},
-		"the ID of the response in it":  {shape: encrypted(gcm), states: set("Assertion", "ID", "_response")},
+		"CBC: a padding of more than a block": {shape: encrypted(with(cbc, func(e *encryption) {
+			e.plain = func(x []byte) []byte { return append(x, bytes.Repeat([]byte(" "), 16)...) }
+			e.padding = func(length byte) byte { return length + 16 }
+		}))},
+		"CBC: a block without text":    {shape: encrypted(with(cbc, func(e *encryption) { e.change = func(text []byte) []byte { return text[:16] } }))},
+		"CBC: no text":                 {shape: encrypted(with(cbc, func(e *encryption) { e.change = func([]byte) []byte { return nil } }))},
+		"CBC: a part of a block":       {shape: encrypted(with(cbc, func(e *encryption) { e.change = func(text []byte) []byte { return text[:len(text)-3] } }))},
+		"no XML in it":                 {shape: encrypted(with(cbc, func(e *encryption) { e.plain = func([]byte) []byte { return []byte("text") } }))},
+		"a DOCTYPE in it":              {shape: encrypted(with(cbc, func(e *encryption) { e.plain = func(x []byte) []byte { return append([]byte("<!DOCTYPE x>"), x...) } }))},
+		"another element in it":        {shape: encrypted(with(cbc, func(e *encryption) { e.plain = func([]byte) []byte { return []byte("<x/>") } }))},
+		"a response in it":             {shape: encrypted(with(cbc, func(e *encryption) { e.plain = func([]byte) []byte { return answer{shape: shapes[0]}.xml() } }))},
+		"another signer":               {shape: encrypted(cbc), by: &keys().attacker},
+		"no signature":                 {shape: shape{"", false, false, true, cbc}},
+		"a changed assertion in it":    {shape: encrypted(gcm), inside: setText("NameID", evilSubject)},
+		"the ID of the response in it": {shape: encrypted(gcm), states: set("Assertion", "ID", "_response")},
 		"an assertion in Advice of it": {shape: shapes[5], states: func(root *etree.Element) {
 			at(root, "Assertion").AddChild(wrapped("saml:Advice", evil(at(root, "Assertion"))))
 		}},
