@@ -117,6 +117,7 @@ func refusedXML() map[string]string {
 		"a stated Latin-1":                     `<?xml version="1.0" encoding="ISO-8859-1"?><a/>`,
 		"a stated UTF-7":                       `<?xml version="1.0" encoding="UTF-7"?><a/>`,
 		"invalid UTF-8":                        "<a>\xff</a>",
+		"invalid UTF-8 in a comment":           "<a><!-- \xff --></a>",
 		"overlong UTF-8":                       "<a>\xc0\xbc</a>",
 		"a surrogate in UTF-8":                 "<a>\xed\xa0\x80</a>",
 		"a NUL":                                "<a>\x00</a>",

@@ -210,3 +210,11 @@ func TestVerifiedTreeIsThatOfTheSignedBytes(t *testing.T) {
 		t.Errorf("%s", xml)
 	}
 }
+
+// If the response and the assertion are signed, a wrong signature of the assertion is not covered up by the response's.
+func TestBothSignaturesAreVerified(t *testing.T) {
+	t.Parallel()
+	for s, reason := range map[int]string{2: ReasonSignature, 6: ReasonDecryption} {
+		refused(t, shapes[s].name, answer{shape: shapes[s], inside: setText("NameID", evilSubject)}.xml(), expected(), reason)
+	}
+}
