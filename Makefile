@@ -231,12 +231,16 @@ test-agents: ## Run the tests of agents, with published MCP clients, ajv and the
 	@$(GO_TEST) ./apiserver/agents | $(SUMMARIZE)
 
 .PHONY: test-connections
-test-connections: upstream-peers ## Run the sign-ins by published OpenID providers: oidc-provider and Dex (needs npm; builds Dex once, which takes minutes).
-	@$(GO_TEST) -run '^(TestPublishedProvider|TestDex|TestCardeaSignsUsersIn)' ./apiserver/frontend/enduser | $(SUMMARIZE)
+test-connections: upstream-peers saml-peers ## Run the sign-ins by published OpenID providers, and SAML with node-saml (needs npm; builds Dex once, which takes minutes).
+	@$(GO_TEST) -run '^(TestPublishedProvider|TestDex|TestCardeaSignsUsersIn|TestPublishedServiceProvider)' ./apiserver/frontend/enduser ./apiserver/connection/saml | $(SUMMARIZE)
 
 .PHONY: upstream-peers
 upstream-peers: bin/upstream-peers/dex ## Install oidc-provider, and build Dex into bin/upstream-peers.
 	@hack/npm-ci.sh test/upstreampeers
+
+.PHONY: saml-peers
+saml-peers: ## Install node-saml, a published service provider of SAML.
+	@hack/npm-ci.sh test/samlpeers
 
 bin/upstream-peers/dex: test/upstreampeers/dex/go.mod test/upstreampeers/dex/go.sum
 	@cd test/upstreampeers/dex && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../../$@ github.com/dexidp/dex/cmd/dex
