@@ -22,6 +22,9 @@ var lookups = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 4, NetworkAtOnce: 2, D
 // ErrBusy means that a lookup did not begin, because its deployment or network has too many.
 var ErrBusy = errors.New("too many domains are being looked up")
 
+// throttled is the outcome in metrics of a lookup that was refused.
+const throttled = "throttled"
+
 // Resolver looks records up. It is safe for concurrent use.
 type Resolver struct {
 	dns    *net.Resolver
@@ -47,6 +50,10 @@ func NewResolver(server string, clock func() time.Time, registry prometheus.Regi
 		Help: "Lookups of the records of organizations' domains by outcome (found, taken, other_value, no_record, timeout, server_failure), and those that were refused (throttled).",
 	}, []string{"outcome"})
 	registry.MustRegister(r.checks)
+	for _, outcome := range outcomes { // a rate needs the sample before the first lookup
+		r.checks.WithLabelValues(string(outcome))
+	}
+	r.checks.WithLabelValues(throttled)
 	return r
 }
 
@@ -83,7 +90,7 @@ func (r *Resolver) turn(ctx context.Context, of egress.Asker) (done func(), err 
 		return nil, ctx.Err()
 	}
 	r.exhausted.Add(1)
-	r.checks.WithLabelValues("throttled").Inc()
+	r.checks.WithLabelValues(throttled).Inc()
 	return nil, ErrBusy
 }
 

@@ -29,6 +29,8 @@ const (
 	OutcomeServerFailure Outcome = "server_failure"
 )
 
+var outcomes = []Outcome{OutcomeFound, OutcomeTaken, OutcomeOtherValue, OutcomeNoRecord, OutcomeTimeout, OutcomeServerFailure}
+
 // Answer is the answer to a lookup.
 type Answer struct {
 	// Texts are the TXT records of the name, each with its strings joined. They are untrusted.

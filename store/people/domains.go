@@ -18,6 +18,9 @@ type Domains interface {
 	DomainsNamed(name string) ([]Domain, error)
 	// EffectiveDomain returns the domain of a name that is verified or failing. There is at most one.
 	EffectiveDomain(name string) (Domain, bool, error)
+	// AddressesIn returns the verified addresses of a user, and whether the domain of each has its effect for an
+	// organization.
+	AddressesIn(organization, user int64) ([]AddressIn, error)
 	// UpdateDomain writes what a lookup or a backend changes: everything but the organization, the name, the value and
 	// CreatedAt. ErrDuplicate: another organization's domain of the name has its effect.
 	UpdateDomain(Domain) error
@@ -75,6 +78,14 @@ type Domain struct {
 
 // Effective reports whether a domain has its effect for its organization.
 func (d Domain) Effective() bool { return d.State == DomainVerified || d.State == DomainFailing }
+
+// AddressIn is a verified address of a user, as seen by an organization.
+type AddressIn struct {
+	// Folded is the address as FoldEmail returns it.
+	Folded string
+	// Effective reports whether the domain of the address has its effect for the organization.
+	Effective bool
+}
 
 // DueDomain is a domain whose record must be looked up.
 type DueDomain struct {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -114,6 +115,32 @@ var domainStories = []story{
 		}
 		e.insert(updateDomain(named(domain(other, 0), name, people.DomainVerified)))
 		e.Expect(effectiveDomain(e, name)).To(gomega.Equal(other))
+	}},
+	{name: "the verified addresses of a user are listed with whether their domains have their effect for an organization", run: func(e *env) {
+		e.begin()
+		addresses := func(deployment string, user int64, folded ...string) {
+			for n, address := range folded {
+				email := people.Email{ID: user*10 + int64(n), User: user, Address: strings.ToUpper(address), VerifiedAt: after(time.Minute), CreatedAt: born}
+				e.change(deployment, insertEmail(email))
+			}
+		}
+		addresses(home, 1, "a@verified.example", "b@failing.example", "c@pending.example", "d@eu.verified.example", "e@verified.example.evil", "f@elsewhere.example", "g@x")
+		e.insert(insertEmail(people.Email{ID: 18, User: 1, Address: "h@verified.example", CreatedAt: born}))
+		addresses(home, 2, "i@verified.example")
+		addresses("apps/other", 1, "j@verified.example")
+		for n, state := range map[int64]string{1: people.DomainVerified, 2: people.DomainFailing, 3: people.DomainPending} {
+			e.insert(insertDomain(named(domain(n, 3), state+".example", state)))
+		}
+		e.insert(insertDomain(named(domain(4, 4), "elsewhere.example", people.DomainVerified)))
+		in := func(organization, user int64) []people.AddressIn {
+			return all(e, func(tx people.Tx) ([]people.AddressIn, error) { return tx.Domains().AddressesIn(organization, user) })
+		}
+		e.Expect(in(3, 1)).To(gomega.Equal([]people.AddressIn{
+			{Folded: "a@verified.example", Effective: true}, {Folded: "b@failing.example", Effective: true}, {Folded: "c@pending.example"},
+			{Folded: "d@eu.verified.example"}, {Folded: "e@verified.example.evil"}, {Folded: "f@elsewhere.example"}, {Folded: "g@x"},
+		}))
+		e.Expect(in(9, 2)).To(gomega.Equal([]people.AddressIn{{Folded: "i@verified.example"}}))
+		e.Expect(in(3, 9)).To(gomega.BeEmpty())
 	}},
 	{name: "a name moves to another organization that proved it", run: func(e *env) {
 		e.begin()

@@ -36,6 +36,7 @@ var connectionReads = map[string]func(tx people.Tx) (any, error){
 	},
 	"IdentityCounts":     func(tx people.Tx) (any, error) { return value(tx.Bulk().IdentityCounts([]int64{1, 2})) },
 	"Domain":             func(tx people.Tx) (any, error) { return optional(tx.Domains().Domain(1, 1)) },
+	"AddressesIn":        func(tx people.Tx) (any, error) { return value(tx.Domains().AddressesIn(1, 1)) },
 	"DomainsOf":          func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsOf(1)) },
 	"DomainsNamed":       func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsNamed(domain(1, 1).Name)) },
 	"SetupLinkByHash":    func(tx people.Tx) (any, error) { return optional(tx.SetupLinks().SetupLinkByHash(hashOf(1))) },

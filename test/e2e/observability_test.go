@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/internal/testing/process"
 	"github.com/cardea-iam/cardea/test/testkit"
@@ -132,17 +133,60 @@ func dashboardQueries() map[string][]string {
 	return queries
 }
 
+// observedConnection is a Connection to a provider, with its Secret.
+func observedConnection(namespace string, p *identityprovider.Provider) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Secret
+metadata: {name: provider, namespace: %[1]s, labels: {iam.cardea.dev/deployment: people}}
+stringData: {client-secret: %[2]s}
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: Connection
+metadata: {name: provider, namespace: %[1]s}
+spec:
+  deploymentRef: {name: people}
+  slug: provider
+  type: OIDC
+  domains: [provider.example]
+  client: {clientID: %[3]s, clientSecretRef: {name: provider, key: client-secret}}
+  oidc: {issuer: "%[4]s"}
+---`, namespace, identityprovider.ClientSecret, identityprovider.ClientID, p.URL)
+}
+
+// byProvider signs in by the connection of the deployment, after a response that is refused.
+func (v *visitor) byProvider(p *identityprovider.Provider) {
+	GinkgoHelper()
+	connections := v.do("GET", "/auth/config", "").Data["connections"].([]any)
+	Expect(connections).To(HaveLen(1))
+	id := connections[0].(map[string]any)["id"].(string)
+	for _, refused := range []bool{true, false} {
+		begun := v.do("POST", "/auth/sso", fmt.Sprintf(`{"connection_id":%q}`, id))
+		values, err := p.Authorize(begun.Data["authorization_url"].(string), identityprovider.User{"sub": "1", "email": "ann@provider.example"})
+		Expect(err).NotTo(HaveOccurred())
+		if refused {
+			values.Set("code", "unknown")
+		}
+		r, err := v.send("GET", "/sso/"+id+"/callback?"+values.Encode(), "")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(r.Status != 200).To(Equal(refused), "%+v", r)
+	}
+}
+
 var _ = Describe("Prometheus", Ordered, func() {
 	const host = "observed.localhost"
 	var (
 		operator, server, other *testkit.Cardea
 		inbox                   *messagegateway.Gateway
+		provider                *identityprovider.Provider
 		prometheus              *observed
 		namespace, key          string
 	)
 	BeforeAll(func(ctx context.Context) {
 		db := startDatabase(ctx)
 		inbox = startCarrier()
+		provider = identityprovider.Start(time.Now)
+		DeferCleanup(provider.Close)
 		operator = start(ctx, testkit.Launch{Role: "operator", Store: db.url})
 		server = start(ctx, testkit.Launch{Role: "server", Store: db.url, Flags: serving})
 		other = start(ctx, testkit.Launch{Role: "server", Store: db.url, Flags: serving})
@@ -151,7 +195,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		apply(ctx, secretsRoleBinding(namespace)+"\n---\n"+staging(namespace, host, inbox, "")+"---"+
 			strings.ReplaceAll(limitedApp(namespace, "tight", `"*"`, "{unit: hour, duration: 1, maxRequests: 1}"), "{name: acme}", "{name: people}")+
-			appKey(namespace, "tight", "tight-key", `"*"`))
+			appKey(namespace, "tight", "tight-key", `"*"`)+observedConnection(namespace, provider))
 		expectAllReady(ctx, namespace)
 		key = cluster.APIKey(ctx, namespace, "people-key")
 		Eventually(get(server, schemesPath, key)).Should(haveStatus(200))
@@ -178,6 +222,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 			Expect(err).NotTo(HaveOccurred())
 			Eventually(prometheus.query(fmt.Sprintf(`sum(cardea_phones_verified_total) >= %v`, counted))).Should(Equal(1))
 		}
+		newVisitor(host, inbox, server).byProvider(provider)
 		for title, queries := range dashboardQueries() {
 			for _, query := range queries {
 				Eventually(prometheus.query(query)).Should(BeNumerically(">", 0), "%s: %s", title, query)

@@ -85,6 +85,10 @@ var healthy = []series{
 	{`cardea_codes_compared_total{job="cardea",purpose="signin",result="wrong"}`, "0+30x120"},
 	{`cardea_second_factors_total{job="cardea",method="totp",result="right"}`, "0+60x120"},
 	{`cardea_second_factors_total{job="cardea",method="totp",result="wrong"}`, "0+1x120"},
+	{`cardea_sso_total{job="cardea",deployment="acme/home",type="OIDC",outcome="signed_in"}`, "0+1x120"},
+	{`cardea_sso_total{job="cardea",deployment="acme/home",type="OIDC",outcome="refused"}`, "0+1x120"},
+	{`cardea_sso_failures_total{job="cardea",deployment="acme/home",type="OIDC",reason="provider"}`, "0+1x120"},
+	{`cardea_sso_failures_total{job="cardea",deployment="acme/home",type="Google",reason="nonce"}`, "0+1x10 10x110"},
 	{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0x120"},
 	{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "500+10x120"},
 }
@@ -108,6 +112,7 @@ var faults = map[string][]series{
 	"CardeaSMSBudgetUsedUp":      {{`cardea_sms_budget_refusals_total{job="cardea",deployment="acme/home",region="US"}`, "0+1x120"}},
 	"CardeaCodesGuessed":         {{`cardea_codes_compared_total{job="cardea",purpose="signin",result="wrong"}`, "0+600x120"}},
 	"CardeaSecondFactorsGuessed": {{`cardea_second_factors_total{job="cardea",method="totp",result="wrong"}`, "0+1x60 80+20x59"}},
+	"CardeaConnectionFails":      {{`cardea_sso_total{job="cardea",deployment="acme/home",type="OIDC",outcome="signed_in"}`, "0+1x30 30x90"}},
 	"CardeaProxyUntrusted":       {{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0+9x120"}},
 	"CardeaEventsUnsealed":       {{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "1500000+9000x120"}},
 }

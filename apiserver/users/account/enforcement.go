@@ -178,29 +178,23 @@ func requireConnection(u *Unit, used int64, m people.Member) error {
 	case !enforce(own, v1alpha1.ConnectionEnforcementDomains):
 		return nil
 	}
-	addresses, err := ProvenAddresses(u, m.User)
+	addresses, err := u.Domains().AddressesIn(m.Organization.ID, m.User)
 	if err != nil {
 		return err
 	}
-	for _, address := range addresses {
-		held, err := holdsDomain(u, m.Organization, connection.DomainOf(address))
-		if err != nil {
-			return err
-		}
-		if held {
-			return &ConnectionRequiredError{Connections: own}
-		}
+	if slices.ContainsFunc(addresses, func(a people.AddressIn) bool { return holds(u, m.Organization, a) }) {
+		return &ConnectionRequiredError{Connections: own}
 	}
 	return nil
 }
 
-// holdsDomain reports whether a domain is one of an organization.
-func holdsDomain(u *Unit, o people.Organization, domain string) (bool, error) {
-	if named := u.snapshot.ConnectionsNaming(u.Key(), domain); len(named) > 0 {
-		return slices.ContainsFunc(named, func(e *snapshot.Entry) bool { return declaredConnection(e).Organization == o.Slug }), nil
+// holds reports whether the domain of an address is one of an organization. A declared domain displaces a proven one.
+func holds(u *Unit, o people.Organization, a people.AddressIn) bool {
+	named := u.snapshot.ConnectionsNaming(u.Key(), connection.DomainOf(a.Folded))
+	if len(named) == 0 {
+		return a.Effective
 	}
-	row, found, err := u.Domains().EffectiveDomain(domain)
-	return found && row.Organization == o.ID, err
+	return slices.ContainsFunc(named, func(e *snapshot.Entry) bool { return declaredConnection(e).Organization == o.Slug })
 }
 
 // CheckFamilyConnection is CheckConnection for the tokens of an authorization, whose sign-in may have ended.

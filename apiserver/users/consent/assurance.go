@@ -32,12 +32,17 @@ func withheld(u *account.Unit, g *people.SignIn, m people.Member, workspaces []p
 }
 
 // checkConfined returns an AssuranceError if a sign-in that is confined to an organization would grant more than the
-// organization's: scopes of the user, or no organization at all.
+// organization's: scopes of the user, or no organization at all. The scopes of OpenID Connect are the user's: a client
+// takes the subject of an ID token for the account, wherever it counts. ScopeOffline is not: it prolongs what the other
+// scopes grant.
 func (r *Request) checkConfined(u *account.Unit, g *people.SignIn) error {
 	organization, _, _ := r.App.Needs(r.Scopes)
 	personal := slices.ContainsFunc(r.Scopes, func(scope string) bool {
-		declared := r.App.Scopes[scope]
-		return declared != nil && declared.Category != categoryOrganization && declared.Category != categoryWorkspace
+		declared, found := r.App.Scopes[scope]
+		if !found {
+			return scope != ScopeOffline
+		}
+		return declared.Category != categoryOrganization && declared.Category != categoryWorkspace
 	})
 	if organization && !personal {
 		return nil

@@ -51,6 +51,22 @@ func (tx txDomains) EffectiveDomain(name string) (people.Domain, bool, error) {
 	return db.First(tx.Tx, readDomain, domains+`name = ? AND `+effective, name)
 }
 
+func readAddressIn(row *sql.Rows, a *people.AddressIn) error {
+	var effective int
+	err := row.Scan(&a.Folded, &effective)
+	a.Effective = effective == 1
+	return err
+}
+
+// AddressesIn compares the ends of the addresses, because no function finds the last @ in both engines. The name of a
+// domain has no @.
+func (tx txDomains) AddressesIn(organization, user int64) ([]people.AddressIn, error) {
+	return db.List(tx.Tx, readAddressIn, `SELECT e.folded, CASE WHEN EXISTS (SELECT 1 FROM domains d
+			WHERE d.deployment = :deployment AND d.organization_id = ? AND d.`+effective+` AND substr(e.folded, length(e.folded) - length(d.name)) = '@' || d.name)
+			THEN 1 ELSE 0 END
+		FROM emails e WHERE e.deployment = :deployment AND e.user_id = ? AND e.verified_at > 0 ORDER BY e.id`, organization, user)
+}
+
 func (tx txDomains) UpdateDomain(d people.Domain) error {
 	return tx.Exec(`UPDATE domains SET state = ?, verified_by = ?, verified_at = ?, looked_up_at = ?, next_lookup_at = ?, seen = ?, failing_since = ?, failures = ?
 		WHERE id = ? AND deployment = :deployment`, d.State, d.VerifiedBy, db.Micros(d.VerifiedAt), db.Micros(d.LookedUpAt), db.Micros(d.NextLookupAt), d.Seen,
