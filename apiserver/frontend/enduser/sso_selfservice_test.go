@@ -267,6 +267,8 @@ func TestAnotherIssuerInheritsNobody(t *testing.T) {
 		begun := w.browser()
 		values, err := first.Authorize(begun.begin(conn, ""), identityprovider.User{"sub": "1", "email": "ann@globex.example"})
 		w.Must(err)
+		waiting := w.browser()
+		pending := waiting.sso(conn, first, identityprovider.User{"sub": "9", "email": "eve@elsewhere.example"}).attempt()["id"]
 		owner.ok("PATCH", own, fmt.Sprintf(moved, "Globex"))
 		if a := begun.do(http.MethodGet, callback(conn, values), ""); a.Status < 400 {
 			t.Errorf("a response of the former provider: %s", a.Raw)
@@ -274,6 +276,8 @@ func TestAnotherIssuerInheritsNobody(t *testing.T) {
 		if list := ann.do("GET", "/session", ""); list.user() != "" {
 			t.Errorf("the sign-in goes on: %s", list.Raw)
 		}
+		// Nor does an attempt complete that waited for a code meanwhile.
+		waiting.refused(400, "INVALID_ATTEMPT", "POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, pending, w.CodeFor("eve@elsewhere.example", 1)))
 		// The same subject of the other provider is another person: the domain, not the identity, selects the account.
 		mallory := w.browser()
 		if a := mallory.sso(conn, second, identityprovider.User{"sub": "1", "email": "mallory@globex.example"}); a.user() == user || a.user() == "" {

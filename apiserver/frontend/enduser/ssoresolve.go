@@ -23,9 +23,11 @@ func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out
 	if err != nil {
 		return out, err
 	}
-	if err := account.LockConnectionFor(u.Unit, at.conn); err != nil {
-		return out, err
+	conn, err := lockConnection(u, at.row.Connection, e)
+	if err != nil || conn.Client.ID != at.conn.Client.ID {
+		return out, account.FirstOf(err, errInvalidAttempt)
 	}
+	at.conn = conn
 	completed, err := completeSSO(u, c, a.ID, e)
 	if err != nil || !completed {
 		return out, account.FirstOf(err, errInvalidAttempt)
@@ -73,6 +75,19 @@ func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out
 		return out, err
 	}
 	return proceedSSO(u, c, a)
+}
+
+// lockConnection locks the connection of a response. It refuses a response of a provider that the connection no longer
+// has, also if the attempt waited for a code or a second factor meanwhile.
+func lockConnection(u *unit, id int64, e connection.Evidence) (account.Connection, error) {
+	conn, err := account.LockConnection(u.Unit, id)
+	if err != nil {
+		return conn, err
+	}
+	if issuer, err := connection.IdentityIssuer(conn.Connection, e.Subject); err != nil || issuer != e.Issuer {
+		return conn, errInvalidAttempt
+	}
+	return conn, nil
 }
 
 // updateAttempt stores what an attempt learned. The attempt may have completed, or been deleted, since it was read.
@@ -278,15 +293,12 @@ func finishSSO(u *unit, c *call, a people.Attempt) error {
 	if err != nil || !found || row.Claims == "" {
 		return account.FirstOf(err, errInvalidAttempt)
 	}
-	conn, err := account.FindConnection(u.Unit, row.Connection)
-	if err != nil {
-		return err
-	}
-	if err := account.LockConnectionFor(u.Unit, conn); err != nil {
-		return err
-	}
 	var e connection.Evidence
 	if err := openAttempt(c, a.ID, row.Claims, &e); err != nil {
+		return err
+	}
+	conn, err := lockConnection(u, row.Connection, e)
+	if err != nil {
 		return err
 	}
 	s := account.ConnectionSignIn{Connection: conn, Evidence: e, Links: a.Email != "", Address: a.Email, Proofs: a.Proofs}

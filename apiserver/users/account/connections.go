@@ -85,6 +85,15 @@ func (t *Tenant) DeclaredConnection(id int64) (Connection, error) {
 
 // FindConnection returns an active connection. Errors: ErrConnectionUnknown, ErrOrganizationsDisabled.
 func FindConnection(u *Unit, id int64) (Connection, error) {
+	return findConnection(u, id, u.Connections().Connection)
+}
+
+// LockConnection is FindConnection for a sign-in: a row cannot change or end until the transaction does.
+func LockConnection(u *Unit, id int64) (Connection, error) {
+	return findConnection(u, id, u.Connections().LockConnectionShared)
+}
+
+func findConnection(u *Unit, id int64, read func(int64) (people.Connection, bool, error)) (Connection, error) {
 	c, err := u.DeclaredConnection(id)
 	if !errors.Is(err, ErrConnectionUnknown) || u.snapshot.Declares(v1alpha1.KindConnection, u.Key(), id) {
 		return c, err
@@ -92,29 +101,11 @@ func FindConnection(u *Unit, id int64) (Connection, error) {
 	if !u.ManagesConnections() {
 		return Connection{}, ErrConnectionUnknown
 	}
-	row, found, err := u.Connections().Connection(id)
+	row, found, err := read(id)
 	if err != nil || !found {
 		return Connection{}, FirstOf(err, ErrConnectionUnknown)
 	}
 	return connectionOfRow(u, row)
-}
-
-// LockConnectionFor is FindConnection for a sign-in by a connection as it was read before. A row cannot change or end
-// until the transaction does. ErrConnectionUnknown: it has another provider now, or is not usable.
-func LockConnectionFor(u *Unit, c Connection) error {
-	if !c.Runtime {
-		_, err := u.DeclaredConnection(c.ID)
-		return err
-	}
-	row, found, err := u.Connections().LockConnectionShared(c.ID)
-	if err != nil || !found {
-		return FirstOf(err, ErrConnectionUnknown)
-	}
-	now, err := connectionOfRow(u, row)
-	if err == nil && (now.Provider.Issuer != c.Provider.Issuer || now.Client.ID != c.Client.ID) {
-		err = ErrConnectionUnknown
-	}
-	return err
 }
 
 func connectionOfRow(u *Unit, row people.Connection) (Connection, error) {
