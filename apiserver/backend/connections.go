@@ -82,8 +82,17 @@ func listRows(c *call, u *account.Unit, list *backendapi.ConnectionList, limit i
 	if err != nil {
 		return err
 	}
-	for _, row := range rows[:min(len(rows), limit)] {
-		view, err := viewRow(c, u, row)
+	page := rows[:min(len(rows), limit)]
+	of := make([]int64, len(page))
+	for i, row := range page {
+		of[i] = row.Organization
+	}
+	organizations, err := u.Bulk().OrganizationsAmong(of)
+	if err != nil {
+		return err
+	}
+	for _, row := range page {
+		view, err := viewOf(c, row, organizations[row.Organization].Slug)
 		if err != nil {
 			return err
 		}
@@ -235,6 +244,18 @@ func viewConnection(c *call, e *snapshot.Entry) backendapi.Connection {
 
 // viewRow returns a connection of an organization or a backend without its secret.
 func viewRow(c *call, u *account.Unit, row people.Connection) (backendapi.Connection, error) {
+	if row.Organization == 0 {
+		return viewOf(c, row, "")
+	}
+	o, _, err := u.Organizations().Organization(row.Organization)
+	if err != nil {
+		return backendapi.Connection{}, err
+	}
+	return viewOf(c, row, o.Slug)
+}
+
+// viewOf is viewRow for a connection whose organization has a slug, "" for none.
+func viewOf(c *call, row people.Connection, organization string) (backendapi.Connection, error) {
 	settings, err := connection.ReadSettings(row.Settings)
 	if err != nil {
 		return backendapi.Connection{}, err
@@ -247,13 +268,7 @@ func viewRow(c *call, u *account.Unit, row people.Connection) (backendapi.Connec
 	for _, m := range settings.Mappings {
 		view.RoleMappings = append(view.RoleMappings, backendapi.RoleMapping{Claim: m.Claim, Value: m.Value, RoleId: ids.Format(m.Role)})
 	}
-	if row.Organization != 0 {
-		o, _, err := u.Organizations().Organization(row.Organization)
-		if err != nil {
-			return view, err
-		}
-		view.OrganizationSlug = optional(o.Slug)
-	}
+	view.OrganizationSlug = optional(organization)
 	return view, nil
 }
 

@@ -88,7 +88,7 @@ func TestInvalidIdentityLineIsRejectedAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	faulty := []struct{ line, field string }{
-		{identityLine("x", "nobody", "globex", "secret", ""), "/user"},
+		{identityLine("x", "unknown", "globex", "secret", ""), "/user"},
 		{identityLine("x", "gone", "globex", "secret", ""), "/user"},
 		{line(`"identity","external_id":"x","connection":"globex","subject":"secret"`), "/user"},
 		{line(`"identity","external_id":"x","user":"u1","subject":"secret"`), "/connection"},

@@ -72,7 +72,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 		{"organizations", organizationStories}, {"factors", factorStories}, {"listings", listingStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
 		{"roll-up", rollUpStories},
 		{"API keys", apiKeyStories}, {"imports", importStories}, {"many rows", bulkStories}, {"calls of tools", toolCallStories}, {"approvals", approvalStories},
-		{"connections", connectionStories}, {"SSO", ssoStories}, {"identities", identityStories}, {"domains", domainStories}, {"setup links", setupLinkStories},
+		{"connections", connectionStories}, {"documents of providers", upstreamStories}, {"SSO", ssoStories}, {"identities", identityStories}, {"domains", domainStories}, {"setup links", setupLinkStories},
 	} {
 		t.Run(section.name, func(t *testing.T) {
 			t.Parallel()

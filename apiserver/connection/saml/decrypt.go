@@ -48,15 +48,22 @@ func undecryptable() error {
 //
 // It does not use gosaml2, which ends with a panic at a short text, accepts RSA 1.5, cuts off zeros, and uses one
 // hash for both parts of RSA-OAEP.
-func decrypt(encrypted *etree.Element, keys []Key) ([]byte, bool) {
+func decrypt(encrypted *etree.Element, keys []privateKey) ([]byte, bool) {
 	sealed, ok := readSealed(encrypted)
 	for _, key := range keys {
-		content, whole := sealed.open(key.Private)
+		content, whole := sealed.open(key)
 		if ok && whole {
 			return content, true
 		}
 	}
 	return nil, false
+}
+
+// privateKey is an RSA key that decrypts.
+type privateKey interface {
+	crypto.Decrypter
+	// Size is the length of a text that it decrypts, in bytes.
+	Size() int
 }
 
 // sealed is an encrypted text with its encrypted key.
@@ -150,7 +157,7 @@ func cipherValue(el *etree.Element) ([]byte, bool) {
 
 // open decrypts the text. The text is decrypted with zeros if the key cannot be decrypted, so that both take the same
 // time.
-func (s sealed) open(private *rsa.PrivateKey) ([]byte, bool) {
+func (s sealed) open(private privateKey) ([]byte, bool) {
 	padded := s.key
 	if len(padded) != private.Size() {
 		padded = make([]byte, private.Size())

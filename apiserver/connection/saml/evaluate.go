@@ -100,7 +100,11 @@ func signedAssertion(assertion *etree.Element, response *x509.Certificate, trust
 // decrypted returns the assertion in an EncryptedAssertion, whose bytes are signed as those of signedAssertion are.
 // All of its faults are one.
 func decrypted(encrypted *etree.Element, responseID string, response *x509.Certificate, want Expected) (*etree.Element, *x509.Certificate, error) {
-	content, ok := decrypt(encrypted, want.Keys[:min(len(want.Keys), maxKeys)])
+	var keys []privateKey
+	for _, key := range want.Keys[:min(len(want.Keys), maxKeys)] {
+		keys = append(keys, key.Private)
+	}
+	content, ok := decrypt(encrypted, keys)
 	if !ok {
 		return nil, nil, undecryptable()
 	}

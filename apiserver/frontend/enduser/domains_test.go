@@ -199,13 +199,13 @@ func TestDomainsAreManagedByConnectionAdminsWithARecentSignIn(t *testing.T) {
 		w.selfService()
 		id, _ := owner.addsDomain(org, "globex.example")
 		member, membership, _ := w.joins(owner, org, "bob@example.com")
-		stranger, _ := w.signedUp("mallory@example.com")
+		outsider, _ := w.signedUp("mallory@example.com")
 		one := domainsOf(org) + "/" + id
 		for _, op := range [][3]string{
 			{"GET", domainsOf(org), ""}, {"POST", domainsOf(org), `{"name":"acme.example"}`}, {"DELETE", one, ""}, {"POST", one + "/verify", `{}`},
 		} {
 			member.refused(403, "PERMISSION_DENIED", op[0], op[1], op[2])
-			stranger.refused(404, "ORGANIZATION_NOT_FOUND", op[0], op[1], op[2])
+			outsider.refused(404, "ORGANIZATION_NOT_FOUND", op[0], op[1], op[2])
 			w.browser().refused(401, "NOT_AUTHENTICATED", op[0], op[1], op[2])
 		}
 		role := w.role("network", "Organization", "connection:manage")

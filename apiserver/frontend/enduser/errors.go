@@ -100,7 +100,7 @@ var wordings = []struct {
 	{connections.ErrTypeClosed, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment may not set up connections of this type: its owner must add it to spec.connections.types"},
 	{connections.ErrTooMany, http.StatusBadRequest, "CONNECTION_LIMIT_REACHED", "the organization has as many connections as it may: delete one first"},
 	{connections.ErrIncomplete, http.StatusBadRequest, "VALIDATION_ERROR", "a connection without issuer, client_id and client_secret cannot be active: send them"},
-	{connections.ErrNotTested, http.StatusBadRequest, "SSO_NOT_TESTED", "sign in by this connection first, as it is now, so that it locks nobody out: a sign-in of yours within 24 hours counts"},
+	{connections.ErrNotTested, http.StatusBadRequest, "SSO_NOT_TESTED", "sign in by this connection first, as it is now, so that it locks no member out: a sign-in of yours within 24 hours counts"},
 	{connections.ErrUnconfirmed, http.StatusBadRequest, "VALIDATION_ERROR", "another issuer ends all sign-ins by the connection and deletes its identities: repeat the current display_name in confirmation"},
 	{connections.ErrOpenProvider, http.StatusBadRequest, "VALIDATION_ERROR", "everybody can get an account at this provider, and would become a member: set just_in_time to false"},
 	{connections.ErrOrganizationOnly, http.StatusBadRequest, "VALIDATION_ERROR", "enforcement, just_in_time and role_mappings are for connections of an organization"},

@@ -95,8 +95,8 @@ func TestSetupLinkEnds(t *testing.T) {
 		second.opens(token, "it@globex.example", 2) // the newest session has the link
 		second.list("/organizations/" + id + "/domains")
 		closed(first, "another session opened it")
-		stranger, other, _ := w.customer("initech")
-		stranger.refused(400, "INVALID_SETUP_LINK", "DELETE", "/organizations/"+other+"/setup-links/"+link, "")
+		outsider, other, _ := w.customer("initech")
+		outsider.refused(400, "INVALID_SETUP_LINK", "DELETE", "/organizations/"+other+"/setup-links/"+link, "")
 		second.list(path)
 		owner.ok("DELETE", "/organizations/"+id+"/setup-links/"+link, "")
 		closed(second, "it was deleted")

@@ -97,7 +97,7 @@ func TestOrganizationSetsUpAConnection(t *testing.T) {
 func TestOnlyAdminsManageConnections(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, id, _ := w.customer("globex")
-		stranger, _, _ := w.customer("initech")
+		outsider, _, _ := w.customer("initech")
 		p := w.provider()
 		path := "/organizations/" + id + "/connections"
 		owner.refused(403, "SELF_SERVICE_DISABLED", "POST", path, newConnection(p, ""))
@@ -108,9 +108,9 @@ func TestOnlyAdminsManageConnections(t *testing.T) {
 		conn := owner.setUp(id, p, "")
 		own := path + "/" + conn
 		for _, other := range []string{path, own, own + "/failures"} {
-			stranger.refused(404, "ORGANIZATION_NOT_FOUND", "GET", other, "")
+			outsider.refused(404, "ORGANIZATION_NOT_FOUND", "GET", other, "")
 		}
-		stranger.refused(404, "ORGANIZATION_NOT_FOUND", "DELETE", own, "")
+		outsider.refused(404, "ORGANIZATION_NOT_FOUND", "DELETE", own, "")
 
 		manager, clerk := w.role("manager", "Organization", "connection:manage"), w.role("clerk", "Organization", "billing:read")
 		bob, membership, _ := w.joins(owner, id, "bob@example.com")
@@ -247,7 +247,7 @@ func TestEnforcementOfAProvenDomain(t *testing.T) {
 	})
 }
 
-func TestAnotherIssuerInheritsNobody(t *testing.T) {
+func TestAnotherIssuerInheritsNoUser(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
@@ -305,12 +305,12 @@ func TestDeletedConnectionTakesItsSignInsAlong(t *testing.T) {
 		if got := owner.ok("GET", path+declared, ""); got["source"] != "declared" || got["created_at"] != nil {
 			t.Errorf("%v", got)
 		}
-		stranger, other, _ := w.customer("initech")
+		outsider, other, _ := w.customer("initech")
 		for _, foreign := range []string{conn, declared, "1", "x"} {
-			stranger.refused(404, "CONNECTION_NOT_FOUND", "GET", "/organizations/"+other+"/connections/"+foreign, "")
-			stranger.refused(404, "CONNECTION_NOT_FOUND", "GET", "/organizations/"+other+"/connections/"+foreign+"/failures", "")
-			stranger.refused(404, "CONNECTION_NOT_FOUND", "DELETE", "/organizations/"+other+"/connections/"+foreign, "")
-			stranger.refused(404, "CONNECTION_NOT_FOUND", "PATCH", "/organizations/"+other+"/connections/"+foreign, `{"display_name":"Mine"}`)
+			outsider.refused(404, "CONNECTION_NOT_FOUND", "GET", "/organizations/"+other+"/connections/"+foreign, "")
+			outsider.refused(404, "CONNECTION_NOT_FOUND", "GET", "/organizations/"+other+"/connections/"+foreign+"/failures", "")
+			outsider.refused(404, "CONNECTION_NOT_FOUND", "DELETE", "/organizations/"+other+"/connections/"+foreign, "")
+			outsider.refused(404, "CONNECTION_NOT_FOUND", "PATCH", "/organizations/"+other+"/connections/"+foreign, `{"display_name":"Mine"}`)
 		}
 		owner.ok("DELETE", path+conn, "")
 		if a := ann.do("GET", "/session", ""); a.user() != "" {

@@ -47,8 +47,8 @@ const (
 	maxOfDeployment = 100
 	// testedWithin is how long a sign-in shows that a connection works.
 	testedWithin = 24 * time.Hour
-	// clearedAtOnce is how many sign-ins, and how many identities, one transaction ends.
-	clearedAtOnce = 500
+	// endedAtOnce is how many sign-ins, and how many identities, one transaction ends.
+	endedAtOnce = 500
 )
 
 // Scope is whose connections are managed, and what the caller may do with them.
@@ -176,7 +176,7 @@ func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (peop
 		return row, err
 	}
 	if moves {
-		if more, err := clear(u, id); err != nil || more {
+		if more, err := endSome(u, id); err != nil || more {
 			return row, account.FirstOf(err, ErrNotCleared)
 		}
 	}
@@ -196,7 +196,7 @@ func (s Scope) Delete(u *account.Unit, id int64) (people.Connection, error) {
 	if err != nil {
 		return row, err
 	}
-	if more, err := clear(u, id); err != nil || more {
+	if more, err := endSome(u, id); err != nil || more {
 		return row, account.FirstOf(err, ErrNotCleared)
 	}
 	if _, err := u.Connections().DeleteConnection(id); err != nil {
@@ -205,9 +205,9 @@ func (s Scope) Delete(u *account.Unit, id int64) (people.Connection, error) {
 	return row, u.Audit("connection.deleted", object(id))
 }
 
-// clear ends up to clearedAtOnce sign-ins and identities of a connection, and reports whether there may be more.
-func clear(u *account.Unit, id int64) (more bool, err error) {
-	ended, err := u.Sessions().EndSignInsBy(people.UpstreamFilter{Connection: id}, clearedAtOnce)
+// endSome ends up to endedAtOnce sign-ins and identities of a connection, and reports whether there may be more.
+func endSome(u *account.Unit, id int64) (more bool, err error) {
+	ended, err := u.Sessions().EndSignInsBy(people.UpstreamFilter{Connection: id}, endedAtOnce)
 	if err != nil {
 		return false, err
 	}
@@ -216,8 +216,8 @@ func clear(u *account.Unit, id int64) (more bool, err error) {
 			return false, err
 		}
 	}
-	deleted, err := u.Identities().DeleteIdentitiesOf(id, clearedAtOnce)
-	return len(ended) == clearedAtOnce || deleted == clearedAtOnce, err
+	deleted, err := u.Identities().DeleteIdentitiesOf(id, endedAtOnce)
+	return len(ended) == endedAtOnce || deleted == endedAtOnce, err
 }
 
 // apply checks a change, and writes it into a row.

@@ -40,7 +40,7 @@ func SignInMail(app, code string) delivery.Content {
 // SetupMail brings the code that opens a setup link of an organization. The code is six digits.
 func SetupMail(app, organization, code string) delivery.Content {
 	app, organization = plainName(app, "the service"), plainName(organization, "an organization")
-	return codeMail("Your setup code for "+app, "set up the sign-in of "+organization+" for "+app, code, "opened the link to set it up", "nobody can use the link without the code")
+	return codeMail("Your setup code for "+app, "set up the sign-in of "+organization+" for "+app, code, "opened the link to set it up", "the link does not work without the code")
 }
 
 // AlreadyRegisteredMail notifies the owner of an address of an attempt to sign up with it. The client that tried
