@@ -163,6 +163,10 @@ var operations = map[string]func(*call) (reply, error){
 	"PATCH /organizations/{id}/connections/{connection_id}":        changeOrganizationConnection,
 	"DELETE /organizations/{id}/connections/{connection_id}":       removeOrganizationConnection,
 	"GET /organizations/{id}/connections/{connection_id}/failures": listOrganizationConnectionFailures,
+	"GET /organizations/{id}/domains":                              listDomains,
+	"POST /organizations/{id}/domains":                             addDomain,
+	"DELETE /organizations/{id}/domains/{domain_id}":               removeDomain,
+	"POST /organizations/{id}/domains/{domain_id}/verify":          verifyDomain,
 	"GET /organizations/{id}/workspaces":                           listWorkspaces,
 	"GET /organizations/{id}/invitations":                          listInvitations,
 	"POST /organizations/{id}/invitations":                         invite,
@@ -176,10 +180,6 @@ var operations = map[string]func(*call) (reply, error){
 	"PATCH /workspaces/{id}/members/{membership_id}":               changeWorkspaceMember,
 	"DELETE /workspaces/{id}/members/{membership_id}":              removeWorkspaceMember,
 	"POST /workspaces":                                             createWorkspace,
-	"GET /organizations/{id}/domains":                              listDomains,
-	"POST /organizations/{id}/domains":                             addDomain,
-	"DELETE /organizations/{id}/domains/{domain_id}":               removeDomain,
-	"POST /organizations/{id}/domains/{domain_id}/verify":          verifyDomain,
 }
 
 // public maps each operation that reads no session and sets no cookie to its function.
