@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -143,13 +142,12 @@ func managed(c *call) (client *consent.Client, token string, err error) {
 	if !c.Content.AllowDynamicClientRegistration || !c.Content.Active {
 		return nil, "", noEndpoint()
 	}
-	kind, token, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	id := c.r.PathValue("client")
 	refused := noSuchRegistration()
-	if !strings.EqualFold(kind, "Bearer") {
+	token, ok := bearerToken(c.r)
+	if !ok {
 		return nil, "", refused
 	}
-	token = strings.TrimSpace(token)
 	if c.secretAttempts.TooMany(c.address(), id) {
 		return nil, "", &Error{Status: http.StatusTooManyRequests, Code: "slow_down", Description: "too many wrong tokens came from this address: try again in a minute", RetryAfter: time.Minute}
 	}

@@ -16,11 +16,11 @@ import (
 // 5.3).
 func userinfo(c *call) error {
 	c.allowOrigin()
-	kind, raw, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(kind, "Bearer") || len(c.r.Header.Values("Authorization")) > 1 {
+	raw, ok := bearerToken(c.r)
+	if !ok {
 		return &Error{Status: http.StatusUnauthorized, Code: "invalid_request", Description: "send an access token as Authorization: Bearer ...", Challenge: "Bearer"}
 	}
-	evaluated, err := c.evaluate(strings.TrimSpace(raw))
+	evaluated, err := c.evaluate(raw)
 	if err != nil {
 		return err
 	}
@@ -66,4 +66,18 @@ func userinfo(c *call) error {
 	c.w.WriteHeader(http.StatusOK)
 	_, _ = c.w.Write([]byte(signed)) // an error means that the client is disconnected
 	return nil
+}
+
+// bearerToken returns the token of a request's single `Authorization: Bearer` header. It reports false if there is
+// none, several headers or another scheme: which of several tokens the client means is unknown.
+func bearerToken(r *http.Request) (string, bool) {
+	header := r.Header.Values("Authorization")
+	if len(header) != 1 {
+		return "", false
+	}
+	scheme, token, _ := strings.Cut(header[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "", false
+	}
+	return strings.TrimSpace(token), true
 }

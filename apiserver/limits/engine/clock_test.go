@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -10,10 +11,14 @@ import (
 // the time when they had it; the wall time is that of time.Now.
 func TestClockOfTheSystem(t *testing.T) {
 	c := NewClock(nil)
+	// A step of the system clock while the test runs is noticed after a millisecond at most: the readings of such a
+	// millisecond differ. A clock that does not follow the system's differs in all readings from then on.
+	const readings, adjusted = 4 * 200_000, 16_000
+	var differing atomic.Int64
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			for range 200_000 {
+			for range readings / 4 {
 				before := time.Now()
 				got := c.Now()
 				after := time.Now()
@@ -21,15 +26,16 @@ func TestClockOfTheSystem(t *testing.T) {
 					t.Errorf("steady time %d is not from %d to %d", got.Steady, c.steady(before), c.steady(after))
 					return
 				}
-				// The wall clock of a machine is adjusted by parts of a thousandth at most, and rounded twice.
-				if got.Wall < before.UnixMicro()-100 || got.Wall > after.UnixMicro()+100 {
-					t.Errorf("wall time %d is not from %d to %d", got.Wall, before.UnixMicro(), after.UnixMicro())
-					return
+				if got.Wall < before.UnixMicro()-100 || got.Wall > after.UnixMicro()+100 { // both are rounded
+					differing.Add(1)
 				}
 			}
 		})
 	}
 	group.Wait()
+	if n := differing.Load(); n > adjusted {
+		t.Errorf("the wall time of %d of %d readings is not that of time.Now", n, readings)
+	}
 }
 
 // TestClockOfASourceFollowsBothReadings: a step of the wall clock moves the wall time at once, and not the steady time.
