@@ -67,6 +67,7 @@ func AuthorizationURL(c *document.Connection, r Request) (string, error) {
 // Types of connections that rows have, or that have rules of their own.
 const (
 	TypeOIDC      = "OIDC"
+	TypeSAML      = "SAML"
 	TypeGoogle    = "Google"
 	TypeMicrosoft = "Microsoft"
 	TypeGitHub    = "GitHub"

@@ -9,7 +9,7 @@ const SealedConnectionSecret = "connection-secret"
 // Connection is the content of a Connection, with effective values.
 type Connection struct {
 	Slug string `json:"slug"`
-	// Type is OIDC, Google, Microsoft, GitHub, GitLab or Apple.
+	// Type is OIDC, SAML, Google, Microsoft, GitHub, GitLab or Apple.
 	Type    string `json:"type"`
 	Name    string `json:"name"`
 	LogoURL string `json:"logo_url,omitempty"`
@@ -38,9 +38,12 @@ type Connection struct {
 	Scopes          []string         `json:"scopes"`
 	Parameters      []Parameter      `json:"parameters,omitempty"`
 	Provider        UpstreamProvider `json:"provider"`
+	// SAML is nil for all other types.
+	SAML *ConnectionSAML `json:"saml,omitempty"`
 }
 
-// ConnectionAttributes are names of claims.
+// ConnectionAttributes are names of claims, or of attributes of an assertion. For type SAML, "" stands for the first of
+// the usual names that the assertion has.
 type ConnectionAttributes struct {
 	Email     string `json:"email"`
 	FirstName string `json:"first_name"`

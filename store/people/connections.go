@@ -178,6 +178,9 @@ const IdentitiesKeptFor = 30 * 24 * time.Hour
 const (
 	UpstreamDiscovery = "discovery"
 	UpstreamJWKS      = "jwks"
+	// UpstreamSAML is the metadata of a provider of SAML: its text is the JSON of a document.SAMLMetadata, and SHA256 the
+	// hash of that without ValidUntil.
+	UpstreamSAML = "saml"
 )
 
 // UpstreamDocument is a document of a connection's provider.
