@@ -15,6 +15,8 @@ import (
 type Evidence struct {
 	Issuer  string `json:"issuer"`
 	Subject string `json:"subject"`
+	// Source is the URL of the metadata by which a response of SAML was verified, "" if the connection itself has them.
+	Source string `json:"source,omitempty"`
 	// Email is a valid address, "" if the provider sent none.
 	Email string `json:"email,omitempty"`
 	// Verified reports that the provider says that the address is verified, and Authoritative that the provider controls
@@ -35,7 +37,10 @@ type Evidence struct {
 	AuthenticatedAt time.Time `json:"authenticated_at,omitzero"`
 	// VerifiedAt is when the response was verified.
 	VerifiedAt time.Time `json:"verified_at"`
-	// IDToken is the ID token, only for a connection whose sign-outs continue at the provider.
+	// EndsAt is when the provider ends the sign-in, zero if it does not say so.
+	EndsAt time.Time `json:"ends_at,omitzero"`
+	// IDToken is the ID token, or of SAML the name of the subject as JSON; only for a connection whose sign-outs continue
+	// at the provider.
 	IDToken string `json:"id_token,omitempty"`
 }
 
@@ -48,7 +53,7 @@ func NewEvidence(c *document.Connection, person Person, userName string, roles f
 		e.Verified = c.Attributes.Email == "email" && SaysVerified(c.Type, person.Claims) // the claim is about email
 		e.Authoritative = Authority{Connection: c, Claims: person.Claims}.Of(address)
 	}
-	e.FirstName, e.LastName = name(bounded(person.Claims, c.Attributes.FirstName)), name(bounded(person.Claims, c.Attributes.LastName))
+	e.FirstName, e.LastName = Name(bounded(person.Claims, c.Attributes.FirstName)), Name(bounded(person.Claims, c.Attributes.LastName))
 	if e.FirstName == "" && e.LastName == "" {
 		e.FirstName, e.LastName = appleName(userName)
 	}
@@ -82,6 +87,19 @@ func (e Evidence) ProvenAt() time.Time {
 	return e.AuthenticatedAt
 }
 
+// Fits reports whether a connection still has the provider that the evidence is of.
+func (e Evidence) Fits(c *document.Connection) bool {
+	if c.SAML != nil {
+		entity := c.SAML.EntityID
+		if c.SAML.Given != nil {
+			entity = c.SAML.Given.EntityID
+		}
+		return e.Source == c.SAML.MetadataURL && (entity == "" || entity == e.Issuer)
+	}
+	issuer, err := IdentityIssuer(c, e.Subject)
+	return err == nil && issuer == e.Issuer
+}
+
 // Anew returns a *Fault unless the provider says that it authenticated the user after a time.
 func (e Evidence) Anew(since time.Time) error {
 	if e.AuthenticatedAt.IsZero() {
@@ -102,8 +120,8 @@ func bounded(claims map[string]any, name string) string {
 	return value
 }
 
-// name returns a name as the store keeps it, "" if it is not a valid one.
-func name(sent string) string {
+// Name returns a name as the store keeps it, "" if it is not a valid one.
+func Name(sent string) string {
 	valid, err := text.Name(sent)
 	if err != nil {
 		return ""
@@ -123,7 +141,7 @@ func appleName(sent string) (first, last string) {
 	if sent == "" || json.Unmarshal([]byte(sent), &user) != nil {
 		return "", ""
 	}
-	return name(user.Name.First), name(user.Name.Last)
+	return Name(user.Name.First), Name(user.Name.Last)
 }
 
 // seconds returns a claim that is a time in seconds since 1970.

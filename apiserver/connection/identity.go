@@ -47,6 +47,10 @@ func IdentityIssuer(c *document.Connection, subject string) (string, error) {
 		if !admits(&c.Provider, tenant) {
 			return "", errors.New("is of a tenant that the connection does not admit: change its tenant or allowedTenants first")
 		}
+	case TypeSAML:
+		if c.Provider.Issuer == "" {
+			return "", errors.New("needs the entity ID of the provider: declare saml.entityID in the connection, or name the issuer")
+		}
 	}
 	return identityIssuer(c, tenant), nil
 }

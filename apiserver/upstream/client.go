@@ -119,13 +119,17 @@ func parsePrivateKey(text []byte) (crypto.Signer, jose.SignatureAlgorithm, error
 
 // secret opens the client secret or the private key of a connection.
 func (p *Providers) secret(c Connection) ([]byte, error) {
-	kind, object := document.SealedConnectionSecret, ids.Format(c.ID)
-	if c.Runtime {
-		kind, object = people.SealedConnection, people.SealedFor(c.Deployment, c.ID)
-	}
-	opened, err := p.Keyring.Open(kind, object, c.Client.Sealed)
+	opened, err := p.open(c, c.Client.Sealed)
 	if err != nil {
 		return nil, fmt.Errorf("%w: its client secret: %w", ErrUnavailable, err)
 	}
 	return opened, nil
+}
+
+// open opens what is sealed for a connection.
+func (p *Providers) open(c Connection, sealed string) ([]byte, error) {
+	if c.Runtime {
+		return p.Keyring.Open(people.SealedConnection, people.SealedFor(c.Deployment, c.ID), sealed)
+	}
+	return p.Keyring.Open(document.SealedConnectionSecret, ids.Format(c.ID), sealed)
 }

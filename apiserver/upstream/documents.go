@@ -3,8 +3,6 @@ package upstream
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -234,10 +232,14 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 	if !leased {
 		return version{}, false, nil
 	}
-	text, err := d.text(src.url)
-	parsed := content{}
+	text, err := d.text(src)
+	var taken accepted
 	if err == nil {
-		parsed, err = src.parse(text)
+		last := content{}
+		if before.url == src.url {
+			last = before.content
+		}
+		taken, err = src.take(text, last, now)
 	}
 	if d.life.Err() != nil {
 		return version{}, false, fmt.Errorf("%w: the server ends", ErrUnavailable)
@@ -249,11 +251,10 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 		after.failures, after.failure = before.failures+1, err.Error()
 		d.log.V(1).Info("A document of an identity provider was not fetched", "deployment", c.Deployment, "connection", ids.Format(c.ID), "kind", src.kind, "error", after.failure)
 	} else {
-		sum := sha256.Sum256([]byte(text))
-		after = version{content: parsed, url: src.url, sha256: hex.EncodeToString(sum[:]), fetchedAt: now, validUntil: now.Add(freshFor), triedAt: now}
+		after = version{content: taken.content, url: src.url, sha256: taken.sha256, fetchedAt: now, validUntil: now.Add(taken.freshFor), triedAt: now}
 	}
 	d.put(c, src, after)
-	d.write(ctx, c, src, lease, after, text)
+	d.write(ctx, c, src, lease, after, taken.text)
 	return after, true, nil
 }
 
@@ -278,8 +279,11 @@ func (d *documents) write(ctx context.Context, c Connection, src source, lease s
 }
 
 // text fetches a text. All deployments share one fetch of a URL, whose answer does not depend on the deployment.
-func (d *documents) text(url string) (string, error) {
-	text, err, _ := d.fetches.Do(url, func() (any, error) { return d.web.document(d.life, url) })
+func (d *documents) text(src source) (string, error) {
+	if src.inline != "" {
+		return src.inline, nil
+	}
+	text, err, _ := d.fetches.Do(src.url+" "+src.media, func() (any, error) { return d.web.document(d.life, src.url, src.media) })
 	if err != nil {
 		return "", err
 	}

@@ -19,7 +19,7 @@ import (
 const (
 	// requestWithin bounds the time of a request with its answer, and before it the wait for a slot.
 	requestWithin = 10 * time.Second
-	// maxDocument bounds a discovery document and a key set, and maxAnswer the answers of other endpoints, in bytes.
+	// maxDocument bounds a discovery document, a key set and metadata of SAML, and maxAnswer the answers of other endpoints, in bytes.
 	maxDocument, maxAnswer = 1 << 20, 64 << 10
 	// idlePerHost is how many connections to a host are kept open between requests.
 	idlePerHost = 4
@@ -90,12 +90,12 @@ func (e *exchanger) do(ctx context.Context, r *http.Request, maxBody int) (answe
 }
 
 // document fetches a document. The error is a *failure.
-func (e *exchanger) document(ctx context.Context, address string) (string, error) {
+func (e *exchanger) document(ctx context.Context, address, media string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return "", fail(invalidMetadata, "%q is no URL", clip(address, 200))
 	}
-	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Accept", media)
 	got, err := e.do(ctx, r, maxDocument)
 	switch {
 	case err != nil:

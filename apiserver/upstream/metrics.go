@@ -12,7 +12,7 @@ type metrics struct{ fetches *prometheus.CounterVec }
 func newMetrics(registry prometheus.Registerer, held func() int64) *metrics {
 	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_upstream_fetches_total",
-		Help: "Requests to identity providers by kind (discovery, jwks, token, userinfo) and outcome (fetched, unreachable, refused by the egress policy, invalid, throttled).",
+		Help: "Requests to identity providers by kind (discovery, jwks, saml, token, userinfo) and outcome (fetched, unreachable, refused by the egress policy, invalid, throttled).",
 	}, []string{"kind", "outcome"})}
 	registry.MustRegister(m.fetches, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cardea_upstream_documents_held_bytes", Help: "Estimated memory of the cached documents of identity providers.",

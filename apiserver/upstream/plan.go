@@ -52,6 +52,9 @@ func newPlan(delay func(time.Duration) time.Duration) *plan {
 
 // origin returns where the documents of a connection begin, "" if it has none.
 func origin(c Connection) string {
+	if c.Connection.SAML != nil {
+		return samlOrigin(c.Connection)
+	}
 	if metadata, found := declared(c.Connection); found {
 		return metadata.JWKSURL
 	}

@@ -70,6 +70,10 @@ func delay(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 // check fetches the documents of a connection that are due, and returns when it is due again. since is when its
 // provider changed, if that is known.
 func (p *Providers) check(ctx context.Context, c Connection, since time.Time) time.Time {
+	if c.Connection.SAML != nil {
+		_, at := p.checkDocument(ctx, c, samlSource(c.Connection), since)
+		return at
+	}
 	metadata, found := declared(c.Connection)
 	next := time.Time{}
 	if !found {

@@ -99,8 +99,11 @@ func New(opts Options) *Providers {
 }
 
 // Metadata returns the metadata of a connection's provider. If they are not cached, it waits for a fetch. It returns
-// ErrUnavailable if there are none of the last 7 days.
+// ErrUnavailable if there are none of the last 7 days, and for a connection of type SAML.
 func (p *Providers) Metadata(ctx context.Context, c Connection) (Metadata, error) {
+	if c.Connection.SAML != nil {
+		return Metadata{}, ErrUnavailable
+	}
 	if metadata, found := declared(c.Connection); found {
 		return metadata, nil
 	}
@@ -127,10 +130,13 @@ func (p *Providers) Key(ctx context.Context, c Connection, issuer, keyID string)
 	return w.key(&v), nil
 }
 
+// jsonMedia is what is asked of a server of JSON.
+const jsonMedia = "application/json"
+
 // discovery returns the source of a connection's discovery document.
 func discovery(c *document.Connection) source {
 	return source{
-		kind: people.UpstreamDiscovery, url: discoveryURL(&c.Provider),
+		kind: people.UpstreamDiscovery, url: discoveryURL(&c.Provider), media: jsonMedia,
 		parse: func(text string) (content, error) {
 			metadata, err := parseDiscovery(c, text)
 			if err != nil {
@@ -147,7 +153,7 @@ func discovery(c *document.Connection) source {
 // keys returns the source of a provider's key set.
 func keys(of Metadata) source {
 	return source{
-		kind: people.UpstreamJWKS, url: of.JWKSURL,
+		kind: people.UpstreamJWKS, url: of.JWKSURL, media: jsonMedia,
 		parse: func(text string) (content, error) {
 			set, err := parseKeys(text)
 			if err != nil {

@@ -1,10 +1,13 @@
 package upstream
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/cardea-iam/cardea/apiserver/connection/saml"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -34,17 +37,44 @@ func retryAfter(failures int) time.Duration {
 
 // source is where a document is fetched, and how it is read.
 type source struct {
-	// kind is people.UpstreamDiscovery or people.UpstreamJWKS.
+	// kind is people.UpstreamDiscovery, people.UpstreamJWKS or people.UpstreamSAML.
 	kind, url string
-	parse     func(text string) (content, error)
+	// media is the value of the header Accept.
+	media string
+	// inline is the document itself, which is not fetched; "" for all others.
+	inline string
+	// parse reads a text that the store has.
+	parse func(text string) (content, error)
+	// accept reads a text that was fetched. before is the content of the last good one from the same URL, zero if there is
+	// none. It is nil for documents that are stored as they were fetched.
+	accept func(text string, before content, now time.Time) (accepted, error)
 	// fits reports whether a content is one of the connection. The issuer may have changed without the URL.
 	fits func(content) bool
+}
+
+// accepted is a fetched document that can be used.
+type accepted struct {
+	content content
+	// text is what is stored, and sha256 the hash by which a change is noticed.
+	text, sha256 string
+	freshFor     time.Duration
+}
+
+// take reads a fetched text.
+func (s source) take(text string, before content, now time.Time) (accepted, error) {
+	if s.accept != nil {
+		return s.accept(text, before, now)
+	}
+	parsed, err := s.parse(text)
+	sum := sha256.Sum256([]byte(text))
+	return accepted{content: parsed, text: text, sha256: hex.EncodeToString(sum[:]), freshFor: freshFor}, err
 }
 
 // content is a parsed document. One of its members is set.
 type content struct {
 	metadata *Metadata
 	keys     *keySet
+	saml     *saml.Metadata
 }
 
 // bytes returns an upper estimate of the memory of a content.
@@ -54,6 +84,9 @@ func (c content) bytes() (bytes int64) {
 	}
 	if c.keys != nil {
 		bytes += c.keys.bytes()
+	}
+	if c.saml != nil {
+		bytes += samlBytes(c.saml)
 	}
 	return bytes
 }
@@ -80,6 +113,9 @@ func versionOf(row people.UpstreamDocument) version {
 // usable reports whether a document can be used at a time. Documents of former URLs cannot: another provider's keys
 // must not verify tokens.
 func (v *version) usable(src source, now time.Time) bool {
+	if v.content.saml != nil && expired(v.content.saml, now) {
+		return false
+	}
 	return v.content != content{} && v.url == src.url && now.Before(v.fetchedAt.Add(usedFor)) && src.fits(v.content)
 }
 

@@ -5418,6 +5418,15 @@ type EndUserListRolesParams struct {
 // EndUserListRolesParamsLevel defines parameters for EndUserListRoles.
 type EndUserListRolesParamsLevel string
 
+// EndUserReceiveSAMLFormdataBody defines parameters for EndUserReceiveSAML.
+type EndUserReceiveSAMLFormdataBody struct {
+	// RelayState The state of the attempt.
+	RelayState *string `form:"RelayState,omitempty" json:"RelayState,omitempty"`
+
+	// SAMLResponse The response in base64.
+	SAMLResponse string `form:"SAMLResponse" json:"SAMLResponse"`
+}
+
 // EndUserBackchannelLogoutFormdataBody defines parameters for EndUserBackchannelLogout.
 type EndUserBackchannelLogoutFormdataBody struct {
 	// LogoutToken The logout token.
@@ -5461,6 +5470,24 @@ type EndUserReceiveSSOFormdataBody struct {
 
 	// User The name of the user, as Apple sends it.
 	User *string `form:"user,omitempty" json:"user,omitempty"`
+}
+
+// EndUserShowSSORequestParams defines parameters for EndUserShowSSORequest.
+type EndUserShowSSORequestParams struct {
+	// State The state of the attempt.
+	State string `form:"state" json:"state"`
+}
+
+// EndUserReceiveSAMLLogoutFormdataBody defines parameters for EndUserReceiveSAMLLogout.
+type EndUserReceiveSAMLLogoutFormdataBody struct {
+	// RelayState The response repeats it.
+	RelayState *string `form:"RelayState,omitempty" json:"RelayState,omitempty"`
+
+	// SAMLRequest The request in base64.
+	SAMLRequest *string `form:"SAMLRequest,omitempty" json:"SAMLRequest,omitempty"`
+
+	// SAMLResponse A response in base64.
+	SAMLResponse *string `form:"SAMLResponse,omitempty" json:"SAMLResponse,omitempty"`
 }
 
 // EndUserStartSSOParams defines parameters for EndUserStartSSO.
@@ -5667,11 +5694,17 @@ type EndUserVerifySetupJSONRequestBody = SetupProof
 // EndUserPrepareSetupJSONRequestBody defines body for EndUserPrepareSetup for application/json ContentType.
 type EndUserPrepareSetupJSONRequestBody = SetupChoice
 
+// EndUserReceiveSAMLFormdataRequestBody defines body for EndUserReceiveSAML for application/x-www-form-urlencoded ContentType.
+type EndUserReceiveSAMLFormdataRequestBody EndUserReceiveSAMLFormdataBody
+
 // EndUserBackchannelLogoutFormdataRequestBody defines body for EndUserBackchannelLogout for application/x-www-form-urlencoded ContentType.
 type EndUserBackchannelLogoutFormdataRequestBody EndUserBackchannelLogoutFormdataBody
 
 // EndUserReceiveSSOFormdataRequestBody defines body for EndUserReceiveSSO for application/x-www-form-urlencoded ContentType.
 type EndUserReceiveSSOFormdataRequestBody EndUserReceiveSSOFormdataBody
+
+// EndUserReceiveSAMLLogoutFormdataRequestBody defines body for EndUserReceiveSAMLLogout for application/x-www-form-urlencoded ContentType.
+type EndUserReceiveSAMLLogoutFormdataRequestBody EndUserReceiveSAMLLogoutFormdataBody
 
 // EndUserCreateWorkspaceJSONRequestBody defines body for EndUserCreateWorkspace for application/json ContentType.
 type EndUserCreateWorkspaceJSONRequestBody = WorkspaceCreate
@@ -7395,6 +7428,26 @@ func (c *Client) PrepareSetup(ctx context.Context, body SetupChoice) (*SetupCode
 	return &answer, nil
 }
 
+// ReceiveSAML asks POST /sso/{connection_id}/acs: receive the response of an identity provider of SAML.
+//
+// The assertion consumer service (binding HTTP-POST, at most 384 KiB). As with POST /sso/{connection_id}/callback, the
+// response is verified here and completed by the GET request to which the browser is redirected. A response without a request
+// signs nobody in: with `idpInitiated: Restart`, the browser is redirected to GET /sso/{connection_id}/start, with RelayState
+// as `continue`. Fails as GET /sso/{connection_id}/callback does, and with 413; 429 RATE_LIMITED after 30 responses in an hour
+// that cannot be decrypted.
+func (c *Client) ReceiveSAML(ctx context.Context, connectionId string, body io.Reader) (*SSOCallbackEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/sso/{connection_id}/acs",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+		Lines:    body,
+	}
+	var answer SSOCallbackEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // BackchannelLogout asks POST /sso/{connection_id}/backchannel-logout: end the sign-ins that an identity provider ended.
 //
 // OpenID Connect Back-Channel Logout 1.0. Ends the sign-ins of the `sub`, the `sid`, or both, of the logout token, with its
@@ -7448,6 +7501,64 @@ func (c *Client) ReceiveSSO(ctx context.Context, connectionId string, body io.Re
 		return nil, err
 	}
 	return &answer, nil
+}
+
+// GetSAMLMetadata asks GET /sso/{connection_id}/metadata: get the metadata of a connection as a service provider.
+//
+// SAML 2.0 metadata for the identity provider: the entity ID, the assertion consumer services of all hosts, the single logout
+// services, and the certificates of the connection's keys. During a rotation there are two. Fails with 404
+// CONNECTION_NOT_FOUND.
+func (c *Client) GetSAMLMetadata(ctx context.Context, connectionId string) error {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/sso/{connection_id}/metadata",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// ShowSSORequest asks GET /sso/{connection_id}/request: show the form with a request of SAML.
+//
+// The `authorization_url` of a connection whose identity provider takes requests by HTTP-POST alone: a page with the signed
+// request as a form, which a script or a button posts. Fails with 400 INVALID_ATTEMPT; 404 CONNECTION_NOT_FOUND; 503
+// CONNECTION_UNAVAILABLE.
+func (c *Client) ShowSSORequest(ctx context.Context, connectionId string, params EndUserShowSSORequestParams) error {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/sso/{connection_id}/request",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+		Query:    params,
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// ReturnFromSAMLLogout asks GET /sso/{connection_id}/slo: return from a sign-out at an identity provider of SAML.
+//
+// Redirects the browser to the sign-in page. Nothing of the response is used. Fails with 400 SSO_RESPONSE_INVALID for a
+// request: requests by HTTP-Redirect are not accepted; 404 CONNECTION_NOT_FOUND.
+func (c *Client) ReturnFromSAMLLogout(ctx context.Context, connectionId string) (*SSOCallbackEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/sso/{connection_id}/slo",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+	}
+	var answer SSOCallbackEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ReceiveSAMLLogout asks POST /sso/{connection_id}/slo: end the sign-ins that an identity provider of SAML ended.
+//
+// The single logout service (binding HTTP-POST, at most 384 KiB). Ends the sign-ins of the NameID, or of its `SessionIndex`,
+// and answers by a page with the signed response as a form, or, if the identity provider has no endpoint for it, by a redirect
+// to the sign-in page. A request is accepted once. A response to a request of Cardea changes nothing. Fails with 400
+// SSO_RESPONSE_INVALID (with `reason`); 404 CONNECTION_NOT_FOUND; 413; 503 CONNECTION_UNAVAILABLE.
+func (c *Client) ReceiveSAMLLogout(ctx context.Context, connectionId string, body io.Reader) error {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/sso/{connection_id}/slo",
+		Segments: []transport.Segment{{Name: "connection_id", Value: connectionId}},
+		Lines:    body,
+	}
+	return c.transport.Do(ctx, call, nil)
 }
 
 // StartSSO asks GET /sso/{connection_id}/start: redirect the browser to an identity provider.

@@ -85,17 +85,31 @@ func ParseKey(private, certificate []byte) (Key, error) {
 	if err != nil || !ok || key.N.BitLen() < 2048 || key.N.BitLen() > 4096 {
 		return Key{}, errors.New("the private key is not an RSA key of 2048 to 4096 bits in PKCS #8")
 	}
-	if block, _ = pem.Decode(certificate); block == nil || block.Type != "CERTIFICATE" {
+	of, err := ParseCertificate(certificate)
+	if err != nil {
+		return Key{}, err
+	}
+	if !key.PublicKey.Equal(of.Certificate.PublicKey) {
+		return Key{}, errors.New("the certificate is of another private key")
+	}
+	of.Private = key
+	return of, nil
+}
+
+// ParseCertificate reads the certificate of a key, for metadata. The key that it returns has no private part.
+func ParseCertificate(certificate []byte) (Key, error) {
+	if len(certificate) > maxPEM {
+		return Key{}, fmt.Errorf("the certificate has more than %d bytes", maxPEM)
+	}
+	block, _ := pem.Decode(certificate)
+	if block == nil || block.Type != "CERTIFICATE" {
 		return Key{}, errors.New("the certificate is not PEM of the type CERTIFICATE")
 	}
 	stated, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		return Key{}, errors.New("the certificate is not an X.509 certificate")
 	}
-	if !key.PublicKey.Equal(stated.PublicKey) {
-		return Key{}, errors.New("the certificate is of another private key")
-	}
-	return Key{Private: key, Certificate: stated}, nil
+	return Key{Certificate: stated}, nil
 }
 
 // Fingerprint returns the SHA-256 of a certificate, in hexadecimal digits.

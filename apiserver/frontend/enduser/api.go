@@ -189,6 +189,11 @@ var public = map[string]func(*call) error{
 	"GET /.well-known/webhook-keys.json":           webhookKeys,
 	"POST /sso/{connection_id}/callback":           ssoPost,
 	"POST /sso/{connection_id}/backchannel-logout": backchannelLogout,
+	"POST /sso/{connection_id}/acs":                samlResponse,
+	"POST /sso/{connection_id}/slo":                samlLogout,
+	"GET /sso/{connection_id}/slo":                 samlLogoutReturn,
+	"GET /sso/{connection_id}/metadata":            samlMetadata,
+	"GET /sso/{connection_id}/request":             samlForm,
 }
 
 // New returns the handler of the end-user listener. It fails if an operation of enduser.yaml has no function, or a

@@ -41,6 +41,9 @@ func backchannelLogout(c *call) error {
 	if err != nil {
 		return err
 	}
+	if conn.SAML != nil {
+		return c.answerTo(account.ErrConnectionUnknown)
+	}
 	form, err := readForm(c, body.MaxEndUserBytes)
 	if err != nil {
 		return err

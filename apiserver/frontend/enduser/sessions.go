@@ -136,7 +136,7 @@ func leftProvider(u *unit, id int64, all bool) (people.Upstream, error) {
 }
 
 // endSessionURL returns the address at which a sign-out continues at the provider (OpenID Connect RP-Initiated Logout
-// 1.0), "" if it does not.
+// 1.0, or a logout request of SAML), "" if it does not.
 func endSessionURL(c *call, left people.Upstream) string {
 	if left.IDToken == "" {
 		return ""
@@ -145,13 +145,16 @@ func endSessionURL(c *call, left people.Upstream) string {
 	if err != nil || !conn.SignOutUpstream {
 		return ""
 	}
-	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, conn))
-	if err != nil || metadata.EndSessionURL == "" {
-		return ""
-	}
 	hint, err := c.Keyring.Open(people.SealedIDToken, people.SealedFor(c.request.Key(), left.Identity), left.IDToken)
 	if err != nil {
 		return "" // the root key was removed meanwhile
+	}
+	if conn.SAML != nil {
+		return samlSignOutURL(c, conn, left, hint)
+	}
+	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, conn))
+	if err != nil || metadata.EndSessionURL == "" {
+		return ""
 	}
 	to, err := url.Parse(metadata.EndSessionURL)
 	if err != nil {

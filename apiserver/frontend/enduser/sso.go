@@ -168,15 +168,18 @@ func startAttempt(c *call, q ssoRequest) (start ssoStart, err error) {
 			return start, err
 		}
 	}
-	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, conn))
-	if err != nil {
-		return start, c.answerTo(err)
-	}
 	state, err := c.sso.NewState(c.Random)
 	if err != nil {
 		return start, c.answerTo(err)
 	}
-	start.attempt, err = transact(c, func(u *unit) (int64, error) { return insertSSO(u, c, q, conn, state) })
+	if conn.SAML != nil {
+		return startSAML(c, q, conn, state)
+	}
+	metadata, err := c.Providers.Metadata(c.r.Context(), upstreamOf(c, conn))
+	if err != nil {
+		return start, c.answerTo(err)
+	}
+	start.attempt, err = transact(c, func(u *unit) (int64, error) { return insertSSO(u, c, q, conn, state, "") })
 	if err != nil {
 		return start, err
 	}
@@ -189,8 +192,9 @@ func startAttempt(c *call, q ssoRequest) (start ssoStart, err error) {
 	return start, err
 }
 
-// insertSSO records an attempt that waits for a connection's provider, and returns its id.
-func insertSSO(u *unit, c *call, q ssoRequest, conn account.Connection, state string) (int64, error) {
+// insertSSO records an attempt that waits for a connection's provider, and returns its id. request is the id that the
+// response must repeat, "" for OpenID Connect.
+func insertSSO(u *unit, c *call, q ssoRequest, conn account.Connection, state, request string) (int64, error) {
 	n, err := u.Limits().Count("sso-starts", u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour))
 	if err != nil {
 		return 0, err
@@ -204,7 +208,7 @@ func insertSSO(u *unit, c *call, q ssoRequest, conn account.Connection, state st
 		}
 	}
 	row := people.SSOAttempt{
-		Connection: q.connection, State: connection.HashState(state), Host: c.host, Intent: q.intent, Continue: q.continueAt, OrganizationName: q.organization,
+		Connection: q.connection, State: connection.HashState(state), RequestID: request, Host: c.host, Intent: q.intent, Continue: q.continueAt, OrganizationName: q.organization,
 		CreatedAt: u.Now, ExpiresAt: u.Now.Add(connection.AttemptLifetime),
 	}
 	a := people.Attempt{Kind: people.AttemptSignIn, Method: people.MethodSSO, CreatedAt: u.Now, ExpiresAt: row.ExpiresAt}

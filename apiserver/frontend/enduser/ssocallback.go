@@ -14,7 +14,6 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
-	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -119,13 +118,11 @@ var errorPattern = regexp.MustCompile(`^[a-z_]{1,64}$`)
 //  3. the code, which is redeemed once;
 //  4. the ID token, and the claims of the userinfo endpoint.
 func evaluateResponse(c *call, at waitingAttempt, response connection.Response, whole bool) (e connection.Evidence, err error) {
-	counted := false
-	err = c.request.Change(c.r.Context(), func(u *account.Unit) (err error) {
-		counted, err = u.Connections().CountSSOTry(at.row.Attempt, connection.MaxTries, u.Now)
-		return err
-	})
-	if err != nil || !counted {
-		return e, account.FirstOf(err, errInvalidAttempt)
+	if at.conn.SAML != nil {
+		return e, errInvalidAttempt
+	}
+	if err := countResponse(c, at); err != nil {
+		return e, err
 	}
 	if !whole {
 		return e, &connection.Fault{Reason: connection.ReasonParameters}
@@ -154,6 +151,19 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 		err = e.Anew(at.row.CreatedAt)
 	}
 	return e, err
+}
+
+// countResponse counts a response to an attempt, of which connection.MaxTries are evaluated.
+func countResponse(c *call, at waitingAttempt) error {
+	counted := false
+	err := c.request.Change(c.r.Context(), func(u *account.Unit) (err error) {
+		counted, err = u.Connections().CountSSOTry(at.row.Attempt, connection.MaxTries, u.Now)
+		return err
+	})
+	if err != nil || !counted {
+		return account.FirstOf(err, errInvalidAttempt)
+	}
+	return nil
 }
 
 // redeemCode redeems the code of a response, and verifies who the provider says the user is.
@@ -315,6 +325,11 @@ func ssoPost(c *call) error {
 	if err != nil {
 		return recordFailure(c, at, evidence, err)
 	}
+	return keepPosted(c, at, evidence)
+}
+
+// keepPosted keeps an evaluated response in its attempt, and sends the browser that posted it to complete the attempt.
+func keepPosted(c *call, at waitingAttempt, evidence connection.Evidence) error {
 	receipt := rand.Text()
 	raw, err := json.Marshal(postedOutcome{Receipt: receipt, Evidence: evidence})
 	if err != nil {
@@ -329,12 +344,7 @@ func ssoPost(c *call) error {
 		return c.answerTo(account.FirstOf(err, errInvalidAttempt))
 	}
 	to := connectionPath(at.row.Connection) + "/callback?attempt_id=" + format(at.row.Attempt) + "&receipt=" + receipt
-	if asset.NamesHTML(c.r) {
-		c.redirectTo(to)
-		return nil
-	}
-	c.answer(enduserapi.SSOCallback{CallbackUrl: to})
-	return nil
+	return toBrowser(c, to)
 }
 
 // storedEvidence returns the evaluated response of an attempt of the session, which the same browser posted.

@@ -84,7 +84,7 @@ func lockConnection(u *unit, id int64, e connection.Evidence) (account.Connectio
 	if err != nil {
 		return conn, err
 	}
-	if issuer, err := connection.IdentityIssuer(conn.Connection, e.Subject); err != nil || issuer != e.Issuer {
+	if !e.Fits(conn.Connection) {
 		return conn, errInvalidAttempt
 	}
 	return conn, nil

@@ -56,6 +56,9 @@ func AddConnection(u *Unit, user people.User, s ConnectionSignIn) (up people.Ups
 	if seconds := s.Connection.SessionSeconds; seconds > 0 {
 		up.EndsAt = u.Now.Add(time.Duration(seconds) * time.Second)
 	}
+	if ends := s.Evidence.EndsAt; !ends.IsZero() && (up.EndsAt.IsZero() || ends.Before(up.EndsAt)) {
+		up.EndsAt = ends
+	}
 	if s.Address != "" { // before the identity is added: an unproven account loses its earlier identities
 		err := ProveEmail(u, people.Attempt{User: user.ID, Email: s.Address, Method: people.MethodSSO, Proofs: s.Proofs})
 		if err != nil {
