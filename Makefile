@@ -231,7 +231,7 @@ test-agents: ## Run the tests of agents, with published MCP clients, ajv and the
 	@$(GO_TEST) ./apiserver/agents | $(SUMMARIZE)
 
 .PHONY: test-connections
-test-connections: upstream-peers saml-peers ## Run the sign-ins by published OpenID providers, and SAML with node-saml (needs npm; builds Dex once, which takes minutes).
+test-connections: upstream-peers saml-peers ## Run the sign-ins by published providers of OpenID Connect and SAML, and SAML with node-saml (needs npm; builds Dex once, which takes minutes).
 	@$(GO_TEST) -run '^(TestPublishedProvider|TestDex|TestCardeaSignsUsersIn|TestPublishedServiceProvider)' ./apiserver/frontend/enduser ./apiserver/connection/saml | $(SUMMARIZE)
 
 .PHONY: upstream-peers
@@ -239,8 +239,9 @@ upstream-peers: bin/upstream-peers/dex ## Install oidc-provider, and build Dex i
 	@hack/npm-ci.sh test/upstreampeers
 
 .PHONY: saml-peers
-saml-peers: ## Install node-saml, a published service provider of SAML.
+saml-peers: ## Install node-saml and SimpleSAMLphp, a published service provider and a published identity provider of SAML.
 	@hack/npm-ci.sh test/samlpeers
+	@hack/install-samlpeers.sh
 
 bin/upstream-peers/dex: test/upstreampeers/dex/go.mod test/upstreampeers/dex/go.sum
 	@cd test/upstreampeers/dex && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../../$@ github.com/dexidp/dex/cmd/dex

@@ -194,7 +194,7 @@ func TestPlainRequestsHaveAPolicyOfTheirOwn(t *testing.T) {
 	secure, plain := &answers{fetched: map[string][]time.Time{}, answer: good}, &answers{fetched: map[string][]time.Time{}, answer: good}
 	web := &exchanger{secure: secure, plain: plain}
 	for _, address := range []string{"http://localhost/jwks", "http://[::1]/jwks", globexKeys} {
-		if _, err := web.document(t.Context(), address); err != nil {
+		if _, err := web.document(t.Context(), address, jsonMedia); err != nil {
 			t.Error(err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestLongAnswersAreNotRead(t *testing.T) {
 	t.Parallel()
 	read := &counting{}
 	web := &exchanger{secure: &answers{fetched: map[string][]time.Time{}, answer: func(*http.Request) (int, io.ReadCloser, error) { return 200, io.NopCloser(read), nil }}}
-	if _, err := web.document(t.Context(), globexFirst); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") || read.bytes > 2*maxDocument {
+	if _, err := web.document(t.Context(), globexFirst, jsonMedia); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") || read.bytes > 2*maxDocument {
 		t.Errorf("%v; %d bytes were read", err, read.bytes)
 	}
 }

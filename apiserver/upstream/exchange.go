@@ -19,7 +19,8 @@ import (
 const (
 	// requestWithin bounds the time of a request with its answer, and before it the wait for a slot.
 	requestWithin = 10 * time.Second
-	// maxDocument bounds a discovery document, a key set and metadata of SAML, and maxAnswer the answers of other endpoints, in bytes.
+	// maxDocument bounds a discovery document, a key set and metadata of SAML, and maxAnswer the answers of other
+	// endpoints, in bytes.
 	maxDocument, maxAnswer = 1 << 20, 64 << 10
 	// idlePerHost is how many connections to a host are kept open between requests.
 	idlePerHost = 4

@@ -38,6 +38,23 @@ func (p *Providers) SAML(ctx context.Context, c Connection) (*saml.Metadata, err
 	return v.content.saml, nil
 }
 
+// NewerSAML returns metadata for a response that a key signed which the known metadata do not have: the provider may
+// have changed its keys. It waits for a fetch, at most every 30 s. The metadata are the known ones if there are no
+// others.
+func (p *Providers) NewerSAML(ctx context.Context, c Connection, known *saml.Metadata) *saml.Metadata {
+	if c.Connection.SAML.Given != nil || c.Connection.SAML.MetadataURL == "" {
+		return known
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestWithin)
+	defer cancel()
+	src := samlSource(c.Connection)
+	v, err := p.documents.wait(ctx, c, src, wish{periodic: true, since: p.Clock().Add(-unknownKeyAfter)})
+	if err != nil || !v.usable(src, p.Clock()) {
+		return known
+	}
+	return v.content.saml
+}
+
 // SAMLKeys returns the keys of a connection of type SAML: the first one signs, all of them decrypt.
 func (p *Providers) SAMLKeys(c Connection) (keys []saml.Key, err error) {
 	for _, key := range c.Connection.SAML.Keys {

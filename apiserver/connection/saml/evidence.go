@@ -7,7 +7,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/internal/document"
-	plain "github.com/cardea-iam/cardea/internal/text"
+	words "github.com/cardea-iam/cardea/internal/text"
 )
 
 // Evidence returns what an assertion says about a user of a connection. No address is verified by it: only a domain of
@@ -18,7 +18,7 @@ func (a *Assertion) Evidence(c *document.Connection, roles func(map[string]any) 
 		FirstName: connection.Name(a.FirstName(c.Attributes.FirstName)), LastName: connection.Name(a.LastName(c.Attributes.LastName)),
 		MultiFactor: slices.Contains(c.ACR, a.ClassRef),
 	}
-	if address, err := plain.Email(a.Email(c.Attributes.Email)); err == nil {
+	if address, err := words.Email(a.Email(c.Attributes.Email)); err == nil {
 		e.Email, e.Authoritative = address, connection.Authority{Connection: c}.Of(address)
 	}
 	if roles != nil {

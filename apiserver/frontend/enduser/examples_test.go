@@ -304,7 +304,10 @@ var scenes = map[string]func(s *scene, n int){
 
 // notJSON are the operations whose request is a form or whose response is a redirect. The tests of sign-ins by
 // connections send them.
-var notJSON = []string{"endUserStartSSO", "endUserReceiveSSO", "endUserBackchannelLogout"}
+var notJSON = []string{
+	"endUserStartSSO", "endUserReceiveSSO", "endUserBackchannelLogout", "endUserReceiveSAML", "endUserReceiveSAMLLogout", "endUserReturnFromSAMLLogout",
+	"endUserGetSAMLMetadata", "endUserShowSSORequest",
+}
 
 // setsUp makes a setup link of ada's organization, and returns its address. It sets {setup_link_id} and token.
 func (s *scene) setsUp(n int) (email string) {

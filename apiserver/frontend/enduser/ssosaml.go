@@ -2,7 +2,6 @@ package enduser
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -34,7 +33,7 @@ const (
 
 var (
 	errTooManyUndecryptable = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED",
-		fmt.Sprintf("more than %d responses of this connection could not be decrypted in an hour: check the encryption certificate at the identity provider", undecryptablePerHour))
+		"more than %d responses of this connection could not be decrypted in an hour: check the encryption certificate at the identity provider", undecryptablePerHour)
 	errTooManyUnsolicited = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED", "too many responses without a request came from your network: begin at the sign-in page")
 )
 
@@ -161,11 +160,17 @@ func evaluateSAML(c *call, at waitingAttempt, field string) (e connection.Eviden
 	if err := requireDecryptable(c, subject); err != nil {
 		return e, err
 	}
-	assertion, err := response.Evaluate(saml.Expected{
+	expected := saml.Expected{
 		RequestID: at.row.RequestID, ACSURL: acsURL(c, at.conn.ID), EntityID: at.conn.SAML.ServiceEntityID, Provider: metadata, Keys: keys,
 		RequireEncryption: at.conn.SAML.Encrypted, SubjectAttribute: at.conn.SAML.Subject, Skew: time.Duration(at.conn.SAML.SkewSeconds) * time.Second, Now: c.now,
-	})
+	}
+	assertion, err := response.Evaluate(expected)
 	var fault *connection.Fault
+	if errors.As(err, &fault) && (fault.Reason == saml.ReasonCertificate || fault.Reason == saml.ReasonDecryption) {
+		if expected.Provider = c.Providers.NewerSAML(c.r.Context(), of, metadata); expected.Provider != metadata {
+			assertion, err = response.Evaluate(expected)
+		}
+	}
 	if errors.As(err, &fault) && fault.Reason == saml.ReasonDecryption {
 		countErr := c.request.Change(c.r.Context(), func(u *account.Unit) error {
 			_, err := u.Limits().Count(scopeUndecryptable, subject, u.Now, u.Now.Add(time.Hour))

@@ -52,6 +52,11 @@ func expectExamples(t *testing.T, at string, content openapi3.Content, how opena
 	if media == nil {
 		media = content.Get(MediaTypeLines)
 	}
+	if media == nil && len(content) == 1 { // a page, or XML
+		for _, only := range content {
+			media = only
+		}
+	}
 	if media == nil || len(media.Examples) == 0 {
 		t.Errorf("%s: no example", at)
 		return
