@@ -56,7 +56,7 @@ func TestConditionsFromTheRowsOfAConnection(t *testing.T) {
 			if row.organization != "" {
 				c.Spec.Organization = &v1alpha1.ConnectionOrganization{Slug: row.organization}
 			}
-			conditions, upstream := conclude(c, row.o)
+			conditions, upstream := conclude(c, row.o, at)
 			if diff := cmp.Diff(row.want, shown(conditions)); diff != "" {
 				t.Error(diff)
 			}
