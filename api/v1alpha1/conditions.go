@@ -44,7 +44,7 @@ const (
 	// not count into Ready, and is absent for GitHub, which has no documents. The last documents serve seven days.
 	ConditionReachable = "Reachable"
 	// ConditionCertificateExpiring is true on a Connection of type SAML while a certificate in the metadata of its
-	// identity provider expires within 30 days or has expired. Signatures are accepted further. It does not count into
+	// identity provider expires within 30 days or has expired. Its signatures are still accepted. It does not count into
 	// Ready.
 	ConditionCertificateExpiring = "CertificateExpiring"
 	// ConditionMetadataChanged is true on a Connection of type SAML for 24 hours after the identity provider changed a

@@ -35,7 +35,7 @@ func concludeSAML(d people.UpstreamDocument, now time.Time) (conditions []metav1
 		switch {
 		case !now.Before(expires):
 			conditions = append(conditions, isTrue(v1alpha1.ConditionCertificateExpiring, v1alpha1.ReasonExpired,
-				"a certificate of the identity provider expired at "+stamp(expires)+"; signatures with its key are accepted further"))
+				"a certificate of the identity provider expired at "+stamp(expires)+"; signatures with its key are still accepted"))
 		case expires.Sub(now) < expiringWithin:
 			conditions = append(conditions, isTrue(v1alpha1.ConditionCertificateExpiring, v1alpha1.ReasonExpiring,
 				"a certificate of the identity provider expires at "+stamp(expires)))

@@ -1,0 +1,170 @@
+package integration
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	documents "github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+var _ = Describe("A Connection of type SAML", func() {
+	var w *world
+	var offset atomic.Int64 // how far the operator's clock is ahead
+	BeforeEach(func(ctx context.Context) {
+		offset.Store(0)
+		w = newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(7), Clock: func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }})
+		deployment := testkit.Deployment(w.namespace, "acme")
+		deployment.Spec.FrontendHosts = []v1alpha1.Hostname{v1alpha1.Hostname(w.namespace + ".id.example"), v1alpha1.Hostname(w.namespace + ".login.example")}
+		create(ctx, deployment)
+		expectReady(ctx, deployment)
+	})
+	globex := func() *v1alpha1.Connection {
+		c := testkit.Connection(w.namespace, "acme", "globex", upstreamIssuer)
+		c.Spec.Type, c.Spec.OIDC, c.Spec.Client = v1alpha1.ConnectionTypeSAML, nil, v1alpha1.UpstreamClient{}
+		c.Spec.SAML = &v1alpha1.SAMLProvider{MetadataURL: ptr.To[v1alpha1.UpstreamURL]("https://globex.example/saml/metadata")}
+		return c
+	}
+	credentials := func(ctx context.Context, c *v1alpha1.Connection) func() (string, error) {
+		return condition(ctx, c, v1alpha1.ConditionCredentialsReady)
+	}
+	stored := func(ctx context.Context) documents.Connection {
+		GinkgoHelper()
+		var content documents.Connection
+		_, err := documents.Decode(w.held(ctx, v1alpha1.KindConnection, "globex").Document.Payload, &content)
+		Expect(err).NotTo(HaveOccurred())
+		return content
+	}
+	// certificates returns the certificates of the stored keys, and checks that each private key opens and fits.
+	certificates := func(ctx context.Context) (list []string) {
+		GinkgoHelper()
+		for _, key := range stored(ctx).SAML.Keys {
+			private, err := w.keyring.Open(documents.SealedConnectionSecret, ids.Format(w.held(ctx, v1alpha1.KindConnection, "globex").Document.ID), key.Sealed)
+			Expect(err).NotTo(HaveOccurred())
+			block, _ := pem.Decode(private)
+			_, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+			Expect(err).NotTo(HaveOccurred())
+			list = append(list, key.Certificate)
+		}
+		return list
+	}
+	keysSecret := func() *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "globex-saml-keys"}}
+	}
+
+	It("becomes Ready with keys of its own, says what to register, and is withdrawn with its Secret", func(ctx context.Context) {
+		c := globex()
+		create(ctx, c)
+		expectReady(ctx, c)
+		id := ids.Format(ids.Derive(v1alpha1.KindConnection, w.namespace, "globex"))
+		first := "https://" + w.namespace + ".id.example/sso/" + id
+		Expect(c.Status.EntityID).To(Equal(first + "/metadata"))
+		Expect(c.Status.MetadataURL).To(Equal(first + "/metadata"))
+		Expect(c.Status.ACSURLs).To(Equal([]string{first + "/acs", "https://" + w.namespace + ".login.example/sso/" + id + "/acs"}))
+		Expect(c.Status.RedirectURIs).To(BeEmpty())
+		Expect(c.Status.BackchannelLogoutURL).To(BeEmpty())
+		Expect(condition(ctx, c, v1alpha1.ConditionReachable)()).To(Equal("Unknown/Pending"))
+
+		content := stored(ctx)
+		Expect(content.SAML.MetadataURL).To(Equal("https://globex.example/saml/metadata"))
+		Expect(content.SAML.ServiceEntityID).To(Equal(c.Status.EntityID))
+		Expect(certificates(ctx)).To(HaveLen(1))
+		secret := keysSecret()
+		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
+		Expect(string(secret.Data["current-certificate.pem"])).To(Equal(content.SAML.Keys[0].Certificate))
+		Expect(w.held(ctx, v1alpha1.KindConnection, "globex").Document.Payload).NotTo(ContainSubstring("PRIVATE KEY"))
+
+		By("a Secret that is deleted")
+		before := certificates(ctx)
+		Expect(cluster.Client.Delete(ctx, secret)).To(Succeed())
+		Eventually(func() []string { return certificates(ctx) }).Should(And(HaveLen(1), Not(Equal(before))))
+
+		By("an inactive connection")
+		update(ctx, c, func(c *v1alpha1.Connection) { c.Spec.Active = ptr.To(false) })
+		Eventually(func() []string { return certificates(ctx) }).Should(BeEmpty())
+		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(secret), keysSecret())).To(Succeed(), "the keys wait for it")
+
+		Expect(cluster.Client.Delete(ctx, c)).To(Succeed())
+		expectGone(ctx, c)
+		expectGone(ctx, keysSecret())
+	})
+
+	It("reads metadata from a ConfigMap, and follows its changes", func(ctx context.Context) {
+		c := globex()
+		c.Spec.SAML = &v1alpha1.SAMLProvider{MetadataConfigMapRef: &v1alpha1.ConfigMapKeyReference{Name: "globex", Key: "metadata.xml"}}
+		create(ctx, c)
+		Eventually(credentials(ctx, c)).Should(Equal("False/ConfigMapNotFound"))
+		Expect(lazyConditions{c}.String()).To(ContainSubstring(`spec.saml.metadataConfigMapRef: there is no ConfigMap "globex" with key "metadata.xml": create it`))
+		Expect(c.Status.ACSURLs).To(HaveLen(2), "a provider asks for them before it gives its metadata")
+		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(keysSecret()), keysSecret())).NotTo(Succeed())
+		configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "globex"}, Data: map[string]string{"metadata.xml": "<first/>"}}
+		create(ctx, configMap)
+		expectReady(ctx, c)
+		Expect(stored(ctx).SAML.Metadata).To(Equal("<first/>"))
+		update(ctx, configMap, func(m *corev1.ConfigMap) { m.Data["metadata.xml"] = "<second/>" })
+		Eventually(func() string { return stored(ctx).SAML.Metadata }).Should(Equal("<second/>"))
+		update(ctx, configMap, func(m *corev1.ConfigMap) { m.Data["metadata.xml"] = "" })
+		Eventually(condition(ctx, c, v1alpha1.ConditionAccepted)).Should(Equal("False/Invalid"))
+		Expect(stored(ctx).SAML.Metadata).To(Equal("<second/>"), "accepted content stays active")
+
+		By("an inactive connection, which needs no ConfigMap")
+		Expect(cluster.Client.Delete(ctx, configMap)).To(Succeed())
+		Eventually(credentials(ctx, c)).Should(Equal("False/ConfigMapNotFound"))
+		update(ctx, c, func(c *v1alpha1.Connection) { c.Spec.Active = ptr.To(false) })
+		expectReady(ctx, c)
+	})
+
+	It("changes its key in steps of seven days, after a request", func(ctx context.Context) {
+		c := globex()
+		create(ctx, c)
+		expectReady(ctx, c)
+		first := certificates(ctx)
+		Expect(first).To(HaveLen(1))
+		at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+		// later advances the operator's clock, and requests a pass.
+		later := func(by time.Duration) {
+			offset.Add(int64(by))
+			update(ctx, c, func(c *v1alpha1.Connection) {
+				c.Annotations = map[string]string{v1alpha1.AnnotationRotateAt: at, v1alpha1.AnnotationReconcileRequestedAt: by.String()}
+			})
+			Eventually(func() (string, error) {
+				err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(c), c)
+				return c.Status.LastHandledReconcileAt, err
+			}).Should(Equal(by.String()))
+		}
+		later(time.Second)
+		Expect(certificates(ctx)).To(Equal(first), "its time has not come")
+		later(time.Hour)
+		both := certificates(ctx)
+		Expect(both).To(HaveLen(2))
+		Expect(both[0]).To(Equal(first[0]), "the next key does not sign yet")
+		later(7 * 24 * time.Hour)
+		Expect(certificates(ctx)).To(Equal([]string{both[1], both[0]}))
+		later(7*24*time.Hour + time.Second)
+		Expect(certificates(ctx)).To(Equal([]string{both[1]}))
+	})
+
+	It("takes over no Secret of another owner", func(ctx context.Context) {
+		foreign := keysSecret()
+		foreign.Data = map[string][]byte{"mine": []byte("x")}
+		c := globex()
+		create(ctx, foreign, c)
+		Eventually(condition(ctx, c, v1alpha1.ConditionAccepted)).Should(Equal("False/SecretNotOwned"))
+		Expect(cluster.Client.Delete(ctx, c)).To(Succeed())
+		expectGone(ctx, c)
+		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(foreign), foreign)).To(Succeed())
+	})
+})
