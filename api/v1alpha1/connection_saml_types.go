@@ -1,5 +1,9 @@
 package v1alpha1
 
+// SAMLKeysSuffix follows the name of a Connection of type SAML in the name of the Secret with its keys. That Secret is
+// the operator's.
+const SAMLKeysSuffix = "-saml-keys"
+
 // NameIDFormat is a format of the NameID that requests ask for.
 // +kubebuilder:validation:Enum=Persistent;EmailAddress
 type NameIDFormat string

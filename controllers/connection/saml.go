@@ -24,7 +24,7 @@ const (
 // samlKeysOf is the Secret with the keys of a connection of type SAML.
 func samlKeysOf(c *v1alpha1.Connection, id int64) samlkey.Wanted {
 	owner := ownedsecret.Owner{Object: c, Kind: v1alpha1.KindConnection, Marker: annotationConnection, Taken: "copy it to a Secret of another name, and delete it when no program uses it"}
-	return samlkey.Wanted{Owner: owner, Name: c.Name + "-saml-keys", Subject: string(c.Spec.Slug), ID: id, RotateAt: c.Annotations[v1alpha1.AnnotationRotateAt]}
+	return samlkey.Wanted{Owner: owner, Name: c.Name + v1alpha1.SAMLKeysSuffix, Subject: string(c.Spec.Slug), ID: id, RotateAt: c.Annotations[v1alpha1.AnnotationRotateAt]}
 }
 
 // samlObjectNames returns the names of the Secret and of the ConfigMap that a connection of type SAML uses.

@@ -2,8 +2,6 @@ package integration
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/connection/saml"
 	documents "github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/test/testkit"
@@ -54,9 +53,8 @@ var _ = Describe("A Connection of type SAML", func() {
 		for _, key := range stored(ctx).SAML.Keys {
 			private, err := w.keyring.Open(documents.SealedConnectionSecret, ids.Format(w.held(ctx, v1alpha1.KindConnection, "globex").Document.ID), key.Sealed)
 			Expect(err).NotTo(HaveOccurred())
-			block, _ := pem.Decode(private)
-			_, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-			Expect(err).NotTo(HaveOccurred())
+			_, err = saml.ParseKey(private, []byte(key.Certificate))
+			Expect(err).NotTo(HaveOccurred(), "servers read what the operator generates")
 			list = append(list, key.Certificate)
 		}
 		return list
@@ -155,6 +153,23 @@ var _ = Describe("A Connection of type SAML", func() {
 		Expect(certificates(ctx)).To(Equal([]string{both[1], both[0]}))
 		later(7*24*time.Hour + time.Second)
 		Expect(certificates(ctx)).To(Equal([]string{both[1]}))
+	})
+
+	It("keeps the keys of a Secret that was copied from another cluster", func(ctx context.Context) {
+		c := globex()
+		create(ctx, c)
+		expectReady(ctx, c)
+		before := certificates(ctx)
+		copied := keysSecret()
+		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(copied), copied)).To(Succeed())
+		Expect(cluster.Client.Delete(ctx, c)).To(Succeed())
+		expectGone(ctx, c)
+		expectGone(ctx, keysSecret())
+		copied.ResourceVersion, copied.UID, copied.OwnerReferences = "", "", nil
+		c = globex()
+		create(ctx, copied, c)
+		expectReady(ctx, c)
+		Expect(certificates(ctx)).To(Equal(before))
 	})
 
 	It("takes over no Secret of another owner", func(ctx context.Context) {

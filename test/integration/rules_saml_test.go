@@ -6,8 +6,8 @@ import (
 
 const samlURL = `metadataURL: "https://globex.example/saml/metadata"`
 
-// saml returns an overlay of a connection of type SAML with members of saml.
-func saml(members string) string {
+// ofSAML returns an overlay of a connection of type SAML with members of saml.
+func ofSAML(members string) string {
 	return "type: SAML\noidc: null\nclient: null\nsaml: {" + members + "}\n"
 }
 
@@ -16,13 +16,13 @@ func samlEntries() []TableEntry {
 		configMap = "metadataConfigMapRef: {name: globex, key: metadata.xml}"
 		oneOf     = "the metadata comes from metadataURL or from metadataConfigMapRef: write exactly one of them"
 	)
-	with := func(more string) string { return saml(samlURL + ", " + more) }
+	with := func(more string) string { return ofSAML(samlURL + ", " + more) }
 	return []TableEntry{
-		Entry("SAML by URL", saml(samlURL)), Entry("SAML by ConfigMap", saml(configMap)),
-		Entry("SAML without metadata", saml(""), "spec.saml", oneOf), Entry("SAML with two metadata", with(configMap), "spec.saml", oneOf),
-		Entry("a ConfigMap without key", saml("metadataConfigMapRef: {name: globex}"), "spec.saml.metadataConfigMapRef.key: Required value"),
-		Entry("metadata over http", saml(`metadataURL: "http://globex.example"`), "spec.saml.metadataURL", "http is only for 127.0.0.1"),
-		Entry("metadata of the machine", saml(`metadataURL: "http://127.0.0.1:8080/metadata"`)),
+		Entry("SAML by URL", ofSAML(samlURL)), Entry("SAML by ConfigMap", ofSAML(configMap)),
+		Entry("SAML without metadata", ofSAML(""), "spec.saml", oneOf), Entry("SAML with two metadata", with(configMap), "spec.saml", oneOf),
+		Entry("a ConfigMap without key", ofSAML("metadataConfigMapRef: {name: globex}"), "spec.saml.metadataConfigMapRef.key: Required value"),
+		Entry("metadata over http", ofSAML(`metadataURL: "http://globex.example"`), "spec.saml.metadataURL", "http is only for 127.0.0.1"),
+		Entry("metadata of the machine", ofSAML(`metadataURL: "http://127.0.0.1:8080/metadata"`)),
 		Entry("every member of saml", with(`entityID: "urn:globex:idp", spEntityID: "https://old.example/sp", subject: "urn:oid:0.9.2342.19200300.100.1.1", `+
 			"nameIDFormat: EmailAddress, encryption: Required, forceAuthn: true, idpInitiated: Restart, clockSkewSeconds: 0")),
 		Entry("an entity ID of 1024", with("entityID: "+letters(1024))), Entry("an entity ID of 1025", with("entityID: "+letters(1025)), "spec.saml.entityID", "may not be more than 1024"),
@@ -44,7 +44,7 @@ func samlConnectionEntries() []TableEntry {
 		needClient = "client is required with all types but SAML, and not allowed with SAML"
 		parameters = "type SAML has no parameter but acr_values, the requested AuthnContextClassRefs: remove the others"
 	)
-	with := func(more string) string { return saml(samlURL) + more }
+	with := func(more string) string { return ofSAML(samlURL) + more }
 	return []TableEntry{
 		Entry("type SAML without saml", "type: SAML\noidc: null\nclient: null", "spec.saml", needSAML), Entry("saml with another type", "saml: {"+samlURL+"}", "spec.saml", needSAML),
 		Entry("SAML with a client", "type: SAML\noidc: null\nsaml: {"+samlURL+"}", "spec.client", needClient), Entry("Google without a client", asType("Google", "client: null"), "spec.client", needClient),
