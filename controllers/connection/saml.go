@@ -56,6 +56,9 @@ func (opts Options) samlContent(ctx context.Context, p engine.Preparation[*v1alp
 	if deployment, found := engine.DeploymentIn(p.Refs); found {
 		parts.Service = translation.SAMLServiceOf(c, p.ID, opts.Local.Frontends(deployment))
 		c.Status.EntityID, c.Status.ACSURLs, c.Status.MetadataURL = parts.Service.EntityID, parts.Service.ACSURLs, parts.Service.MetadataURL
+		if len(c.Status.ACSURLs) == 0 { // without a frontend host there is nothing to register
+			c.Status.EntityID = ""
+		}
 	}
 	active := ptr.Deref(c.Spec.Active, true)
 	var err error

@@ -2,6 +2,13 @@ package integration
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"maps"
+	"math/big"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +24,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/connection/saml"
 	documents "github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -61,6 +69,20 @@ var _ = Describe("A Connection of type SAML", func() {
 	}
 	keysSecret := func() *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "globex-saml-keys"}}
+	}
+
+	// pass requests a reconcile, and waits until it was done.
+	pass := func(ctx context.Context, c *v1alpha1.Connection, annotations map[string]string) {
+		GinkgoHelper()
+		asked := rand.Text()
+		update(ctx, c, func(c *v1alpha1.Connection) {
+			c.Annotations = map[string]string{v1alpha1.AnnotationReconcileRequestedAt: asked}
+			maps.Copy(c.Annotations, annotations)
+		})
+		Eventually(func() (string, error) {
+			err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(c), c)
+			return c.Status.LastHandledReconcileAt, err
+		}).Should(Equal(asked))
 	}
 
 	It("becomes Ready with keys of its own, says what to register, and is withdrawn with its Secret", func(ctx context.Context) {
@@ -135,13 +157,7 @@ var _ = Describe("A Connection of type SAML", func() {
 		// later advances the operator's clock, and requests a pass.
 		later := func(by time.Duration) {
 			offset.Add(int64(by))
-			update(ctx, c, func(c *v1alpha1.Connection) {
-				c.Annotations = map[string]string{v1alpha1.AnnotationRotateAt: at, v1alpha1.AnnotationReconcileRequestedAt: by.String()}
-			})
-			Eventually(func() (string, error) {
-				err := cluster.Client.Get(ctx, client.ObjectKeyFromObject(c), c)
-				return c.Status.LastHandledReconcileAt, err
-			}).Should(Equal(by.String()))
+			pass(ctx, c, map[string]string{v1alpha1.AnnotationRotateAt: at})
 		}
 		later(time.Second)
 		Expect(certificates(ctx)).To(Equal(first), "its time has not come")
@@ -153,6 +169,56 @@ var _ = Describe("A Connection of type SAML", func() {
 		Expect(certificates(ctx)).To(Equal([]string{both[1], both[0]}))
 		later(7*24*time.Hour + time.Second)
 		Expect(certificates(ctx)).To(Equal([]string{both[1]}))
+	})
+
+	It("reports what servers found in the metadata, and stays Ready", func(ctx context.Context) {
+		c := globex()
+		create(ctx, c)
+		expectReady(ctx, c)
+		id := ids.Derive(v1alpha1.KindConnection, w.namespace, "globex")
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		Expect(err).NotTo(HaveOccurred())
+		at := time.Now().Truncate(time.Second)
+		expires := at.Add(10 * 24 * time.Hour).UTC()
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: at.Add(-time.Hour), NotAfter: expires}
+		certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+		Expect(err).NotTo(HaveOccurred())
+		fetch := func(metadata documents.SAMLMetadata) {
+			GinkgoHelper()
+			text, err := json.Marshal(metadata)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(w.store.Change(ctx, w.namespace+"/acme", func(tx people.Tx) error {
+				at = at.Add(time.Second)
+				if _, err := tx.Connections().LeaseUpstreamDocument(id, people.UpstreamSAML, "lease", at, at.Add(time.Second)); err != nil {
+					return err
+				}
+				_, err := tx.Connections().StoreUpstreamDocument(people.UpstreamDocument{
+					Connection: id, Kind: people.UpstreamSAML, Body: "url\n" + string(text), SHA256: metadata.EntityID, FetchedAt: at, ValidUntil: at,
+				}, "lease")
+				return err
+			})).To(Succeed())
+			pass(ctx, c, nil)
+		}
+		fetch(documents.SAMLMetadata{EntityID: "first"})
+		Expect(condition(ctx, c, v1alpha1.ConditionReachable)()).To(Equal("True/Fetched"))
+		Expect(c.Status.Upstream).To(Equal(&v1alpha1.ConnectionUpstream{FetchedAt: at.UTC().Format(time.RFC3339), SHA256: "first"}))
+		Expect(lazyConditions{c}.String()).NotTo(Or(ContainSubstring(v1alpha1.ConditionCertificateExpiring), ContainSubstring(v1alpha1.ConditionMetadataChanged)))
+
+		fetch(documents.SAMLMetadata{EntityID: "second", Certificates: [][]byte{certificate}})
+		Expect(condition(ctx, c, v1alpha1.ConditionCertificateExpiring)()).To(Equal("True/Expiring"))
+		Expect(condition(ctx, c, v1alpha1.ConditionMetadataChanged)()).To(Equal("True/Changed"))
+		Expect(c.Status.Upstream.CertificateExpiresAt).To(Equal(expires.Format(time.RFC3339)))
+		expectReady(ctx, c)
+		Eventually(func() (string, error) { return cluster.Kubectl(ctx, "", "get", "events", "-n", w.namespace) }).Should(ContainSubstring(v1alpha1.EventReasonMetadataChanged))
+		writes := w.store.Writes()
+		pass(ctx, c, nil)
+		Expect(w.store.Writes()).To(Equal(writes), "nothing changed")
+
+		offset.Store(int64(11 * 24 * time.Hour))
+		pass(ctx, c, nil)
+		Expect(condition(ctx, c, v1alpha1.ConditionCertificateExpiring)()).To(Equal("True/Expired"))
+		Expect(lazyConditions{c}.String()).NotTo(ContainSubstring(v1alpha1.ConditionMetadataChanged))
+		expectReady(ctx, c)
 	})
 
 	It("keeps the keys of a Secret that was copied from another cluster", func(ctx context.Context) {
