@@ -138,8 +138,10 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.AIToolList{} }), Keyring: opts.Keyring,
 	}))
 	engine.Add(e, aiagent.Kind(aiagent.Options{Local: opts.LocalFrontend}))
+	connections := func() client.ObjectList { return &v1alpha1.ConnectionList{} }
 	engine.Add(e, connection.Kind(connection.Options{
-		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.ConnectionList{} }), Keyring: opts.Keyring, Rows: opts.Store, Local: opts.LocalFrontend,
+		Client: direct, Secrets: watch(objectwatch.Secrets, connections), ConfigMaps: watch(objectwatch.ConfigMaps, connections), Keyring: opts.Keyring,
+		Events: mgr.GetEventRecorder("cardea"), Rows: opts.Store, Local: opts.LocalFrontend, Clock: opts.Clock, Random: opts.Random,
 	}))
 	return nil
 }

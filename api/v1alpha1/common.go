@@ -35,9 +35,9 @@ const (
 	// AnnotationReconcileRequestedAt requests one reconcile now; any new value counts. status.lastHandledReconcileAt
 	// repeats the handled value.
 	AnnotationReconcileRequestedAt = "iam.cardea.dev/reconcile-requested-at"
-	// AnnotationRotateAt (RFC 3339) requests one rotation: of the key of an APIKey, the secret of an OAuthClient, or
-	// the signing keys of an OAuthApp. The operator rotates when the time is past, and only if it is later than the
-	// last rotation (status.lastRotatedAt of an APIKey or OAuthClient).
+	// AnnotationRotateAt (RFC 3339) requests one rotation: of the key of an APIKey, the secret of an OAuthClient, the
+	// signing keys of an OAuthApp, or the key of a Connection of type SAML. The operator rotates when the time is past,
+	// and only if it is later than the last rotation (status.lastRotatedAt of an APIKey or OAuthClient).
 	AnnotationRotateAt = "iam.cardea.dev/rotate-at"
 	// AnnotationAPIKey on a generated Secret names the APIKey it belongs to.
 	AnnotationAPIKey = "iam.cardea.dev/api-key"
@@ -68,8 +68,8 @@ type DeletionPolicy string
 const (
 	// DeletionPolicyDelete removes the document with the resource.
 	DeletionPolicyDelete DeletionPolicy = "Delete"
-	// DeletionPolicyRetain keeps the document, marked as retained, when the resource is deleted. For an IdentityDeployment
-	// it withdraws the documents and keeps the users' rows.
+	// DeletionPolicyRetain keeps the document, marked as retained, when the resource is deleted. For an
+	// IdentityDeployment it withdraws the documents and keeps the users' rows.
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 )
 

@@ -43,6 +43,13 @@ const (
 	// ConditionReachable reports whether servers have the current documents of a Connection's identity provider. It does
 	// not count into Ready, and is absent for GitHub, which has no documents. The last documents serve seven days.
 	ConditionReachable = "Reachable"
+	// ConditionCertificateExpiring is true on a Connection of type SAML while a certificate in the metadata of its
+	// identity provider expires within 30 days or has expired. Its signatures are still accepted. It does not count into
+	// Ready.
+	ConditionCertificateExpiring = "CertificateExpiring"
+	// ConditionMetadataChanged is true on a Connection of type SAML for 24 hours after the identity provider changed a
+	// certificate, an endpoint or the entity ID in its metadata. It does not count into Ready.
+	ConditionMetadataChanged = "MetadataChanged"
 )
 
 // Reasons of the condition Reachable. Unknown has ReasonPending: no server has fetched the documents yet.
@@ -60,6 +67,14 @@ const (
 	ReasonIssuerMismatch = "IssuerMismatch"
 )
 
+// Reasons of the conditions CertificateExpiring and MetadataChanged. CertificateExpiring also has ReasonExpired.
+const (
+	// ReasonExpiring: a certificate of the identity provider expires within 30 days; the message says when.
+	ReasonExpiring = "Expiring"
+	// ReasonChanged: the metadata of the identity provider changed; the message says when.
+	ReasonChanged = "Changed"
+)
+
 // Reasons of the conditions Callable and Served.
 const (
 	// ReasonCallable: agents that list the tool can call it.
@@ -75,8 +90,8 @@ const (
 	ReasonCredentialsMissing = "CredentialsMissing"
 	// ReasonNotPerformed: the tool needs a token of the application; only the tool's definition is served.
 	ReasonNotPerformed = "NotPerformed"
-	// ReasonAppNotReady: the OAuthApp whose tokens the agent accepts does not exist or has no issuer. API keys and session
-	// tokens are accepted.
+	// ReasonAppNotReady: the OAuthApp whose tokens the agent accepts does not exist or has no issuer. API keys and
+	// session tokens are accepted.
 	ReasonAppNotReady = "AppNotReady"
 	// ReasonDuplicateToolName: two tools of the agent have one name for models; the later is left out.
 	ReasonDuplicateToolName = "DuplicateToolName"
@@ -119,8 +134,8 @@ const (
 
 	// ReasonNotFound: a referenced resource does not exist (yet); creating it is enough.
 	ReasonNotFound = "NotFound"
-	// ReasonOrganizationNotFound: no organization of the deployment has the slug that the Connection names. The Connection
-	// is Ready: it takes effect when the organization is created.
+	// ReasonOrganizationNotFound: no organization of the deployment has the slug that the Connection names. The
+	// Connection is Ready: it takes effect when the organization is created.
 	ReasonOrganizationNotFound = "OrganizationNotFound"
 	// ReasonBeingDeleted: a referenced resource, or the namespace, is being deleted, and takes no new references.
 	ReasonBeingDeleted = "BeingDeleted"
@@ -148,9 +163,11 @@ const (
 	ReasonSecretForbidden = "SecretForbidden"
 	// ReasonInvalidKey: the Secret's value is not an API key of Cardea's form: create one with `cardea key new`.
 	ReasonInvalidKey = "InvalidKey"
-	// ReasonExpired: expiresAt is past; the key is refused.
+	// ReasonExpired: expiresAt is past; the key is refused. Of CertificateExpiring: a certificate of the identity
+	// provider has expired.
 	ReasonExpired = "Expired"
-	// ReasonConfigMapNotFound: the ConfigMap that holds an issuer's keys, or its key, does not exist yet.
+	// ReasonConfigMapNotFound: the ConfigMap that holds an issuer's keys or an identity provider's metadata, or its key,
+	// does not exist yet.
 	ReasonConfigMapNotFound = "ConfigMapNotFound"
 	// ReasonRootKeyMissing: the operator was started without a root key, under which the deployment's secrets are sealed.
 	ReasonRootKeyMissing = "RootKeyMissing"
@@ -162,8 +179,8 @@ const (
 	// no URL, or a tool cannot be called: nothing issues its token, publishes the key of its signatures, or receives
 	// results that come later.
 	ReasonNoFrontendHost = "NoFrontendHost"
-	// ReasonRelatedOriginsElsewhere: an origin is outside the relying party, and the relying party is not a frontend host.
-	// Its web server, which is not Cardea, must serve the list of origins; the message has the list.
+	// ReasonRelatedOriginsElsewhere: an origin is outside the relying party, and the relying party is not a frontend
+	// host. Its web server, which is not Cardea, must serve the list of origins; the message has the list.
 	ReasonRelatedOriginsElsewhere = "RelatedOriginsElsewhere"
 	// ReasonTooManyRelatedOrigins: the origins have more than five registrable labels (the `acme` in `acme.co.uk`).
 	// Browsers may ignore the origins of further labels.
@@ -186,4 +203,6 @@ const (
 	EventReasonKeyRotated = "KeyRotated"
 	// EventReasonKeyReplaced: the Secret was deleted or edited by hand; a new key was issued and the old one revoked.
 	EventReasonKeyReplaced = "KeyReplaced"
+	// EventReasonMetadataChanged: the metadata of the identity provider of a Connection changed.
+	EventReasonMetadataChanged = "MetadataChanged"
 )

@@ -1,12 +1,14 @@
 package v1alpha1
 
 // ConnectionType is the type of an identity provider.
-// +kubebuilder:validation:Enum=OIDC;Google;Microsoft;GitHub;GitLab;Apple
+// +kubebuilder:validation:Enum=OIDC;SAML;Google;Microsoft;GitHub;GitLab;Apple
 type ConnectionType string
 
 const (
 	// ConnectionTypeOIDC is any OpenID provider, described in oidc.
 	ConnectionTypeOIDC ConnectionType = "OIDC"
+	// ConnectionTypeSAML is any provider of SAML 2.0, described in saml.
+	ConnectionTypeSAML ConnectionType = "SAML"
 	// ConnectionTypeGoogle is Google, for Google accounts or for the domains of Google Workspace in google.
 	ConnectionTypeGoogle ConnectionType = "Google"
 	// ConnectionTypeMicrosoft is Microsoft Entra ID, for the tenants in microsoft.

@@ -5,8 +5,8 @@ package v1alpha1
 type ConnectionButton string
 
 const (
-	// ConnectionButtonShown offers a connection of the deployment on the sign-in page, and an organization's connection to
-	// users who enter an address in one of its domains.
+	// ConnectionButtonShown offers a connection of the deployment on the sign-in page, and an organization's connection
+	// to users who enter an address in one of its domains.
 	ConnectionButtonShown ConnectionButton = "Shown"
 	// ConnectionButtonHidden offers a connection nowhere. Its link, or enforcement, leads to it.
 	ConnectionButtonHidden ConnectionButton = "Hidden"
@@ -80,7 +80,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!self.matches('(^|[.])([0-9]+|0x[0-9a-f]*)$')",message="must not be an IP address: write a domain name"
 type DomainName string
 
-// ClaimName is the name of a claim of an ID token or a userinfo response.
+// ClaimName is the name of a claim of an ID token or a userinfo response, or of an attribute of an assertion.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=200
 // +kubebuilder:validation:Pattern=`^[!-~]+$`
@@ -97,17 +97,20 @@ type ConnectionOrganization struct {
 	Slug string `json:"slug"`
 }
 
-// ConnectionAttributes name the claims that hold a user's attributes.
+// ConnectionAttributes name the claims, or the attributes of an assertion, that hold a user's attributes.
 type ConnectionAttributes struct {
-	// email is the claim with the user's address. Absent: email.
+	// email is the claim with the user's address. Absent: email; for type SAML the first of the usual names that the
+	// assertion has, such as mail, or a NameID of the format emailAddress.
 	// +optional
 	Email *ClaimName `json:"email,omitempty"`
 
-	// firstName is the claim with the first name. Absent: given_name.
+	// firstName is the claim with the first name. Absent: given_name; for type SAML the first of the usual names that the
+	// assertion has.
 	// +optional
 	FirstName *ClaimName `json:"firstName,omitempty"`
 
-	// lastName is the claim with the last name. Absent: family_name.
+	// lastName is the claim with the last name. Absent: family_name; for type SAML the first of the usual names that the
+	// assertion has.
 	// +optional
 	LastName *ClaimName `json:"lastName,omitempty"`
 }
@@ -119,9 +122,10 @@ type ConnectionMembership struct {
 	// +optional
 	JustInTime *bool `json:"justInTime,omitempty"`
 
-	// roleExpression is a CEL expression over `claims`, the claims of the ID token and of the userinfo response. It yields
-	// a list of names of MembershipRoles with level Organization; the member gets the first one that exists. An expression
-	// that fails yields no role. Absent, or no role: the role of B2BSettings' autoAssignOrgRoleRef.
+	// roleExpression is a CEL expression over `claims`: the claims of the ID token and of the userinfo response, or for
+	// type SAML the attributes, each a list of strings, with `subject` and `issuer`. It yields a list of names of
+	// MembershipRoles with level Organization; the member gets the first one that exists. An expression that fails
+	// yields no role. Absent, or no role: the role of B2BSettings' autoAssignOrgRoleRef.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
@@ -133,11 +137,12 @@ type ConnectionMembership struct {
 	RoleSync *RoleSync `json:"roleSync,omitempty"`
 }
 
-// ConnectionAssurance says which claims of an ID token prove that the user signed in with two factors at the provider.
+// ConnectionAssurance says which claims of an ID token, or which AuthnContextClassRefs of an assertion, prove that the
+// user signed in with two factors at the provider.
 // The claims of an organization's connection count only for that organization's requirement.
 type ConnectionAssurance struct {
-	// amr are values of the claim amr (RFC 8176), such as `mfa`. One of them makes the sign-in assurance level 2. Absent:
-	// none does.
+	// amr are values of the claim amr (RFC 8176), such as `mfa`. One of them makes the sign-in assurance level 2. They
+	// are not allowed with type SAML. Absent: none does.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -145,7 +150,8 @@ type ConnectionAssurance struct {
 	// +kubebuilder:validation:items:MaxLength=200
 	AMR []string `json:"amr,omitempty"`
 
-	// acr are values of the claim acr. One of them makes the sign-in assurance level 2. Absent: none does.
+	// acr are values of the claim acr, for type SAML AuthnContextClassRefs. One of them makes the sign-in assurance level
+	// 2. Absent: none does.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -161,15 +167,16 @@ type ConnectionAssurance struct {
 
 // ConnectionSession bounds sign-ins by a connection.
 type ConnectionSession struct {
-	// lifetimeSeconds is how long a sign-in lasts at most, 300 to 2592000 seconds (30 days). The session goes on, with its
-	// other sign-ins. Absent: as long as the deployment's sessions.
+	// lifetimeSeconds is how long a sign-in lasts at most, 300 to 2592000 seconds (30 days). The session goes on, with
+	// its other sign-ins. Absent: as long as the deployment's sessions.
 	// +optional
 	// +kubebuilder:validation:Minimum=300
 	// +kubebuilder:validation:Maximum=2592000
 	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
 
-	// signOut selects where a sign-out ends. `Local`: here; the provider's session is left alone. `Upstream`: the browser
-	// is also led to the provider's end_session_endpoint, if the provider has one. Absent: Local.
+	// signOut selects where a sign-out ends. `Local`: here; the provider's session is left alone. `Upstream`: the
+	// browser is also led to the provider's end_session_endpoint, or to its logout service for type SAML, if the
+	// provider has one. Absent: Local.
 	// +optional
 	SignOut *ConnectionSignOut `json:"signOut,omitempty"`
 }

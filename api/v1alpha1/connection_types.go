@@ -11,9 +11,14 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.google) || self.type == 'Google'",message="google is only for type Google: remove it",fieldPath=".google"
 // +kubebuilder:validation:XValidation:rule="!has(self.github) || self.type == 'GitHub'",message="github is only for type GitHub: remove it",fieldPath=".github"
 // +kubebuilder:validation:XValidation:rule="!has(self.gitlab) || self.type == 'GitLab'",message="gitlab is only for type GitLab: remove it",fieldPath=".gitlab"
-// +kubebuilder:validation:XValidation:rule="!has(self.client.authentication) || !(self.type in ['GitHub', 'Apple'])",message="authentication is not allowed with types GitHub and Apple, which accept one way only: remove it",fieldPath=".client"
-// +kubebuilder:validation:XValidation:rule="(self.type == 'Apple' || (has(self.client.authentication) && self.client.authentication == 'PrivateKeyJWT')) ? has(self.client.privateKeySecretRef) : has(self.client.clientSecretRef)",message="authentication PrivateKeyJWT and type Apple need client.privateKeySecretRef, everything else client.clientSecretRef: name the Secret there",fieldPath=".client"
-// +kubebuilder:validation:XValidation:rule="!has(self.scopes) || self.type in ['GitHub', 'Apple'] || 'openid' in self.scopes",message="without the scope openid the provider issues no ID token: add openid",fieldPath=".scopes"
+// +kubebuilder:validation:XValidation:rule="has(self.saml) == (self.type == 'SAML')",message="saml is required with type SAML, and not allowed with another: write metadataURL or metadataConfigMapRef there, or remove it",fieldPath=".saml"
+// +kubebuilder:validation:XValidation:rule="has(self.client) == (self.type != 'SAML')",message="client is required with all types but SAML, and not allowed with SAML: write clientID and the Secret there, or remove it",fieldPath=".client"
+// +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.client.authentication) || !(self.type in ['GitHub', 'Apple'])",message="authentication is not allowed with types GitHub and Apple, which accept one way only: remove it",fieldPath=".client"
+// +kubebuilder:validation:XValidation:rule="!has(self.client) || ((self.type == 'Apple' || (has(self.client.authentication) && self.client.authentication == 'PrivateKeyJWT')) ? has(self.client.privateKeySecretRef) : has(self.client.clientSecretRef))",message="authentication PrivateKeyJWT and type Apple need client.privateKeySecretRef, everything else client.clientSecretRef: name the Secret there",fieldPath=".client"
+// +kubebuilder:validation:XValidation:rule="!has(self.scopes) || self.type in ['GitHub', 'Apple', 'SAML'] || 'openid' in self.scopes",message="without the scope openid the provider issues no ID token: add openid",fieldPath=".scopes"
+// +kubebuilder:validation:XValidation:rule="!has(self.scopes) || self.type != 'SAML'",message="type SAML has no scopes, because the identity provider chooses the attributes: remove scopes, and configure the attributes there",fieldPath=".scopes"
+// +kubebuilder:validation:XValidation:rule="self.type != 'SAML' || !has(self.authorizationParameters) || self.authorizationParameters.all(p, p.name == 'acr_values')",message="type SAML has no parameter but acr_values, the requested AuthnContextClassRefs: remove the others",fieldPath=".authorizationParameters"
+// +kubebuilder:validation:XValidation:rule="self.type != 'SAML' || !has(self.assurance) || !has(self.assurance.amr)",message="assertions of SAML have no amr: write AuthnContextClassRefs into assurance.acr, and remove assurance.amr",fieldPath=".assurance"
 // +kubebuilder:validation:XValidation:rule="self.type != 'Google' || !has(self.authorizationParameters) || self.authorizationParameters.all(p, p.name != 'hd')",message="Cardea sets hd from google.hostedDomains: list the domains there",fieldPath=".authorizationParameters"
 // +kubebuilder:validation:XValidation:rule="!has(self.membership) || has(self.organization)",message="membership needs organization: name the organization whose members users become, or remove membership",fieldPath=".membership"
 // +kubebuilder:validation:XValidation:rule="!has(self.enforcement) || self.enforcement != 'Members' || has(self.organization)",message="enforcement Members needs organization: name the organization, or use Domains",fieldPath=".enforcement"
@@ -31,28 +36,30 @@ type ConnectionSpec struct {
 	// +required
 	Slug Slug `json:"slug"`
 
-	// type is the type of the identity provider. `OIDC`: any OpenID provider. `Google`, `Microsoft`, `GitHub`, `GitLab`
-	// and `Apple`: that provider, whose URLs and rules are built in. Immutable.
+	// type is the type of the identity provider. `OIDC`: any OpenID provider. `SAML`: any provider of SAML 2.0. `Google`,
+	// `Microsoft`, `GitHub`, `GitLab` and `Apple`: that provider, whose URLs and rules are built in. Immutable.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="type is immutable: create another Connection"
 	Type ConnectionType `json:"type"`
 
-	// displayName is the name on buttons. Absent: the provider's name, or the slug for type OIDC.
+	// displayName is the name on buttons. Absent: the provider's name, or the slug for types OIDC
+	// and SAML.
 	// +optional
 	DisplayName *DisplayName `json:"displayName,omitempty"`
 
-	// logoURL is the URL of the picture on buttons, which browsers fetch. Absent: the provider's own, or none for type
-	// OIDC.
+	// logoURL is the URL of the picture on buttons, which browsers fetch. Absent: the provider's own, or none for types
+	// OIDC and SAML.
 	// +optional
 	LogoURL *UpstreamURL `json:"logoURL,omitempty"`
 
-	// active lets users sign in by this connection. `false`: no user does, and no Secret is needed; the users' identities
-	// stay. Absent: true.
+	// active lets users sign in by this connection. `false`: no user does, and no Secret or ConfigMap is needed; the
+	// users' identities stay. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 
 	// button selects where the connection is offered. `Shown`: on the sign-in page; an organization's connection is
-	// offered to users who enter an address in one of its domains. `Hidden`: nowhere; its link leads to it. Absent: Shown.
+	// offered to users who enter an address in one of its domains. `Hidden`: nowhere; its link leads to it. Absent:
+	// Shown.
 	// +optional
 	Button *ConnectionButton `json:"button,omitempty"`
 
@@ -82,12 +89,13 @@ type ConnectionSpec struct {
 
 	// emailProof selects what verifies an address outside of domains. `Code`: an emailed code. `Upstream`: for a new
 	// account, the provider's claim that the address is verified; an address that an account already has still needs a
-	// code. Absent: Code.
+	// code. `Upstream` changes nothing for type SAML, whose assertions do not say that an address is verified. Absent:
+	// Code.
 	// +optional
 	EmailProof *EmailProof `json:"emailProof,omitempty"`
 
-	// attributes name the claims that hold a user's attributes. Absent: each of its fields has its own meaning when
-	// absent.
+	// attributes name the claims, or the attributes of an assertion, that hold a user's attributes. Absent: each of its
+	// fields has its own meaning when absent.
 	// +optional
 	Attributes *ConnectionAttributes `json:"attributes,omitempty"`
 
@@ -104,19 +112,21 @@ type ConnectionSpec struct {
 	// +optional
 	Session *ConnectionSession `json:"session,omitempty"`
 
-	// client is Cardea's registration at the identity provider.
-	// +required
-	Client UpstreamClient `json:"client"`
+	// client is Cardea's registration at the identity provider, and is required with all types but SAML. Absent: type
+	// SAML.
+	// +optional
+	Client UpstreamClient `json:"client,omitzero"`
 
-	// scopes are the requested scopes. Absent: openid, email and profile; for GitHub read:user and user:email; for Apple
-	// name and email.
+	// scopes are the requested scopes. They are not allowed with type SAML. Absent: openid, email and profile; for GitHub
+	// read:user and user:email; for Apple name and email.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	Scopes []ScopeName `json:"scopes,omitempty"`
 
-	// authorizationParameters are further parameters of the authorization requests. Absent: none.
+	// authorizationParameters are further parameters of the authorization requests. With type SAML only acr_values is
+	// allowed: the AuthnContextClassRefs to request, separated by blanks. Absent: none.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -126,6 +136,10 @@ type ConnectionSpec struct {
 	// oidc describes the provider of type OIDC, and is required there. Absent: another type.
 	// +optional
 	OIDC *OIDCProvider `json:"oidc,omitempty"`
+
+	// saml describes the provider of type SAML, and is required there. Absent: another type.
+	// +optional
+	SAML *SAMLProvider `json:"saml,omitempty"`
 
 	// microsoft selects the tenants of type Microsoft, and is required there. Absent: another type.
 	// +optional
@@ -153,7 +167,8 @@ type ConnectionStatus struct {
 	CommonStatus `json:",inline"`
 
 	// redirectURIs are the redirect URIs to register at the identity provider, one for each frontend host of the
-	// deployment. They appear before the Secret exists, and stay the same in a cluster that is rebuilt from Git.
+	// deployment. They appear before the Secret exists, and stay the same in a cluster that is rebuilt from Git. Absent
+	// for type SAML.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -161,10 +176,31 @@ type ConnectionStatus struct {
 	RedirectURIs []string `json:"redirectURIs,omitempty"`
 
 	// backchannelLogoutURL is the URL to register at the identity provider for logout tokens (OpenID Connect Back-Channel
-	// Logout 1.0), on the first frontend host.
+	// Logout 1.0), on the first frontend host. Absent for type SAML.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	BackchannelLogoutURL string `json:"backchannelLogoutURL,omitempty"`
+
+	// entityID is the entity ID of a connection of type SAML, to register at the identity provider:
+	// spec.saml.spEntityID, or metadataURL.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	EntityID string `json:"entityID,omitempty"`
+
+	// acsURLs are the assertion consumer service URLs of a connection of type SAML, to register at the identity
+	// provider, one for each frontend host of the deployment. They appear before the keys exist, and stay the same in a
+	// cluster that is rebuilt from Git.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=2048
+	ACSURLs []string `json:"acsURLs,omitempty"`
+
+	// metadataURL is where the identity provider reads the metadata of a connection of type SAML, on the first frontend
+	// host. They have the entity ID, the URLs and the certificates.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	MetadataURL string `json:"metadataURL,omitempty"`
 
 	// upstream is what servers fetched from the identity provider. The operator updates it once a minute. It is absent
 	// before the first fetch, and for GitHub, which has no documents to fetch.
@@ -174,7 +210,7 @@ type ConnectionStatus struct {
 
 // ConnectionUpstream is what servers fetched from an identity provider.
 type ConnectionUpstream struct {
-	// fetchedAt is when a server fetched the provider's keys last, in UTC (RFC 3339).
+	// fetchedAt is when a server fetched the provider's keys, or the metadata of type SAML, last, in UTC (RFC 3339).
 	// +required
 	// +kubebuilder:validation:Format=date-time
 	// +kubebuilder:validation:MaxLength=32
@@ -185,6 +221,13 @@ type ConnectionUpstream struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	SHA256 string `json:"sha256"`
+
+	// certificateExpiresAt is when the first certificate of the metadata of type SAML expires, in UTC (RFC 3339). Absent
+	// for other types.
+	// +optional
+	// +kubebuilder:validation:Format=date-time
+	// +kubebuilder:validation:MaxLength=32
+	CertificateExpiresAt string `json:"certificateExpiresAt,omitempty"`
 }
 
 // Connection is an identity provider by which users of a deployment, or members of one organization, sign in.

@@ -146,6 +146,10 @@ func writePreamble(b *strings.Builder, mark, namespace string, kept, leaving []*
 		if _, generated, _ := unstructured.NestedMap(obj.Object, "spec", "secretTemplate"); generated {
 			fmt.Fprintf(b, "%s- the Secret of %s/%s: in another cluster the operator generates a new one\n", mark, obj.GetKind(), obj.GetName())
 		}
+		if _, saml, _ := unstructured.NestedMap(obj.Object, "spec", "saml"); saml {
+			fmt.Fprintf(b, "%s- Secret %s%s: copy it, or give the identity provider the certificate that the operator generates\n",
+				mark, obj.GetName(), v1alpha1.SAMLKeysSuffix)
+		}
 	}
 	for _, obj := range leaving {
 		fmt.Fprintf(b, "%s- %s/%s, which is being deleted\n", mark, obj.GetKind(), obj.GetName())

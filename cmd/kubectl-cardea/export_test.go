@@ -14,7 +14,11 @@ func TestAnExportSaysWhatItLeavesOut(t *testing.T) {
 		"apiVersion": "iam.cardea.dev/v1alpha1", "kind": "APIKey", "metadata": map[string]any{"name": "web", "namespace": "acme"},
 		"spec": map[string]any{"secretTemplate": map[string]any{}},
 	}}
-	resources := []*unstructured.Unstructured{key}
+	saml := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "iam.cardea.dev/v1alpha1", "kind": "Connection", "metadata": map[string]any{"name": "globex", "namespace": "acme"},
+		"spec": map[string]any{"type": "SAML", "saml": map[string]any{"metadataURL": "https://globex.example/metadata"}},
+	}}
+	resources := []*unstructured.Unstructured{key, saml}
 	var text, list, beside strings.Builder
 	if err := writeExport(&text, "acme", resources); err != nil {
 		t.Fatal(err)
@@ -27,7 +31,8 @@ func TestAnExportSaysWhatItLeavesOut(t *testing.T) {
 	}
 	preamble, _, _ := strings.Cut(text.String(), "---\n")
 	for _, part := range []string{
-		"API keys and OAuth clients that were created over HTTP", "OAuth clients that registered themselves", "cardea backup", "- the Secret of APIKey/web", "- RoleBinding cardea-operator-secrets",
+		"API keys and OAuth clients that were created over HTTP", "OAuth clients that registered themselves", "cardea backup", "- the Secret of APIKey/web", "- Secret globex-saml-keys: copy it",
+		"- RoleBinding cardea-operator-secrets",
 	} {
 		if !strings.Contains(preamble, part) || !strings.Contains(beside.String(), part) {
 			t.Errorf("%q is missing in one of the outputs: %s%s", part, preamble, beside.String())

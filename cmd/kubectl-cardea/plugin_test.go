@@ -204,6 +204,31 @@ func TestATreeShowsWhatToRegister(t *testing.T) {
 	}
 }
 
+func TestATreeShowsWhatToRegisterForSAML(t *testing.T) {
+	root := &cause.Node{Kind: "Connection", Name: "globex", State: cause.NotReady, Register: &cause.Registration{
+		EntityID: "https://old.example/sp", ACSURLs: []string{"https://id.acme.example/sso/7/acs", "https://login.acme.example/sso/7/acs"},
+		MetadataURL: "https://id.acme.example/sso/7/metadata", CertificateExpiresAt: "2030-01-01T00:00:00Z",
+	}}
+	var b strings.Builder
+	if err := (diagnosis{Resources: []*cause.Node{root}, Looked: 1}).write(&b, terminal.Style{}, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	want := `Connection/globex  not ready
+   metadata URL for the identity provider, if it reads metadata; otherwise enter the values below:
+     https://id.acme.example/sso/7/metadata
+   entity ID (audience):
+     https://old.example/sp
+   assertion consumer service (ACS) URLs:
+     https://id.acme.example/sso/7/acs
+     https://login.acme.example/sso/7/acs
+   the identity provider's certificate expires at:
+     2030-01-01T00:00:00Z
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
 // Without --client-ip, the key's address ranges are not checked, and the output says so.
 func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 	server, asked := answering(t, http.StatusOK, `{"key_id":"k","app_slug":"shop","is_active":true,"permissions":[],"resource":"/","method":"GET","allowed":true,"rules":[]}`)

@@ -190,19 +190,27 @@ func writeNode(b *strings.Builder, style terminal.Style, node *cause.Node, first
 	}
 }
 
-// writeRegistration writes the URLs to register at an identity provider, each on a line of its own to be copied.
+// writeRegistration writes what to register at an identity provider, each value on a line of its own to be copied.
 func writeRegistration(b *strings.Builder, style terminal.Style, r *cause.Registration, bar string) {
 	if r == nil {
 		return
 	}
-	fmt.Fprintf(b, "%s%s\n", bar, style.Note("redirect URIs to register at the identity provider:"))
-	for _, uri := range r.RedirectURIs {
-		fmt.Fprintf(b, "%s  %s\n", bar, terminal.Clean(uri))
+	write := func(title string, values ...string) {
+		values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
+		if len(values) == 0 {
+			return
+		}
+		fmt.Fprintf(b, "%s%s\n", bar, style.Note(title))
+		for _, value := range values {
+			fmt.Fprintf(b, "%s  %s\n", bar, terminal.Clean(value))
+		}
 	}
-	if r.BackchannelLogoutURL != "" {
-		fmt.Fprintf(b, "%s%s\n", bar, style.Note("back-channel logout URL, if the identity provider has a field for it:"))
-		fmt.Fprintf(b, "%s  %s\n", bar, terminal.Clean(r.BackchannelLogoutURL))
-	}
+	write("redirect URIs to register at the identity provider:", r.RedirectURIs...)
+	write("back-channel logout URL, if the identity provider has a field for it:", r.BackchannelLogoutURL)
+	write("metadata URL for the identity provider, if it reads metadata; otherwise enter the values below:", r.MetadataURL)
+	write("entity ID (audience):", r.EntityID)
+	write("assertion consumer service (ACS) URLs:", r.ACSURLs...)
+	write("the identity provider's certificate expires at:", r.CertificateExpiresAt)
 }
 
 // listing reads listed resources from memory, and others from the cluster.

@@ -78,6 +78,9 @@ func urls(c *v1alpha1.Connection) []fieldURL {
 				fieldURL{"spec.oidc.endpoints.jwksURL", e.JWKSURL}, fieldURL{"spec.oidc.endpoints.userinfoURL", ptr.Deref(e.UserinfoURL, "")})
 		}
 	}
+	if s := c.Spec.SAML; s != nil {
+		all = append(all, fieldURL{"spec.saml.metadataURL", ptr.Deref(s.MetadataURL, "")})
+	}
 	for _, hosted := range []struct {
 		field string
 		of    *v1alpha1.HostedProvider

@@ -74,7 +74,12 @@ func TestCheckRefusesWhatTheSchemaCannot(t *testing.T) {
 		"a public provider for members only": {spec: member(v1alpha1.ConnectionTypeGitHub, func(s *v1alpha1.ConnectionSpec) {
 			s.Membership = &v1alpha1.ConnectionMembership{JustInTime: ptr.To(false)}
 		})},
-		"a logo over http": {spec: v1alpha1.ConnectionSpec{LogoURL: url(http)}, want: "spec.logoURL: http"},
+		"metadata over http": {spec: v1alpha1.ConnectionSpec{Type: v1alpha1.ConnectionTypeSAML, SAML: &v1alpha1.SAMLProvider{MetadataURL: url(http)}}, want: "spec.saml.metadataURL: http"},
+		"metadata of a ConfigMap": {spec: v1alpha1.ConnectionSpec{Type: v1alpha1.ConnectionTypeSAML, SAML: &v1alpha1.SAMLProvider{
+			MetadataConfigMapRef: &v1alpha1.ConfigMapKeyReference{Name: "globex", Key: "metadata.xml"},
+		}}},
+		"members by a provider of SAML": {spec: member(v1alpha1.ConnectionTypeSAML, func(s *v1alpha1.ConnectionSpec) { s.SAML = &v1alpha1.SAMLProvider{MetadataURL: url(https)} })},
+		"a logo over http":              {spec: v1alpha1.ConnectionSpec{LogoURL: url(http)}, want: "spec.logoURL: http"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			deployment := &v1alpha1.IdentityDeployment{}

@@ -2,8 +2,12 @@
 package connection
 
 import (
+	"io"
+	"time"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -20,16 +24,20 @@ import (
 
 // Options are the kind's dependencies other than the engine.
 type Options struct {
-	// Client reads Secrets from the API server, not from a cache.
-	Client client.Reader
-	// Secrets reports changes of Secrets in watched namespaces.
-	Secrets *objectwatch.Watch
+	// Client reads and writes Secrets and reads ConfigMaps, without a cache.
+	Client client.Client
+	// Secrets and ConfigMaps report changes of Secrets and ConfigMaps in watched namespaces.
+	Secrets, ConfigMaps *objectwatch.Watch
 	// Keyring seals client secrets and private keys; it may be empty.
 	Keyring *seal.Keyring
+	Events  recorder.EventRecorder
 	// Rows has what servers fetched from identity providers, and the organizations.
 	Rows Rows
 	// Local is the scheme and port under which browsers reach hosts of this machine.
 	Local translation.LocalFrontend
+	Clock func() time.Time
+	// Random is the source of keys.
+	Random io.Reader
 }
 
 // Kind returns how a Connection is reconciled.
@@ -46,8 +54,9 @@ func Kind(opts Options) engine.Kind[*v1alpha1.Connection] {
 		Translate: func(c *v1alpha1.Connection, _ engine.ResolvedRefs, prepared engine.Prepared) engine.Content {
 			return engine.Content{Deployment: engine.DeploymentOf(c, c.Spec.DeploymentRef), Key: string(c.Spec.Slug), Value: prepared.Value.(document.Connection)}
 		},
-		Sources: []source.TypedSource[reconcile.Request]{opts.Secrets.Source()},
-		Indexes: map[string]func(*v1alpha1.Connection) []string{objectwatch.Index: secretNames},
+		Cleanup: opts.cleanup,
+		Sources: []source.TypedSource[reconcile.Request]{opts.Secrets.Source(), opts.ConfigMaps.Source()},
+		Indexes: map[string]func(*v1alpha1.Connection) []string{objectwatch.Index: objectNames},
 	}
 }
 

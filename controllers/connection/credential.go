@@ -37,16 +37,29 @@ func secretField(c *v1alpha1.Connection) secretvalue.Field {
 	return secretvalue.Field{Path: "spec.client.clientSecretRef", Ref: ptr.Deref(c.Spec.Client.ClientSecretRef, v1alpha1.SecretKeyReference{}), MaxBytes: maxSecret}
 }
 
-// secretNames returns the names of the Secrets from which a connection takes values.
-func secretNames(c *v1alpha1.Connection) []string { return []string{secretField(c).Ref.Name} }
+// objectNames returns the names of the Secret and of the ConfigMap that a connection uses.
+func objectNames(c *v1alpha1.Connection) []string {
+	if c.Spec.Type == v1alpha1.ConnectionTypeSAML {
+		return samlObjectNames(c)
+	}
+	return []string{secretField(c).Ref.Name}
+}
 
 // prepare observes the rows of the connection once a minute, more often before the first fetch, and prepares the
 // content.
 func (opts Options) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.Connection]) (engine.Prepared, error) {
-	prepared, err := opts.content(ctx, p)
-	prepared.Conditions, prepared.RequeueAfter = opts.observe(ctx, p.Object, p.ID), observeEvery
+	content := opts.content
+	if p.Object.Spec.Type == v1alpha1.ConnectionTypeSAML {
+		content = opts.samlContent
+	}
+	prepared, err := content(ctx, p)
+	prepared.Conditions = opts.observe(ctx, p.Object, p.ID)
+	again := observeEvery
 	if meta.IsStatusConditionPresentAndEqual(prepared.Conditions, v1alpha1.ConditionReachable, metav1.ConditionUnknown) {
-		prepared.RequeueAfter = pendingEvery
+		again = pendingEvery
+	}
+	if prepared.RequeueAfter == 0 || again < prepared.RequeueAfter {
+		prepared.RequeueAfter = again
 	}
 	return prepared, err
 }

@@ -28,8 +28,8 @@ type Rows interface {
 
 // observed are the rows that servers and applications wrote about a connection.
 type observed struct {
-	discovery, keys people.UpstreamDocument
-	organization    bool
+	discovery, keys, saml people.UpstreamDocument
+	organization          bool
 }
 
 // observe reads what the store has of a connection, and returns the conditions that result. It writes status.upstream.
@@ -39,10 +39,7 @@ func (opts Options) observe(ctx context.Context, c *v1alpha1.Connection, id int6
 	defer cancel()
 	var o observed
 	err := opts.Rows.View(ctx, engine.DeploymentOf(c, c.Spec.DeploymentRef), func(tx people.Tx) (err error) {
-		if o.discovery, _, err = tx.Connections().UpstreamDocument(id, people.UpstreamDiscovery); err != nil {
-			return err
-		}
-		if o.keys, _, err = tx.Connections().UpstreamDocument(id, people.UpstreamJWKS); err != nil || c.Spec.Organization == nil {
+		if err = o.read(tx, c.Spec.Type, id); err != nil || c.Spec.Organization == nil {
 			return err
 		}
 		_, o.organization, err = tx.Organizations().OrganizationBySlug(c.Spec.Organization.Slug)
@@ -52,17 +49,33 @@ func (opts Options) observe(ctx context.Context, c *v1alpha1.Connection, id int6
 		log.FromContext(ctx).V(1).Info("The rows of the connection were not read; its conditions stay", "error", err.Error())
 		return kept(c)
 	}
-	conditions, upstream := conclude(c, o)
+	conditions, upstream := conclude(c, o, opts.Clock())
+	opts.announce(c, conditions)
 	if upstream == nil || c.Status.Upstream == nil || *upstream != *c.Status.Upstream {
 		c.Status.Upstream = upstream
 	}
 	return conditions
 }
 
+// read reads the documents of a connection.
+func (o *observed) read(tx people.Tx, of v1alpha1.ConnectionType, id int64) (err error) {
+	if of == v1alpha1.ConnectionTypeSAML {
+		o.saml, _, err = tx.Connections().UpstreamDocument(id, people.UpstreamSAML)
+		return err
+	}
+	if o.discovery, _, err = tx.Connections().UpstreamDocument(id, people.UpstreamDiscovery); err != nil {
+		return err
+	}
+	o.keys, _, err = tx.Connections().UpstreamDocument(id, people.UpstreamJWKS)
+	return err
+}
+
 // kept returns the conditions of an earlier read.
 func kept(c *v1alpha1.Connection) (conditions []metav1.Condition) {
-	if last := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReachable); last != nil {
-		conditions = append(conditions, *last)
+	for _, name := range []string{v1alpha1.ConditionReachable, v1alpha1.ConditionCertificateExpiring, v1alpha1.ConditionMetadataChanged} {
+		if last := meta.FindStatusCondition(c.Status.Conditions, name); last != nil {
+			conditions = append(conditions, *last)
+		}
 	}
 	last := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReferencesResolved)
 	if last != nil && last.Reason == v1alpha1.ReasonOrganizationNotFound {
@@ -73,8 +86,12 @@ func kept(c *v1alpha1.Connection) (conditions []metav1.Condition) {
 
 // conclude returns the conditions of a connection from its rows, and when its keys were fetched; nil: never. GitHub has
 // no documents, so its connections have no condition Reachable. Servers fetch documents of inactive connections too.
-func conclude(c *v1alpha1.Connection, o observed) (conditions []metav1.Condition, upstream *v1alpha1.ConnectionUpstream) {
-	if c.Spec.Type != v1alpha1.ConnectionTypeGitHub {
+func conclude(c *v1alpha1.Connection, o observed, now time.Time) (conditions []metav1.Condition, upstream *v1alpha1.ConnectionUpstream) {
+	switch c.Spec.Type {
+	case v1alpha1.ConnectionTypeGitHub:
+	case v1alpha1.ConnectionTypeSAML:
+		conditions, upstream = concludeSAML(o.saml, now)
+	default:
 		conditions = append(conditions, reachable(needed(c, o)))
 		if !o.keys.FetchedAt.IsZero() {
 			upstream = &v1alpha1.ConnectionUpstream{FetchedAt: o.keys.FetchedAt.UTC().Format(time.RFC3339), SHA256: o.keys.SHA256}

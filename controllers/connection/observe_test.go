@@ -56,7 +56,7 @@ func TestConditionsFromTheRowsOfAConnection(t *testing.T) {
 			if row.organization != "" {
 				c.Spec.Organization = &v1alpha1.ConnectionOrganization{Slug: row.organization}
 			}
-			conditions, upstream := conclude(c, row.o)
+			conditions, upstream := conclude(c, row.o, at)
 			if diff := cmp.Diff(row.want, shown(conditions)); diff != "" {
 				t.Error(diff)
 			}
@@ -96,6 +96,8 @@ func TestConditionsStayWhileTheStoreIsUnreadable(t *testing.T) {
 	c.Status.Upstream = &v1alpha1.ConnectionUpstream{FetchedAt: "2026-03-01T12:00:00Z", SHA256: "x"}
 	c.Status.Conditions = []metav1.Condition{
 		{Type: v1alpha1.ConditionReachable, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonRefused, Message: "m"},
+		{Type: v1alpha1.ConditionCertificateExpiring, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExpiring, Message: "e"},
+		{Type: v1alpha1.ConditionMetadataChanged, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonChanged, Message: "c"},
 		{Type: v1alpha1.ConditionReferencesResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonOrganizationNotFound, Message: "n"},
 	}
 	before := c.DeepCopy()
@@ -106,8 +108,8 @@ func TestConditionsStayWhileTheStoreIsUnreadable(t *testing.T) {
 	if diff := cmp.Diff(before, c); diff != "" {
 		t.Errorf("the status changed: %s", diff)
 	}
-	c.Status.Conditions[1].Reason = v1alpha1.ReasonNotFound
-	if got := (Options{Rows: unreadable{}}).observe(t.Context(), c, 1); len(got) != 1 {
+	c.Status.Conditions[3].Reason = v1alpha1.ReasonNotFound
+	if got := (Options{Rows: unreadable{}}).observe(t.Context(), c, 1); len(got) != 3 {
 		t.Errorf("the engine's own condition was kept: %v", got)
 	}
 }

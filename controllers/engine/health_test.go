@@ -109,7 +109,8 @@ func TestHealthInArgoCDAndFlux(t *testing.T) {
 				}
 				conditions = withDeleting(summarize(outcome{synced: true}), failed, 2, now)
 			case "FormerPeople=True", "IssuerChanged=True", "NamedAsPermission=True", "RelyingPartyChanged=True", "PasskeysReady=False",
-				"Callable=True", "Callable=False", "Served=True", "Served=False", "Reachable=True", "Reachable=False", "Reachable=Unknown":
+				"Callable=True", "Callable=False", "Served=True", "Served=False", "Reachable=True", "Reachable=False", "Reachable=Unknown",
+				"CertificateExpiring=True", "MetadataChanged=True":
 				own, status, _ := strings.Cut(row[0], "=")
 				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(own, metav1.ConditionStatus(status), reason, "because")}})
 				argo, flux = "Healthy", kstatus.CurrentStatus

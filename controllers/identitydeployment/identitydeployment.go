@@ -5,20 +5,20 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/shared/configmapvalue"
 	"github.com/cardea-iam/cardea/controllers/shared/hostpolicy"
 	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
@@ -255,18 +255,9 @@ func readKeySets(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployme
 			continue
 		}
 		opts.ConfigMaps.Ensure(d.Namespace)
-		var configMap corev1.ConfigMap
-		err := opts.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: ref.Name}, &configMap)
-		if apierrors.IsForbidden(err) {
-			return nil, engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, d.Namespace)
-		}
-		if client.IgnoreNotFound(err) != nil {
+		text, err := configmapvalue.Field{Path: fmt.Sprintf("spec.jwtIssuers[%d]", i), Ref: *ref}.Read(ctx, opts.Client, d.Namespace)
+		if err != nil {
 			return nil, err
-		}
-		text, found := configMap.Data[ref.Key]
-		if !found {
-			return nil, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound,
-				"spec.jwtIssuers[%d]: there is no ConfigMap %q with key %q: create it", i, ref.Name, ref.Key)
 		}
 		set, err := keyset.Parse([]byte(text), keyset.MaxBytes)
 		if err != nil {

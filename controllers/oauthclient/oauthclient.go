@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/shared/configmapvalue"
 	"github.com/cardea-iam/cardea/controllers/shared/credential"
 	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
@@ -226,18 +226,9 @@ func objectNames(o *v1alpha1.OAuthClient) (names []string) {
 func (m *manager) readKeySet(ctx context.Context, o *v1alpha1.OAuthClient) (json.RawMessage, error) {
 	ref := o.Spec.JWKSConfigMapRef
 	m.ConfigMaps.Ensure(o.Namespace)
-	var configMap corev1.ConfigMap
-	err := m.Client.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: ref.Name}, &configMap)
-	if apierrors.IsForbidden(err) {
-		return nil, engine.SecretsForbidden(v1alpha1.ConditionCredentialsReady, o.Namespace)
-	}
-	if client.IgnoreNotFound(err) != nil {
+	text, err := configmapvalue.Field{Path: "spec.jwksConfigMapRef", Ref: *ref}.Read(ctx, m.Client, o.Namespace)
+	if err != nil {
 		return nil, err
-	}
-	text, found := configMap.Data[ref.Key]
-	if !found {
-		return nil, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound,
-			"spec.jwksConfigMapRef: there is no ConfigMap %q with key %q: create it", ref.Name, ref.Key)
 	}
 	set, err := keyset.Parse([]byte(text), keyset.MaxBytes)
 	if err != nil {

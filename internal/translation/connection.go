@@ -29,8 +29,8 @@ func Connection(c *v1alpha1.Connection, sealed string) document.Connection {
 		Active: ptr.Deref(s.Active, true), Shown: ptr.Deref(s.Button, v1alpha1.ConnectionButtonShown) == v1alpha1.ConnectionButtonShown,
 		Domains: texts(s.Domains), Enforcement: string(ptr.Deref(s.Enforcement, v1alpha1.ConnectionEnforcementOptional)),
 		RefusesSignUp: ptr.Deref(s.SignUp, v1alpha1.ConnectionSignUpAllowed) == v1alpha1.ConnectionSignUpRefused,
-		TrustsEmail:   ptr.Deref(s.EmailProof, v1alpha1.EmailProofCode) == v1alpha1.EmailProofUpstream,
-		Attributes:    connectionAttributes(s.Attributes), Client: connectionClient(c, sealed), Scopes: connectionScopes(c), Provider: connectionProvider(s),
+		TrustsEmail:   s.Type != v1alpha1.ConnectionTypeSAML && ptr.Deref(s.EmailProof, v1alpha1.EmailProofCode) == v1alpha1.EmailProofUpstream,
+		Attributes:    connectionAttributes(s), Client: connectionClient(c, sealed), Scopes: connectionScopes(c), Provider: connectionProvider(s),
 	}
 	if s.Organization != nil {
 		content.Organization = s.Organization.Slug
@@ -49,9 +49,11 @@ func Connection(c *v1alpha1.Connection, sealed string) document.Connection {
 	return content
 }
 
-// presetName returns the name of a connection that declares none: the provider's, or the slug for type OIDC.
+// presetName returns the name of a connection that declares none: the provider's, or the slug for a type of many
+// providers.
 func presetName(c *v1alpha1.Connection) string {
-	if c.Spec.Type == v1alpha1.ConnectionTypeOIDC {
+	switch c.Spec.Type {
+	case v1alpha1.ConnectionTypeOIDC, v1alpha1.ConnectionTypeSAML:
 		return string(c.Spec.Slug)
 	}
 	return string(c.Spec.Type)
@@ -66,11 +68,12 @@ func texts[T ~string](of []T) []string {
 	return plain
 }
 
-func connectionAttributes(a *v1alpha1.ConnectionAttributes) document.ConnectionAttributes {
-	if a == nil {
-		a = &v1alpha1.ConnectionAttributes{}
+func connectionAttributes(s *v1alpha1.ConnectionSpec) document.ConnectionAttributes {
+	a := ptr.Deref(s.Attributes, v1alpha1.ConnectionAttributes{})
+	var names document.ConnectionAttributes
+	if s.Type != v1alpha1.ConnectionTypeSAML { // whose usual names servers know
+		names = document.DefaultConnectionAttributes()
 	}
-	names := document.DefaultConnectionAttributes()
 	return document.ConnectionAttributes{
 		Email: cmp.Or(word(a.Email), names.Email), FirstName: cmp.Or(word(a.FirstName), names.FirstName), LastName: cmp.Or(word(a.LastName), names.LastName),
 	}
@@ -87,6 +90,9 @@ func connectionMembership(m *v1alpha1.ConnectionMembership) document.ConnectionM
 }
 
 func connectionClient(c *v1alpha1.Connection, sealed string) document.ConnectionClient {
+	if c.Spec.Type == v1alpha1.ConnectionTypeSAML {
+		return document.ConnectionClient{}
+	}
 	client := document.ConnectionClient{ID: c.Spec.Client.ClientID, Authentication: string(ptr.Deref(c.Spec.Client.Authentication, v1alpha1.UpstreamAuthenticationBasic)), Sealed: sealed}
 	switch c.Spec.Type {
 	case v1alpha1.ConnectionTypeApple, v1alpha1.ConnectionTypeGitHub: // both read client_secret from the body only
@@ -103,6 +109,8 @@ func connectionScopes(c *v1alpha1.Connection) []string {
 		return []string{"read:user", "user:email"}
 	case c.Spec.Type == v1alpha1.ConnectionTypeApple:
 		return []string{"name", "email"}
+	case c.Spec.Type == v1alpha1.ConnectionTypeSAML:
+		return nil
 	}
 	return document.DefaultScopes()
 }
@@ -112,6 +120,8 @@ func connectionProvider(s *v1alpha1.ConnectionSpec) document.UpstreamProvider {
 	switch s.Type {
 	case v1alpha1.ConnectionTypeOIDC:
 		return oidcProvider(s.OIDC, p)
+	case v1alpha1.ConnectionTypeSAML:
+		return document.UpstreamProvider{Issuer: string(ptr.Deref(s.SAML.EntityID, ""))}
 	case v1alpha1.ConnectionTypeGoogle:
 		p.Issuer = googleIssuer
 		if s.Google != nil {

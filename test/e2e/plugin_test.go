@@ -262,7 +262,7 @@ spec: {appRef: {name: user}, secretTemplate: {}}
 // tests of cmd/kubectl-cardea/cause cover these reasons, and those of test/integration the ones of Connections.
 var notMade = []string{
 	"StoreUnavailable", "RootKeyMissing", "FoundPeople", "OtherPasskeys", "TooMany",
-	"OrganizationNotFound", "Fetched", "Unreachable", "Refused", "InvalidMetadata", "IssuerMismatch",
+	"OrganizationNotFound", "Fetched", "Unreachable", "Refused", "InvalidMetadata", "IssuerMismatch", "Expiring", "Changed",
 }
 
 // documentedReasons returns the reasons in the table of conditions, without Ready.

@@ -23,12 +23,13 @@ const (
 
 var _ = DescribeTable("The schema of Connection validates", validates(v1alpha1.KindConnection),
 	table(commonEntries(), nameEntries(), slugEntries(), referenceEntries("deploymentRef", 63), switchEntries("active"),
-		connectionTypeEntries(), connectionClientEntries(), connectionDomainEntries(), connectionMembershipEntries(), connectionRequestEntries(), upstreamURLEntries()))
+		connectionTypeEntries(), connectionClientEntries(), connectionDomainEntries(), connectionMembershipEntries(), connectionRequestEntries(), upstreamURLEntries(),
+		samlEntries(), samlConnectionEntries()))
 
 func connectionTypeEntries() []TableEntry {
 	entries := []TableEntry{
 		Entry("no type", `type: null`, "spec.type: Required value"),
-		Entry("another type", asType("Facebook", ""), "spec.type", `supported values: "OIDC", "Google", "Microsoft", "GitHub", "GitLab", "Apple"`),
+		Entry("another type", asType("Facebook", ""), "spec.type", `supported values: "OIDC", "SAML", "Google", "Microsoft", "GitHub", "GitLab", "Apple"`),
 		Entry("OIDC without oidc", `oidc: null`, "spec.oidc", "oidc is required with type OIDC, and not allowed with another"),
 		Entry("Google", asType("Google", "")), Entry("Google for a Workspace", asType("Google", "google: {hostedDomains: [globex.example]}")),
 		Entry("Google with no domain", asType("Google", "google: {hostedDomains: []}"), "spec.google.hostedDomains", "at least 1 items"),
@@ -64,7 +65,7 @@ func connectionClientEntries() []TableEntry {
 	client := func(more string) string { return "client: {clientID: abc" + more + "}" }
 	const secret, key = ", clientSecretRef: {name: s, key: k}", ", privateKeySecretRef: {name: s, key: k}"
 	return []TableEntry{
-		Entry("no client", `client: null`, "spec.client: Required value"), Entry("a client without id", `client: {clientSecretRef: {name: s, key: k}}`, "spec.client.clientID: Required value"),
+		Entry("no client", `client: null`, "spec.client", "client is required with all types but SAML, and not allowed with SAML: write clientID and the Secret there, or remove it"), Entry("a client without id", `client: {clientSecretRef: {name: s, key: k}}`, "spec.client.clientID: Required value"),
 		Entry("a client with a blank inside", `client: {clientID: "a b", clientSecretRef: {name: s, key: k}}`), Entry("a client with a blank at its end", `client: {clientID: "a ", clientSecretRef: {name: s, key: k}}`, "spec.client.clientID", "should match"),
 		Entry("a client of 256", "client: {clientID: "+letters(256)+secret+"}", "spec.client.clientID", "may not be more than 255"),
 		Entry("neither a secret nor a key", client(""), "spec.client", needSecret), Entry("both", client(secret+key), "spec.client", "clientSecretRef and privateKeySecretRef exclude each other: remove one"),

@@ -194,6 +194,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RateLimitSchemeStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RefreshTokenSettings"):
 		return &apiv1alpha1.RefreshTokenSettingsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SAMLProvider"):
+		return &apiv1alpha1.SAMLProviderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SchemaField"):
 		return &apiv1alpha1.SchemaFieldApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecondFactorSettings"):

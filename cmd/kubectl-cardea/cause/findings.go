@@ -89,7 +89,8 @@ func evaluate(c metav1.Condition) (counts, harmless bool) {
 		return false, false
 	case v1alpha1.ConditionDeleting:
 		return c.Status == metav1.ConditionTrue, false
-	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged, v1alpha1.ConditionNamedAsPermission, v1alpha1.ConditionRelyingPartyChanged:
+	case v1alpha1.ConditionFormerPeople, v1alpha1.ConditionIssuerChanged, v1alpha1.ConditionNamedAsPermission, v1alpha1.ConditionRelyingPartyChanged,
+		v1alpha1.ConditionCertificateExpiring, v1alpha1.ConditionMetadataChanged:
 		return c.Status == metav1.ConditionTrue, true
 	case v1alpha1.ConditionPasskeysReady, v1alpha1.ConditionCallable, v1alpha1.ConditionServed, v1alpha1.ConditionReachable:
 		return c.Status != metav1.ConditionTrue, true // the resource is Ready: only some passkeys, calls by agents, or sign-ins by a provider do not work

@@ -40,7 +40,7 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonTooMany}: "delete unused resources of the deployment, or let a cluster admin raise the operator's " +
 		"--max-deployment-documents or --max-deployment-bytes; the operator tries again each minute",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonSecretNotOwned}: "set spec.secretTemplate.name to another name; this loses nothing. " +
-		"The Secret with the signing key of an IdentityDeployment or OAuthApp has a fixed name: " +
+		"The Secret with the keys of an IdentityDeployment, an OAuthApp or a Connection has a fixed name: " +
 		"copy the existing Secret to another name, let the programs that use it use the copy, and then delete the original. " +
 		"Deleting it without a copy permanently loses its contents, so first find out which programs use it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidKey}: "put a key of Cardea's form into the Secret (cardea key new --prefix PREFIX); " +
@@ -85,15 +85,20 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoFrontendHost}:     "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
 	{v1alpha1.ConditionCallable, v1alpha1.ReasonNotPerformed}:       "declare a JWTTemplate and set spec.authorization.jwtTemplateRef; no action is needed if the application performs the calls",
 	{v1alpha1.ConditionReachable, v1alpha1.ReasonPending}:           "wait a moment; if it stays, check whether servers run: kubectl cardea doctor",
-	{v1alpha1.ConditionReachable, v1alpha1.ReasonUnreachable}: "check the issuer and the network policy of the servers; " +
+	{v1alpha1.ConditionReachable, v1alpha1.ReasonUnreachable}: "check the issuer or metadata URL and the network policy of the servers; " +
 		"they try again each minute, and sign-ins use the last documents for seven days",
 	{v1alpha1.ConditionReachable, v1alpha1.ReasonRefused}:         "if the identity provider is in a private network, start the servers with --egress-allowed-cidrs=<its address range>",
-	{v1alpha1.ConditionReachable, v1alpha1.ReasonInvalidMetadata}: "correct the document that the message names at the identity provider, or the issuer: kubectl edit {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionReachable, v1alpha1.ReasonInvalidMetadata}: "correct the document that the message names at the identity provider or in the ConfigMap, or the issuer: kubectl edit {resource} {name} -n {namespace}",
 	{v1alpha1.ConditionReachable, v1alpha1.ReasonIssuerMismatch}:  "write the issuer exactly as the provider's discovery document states it: kubectl edit {resource} {name} -n {namespace}",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonNoFrontendHost}:     "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonInactive}:           "set spec.active to true, or remove it, if MCP clients are to call the agent's tools",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonAppNotReady}:        "create the OAuthApp of spec.access.oauthAppRef, or add a host to spec.frontendHosts of its deployment",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonDuplicateToolName}:  "set spec.toolName of one of the two tools to another name",
+	{v1alpha1.ConditionCertificateExpiring, v1alpha1.ReasonExpiring}: "let the identity provider publish its next certificate; " +
+		"if the metadata comes from a ConfigMap, replace it there",
+	{v1alpha1.ConditionCertificateExpiring, v1alpha1.ReasonExpired}: "let the identity provider publish its next certificate; " +
+		"if the metadata comes from a ConfigMap, replace it there",
+	{v1alpha1.ConditionMetadataChanged, v1alpha1.ReasonChanged}:  "no action is needed if the provider announced the change; otherwise ask its administrator",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonNoFrontendHost}:    "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonInactive}:          "set spec.active to true, or remove it, if MCP clients are to call the agent's tools",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonAppNotReady}:       "create the OAuthApp of spec.access.oauthAppRef, or add a host to spec.frontendHosts of its deployment",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonDuplicateToolName}: "set spec.toolName of one of the two tools to another name",
 
 	{v1alpha1.ConditionRelyingPartyChanged, v1alpha1.ReasonOtherPasskeys}: "set spec.signIn.passkey.relyingPartyID to the relying party that the message names, if these passkeys are to work again; " +
 		"otherwise no action is needed: users add new passkeys",

@@ -44,25 +44,38 @@ type Node struct {
 	Findings  []Finding `json:"findings,omitempty"`
 	// Above is true if the object was reported before, so that its findings are omitted.
 	Above bool `json:"above,omitempty"`
-	// Register are the URLs to register at the identity provider of a Connection, nil for other kinds.
+	// Register is what to register at the identity provider of a Connection, nil for other kinds.
 	Register *Registration `json:"register,omitempty"`
 	// DependsOn are the referenced objects with a fault of their own, or of their references.
 	DependsOn []*Node `json:"dependsOn,omitempty"`
 }
 
-// Registration is what an identity provider must know of a Connection.
+// Registration is what an identity provider must know of a Connection. Those of type SAML have an entity ID, ACS URLs
+// and the URL of metadata, and all others redirect URIs and a logout URL.
 type Registration struct {
-	RedirectURIs         []string `json:"redirectURIs"`
+	RedirectURIs         []string `json:"redirectURIs,omitempty"`
 	BackchannelLogoutURL string   `json:"backchannelLogoutURL,omitempty"`
+	EntityID             string   `json:"entityID,omitempty"`
+	ACSURLs              []string `json:"acsURLs,omitempty"`
+	MetadataURL          string   `json:"metadataURL,omitempty"`
+	// CertificateExpiresAt is when the first certificate of the identity provider expires, "" if unknown.
+	CertificateExpiresAt string `json:"certificateExpiresAt,omitempty"`
 }
 
-// registration returns the URLs in the status of a Connection, nil if there are none.
+// registration returns what the status of a Connection says, nil if it has no URLs.
 func registration(obj v1alpha1.Resource) *Registration {
 	c, is := obj.(*v1alpha1.Connection)
-	if !is || len(c.Status.RedirectURIs) == 0 {
+	if !is || len(c.Status.RedirectURIs) == 0 && len(c.Status.ACSURLs) == 0 {
 		return nil
 	}
-	return &Registration{RedirectURIs: c.Status.RedirectURIs, BackchannelLogoutURL: c.Status.BackchannelLogoutURL}
+	r := &Registration{
+		RedirectURIs: c.Status.RedirectURIs, BackchannelLogoutURL: c.Status.BackchannelLogoutURL,
+		EntityID: c.Status.EntityID, ACSURLs: c.Status.ACSURLs, MetadataURL: c.Status.MetadataURL,
+	}
+	if c.Status.Upstream != nil {
+		r.CertificateExpiresAt = c.Status.Upstream.CertificateExpiresAt
+	}
+	return r
 }
 
 // Well reports whether the object and all objects that it depends on are ready.

@@ -96,6 +96,17 @@ func upstream(deployment, name string, conditions ...string) *v1alpha1.Connectio
 	return c
 }
 
+// samlUpstream is a connection of type SAML whose metadata is in a ConfigMap.
+func samlUpstream(deployment, name string, conditions ...string) *v1alpha1.Connection {
+	c := in(&v1alpha1.Connection{}, name, conditions...)
+	c.Spec.DeploymentRef.Name, c.Spec.Type = deployment, v1alpha1.ConnectionTypeSAML
+	c.Spec.SAML = &v1alpha1.SAMLProvider{MetadataConfigMapRef: &v1alpha1.ConfigMapKeyReference{Name: "globex-metadata", Key: "metadata.xml"}}
+	c.Status.EntityID, c.Status.MetadataURL = "https://id.acme.example/sso/7/metadata", "https://id.acme.example/sso/7/metadata"
+	c.Status.ACSURLs = []string{"https://id.acme.example/sso/7/acs"}
+	c.Status.Upstream = &v1alpha1.ConnectionUpstream{CertificateExpiresAt: "2030-01-01T00:00:00Z"}
+	return c
+}
+
 var notShared = "CredentialsReady=False/SecretNotShared"
 
 // sketch writes a tree as nested kind/name:State[reasons](children).
@@ -159,6 +170,12 @@ func TestDiagnose(t *testing.T) {
 		{"a connection whose provider and organization are missing", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme")},
 			upstream("acme", "globex", "Reachable=False/Refused", "ReferencesResolved=False/OrganizationNotFound"), "Connection",
 			"Connection/globex:Ready[Refused OrganizationNotFound]", true},
+		{"a connection without the ConfigMap of its metadata", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme")},
+			samlUpstream("acme", "globex", "CredentialsReady=False/ConfigMapNotFound"), "Connection",
+			"Connection/globex:NotReady[ConfigMapNotFound](ConfigMap/globex-metadata:Missing[Missing])", false},
+		{"a connection whose provider changes its certificates", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme")},
+			samlUpstream("acme", "globex", "CertificateExpiring=True/Expiring", "MetadataChanged=True/Changed"), "Connection",
+			"Connection/globex:Ready[Expiring Changed]", true},
 		{"a connection without its Secret and its deployment", world{}, upstream("acme", "globex", "CredentialsReady=False/SecretNotFound"), "Connection",
 			"Connection/globex:NotReady[SecretNotFound](IdentityDeployment/acme:Missing[Missing], Secret/globex:Missing[Missing])", false},
 		{"a Secret that one may not read", world{"Secret/mail": forbidden}, mailing("acme", notShared), "IdentityDeployment",
@@ -204,6 +221,10 @@ func TestAConnectionComesWithWhatToRegister(t *testing.T) {
 	}{
 		"a connection": {upstream("acme", "globex"), v1alpha1.KindConnection,
 			&Registration{RedirectURIs: []string{"https://id.acme.example/sso/7/callback"}, BackchannelLogoutURL: "https://id.acme.example/sso/7/backchannel-logout"}},
+		"a connection of type SAML": {samlUpstream("acme", "globex"), v1alpha1.KindConnection, &Registration{
+			EntityID: "https://id.acme.example/sso/7/metadata", ACSURLs: []string{"https://id.acme.example/sso/7/acs"},
+			MetadataURL: "https://id.acme.example/sso/7/metadata", CertificateExpiresAt: "2030-01-01T00:00:00Z",
+		}},
 		"a connection of a deployment without hosts": {in(&v1alpha1.Connection{}, "globex"), v1alpha1.KindConnection, nil},
 		"another kind": {app("acme", "shop"), v1alpha1.KindAPIAuthApp, nil},
 	} {

@@ -101,6 +101,7 @@ func tenants(t *testing.T) []*unstructured.Unstructured {
 		"{kind: APIAuthApp, metadata: {name: a}, spec: {deploymentRef: {name: acme}}}",
 		"{kind: Connection, metadata: {name: s}, spec: {deploymentRef: {name: acme}, client: {clientID: x, clientSecretRef: {name: upstream, key: k}}}}",
 		"{kind: Connection, metadata: {name: p}, spec: {deploymentRef: {name: acme}, client: {clientID: x, privateKeySecretRef: {name: pem, key: k}}}}",
+		"{kind: Connection, metadata: {name: x}, spec: {deploymentRef: {name: acme}, type: SAML, saml: {metadataConfigMapRef: {name: metadata, key: k}}}}",
 		"{kind: OAuthClient, metadata: {name: c}, spec: {oauthAppRef: {name: nobody}}}",
 		"{kind: IdentityDeployment, metadata: {name: globex}, spec: {}}",
 		`{kind: IdentityDeployment, metadata: {name: acme}, spec: {jwtIssuers: [{name: x, jwksConfigMapRef: {name: keys, key: k}}],
@@ -122,7 +123,7 @@ func names(resources []*unstructured.Unstructured) string {
 func TestOfFollowsParentsAndSortPutsThemFirst(t *testing.T) {
 	mine := Of("acme", tenants(t))
 	Sort(mine)
-	if got, want := names(mine), "IdentityDeployment/acme APIAuthApp/a APIAuthApp/b APIKey/k Connection/p Connection/s"; got != want {
+	if got, want := names(mine), "IdentityDeployment/acme APIAuthApp/a APIAuthApp/b APIKey/k Connection/p Connection/s Connection/x"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := names(Of("nobody", tenants(t))); got != "" {
@@ -136,7 +137,7 @@ func TestNeeds(t *testing.T) {
 	if !reflect.DeepEqual(secrets, wantSecrets) {
 		t.Errorf("Secrets %v, want %v", secrets, wantSecrets)
 	}
-	if want := map[string][]string{"keys": {"IdentityDeployment/acme"}}; !reflect.DeepEqual(configMaps, want) {
+	if want := map[string][]string{"keys": {"IdentityDeployment/acme"}, "metadata": {"Connection/x"}}; !reflect.DeepEqual(configMaps, want) {
 		t.Errorf("ConfigMaps %v, want %v", configMaps, want)
 	}
 }

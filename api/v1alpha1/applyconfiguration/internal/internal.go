@@ -566,6 +566,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: teamID
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.AssertionEncryption
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.AssuranceLevel
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Audience
@@ -897,6 +899,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: organization
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionOrganization
+    - name: saml
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SAMLProvider
     - name: scopes
       type:
         list:
@@ -921,6 +926,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionStatus
   map:
     fields:
+    - name: acsURLs
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: backchannelLogoutURL
       type:
         scalar: string
@@ -941,10 +952,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: contentHash
       type:
         scalar: string
+    - name: entityID
+      type:
+        scalar: string
     - name: id
       type:
         scalar: string
     - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: metadataURL
       type:
         scalar: string
     - name: observedGeneration
@@ -967,6 +984,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionUpstream
   map:
     fields:
+    - name: certificateExpiresAt
+      type:
+        scalar: untyped
     - name: fetchedAt
       type:
         scalar: untyped
@@ -1080,6 +1100,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Hostname
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.IdPInitiated
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.IdentityDeployment
   map:
@@ -1544,6 +1566,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: tenant
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.NameIDFormat
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.NeededPermission
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OAuthApp
@@ -2205,6 +2229,41 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.RuntimeConnectionType
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SAMLEntityID
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.SAMLProvider
+  map:
+    fields:
+    - name: clockSkewSeconds
+      type:
+        scalar: numeric
+    - name: encryption
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.AssertionEncryption
+    - name: entityID
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SAMLEntityID
+    - name: forceAuthn
+      type:
+        scalar: boolean
+    - name: idpInitiated
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.IdPInitiated
+    - name: metadataConfigMapRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConfigMapKeyReference
+    - name: metadataURL
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.UpstreamURL
+    - name: nameIDFormat
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.NameIDFormat
+    - name: spEntityID
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SAMLEntityID
+    - name: subject
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ClaimName
 - name: com.github.cardea-iam.cardea.api.v1alpha1.SMSFactorSettings
   map:
     fields:

@@ -5,13 +5,15 @@ package v1alpha1
 // ConnectionAssuranceApplyConfiguration represents a declarative configuration of the ConnectionAssurance type for use
 // with apply.
 //
-// ConnectionAssurance says which claims of an ID token prove that the user signed in with two factors at the provider.
+// ConnectionAssurance says which claims of an ID token, or which AuthnContextClassRefs of an assertion, prove that the
+// user signed in with two factors at the provider.
 // The claims of an organization's connection count only for that organization's requirement.
 type ConnectionAssuranceApplyConfiguration struct {
-	// amr are values of the claim amr (RFC 8176), such as `mfa`. One of them makes the sign-in assurance level 2. Absent:
-	// none does.
+	// amr are values of the claim amr (RFC 8176), such as `mfa`. One of them makes the sign-in assurance level 2. They
+	// are not allowed with type SAML. Absent: none does.
 	AMR []string `json:"amr,omitempty"`
-	// acr are values of the claim acr. One of them makes the sign-in assurance level 2. Absent: none does.
+	// acr are values of the claim acr, for type SAML AuthnContextClassRefs. One of them makes the sign-in assurance level
+	// 2. Absent: none does.
 	ACR []string `json:"acr,omitempty"`
 	// requestedContext requests the values of acr (parameter acr_values) where a level is required. Absent: false.
 	RequestedContext *bool `json:"requestedContext,omitempty"`

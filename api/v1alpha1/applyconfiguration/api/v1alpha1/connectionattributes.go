@@ -9,13 +9,16 @@ import (
 // ConnectionAttributesApplyConfiguration represents a declarative configuration of the ConnectionAttributes type for use
 // with apply.
 //
-// ConnectionAttributes name the claims that hold a user's attributes.
+// ConnectionAttributes name the claims, or the attributes of an assertion, that hold a user's attributes.
 type ConnectionAttributesApplyConfiguration struct {
-	// email is the claim with the user's address. Absent: email.
+	// email is the claim with the user's address. Absent: email; for type SAML the first of the usual names that the
+	// assertion has, such as mail, or a NameID of the format emailAddress.
 	Email *apiv1alpha1.ClaimName `json:"email,omitempty"`
-	// firstName is the claim with the first name. Absent: given_name.
+	// firstName is the claim with the first name. Absent: given_name; for type SAML the first of the usual names that the
+	// assertion has.
 	FirstName *apiv1alpha1.ClaimName `json:"firstName,omitempty"`
-	// lastName is the claim with the last name. Absent: family_name.
+	// lastName is the claim with the last name. Absent: family_name; for type SAML the first of the usual names that the
+	// assertion has.
 	LastName *apiv1alpha1.ClaimName `json:"lastName,omitempty"`
 }
 

@@ -14,9 +14,10 @@ type ConnectionMembershipApplyConfiguration struct {
 	// justInTime makes each user a member of the organization at the first sign-in by the connection. `false`: users that
 	// are no members get SSO_NOT_PROVISIONED. Absent: true.
 	JustInTime *bool `json:"justInTime,omitempty"`
-	// roleExpression is a CEL expression over `claims`, the claims of the ID token and of the userinfo response. It yields
-	// a list of names of MembershipRoles with level Organization; the member gets the first one that exists. An expression
-	// that fails yields no role. Absent, or no role: the role of B2BSettings' autoAssignOrgRoleRef.
+	// roleExpression is a CEL expression over `claims`: the claims of the ID token and of the userinfo response, or for
+	// type SAML the attributes, each a list of strings, with `subject` and `issuer`. It yields a list of names of
+	// MembershipRoles with level Organization; the member gets the first one that exists. An expression that fails
+	// yields no role. Absent, or no role: the role of B2BSettings' autoAssignOrgRoleRef.
 	RoleExpression *string `json:"roleExpression,omitempty"`
 	// roleSync selects when roleExpression is applied. `EverySignIn`: at each sign-in, so that a role that the provider
 	// takes away is lost. `FirstSignIn`: only when the user becomes a member. Absent: EverySignIn.

@@ -11,11 +11,12 @@ import (
 //
 // ConnectionSession bounds sign-ins by a connection.
 type ConnectionSessionApplyConfiguration struct {
-	// lifetimeSeconds is how long a sign-in lasts at most, 300 to 2592000 seconds (30 days). The session goes on, with its
-	// other sign-ins. Absent: as long as the deployment's sessions.
+	// lifetimeSeconds is how long a sign-in lasts at most, 300 to 2592000 seconds (30 days). The session goes on, with
+	// its other sign-ins. Absent: as long as the deployment's sessions.
 	LifetimeSeconds *int32 `json:"lifetimeSeconds,omitempty"`
-	// signOut selects where a sign-out ends. `Local`: here; the provider's session is left alone. `Upstream`: the browser
-	// is also led to the provider's end_session_endpoint, if the provider has one. Absent: Local.
+	// signOut selects where a sign-out ends. `Local`: here; the provider's session is left alone. `Upstream`: the
+	// browser is also led to the provider's end_session_endpoint, or to its logout service for type SAML, if the
+	// provider has one. Absent: Local.
 	SignOut *apiv1alpha1.ConnectionSignOut `json:"signOut,omitempty"`
 }
 

@@ -16,19 +16,21 @@ type ConnectionSpecApplyConfiguration struct {
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
 	// slug is the connection's name in analytics (`sso:<slug>`) and imports, unique in the deployment. Immutable.
 	Slug *apiv1alpha1.Slug `json:"slug,omitempty"`
-	// type is the type of the identity provider. `OIDC`: any OpenID provider. `Google`, `Microsoft`, `GitHub`, `GitLab`
-	// and `Apple`: that provider, whose URLs and rules are built in. Immutable.
+	// type is the type of the identity provider. `OIDC`: any OpenID provider. `SAML`: any provider of SAML 2.0. `Google`,
+	// `Microsoft`, `GitHub`, `GitLab` and `Apple`: that provider, whose URLs and rules are built in. Immutable.
 	Type *apiv1alpha1.ConnectionType `json:"type,omitempty"`
-	// displayName is the name on buttons. Absent: the provider's name, or the slug for type OIDC.
+	// displayName is the name on buttons. Absent: the provider's name, or the slug for types OIDC
+	// and SAML.
 	DisplayName *apiv1alpha1.DisplayName `json:"displayName,omitempty"`
-	// logoURL is the URL of the picture on buttons, which browsers fetch. Absent: the provider's own, or none for type
-	// OIDC.
+	// logoURL is the URL of the picture on buttons, which browsers fetch. Absent: the provider's own, or none for types
+	// OIDC and SAML.
 	LogoURL *apiv1alpha1.UpstreamURL `json:"logoURL,omitempty"`
-	// active lets users sign in by this connection. `false`: no user does, and no Secret is needed; the users' identities
-	// stay. Absent: true.
+	// active lets users sign in by this connection. `false`: no user does, and no Secret or ConfigMap is needed; the
+	// users' identities stay. Absent: true.
 	Active *bool `json:"active,omitempty"`
 	// button selects where the connection is offered. `Shown`: on the sign-in page; an organization's connection is
-	// offered to users who enter an address in one of its domains. `Hidden`: nowhere; its link leads to it. Absent: Shown.
+	// offered to users who enter an address in one of its domains. `Hidden`: nowhere; its link leads to it. Absent:
+	// Shown.
 	Button *apiv1alpha1.ConnectionButton `json:"button,omitempty"`
 	// organization is the organization whose members sign in by this connection. The provider's word binds that
 	// organization only. Immutable, also whether there is one. Absent: a connection for all users of the deployment.
@@ -46,10 +48,11 @@ type ConnectionSpecApplyConfiguration struct {
 	SignUp *apiv1alpha1.ConnectionSignUp `json:"signUp,omitempty"`
 	// emailProof selects what verifies an address outside of domains. `Code`: an emailed code. `Upstream`: for a new
 	// account, the provider's claim that the address is verified; an address that an account already has still needs a
-	// code. Absent: Code.
+	// code. `Upstream` changes nothing for type SAML, whose assertions do not say that an address is verified. Absent:
+	// Code.
 	EmailProof *apiv1alpha1.EmailProof `json:"emailProof,omitempty"`
-	// attributes name the claims that hold a user's attributes. Absent: each of its fields has its own meaning when
-	// absent.
+	// attributes name the claims, or the attributes of an assertion, that hold a user's attributes. Absent: each of its
+	// fields has its own meaning when absent.
 	Attributes *ConnectionAttributesApplyConfiguration `json:"attributes,omitempty"`
 	// membership configures how users become members of organization. Absent: each of its fields has its own meaning when
 	// absent.
@@ -58,15 +61,19 @@ type ConnectionSpecApplyConfiguration struct {
 	Assurance *ConnectionAssuranceApplyConfiguration `json:"assurance,omitempty"`
 	// session bounds sign-ins by this connection. Absent: each of its fields has its own meaning when absent.
 	Session *ConnectionSessionApplyConfiguration `json:"session,omitempty"`
-	// client is Cardea's registration at the identity provider.
+	// client is Cardea's registration at the identity provider, and is required with all types but SAML. Absent: type
+	// SAML.
 	Client *UpstreamClientApplyConfiguration `json:"client,omitempty"`
-	// scopes are the requested scopes. Absent: openid, email and profile; for GitHub read:user and user:email; for Apple
-	// name and email.
+	// scopes are the requested scopes. They are not allowed with type SAML. Absent: openid, email and profile; for GitHub
+	// read:user and user:email; for Apple name and email.
 	Scopes []apiv1alpha1.ScopeName `json:"scopes,omitempty"`
-	// authorizationParameters are further parameters of the authorization requests. Absent: none.
+	// authorizationParameters are further parameters of the authorization requests. With type SAML only acr_values is
+	// allowed: the AuthnContextClassRefs to request, separated by blanks. Absent: none.
 	AuthorizationParameters []AuthorizationParameterApplyConfiguration `json:"authorizationParameters,omitempty"`
 	// oidc describes the provider of type OIDC, and is required there. Absent: another type.
 	OIDC *OIDCProviderApplyConfiguration `json:"oidc,omitempty"`
+	// saml describes the provider of type SAML, and is required there. Absent: another type.
+	SAML *SAMLProviderApplyConfiguration `json:"saml,omitempty"`
 	// microsoft selects the tenants of type Microsoft, and is required there. Absent: another type.
 	Microsoft *MicrosoftProviderApplyConfiguration `json:"microsoft,omitempty"`
 	// google restricts type Google to domains of Google Workspace. Absent: every Google account.
@@ -275,6 +282,14 @@ func (b *ConnectionSpecApplyConfiguration) WithAuthorizationParameters(values ..
 // If called multiple times, the OIDC field is set to the value of the last call.
 func (b *ConnectionSpecApplyConfiguration) WithOIDC(value *OIDCProviderApplyConfiguration) *ConnectionSpecApplyConfiguration {
 	b.OIDC = value
+	return b
+}
+
+// WithSAML sets the SAML field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SAML field is set to the value of the last call.
+func (b *ConnectionSpecApplyConfiguration) WithSAML(value *SAMLProviderApplyConfiguration) *ConnectionSpecApplyConfiguration {
+	b.SAML = value
 	return b
 }
 

@@ -14,11 +14,22 @@ import (
 type ConnectionStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
 	// redirectURIs are the redirect URIs to register at the identity provider, one for each frontend host of the
-	// deployment. They appear before the Secret exists, and stay the same in a cluster that is rebuilt from Git.
+	// deployment. They appear before the Secret exists, and stay the same in a cluster that is rebuilt from Git. Absent
+	// for type SAML.
 	RedirectURIs []string `json:"redirectURIs,omitempty"`
 	// backchannelLogoutURL is the URL to register at the identity provider for logout tokens (OpenID Connect Back-Channel
-	// Logout 1.0), on the first frontend host.
+	// Logout 1.0), on the first frontend host. Absent for type SAML.
 	BackchannelLogoutURL *string `json:"backchannelLogoutURL,omitempty"`
+	// entityID is the entity ID of a connection of type SAML, to register at the identity provider:
+	// spec.saml.spEntityID, or metadataURL.
+	EntityID *string `json:"entityID,omitempty"`
+	// acsURLs are the assertion consumer service URLs of a connection of type SAML, to register at the identity
+	// provider, one for each frontend host of the deployment. They appear before the keys exist, and stay the same in a
+	// cluster that is rebuilt from Git.
+	ACSURLs []string `json:"acsURLs,omitempty"`
+	// metadataURL is where the identity provider reads the metadata of a connection of type SAML, on the first frontend
+	// host. They have the entity ID, the URLs and the certificates.
+	MetadataURL *string `json:"metadataURL,omitempty"`
 	// upstream is what servers fetched from the identity provider. The operator updates it once a minute. It is absent
 	// before the first fetch, and for GitHub, which has no documents to fetch.
 	Upstream *ConnectionUpstreamApplyConfiguration `json:"upstream,omitempty"`
@@ -108,6 +119,32 @@ func (b *ConnectionStatusApplyConfiguration) WithRedirectURIs(values ...string) 
 // If called multiple times, the BackchannelLogoutURL field is set to the value of the last call.
 func (b *ConnectionStatusApplyConfiguration) WithBackchannelLogoutURL(value string) *ConnectionStatusApplyConfiguration {
 	b.BackchannelLogoutURL = &value
+	return b
+}
+
+// WithEntityID sets the EntityID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EntityID field is set to the value of the last call.
+func (b *ConnectionStatusApplyConfiguration) WithEntityID(value string) *ConnectionStatusApplyConfiguration {
+	b.EntityID = &value
+	return b
+}
+
+// WithACSURLs adds the given value to the ACSURLs field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ACSURLs field.
+func (b *ConnectionStatusApplyConfiguration) WithACSURLs(values ...string) *ConnectionStatusApplyConfiguration {
+	for i := range values {
+		b.ACSURLs = append(b.ACSURLs, values[i])
+	}
+	return b
+}
+
+// WithMetadataURL sets the MetadataURL field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MetadataURL field is set to the value of the last call.
+func (b *ConnectionStatusApplyConfiguration) WithMetadataURL(value string) *ConnectionStatusApplyConfiguration {
+	b.MetadataURL = &value
 	return b
 }
 

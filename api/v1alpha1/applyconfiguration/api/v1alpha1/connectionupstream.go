@@ -7,11 +7,14 @@ package v1alpha1
 //
 // ConnectionUpstream is what servers fetched from an identity provider.
 type ConnectionUpstreamApplyConfiguration struct {
-	// fetchedAt is when a server fetched the provider's keys last, in UTC (RFC 3339).
+	// fetchedAt is when a server fetched the provider's keys, or the metadata of type SAML, last, in UTC (RFC 3339).
 	FetchedAt *string `json:"fetchedAt,omitempty"`
 	// sha256 is the SHA-256 of the document with the provider's keys, in hexadecimal digits. It changes when the provider
 	// changes its keys.
 	SHA256 *string `json:"sha256,omitempty"`
+	// certificateExpiresAt is when the first certificate of the metadata of type SAML expires, in UTC (RFC 3339). Absent
+	// for other types.
+	CertificateExpiresAt *string `json:"certificateExpiresAt,omitempty"`
 }
 
 // ConnectionUpstreamApplyConfiguration constructs a declarative configuration of the ConnectionUpstream type for use with
@@ -33,5 +36,13 @@ func (b *ConnectionUpstreamApplyConfiguration) WithFetchedAt(value string) *Conn
 // If called multiple times, the SHA256 field is set to the value of the last call.
 func (b *ConnectionUpstreamApplyConfiguration) WithSHA256(value string) *ConnectionUpstreamApplyConfiguration {
 	b.SHA256 = &value
+	return b
+}
+
+// WithCertificateExpiresAt sets the CertificateExpiresAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CertificateExpiresAt field is set to the value of the last call.
+func (b *ConnectionUpstreamApplyConfiguration) WithCertificateExpiresAt(value string) *ConnectionUpstreamApplyConfiguration {
+	b.CertificateExpiresAt = &value
 	return b
 }
