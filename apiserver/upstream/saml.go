@@ -107,7 +107,7 @@ func samlOrigin(c *document.Connection) string {
 }
 
 // acceptSAML reads metadata as XML. A document of another entity than the one before is refused unless the connection
-// names the entity: whoever controls the URL must not replace the provider.
+// names the entity: a party that controls the URL must not replace the provider.
 func acceptSAML(c *document.Connection, text string, before content, now time.Time) (accepted, error) {
 	want := saml.MetadataWanted{EntityID: c.SAML.EntityID, Now: now}
 	if before.saml != nil && want.EntityID == "" {

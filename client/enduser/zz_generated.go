@@ -7432,7 +7432,7 @@ func (c *Client) PrepareSetup(ctx context.Context, body SetupChoice) (*SetupCode
 //
 // The assertion consumer service (binding HTTP-POST, at most 384 KiB). As with POST /sso/{connection_id}/callback, the
 // response is verified here and completed by the GET request to which the browser is redirected. A response without a request
-// signs nobody in: with `idpInitiated: Restart`, the browser is redirected to GET /sso/{connection_id}/start, with RelayState
+// signs no user in: with `idpInitiated: Restart`, the browser is redirected to GET /sso/{connection_id}/start, with RelayState
 // as `continue`. Fails as GET /sso/{connection_id}/callback does, and with 413; 429 RATE_LIMITED after 30 responses in an hour
 // that cannot be decrypted.
 func (c *Client) ReceiveSAML(ctx context.Context, connectionId string, body io.Reader) (*SSOCallbackEnvelope, error) {

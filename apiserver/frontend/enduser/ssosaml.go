@@ -23,7 +23,7 @@ import (
 
 const (
 	// undecryptablePerHour is how many responses of a connection that cannot be decrypted are accepted from one client
-	// network in an hour. Their refusals must not tell an attacker about the plaintext.
+	// network in an hour. Their refusals must not reveal the plaintext to an attacker.
 	undecryptablePerHour = 30
 	scopeUndecryptable   = "saml-undecryptable"
 	scopeUnsolicited     = "saml-unsolicited"
@@ -200,7 +200,7 @@ func requireDecryptable(c *call, subject string) error {
 	})
 }
 
-// unsolicited handles a response that fits no attempt. It signs nobody in. If it answers no request and the connection
+// unsolicited handles a response that fits no attempt. It signs no user in. If it answers no request and the connection
 // permits that, as for a tile in the portal of the identity provider, the browser begins a sign-in instead, which the
 // session at the identity provider completes. RelayState is then the page to which the user goes.
 func unsolicited(c *call, form url.Values, refused error) error {
@@ -250,7 +250,7 @@ func countUnsolicited(c *call) error {
 	})
 }
 
-// toBrowser redirects a browser to a path of this host, and tells a client that accepts no HTML the path.
+// toBrowser redirects a browser to a path of this host, and returns the path to a client that accepts no HTML.
 func toBrowser(c *call, path string) error {
 	if asset.NamesHTML(c.r) {
 		c.redirectTo(path)

@@ -126,7 +126,7 @@ func (p *Provider) Logout(address string, user User, sessions ...string) url.Val
 	return url.Values{"SAMLRequest": {base64.StdEncoding.EncodeToString([]byte(p.sign(request + `</samlp:LogoutRequest>`)))}, "RelayState": {"state of the provider"}}
 }
 
-// Undecryptable is an encrypted assertion that nobody can decrypt, for Provider.Lie.
+// Undecryptable is an encrypted assertion that no key decrypts, for Provider.Lie.
 const Undecryptable = `<saml:EncryptedAssertion><xenc:EncryptedData xmlns:xenc="http://www.w3.org/2001/04/xmlenc#" Type="http://www.w3.org/2001/04/xmlenc#Element">` +
 	`<xenc:EncryptionMethod Algorithm="http://www.w3.org/2009/xmlenc11#aes128-gcm"/><ds:KeyInfo xmlns:ds="http://www.w3.org/2000/09/xmldsig#"><xenc:EncryptedKey>` +
 	`<xenc:EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p"/><xenc:CipherData><xenc:CipherValue>AAAA</xenc:CipherValue></xenc:CipherData></xenc:EncryptedKey></ds:KeyInfo>` +
