@@ -123,12 +123,12 @@ func readMetadata(raw string, staging bool, now time.Time) (*saml.Metadata, erro
 
 // invalidMetadata returns the response to metadata that cannot be used.
 func invalidMetadata(fault *connection.Fault) error {
-	message := fmt.Sprintf("is not usable metadata of an identity provider (%s)", fault.Reason)
+	message := fmt.Sprintf("cannot be used as metadata of an identity provider (%s)", fault.Reason)
 	if fault.Got != "" {
 		message += fmt.Sprintf(": it has %q", fault.Got)
 	}
 	if fault.Expected != "" {
-		message += fmt.Sprintf("; it must have %s", fault.Expected)
+		message += fmt.Sprintf("; send %s", fault.Expected)
 	}
 	return &apierror.Error{
 		Status: http.StatusBadRequest, Code: "INVALID_METADATA", Reason: fault.Reason,
