@@ -14,10 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
-	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
-	"github.com/cardea-iam/cardea/internal/relyingparty"
-	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -43,8 +40,8 @@ func listConnections(c *call) (reply, error) {
 			slug = o.Slug
 		}
 		if before == 0 || u.Snapshot().Declares(v1alpha1.KindConnection, u.Key(), before) {
-			if listDeclared(c, u, &list, limit, before, slug); list.HasMore {
-				return nil
+			if err := listDeclared(c, u, &list, limit, before, slug); err != nil || list.HasMore {
+				return err
 			}
 			before = 0
 		}
@@ -55,7 +52,7 @@ func listConnections(c *call) (reply, error) {
 
 // listDeclared adds the declared connections after one, up to limit, to a page. 0: from the first; a slug selects those
 // of an organization.
-func listDeclared(c *call, u *account.Unit, list *backendapi.ConnectionList, limit int, after int64, slug string) {
+func listDeclared(c *call, u *account.Unit, list *backendapi.ConnectionList, limit int, after int64, slug string) (err error) {
 	passed := after == 0
 	var last int64
 	u.Snapshot().List(v1alpha1.KindConnection, u.Key(), func(e *snapshot.Entry) bool {
@@ -67,10 +64,13 @@ func listDeclared(c *call, u *account.Unit, list *backendapi.ConnectionList, lim
 			list.HasMore, list.NextCursor = true, optionalID(last)
 			return false
 		default:
-			list.Data, last = append(list.Data, viewConnection(c, e)), e.ID
+			var view backendapi.Connection
+			view, err = viewConnection(c, u, e)
+			list.Data, last = append(list.Data, view), e.ID
 		}
-		return true
+		return err == nil
 	})
+	return err
 }
 
 // listRows adds the connections that organizations and backends set up, up to limit, to a page.
@@ -92,7 +92,7 @@ func listRows(c *call, u *account.Unit, list *backendapi.ConnectionList, limit i
 		return err
 	}
 	for _, row := range page {
-		view, err := viewOf(c, row, organizations[row.Organization].Slug)
+		view, err := viewOf(c, u, row, organizations[row.Organization].Slug)
 		if err != nil {
 			return err
 		}
@@ -134,9 +134,9 @@ func readConnection(c *call, declared func(*account.Unit, *snapshot.Entry) error
 // getConnection serves one connection.
 func getConnection(c *call) (reply, error) {
 	var view backendapi.Connection
-	err := readConnection(c, func(_ *account.Unit, e *snapshot.Entry) error {
-		view = viewConnection(c, e)
-		return nil
+	err := readConnection(c, func(u *account.Unit, e *snapshot.Entry) (err error) {
+		view, err = viewConnection(c, u, e)
+		return err
 	}, func(u *account.Unit, row people.Connection) (err error) {
 		view, err = viewRow(c, u, row)
 		return err
@@ -148,27 +148,30 @@ func getConnection(c *call) (reply, error) {
 func createConnection(c *call) (reply, error) {
 	p := c.support()
 	var organization int64
-	var kind string
-	var change connection.Change
+	var wanted connections.New
+	var invalid error
 	err := p.parse(func(o *body.Object) {
 		organization = input.ID(o, "organization_id")
-		kind, change = input.NewConnection(o, site.Staging(p.Settings))
-		if organization == 0 && change.JustInTime == nil {
-			change.JustInTime = ptr.To(false)
+		wanted.Type, wanted.Change, invalid = input.NewConnection(o, site.Staging(p.Settings), p.Now)
+		if organization == 0 && wanted.Change.JustInTime == nil {
+			wanted.Change.JustInTime = ptr.To(false)
 		}
 	})
-	if err != nil {
+	if err = account.FirstOf(err, invalid); err != nil {
 		return reply{}, err
+	}
+	if wanted.Type == connection.TypeSAML {
+		if err := addSAMLKey(c, p, organization, &wanted); err != nil {
+			return reply{}, err
+		}
 	}
 	var view backendapi.Connection
 	err = p.change(func(u *account.Unit) error {
-		in := connections.Scope{Backend: true}
-		if organization != 0 {
-			if in.Organization, err = findOrganization(u, ids.Format(organization)); err != nil {
-				return err
-			}
+		in, err := newConnectionScope(u, organization)
+		if err != nil {
+			return err
 		}
-		row, err := in.Create(u, kind, change)
+		row, err := in.Create(u, wanted)
 		if err == nil {
 			view, err = viewRow(c, u, row)
 		}
@@ -177,16 +180,27 @@ func createConnection(c *call) (reply, error) {
 	return object(view), err
 }
 
+// newConnectionScope returns the scope of a new connection of an organization, or with 0 of the deployment.
+func newConnectionScope(u *account.Unit, organization int64) (in connections.Scope, err error) {
+	in.Backend = true
+	if organization != 0 {
+		in.Organization, err = findOrganization(u, ids.Format(organization))
+	}
+	return in, err
+}
+
 // updateConnection changes the sent members of a connection. A backend needs no test before an enforcement: it is who
 // helps an organization that locked itself out.
 func updateConnection(c *call) (reply, error) {
 	p := c.support()
 	var change connection.Change
-	if err := p.parse(func(o *body.Object) { change = input.Connection(o, site.Staging(p.Settings)) }); err != nil {
+	var invalid error
+	err := p.parse(func(o *body.Object) { change, invalid = input.Connection(o, site.Staging(p.Settings), p.Now) })
+	if err = account.FirstOf(err, invalid); err != nil {
 		return reply{}, err
 	}
 	var view backendapi.Connection
-	err := changeConnection(c, p, func(u *account.Unit, id int64) error {
+	err = changeConnection(c, p, func(u *account.Unit, id int64) error {
 		row, err := connections.Scope{Backend: true}.Update(u, id, change)
 		if err == nil {
 			view, err = viewRow(c, u, row)
@@ -227,58 +241,6 @@ func changeConnection(c *call, p *peopleRequest, do func(u *account.Unit, id int
 			return err
 		}
 	}
-}
-
-// viewConnection returns a declared connection without its secret.
-func viewConnection(c *call, e *snapshot.Entry) backendapi.Connection {
-	content := snapshot.ContentOf[snapshot.Connection](e)
-	view := backendapi.Connection{
-		Id: ids.Format(e.ID), Slug: content.Slug, Type: content.Type, Source: backendapi.ConnectionSourceDeclared, DisplayName: content.Name, IsActive: content.Active,
-		Enforcement: content.Enforcement, Domains: append([]string{}, content.Domains...), Issuer: content.Provider.Issuer, ClientId: content.Client.ID,
-		ClientSecret: input.MaskedSecret, RedirectUris: redirectURIs(c, e.ID), RoleMappings: []backendapi.RoleMapping{},
-		JustInTime: content.Organization != "" && content.Membership.JustInTime, CreatedAt: e.Meta.CreatedAt, UpdatedAt: e.Meta.UpdatedAt,
-	}
-	view.OrganizationSlug = optional(content.Organization)
-	return view
-}
-
-// viewRow returns a connection of an organization or a backend without its secret.
-func viewRow(c *call, u *account.Unit, row people.Connection) (backendapi.Connection, error) {
-	if row.Organization == 0 {
-		return viewOf(c, row, "")
-	}
-	o, _, err := u.Organizations().Organization(row.Organization)
-	if err != nil {
-		return backendapi.Connection{}, err
-	}
-	return viewOf(c, row, o.Slug)
-}
-
-// viewOf is viewRow for a connection whose organization has a slug, "" for none.
-func viewOf(c *call, row people.Connection, organization string) (backendapi.Connection, error) {
-	settings, err := connection.ReadSettings(row.Settings)
-	if err != nil {
-		return backendapi.Connection{}, err
-	}
-	view := backendapi.Connection{
-		Id: ids.Format(row.ID), Slug: row.Slug, Type: settings.Type, Source: backendapi.ConnectionSourceRuntime, OrganizationId: optionalID(row.Organization), DisplayName: settings.Name,
-		IsActive: row.Active, Enforcement: settings.Enforcement, Domains: []string{}, Issuer: settings.Issuer, ClientId: settings.ClientID, ClientSecret: input.MaskedSecret,
-		RedirectUris: redirectURIs(c, row.ID), RoleMappings: []backendapi.RoleMapping{}, JustInTime: settings.JustInTime, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-	}
-	for _, m := range settings.Mappings {
-		view.RoleMappings = append(view.RoleMappings, backendapi.RoleMapping{Claim: m.Claim, Value: m.Value, RoleId: ids.Format(m.Role)})
-	}
-	view.OrganizationSlug = optional(organization)
-	return view, nil
-}
-
-// redirectURIs returns the redirect URIs to register at the provider of a connection, one for each frontend host.
-func redirectURIs(c *call, id int64) []string {
-	uris := relyingparty.Origins(c.principal.Deployment.Content.(*document.Deployment).FrontendHosts, nil, nil)
-	for i := range uris {
-		uris[i] += translation.ConnectionPath(id) + "/callback"
-	}
-	return append([]string{}, uris...)
 }
 
 // listConnectionFailures serves the newest failed sign-ins by a connection.

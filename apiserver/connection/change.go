@@ -10,12 +10,34 @@ type Change struct {
 	Name, Issuer, ClientID, ClientSecret, Enforcement *string
 	JustInTime, Active                                *bool
 	Mappings                                          *[]RoleMapping
-	// Confirmation repeats the name, and confirms that a new issuer ends all identities.
+	// SAML replaces what is known of an identity provider of SAML.
+	SAML *SAMLProvider
+	// Confirmation repeats the name, and confirms that another provider ends all identities.
 	Confirmation string
 }
 
-// ChangesProvider reports whether a change names another provider, or another client there.
+// Fits reports whether a change has no settings of another type than a connection's.
+func (c Change) Fits(kind string) bool {
+	if kind == TypeSAML {
+		return c.Issuer == nil && c.ClientID == nil && c.ClientSecret == nil
+	}
+	return c.SAML == nil
+}
+
+// MovesProvider reports whether a change of a connection that has a provider may name another one: users of the former
+// provider must not be those of the new one.
+func (c Change) MovesProvider(now Settings) bool {
+	if now.SAML != nil {
+		return c.SAML != nil && now.SAML.Source() != "" && c.SAML.Source() != now.SAML.Source()
+	}
+	return c.Issuer != nil && now.Issuer != "" && *c.Issuer != now.Issuer
+}
+
+// ChangesProvider reports whether a change names another provider, another client there, or other keys of it.
 func (c Change) ChangesProvider(now Settings) bool {
+	if now.SAML != nil {
+		return c.SAML != nil && !c.SAML.equal(now.SAML.SAMLProvider)
+	}
 	return c.ClientSecret != nil || c.Issuer != nil && *c.Issuer != now.Issuer || c.ClientID != nil && *c.ClientID != now.ClientID
 }
 
@@ -25,6 +47,11 @@ func (c Change) Apply(s Settings) Settings {
 		if text.sent != nil {
 			*text.to = *text.sent
 		}
+	}
+	if c.SAML != nil && s.SAML != nil {
+		changed := *s.SAML
+		changed.SAMLProvider = *c.SAML
+		s.SAML = &changed
 	}
 	if c.JustInTime != nil {
 		s.JustInTime = *c.JustInTime
@@ -40,6 +67,7 @@ const (
 	maxIssuer       = 2048
 	maxClientID     = 255
 	maxClientSecret = 2048
+	maxEntityID     = 1024
 )
 
 // IssuerFault returns what is wrong with an issuer, "" if nothing is. http is only for loopback hosts, and only with
@@ -55,6 +83,26 @@ func IssuerFault(issuer string, staging bool) string {
 		return "must have a host, and no user, query or fragment"
 	}
 	return ""
+}
+
+// EndpointFault returns what is wrong with the URL of metadata or of an endpoint of SAML, "" if nothing is. http is
+// only for loopback hosts, and only with staging.
+func EndpointFault(endpoint string, staging bool) string {
+	u, err := url.Parse(endpoint)
+	switch {
+	case err != nil || len(endpoint) > maxIssuer || strings.ContainsFunc(endpoint, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "must be a URL of at most 2048 printable ASCII characters"
+	case u.Scheme == "http" && !loopback(u.Hostname()), u.Scheme == "http" && !staging, u.Scheme != "https" && u.Scheme != "http":
+		return "must be an https URL"
+	case u.Host == "" || u.User != nil || strings.Contains(endpoint, "#"):
+		return "must have a host, and no user or fragment"
+	}
+	return ""
+}
+
+// EntityIDFault returns what is wrong with an entity ID, "" if nothing is.
+func EntityIDFault(id string) string {
+	return printable(id, maxEntityID, "must have 1 to 1024 printable ASCII characters, without a space at its ends, exactly as the identity provider states it")
 }
 
 func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }

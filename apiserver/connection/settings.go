@@ -1,6 +1,7 @@
 package connection
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -10,19 +11,56 @@ import (
 
 // Settings are the settings of a connection that an organization or a backend set up, as its row keeps them.
 type Settings struct {
-	// Type is TypeOIDC.
+	// Type is TypeOIDC or TypeSAML.
 	Type string `json:"type"`
 	// Name is what users see.
-	Name     string `json:"name"`
-	Issuer   string `json:"issuer"`
-	ClientID string `json:"client_id"`
+	Name string `json:"name"`
+	// Issuer and ClientID are "" for type SAML, and SAML is nil for type OIDC.
+	Issuer   string        `json:"issuer"`
+	ClientID string        `json:"client_id"`
+	SAML     *SAMLSettings `json:"saml,omitempty"`
 	// Enforcement is Optional, Domains or Members.
 	Enforcement string        `json:"enforcement"`
 	JustInTime  bool          `json:"just_in_time,omitempty"`
 	Mappings    []RoleMapping `json:"role_mappings,omitempty"`
-	// ProviderAt is when the issuer, the client id or the client secret was changed last. Earlier sign-ins do not show
-	// that the connection works.
+	// ProviderAt is when the issuer, the client id, the client secret or what is known of a provider of SAML was changed
+	// last. Earlier sign-ins do not show that the connection works.
 	ProviderAt time.Time `json:"provider_at"`
+}
+
+// SAMLSettings are the settings of a connection of type SAML alone.
+type SAMLSettings struct {
+	SAMLProvider
+	// ServiceEntityID is the entity ID of the connection as a service provider. It never changes.
+	ServiceEntityID string `json:"service_entity_id"`
+	// Certificate is the certificate of the connection's own key in PEM. The private key is among the secrets of the row.
+	Certificate string `json:"certificate"`
+}
+
+// SAMLProvider is what an organization or a backend states of an identity provider of SAML: the URL of its metadata, or
+// what the metadata says. Neither: nothing yet.
+type SAMLProvider struct {
+	MetadataURL string                 `json:"metadata_url,omitempty"`
+	Given       *document.SAMLMetadata `json:"given,omitempty"`
+}
+
+// Source returns what decides which identity provider it is: the URL of the metadata or the entity ID, "" if nothing is
+// stated.
+func (p SAMLProvider) Source() string {
+	switch {
+	case p.MetadataURL != "":
+		return "url " + p.MetadataURL
+	case p.Given != nil:
+		return "entity " + p.Given.EntityID
+	}
+	return ""
+}
+
+// equal reports whether two statements are the same.
+func (p SAMLProvider) equal(other SAMLProvider) bool {
+	own, _ := json.Marshal(p) // texts, bytes and times: it does not fail
+	others, _ := json.Marshal(other)
+	return bytes.Equal(own, others)
 }
 
 // RoleMapping gives a role to members with a value of a claim.
@@ -51,16 +89,38 @@ func (s Settings) String() string {
 }
 
 // Content returns the content that a Connection resource with these settings has. organization is the slug of the
-// connection's organization, "" for none, and sealed the sealed client secret.
+// connection's organization, "" for none, and sealed the sealed client secret or private key.
 func (s Settings) Content(slug string, active bool, organization, sealed string) *document.Connection {
-	return &document.Connection{
+	c := &document.Connection{
 		Slug: slug, Type: s.Type, Name: s.Name, Active: active, Shown: true, Organization: organization, Enforcement: s.Enforcement,
-		Attributes: document.DefaultConnectionAttributes(),
 		Membership: document.ConnectionMembership{JustInTime: s.JustInTime},
-		Client:     document.ConnectionClient{ID: s.ClientID, Authentication: document.ClientSecretBasic, Sealed: sealed},
-		Scopes:     document.DefaultScopes(),
-		Provider:   document.UpstreamProvider{Issuer: s.Issuer, Userinfo: document.UserinfoIfMissing, Algs: document.IDTokenAlgs()},
 	}
+	if s.SAML != nil {
+		c.SAML = s.SAML.content(sealed)
+		if given := c.SAML.Given; given != nil {
+			c.Provider.Issuer = given.EntityID
+		}
+		return c
+	}
+	c.Attributes, c.Scopes = document.DefaultConnectionAttributes(), document.DefaultScopes()
+	c.Client = document.ConnectionClient{ID: s.ClientID, Authentication: document.ClientSecretBasic, Sealed: sealed}
+	c.Provider = document.UpstreamProvider{Issuer: s.Issuer, Userinfo: document.UserinfoIfMissing, Algs: document.IDTokenAlgs()}
+	return c
+}
+
+func (s SAMLSettings) content(sealed string) *document.ConnectionSAML {
+	return &document.ConnectionSAML{
+		MetadataURL: s.MetadataURL, Given: s.Given, ServiceEntityID: s.ServiceEntityID, SkewSeconds: document.DefaultSAMLSkewSeconds,
+		Keys: []document.SAMLKey{{Certificate: s.Certificate, Sealed: sealed}},
+	}
+}
+
+// IsComplete reports whether users can sign in by a connection with the settings and some sealed secrets.
+func (s Settings) IsComplete(secrets string) bool {
+	if s.SAML != nil {
+		return s.SAML.Source() != "" && secrets != ""
+	}
+	return s.Issuer != "" && s.ClientID != "" && secrets != ""
 }
 
 // MappedRoles returns the roles of the mappings that claims satisfy, in the order of the mappings. A claim satisfies a

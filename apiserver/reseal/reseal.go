@@ -93,11 +93,11 @@ func New(opts Options) *Worker {
 	})
 }
 
-// NewForConnections returns a Worker for the client secrets of connections that organizations and backends set up, and
-// registers its metric.
+// NewForConnections returns a Worker for the secrets of connections that organizations and backends set up: client
+// secrets, and private keys of type SAML. It registers its metric.
 func NewForConnections(opts Options) *Worker {
 	return newWorker(opts, prometheus.GaugeOpts{
-		Name: "cardea_sealed_connections", Help: "Client secrets of connections that organizations and backends set up, by the public id of the root key that seals them, at the last complete walk of this server. A key that seals none can be removed.",
+		Name: "cardea_sealed_connections", Help: "Client secrets and private keys of connections that organizations and backends set up, by the public id of the root key that seals them, at the last complete walk of this server. A key that seals none can be removed.",
 	}, kind{
 		sealed: people.SealedConnection,
 		list: func(ctx context.Context, after people.SealedSecret, limit int) ([]people.SealedSecret, error) {
@@ -106,7 +106,7 @@ func NewForConnections(opts Options) *Worker {
 		reseal: func(tx people.Tx, id int64, from, to string) (bool, error) {
 			return tx.Connections().ResealConnection(id, from, to)
 		},
-		lost: "Client secrets of connections cannot be opened by any root key; restore the key that sealed them, or let their admins enter the secrets again",
+		lost: "Client secrets or private keys of connections cannot be opened by any root key; restore the key that sealed them, or let their admins enter the client secrets again and set up those of type SAML again",
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/connection/saml"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store/people"
@@ -308,5 +310,31 @@ func TestOldRootKeySealsNoConnectionAfterAWalk(t *testing.T) {
 			}
 		}
 		w.counts(worker, map[string]int{before.IDs()[0]: 0, after.IDs()[0]: 4})
+	})
+}
+
+// Rows of type SAML have a private key in place of a client secret.
+func TestPrivateKeysOfConnectionsAreSealedAgain(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		before, rotated, after := ring(t, 1), ring(t, 2, 1), ring(t, 2)
+		key, err := saml.GenerateKey("acme.example", w.Clock.Now())
+		w.Must(err)
+		private, certificate, err := key.PEM()
+		w.Must(err)
+		settings := connection.Settings{Type: connection.TypeSAML, Name: "Globex", SAML: &connection.SAMLSettings{Certificate: string(certificate)}}
+		row := people.Connection{
+			ID: 7, Organization: 1, Slug: "c-7", Settings: settings.String(), Secrets: before.Seal(people.SealedConnection, people.SealedFor("acme/a", 7), private),
+			CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now(),
+		}
+		w.Must(w.Store.Change(t.Context(), "acme/a", func(tx people.Tx) error { return tx.Connections().InsertConnection(row) }))
+		worker := NewForConnections(Options{Store: w.store, Keyring: rotated, Clock: w.Clock.Now, Registry: prometheus.NewRegistry()})
+		w.Must(worker.Pass(t.Context()))
+		w.Must(w.Store.View(t.Context(), "acme/a", func(tx people.Tx) (err error) { row, _, err = tx.Connections().Connection(7); return err }))
+		opened, err := after.Open(people.SealedConnection, people.SealedFor("acme/a", 7), row.Secrets)
+		w.Must(err)
+		if _, err := saml.ParseKey(opened, certificate); err != nil || row.Settings != settings.String() {
+			t.Errorf("%v, settings %s", err, row.Settings)
+		}
+		w.counts(worker, map[string]int{before.IDs()[0]: 0, after.IDs()[0]: 1})
 	})
 }

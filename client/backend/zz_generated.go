@@ -96,12 +96,15 @@ func (e ConnectionCreateEnforcement) Valid() bool {
 // Defines values for ConnectionCreateType.
 const (
 	OIDC ConnectionCreateType = "OIDC"
+	SAML ConnectionCreateType = "SAML"
 )
 
 // Valid indicates whether the value is a known member of the ConnectionCreateType enum.
 func (e ConnectionCreateType) Valid() bool {
 	switch e {
 	case OIDC:
+		return true
+	case SAML:
 		return true
 	default:
 		return false
@@ -1463,7 +1466,7 @@ type Connection struct {
 	// Slug The slug.
 	Slug string `json:"slug"`
 
-	// Type OIDC, Google, Microsoft, GitHub, GitLab or Apple.
+	// Type OIDC, SAML, Google, Microsoft, GitHub, GitLab or Apple.
 	Type string `json:"type"`
 
 	// Source declared: a resource of the kind Connection. runtime: an organization or a backend set it up.
@@ -1493,10 +1496,13 @@ type Connection struct {
 	// ClientId The client id at the identity provider.
 	ClientId string `json:"client_id"`
 
-	// ClientSecret Always `********`.
+	// ClientSecret Always `********`. Empty for type SAML.
 	ClientSecret string `json:"client_secret"`
 
-	// RedirectUris The redirect URIs to register at the provider, one for each frontend host.
+	// Saml What a connection of type SAML has in place of an issuer and a client, or null.
+	Saml *SAMLConnection `json:"saml"`
+
+	// RedirectUris The redirect URIs to register at the provider, one for each frontend host. Empty for type SAML.
 	RedirectUris []string `json:"redirect_uris"`
 
 	// RoleMappings The role mappings. Empty for a declared connection.
@@ -1517,10 +1523,13 @@ type ConnectionSource string
 
 // ConnectionCreate A new connection.
 type ConnectionCreate struct {
-	// ClientId The client id at the provider.
+	// Certificate Of type SAML: the provider's certificate for signatures, in PEM or as DER in base64. Its key is RSA of at least 2048 bits, or P-256 or stronger.
+	Certificate *string `json:"certificate,omitempty"`
+
+	// ClientId Of type OIDC: the client id at the provider.
 	ClientId *string `json:"client_id,omitempty"`
 
-	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
+	// ClientSecret Of type OIDC: the client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
 	ClientSecret *string `json:"client_secret,omitempty"`
 
 	// DisplayName The name on buttons.
@@ -1529,14 +1538,23 @@ type ConnectionCreate struct {
 	// Enforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 	Enforcement *ConnectionCreateEnforcement `json:"enforcement,omitempty"`
 
+	// EntityId Of type SAML: the entity ID of the provider, with sso_url and certificate.
+	EntityId *string `json:"entity_id,omitempty"`
+
 	// IsActive Whether users can sign in by it.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
+	// Issuer Of type OIDC: the https URL of the OpenID provider, exactly as its discovery document states it.
 	Issuer *string `json:"issuer,omitempty"`
 
 	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection of an organization.
 	JustInTime *bool `json:"just_in_time,omitempty"`
+
+	// MetadataUrl Of type SAML: the https URL of the provider's metadata, which servers fetch again regularly.
+	MetadataUrl *string `json:"metadata_url,omitempty"`
+
+	// MetadataXml Of type SAML: the provider's metadata. The whole body has at most 1 MiB; send metadata_url for longer metadata.
+	MetadataXml *string `json:"metadata_xml,omitempty"`
 
 	// OrganizationId The id of the organization whose members sign in by it. Absent: everybody's.
 	OrganizationId *string `json:"organization_id,omitempty"`
@@ -1544,14 +1562,17 @@ type ConnectionCreate struct {
 	// RoleMappings The roles that claims give, at each sign-in. The first mapping that matches decides.
 	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
 
-	// Type OIDC: an OpenID provider.
+	// SsoUrl Of type SAML: the https URL to which the provider takes requests by HTTP-Redirect.
+	SsoUrl *string `json:"sso_url,omitempty"`
+
+	// Type OIDC: an OpenID provider. SAML: an identity provider of SAML 2.0.
 	Type ConnectionCreateType `json:"type"`
 }
 
 // ConnectionCreateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 type ConnectionCreateEnforcement string
 
-// ConnectionCreateType OIDC: an OpenID provider.
+// ConnectionCreateType OIDC: an OpenID provider. SAML: an identity provider of SAML 2.0.
 type ConnectionCreateType string
 
 // ConnectionFailure A response of an identity provider that was refused.
@@ -1601,13 +1622,16 @@ type ConnectionList struct {
 
 // ConnectionUpdate What to change.
 type ConnectionUpdate struct {
-	// ClientId The client id at the provider.
+	// Certificate Of type SAML: the provider's certificate for signatures, in PEM or as DER in base64. Its key is RSA of at least 2048 bits, or P-256 or stronger.
+	Certificate *string `json:"certificate,omitempty"`
+
+	// ClientId Of type OIDC: the client id at the provider.
 	ClientId *string `json:"client_id,omitempty"`
 
-	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
+	// ClientSecret Of type OIDC: the client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
 	ClientSecret *string `json:"client_secret,omitempty"`
 
-	// Confirmation The current display_name, with another issuer.
+	// Confirmation The current display_name, with another issuer, entity ID or metadata_url.
 	Confirmation *string `json:"confirmation,omitempty"`
 
 	// DisplayName The name on buttons.
@@ -1616,17 +1640,29 @@ type ConnectionUpdate struct {
 	// Enforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 	Enforcement *ConnectionUpdateEnforcement `json:"enforcement,omitempty"`
 
+	// EntityId Of type SAML: the entity ID of the provider, with sso_url and certificate.
+	EntityId *string `json:"entity_id,omitempty"`
+
 	// IsActive Whether users can sign in by it.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
+	// Issuer Of type OIDC: the https URL of the OpenID provider, exactly as its discovery document states it.
 	Issuer *string `json:"issuer,omitempty"`
 
 	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection of an organization.
 	JustInTime *bool `json:"just_in_time,omitempty"`
 
+	// MetadataUrl Of type SAML: the https URL of the provider's metadata, which servers fetch again regularly.
+	MetadataUrl *string `json:"metadata_url,omitempty"`
+
+	// MetadataXml Of type SAML: the provider's metadata. The whole body has at most 1 MiB; send metadata_url for longer metadata.
+	MetadataXml *string `json:"metadata_xml,omitempty"`
+
 	// RoleMappings The roles that claims give, at each sign-in. The first mapping that matches decides.
 	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
+
+	// SsoUrl Of type SAML: the https URL to which the provider takes requests by HTTP-Redirect.
+	SsoUrl *string `json:"sso_url,omitempty"`
 }
 
 // ConnectionUpdateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
@@ -2885,6 +2921,30 @@ type RuleDecisions struct {
 
 	// Denied The number of requests that the rule denied.
 	Denied int64 `json:"denied"`
+}
+
+// SAMLConnection What a connection of type SAML has in place of an issuer and a client.
+type SAMLConnection struct {
+	// MetadataUrl The URL of the provider's metadata, or empty.
+	MetadataUrl string `json:"metadata_url"`
+
+	// EntityId The entity ID of the provider. Empty until its metadata is known.
+	EntityId string `json:"entity_id"`
+
+	// SsoUrl The URL to which the provider takes requests. Empty until its metadata is known.
+	SsoUrl string `json:"sso_url"`
+
+	// AcsUrls The assertion consumer service URLs to register at the provider, one for each host.
+	AcsUrls []string `json:"acs_urls"`
+
+	// SpEntityId The entity ID of the connection as a service provider. It never changes.
+	SpEntityId string `json:"sp_entity_id"`
+
+	// SpMetadataUrl The URL of the connection's metadata as a service provider, or empty.
+	SpMetadataUrl string `json:"sp_metadata_url"`
+
+	// CertificateExpiresAt The earliest expiry of the provider's certificates for signatures, or null until its metadata is known.
+	CertificateExpiresAt *time.Time `json:"certificate_expires_at"`
 }
 
 // SchemaField A field of a request. Fields can be nested.
@@ -4693,7 +4753,8 @@ func (c *Client) ListConnections(ctx context.Context, params ListConnectionsPara
 //
 // Sets up a connection of an organization, or without `organization_id` of the whole deployment. The deployment must declare
 // spec.connections. The connection is active once it has an issuer, a client_id and a client_secret, which may follow after its
-// `redirect_uris` were registered at the provider.
+// `redirect_uris` were registered at the provider. One of type SAML is active once it has exactly one of `metadata_url`,
+// `metadata_xml`, and `entity_id` with `sso_url` and `certificate`, which may follow after `saml` was registered there.
 func (c *Client) CreateConnection(ctx context.Context, body ConnectionCreate) (*Connection, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/connections",
@@ -4734,8 +4795,9 @@ func (c *Client) GetConnection(ctx context.Context, connectionId string) (*Conne
 
 // UpdateConnection asks PATCH /connections/{connection_id}: update a connection.
 //
-// Changes the sent members of a connection that an organization or a backend set up. Another issuer ends the sign-ins by the
-// connection and deletes its identities: `confirmation` must repeat the current display_name. 409 for a declared connection.
+// Changes the sent members of a connection that an organization or a backend set up. Another issuer, entity ID or metadata_url ends
+// the sign-ins by the connection and deletes its identities: `confirmation` must repeat the current display_name. `metadata_xml` or
+// `certificate` with the same entity ID replaces the certificates and needs none. 409 for a declared connection.
 func (c *Client) UpdateConnection(ctx context.Context, connectionId string, body ConnectionUpdate) (*Connection, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/connections/{connection_id}",

@@ -632,12 +632,15 @@ func (e OrganizationConnectionCreateEnforcement) Valid() bool {
 // Defines values for OrganizationConnectionCreateType.
 const (
 	OIDC OrganizationConnectionCreateType = "OIDC"
+	SAML OrganizationConnectionCreateType = "SAML"
 )
 
 // Valid indicates whether the value is a known member of the OrganizationConnectionCreateType enum.
 func (e OrganizationConnectionCreateType) Valid() bool {
 	switch e {
 	case OIDC:
+		return true
+	case SAML:
 		return true
 	default:
 		return false
@@ -2674,7 +2677,7 @@ type EndUserFault struct {
 	// Enroll The kinds of factors of which one must be added. Only with ENROLLMENT_REQUIRED.
 	Enroll *[]string `json:"enroll,omitempty"`
 
-	// Reason With SSO_FAILED, the error code of the identity provider, or `error`. With DOMAIN_RECORD_NOT_FOUND, the outcome of the lookup: other_value, no_record, timeout or server_failure. Absent otherwise.
+	// Reason With SSO_FAILED, the error code of the identity provider, or `error`. With DOMAIN_RECORD_NOT_FOUND, the outcome of the lookup: other_value, no_record, timeout or server_failure. With INVALID_METADATA, the part that is wrong. Absent otherwise.
 	Reason *string `json:"reason,omitempty"`
 
 	// Connections The connections by which the user must sign in. Only with SSO_REQUIRED.
@@ -3205,7 +3208,7 @@ type OrganizationConnection struct {
 	// Slug The slug.
 	Slug string `json:"slug"`
 
-	// Type OIDC, or the type of a connection that the service declares.
+	// Type OIDC, SAML, or the type of a connection that the service declares.
 	Type string `json:"type"`
 
 	// Source declared: the service declares it, and it cannot be changed here. runtime: the organization or the service's backend set it up.
@@ -3223,16 +3226,19 @@ type OrganizationConnection struct {
 	// Enforcement Optional, Domains or Members.
 	Enforcement string `json:"enforcement"`
 
-	// Issuer The issuer of the provider.
+	// Issuer The issuer of the provider. Empty for type SAML.
 	Issuer string `json:"issuer"`
 
-	// ClientId The client id at the provider.
+	// ClientId The client id at the provider. Empty for type SAML.
 	ClientId string `json:"client_id"`
 
-	// ClientSecret Always `********`.
+	// ClientSecret Always `********`. Empty for type SAML.
 	ClientSecret string `json:"client_secret"`
 
-	// RedirectUris The redirect URIs to register at the provider, one for each host.
+	// Saml What a connection of type SAML has in place of an issuer and a client, or null.
+	Saml *SAMLConnection `json:"saml"`
+
+	// RedirectUris The redirect URIs to register at the provider, one for each host. Empty for type SAML.
 	RedirectUris []string `json:"redirect_uris"`
 
 	// RoleMappings The role mappings.
@@ -3241,7 +3247,7 @@ type OrganizationConnection struct {
 	// JustInTime Whether a sign-in makes the user a member.
 	JustInTime bool `json:"just_in_time"`
 
-	// Reachable Whether the last fetch of the provider's documents succeeded, or null before the first.
+	// Reachable Whether the last fetch of the provider's documents succeeded, or null before the first and for metadata that was sent.
 	Reachable *bool `json:"reachable"`
 
 	// LastError Why the last fetch failed, or empty.
@@ -3259,10 +3265,13 @@ type OrganizationConnectionSource string
 
 // OrganizationConnectionCreate The connection.
 type OrganizationConnectionCreate struct {
-	// ClientId The client id at the provider.
+	// Certificate Of type SAML: the provider's certificate for signatures, in PEM or as DER in base64. Its key is RSA of at least 2048 bits, or P-256 or stronger.
+	Certificate *string `json:"certificate,omitempty"`
+
+	// ClientId Of type OIDC: the client id at the provider.
 	ClientId *string `json:"client_id,omitempty"`
 
-	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
+	// ClientSecret Of type OIDC: the client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
 	ClientSecret *string `json:"client_secret,omitempty"`
 
 	// DisplayName The name on buttons.
@@ -3271,26 +3280,38 @@ type OrganizationConnectionCreate struct {
 	// Enforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 	Enforcement *OrganizationConnectionCreateEnforcement `json:"enforcement,omitempty"`
 
+	// EntityId Of type SAML: the entity ID of the provider, with sso_url and certificate.
+	EntityId *string `json:"entity_id,omitempty"`
+
 	// IsActive Whether users can sign in by it.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
+	// Issuer Of type OIDC: the https URL of the OpenID provider, exactly as its discovery document states it.
 	Issuer *string `json:"issuer,omitempty"`
 
 	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection.
 	JustInTime *bool `json:"just_in_time,omitempty"`
 
+	// MetadataUrl Of type SAML: the https URL of the provider's metadata, which servers fetch again regularly.
+	MetadataUrl *string `json:"metadata_url,omitempty"`
+
+	// MetadataXml Of type SAML: the provider's metadata. The whole body has at most 16 KiB; send metadata_url for longer metadata.
+	MetadataXml *string `json:"metadata_xml,omitempty"`
+
 	// RoleMappings The roles that claims give, at each sign-in. The first mapping that matches decides.
 	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
 
-	// Type OIDC: an OpenID provider.
+	// SsoUrl Of type SAML: the https URL to which the provider takes requests by HTTP-Redirect.
+	SsoUrl *string `json:"sso_url,omitempty"`
+
+	// Type OIDC: an OpenID provider. SAML: an identity provider of SAML 2.0.
 	Type OrganizationConnectionCreateType `json:"type"`
 }
 
 // OrganizationConnectionCreateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 type OrganizationConnectionCreateEnforcement string
 
-// OrganizationConnectionCreateType OIDC: an OpenID provider.
+// OrganizationConnectionCreateType OIDC: an OpenID provider. SAML: an identity provider of SAML 2.0.
 type OrganizationConnectionCreateType string
 
 // OrganizationConnectionEnvelope A response.
@@ -3316,13 +3337,16 @@ type OrganizationConnectionEnvelopeMessage string
 
 // OrganizationConnectionUpdate What to change.
 type OrganizationConnectionUpdate struct {
-	// ClientId The client id at the provider.
+	// Certificate Of type SAML: the provider's certificate for signatures, in PEM or as DER in base64. Its key is RSA of at least 2048 bits, or P-256 or stronger.
+	Certificate *string `json:"certificate,omitempty"`
+
+	// ClientId Of type OIDC: the client id at the provider.
 	ClientId *string `json:"client_id,omitempty"`
 
-	// ClientSecret The client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
+	// ClientSecret Of type OIDC: the client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
 	ClientSecret *string `json:"client_secret,omitempty"`
 
-	// Confirmation The current display_name, with another issuer.
+	// Confirmation The current display_name, with another issuer, entity ID or metadata_url.
 	Confirmation *string `json:"confirmation,omitempty"`
 
 	// DisplayName The name on buttons.
@@ -3331,17 +3355,29 @@ type OrganizationConnectionUpdate struct {
 	// Enforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 	Enforcement *OrganizationConnectionUpdateEnforcement `json:"enforcement,omitempty"`
 
+	// EntityId Of type SAML: the entity ID of the provider, with sso_url and certificate.
+	EntityId *string `json:"entity_id,omitempty"`
+
 	// IsActive Whether users can sign in by it.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// Issuer The https URL of the OpenID provider, exactly as its discovery document states it.
+	// Issuer Of type OIDC: the https URL of the OpenID provider, exactly as its discovery document states it.
 	Issuer *string `json:"issuer,omitempty"`
 
 	// JustInTime Whether a sign-in makes the user a member. Absent: true for a new connection.
 	JustInTime *bool `json:"just_in_time,omitempty"`
 
+	// MetadataUrl Of type SAML: the https URL of the provider's metadata, which servers fetch again regularly.
+	MetadataUrl *string `json:"metadata_url,omitempty"`
+
+	// MetadataXml Of type SAML: the provider's metadata. The whole body has at most 16 KiB; send metadata_url for longer metadata.
+	MetadataXml *string `json:"metadata_xml,omitempty"`
+
 	// RoleMappings The roles that claims give, at each sign-in. The first mapping that matches decides.
 	RoleMappings *[]RoleMapping `json:"role_mappings,omitempty"`
+
+	// SsoUrl Of type SAML: the https URL to which the provider takes requests by HTTP-Redirect.
+	SsoUrl *string `json:"sso_url,omitempty"`
 }
 
 // OrganizationConnectionUpdateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
@@ -4266,6 +4302,30 @@ type RoleMapping struct {
 
 	// RoleId The id of a role of level Organization.
 	RoleId string `json:"role_id"`
+}
+
+// SAMLConnection What a connection of type SAML has in place of an issuer and a client.
+type SAMLConnection struct {
+	// MetadataUrl The URL of the provider's metadata, or empty.
+	MetadataUrl string `json:"metadata_url"`
+
+	// EntityId The entity ID of the provider. Empty until its metadata is known.
+	EntityId string `json:"entity_id"`
+
+	// SsoUrl The URL to which the provider takes requests. Empty until its metadata is known.
+	SsoUrl string `json:"sso_url"`
+
+	// AcsUrls The assertion consumer service URLs to register at the provider, one for each host.
+	AcsUrls []string `json:"acs_urls"`
+
+	// SpEntityId The entity ID of the connection as a service provider. It never changes.
+	SpEntityId string `json:"sp_entity_id"`
+
+	// SpMetadataUrl The URL of the connection's metadata as a service provider, or empty.
+	SpMetadataUrl string `json:"sp_metadata_url"`
+
+	// CertificateExpiresAt The earliest expiry of the provider's certificates for signatures, or null until its metadata is known.
+	CertificateExpiresAt *time.Time `json:"certificate_expires_at"`
 }
 
 // SSOBegin A sign-in by a connection.
@@ -6821,9 +6881,10 @@ func (c *Client) ListOrganizationConnections(ctx context.Context, id string) (*O
 // AddOrganizationConnection asks POST /organizations/{id}/connections: set up a connection of an organization.
 //
 // The connection is active once it has an issuer, a client_id and a client_secret, which may follow after its redirect_uris were
-// registered at the provider. Its enforcement is Optional. The
+// registered at the provider. One of type SAML is active once it has exactly one of metadata_url, metadata_xml, and entity_id with
+// sso_url and certificate, which may follow after `saml` was registered there. Its enforcement is Optional. The
 // response waits a few seconds for the provider's documents: `reachable` says whether they were fetched. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
-// 400 CONNECTION_LIMIT_REACHED, VALIDATION_ERROR.
+// 400 CONNECTION_LIMIT_REACHED, INVALID_METADATA, VALIDATION_ERROR.
 func (c *Client) AddOrganizationConnection(ctx context.Context, id string, body OrganizationConnectionCreate) (*OrganizationConnectionEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations/{id}/connections",
@@ -6870,11 +6931,12 @@ func (c *Client) GetOrganizationConnection(ctx context.Context, id string, conne
 
 // UpdateOrganizationConnection asks PATCH /organizations/{id}/connections/{connection_id}: change a connection of an organization.
 //
-// Members that are absent stay as they are. Another issuer ends the sign-ins by the connection and deletes its identities:
-// `confirmation` must repeat the current display_name. A stricter enforcement needs a sign-in by the connection, as it is now, of the
+// Members that are absent stay as they are. Another issuer, entity ID or metadata_url ends the sign-ins by the connection and
+// deletes its identities: `confirmation` must repeat the current display_name. metadata_xml or certificate with the same entity ID
+// replaces the certificates and needs none. A stricter enforcement needs a sign-in by the connection, as it is now, of the
 // same user within 24 hours: 400 SSO_NOT_TESTED. It needs the permission connection:manage.
-// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 CONNECTION_NOT_FOUND; 409 CONFLICT for a
-// connection that the service declares.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 400 INVALID_METADATA; 404 CONNECTION_NOT_FOUND;
+// 409 CONFLICT for a connection that the service declares.
 func (c *Client) UpdateOrganizationConnection(ctx context.Context, id string, connectionId string, body OrganizationConnectionUpdate) (*OrganizationConnectionEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/organizations/{id}/connections/{connection_id}",

@@ -367,7 +367,7 @@ func TestDocumentExamplesMatchResponses(t *testing.T) {
 	w := newWorld(t, "")
 	w.sign()
 	d := w.signedDeployment()
-	d.Connections = &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 5}
+	d.Connections = &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC", "SAML"}, MaxPerOrganization: 5}
 	d.Assurance = strong()
 	d.OrganizationPermissions = []string{"organization:invite", "organization:manage", "workspace:create", "billing:read"}
 	d.WorkspacePermissions = []string{"workspace:manage", "documents:read"}
@@ -442,8 +442,18 @@ func (w *world) scene(n int) *scene {
 	return s
 }
 
-// execute sends the example and compares the response with the document.
+// execute sends the examples and compares the responses with those of the same names in the document.
 func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operation) {
+	names := []string{"typical"}
+	if op.RequestBody != nil {
+		names = slices.Sorted(maps.Keys(op.RequestBody.Value.Content.Get("application/json").Examples))
+	}
+	for _, name := range names {
+		s.executeExample(t, name, method, path, op)
+	}
+}
+
+func (s *scene) executeExample(t *testing.T, example, method, path string, op *openapi3.Operation) {
 	for name, value := range s.live {
 		if strings.HasPrefix(name, "{") {
 			path = strings.ReplaceAll(path, name, url.PathEscape(value))
@@ -451,7 +461,7 @@ func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operatio
 	}
 	body := ""
 	if op.RequestBody != nil {
-		sent := maps.Clone(op.RequestBody.Value.Content.Get("application/json").Examples["typical"].Value.Value.(map[string]any))
+		sent := maps.Clone(op.RequestBody.Value.Content.Get("application/json").Examples[example].Value.Value.(map[string]any))
 		for name := range sent {
 			switch value, drawn := s.live[name]; {
 			case drawn && name == "credential":
@@ -473,7 +483,7 @@ func (s *scene) execute(t *testing.T, method, path string, op *openapi3.Operatio
 	}
 	var got any
 	s.w.Must(json.Unmarshal([]byte(answer.Raw), &got))
-	for _, fault := range differences("", op.Responses.Status(200).Value.Content.Get("application/json").Examples["typical"].Value.Value, got) {
+	for _, fault := range differences("", op.Responses.Status(200).Value.Content.Get("application/json").Examples[example].Value.Value, got) {
 		t.Errorf("%s %s: %s\n%s", method, path, fault, answer.Raw)
 	}
 }

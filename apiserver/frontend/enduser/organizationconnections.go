@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
@@ -88,14 +86,22 @@ func organizationConnectionID(c *call) int64 {
 
 // addOrganizationConnection sets up a connection of an organization.
 func addOrganizationConnection(c *call) (reply, error) {
-	var kind string
-	var change connection.Change
-	if err := c.parse(func(o *body.Object) { kind, change = input.NewConnection(o, site.Staging(c.request.Settings)) }); err != nil {
+	var wanted connections.New
+	var invalid error
+	err := c.parse(func(o *body.Object) {
+		wanted.Type, wanted.Change, invalid = input.NewConnection(o, site.Staging(c.request.Settings), c.now)
+	})
+	if err = account.FirstOf(err, invalid); err != nil {
 		return reply{}, err
 	}
+	if wanted.Type == connection.TypeSAML {
+		if err := addSAMLKey(c, &wanted); err != nil {
+			return reply{}, err
+		}
+	}
 	var row people.Connection
-	_, err := changeManaged(c, func(u *unit, in connections.Scope) (_ any, err error) {
-		row, err = in.Create(u.Unit, kind, change)
+	_, err = changeManaged(c, func(u *unit, in connections.Scope) (_ any, err error) {
+		row, err = in.Create(u.Unit, wanted)
 		return nil, err
 	})
 	if err != nil {
@@ -107,11 +113,13 @@ func addOrganizationConnection(c *call) (reply, error) {
 // changeOrganizationConnection changes what the request has of a connection of an organization.
 func changeOrganizationConnection(c *call) (reply, error) {
 	var change connection.Change
-	if err := c.parse(func(o *body.Object) { change = input.Connection(o, site.Staging(c.request.Settings)) }); err != nil {
+	var invalid error
+	err := c.parse(func(o *body.Object) { change, invalid = input.Connection(o, site.Staging(c.request.Settings), c.now) })
+	if err = account.FirstOf(err, invalid); err != nil {
 		return reply{}, err
 	}
 	var row people.Connection
-	err := manageConnection(c, func(u *unit, in connections.Scope, id int64) (err error) {
+	err = manageConnection(c, func(u *unit, in connections.Scope, id int64) (err error) {
 		row, err = in.Update(u.Unit, id, change)
 		return err
 	})
@@ -165,12 +173,22 @@ func fetchedConnection(c *call, row people.Connection) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if conn.Connection != nil && conn.Provider.Issuer != "" {
-		if _, err := c.Providers.Metadata(ctx, upstreamOf(c, conn)); err != nil && !errors.Is(err, upstream.ErrUnavailable) {
-			return reply{}, c.answerTo(err)
-		}
+	if err := fetchDocuments(ctx, c, conn); err != nil && !errors.Is(err, upstream.ErrUnavailable) {
+		return reply{}, c.answerTo(err)
 	}
 	return inManaged(c, func(u *account.Unit, in connections.Scope) (any, error) { return viewConnectionOf(c, u, in, row.ID) })
+}
+
+// fetchDocuments fetches the documents of a connection's provider, if there is anything to fetch.
+func fetchDocuments(ctx context.Context, c *call, conn account.Connection) (err error) {
+	switch {
+	case conn.Connection == nil:
+	case conn.SAML != nil && conn.SAML.MetadataURL != "":
+		_, err = c.Providers.SAML(ctx, upstreamOf(c, conn))
+	case conn.SAML == nil && conn.Provider.Issuer != "":
+		_, err = c.Providers.Metadata(ctx, upstreamOf(c, conn))
+	}
+	return err
 }
 
 // listOrganizationConnectionFailures lists the newest failed sign-ins by a connection of an organization.
@@ -189,54 +207,4 @@ func listOrganizationConnectionFailures(c *call) (reply, error) {
 		}
 		return out, err
 	})
-}
-
-// viewOrganizationConnection returns a connection of an organization without its secret.
-func viewOrganizationConnection(c *call, u *account.Unit, row people.Connection) (enduserapi.OrganizationConnection, error) {
-	settings, err := connection.ReadSettings(row.Settings)
-	if err != nil {
-		return enduserapi.OrganizationConnection{}, err
-	}
-	view := enduserapi.OrganizationConnection{
-		Id: format(row.ID), Slug: row.Slug, Type: settings.Type, Source: enduserapi.Runtime, OrganizationId: format(row.Organization),
-		DisplayName: settings.Name, IsActive: row.Active, Enforcement: settings.Enforcement, Issuer: settings.Issuer, ClientId: settings.ClientID,
-		ClientSecret: input.MaskedSecret, JustInTime: settings.JustInTime, RedirectUris: redirectURIs(c, row.ID), RoleMappings: []enduserapi.RoleMapping{},
-		CreatedAt: ptr.To(row.CreatedAt), UpdatedAt: ptr.To(row.UpdatedAt),
-	}
-	for _, m := range settings.Mappings {
-		view.RoleMappings = append(view.RoleMappings, enduserapi.RoleMapping{Claim: m.Claim, Value: m.Value, RoleId: format(m.Role)})
-	}
-	return view, addReachable(u, row.ID, &view)
-}
-
-// viewDeclaredOf returns a declared connection of an organization.
-func viewDeclaredOf(c *call, u *account.Unit, organization int64, conn account.Connection) (enduserapi.OrganizationConnection, error) {
-	view := enduserapi.OrganizationConnection{
-		Id: format(conn.ID), Slug: conn.Slug, Type: conn.Type, Source: enduserapi.Declared, OrganizationId: format(organization),
-		DisplayName: conn.Name, IsActive: conn.Active, Enforcement: conn.Enforcement, Issuer: conn.Provider.Issuer, ClientId: conn.Client.ID,
-		ClientSecret: input.MaskedSecret, JustInTime: conn.Membership.JustInTime, RedirectUris: redirectURIs(c, conn.ID), RoleMappings: []enduserapi.RoleMapping{},
-	}
-	return view, addReachable(u, conn.ID, &view)
-}
-
-// addReachable adds what servers fetched from the provider: nil for Reachable means that nothing was fetched yet.
-func addReachable(u *account.Unit, id int64, view *enduserapi.OrganizationConnection) error {
-	document, found, err := u.Connections().UpstreamDocument(id, people.UpstreamDiscovery)
-	if err != nil || !found || document.TriedAt.IsZero() {
-		return err
-	}
-	view.LastError = document.Error
-	if document.Error != "" || !document.FetchedAt.IsZero() {
-		view.Reachable = ptr.To(document.Error == "")
-	}
-	return nil
-}
-
-// redirectURIs returns the redirect URIs to register at the provider of a connection, one for each frontend host.
-func redirectURIs(c *call, id int64) []string {
-	uris := site.Origins(c.request.Settings, c.r)
-	for i := range uris {
-		uris[i] += connectionPath(id) + "/callback"
-	}
-	return uris
 }

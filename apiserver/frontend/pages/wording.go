@@ -33,7 +33,7 @@ func seconds(wait time.Duration) int { return int(wait / time.Second) }
 func word(v *visit, refused *client.Error) string {
 	message := refused.Message
 	if key := "error." + refused.Code; v.text.Has(key) {
-		message = v.text.Text(key, "min", minLength(v))
+		message = v.text.Text(key, "min", minLength(v), "detail", refused.Message)
 	}
 	return wordLimits(v, refused, message)
 }
@@ -93,6 +93,7 @@ var fieldsOf = map[string][]string{
 	"EMAIL_LIMIT_REACHED":      {"email"},
 	"PHONE_LIMIT_REACHED":      {"phone_number"},
 	"INVALID_CONFIRMATION":     {"confirmation"},
+	"INVALID_METADATA":         {"metadata_xml"},
 	"INVALID_ROLE":             {"role"},
 	"INVALID_CODE":             {"code"},
 	"EXPIRED_CODE":             {"code"},
@@ -107,4 +108,4 @@ var fieldsOf = map[string][]string{
 
 // fieldOf maps members of API requests to form fields with other names. The field names do not end in "_id", because
 // the pages do not keep the values of such fields when the user has to sign in again.
-var fieldOf = map[string]string{"role_id": "role", "user_id": "user", "client_id": "client"}
+var fieldOf = map[string]string{"role_id": "role", "user_id": "user", "client_id": "client", "entity_id": "entity"}

@@ -1,6 +1,8 @@
 package input
 
 import (
+	"time"
+
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
@@ -9,24 +11,33 @@ import (
 // MaskedSecret stands for a client secret in responses. Sent back, it changes nothing.
 const MaskedSecret = "********"
 
-// NewConnection reads a new connection, with its type.
-func NewConnection(o *body.Object, staging bool) (kind string, change connection.Change) {
+// NewConnection reads a new connection, with its type. The error is that of metadata: see Connection.
+func NewConnection(o *body.Object, staging bool, now time.Time) (kind string, change connection.Change, err error) {
 	if o.Require("type") {
-		if kind, _ = o.String("type"); kind != connection.TypeOIDC {
-			o.Fault("type", "must be OIDC")
+		if kind, _ = o.String("type"); kind != connection.TypeOIDC && kind != connection.TypeSAML {
+			o.Fault("type", "must be OIDC or SAML")
 		}
 	}
-	change = Connection(o, staging)
+	change, err = Connection(o, staging, now)
 	o.Require("display_name")
-	if change.ClientSecret == nil && o.Has("client_secret") {
+	others, like := samlMembers, "OIDC"
+	if kind == connection.TypeSAML {
+		others, like = []string{"issuer", "client_id", "client_secret"}, "SAML"
+	} else if change.ClientSecret == nil && o.Has("client_secret") {
 		o.Fault("client_secret", "must be the secret: there is none yet")
 	}
-	return kind, change
+	for _, member := range others {
+		if o.Has(member) && kind == like && !o.Faulty(member) {
+			o.Fault(member, "is not for a connection of type %s: omit it", kind)
+		}
+	}
+	return kind, change, err
 }
 
-// Connection reads what a request sets of a connection. http issuers are accepted only with staging.
-func Connection(o *body.Object, staging bool) connection.Change {
-	change := connection.Change{
+// Connection reads what a request sets of a connection. http URLs are accepted only with staging. The error is a 400
+// INVALID_METADATA with the first thing that is wrong with metadata_xml; faults of members are in the object.
+func Connection(o *body.Object, staging bool, now time.Time) (change connection.Change, err error) {
+	change = connection.Change{
 		Name: Name(o, "display_name"), Issuer: read(o, "issuer", func(sent string) (string, error) { return faulty(sent, connection.IssuerFault(sent, staging)) }),
 		ClientID:   read(o, "client_id", func(sent string) (string, error) { return faulty(sent, connection.ClientIDFault(sent)) }),
 		JustInTime: Bool(o, "just_in_time"), Active: Bool(o, "is_active"), Mappings: roleMappings(o, "role_mappings"),
@@ -46,7 +57,8 @@ func Connection(o *body.Object, staging bool) connection.Change {
 		}
 	}
 	change.Confirmation, _ = o.String("confirmation")
-	return change
+	change.SAML, err = samlProvider(o, staging, now)
+	return change, err
 }
 
 // faulty returns a text, and its fault if there is one.

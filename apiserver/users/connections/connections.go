@@ -10,6 +10,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/connection/saml"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/people"
@@ -29,10 +30,15 @@ var (
 	ErrTooMany = errors.New("the organization has too many connections")
 	// ErrNotTested: the member has not signed in by the connection as it is now.
 	ErrNotTested = errors.New("the connection was not tested")
-	// ErrUnconfirmed: a new issuer ends all identities, which the change does not confirm.
+	// ErrUnconfirmed: another provider ends all identities, which the change does not confirm.
 	ErrUnconfirmed = errors.New("the change is not confirmed")
-	// ErrIncomplete: a connection without an issuer or a client cannot be active.
+	// ErrIncomplete: a connection without an issuer or a client, or without what is needed of a provider of SAML, cannot
+	// be active.
 	ErrIncomplete = errors.New("the connection is not complete")
+	// ErrOtherType: the change has settings of connections of another type.
+	ErrOtherType = errors.New("the settings are of another type of connection")
+	// ErrNoHost: the deployment has no frontend host, by which a connection of type SAML is named.
+	ErrNoHost = errors.New("the deployment has no frontend host")
 	// ErrOpenProvider: every user of a public provider would become a member.
 	ErrOpenProvider = errors.New("everybody can get an account at this provider")
 	// ErrOrganizationOnly: members, roles and enforcement are settings of an organization's connection.
@@ -112,39 +118,67 @@ func (s Scope) find(u *account.Unit, id int64, read func(int64) (people.Connecti
 	return row, nil
 }
 
-// Create inserts a connection. Errors: ErrTypeClosed, ErrOpenProvider, ErrNotTested (an admin sets an enforcement),
-// account.ErrRoleUnknown, account.PermissionError, account.LimitError with ErrTooMany.
-func (s Scope) Create(u *account.Unit, kind string, change connection.Change) (people.Connection, error) {
+// New is a connection to set up.
+type New struct {
+	// Type is connection.TypeOIDC or connection.TypeSAML.
+	Type   string
+	Change connection.Change
+	// Key is the own key of a connection of type SAML. Generating it takes about a second of processor time: the caller
+	// does it before the transaction, and after a transaction in which RequireNew succeeds.
+	Key saml.Key
+	// Origin is the origin of the deployment's first frontend host, "" if there is none. A connection of type SAML has its
+	// entity ID there.
+	Origin string
+}
+
+// RequireNew returns an error if the scope may not create a connection of a type: those of Create that do not depend on
+// its settings.
+func (s Scope) RequireNew(u *account.Unit, kind string) error {
 	if err := s.Require(u); err != nil {
-		return people.Connection{}, err
+		return err
 	}
 	limits := u.Settings.EffectiveConnections()
 	if !s.Backend && !slices.Contains(limits.Types, kind) {
-		return people.Connection{}, ErrTypeClosed
+		return ErrTypeClosed
 	}
 	most := maxOfDeployment
 	if s.Organization.ID != 0 {
 		most = limits.MaxPerOrganization
 	}
+	n, err := u.Connections().CountConnections(s.Organization.ID)
+	if err != nil {
+		return err
+	}
+	if n >= most {
+		return &account.LimitError{Reason: ErrTooMany, Have: int64(n), Most: int64(most)}
+	}
+	return nil
+}
+
+// Create inserts a connection. Errors: ErrTypeClosed, ErrOtherType, ErrNoHost, ErrOpenProvider, ErrNotTested (an admin
+// sets an enforcement), account.ErrRoleUnknown, account.PermissionError, account.LimitError with ErrTooMany.
+func (s Scope) Create(u *account.Unit, wanted New) (people.Connection, error) {
 	if err := u.Limits().Lock("connections:" + strconv.FormatInt(s.Organization.ID, 10)); err != nil {
 		return people.Connection{}, err
 	}
-	n, err := u.Connections().CountConnections(s.Organization.ID)
-	if err != nil {
+	if err := s.RequireNew(u, wanted.Type); err != nil {
 		return people.Connection{}, err
 	}
-	if n >= most {
-		return people.Connection{}, &account.LimitError{Reason: ErrTooMany, Have: int64(n), Most: int64(most)}
-	}
 	settings := connection.Settings{
-		Type: kind, Enforcement: string(v1alpha1.ConnectionEnforcementOptional), JustInTime: s.Organization.ID != 0, ProviderAt: u.Now,
+		Type: wanted.Type, Enforcement: string(v1alpha1.ConnectionEnforcementOptional), JustInTime: s.Organization.ID != 0, ProviderAt: u.Now,
 	}
 	row := people.Connection{Organization: s.Organization.ID, Active: true, CreatedAt: u.Now, UpdatedAt: u.Now}
+	var err error
 	if row.ID, err = u.NewID(); err != nil {
 		return row, err
 	}
 	row.Slug = "c-" + strconv.FormatInt(row.ID, 10)
-	if err := s.apply(u, &row, settings, change); err != nil {
+	if wanted.Type == connection.TypeSAML {
+		if err := addKey(u, &row, &settings, wanted); err != nil {
+			return row, err
+		}
+	}
+	if err := s.apply(u, &row, settings, wanted.Change); err != nil {
 		return row, err
 	}
 	if err := u.Connections().InsertConnection(row); err != nil {
@@ -153,7 +187,7 @@ func (s Scope) Create(u *account.Unit, kind string, change connection.Change) (p
 	return row, u.Audit("connection.created", object(row.ID))
 }
 
-// Update changes a connection. A new issuer ends its sign-ins and identities: another provider must not inherit users.
+// Update changes a connection. Another provider ends its sign-ins and identities: it must not inherit users.
 // Errors: those of Create and Find, ErrUnconfirmed, ErrNotCleared.
 func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (people.Connection, error) {
 	row, err := s.find(u, id, u.Connections().LockConnection)
@@ -164,7 +198,7 @@ func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (peop
 	if err != nil {
 		return row, err
 	}
-	moves := change.Issuer != nil && now.Issuer != "" && *change.Issuer != now.Issuer
+	moves := change.MovesProvider(now)
 	if moves && change.Confirmation != now.Name {
 		return row, ErrUnconfirmed
 	}
@@ -222,6 +256,9 @@ func endSome(u *account.Unit, id int64) (more bool, err error) {
 
 // apply checks a change, and writes it into a row.
 func (s Scope) apply(u *account.Unit, row *people.Connection, now connection.Settings, change connection.Change) error {
+	if !change.Fits(now.Type) {
+		return ErrOtherType
+	}
 	next := change.Apply(now)
 	if change.ChangesProvider(now) {
 		next.ProviderAt = u.Now
@@ -250,18 +287,13 @@ func (s Scope) apply(u *account.Unit, row *people.Connection, now connection.Set
 		}
 		row.Secrets = u.Keyring.Seal(people.SealedConnection, people.SealedFor(u.Key(), row.ID), []byte(*change.ClientSecret))
 	}
-	active, err := activation(isComplete(now, before), isComplete(next, row.Secrets), row.Active, change.Active)
+	active, err := activation(now.IsComplete(before), next.IsComplete(row.Secrets), row.Active, change.Active)
 	if err != nil {
 		return err
 	}
 	row.Active = active
 	row.Settings, row.Enforces = next.String(), next.Enforcement != string(v1alpha1.ConnectionEnforcementOptional)
 	return nil
-}
-
-// isComplete reports whether users can sign in by a connection with some settings and sealed secrets.
-func isComplete(s connection.Settings, secrets string) bool {
-	return s.Issuer != "" && s.ClientID != "" && secrets != ""
 }
 
 // activation returns whether a connection is active after a change. A connection that is not complete is inactive; the

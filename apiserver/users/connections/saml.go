@@ -1,0 +1,54 @@
+package connections
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/connection/saml"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/translation"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// addKey gives a new row of type SAML its key and its entity ID as a service provider.
+func addKey(u *account.Unit, row *people.Connection, settings *connection.Settings, wanted New) error {
+	if wanted.Origin == "" {
+		return ErrNoHost
+	}
+	if u.Keyring.Empty() {
+		return account.ErrCannotSeal
+	}
+	private, certificate, err := wanted.Key.PEM()
+	if err != nil {
+		return err
+	}
+	row.Secrets = u.Keyring.Seal(people.SealedConnection, people.SealedFor(u.Key(), row.ID), private)
+	settings.SAML = &connection.SAMLSettings{
+		ServiceEntityID: wanted.Origin + translation.ConnectionPath(row.ID) + "/metadata", Certificate: string(certificate),
+	}
+	return nil
+}
+
+// SAMLMetadata returns what is known of the identity provider of a connection of type SAML, nil if nothing is: what was
+// stated, or the metadata that was fetched last.
+func SAMLMetadata(u *account.Unit, id int64, c *document.ConnectionSAML) (*saml.Metadata, error) {
+	if c.Given != nil {
+		return saml.OfDocument(*c.Given)
+	}
+	row, found, err := u.Connections().UpstreamDocument(id, people.UpstreamSAML)
+	if err != nil || !found {
+		return nil, err
+	}
+	url, text, _ := strings.Cut(row.Body, "\n")
+	var fetched document.SAMLMetadata
+	if c.MetadataURL != "" && url != c.MetadataURL || json.Unmarshal([]byte(text), &fetched) != nil {
+		return nil, nil
+	}
+	metadata, err := saml.OfDocument(fetched)
+	if err != nil {
+		return nil, nil //nolint:nilerr // another version wrote it: servers fetch it again
+	}
+	return metadata, nil
+}
