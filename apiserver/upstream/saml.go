@@ -31,6 +31,9 @@ func (p *Providers) SAML(ctx context.Context, c Connection) (*saml.Metadata, err
 		}
 		return metadata, err
 	}
+	if samlOrigin(c.Connection) == "" {
+		return nil, unavailable("the connection has no metadata yet")
+	}
 	v, err := p.documents.get(ctx, c, samlSource(c.Connection), wish{})
 	if err != nil {
 		return nil, err
@@ -94,10 +97,11 @@ func samlSource(c *document.Connection) source {
 	return src
 }
 
-// samlOrigin returns where the metadata of a connection begins: another one is read at once.
+// samlOrigin returns where the metadata of a connection begins: another one is read at once. It is "" if no metadata
+// are fetched or read.
 func samlOrigin(c *document.Connection) string {
 	switch {
-	case c.SAML.Given != nil:
+	case c.SAML.Given != nil, c.SAML.MetadataURL == "" && c.SAML.Metadata == "":
 		return ""
 	case c.SAML.MetadataURL != "":
 		return c.SAML.MetadataURL + " " + c.SAML.EntityID

@@ -296,3 +296,31 @@ func TestSAMLFormsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+func TestSAMLResponseIsAcceptedOnceByAllServers(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		p := w.SAMLProvider()
+		conn := w.DeclareSAML("globex", p, globexSAML)
+		second := w.serve(w.Store).URL
+		b := w.browser()
+		form := p.Respond(b.samlRequest(conn, p, ""), lee)
+		var paths []string
+		for _, base := range []string{w.Server.URL, second} {
+			paths = append(paths, w.postTo(base, "/sso/"+conn+"/acs", form, "Accept", "text/html").Header.Get("Location"))
+		}
+		completed := 0
+		for range 2 {
+			for _, path := range paths {
+				if a := b.do("GET", path, ""); a.Status == http.StatusOK {
+					completed++
+				}
+			}
+		}
+		if completed != 1 || !b.signedIn() {
+			t.Errorf("%d requests complete the sign-in", completed)
+		}
+		if status := w.postTo(second, "/sso/"+conn+"/acs", form).StatusCode; status != http.StatusBadRequest {
+			t.Errorf("the response is accepted after the sign-in: %d", status)
+		}
+	})
+}
