@@ -1,24 +1,42 @@
 package upstream
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/apiserver/connection/saml"
+)
 
 // The kinds of requests besides those of documents.
 const kindToken, kindUserinfo = "token", "userinfo"
 
-// metrics counts requests to providers.
-type metrics struct{ fetches *prometheus.CounterVec }
+// metrics counts requests to providers, and has the expiry of certificates.
+type metrics struct {
+	fetches *prometheus.CounterVec
+	expiry  *prometheus.GaugeVec
+}
 
 // newMetrics registers the metrics. held returns the memory of cached documents.
 func newMetrics(registry prometheus.Registerer, held func() int64) *metrics {
-	m := &metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
+	m := &metrics{fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "cardea_upstream_fetches_total",
 		Help: "Requests to identity providers by kind (discovery, jwks, saml, token, userinfo) and outcome (fetched, unreachable, refused by the egress policy, invalid, throttled).",
-	}, []string{"kind", "outcome"})}
-	registry.MustRegister(m.fetches, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, []string{"kind", "outcome"}), expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "cardea_connection_certificate_expiry_timestamp_seconds",
+		Help: "When the first certificate of the provider of a declared connection of type SAML expires, in seconds since 1970.",
+	}, []string{"deployment", "connection"})}
+	registry.MustRegister(m.fetches, m.expiry, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "cardea_upstream_documents_held_bytes", Help: "Estimated memory of the cached documents of identity providers.",
 	}, func() float64 { return float64(held()) }))
 	return m
 }
+
+// expires records the metadata of a declared connection.
+func (m *metrics) expires(c Connection, metadata *saml.Metadata) {
+	m.expiry.WithLabelValues(c.Deployment, c.Slug).Set(float64(metadata.CertificateExpiry().Unix()))
+}
+
+// forget removes what is recorded of a declared connection.
+func (m *metrics) forget(c Connection) { m.expiry.DeleteLabelValues(c.Deployment, c.Slug) }
 
 // count counts a request by its error.
 func (m *metrics) count(kind string, err error) { m.fetches.WithLabelValues(kind, outcome(err)).Inc() }

@@ -62,8 +62,8 @@ func origin(c Connection) string {
 }
 
 // follow takes over the connections of a snapshot: it forgets deleted ones, and plans a check of those that are new or
-// have another provider.
-func (p *plan) follow(s *snapshot.Snapshot, now time.Time) {
+// have another provider. It returns the deleted ones.
+func (p *plan) follow(s *snapshot.Snapshot, now time.Time) (deleted []Connection) {
 	found := map[target]bool{}
 	s.ListAll(v1alpha1.KindConnection, func(e *snapshot.Entry) bool {
 		c := Connection{Deployment: e.Deployment, ID: e.ID, Connection: &snapshot.ContentOf[snapshot.Connection](e).Connection}
@@ -85,6 +85,7 @@ func (p *plan) follow(s *snapshot.Snapshot, now time.Time) {
 	})
 	for of := range p.checks {
 		if !found[of] {
+			deleted = append(deleted, p.checks[of].Connection)
 			delete(p.checks, of)
 		}
 	}
@@ -93,6 +94,7 @@ func (p *plan) follow(s *snapshot.Snapshot, now time.Time) {
 			delete(p.served, deployment)
 		}
 	}
+	return deleted
 }
 
 // take returns the checks that begin now: deployments take turns, the one whose last turn is longest ago first, and in

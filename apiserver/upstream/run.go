@@ -43,7 +43,9 @@ func (p *Providers) Run(ctx context.Context) error {
 	for {
 		now := p.Clock()
 		if current := p.Snapshots.Current(); current != followed {
-			plan.follow(current, now)
+			for _, deleted := range plan.follow(current, now) {
+				p.metrics.forget(deleted)
+			}
 			followed = current
 		}
 		for _, c := range plan.take(now) {
@@ -71,7 +73,11 @@ func delay(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 // provider changed, if that is known.
 func (p *Providers) check(ctx context.Context, c Connection, since time.Time) time.Time {
 	if c.Connection.SAML != nil {
-		_, at := p.checkDocument(ctx, c, samlSource(c.Connection), since)
+		src := samlSource(c.Connection)
+		v, at := p.checkDocument(ctx, c, src, since)
+		if v.usable(src, p.Clock()) && !c.Runtime {
+			p.metrics.expires(c, v.content.saml)
+		}
 		return at
 	}
 	metadata, found := declared(c.Connection)

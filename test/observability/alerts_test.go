@@ -113,6 +113,7 @@ var faults = map[string][]series{
 	"CardeaCodesGuessed":         {{`cardea_codes_compared_total{job="cardea",purpose="signin",result="wrong"}`, "0+600x120"}},
 	"CardeaSecondFactorsGuessed": {{`cardea_second_factors_total{job="cardea",method="totp",result="wrong"}`, "0+1x60 80+20x59"}},
 	"CardeaConnectionFails":      {{`cardea_sso_total{job="cardea",deployment="acme/home",type="OIDC",outcome="signed_in"}`, "0+1x30 30x90"}},
+	"CardeaCertificateExpires":   {{`cardea_connection_certificate_expiry_timestamp_seconds{job="cardea",deployment="acme/home",connection="globex"}`, "864000+0x120"}},
 	"CardeaProxyUntrusted":       {{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0+9x120"}},
 	"CardeaEventsUnsealed":       {{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "1500000+9000x120"}},
 }
