@@ -45,7 +45,7 @@ func TestReadCertificate(t *testing.T) {
 	}
 }
 
-// What a user states in three values is read back from its document as it was.
+// OfDocument reads back the metadata of three stated values.
 func TestStatedMetadataIsADocument(t *testing.T) {
 	t.Parallel()
 	der, err := samlmetadata.Certificate(elliptic.P256())
