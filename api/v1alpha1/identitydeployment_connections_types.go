@@ -13,12 +13,16 @@ const (
 )
 
 // RuntimeConnectionType is a type of the connections that organizations and backends set up. `OIDC`: an OpenID
-// provider.
-// +kubebuilder:validation:Enum=OIDC
+// provider. `SAML`: a provider of SAML 2.0.
+// +kubebuilder:validation:Enum=OIDC;SAML
 type RuntimeConnectionType string
 
-// RuntimeConnectionOIDC is an OpenID provider.
-const RuntimeConnectionOIDC RuntimeConnectionType = "OIDC"
+const (
+	// RuntimeConnectionOIDC is an OpenID provider.
+	RuntimeConnectionOIDC RuntimeConnectionType = "OIDC"
+	// RuntimeConnectionSAML is a provider of SAML 2.0.
+	RuntimeConnectionSAML RuntimeConnectionType = "SAML"
+)
 
 // OrganizationConnections configure the connections that organizations and backends set up, in addition to the
 // Connection resources. Declared empty, it permits backends to do so.

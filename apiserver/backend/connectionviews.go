@@ -103,12 +103,12 @@ func frontendOrigins(c *call) []string {
 
 // addSAMLKey gives a connection to set up its key, if it may be set up.
 func addSAMLKey(c *call, p *peopleRequest, organization int64, wanted *connections.New) error {
-	err := p.view(func(u *account.Unit) error {
+	err := p.change(func(u *account.Unit) error {
 		in, err := newConnectionScope(u, organization)
 		if err != nil {
 			return err
 		}
-		return in.RequireNew(u, wanted.Type)
+		return in.CountKey(u)
 	})
 	if err != nil {
 		return err

@@ -81,6 +81,7 @@ var peopleWordings = []struct {
 	{account.ErrIdentityUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no identity of the user: list the identities to see which there are"}},
 	{connections.ErrClosed, http.StatusForbidden, apierror.Fault{Message: "the deployment has only declared connections: declare spec.connections, which may be empty, to permit others"}},
 	{connections.ErrTooManyLinks, http.StatusTooManyRequests, apierror.Fault{Message: "too many setup links were made for the organization today: wait before you make another"}},
+	{connections.ErrTooManyKeys, http.StatusTooManyRequests, apierror.Fault{Message: "too many connections of type SAML were set up today for the organization, or without one for the deployment: wait before you set up another"}},
 	{connections.ErrInvalidLink, http.StatusNotFound, apierror.Fault{Pointer: ":setup_link_id", Message: "is the id of no live setup link of the organization: list the links to see which there are"}},
 	{connections.ErrTooMany, http.StatusConflict, apierror.Fault{Pointer: "/organization_id", Message: "has as many connections as it may: delete one first, or raise spec.connections.maxPerOrganization"}},
 	{connections.ErrOpenProvider, http.StatusBadRequest, apierror.Fault{Pointer: "/just_in_time", Message: "must be false: everybody can get an account at this provider, and would become a member"}},

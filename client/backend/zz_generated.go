@@ -4755,6 +4755,7 @@ func (c *Client) ListConnections(ctx context.Context, params ListConnectionsPara
 // spec.connections. The connection is active once it has an issuer, a client_id and a client_secret, which may follow after its
 // `redirect_uris` were registered at the provider. One of type SAML is active once it has exactly one of `metadata_url`,
 // `metadata_xml`, and `entity_id` with `sso_url` and `certificate`, which may follow after `saml` was registered there.
+// An organization gets at most 20 of type SAML in a day (429), because each has a key of its own.
 func (c *Client) CreateConnection(ctx context.Context, body ConnectionCreate) (*Connection, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/connections",

@@ -6884,7 +6884,7 @@ func (c *Client) ListOrganizationConnections(ctx context.Context, id string) (*O
 // registered at the provider. One of type SAML is active once it has exactly one of metadata_url, metadata_xml, and entity_id with
 // sso_url and certificate, which may follow after `saml` was registered there. Its enforcement is Optional. The
 // response waits a few seconds for the provider's documents: `reachable` says whether they were fetched. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
-// 400 CONNECTION_LIMIT_REACHED, INVALID_METADATA, VALIDATION_ERROR.
+// 400 CONNECTION_LIMIT_REACHED, INVALID_METADATA, VALIDATION_ERROR; 429 RATE_LIMITED after 20 of type SAML in a day.
 func (c *Client) AddOrganizationConnection(ctx context.Context, id string, body OrganizationConnectionCreate) (*OrganizationConnectionEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations/{id}/connections",

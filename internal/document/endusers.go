@@ -70,7 +70,7 @@ type OrganizationConnections struct {
 
 // DefaultConnections returns the settings of a deployment that declares none.
 func DefaultConnections() OrganizationConnections {
-	return OrganizationConnections{Types: []string{"OIDC"}, MaxPerOrganization: 5}
+	return OrganizationConnections{Types: []string{"OIDC", "SAML"}, MaxPerOrganization: 5}
 }
 
 // DefaultSession returns the settings of a deployment that declares none.

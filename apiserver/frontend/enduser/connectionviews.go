@@ -103,7 +103,7 @@ func connectionURLs(c *call, id int64, endpoint string) []string {
 
 // addSAMLKey gives a connection to set up its key, if the caller may set it up.
 func addSAMLKey(c *call, wanted *connections.New) error {
-	_, err := inManaged(c, func(u *account.Unit, in connections.Scope) (any, error) { return nil, in.RequireNew(u, wanted.Type) })
+	_, err := changeManaged(c, func(u *unit, in connections.Scope) (any, error) { return nil, in.CountKey(u.Unit) })
 	if err != nil {
 		return err
 	}

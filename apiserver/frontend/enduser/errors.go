@@ -99,6 +99,7 @@ var wordings = []struct {
 	{connections.ErrDeclared, http.StatusConflict, "CONFLICT", "the service declares this connection: ask its operator to change it"},
 	{connections.ErrTypeClosed, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment may not set up connections of this type: its owner must add it to spec.connections.types"},
 	{connections.ErrTooMany, http.StatusBadRequest, "CONNECTION_LIMIT_REACHED", "the organization has as many connections as it may: delete one first"},
+	{connections.ErrTooManyKeys, http.StatusTooManyRequests, "RATE_LIMITED", "the organization set up too many connections of type SAML today: wait before you set up another"},
 	{connections.ErrIncomplete, http.StatusBadRequest, "VALIDATION_ERROR", "a connection without issuer, client_id and client_secret, or of type SAML without metadata_url, metadata_xml or entity_id, cannot be active: send them"},
 	{connections.ErrOtherType, http.StatusBadRequest, "VALIDATION_ERROR", "issuer, client_id and client_secret are for connections of type OIDC, and metadata_url, metadata_xml, entity_id, sso_url and certificate for those of type SAML: omit those of the other type"},
 	{connections.ErrNoHost, http.StatusBadRequest, "VALIDATION_ERROR", "the deployment has no frontend host for a connection of type SAML: its operator must declare spec.frontendHosts"},

@@ -260,6 +260,34 @@ func TestAnotherSAMLEntityInheritsNoUser(t *testing.T) {
 	})
 }
 
+// A key takes a second of processor time, so an organization gets few of them, whatever it deletes meanwhile.
+func TestKeysOfConnectionsAreBounded(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		w.managesSAML()
+		owner, id, _ := w.customer("globex")
+		organization, err := ids.Parse(id)
+		w.Must(err)
+		path, body := "/organizations/"+id+"/connections", samlBody("type", "SAML", "display_name", "Globex")
+		w.tx(func(tx people.Tx) error {
+			for range 19 {
+				now := w.Clock.Now().UTC()
+				if _, err := tx.Limits().Count("connection-keys", fmt.Sprint(organization), now, now.Add(24*time.Hour)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		made := owner.ok("POST", path, body)
+		owner.ok("DELETE", path+"/"+made["id"].(string), "")
+		owner.refused(429, "RATE_LIMITED", "POST", path, body)
+		owner.setUp(id, w.provider(), "") // the bound is for keys alone
+		w.Clock.Advance(25 * time.Hour)
+		owner = w.browser()
+		owner.signIn("owner@globex.example")
+		owner.ok("POST", path, body)
+	})
+}
+
 func TestSetupLinkSetsUpASAMLConnection(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesSAML()

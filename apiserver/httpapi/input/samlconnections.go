@@ -4,7 +4,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -130,8 +129,7 @@ func invalidMetadata(fault *connection.Fault) error {
 	if fault.Expected != "" {
 		message += fmt.Sprintf("; send %s", fault.Expected)
 	}
-	return &apierror.Error{
-		Status: http.StatusBadRequest, Code: "INVALID_METADATA", Reason: fault.Reason,
-		Faults: []apierror.Fault{{Pointer: "/" + memberMetadataXML, Message: message}},
-	}
+	refused := apierror.Bad("INVALID_METADATA", "/%s %s", memberMetadataXML, message)
+	refused.Reason, refused.Faults = fault.Reason, []apierror.Fault{{Pointer: "/" + memberMetadataXML, Message: message}}
+	return refused
 }

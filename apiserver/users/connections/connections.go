@@ -28,6 +28,8 @@ var (
 	ErrTypeClosed = errors.New("organizations may not set up connections of this type")
 	// ErrTooMany is returned in an account.LimitError.
 	ErrTooMany = errors.New("the organization has too many connections")
+	// ErrTooManyKeys is returned in an account.WaitError.
+	ErrTooManyKeys = errors.New("the organization set up too many connections of type SAML")
 	// ErrNotTested: the member has not signed in by the connection as it is now.
 	ErrNotTested = errors.New("the connection was not tested")
 	// ErrUnconfirmed: another provider ends all identities, which the change does not confirm.
@@ -124,16 +126,16 @@ type New struct {
 	Type   string
 	Change connection.Change
 	// Key is the own key of a connection of type SAML. Generating it takes about a second of processor time: the caller
-	// does it before the transaction, and after a transaction in which RequireNew succeeds.
+	// does it before the transaction, and after one in which CountKey succeeds.
 	Key saml.Key
 	// Origin is the origin of the deployment's first frontend host, "" if there is none. A connection of type SAML has its
 	// entity ID there.
 	Origin string
 }
 
-// RequireNew returns an error if the scope may not create a connection of a type: those of Create that do not depend on
+// requireNew returns an error if the scope may not create a connection of a type: those of Create that do not depend on
 // its settings.
-func (s Scope) RequireNew(u *account.Unit, kind string) error {
+func (s Scope) requireNew(u *account.Unit, kind string) error {
 	if err := s.Require(u); err != nil {
 		return err
 	}
@@ -161,7 +163,7 @@ func (s Scope) Create(u *account.Unit, wanted New) (people.Connection, error) {
 	if err := u.Limits().Lock("connections:" + strconv.FormatInt(s.Organization.ID, 10)); err != nil {
 		return people.Connection{}, err
 	}
-	if err := s.RequireNew(u, wanted.Type); err != nil {
+	if err := s.requireNew(u, wanted.Type); err != nil {
 		return people.Connection{}, err
 	}
 	settings := connection.Settings{

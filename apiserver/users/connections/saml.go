@@ -2,7 +2,9 @@ package connections
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/connection/saml"
@@ -11,6 +13,23 @@ import (
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/people"
 )
+
+// keysPerDay is how many keys of connections may be generated in a day for an organization, and for the connections of
+// no organization.
+const keysPerDay = 20
+
+// CountKey counts a key that is to be generated for a new connection of the scope: it takes about a second of processor
+// time. Errors: those of Create that do not depend on its settings, account.WaitError with ErrTooManyKeys.
+func (s Scope) CountKey(u *account.Unit) error {
+	if err := s.requireNew(u, connection.TypeSAML); err != nil {
+		return err
+	}
+	n, err := u.Limits().Count("connection-keys", strconv.FormatInt(s.Organization.ID, 10), u.Now, u.Now.Add(24*time.Hour))
+	if err == nil && n.Count > keysPerDay {
+		err = &account.WaitError{Reason: ErrTooManyKeys, Wait: n.Ends.Sub(u.Now)}
+	}
+	return err
+}
 
 // addKey gives a new row of type SAML its key and its entity ID as a service provider.
 func addKey(u *account.Unit, row *people.Connection, settings *connection.Settings, wanted New) error {
