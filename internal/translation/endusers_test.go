@@ -55,7 +55,7 @@ func TestWhatConcernsEndUsers(t *testing.T) {
 		{"addresses kept for a week", v1alpha1.IdentityDeploymentSpec{Analytics: &v1alpha1.AnalyticsSettings{AddressRetentionDays: ptr.To[int32](7)}},
 			document.Deployment{Session: &session, SignIn: &signIn, AddressRetentionDays: 7}},
 		{"connections of organizations that say nothing", v1alpha1.IdentityDeploymentSpec{Connections: &v1alpha1.OrganizationConnections{}},
-			document.Deployment{Session: &session, SignIn: &signIn, Connections: &document.OrganizationConnections{Types: []string{"OIDC"}, MaxPerOrganization: 5}}},
+			document.Deployment{Session: &session, SignIn: &signIn, Connections: &document.OrganizationConnections{Types: []string{"OIDC", "SAML"}, MaxPerOrganization: 5}}},
 		{"all of connections of organizations", v1alpha1.IdentityDeploymentSpec{Connections: &v1alpha1.OrganizationConnections{
 			SelfService: ptr.To(v1alpha1.ConnectionSelfServiceEnabled), Types: []v1alpha1.RuntimeConnectionType{v1alpha1.RuntimeConnectionOIDC}, MaxPerOrganization: ptr.To[int32](2),
 		}}, document.Deployment{Session: &session, SignIn: &signIn, Connections: &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 2}}},
