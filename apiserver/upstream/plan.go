@@ -71,6 +71,9 @@ func (p *plan) follow(s *snapshot.Snapshot, now time.Time) (deleted []Connection
 		if from == "" {
 			return true
 		}
+		if c.SAML != nil && c.SAML.MetadataURL == "" { // the content of a ConfigMap has the version of its entry
+			from += " " + e.Meta.UpdatedAt.String()
+		}
 		found[of] = true
 		known := p.checks[of]
 		if known == nil {

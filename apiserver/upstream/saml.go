@@ -2,8 +2,6 @@ package upstream
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,8 +104,7 @@ func samlOrigin(c *document.Connection) string {
 	case c.SAML.MetadataURL != "":
 		return c.SAML.MetadataURL + " " + c.SAML.EntityID
 	}
-	sum := sha256.Sum256([]byte(c.SAML.Metadata))
-	return inlineURL + hex.EncodeToString(sum[:]) + " " + c.SAML.EntityID
+	return inlineURL + c.SAML.EntityID
 }
 
 // acceptSAML reads metadata as XML. A document of another entity than the one before is refused unless the connection

@@ -2332,7 +2332,7 @@ type ConnectionOffer struct {
 	// Slug The slug.
 	Slug string `json:"slug"`
 
-	// Type OIDC, Google, Microsoft, GitHub, GitLab or Apple.
+	// Type OIDC, SAML, Google, Microsoft, GitHub, GitLab or Apple.
 	Type string `json:"type"`
 
 	// DisplayName The name on buttons.
@@ -2377,7 +2377,7 @@ type DiscoveredConnection struct {
 	// Slug The slug.
 	Slug string `json:"slug"`
 
-	// Type OIDC, Google, Microsoft, GitHub, GitLab or Apple.
+	// Type OIDC, SAML, Google, Microsoft, GitHub, GitLab or Apple.
 	Type string `json:"type"`
 
 	// DisplayName The name on buttons.

@@ -18,6 +18,11 @@ type Response struct {
 // Unsolicited reports whether the response answers no request. Such a response is never evaluated.
 func (r *Response) Unsolicited() bool { return r.InResponseTo == "" }
 
+// Encrypted reports whether the response has an encrypted assertion.
+func (r *Response) Encrypted() bool {
+	return len(children(r.root, nsAssertion, "EncryptedAssertion")) > 0
+}
+
 // ReadResponse reads the field SAMLResponse of the binding HTTP-POST: base64 without compression, at most MaxMessage
 // bytes. The error is a *connection.Fault.
 func ReadResponse(field string) (*Response, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/domain"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/passkey"
@@ -64,6 +65,8 @@ type API struct {
 	codes      *verification.Codes
 	challenges *passkey.Challenges
 	sso        *connection.Secrets
+	// messages admits messages of SAML.
+	messages *egress.Slots
 }
 
 // operations maps every operation of enduser.yaml to its function. The document declares the session that an operation
@@ -211,7 +214,7 @@ func New(opts Options) (http.Handler, error) {
 	}
 	api := &API{
 		Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}, challenges: passkey.NewChallenges(opts.Keyring),
-		sso: connection.NewSecrets(opts.Keyring),
+		sso: connection.NewSecrets(opts.Keyring), messages: egress.NewSlots(messageBounds, opts.Clock),
 	}
 	api.router = httpapi.New(api.unrouted)
 	routes := document.Routes()

@@ -194,13 +194,9 @@ func startAttempt(c *call, q ssoRequest) (start ssoStart, err error) {
 
 // insertSSO records an attempt that waits for a connection's provider, and returns its id. request is the id that the
 // response must repeat, "" for OpenID Connect.
-func insertSSO(u *unit, c *call, q ssoRequest, conn account.Connection, state, request string) (int64, error) {
-	n, err := u.Limits().Count("sso-starts", u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour))
-	if err != nil {
+func insertSSO(u *unit, c *call, q ssoRequest, conn account.Connection, state, request string) (_ int64, err error) {
+	if err := countStart(u.Unit); err != nil {
 		return 0, err
-	}
-	if n.Count > ssoStartsPerHour {
-		return 0, &account.WaitError{Reason: errTooManyStarts, Wait: n.Ends.Sub(u.Now)}
 	}
 	if conn.Organization != "" && !conn.Runtime {
 		if _, found, err := u.Organizations().OrganizationBySlug(conn.Organization); err != nil || !found {
@@ -240,6 +236,15 @@ func insertSSO(u *unit, c *call, q ssoRequest, conn account.Connection, state, r
 		return 0, err
 	}
 	return a.ID, u.Connections().InsertSSOAttempt(row)
+}
+
+// countStart bounds the sign-ins by connections that one client network begins.
+func countStart(u *account.Unit) error {
+	n, err := u.Limits().Count("sso-starts", u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour))
+	if err == nil && n.Count > ssoStartsPerHour {
+		err = &account.WaitError{Reason: errTooManyStarts, Wait: n.Ends.Sub(u.Now)}
+	}
+	return err
 }
 
 // requireOwn refuses to link an identity, or to reauthenticate, unless the sign-in may: both need a signed-in user, and

@@ -1,6 +1,9 @@
 package enduser_test
 
 import (
+	"bufio"
+	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -51,7 +54,7 @@ func TestSAMLLogoutEndsTheNamedSignIns(t *testing.T) {
 		}
 		form := p.Logout(slo, lee, "s1")
 		resp := w.post("/sso/"+conn+"/slo", form, "Accept", "text/html")
-		if policy := resp.Header.Get("Content-Security-Policy"); resp.StatusCode != http.StatusOK || !strings.Contains(policy, "form-action "+p.URL) {
+		if policy := resp.Header.Get("Content-Security-Policy"); resp.StatusCode != http.StatusOK || !strings.Contains(policy, "frame-ancestors 'none'") {
 			t.Errorf("%d %s", resp.StatusCode, policy)
 		}
 		if first.signedIn() || !next.signedIn() || !another.signedIn() {
@@ -252,5 +255,30 @@ func TestUndecryptableSAMLResponsesAreBounded(t *testing.T) {
 		if a := w.browser().saml(conn, p, lee); a.user() == "" {
 			t.Errorf("%s", a.Raw)
 		}
+	})
+}
+
+func TestSAMLMessagesOfOneNetworkAreBounded(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		p := w.SAMLProvider()
+		conn := w.DeclareSAML("globex", p, globexSAML)
+		const ofNetwork = 4
+		for range ofNetwork { // each sends its header, and never its body
+			slow, err := net.Dial("tcp", w.Server.Listener.Addr().String())
+			w.Must(err)
+			defer slow.Close() //nolint:errcheck // the test is over
+			_, err = fmt.Fprintf(slow, "POST /sso/%s/acs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 300000\r\nExpect: 100-continue\r\n\r\n", conn)
+			w.Must(err)
+			if status, err := bufio.NewReader(slow).ReadString('\n'); err != nil || !strings.Contains(status, "100") { // the server reads the body
+				t.Fatalf("%q, %v", status, err)
+			}
+		}
+		if status, _ := w.samlPost(conn, url.Values{"SAMLResponse": {"x"}}); status != http.StatusServiceUnavailable {
+			t.Errorf("another message of the network is answered with %d", status)
+		}
+		w.Eventually("the slow messages end", func() bool {
+			status, _ := w.samlPost(conn, url.Values{"SAMLResponse": {"x"}})
+			return status == http.StatusBadRequest
+		})
 	})
 }

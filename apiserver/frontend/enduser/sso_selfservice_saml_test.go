@@ -71,7 +71,7 @@ func (w *world) keyOf(conn string) string {
 
 func TestOrganizationSetsUpASAMLConnection(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.managesConnections(nil)
+		w.managesConnections(func(c *document.OrganizationConnections) { c.Types = []string{"OIDC"} })
 		owner, id, _ := w.customer("globex")
 		path := "/organizations/" + id + "/connections"
 		der := w.certificate()

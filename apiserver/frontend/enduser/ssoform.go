@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"html/template"
 	"net/http"
-	"net/url"
 
 	"golang.org/x/text/language"
 
@@ -50,14 +49,10 @@ var (
 // sendForm shows a page with a form that the browser posts to an identity provider. The form's fields are signed
 // messages, and its action is an endpoint of the provider's metadata.
 func sendForm(c *call, name string, form saml.Form) error {
-	to, err := url.Parse(form.URL)
-	if err != nil {
-		return c.answerTo(err)
-	}
 	_, at := language.MatchStrings(formLanguages, c.r.Header.Get("Accept-Language"))
 	words := formWords[at]
 	var page bytes.Buffer
-	err = formPage.Execute(&page, map[string]any{
+	err := formPage.Execute(&page, map[string]any{
 		"Language": words[0], "Title": words[1] + name, "Button": words[2], "Form": form, "Script": template.JS(submitsForm), //nolint:gosec // a constant
 	})
 	if err != nil {
@@ -66,7 +61,8 @@ func sendForm(c *call, name string, form saml.Form) error {
 	header := c.Header()
 	setHeader(c, header)
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", "default-src 'none'; script-src "+formScript+"; form-action "+to.Scheme+"://"+to.Host+"; frame-ancestors 'none'; base-uri 'none'")
+	// There is no form-action: it would also apply to redirects of the provider after the form.
+	header.Set("Content-Security-Policy", "default-src 'none'; script-src "+formScript+"; frame-ancestors 'none'; base-uri 'none'")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Add("Vary", "Accept-Language")

@@ -14,7 +14,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
-	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -22,11 +21,12 @@ import (
 // a posted response of OpenID Connect is: see keepPosted.
 
 const (
-	// undecryptablePerHour is how many responses of a connection that cannot be decrypted are accepted from one client
-	// network in an hour. Their refusals must not reveal the plaintext to an attacker.
+	// undecryptablePerHour is how many responses of a connection that cannot be decrypted are accepted from one client in
+	// an hour. Their refusals must not reveal the plaintext to an attacker.
 	undecryptablePerHour = 30
 	scopeUndecryptable   = "saml-undecryptable"
-	scopeUnsolicited     = "saml-unsolicited"
+	// scopeUnsolicited counts the messages of a client network that fit no attempt or are refused.
+	scopeUnsolicited = "saml-unsolicited"
 	// parameterACR is the declared parameter whose words are the requested authentication contexts.
 	parameterACR = "acr_values"
 )
@@ -34,7 +34,7 @@ const (
 var (
 	errTooManyUndecryptable = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED",
 		"more than %d responses of this connection could not be decrypted in an hour: check the encryption certificate at the identity provider", undecryptablePerHour)
-	errTooManyUnsolicited = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED", "too many responses without a request came from your network: begin at the sign-in page")
+	errTooManyUnsolicited = apierror.Coded(http.StatusTooManyRequests, "RATE_LIMITED", "too many messages that were refused came from your network: begin at the sign-in page")
 )
 
 // startSAML is startAttempt for a connection of type SAML. An identity provider that takes requests by POST alone is
@@ -48,21 +48,22 @@ func startSAML(c *call, q ssoRequest, conn account.Connection, state string) (st
 	if err != nil {
 		return start, c.answerTo(err)
 	}
-	to := metadata.SignOnEndpoint()
-	if to.Binding == saml.BindingRedirect {
-		keys, err := c.Providers.SAMLKeys(upstreamOf(c, conn))
-		if err != nil {
-			return start, c.answerTo(err)
-		}
-		row := people.SSOAttempt{Connection: conn.ID, RequestID: id, Intent: q.intent}
-		if start.url, err = samlRequest(c, conn, row, to.URL, state).RedirectURL(keys[0]); err != nil {
-			return start, c.answerTo(err)
-		}
-	} else {
-		start.url = site.Origin(c.request.Settings, c.r) + connectionPath(conn.ID) + "/request?" + url.Values{"state": {state}}.Encode()
-	}
 	start.attempt, err = transact(c, func(u *unit) (int64, error) { return insertSSO(u, c, q, conn, state, id) })
-	return start, err
+	if err != nil {
+		return start, err
+	}
+	to := metadata.SignOnEndpoint()
+	if to.Binding != saml.BindingRedirect {
+		start.url = site.Origin(c.request.Settings, c.r) + connectionPath(conn.ID) + "/request?" + url.Values{"state": {state}}.Encode()
+		return start, nil
+	}
+	keys, err := c.Providers.SAMLKeys(upstreamOf(c, conn)) // after the start was counted: a signature is work
+	if err != nil {
+		return start, c.answerTo(err)
+	}
+	row := people.SSOAttempt{Connection: conn.ID, RequestID: id, Intent: q.intent}
+	start.url, err = samlRequest(c, conn, row, to.URL, state).RedirectURL(keys[0])
+	return start, c.answerTo(err)
 }
 
 // samlRequest returns the request of an attempt to an endpoint of the identity provider.
@@ -97,6 +98,9 @@ func samlForm(c *call) error {
 	if at.conn.SAML == nil {
 		return errInvalidAttempt
 	}
+	if err := c.request.Change(c.r.Context(), countStart); err != nil { // each page costs a signature
+		return c.answerTo(err)
+	}
 	metadata, err := c.Providers.SAML(c.r.Context(), upstreamOf(c, at.conn))
 	if err != nil {
 		return c.answerTo(err)
@@ -114,22 +118,24 @@ func samlForm(c *call) error {
 
 // samlResponse receives the response of an identity provider at the assertion consumer service.
 func samlResponse(c *call) error {
-	form, err := readForm(c, saml.MaxForm)
+	conn, err := samlConnection(c)
 	if err != nil {
 		return err
 	}
+	form, done, err := readMessage(c)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if len(form["SAMLResponse"]) != 1 || len(form["RelayState"]) > 1 {
 		return errResponseInvalid
 	}
 	at, err := findAttempt(c, form.Get("RelayState"), false)
 	if errors.Is(err, errInvalidAttempt) {
-		return unsolicited(c, form, err)
+		return unsolicited(c, conn, form, err)
 	}
 	if err != nil {
 		return c.answerTo(err)
-	}
-	if at.conn.SAML == nil {
-		return errInvalidAttempt
 	}
 	evidence, err := evaluateSAML(c, at, form.Get("SAMLResponse"))
 	if err != nil {
@@ -156,9 +162,11 @@ func evaluateSAML(c *call, at waitingAttempt, field string) (e connection.Eviden
 	if err != nil {
 		return e, err
 	}
-	subject := format(at.conn.ID) + " " + c.request.Client.WideNetwork
-	if err := requireDecryptable(c, subject); err != nil {
-		return e, err
+	subject := format(at.conn.ID) + " " + c.request.Client.Network
+	if response.Encrypted() {
+		if err := requireDecryptable(c, subject); err != nil {
+			return e, err
+		}
 	}
 	expected := saml.Expected{
 		RequestID: at.row.RequestID, ACSURL: acsURL(c, at.conn.ID), EntityID: at.conn.SAML.ServiceEntityID, Provider: metadata, Keys: keys,
@@ -203,18 +211,7 @@ func requireDecryptable(c *call, subject string) error {
 // unsolicited handles a response that fits no attempt. It signs no user in. If it answers no request and the connection
 // permits that, as for a tile in the portal of the identity provider, the browser begins a sign-in instead, which the
 // session at the identity provider completes. RelayState is then the page to which the user goes.
-func unsolicited(c *call, form url.Values, refused error) error {
-	id, err := ids.Parse(c.r.PathValue("connection_id"))
-	if err != nil {
-		return c.answerTo(account.ErrConnectionUnknown)
-	}
-	conn, err := activeConnection(c, id)
-	if err != nil {
-		return err
-	}
-	if conn.SAML == nil {
-		return refused
-	}
+func unsolicited(c *call, conn account.Connection, form url.Values, refused error) error {
 	if err := countUnsolicited(c); err != nil {
 		return c.answerTo(err)
 	}
@@ -232,14 +229,15 @@ func unsolicited(c *call, form url.Values, refused error) error {
 	if response.Issuer != metadata.EntityID {
 		return errResponseInvalid
 	}
-	to := connectionPath(id) + "/start"
+	to := connectionPath(conn.ID) + "/start"
 	if at, ok := site.Target(c.request.Settings, form.Get("RelayState")); ok && at != "" {
 		to += "?" + url.Values{"continue": {at}}.Encode()
 	}
 	return toBrowser(c, to)
 }
 
-// countUnsolicited bounds the responses without an attempt that are read for one client network.
+// countUnsolicited bounds the responses without an attempt, and the refused logout requests, that are read for one client
+// network in an hour.
 func countUnsolicited(c *call) error {
 	return c.request.Change(c.r.Context(), func(u *account.Unit) error {
 		n, err := u.Limits().Count(scopeUnsolicited, u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour))

@@ -37,15 +37,19 @@ func samlLogout(c *call) error {
 	if err != nil {
 		return err
 	}
-	form, err := readForm(c, saml.MaxForm)
+	form, done, err := readMessage(c)
 	if err != nil {
 		return err
 	}
+	defer done()
 	if len(form["SAMLRequest"]) == 0 && len(form["SAMLResponse"]) == 1 {
 		return toBrowser(c, "/sign-in")
 	}
 	if len(form["SAMLRequest"]) != 1 || len(form["RelayState"]) > 1 {
 		return errLogoutInvalid
+	}
+	if err := requireFewRefused(c); err != nil {
+		return c.answerTo(err)
 	}
 	of := upstreamOf(c, conn)
 	metadata, err := c.Providers.SAML(c.r.Context(), of)
@@ -60,7 +64,7 @@ func samlLogout(c *call) error {
 	if errors.As(err, &fault) {
 		answer := *errLogoutInvalid
 		answer.Reason = fault.Reason
-		return &answer
+		return c.answerTo(account.FirstOf(countUnsolicited(c), &answer))
 	}
 	if err != nil {
 		return c.answerTo(err)
@@ -73,6 +77,17 @@ func samlLogout(c *call) error {
 		return toBrowser(c, "/sign-in")
 	}
 	return answerLogout(c, conn, saml.LogoutResponse{InResponseTo: logout.ID, Destination: to, RelayState: form.Get("RelayState")})
+}
+
+// requireFewRefused refuses a logout request of a client network that sent too many that were refused, before it is read.
+func requireFewRefused(c *call) error {
+	return c.view(func(u *account.Unit) error {
+		refused, err := u.Limits().Counted(scopeUnsolicited, u.Client.WideNetwork, u.Now)
+		if err == nil && refused.Count >= ssoStartsPerHour {
+			err = &account.WaitError{Reason: errTooManyUnsolicited, Wait: refused.Ends.Sub(u.Now)}
+		}
+		return err
+	})
 }
 
 // endSAML ends the sign-ins of a logout request. Where an attribute identifies users, a request selects by the sessions
@@ -90,11 +105,20 @@ func endSAML(c *call, conn account.Connection, issuer string, request *saml.Logo
 		}
 		return usedLogout(endSignInsBy(c, conn, logout))
 	}
+	used := 0
 	for _, session := range request.Sessions {
 		logout.SessionID, logout.TokenID = session, request.ID+" "+session
-		if err := usedLogout(endSignInsBy(c, conn, logout)); err != nil {
+		err := endSignInsBy(c, conn, logout)
+		if errors.Is(err, errLogoutUsed) { // of an earlier delivery, which may have failed after this session
+			used++
+			continue
+		}
+		if err != nil {
 			return err
 		}
+	}
+	if used == len(request.Sessions) {
+		return errLogoutInvalid
 	}
 	return nil
 }
