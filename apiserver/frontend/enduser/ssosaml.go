@@ -236,8 +236,8 @@ func unsolicited(c *call, conn account.Connection, form url.Values, refused erro
 	return toBrowser(c, to)
 }
 
-// countUnsolicited bounds the responses without an attempt, and the refused logout requests, that are read for one client
-// network in an hour.
+// countUnsolicited bounds the responses without an attempt, and the refused logout requests, that are read for one
+// client network in an hour.
 func countUnsolicited(c *call) error {
 	return c.request.Change(c.r.Context(), func(u *account.Unit) error {
 		n, err := u.Limits().Count(scopeUnsolicited, u.Client.WideNetwork, u.Now, u.Now.Add(time.Hour))

@@ -79,7 +79,8 @@ func samlLogout(c *call) error {
 	return answerLogout(c, conn, saml.LogoutResponse{InResponseTo: logout.ID, Destination: to, RelayState: form.Get("RelayState")})
 }
 
-// requireFewRefused refuses a logout request of a client network that sent too many that were refused, before it is read.
+// requireFewRefused refuses a logout request of a client network that sent too many that were refused, before it is
+// read.
 func requireFewRefused(c *call) error {
 	return c.view(func(u *account.Unit) error {
 		refused, err := u.Limits().Counted(scopeUnsolicited, u.Client.WideNetwork, u.Now)
