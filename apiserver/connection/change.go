@@ -2,6 +2,7 @@ package connection
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -85,6 +86,9 @@ func IssuerFault(issuer string, staging bool) string {
 	return ""
 }
 
+// plainHost matches a host with or without a port.
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
+
 // EndpointFault returns what is wrong with the URL of metadata or of an endpoint of SAML, "" if nothing is. http is
 // only for loopback hosts, and only with staging.
 func EndpointFault(endpoint string, staging bool) string {
@@ -96,6 +100,8 @@ func EndpointFault(endpoint string, staging bool) string {
 		return "must be an https URL"
 	case u.Host == "" || u.User != nil || strings.Contains(endpoint, "#"):
 		return "must have a host, and no user or fragment"
+	case !plainHost.MatchString(u.Host): // Go decodes the zone of an IPv6 address, which can be any text
+		return "must have a host of letters, digits, dots and hyphens, or an IP address without a zone"
 	}
 	return ""
 }

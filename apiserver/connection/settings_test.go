@@ -157,7 +157,8 @@ func TestFaultsOfEndpointsAndEntityIDs(t *testing.T) {
 	for endpoint, want := range map[string]bool{
 		"https://idp.example/metadata?appid=1": true, "http://127.0.0.1:8080/m": true, "http://localhost/m": true, "http://idp.example/m": false,
 		"https://u@idp.example/": false, "https://idp.example/#a": false, "ftp://idp.example": false, "https://": false, "": false, "https://idp.example/ m": false,
-		"https://idp.example/" + strings.Repeat("a", 2048): false,
+		"https://idp.example/" + strings.Repeat("a", 2048): false, "https://[fe80::1%25a%20;x]/": false, "https://[fe80::1%25eth0]/": false, "https://idp.example;x/": false,
+		"https://idp%E2%80%8B.example/": false, "https://[2001:db8::1]:8443/m": true, "https://Idp-1.example:8443/m;a": true,
 	} {
 		if got := EndpointFault(endpoint, true) == ""; got != want {
 			t.Errorf("%.40s: %t", endpoint, got)

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -24,11 +25,16 @@ const (
 	pollEvery = 100 * time.Millisecond
 	// storeWithin bounds the time of writing the result of a fetch.
 	storeWithin = 5 * time.Second
+	// readWithin bounds the wait until a fetched document may be read. With it, a fetch ends before its lease.
+	readWithin = leaseFor - requestWithin
 	// versionBytes is an estimate of the memory of a document besides its content.
 	versionBytes = 1 << 10
 	// keepUnused is how long an unused document is cached.
 	keepUnused = 24 * time.Hour
 )
+
+// samlReads bounds the metadata of SAML that are read at a time: their XML occupies a processor.
+var samlReads = egress.Bounds{AtOnce: 2, DeploymentAtOnce: 1}
 
 // documentShares bounds the memory of cached documents.
 var documentShares = shares.Bounds{Bytes: 8 << 20, DeploymentBytes: 1 << 20}
@@ -46,6 +52,7 @@ type documents struct {
 	store   people.Store
 	web     *exchanger
 	slots   *egress.Slots
+	reads   *egress.Slots
 	clock   func() time.Time
 	log     logr.Logger
 	metrics *metrics
@@ -137,6 +144,7 @@ func (d *documents) load(ctx context.Context, c Connection, src source) (version
 	url, text, _ := strings.Cut(row.Body, "\n")
 	v.url = url
 	cached, found := d.cache.Get(ref{c.Deployment, c.ID, src.kind}, d.clock())
+	v.tried = cached.tried
 	switch {
 	case url != src.url:
 	case found && cached.url == url && cached.sha256 == v.sha256 && cached.content != content{} && src.fits(cached.content):
@@ -149,7 +157,7 @@ func (d *documents) load(ctx context.Context, c Connection, src source) (version
 }
 
 func (d *documents) put(c Connection, src source, v version) {
-	size := versionBytes + int64(len(v.url)+len(v.failure)) + v.content.bytes()
+	size := versionBytes + int64(len(v.url)+len(v.tried)+len(v.failure)) + v.content.bytes()
 	d.cache.Put(c.Deployment, ref{c.Deployment, c.ID, src.kind}, v, size, d.clock())
 }
 
@@ -216,9 +224,7 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 	done, err := d.slots.Begin(waiting, egress.Asker{Deployment: c.Deployment})
 	cancel()
 	if err != nil {
-		d.throttled.Add(1)
-		d.metrics.count(src.kind, egress.ErrTooManyFetches)
-		return version{}, false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return version{}, false, d.refuse(src, err)
 	}
 	defer done()
 	now, lease := d.clock(), rand.Text()
@@ -232,30 +238,58 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 	if !leased {
 		return version{}, false, nil
 	}
-	text, err := d.text(src)
-	var taken accepted
-	if err == nil {
-		last := content{}
-		if before.url == src.url {
-			last = before.content
-		}
-		taken, err = src.take(text, last, now)
-	}
-	if d.life.Err() != nil {
+	taken, err := d.read(ctx, c, src, before, now)
+	switch {
+	case d.life.Err() != nil:
 		return version{}, false, fmt.Errorf("%w: the server ends", ErrUnavailable)
+	case errors.Is(err, errNoTurn):
+		return version{}, false, d.refuse(src, err)
 	}
 	d.metrics.count(src.kind, err)
 	after := before
-	after.triedAt, after.leasedUntil = now, time.Time{}
+	after.triedAt, after.leasedUntil, after.tried = now, time.Time{}, src.url
 	if err != nil {
 		after.failures, after.failure = before.failures+1, err.Error()
 		d.log.V(1).Info("A document of an identity provider was not fetched", "deployment", c.Deployment, "connection", ids.Format(c.ID), "kind", src.kind, "error", after.failure)
 	} else {
-		after = version{content: taken.content, url: src.url, sha256: taken.sha256, fetchedAt: now, validUntil: now.Add(taken.freshFor), triedAt: now}
+		after = version{content: taken.content, url: src.url, sha256: taken.sha256, fetchedAt: now, validUntil: now.Add(taken.freshFor), triedAt: now, tried: src.url}
 	}
 	d.put(c, src, after)
 	d.write(ctx, c, src, lease, after, taken.text)
 	return after, true, nil
+}
+
+// errNoTurn means that a fetched document was not read, because others were read all the time.
+var errNoTurn = errors.New("other metadata are read")
+
+// refuse counts a fetch that was refused, and returns its error.
+func (d *documents) refuse(src source, err error) error {
+	d.throttled.Add(1)
+	d.metrics.count(src.kind, egress.ErrTooManyFetches)
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// read fetches a text and reads it. Metadata of SAML wait for their turn within samlReads; the error is an errNoTurn if
+// there is none.
+func (d *documents) read(ctx context.Context, c Connection, src source, before version, now time.Time) (accepted, error) {
+	text, err := d.text(src)
+	if err != nil {
+		return accepted{}, err
+	}
+	if src.accept != nil {
+		waiting, cancel := context.WithTimeout(ctx, readWithin)
+		done, err := d.reads.Begin(waiting, egress.Asker{Deployment: c.Deployment})
+		cancel()
+		if err != nil {
+			return accepted{}, fmt.Errorf("%w: %w", errNoTurn, err)
+		}
+		defer done()
+	}
+	last := content{}
+	if before.url == src.url {
+		last = before.content
+	}
+	return src.take(text, last, now)
 }
 
 // write writes the result of a fetch to the store. If that fails, the lease ends by itself, and only this server has

@@ -1,11 +1,17 @@
 package upstream
 
 import (
+	"context"
+	"crypto/x509"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/cardea-iam/cardea/apiserver/connection/saml"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/testing/samlprovider"
 	"github.com/cardea-iam/cardea/store/people"
@@ -108,5 +114,115 @@ func TestOriginOfSAMLMetadataChangesWithTheConnection(t *testing.T) {
 	}
 	if of := origin(samlConnection(p, func(s *document.ConnectionSAML) { s.MetadataURL, s.Given = "", &document.SAMLMetadata{} })); of != "" {
 		t.Errorf("given metadata have the origin %q", of)
+	}
+}
+
+// Sign-ins do not make a server read metadata again and again that it refused. Another URL is read at once.
+func TestRefusedMetadataOfSAMLAreFetchedSeldom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	server := w.server()
+	w.provider.serve("/metadata", says(200, "<x/>"))
+	w.provider.serve("/other", says(200, "<x/>"))
+	at := func(path string) Connection {
+		return w.connection(func(c *document.Connection) {
+			c.Type, c.SAML = "SAML", &document.ConnectionSAML{MetadataURL: w.provider.URL + path}
+		})
+	}
+	for n, after := range []time.Duration{0, 5 * time.Second, 30 * time.Second, time.Minute, time.Minute} {
+		for _, step := range []time.Duration{after - time.Second, time.Second} {
+			w.Clock.Advance(max(step, 0))
+			if _, err := server.SAML(t.Context(), at("/metadata")); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "structure") {
+				t.Fatal(err)
+			}
+			if hits := w.provider.hit("/metadata"); step == time.Second && n > 0 && hits != n+1 || step > time.Second && hits != n {
+				t.Errorf("%d fetches, the last %v before", hits, after)
+			}
+			if n == 0 {
+				break
+			}
+		}
+	}
+	w.Clock.Advance(2 * time.Second)
+	if _, err := server.SAML(t.Context(), at("/other")); !errors.Is(err, ErrUnavailable) || w.provider.hit("/other") != 1 {
+		t.Errorf("another URL: %v, %d fetches", err, w.provider.hit("/other"))
+	}
+}
+
+// The metadata of a deployment are read one after the other, and those of all deployments two at a time. Discovery
+// documents do not wait.
+func TestMetadataOfSAMLAreReadInTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	server := w.server()
+	d := server.documents
+	entered, leave := make(chan string, 10), make(chan struct{})
+	src := source{kind: people.UpstreamSAML, url: inlineURL, inline: "<x/>"}
+	read := func(ctx context.Context, deployment string) error {
+		own := src
+		own.accept = func(string, content, time.Time) (accepted, error) {
+			entered <- deployment
+			<-leave
+			return accepted{}, nil
+		}
+		_, err := d.read(ctx, Connection{Deployment: deployment, ID: 17}, own, version{}, w.Clock.Now())
+		return err
+	}
+	results := make(chan error, 10)
+	for _, deployment := range []string{"a/a", "a/a", "b/b", "c/c"} {
+		go func() { results <- read(t.Context(), deployment) }()
+	}
+	first := []string{<-entered, <-entered}
+	if first[0] == first[1] || d.reads.Running() != 2 {
+		t.Errorf("%v are read", first)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := read(ended, "d/d"); !errors.Is(err, errNoTurn) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the context ended: %v", err)
+	}
+	close(leave)
+	for range 4 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A document that gets no turn is counted as throttled, and its provider has no failure.
+func TestMetadataOfSAMLWithoutATurnAreNoFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	server := w.server()
+	c := w.connection(func(c *document.Connection) {
+		c.Type, c.SAML = "SAML", &document.ConnectionSAML{Metadata: "<x/>"}
+	})
+	done, err := server.documents.reads.Begin(t.Context(), egress.Asker{Deployment: c.Deployment})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, leased, err := server.documents.fetch(ctx, c, samlSource(c.Connection), version{})
+	if leased || !errors.Is(err, ErrUnavailable) || server.DocumentsExhausted() != 1 || w.row(c, people.UpstreamSAML).Failures != 0 {
+		t.Errorf("%t, %v, %d", leased, err, server.DocumentsExhausted())
+	}
+	if n := testutil.ToFloat64(server.metrics.fetches.WithLabelValues("saml", "throttled")); n != 1 {
+		t.Errorf("%v were counted", n)
+	}
+}
+
+// The largest metadata fit a deployment's share of the cache.
+func TestLargestMetadataOfSAMLAreCached(t *testing.T) {
+	t.Parallel()
+	endpoint := saml.Endpoint{Binding: saml.BindingRedirect, URL: strings.Repeat("x", 2048), ResponseURL: strings.Repeat("x", 2048)}
+	m := &saml.Metadata{EntityID: strings.Repeat("x", 1024)}
+	for range 16 {
+		m.SignOn, m.Logout = append(m.SignOn, endpoint), append(m.Logout, endpoint)
+		m.Certificates = append(m.Certificates, &x509.Certificate{Raw: make([]byte, 16<<10)})
+	}
+	if bytes := samlBytes(m) + versionBytes + 2*2048 + maxFailure; bytes > documentShares.DeploymentBytes {
+		t.Errorf("%d bytes", bytes)
 	}
 }

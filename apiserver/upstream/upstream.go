@@ -93,7 +93,8 @@ func New(opts Options) *Providers {
 	life, end := context.WithCancel(context.Background())
 	p.end = end
 	p.documents = &documents{
-		life: life, store: opts.Store, web: p.web, slots: egress.NewSlots(documentRequests, opts.Clock), clock: opts.Clock, log: opts.Log, metrics: p.metrics, cache: cache,
+		life: life, store: opts.Store, web: p.web, slots: egress.NewSlots(documentRequests, opts.Clock), reads: egress.NewSlots(samlReads, opts.Clock),
+		clock: opts.Clock, log: opts.Log, metrics: p.metrics, cache: cache,
 	}
 	return p
 }

@@ -20,7 +20,8 @@ const (
 	usedFor = 7 * 24 * time.Hour
 	// unknownKeyAfter is the shortest time between two fetches of a key set because of an unknown key id.
 	unknownKeyAfter = 30 * time.Second
-	// neededAfter is the shortest time between two fetches for sign-ins that have no document to use.
+	// neededAfter is the shortest time between two fetches for sign-ins that have no document to use. Metadata of SAML
+	// that were refused are fetched for them as seldom as for periodic checks, because their XML is costly to read.
 	neededAfter = time.Second
 )
 
@@ -100,6 +101,8 @@ type version struct {
 	fetchedAt, validUntil, triedAt, leasedUntil time.Time
 	failures                                    int
 	failure                                     string
+	// tried is the URL of the last fetch by this server, "" if it made none.
+	tried string
 }
 
 // versionOf returns the version of a row, without its content.
@@ -162,6 +165,8 @@ func (w wish) fetchAt(v *version, src source, now time.Time) time.Time {
 		return v.due(src, now)
 	case v.failures == 0 && v.url != "" && v.url != src.url: // the last fetch was of another provider
 		return time.Time{}
+	case !v.usable(src, now) && v.failures > 0 && src.kind == people.UpstreamSAML && v.tried == src.url:
+		return v.triedAt.Add(retryAfter(v.failures))
 	case !v.usable(src, now):
 		return v.triedAt.Add(neededAfter)
 	}

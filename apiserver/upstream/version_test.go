@@ -59,3 +59,30 @@ func TestWhenDocumentsAreFetchedAgain(t *testing.T) {
 		t.Error("a connection that was tried since its change is fetched again at once")
 	}
 }
+
+// Metadata of SAML that were refused are fetched for sign-ins as seldom as for periodic checks, unless their URL
+// changed or this server has not tried it.
+func TestRefusedSAMLMetadataAreFetchedSeldom(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, time.November, 26, 12, 0, 0, 0, time.UTC)
+	const url = "https://idp.example/metadata"
+	for name, tc := range map[string]struct {
+		kind, tried string
+		failures    int
+		want        time.Duration
+	}{
+		"never tried":           {people.UpstreamSAML, url, 0, time.Second},
+		"failed once":           {people.UpstreamSAML, url, 1, 5 * time.Second},
+		"failed twice":          {people.UpstreamSAML, url, 2, 30 * time.Second},
+		"failed often":          {people.UpstreamSAML, url, 3000, time.Minute},
+		"failed at another URL": {people.UpstreamSAML, "https://former.example", 3, time.Second},
+		"failed elsewhere":      {people.UpstreamSAML, "", 3, time.Second},
+		"a failed discovery":    {people.UpstreamDiscovery, url, 3, time.Second},
+	} {
+		src := source{kind: tc.kind, url: url, fits: func(content) bool { return true }}
+		v := version{tried: tc.tried, failures: tc.failures, triedAt: now}
+		if got := (wish{}).fetchAt(&v, src, now).Sub(now); got != tc.want {
+			t.Errorf("%s: in %v, want %v", name, got, tc.want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ type Assertion struct {
 	ExpiresAt time.Time
 	// Issuer and Subject identify the user at the connection.
 	Issuer, Subject string
-	// NameID is empty if the subject is an attribute and there is no NameID.
+	// NameID is empty if the subject is an attribute, and there is no NameID or it is out of bounds.
 	NameID NameID
 	// SessionIndex identifies the session at the identity provider, "" if it sent none.
 	SessionIndex string
@@ -35,6 +35,16 @@ type Assertion struct {
 
 // NameID is the name of a subject, which logout requests repeat.
 type NameID struct{ Value, Format, NameQualifier, SPNameQualifier string }
+
+// nameOf returns the NameID of an element with a value.
+func nameOf(el *etree.Element, value string) NameID {
+	return NameID{Value: value, Format: attribute(el, "Format"), NameQualifier: attribute(el, "NameQualifier"), SPNameQualifier: attribute(el, "SPNameQualifier")}
+}
+
+// bounded reports whether a NameID can be kept: a value of at most 255 bytes, and its other parts of at most 1024.
+func (n NameID) bounded() bool {
+	return len(n.Value) <= connection.MaxSubject && max(len(n.Format), len(n.NameQualifier), len(n.SPNameQualifier)) <= maxName
+}
 
 // readAssertion checks the conditions of an assertion that is verified, and reads it.
 func readAssertion(el *etree.Element, signer *x509.Certificate, want Expected) (*Assertion, error) {
@@ -107,7 +117,13 @@ func (a *Assertion) readSubject(subject *etree.Element, named string) error {
 		if !whole {
 			return fault(ReasonSubject, "a NameID with elements", "a text")
 		}
-		a.NameID = NameID{Value: value, Format: attribute(el, "Format"), NameQualifier: attribute(el, "NameQualifier"), SPNameQualifier: attribute(el, "SPNameQualifier")}
+		a.NameID = nameOf(el, value)
+	}
+	if !a.NameID.bounded() {
+		if named == "" {
+			return fault(ReasonSubject, a.NameID.Value, "a NameID of at most 255 bytes, with attributes of at most 1024 bytes each")
+		}
+		a.NameID = NameID{}
 	}
 	switch values := a.Attributes[named]; {
 	case named != "" && len(values) != 1:

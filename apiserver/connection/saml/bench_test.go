@@ -30,12 +30,12 @@ func BenchmarkEvaluate(b *testing.B) {
 // BenchmarkRefuse refuses responses of an attacker that are as costly as the bounds allow.
 func BenchmarkRefuse(b *testing.B) {
 	attributes := ""
-	for i := range 64 {
+	for i := range 31 {
 		attributes += fmt.Sprintf(` a%d=""`, i)
 	}
 	for name, wide := range map[string]string{
 		"elements":   strings.Repeat("<y/>", 4900),
-		"attributes": strings.Repeat("<y"+attributes+"/>", 560),
+		"attributes": strings.Repeat("<y"+attributes+"/>", 155),
 		"comments":   strings.Repeat("<!---->", 1000),
 		"one text":   strings.Repeat("x", 240<<10),
 	} {
@@ -54,6 +54,35 @@ func BenchmarkRefuse(b *testing.B) {
 				}
 				if _, err := r.Evaluate(expected()); err == nil {
 					b.Fatal("accepted")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkParse reads documents that are as costly as the bounds allow: elements with attributes of prefixes. The
+// document of 1 MiB is over the bounds.
+func BenchmarkParse(b *testing.B) {
+	declared, attributes := "", ""
+	for i := range ownDeclarations {
+		declared += fmt.Sprintf(` xmlns:n%d="urn:%d"`, i, i)
+		attributes += fmt.Sprintf(` n%d:a=""`, i)
+	}
+	element := "<y" + attributes + "/>"
+	for name, tc := range map[string]struct {
+		bounds bounds
+		bytes  int
+	}{
+		"message": {messageBounds, (messageBounds.attributes/ownDeclarations - 1) * len(element)}, "metadata": {metadataBounds, (metadataBounds.attributes/ownDeclarations - 1) * len(element)},
+		"metadata over the bounds": {metadataBounds, MaxMetadata - 1<<10},
+	} {
+		raw := []byte("<x" + declared + ">" + strings.Repeat(element, tc.bytes/len(element)) + "</x>")
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(raw)))
+			for b.Loop() {
+				if _, err := parse(raw, tc.bounds); (err == nil) != (tc.bytes < MaxMetadata-1<<10) {
+					b.Fatal(err)
 				}
 			}
 		})

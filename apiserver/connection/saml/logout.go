@@ -101,10 +101,10 @@ func (r *LogoutRequest) read(root *etree.Element) error {
 		return fault(ReasonSubject, "a request without NameID", "a NameID that is not encrypted")
 	}
 	value, whole := text(el)
-	if !whole || value == "" || len(value) > connection.MaxSubject {
-		return fault(ReasonSubject, value, "1 to 255 bytes")
+	r.NameID = nameOf(el, value)
+	if !whole || value == "" || !r.NameID.bounded() {
+		return fault(ReasonSubject, value, "1 to 255 bytes, with attributes of at most 1024 bytes each")
 	}
-	r.NameID = NameID{Value: value, Format: attribute(el, "Format"), NameQualifier: attribute(el, "NameQualifier"), SPNameQualifier: attribute(el, "SPNameQualifier")}
 	for _, index := range children(root, nsProtocol, "SessionIndex") {
 		session, whole := text(index)
 		if !whole || session == "" || len(session) > connection.MaxSubject || len(r.Sessions) == maxSessions {

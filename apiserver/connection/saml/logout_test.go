@@ -94,6 +94,7 @@ func TestOtherLogoutRequestsEndNothing(t *testing.T) {
 		"with two names":         {logoutRequest{states: func(root *etree.Element) { root.AddChild(at(root, "NameID").Copy()) }}, ReasonStructure},
 		"with an empty name":     {logoutRequest{states: setText("NameID", "")}, ReasonSubject},
 		"with an element":        {logoutRequest{states: func(root *etree.Element) { at(root, "NameID").CreateElement("x") }}, ReasonSubject},
+		"with a long qualifier":  {logoutRequest{states: set("NameID", "NameQualifier", strings.Repeat("x", 1025))}, ReasonSubject},
 		"with a long name":       {logoutRequest{states: setText("NameID", strings.Repeat("x", 256))}, ReasonSubject},
 		"with an empty session":  {logoutRequest{states: setText("SessionIndex", "")}, ReasonSession},
 		"with a long session":    {logoutRequest{states: setText("SessionIndex", strings.Repeat("x", 256))}, ReasonSession},

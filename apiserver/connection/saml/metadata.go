@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,9 @@ import (
 const (
 	// maxCertificates bounds the certificates of an identity provider, and maxEndpoints the endpoints of one kind.
 	maxCertificates, maxEndpoints = 16, 16
+	// maxCertificate bounds a certificate, in bytes of its DER. All certificates and endpoints fit a deployment's share of
+	// the cache.
+	maxCertificate = 16 << 10
 	// MinRefresh is the shortest time after which metadata is fetched again.
 	MinRefresh = time.Hour
 	// MaxRefresh is the longest time after which metadata is fetched again.
@@ -167,10 +171,13 @@ func endpoints(role *etree.Element, tag string) (found []Endpoint, err error) {
 	return found, nil
 }
 
+// properHost matches a host with or without a port. Go decodes the zone of an IPv6 address, which can be any text.
+var properHost = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]+$`)
+
 // proper reports whether a URL is https, or http on a loopback address. The operator refuses http in production.
 func proper(location string) bool {
 	u, err := url.Parse(location)
-	if err != nil || len(location) > maxURL || u.Host == "" || u.User != nil || strings.Contains(location, "#") {
+	if err != nil || len(location) > maxURL || !properHost.MatchString(u.Host) || u.User != nil || strings.Contains(location, "#") {
 		return false
 	}
 	ip := net.ParseIP(u.Hostname())
@@ -184,6 +191,9 @@ func certificates(role *etree.Element) (found []*x509.Certificate, err error) {
 		der, err := base64.StdEncoding.DecodeString(compact(el))
 		if err != nil {
 			return nil, fault(ReasonCertificates, "not base64", "certificates in base64")
+		}
+		if len(der) > maxCertificate {
+			return nil, fault(ReasonCertificates, fmt.Sprintf("a certificate of %d bytes", len(der)), fmt.Sprintf("at most %d bytes", maxCertificate))
 		}
 		certificate, err := x509.ParseCertificate(der)
 		switch {

@@ -1,8 +1,13 @@
 package saml
 
 import (
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/base64"
 	"fmt"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -128,43 +133,74 @@ func TestMetadataThatIsRefused(t *testing.T) {
 		many = append(many, newSigner(k.p256.key))
 	}
 	for name, tc := range map[string]struct{ xml, reason string }{
-		"over":                   {entity(testIDP, `validUntil="2026-11-26T12:00:00Z"`, keyDescriptor("", k.idp)), ReasonValidUntil},
-		"over, of the list":      {entities(`validUntil="2026-11-26T11:00:00Z"`, right), ReasonValidUntil},
-		"over, of the role":      {strings.Replace(right, "<md:IDPSSODescriptor", `<md:IDPSSODescriptor validUntil="2020-01-01T00:00:00Z"`, 1), ReasonValidUntil},
-		"no time":                {entity(testIDP, `validUntil="soon"`, keyDescriptor("", k.idp)), ReasonValidUntil},
-		"no certificate":         {entity(testIDP, "", ""), ReasonCertificates},
-		"for encryption alone":   {entity(testIDP, "", keyDescriptor("encryption", k.idp)), ReasonCertificates},
-		"weak ones alone":        {entity(testIDP, "", keyDescriptor("", k.weak, k.p224)), ReasonCertificates},
-		"17 certificates":        {entity(testIDP, "", keyDescriptor("", many...)), ReasonCertificates},
-		"17 weak certificates":   {entity(testIDP, "", keyDescriptor("", k.idp)+strings.Repeat(keyDescriptor("", k.weak), 17)), ReasonCertificates},
-		"not base64":             {strings.Replace(right, "<ds:X509Certificate>", "<ds:X509Certificate>%", 1), ReasonCertificates},
-		"no X.509":               {strings.Replace(right, "<ds:X509Certificate>", "<ds:X509Certificate>AAAA", 1), ReasonCertificates},
-		"no sign-on":             {strings.ReplaceAll(right, "SingleSignOnService", "ArtifactResolutionService"), ReasonEndpoint},
-		"other bindings":         {strings.ReplaceAll(strings.ReplaceAll(right, "HTTP-POST", "SOAP"), "HTTP-Redirect", "PAOS"), ReasonEndpoint},
-		"http":                   {location("http://idp.globex.example/sso"), ReasonEndpoint},
-		"javascript":             {location("javascript:alert(1)"), ReasonEndpoint},
-		"a path":                 {location("/sso"), ReasonEndpoint},
-		"a fragment":             {location("https://idp.globex.example/#x"), ReasonEndpoint},
-		"a password":             {location("https://user:pass@idp.globex.example/"), ReasonEndpoint},
-		"no location":            {location(""), ReasonEndpoint},
-		"a location of 2 KiB":    {location("https://idp.globex.example/" + strings.Repeat("x", 2048)), ReasonEndpoint},
-		"a response by http":     {strings.Replace(right, "https://idp.globex.example/slo-response", "http://idp.globex.example", 1), ReasonEndpoint},
-		"17 endpoints":           {strings.Replace(right, "<md:SingleSignOnService", strings.Repeat(`<md:SingleSignOnService Binding="`+BindingPost+`" Location="https://idp.globex.example/"/>`, 17)+"<md:SingleSignOnService", 1), ReasonEndpoint},
-		"more than 1 MiB":        {right + strings.Repeat(" ", 1<<20), ReasonXML},
-		"20,001 elements":        {strings.Replace(right, "</md:IDPSSODescriptor>", strings.Repeat("<x/>", 20_000)+"</md:IDPSSODescriptor>", 1), ReasonXML},
-		"a DOCTYPE":              {"<!DOCTYPE x>" + right, ReasonXML},
-		"a stylesheet":           {`<?xml-stylesheet href="x"?>` + right, ReasonXML},
-		"elements of 33 levels":  {strings.Replace(right, "</md:IDPSSODescriptor>", strings.Repeat("<x>", 31)+strings.Repeat("</x>", 31)+"</md:IDPSSODescriptor>", 1), ReasonXML},
-		"a namespace like ours":  {strings.Replace(right, nsMetadata, nsMetadata+"x", 1), ReasonStructure},
-		"certificates elsewhere": {strings.ReplaceAll(right, nsSignature, "urn:other"), ReasonCertificates},
+		"over":                    {entity(testIDP, `validUntil="2026-11-26T12:00:00Z"`, keyDescriptor("", k.idp)), ReasonValidUntil},
+		"over, of the list":       {entities(`validUntil="2026-11-26T11:00:00Z"`, right), ReasonValidUntil},
+		"over, of the role":       {strings.Replace(right, "<md:IDPSSODescriptor", `<md:IDPSSODescriptor validUntil="2020-01-01T00:00:00Z"`, 1), ReasonValidUntil},
+		"no time":                 {entity(testIDP, `validUntil="soon"`, keyDescriptor("", k.idp)), ReasonValidUntil},
+		"no certificate":          {entity(testIDP, "", ""), ReasonCertificates},
+		"for encryption alone":    {entity(testIDP, "", keyDescriptor("encryption", k.idp)), ReasonCertificates},
+		"weak ones alone":         {entity(testIDP, "", keyDescriptor("", k.weak, k.p224)), ReasonCertificates},
+		"17 certificates":         {entity(testIDP, "", keyDescriptor("", many...)), ReasonCertificates},
+		"17 weak certificates":    {entity(testIDP, "", keyDescriptor("", k.idp)+strings.Repeat(keyDescriptor("", k.weak), 17)), ReasonCertificates},
+		"a certificate of 17 KiB": {entity(testIDP, "", keyDescriptor("", k.idp, signer{cert: certificateOf(t, 17<<10)})), ReasonCertificates},
+		"an IPv6 zone":            {location("https://[fe80::1%25a%20;x]/"), ReasonEndpoint},
+		"an IPv6 zone of letters": {location("https://[fe80::1%25eth0]/"), ReasonEndpoint},
+		"a host with a semicolon": {location("https://idp.example;x/"), ReasonEndpoint},
+		"a host with a quote":     {location("https://idp.example'/"), ReasonEndpoint},
+		"an encoded host":         {location("https://idp%E2%80%8B.example/"), ReasonEndpoint},
+		"not base64":              {strings.Replace(right, "<ds:X509Certificate>", "<ds:X509Certificate>%", 1), ReasonCertificates},
+		"no X.509":                {strings.Replace(right, "<ds:X509Certificate>", "<ds:X509Certificate>AAAA", 1), ReasonCertificates},
+		"no sign-on":              {strings.ReplaceAll(right, "SingleSignOnService", "ArtifactResolutionService"), ReasonEndpoint},
+		"other bindings":          {strings.ReplaceAll(strings.ReplaceAll(right, "HTTP-POST", "SOAP"), "HTTP-Redirect", "PAOS"), ReasonEndpoint},
+		"http":                    {location("http://idp.globex.example/sso"), ReasonEndpoint},
+		"javascript":              {location("javascript:alert(1)"), ReasonEndpoint},
+		"a path":                  {location("/sso"), ReasonEndpoint},
+		"a fragment":              {location("https://idp.globex.example/#x"), ReasonEndpoint},
+		"a password":              {location("https://user:pass@idp.globex.example/"), ReasonEndpoint},
+		"no location":             {location(""), ReasonEndpoint},
+		"a location of 2 KiB":     {location("https://idp.globex.example/" + strings.Repeat("x", 2048)), ReasonEndpoint},
+		"a response by http":      {strings.Replace(right, "https://idp.globex.example/slo-response", "http://idp.globex.example", 1), ReasonEndpoint},
+		"17 endpoints":            {strings.Replace(right, "<md:SingleSignOnService", strings.Repeat(`<md:SingleSignOnService Binding="`+BindingPost+`" Location="https://idp.globex.example/"/>`, 17)+"<md:SingleSignOnService", 1), ReasonEndpoint},
+		"more than 1 MiB":         {right + strings.Repeat(" ", 1<<20), ReasonXML},
+		"20,001 elements":         {strings.Replace(right, "</md:IDPSSODescriptor>", strings.Repeat("<x/>", 20_000)+"</md:IDPSSODescriptor>", 1), ReasonXML},
+		"a DOCTYPE":               {"<!DOCTYPE x>" + right, ReasonXML},
+		"a stylesheet":            {`<?xml-stylesheet href="x"?>` + right, ReasonXML},
+		"elements of 33 levels":   {strings.Replace(right, "</md:IDPSSODescriptor>", strings.Repeat("<x>", 31)+strings.Repeat("</x>", 31)+"</md:IDPSSODescriptor>", 1), ReasonXML},
+		"a namespace like ours":   {strings.Replace(right, nsMetadata, nsMetadata+"x", 1), ReasonStructure},
+		"certificates elsewhere":  {strings.ReplaceAll(right, nsSignature, "urn:other"), ReasonCertificates},
 	} {
 		m, err := ParseMetadata([]byte(tc.xml), MetadataWanted{Now: now})
 		expectFault(t, name, m, err, tc.reason)
 	}
-	for name, url := range map[string]string{"localhost": "http://localhost:1/sso", "loopback": "http://127.0.0.1/sso", "IPv6 loopback": "http://[::1]:8080/sso"} {
+	for name, url := range map[string]string{"localhost": "http://localhost:1/sso", "loopback": "http://127.0.0.1/sso", "IPv6 loopback": "http://[::1]:8080/sso", "a port": "https://idp-1.Globex.example:8443/sso?a=;%25"} {
 		if _, err := ParseMetadata([]byte(location(url)), MetadataWanted{Now: now}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// certificateOf returns a certificate of about a number of bytes.
+func certificateOf(t *testing.T, size int) *x509.Certificate {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), ExtraExtensions: []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3, 4}, Value: make([]byte, size)}}}
+	key := keys().p256.key
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate
+}
+
+func TestCertificateOf15KiBIsRead(t *testing.T) {
+	t.Parallel()
+	large := certificateOf(t, 15<<10)
+	m, err := ParseMetadata([]byte(entity(testIDP, "", keyDescriptor("", signer{cert: large}))), MetadataWanted{Now: now})
+	if err != nil || len(m.Certificates) != 1 || !m.Certificates[0].Equal(large) {
+		t.Errorf("%+v, %v", m, err)
 	}
 }
 

@@ -145,6 +145,37 @@ func TestSubjectIsANameThatStays(t *testing.T) {
 	}
 }
 
+// A NameID that is out of bounds is refused, and left out if an attribute is the subject.
+func TestNameIDIsBounded(t *testing.T) {
+	t.Parallel()
+	part := func(name string, size int) func(*etree.Element) {
+		return func(root *etree.Element) { at(root, "NameID").CreateAttr(name, strings.Repeat("n", size)) }
+	}
+	value := func(size int) func(*etree.Element) {
+		return func(root *etree.Element) { at(root, "NameID").SetText(strings.Repeat("n", size)) }
+	}
+	for name, tc := range map[string]struct{ accepted, refused func(*etree.Element) }{
+		"value":           {value(255), value(256)},
+		"Format":          {part("Format", 1024), part("Format", 1025)},
+		"NameQualifier":   {part("NameQualifier", 1024), part("NameQualifier", 1025)},
+		"SPNameQualifier": {part("SPNameQualifier", 1024), part("SPNameQualifier", 1025)},
+	} {
+		right, wrong := answer{shape: shapes[0], states: tc.accepted}.xml(), answer{shape: shapes[0], states: tc.refused}.xml()
+		if got, err := evaluate(right, expected()); err != nil || got.NameID == (NameID{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		refused(t, name, wrong, expected(), ReasonSubject)
+		want := expected()
+		want.SubjectAttribute = "sn"
+		if got, err := evaluate(right, want); err != nil || got.Subject != "Lee" || got.NameID == (NameID{}) {
+			t.Errorf("%s beside an attribute: %+v, %v", name, got, err)
+		}
+		if got, err := evaluate(wrong, want); err != nil || got.Subject != "Lee" || got.NameID != (NameID{}) {
+			t.Errorf("%s out of bounds beside an attribute: %+v, %v", name, got, err)
+		}
+	}
+}
+
 func TestDefaultNamesOfAttributes(t *testing.T) {
 	t.Parallel()
 	a := &Assertion{NameID: NameID{Value: "n@globex.example", Format: FormatEmailAddress}}

@@ -15,14 +15,17 @@ import (
 	roundtrip "github.com/mattermost/xml-roundtrip-validator"
 )
 
-// bounds bound a document. The canonical form copies the declarations in scope for each element, so they are bounded
-// too.
+// bounds bound a document. attributes are all attributes of the document, with declarations. The canonical form copies
+// the declarations in scope for each element, so they are bounded too.
 type bounds struct{ bytes, depth, elements, attributes, declarations int }
 
 var (
-	messageBounds  = bounds{bytes: MaxMessage, depth: 32, elements: 5000, attributes: 64, declarations: 24}
-	metadataBounds = bounds{bytes: MaxMetadata, depth: 32, elements: 20_000, attributes: 64, declarations: 64}
+	messageBounds  = bounds{bytes: MaxMessage, depth: 32, elements: 5000, attributes: 5000, declarations: 24}
+	metadataBounds = bounds{bytes: MaxMetadata, depth: 32, elements: 20_000, attributes: 20_000, declarations: 64}
 )
+
+// ownAttributes and ownDeclarations bound the attributes of one element, and the namespaces that it declares.
+const ownAttributes, ownDeclarations = 32, 24
 
 // maxComments bounds the comments of a document. The canonical form removes each in a time that grows with their
 // number.
@@ -59,18 +62,53 @@ type open struct {
 	declared int
 }
 
+// namespace is the number of a namespace. A namespace can be as long as the document, so it is hashed once, where it is
+// declared.
+type namespace int
+
+// noNamespace is that of names without a namespace, and xmlNamespace that of the prefix xml.
+const (
+	noNamespace namespace = iota
+	xmlNamespace
+)
+
+// declaration is a declared prefix, and what the prefix was before: known is false if it was not declared.
+type declaration struct {
+	prefix string
+	before namespace
+	known  bool
+}
+
+// qualified is the name of an attribute, by its namespace.
+type qualified struct {
+	namespace namespace
+	local     string
+}
+
 type scanner struct {
 	bounds
 	stack    []open
-	declared []xml.Attr // the declarations in scope: prefix, namespace
+	declared []declaration // the declarations in scope
+	// prefixes has the namespace of each prefix in scope, and numbers the number of each namespace of the document.
+	prefixes map[string]namespace
+	numbers  map[string]namespace
+	seen     map[qualified]struct{} // the attributes of one element
 	elements int
+	all      int // the attributes of the document
 	comments int
 	begun    bool
 }
 
+func newScanner(b bounds) *scanner {
+	return &scanner{
+		bounds: b, seen: map[qualified]struct{}{}, prefixes: map[string]namespace{"": noNamespace, "xml": xmlNamespace},
+		numbers: map[string]namespace{"": noNamespace, "http://www.w3.org/XML/1998/namespace": xmlNamespace},
+	}
+}
+
 func scan(raw []byte, b bounds) error {
 	decoder := xml.NewDecoder(bytes.NewReader(raw)) // without a CharsetReader, it refuses other declared encodings
-	s := scanner{bounds: b}
+	s := newScanner(b)
 	for {
 		start := decoder.InputOffset()
 		token, err := decoder.RawToken()
@@ -121,7 +159,7 @@ func (s *scanner) token(token xml.Token, start int64) error {
 		if len(s.stack) == 0 || s.stack[len(s.stack)-1].name != t.Name {
 			return fault(ReasonXML, "an end tag without its element", "")
 		}
-		s.declared = s.declared[:s.stack[len(s.stack)-1].declared]
+		s.undeclare(s.stack[len(s.stack)-1].declared)
 		s.stack = s.stack[:len(s.stack)-1]
 	}
 	return nil
@@ -129,6 +167,7 @@ func (s *scanner) token(token xml.Token, start int64) error {
 
 func (s *scanner) element(t xml.StartElement) error {
 	s.elements++
+	s.all += len(t.Attr)
 	switch {
 	case len(s.stack) == 0 && s.begun:
 		return fault(ReasonXML, "several root elements", "one")
@@ -136,8 +175,11 @@ func (s *scanner) element(t xml.StartElement) error {
 		return fault(ReasonXML, "more elements", fmt.Sprintf("at most %d elements", s.bounds.elements))
 	case len(s.stack) >= s.depth:
 		return fault(ReasonXML, "deeper elements", fmt.Sprintf("a depth of at most %d", s.depth))
-	case len(t.Attr) > s.attributes:
-		return fault(ReasonXML, "more attributes", fmt.Sprintf("at most %d attributes of an element", s.attributes))
+	case s.all > s.attributes:
+		return fault(ReasonXML, "more attributes", fmt.Sprintf("at most %d attributes", s.attributes))
+	}
+	if err := few(t); err != nil {
+		return err
 	}
 	// Of all tokens, names alone do not survive Go's round trip (CVE-2020-29509 and its kin). A check takes 5 KiB.
 	if err := roundtrip.CheckToken(t); err != nil {
@@ -151,81 +193,100 @@ func (s *scanner) element(t xml.StartElement) error {
 	return s.names(t)
 }
 
-// declare adds the namespaces that an element declares.
-func (s *scanner) declare(t xml.StartElement) error {
-	before := len(s.declared)
+// few checks the number of an element's attributes and declarations.
+func few(t xml.StartElement) error {
+	declarations := 0
 	for _, a := range t.Attr {
-		isDefault := a.Name.Space == "" && a.Name.Local == "xmlns"
-		if a.Name.Space != "xmlns" && !isDefault {
-			continue
+		if isDeclaration(a) {
+			declarations++
 		}
-		declaration := xml.Attr{Value: a.Value}
-		if !isDefault {
-			declaration.Name.Local = a.Name.Local
-		}
-		switch {
-		case declaration.Name.Local == "xml", declaration.Name.Local == "xmlns",
-			!absolute.MatchString(a.Value) && !(isDefault && a.Value == ""):
-			return fault(ReasonXML, "the namespace "+a.Value, "an absolute URI")
-		case len(s.declared) >= s.declarations:
-			return fault(ReasonXML, "more namespaces", fmt.Sprintf("at most %d namespaces in scope", s.declarations))
-		case slices.ContainsFunc(s.declared[before:], func(d xml.Attr) bool { return d.Name == declaration.Name }):
-			return fault(ReasonXML, "a namespace that is declared twice", "")
-		}
-		s.declared = append(s.declared, declaration)
+	}
+	switch {
+	case len(t.Attr)-declarations > ownAttributes:
+		return fault(ReasonXML, "more attributes of an element", fmt.Sprintf("at most %d attributes of an element", ownAttributes))
+	case declarations > ownDeclarations:
+		return fault(ReasonXML, "more namespaces of an element", fmt.Sprintf("at most %d namespaces of an element", ownDeclarations))
 	}
 	return nil
 }
 
-// names checks an element's name and its attributes' names: declared prefixes, and no attribute twice.
+// isDeclaration reports whether an attribute declares a namespace.
+func isDeclaration(a xml.Attr) bool {
+	return a.Name.Space == "xmlns" || a.Name.Space == "" && a.Name.Local == "xmlns"
+}
+
+// declare adds the namespaces that an element declares.
+func (s *scanner) declare(t xml.StartElement) error {
+	before := len(s.declared)
+	for _, a := range t.Attr {
+		if !isDeclaration(a) {
+			continue
+		}
+		isDefault, prefix := a.Name.Space == "", ""
+		if !isDefault {
+			prefix = a.Name.Local
+		}
+		switch {
+		case prefix == "xml", prefix == "xmlns", !absolute.MatchString(a.Value) && !(isDefault && a.Value == ""):
+			return fault(ReasonXML, "the namespace "+a.Value, "an absolute URI")
+		case len(s.declared) >= s.declarations:
+			return fault(ReasonXML, "more namespaces", fmt.Sprintf("at most %d namespaces in scope", s.declarations))
+		case slices.ContainsFunc(s.declared[before:], func(d declaration) bool { return d.prefix == prefix }):
+			return fault(ReasonXML, "a namespace that is declared twice", "")
+		}
+		number, known := s.numbers[a.Value]
+		if !known {
+			number = namespace(len(s.numbers))
+			s.numbers[a.Value] = number
+		}
+		d := declaration{prefix: prefix}
+		d.before, d.known = s.prefixes[prefix]
+		s.declared = append(s.declared, d)
+		s.prefixes[prefix] = number
+	}
+	return nil
+}
+
+// undeclare removes all declarations but a number of them from the scope.
+func (s *scanner) undeclare(most int) {
+	for _, d := range slices.Backward(s.declared[most:]) {
+		if d.known {
+			s.prefixes[d.prefix] = d.before
+		} else {
+			delete(s.prefixes, d.prefix)
+		}
+	}
+	s.declared = s.declared[:most]
+}
+
+// names checks an element's name and its attributes' names: declared prefixes, and no attribute twice. An attribute
+// without a prefix has no namespace.
 func (s *scanner) names(t xml.StartElement) error {
-	if _, known := s.namespace(t.Name.Space); !known || strings.ContainsRune(t.Name.Local, ':') {
+	if _, known := s.prefixes[t.Name.Space]; !known || strings.ContainsRune(t.Name.Local, ':') {
 		return fault(ReasonXML, "an element's name without a declared prefix", "")
 	}
-	for i, a := range t.Attr {
+	clear(s.seen)
+	for _, a := range t.Attr {
 		if a.Name.Space == "xmlns" {
 			continue
 		}
-		if _, known := s.namespace(a.Name.Space); !known {
-			return fault(ReasonXML, "an attribute's name without a declared prefix", "")
+		name := qualified{noNamespace, a.Name.Local}
+		if a.Name.Space != "" {
+			var known bool
+			if name.namespace, known = s.prefixes[a.Name.Space]; !known {
+				return fault(ReasonXML, "an attribute's name without a declared prefix", "")
+			}
 		}
+		_, repeated := s.seen[name]
 		switch {
 		case strings.ContainsRune(a.Name.Local, ':'):
 			return fault(ReasonXML, "an attribute's name with a colon", "")
 		case a.Name.Space != "" && strings.EqualFold(a.Name.Local, "ID"):
 			return fault(ReasonXML, "an ID in a namespace", "the attribute ID")
+		case repeated:
+			return fault(ReasonXML, "an attribute that is there twice", "")
 		}
-		for _, b := range t.Attr[:i] {
-			if b.Name.Local == a.Name.Local && s.same(a.Name.Space, b.Name.Space) {
-				return fault(ReasonXML, "an attribute that is there twice", "")
-			}
-		}
+		s.seen[name] = struct{}{}
 	}
 	return nil
-}
-
-// same reports whether two prefixes of attributes are of one namespace. An attribute without a prefix has none.
-func (s *scanner) same(a, b string) bool {
-	if a == "" || b == "" {
-		return a == b
-	}
-	first, _ := s.namespace(a)
-	second, _ := s.namespace(b)
-	return first == second
-}
-
-// namespace returns the namespace of a prefix. It reports false if the prefix is not declared.
-func (s *scanner) namespace(prefix string) (string, bool) {
-	for _, d := range slices.Backward(s.declared) {
-		if d.Name.Local == prefix {
-			return d.Value, true
-		}
-	}
-	switch prefix {
-	case "":
-		return "", true
-	case "xml":
-		return "http://www.w3.org/XML/1998/namespace", true
-	}
-	return "", false
 }

@@ -22,12 +22,16 @@ func filled(size int) []byte {
 
 func TestDocumentsWithinTheBoundsAreRead(t *testing.T) {
 	t.Parallel()
-	many := func(n int) string {
+	many := func(n int, form string) string {
 		all := ""
 		for i := range n {
-			all += fmt.Sprintf(` a%d=""`, i)
+			all += fmt.Sprintf(form, i)
 		}
 		return "<a" + all + "/>"
+	}
+	// wide has elements of 25 attributes, and one more attribute for each of rest.
+	wide := func(elements int, rest string) string {
+		return "<b" + rest + ">" + strings.Repeat(many(25, ` a%d=""`), elements) + "</b>"
 	}
 	declarations := func(n int) string {
 		all, inside := "", ""
@@ -43,12 +47,14 @@ func TestDocumentsWithinTheBoundsAreRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		accepted, refused string
 	}{
-		"bytes":        {string(filled(MaxMessage)), string(filled(MaxMessage + 1))},
-		"depth":        {strings.Repeat("<a>", 32) + strings.Repeat("</a>", 32), strings.Repeat("<a>", 33) + strings.Repeat("</a>", 33)},
-		"elements":     {"<a>" + strings.Repeat("<b/>", 4999) + "</a>", "<a>" + strings.Repeat("<b/>", 5000) + "</a>"},
-		"attributes":   {many(64), many(65)},
-		"comments":     {"<a>" + strings.Repeat("<!---->", 1000) + "</a>", "<a>" + strings.Repeat("<!---->", 1001) + "</a>"},
-		"declarations": {declarations(24), declarations(25)},
+		"bytes":                      {string(filled(MaxMessage)), string(filled(MaxMessage + 1))},
+		"depth":                      {strings.Repeat("<a>", 32) + strings.Repeat("</a>", 32), strings.Repeat("<a>", 33) + strings.Repeat("</a>", 33)},
+		"elements":                   {"<a>" + strings.Repeat("<b/>", 4999) + "</a>", "<a>" + strings.Repeat("<b/>", 5000) + "</a>"},
+		"attributes of an element":   {many(32, ` a%d=""`), many(33, ` a%d=""`)},
+		"attributes":                 {wide(200, ""), wide(200, ` c=""`)},
+		"attributes with namespaces": {wide(199, ` xmlns="urn:x"`), wide(200, ` xmlns="urn:x"`)},
+		"comments":                   {"<a>" + strings.Repeat("<!---->", 1000) + "</a>", "<a>" + strings.Repeat("<!---->", 1001) + "</a>"},
+		"declarations":               {declarations(24), declarations(25)},
 	} {
 		if _, err := parse([]byte(tc.accepted), messageBounds); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -56,18 +62,32 @@ func TestDocumentsWithinTheBoundsAreRead(t *testing.T) {
 		got, err := parse([]byte(tc.refused), messageBounds)
 		expectFault(t, name, got, err, ReasonXML)
 	}
+	for name, tc := range map[string]struct{ accepted, refused string }{
+		"attributes of metadata":                 {wide(800, ""), wide(800, ` c=""`)},
+		"attributes of an element of metadata":   {many(32, ` a%d=""`), many(33, ` a%d=""`)},
+		"declarations of an element of metadata": {many(24, ` xmlns:n%d="urn:x"`), many(25, ` xmlns:n%d="urn:x"`)},
+	} {
+		if _, err := parse([]byte(tc.accepted), metadataBounds); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		got, err := parse([]byte(tc.refused), metadataBounds)
+		expectFault(t, name, got, err, ReasonXML)
+	}
 	for name, xml := range map[string]string{
-		"a declaration":           `<?xml version="1.0"?><a/>`,
-		"a declaration of UTF-8":  `<?xml version="1.0" encoding="UTF-8" standalone="no"?><a/>`,
-		"an encoding in lower":    `<?xml version="1.0" encoding="utf-8"?><a/>`,
-		"a byte order mark":       "\ufeff<a/>",
-		"comments around":         "<!-- x --><a/>\n<!-- y -->\n",
-		"the entities of XML":     "<a b='&quot;'>&lt;&gt;&amp;&apos;&#x41;&#66;</a>",
-		"CDATA":                   "<a><![CDATA[<!DOCTYPE x>]]></a>",
-		"an undeclared default":   `<a xmlns="urn:x"><b xmlns=""/></a>`,
-		"attributes of one name":  `<a xmlns:x="urn:x" xmlns:y="urn:y" b="1" x:b="2" y:b="3"/>`,
-		"xml:lang":                `<a xml:lang="en"/>`,
-		"a prefix declared twice": `<a xmlns:x="urn:x"><x:b xmlns:x="urn:y"/></a>`,
+		"a declaration":                         `<?xml version="1.0"?><a/>`,
+		"a declaration of UTF-8":                `<?xml version="1.0" encoding="UTF-8" standalone="no"?><a/>`,
+		"an encoding in lower":                  `<?xml version="1.0" encoding="utf-8"?><a/>`,
+		"a byte order mark":                     "\ufeff<a/>",
+		"comments around":                       "<!-- x --><a/>\n<!-- y -->\n",
+		"the entities of XML":                   "<a b='&quot;'>&lt;&gt;&amp;&apos;&#x41;&#66;</a>",
+		"CDATA":                                 "<a><![CDATA[<!DOCTYPE x>]]></a>",
+		"an undeclared default":                 `<a xmlns="urn:x"><b xmlns=""/></a>`,
+		"attributes of one name":                `<a xmlns:x="urn:x" xmlns:y="urn:y" b="1" x:b="2" y:b="3"/>`,
+		"xml:lang":                              `<a xml:lang="en"/>`,
+		"a prefix declared twice":               `<a xmlns:x="urn:x"><x:b xmlns:x="urn:y"/></a>`,
+		"a prefix of two namespaces":            `<a xmlns:x="urn:x" xmlns:y="urn:x"><b xmlns:y="urn:y"><c x:d="" y:d=""/></b></a>`,
+		"an attribute in the default namespace": `<a xmlns="urn:x" xmlns:x="urn:x" b="" x:b=""/>`,
+		"a declaration named ID":                `<a xmlns:ID="urn:x" ID=""/>`,
 	} {
 		if _, err := parse([]byte(xml), messageBounds); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -91,71 +111,75 @@ func refusedXML() map[string]string {
 		laughs += fmt.Sprintf(`<!ENTITY %c "%s">`, 'b'+i, strings.Repeat(fmt.Sprintf("&%c;", 'a'+i), 10))
 	}
 	return map[string]string{
-		"nothing":                              "",
-		"spaces":                               "  \n",
-		"a comment alone":                      "<!-- x -->",
-		"a DOCTYPE":                            `<!DOCTYPE a><a/>`,
-		"a DOCTYPE in the element":             `<a><!DOCTYPE a></a>`,
-		"laughs":                               laughs + `]><a>&k;</a>`,
-		"an external entity":                   `<!DOCTYPE a [<!ENTITY x SYSTEM "http://{at}/x">]><a>&x;</a>`,
-		"a file":                               `<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</a>`,
-		"a parameter entity":                   `<!DOCTYPE a [<!ENTITY % x SYSTEM "http://{at}/x"> %x;]><a/>`,
-		"an external DTD":                      `<!DOCTYPE a SYSTEM "http://{at}/a.dtd"><a/>`,
-		"an entity without a DOCTYPE":          `<a>&x;</a>`,
-		"an entity in an attribute":            `<a b="&x;"/>`,
-		"another directive":                    `<!ELEMENT a EMPTY><a/>`,
-		"a processing instruction":             `<a><?php x?></a>`,
-		"a processing instruction before":      `<?xml-stylesheet href="http://{at}/x"?><a/>`,
-		"a processing instruction after":       `<a/><?x y?>`,
-		"a second declaration":                 `<?xml version="1.0"?><?xml version="1.0"?><a/>`,
-		"a declaration after a space":          ` <?xml version="1.0"?><a/>`,
-		"a declaration in the element":         `<a><?xml version="1.0"?></a>`,
-		"version 1.1":                          `<?xml version="1.1"?><a/>`,
-		"UTF-16":                               utf16Text("<a/>"),
-		"UTF-16 with a declaration":            utf16Text(`<?xml version="1.0" encoding="UTF-16"?><a/>`),
-		"a stated UTF-16":                      `<?xml version="1.0" encoding="UTF-16"?><a/>`,
-		"a stated Latin-1":                     `<?xml version="1.0" encoding="ISO-8859-1"?><a/>`,
-		"a stated UTF-7":                       `<?xml version="1.0" encoding="UTF-7"?><a/>`,
-		"invalid UTF-8":                        "<a>\xff</a>",
-		"invalid UTF-8 in a comment":           "<a><!-- \xff --></a>",
-		"overlong UTF-8":                       "<a>\xc0\xbc</a>",
-		"a surrogate in UTF-8":                 "<a>\xed\xa0\x80</a>",
-		"a NUL":                                "<a>\x00</a>",
-		"a reference to NUL":                   "<a>&#0;</a>",
-		"a control character":                  "<a>\x08</a>",
-		"two roots":                            "<a/><b/>",
-		"text before":                          "x<a/>",
-		"text after":                           "<a/>x",
-		"no end":                               "<a>",
-		"no beginning":                         "</a>",
-		"another end":                          "<a></b>",
-		"another prefix at the end":            `<x:a xmlns:x="urn:x" xmlns:y="urn:x"></y:a>`,
-		"crossed ends":                         "<a><b></a></b>",
-		"a name that begins with a colon":      "<:a/>",
-		"a name that ends with a colon":        "<a:/>",
-		"a name with two colons":               `<a:b:c xmlns:a="urn:x"/>`,
-		"an attribute that begins with colon":  `<a :b="c"/>`,
-		"an attribute that ends with a colon":  `<a b:="c"/>`,
-		"an attribute with two colons":         `<a x:b:c="d" xmlns:x="urn:x"/>`,
-		"an undeclared prefix":                 "<x:a/>",
-		"an undeclared prefix of an attribute": `<a x:b="c"/>`,
-		"a prefix after its element":           `<a><b xmlns:x="urn:x"/><x:c/></a>`,
-		"an attribute twice":                   `<a b="1" b="2"/>`,
-		"an attribute twice by its namespace":  `<a xmlns:x="urn:x" xmlns:y="urn:x" x:b="1" y:b="2"/>`,
-		"a declaration twice":                  `<a xmlns:x="urn:x" xmlns:x="urn:y"/>`,
-		"a default twice":                      `<a xmlns="urn:x" xmlns="urn:y"/>`,
-		"a relative namespace":                 `<a xmlns:x="1"/>`,
-		"a relative namespace in a path":       `<a xmlns:x="../x"/>`,
-		"a relative default":                   `<a xmlns="x"/>`,
-		"an empty namespace of a prefix":       `<a xmlns:x=""/>`,
-		"a scheme alone":                       `<a xmlns:x="urn:"/>`,
-		"the prefix xml":                       `<a xmlns:xml="urn:x"/>`,
-		"the prefix xmlns":                     `<a xmlns:xmlns="urn:x"/>`,
-		"an ID in a namespace":                 `<a xmlns:x="urn:x" x:Id="a"/>`,
-		"an attribute without quotes":          `<a b=c/>`,
-		"an attribute without a value":         `<a b/>`,
-		"a comment with hyphens":               `<a><!-- a -- b --></a>`,
-		"the end of CDATA in a text":           `<a>]]></a>`,
+		"nothing":                               "",
+		"spaces":                                "  \n",
+		"a comment alone":                       "<!-- x -->",
+		"a DOCTYPE":                             `<!DOCTYPE a><a/>`,
+		"a DOCTYPE in the element":              `<a><!DOCTYPE a></a>`,
+		"laughs":                                laughs + `]><a>&k;</a>`,
+		"an external entity":                    `<!DOCTYPE a [<!ENTITY x SYSTEM "http://{at}/x">]><a>&x;</a>`,
+		"a file":                                `<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</a>`,
+		"a parameter entity":                    `<!DOCTYPE a [<!ENTITY % x SYSTEM "http://{at}/x"> %x;]><a/>`,
+		"an external DTD":                       `<!DOCTYPE a SYSTEM "http://{at}/a.dtd"><a/>`,
+		"an entity without a DOCTYPE":           `<a>&x;</a>`,
+		"an entity in an attribute":             `<a b="&x;"/>`,
+		"another directive":                     `<!ELEMENT a EMPTY><a/>`,
+		"a processing instruction":              `<a><?php x?></a>`,
+		"a processing instruction before":       `<?xml-stylesheet href="http://{at}/x"?><a/>`,
+		"a processing instruction after":        `<a/><?x y?>`,
+		"a second declaration":                  `<?xml version="1.0"?><?xml version="1.0"?><a/>`,
+		"a declaration after a space":           ` <?xml version="1.0"?><a/>`,
+		"a declaration in the element":          `<a><?xml version="1.0"?></a>`,
+		"version 1.1":                           `<?xml version="1.1"?><a/>`,
+		"UTF-16":                                utf16Text("<a/>"),
+		"UTF-16 with a declaration":             utf16Text(`<?xml version="1.0" encoding="UTF-16"?><a/>`),
+		"a stated UTF-16":                       `<?xml version="1.0" encoding="UTF-16"?><a/>`,
+		"a stated Latin-1":                      `<?xml version="1.0" encoding="ISO-8859-1"?><a/>`,
+		"a stated UTF-7":                        `<?xml version="1.0" encoding="UTF-7"?><a/>`,
+		"invalid UTF-8":                         "<a>\xff</a>",
+		"invalid UTF-8 in a comment":            "<a><!-- \xff --></a>",
+		"overlong UTF-8":                        "<a>\xc0\xbc</a>",
+		"a surrogate in UTF-8":                  "<a>\xed\xa0\x80</a>",
+		"a NUL":                                 "<a>\x00</a>",
+		"a reference to NUL":                    "<a>&#0;</a>",
+		"a control character":                   "<a>\x08</a>",
+		"two roots":                             "<a/><b/>",
+		"text before":                           "x<a/>",
+		"text after":                            "<a/>x",
+		"no end":                                "<a>",
+		"no beginning":                          "</a>",
+		"another end":                           "<a></b>",
+		"another prefix at the end":             `<x:a xmlns:x="urn:x" xmlns:y="urn:x"></y:a>`,
+		"crossed ends":                          "<a><b></a></b>",
+		"a name that begins with a colon":       "<:a/>",
+		"a name that ends with a colon":         "<a:/>",
+		"a name with two colons":                `<a:b:c xmlns:a="urn:x"/>`,
+		"an attribute that begins with colon":   `<a :b="c"/>`,
+		"an attribute that ends with a colon":   `<a b:="c"/>`,
+		"an attribute with two colons":          `<a x:b:c="d" xmlns:x="urn:x"/>`,
+		"an undeclared prefix":                  "<x:a/>",
+		"an undeclared prefix of an attribute":  `<a x:b="c"/>`,
+		"a prefix after its element":            `<a><b xmlns:x="urn:x"/><x:c/></a>`,
+		"an attribute twice":                    `<a b="1" b="2"/>`,
+		"an attribute twice by its namespace":   `<a xmlns:x="urn:x" xmlns:y="urn:x" x:b="1" y:b="2"/>`,
+		"an attribute twice by xml":             `<a xmlns:x="http://www.w3.org/XML/1998/namespace" x:lang="" xml:lang=""/>`,
+		"an attribute twice by an inner prefix": `<a xmlns:x="urn:x" xmlns:y="urn:y"><b xmlns:y="urn:x"><c x:d="" y:d=""/></b></a>`,
+		"an attribute twice after a prefix":     `<a xmlns:x="urn:x" xmlns:y="urn:x"><b xmlns:y="urn:y"/><b x:c="" y:c=""/></a>`,
+		"a prefix of an inner element":          `<a><b xmlns:x="urn:x" xmlns:y="urn:y"/><b y:c=""/></a>`,
+		"a declaration twice":                   `<a xmlns:x="urn:x" xmlns:x="urn:y"/>`,
+		"a default twice":                       `<a xmlns="urn:x" xmlns="urn:y"/>`,
+		"a relative namespace":                  `<a xmlns:x="1"/>`,
+		"a relative namespace in a path":        `<a xmlns:x="../x"/>`,
+		"a relative default":                    `<a xmlns="x"/>`,
+		"an empty namespace of a prefix":        `<a xmlns:x=""/>`,
+		"a scheme alone":                        `<a xmlns:x="urn:"/>`,
+		"the prefix xml":                        `<a xmlns:xml="urn:x"/>`,
+		"the prefix xmlns":                      `<a xmlns:xmlns="urn:x"/>`,
+		"an ID in a namespace":                  `<a xmlns:x="urn:x" x:Id="a"/>`,
+		"an attribute without quotes":           `<a b=c/>`,
+		"an attribute without a value":          `<a b/>`,
+		"a comment with hyphens":                `<a><!-- a -- b --></a>`,
+		"the end of CDATA in a text":            `<a>]]></a>`,
 	}
 }
 
