@@ -117,6 +117,8 @@ func peopleError(err error) error {
 		busy := apierror.Unavailable(err, "too many passwords are being hashed at once: try again")
 		busy.RetryAfter = 2 * time.Second
 		return busy
+	case errors.Is(err, connections.ErrKeysBusy):
+		return apierror.Unavailable(err, "too many connections of type SAML are being set up at once: try again")
 	case errors.Is(err, verification.ErrNoKey), errors.Is(err, account.ErrCannotSeal):
 		return apierror.Unavailable(err, "the server has no root key to protect codes with: start it with --root-key")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

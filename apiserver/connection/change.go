@@ -1,8 +1,10 @@
 package connection
 
 import (
+	"crypto/x509"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -32,6 +34,28 @@ func (c Change) MovesProvider(now Settings) bool {
 		return c.SAML != nil && now.SAML.Source() != "" && c.SAML.Source() != now.SAML.Source()
 	}
 	return c.Issuer != nil && now.Issuer != "" && *c.Issuer != now.Issuer
+}
+
+// AddsKeys reports whether a change trusts keys of a provider of SAML that the settings did not. The owner of such a
+// key can sign in as every user of the connection.
+func (c Change) AddsKeys(now Settings) bool {
+	if c.SAML == nil || c.SAML.Given == nil || now.SAML == nil || now.SAML.Given == nil {
+		return false
+	}
+	known := map[string]bool{}
+	for _, der := range now.SAML.Given.Certificates {
+		known[publicKey(der)] = true
+	}
+	return slices.ContainsFunc(c.SAML.Given.Certificates, func(der []byte) bool { return !known[publicKey(der)] })
+}
+
+// publicKey returns the public key of a certificate, or the certificate itself if it cannot be read.
+func publicKey(der []byte) string {
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return string(der)
+	}
+	return string(certificate.RawSubjectPublicKeyInfo)
 }
 
 // ChangesProvider reports whether a change names another provider, another client there, or other keys of it.

@@ -4798,7 +4798,7 @@ func (c *Client) GetConnection(ctx context.Context, connectionId string) (*Conne
 //
 // Changes the sent members of a connection that an organization or a backend set up. Another issuer, entity ID or metadata_url ends
 // the sign-ins by the connection and deletes its identities: `confirmation` must repeat the current display_name. `metadata_xml` or
-// `certificate` with the same entity ID replaces the certificates and needs none. 409 for a declared connection.
+// `certificate` with the same entity ID replaces the certificates and needs none: a backend may set other keys. 409 for a declared connection.
 func (c *Client) UpdateConnection(ctx context.Context, connectionId string, body ConnectionUpdate) (*Connection, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/connections/{connection_id}",

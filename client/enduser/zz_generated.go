@@ -3346,7 +3346,7 @@ type OrganizationConnectionUpdate struct {
 	// ClientSecret Of type OIDC: the client secret, sent as HTTP Basic authentication. It is never returned. `********` changes nothing.
 	ClientSecret *string `json:"client_secret,omitempty"`
 
-	// Confirmation The current display_name, with another issuer, entity ID or metadata_url.
+	// Confirmation The current display_name, with another issuer, entity ID or metadata_url, or with another key if you are no owner.
 	Confirmation *string `json:"confirmation,omitempty"`
 
 	// DisplayName The name on buttons.
@@ -6932,8 +6932,8 @@ func (c *Client) GetOrganizationConnection(ctx context.Context, id string, conne
 // UpdateOrganizationConnection asks PATCH /organizations/{id}/connections/{connection_id}: change a connection of an organization.
 //
 // Members that are absent stay as they are. Another issuer, entity ID or metadata_url ends the sign-ins by the connection and
-// deletes its identities: `confirmation` must repeat the current display_name. metadata_xml or certificate with the same entity ID
-// replaces the certificates and needs none. A stricter enforcement needs a sign-in by the connection, as it is now, of the
+// deletes its identities: `confirmation` must repeat the current display_name. A certificate with another key does the same,
+// unless an owner of the organization sets it. A stricter enforcement needs a sign-in by the connection, as it is now, of the
 // same user within 24 hours: 400 SSO_NOT_TESTED. It needs the permission connection:manage.
 // Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 400 INVALID_METADATA; 404 CONNECTION_NOT_FOUND;
 // 409 CONFLICT for a connection that the service declares.

@@ -201,6 +201,8 @@ func (c *call) answerTo(err error) error {
 		answer := apierror.Unavailable(err, "too many passwords are being checked at once: try again")
 		answer.RetryAfter = 2 * time.Second
 		return answer
+	case errors.Is(err, connections.ErrKeysBusy):
+		return apierror.Unavailable(err, "too many connections of type SAML are being set up at once: try again")
 	case errors.Is(err, account.ErrCannotSeal), errors.Is(err, verification.ErrNoKey), errors.Is(err, passkey.ErrNoKey):
 		// The log names the missing key; the response says that the user is not at fault.
 		return apierror.Unavailable(err, "this deployment cannot send codes yet: its server has no root key")

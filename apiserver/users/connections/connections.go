@@ -189,7 +189,14 @@ func (s Scope) Create(u *account.Unit, wanted New) (people.Connection, error) {
 	return row, u.Audit("connection.created", object(row.ID))
 }
 
-// Update changes a connection. Another provider ends its sign-ins and identities: it must not inherit users.
+// replacesKeys reports whether the caller may give the same provider of SAML other keys and keep its identities. With
+// such a key, a party can sign in as any of their users, an owner among them.
+func (s Scope) replacesKeys() bool {
+	return s.Link == nil && (s.Backend || s.Admin != nil && s.Admin.Owner)
+}
+
+// Update changes a connection. Another provider ends its sign-ins and identities: it must not inherit users. So does
+// another key of a provider of SAML, unless an owner or a backend sets it.
 // Errors: those of Create and Find, ErrUnconfirmed, ErrNotCleared.
 func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (people.Connection, error) {
 	row, err := s.find(u, id, u.Connections().LockConnection)
@@ -200,7 +207,7 @@ func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (peop
 	if err != nil {
 		return row, err
 	}
-	moves := change.MovesProvider(now)
+	moves := change.MovesProvider(now) || change.AddsKeys(now) && !s.replacesKeys()
 	if moves && change.Confirmation != now.Name {
 		return row, ErrUnconfirmed
 	}

@@ -1,13 +1,17 @@
 package connections
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/connection/saml"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -17,6 +21,28 @@ import (
 // keysPerDay is how many keys of connections may be generated in a day for an organization, and for the connections of
 // no organization.
 const keysPerDay = 20
+
+// keysWithin is how long the generation of a key waits for its turn.
+const keysWithin = 5 * time.Second
+
+// ErrKeysBusy: too many keys are being generated.
+var ErrKeysBusy = errors.New("too many keys are being generated")
+
+// generating admits the generations of keys, which take up to a second of a processor: two at once on a server, one of
+// a deployment.
+var generating = egress.NewSlots(egress.Bounds{AtOnce: 2, DeploymentAtOnce: 1}, time.Now)
+
+// GenerateKey returns a key for a new connection of a deployment, with a certificate for a name. Errors: ErrKeysBusy.
+func GenerateKey(ctx context.Context, deployment, name string, now time.Time) (saml.Key, error) {
+	ctx, cancel := context.WithTimeout(ctx, keysWithin)
+	defer cancel()
+	done, err := generating.Begin(ctx, egress.Asker{Deployment: deployment})
+	if err != nil {
+		return saml.Key{}, fmt.Errorf("%w: %w", ErrKeysBusy, err)
+	}
+	defer done()
+	return saml.GenerateKey(name, now)
+}
 
 // CountKey counts a key that is to be generated for a new connection of the scope: it takes about a second of processor
 // time. Errors: those of Create that do not depend on its settings, account.WaitError with ErrTooManyKeys.
