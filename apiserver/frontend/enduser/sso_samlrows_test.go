@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
+
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // samlCertificate returns the certificate in the metadata of a connection.
@@ -56,6 +59,41 @@ func TestMemberSignsInByTheSAMLConnectionOfTheirOrganization(t *testing.T) {
 		}
 		if session := b.ok("GET", "/session", ""); session["organization"].(map[string]any)["id"] != id {
 			t.Errorf("the session is %v", session)
+		}
+	})
+}
+
+func TestAnotherCertificateOfAMemberEndsTheIdentities(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		p, forged := w.SAMLProvider(), w.SAMLProvider()
+		w.managesSAML()
+		owner, id, _ := w.customer("globex")
+		path := "/organizations/" + id + "/connections"
+		metadata := p.Metadata()
+		conn := owner.ok("POST", path, samlBody("type", "SAML", "display_name", "Globex", "metadata_xml", metadata))["id"].(string)
+		user, err := ids.Parse(owner.ok("GET", "/me", "")["id"].(string))
+		w.Must(err)
+		of, err := ids.Parse(conn)
+		w.Must(err)
+		w.tx(func(tx people.Tx) error {
+			return tx.Identities().InsertIdentity(people.Identity{
+				ID: of + 1, Connection: of, Issuer: p.URL, Subject: "owner", User: user, CreatedAt: w.Clock.Now().UTC(), UsedAt: w.Clock.Now().UTC(),
+			})
+		})
+		manager := w.role("manager", "Organization", "connection:manage")
+		w.Eventually("the role is known", func() bool { return len(owner.list("/organizations/"+id+"/roles")) == 1 })
+		bob, membership, _ := w.joins(owner, id, "bob@example.com")
+		owner.ok("PATCH", "/organizations/"+id+"/members/"+membership, fmt.Sprintf(`{"role_id":%q}`, manager))
+		_, token := owner.makesLink(id, "it@globex.example", `"sso"`)
+		it := w.browser()
+		it.opens(token, "it@globex.example", 1)
+		own := samlBody("entity_id", p.URL, "sso_url", forged.URL+"/sso", "certificate", forged.Certificate())
+		for _, b := range []*browser{bob, it} {
+			b.refused(400, "VALIDATION_ERROR", "PATCH", path+"/"+conn, own)
+		}
+		bob.ok("PATCH", path+"/"+conn, samlBody("entity_id", p.URL, "sso_url", forged.URL+"/sso", "certificate", forged.Certificate(), "confirmation", "Globex"))
+		if left := owner.list("/me/identities"); len(left) != 0 {
+			t.Errorf("the owner still has %v", left)
 		}
 	})
 }

@@ -1,8 +1,12 @@
 package connections
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -22,5 +26,24 @@ func TestOnlyOwnersAndBackendsReplaceKeys(t *testing.T) {
 		if got := tc.scope.replacesKeys(); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+func TestKeysOfADeploymentAreGeneratedInTurn(t *testing.T) {
+	done, err := generating.Begin(t.Context(), egress.Asker{Deployment: "acme/home"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := GenerateKey(ended, "acme/home", "acme.example", time.Now()); !errors.Is(err, ErrKeysBusy) {
+		t.Errorf("a second generation of the deployment: %v", err)
+	}
+	if _, err := GenerateKey(t.Context(), "globex/home", "globex.example", time.Now()); err != nil {
+		t.Errorf("another deployment waits: %v", err)
+	}
+	done()
+	if key, err := GenerateKey(t.Context(), "acme/home", "acme.example", time.Now()); err != nil || key.Private == nil {
+		t.Errorf("after that: %v", err)
 	}
 }
