@@ -45,6 +45,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/rollup"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/upstream"
+	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
@@ -196,14 +197,14 @@ func New(opts Options) (*Server, error) {
 	memberNotices := notices.New(notices.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, OnEnqueue: dispatcher.Wake,
 	})
-	endUserMetrics, liveReads, analytics := enduser.NewMetrics(opts.Registry, opts.Tracer), backend.NewLiveReads(opts.Clock), queries.New()
+	endUserMetrics, liveReads, analytics, connectionKeys := enduser.NewMetrics(opts.Registry, opts.Tracer), backend.NewLiveReads(opts.Clock), queries.New(), connections.NewKeys(opts.Clock)
 	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	var agentTools *agents.Server
 	management, err := backend.New(backend.Options{
 		CallTool: callLater(&agentTools), Callers: callers,
-		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Queries: analytics, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
+		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Keys: connectionKeys, Queries: analytics, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
 		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
 		Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, FactorsRemoved: endUserMetrics.Removed,
@@ -217,7 +218,7 @@ func New(opts Options) (*Server, error) {
 		Clock: opts.Clock, Log: opts.Log.WithName("domains"),
 	})
 	endUser, err := enduser.New(enduser.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Signer: signer, Hasher: hasher, Providers: providers, Domains: domains.Resolver, Proxies: opts.TrustedProxies, Clock: opts.Clock,
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Signer: signer, Hasher: hasher, Providers: providers, Keys: connectionKeys, Domains: domains.Resolver, Proxies: opts.TrustedProxies, Clock: opts.Clock,
 		OnEnqueue: dispatcher.Wake, Languages: texts.Languages(), Log: opts.Log.WithName("end-user"), Metrics: endUserMetrics,
 	})
 	if err != nil {

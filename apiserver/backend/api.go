@@ -20,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/queries"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
@@ -34,6 +35,8 @@ type Options struct {
 	Kubernetes Kubernetes
 	// LiveReads limits reads of resources for their conditions; nil: this API's own limit.
 	LiveReads *LiveReads
+	// Keys generates the keys of connections; nil: this API's own.
+	Keys *connections.Keys
 	// Queries bounds the time of analytics; nil: this API's own bound.
 	Queries *queries.Queries
 	// Authenticator authenticates the caller of a request.
@@ -91,6 +94,7 @@ func New(opts Options) (http.Handler, error) {
 	}
 	opts.LiveReads = cmp.Or(opts.LiveReads, NewLiveReads(opts.Clock))
 	opts.Queries = cmp.Or(opts.Queries, queries.New())
+	opts.Keys = cmp.Or(opts.Keys, connections.NewKeys(opts.Clock))
 	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limits.NewBindings(opts.Limiter), codes: verification.NewBinder(opts.Keyring), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}

@@ -118,6 +118,6 @@ func addSAMLKey(c *call, p *peopleRequest, organization int64, wanted *connectio
 		wanted.Origin = origins[0]
 		name = c.principal.Deployment.Content.(*document.Deployment).FrontendHosts[0]
 	}
-	wanted.Key, err = connections.GenerateKey(c.r.Context(), p.Key(), name, p.Now)
+	wanted.Key, err = c.api.Keys.Generate(c.r.Context(), p.Key(), name, p.Now)
 	return peopleError(err)
 }

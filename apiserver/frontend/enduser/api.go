@@ -22,6 +22,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/upstream"
+	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	"github.com/cardea-iam/cardea/apiserver/users/passkey"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
@@ -42,6 +43,8 @@ type Options struct {
 	Hasher *password.Hasher
 	// Providers sends requests to the identity providers of connections.
 	Providers *upstream.Providers
+	// Keys generates the keys of connections; nil: this API's own.
+	Keys *connections.Keys
 	// Domains looks the records of organizations' domains up.
 	Domains *domain.Resolver
 	// Proxies determine the client's address.
@@ -208,6 +211,9 @@ func New(opts Options) (http.Handler, error) {
 	}
 	if opts.Random == nil {
 		opts.Random = rand.Reader
+	}
+	if opts.Keys == nil {
+		opts.Keys = connections.NewKeys(opts.Clock)
 	}
 	if opts.OnEnqueue == nil {
 		opts.OnEnqueue = func() {}

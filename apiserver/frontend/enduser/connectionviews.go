@@ -110,6 +110,6 @@ func addSAMLKey(c *call, wanted *connections.New) error {
 	if origins := site.Origins(c.request.Settings, c.r); len(origins) > 0 {
 		wanted.Origin = origins[0]
 	}
-	wanted.Key, err = connections.GenerateKey(c.r.Context(), c.request.Key(), site.Host(c.r), c.now)
+	wanted.Key, err = c.Keys.Generate(c.r.Context(), c.request.Key(), site.Host(c.r), c.now)
 	return c.answerTo(err)
 }

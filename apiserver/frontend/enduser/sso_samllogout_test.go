@@ -263,22 +263,30 @@ func TestSAMLMessagesOfOneNetworkAreBounded(t *testing.T) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		const ofNetwork = 4
-		for range ofNetwork { // each sends its header, and never its body
-			slow, err := net.Dial("tcp", w.Server.Listener.Addr().String())
-			w.Must(err)
-			defer slow.Close() //nolint:errcheck // the test is over
-			_, err = fmt.Fprintf(slow, "POST /sso/%s/acs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 300000\r\nExpect: 100-continue\r\n\r\n", conn)
-			w.Must(err)
-			if status, err := bufio.NewReader(slow).ReadString('\n'); err != nil || !strings.Contains(status, "100") { // the server reads the body
-				t.Fatalf("%q, %v", status, err)
+		status := func() int { s, _ := w.samlPost(conn, url.Values{"SAMLResponse": {"x"}}); return s }
+		w.Eventually("another message of the network is refused", func() bool {
+			var end []func()
+			for range ofNetwork {
+				end = append(end, w.slowMessage(conn))
 			}
-		}
-		if status, _ := w.samlPost(conn, url.Values{"SAMLResponse": {"x"}}); status != http.StatusServiceUnavailable {
-			t.Errorf("another message of the network is answered with %d", status)
-		}
-		w.Eventually("the slow messages end", func() bool {
-			status, _ := w.samlPost(conn, url.Values{"SAMLResponse": {"x"}})
-			return status == http.StatusBadRequest
+			refused := status() == http.StatusServiceUnavailable
+			for _, one := range end {
+				one()
+			}
+			return refused
 		})
+		w.Eventually("the slow messages have ended", func() bool { return status() == http.StatusBadRequest })
 	})
+}
+
+// slowMessage sends the header of a message of SAML, and never its body. It returns when the server reads the body.
+func (w *world) slowMessage(conn string) (end func()) {
+	w.T.Helper()
+	slow, err := net.Dial("tcp", w.Server.Listener.Addr().String())
+	w.Must(err)
+	_, err = fmt.Fprintf(slow, "POST /sso/%s/acs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 300000\r\nExpect: 100-continue\r\n\r\n", conn)
+	w.Must(err)
+	_, err = bufio.NewReader(slow).ReadString('\n') // 100 Continue, or a refusal while earlier messages end
+	w.Must(err)
+	return func() { w.Must(slow.Close()) }
 }

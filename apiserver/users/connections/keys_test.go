@@ -30,20 +30,21 @@ func TestOnlyOwnersAndBackendsReplaceKeys(t *testing.T) {
 }
 
 func TestKeysOfADeploymentAreGeneratedInTurn(t *testing.T) {
-	done, err := generating.Begin(t.Context(), egress.Asker{Deployment: "acme/home"})
+	keys := NewKeys(time.Now)
+	done, err := keys.slots.Begin(t.Context(), egress.Asker{Deployment: "acme/home"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := GenerateKey(ended, "acme/home", "acme.example", time.Now()); !errors.Is(err, ErrKeysBusy) {
+	if _, err := keys.Generate(ended, "acme/home", "acme.example", time.Now()); !errors.Is(err, ErrKeysBusy) {
 		t.Errorf("a second generation of the deployment: %v", err)
 	}
-	if _, err := GenerateKey(t.Context(), "globex/home", "globex.example", time.Now()); err != nil {
+	if _, err := keys.Generate(t.Context(), "globex/home", "globex.example", time.Now()); err != nil {
 		t.Errorf("another deployment waits: %v", err)
 	}
 	done()
-	if key, err := GenerateKey(t.Context(), "acme/home", "acme.example", time.Now()); err != nil || key.Private == nil {
+	if key, err := keys.Generate(t.Context(), "acme/home", "acme.example", time.Now()); err != nil || key.Private == nil {
 		t.Errorf("after that: %v", err)
 	}
 }

@@ -28,15 +28,20 @@ const keysWithin = 5 * time.Second
 // ErrKeysBusy: too many keys are being generated.
 var ErrKeysBusy = errors.New("too many keys are being generated")
 
-// generating admits the generations of keys, which take up to a second of a processor: two at once on a server, one of
-// a deployment.
-var generating = egress.NewSlots(egress.Bounds{AtOnce: 2, DeploymentAtOnce: 1}, time.Now)
+// Keys generates the keys of a server's connections, each of which takes up to a second of a processor: two at once,
+// and one of a deployment.
+type Keys struct{ slots *egress.Slots }
 
-// GenerateKey returns a key for a new connection of a deployment, with a certificate for a name. Errors: ErrKeysBusy.
-func GenerateKey(ctx context.Context, deployment, name string, now time.Time) (saml.Key, error) {
+// NewKeys returns Keys.
+func NewKeys(clock func() time.Time) *Keys {
+	return &Keys{egress.NewSlots(egress.Bounds{AtOnce: 2, DeploymentAtOnce: 1}, clock)}
+}
+
+// Generate returns a key for a new connection of a deployment, with a certificate for a name. Errors: ErrKeysBusy.
+func (k *Keys) Generate(ctx context.Context, deployment, name string, now time.Time) (saml.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, keysWithin)
 	defer cancel()
-	done, err := generating.Begin(ctx, egress.Asker{Deployment: deployment})
+	done, err := k.slots.Begin(ctx, egress.Asker{Deployment: deployment})
 	if err != nil {
 		return saml.Key{}, fmt.Errorf("%w: %w", ErrKeysBusy, err)
 	}
