@@ -25,7 +25,7 @@ const keysPerDay = 20
 // keysWithin is how long the generation of a key waits for its turn.
 const keysWithin = 5 * time.Second
 
-// ErrKeysBusy: too many keys are being generated.
+// ErrKeysBusy means that too many keys are being generated.
 var ErrKeysBusy = errors.New("too many keys are being generated")
 
 // Keys generates the keys of a server's connections, each of which takes up to a second of a processor: two at once,
