@@ -157,9 +157,9 @@ func TestDocumentedRefusalsAreTrue(t *testing.T) {
 		item := contract.Spec().Paths.Find(path)
 		op := item.GetOperation(method)
 		parameters := slices.Concat(op.Parameters, item.Parameters)
-		stranger := world
-		stranger.key = "ck_0"
-		refused := stranger.send(method, exampleURL(t, path, parameters), exampleBody(t, op, "typical"))
+		unknown := world
+		unknown.key = "ck_0"
+		refused := unknown.send(method, exampleURL(t, path, parameters), exampleBody(t, op, "typical"))
 		expectRefusal(t, pattern, op, refused, 401)
 		if limit := parameters.GetByInAndName("query", "limit"); limit != nil && op.Responses.Status(400) != nil {
 			target := exampleURL(t, path, parameters)

@@ -139,6 +139,9 @@ func (p *plan) take(now time.Time) (begin []*check) {
 	return begin
 }
 
+// has reports whether a connection was not deleted since its check began.
+func (p *plan) has(c *check) bool { return p.checks[target{c.Deployment, c.ID}] == c }
+
 // end plans the next check of a connection after a check with the given since.
 func (p *plan) end(c *check, since, next time.Time) {
 	if p.running[c.Deployment]--; p.running[c.Deployment] == 0 {

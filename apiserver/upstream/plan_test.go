@@ -90,3 +90,23 @@ func TestProviderThatChangesDuringACheckIsCheckedAgain(t *testing.T) {
 		t.Error("it waits for an hour")
 	}
 }
+
+// A check that ends after its connection was deleted must not bring back what is recorded of the connection.
+func TestPlanHasNoDeletedConnections(t *testing.T) {
+	t.Parallel()
+	p := newPlan(func(time.Duration) time.Duration { return 0 })
+	c := &check{Connection: Connection{Deployment: "acme/home", ID: 1}}
+	of := target{"acme/home", 1}
+	p.checks[of] = c
+	if !p.has(c) {
+		t.Error("the plan lacks a connection")
+	}
+	delete(p.checks, of)
+	if p.has(c) {
+		t.Error("the plan has a deleted connection")
+	}
+	p.checks[of] = &check{Connection: c.Connection}
+	if p.has(c) {
+		t.Error("a former check counts as that of the connection that was declared again")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/connection/saml"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 )
 
@@ -34,7 +35,8 @@ func (p *Providers) Run(ctx context.Context) error {
 	defer checks.Wait()
 	type ended struct {
 		*check
-		since, next time.Time
+		since time.Time
+		checked
 	}
 	results := make(chan ended, checksAtOnce)
 	plan, followed, swept := newPlan(delay), (*snapshot.Snapshot)(nil), p.Clock()
@@ -61,6 +63,9 @@ func (p *Providers) Run(ctx context.Context) error {
 			return nil
 		case r := <-results:
 			plan.end(r.check, r.since, r.next)
+			if r.saml != nil && plan.has(r.check) {
+				p.metrics.expires(r.Connection, r.saml)
+			}
 		case <-timer.C:
 		}
 	}
@@ -69,16 +74,22 @@ func (p *Providers) Run(ctx context.Context) error {
 // delay returns a random duration below another one.
 func delay(most time.Duration) time.Duration { return rand.N(max(most, 1)) }
 
-// check fetches the documents of a connection that are due, and returns when it is due again. since is when its
-// provider changed, if that is known.
-func (p *Providers) check(ctx context.Context, c Connection, since time.Time) time.Time {
+// checked is the result of a check: when it is due again, and the metadata of a provider of SAML, nil if there are none
+// to use.
+type checked struct {
+	next time.Time
+	saml *saml.Metadata
+}
+
+// check fetches the documents of a connection that are due. since is when its provider changed, if that is known.
+func (p *Providers) check(ctx context.Context, c Connection, since time.Time) checked {
 	if c.Connection.SAML != nil {
 		src := samlSource(c.Connection)
 		v, at := p.checkDocument(ctx, c, src, since)
-		if v.usable(src, p.Clock()) && !c.Runtime {
-			p.metrics.expires(c, v.content.saml)
+		if !v.usable(src, p.Clock()) {
+			return checked{next: at}
 		}
-		return at
+		return checked{next: at, saml: v.content.saml}
 	}
 	metadata, found := declared(c.Connection)
 	next := time.Time{}
@@ -86,15 +97,15 @@ func (p *Providers) check(ctx context.Context, c Connection, since time.Time) ti
 		src := discovery(c.Connection)
 		v, at := p.checkDocument(ctx, c, src, since)
 		if !v.usable(src, p.Clock()) {
-			return at
+			return checked{next: at}
 		}
 		metadata, next = *v.content.metadata, at
 	}
 	_, at := p.checkDocument(ctx, c, keys(metadata), since)
 	if next.IsZero() {
-		return at
+		return checked{next: at}
 	}
-	return earlier(next, at)
+	return checked{next: earlier(next, at)}
 }
 
 // checkDocument fetches a document if that is due, and returns when it is due again, with a random delay: several

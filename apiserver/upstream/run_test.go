@@ -226,7 +226,7 @@ func TestChecksAreSpread(t *testing.T) {
 		c := Connection{Deployment: testDeployment, ID: 6, Connection: &document.Connection{Type: "OIDC", Provider: document.UpstreamProvider{Issuer: globex}}}
 		seen := map[time.Time]bool{}
 		for range 20 {
-			seen[server.check(t.Context(), c, time.Time{})] = true
+			seen[server.check(t.Context(), c, time.Time{}).next] = true
 		}
 		if len(seen) < 10 {
 			t.Errorf("20 checks have %d times", len(seen))

@@ -24,10 +24,13 @@ const samlMedia = "application/samlmetadata+xml, application/xml;q=0.9, text/xml
 func (p *Providers) SAML(ctx context.Context, c Connection) (*saml.Metadata, error) {
 	if given := c.Connection.SAML.Given; given != nil {
 		metadata, err := saml.OfDocument(*given)
-		if err == nil && expired(metadata, p.Clock()) {
-			err = fail(invalidMetadata, "the metadata is not valid since %s", metadata.ValidUntil.Format(time.RFC3339))
+		switch {
+		case err != nil:
+			return nil, fail(invalidMetadata, "%v", err)
+		case expired(metadata, p.Clock()):
+			return nil, fail(invalidMetadata, "the metadata is not valid since %s", metadata.ValidUntil.Format(time.RFC3339))
 		}
-		return metadata, err
+		return metadata, nil
 	}
 	if samlOrigin(c.Connection) == "" {
 		return nil, unavailable("the connection has no metadata yet")

@@ -144,12 +144,19 @@ func TestSAMLProviderChangesItsKey(t *testing.T) {
 		if a := w.browser().saml(conn, p, lee); a.user() == "" {
 			t.Errorf("%s", a.Raw)
 		}
-		fetched := p.Fetched()
-		for range 3 {
-			w.samlPost(conn, w.SAMLProvider().Respond(w.browser().samlRequest(conn, p, ""), lee))
-		}
-		if now := p.Fetched(); now > fetched+1 {
-			t.Errorf("foreign responses cause %d fetches", now-fetched)
+		forged := w.SAMLProvider()
+		forged.URL = p.URL // the entity ID, with another key
+		for _, want := range []int{0, 1} {
+			fetched := p.Fetched()
+			for range 3 {
+				if status, _ := w.samlPost(conn, forged.Respond(w.browser().samlRequest(conn, p, ""), lee)); status != http.StatusBadRequest {
+					t.Errorf("a forged response is answered with %d", status)
+				}
+			}
+			if more := p.Fetched() - fetched; more != want {
+				t.Errorf("forged responses cause %d fetches, want %d", more, want)
+			}
+			w.Clock.Advance(31 * time.Second)
 		}
 	})
 }
@@ -180,9 +187,16 @@ func TestInvalidSAMLMetadataLeaveTheLastGoodOnes(t *testing.T) {
 		}
 		for _, body := range []string{"<!DOCTYPE x><x/>", "<x/>", other.Metadata()} {
 			p.ServeMetadata(body)
+			fetched := p.Fetched()
 			w.Clock.Advance(25 * time.Hour)
+			w.Eventually("the metadata are fetched", func() bool {
+				if a := w.browser().saml(conn, p, lee); a.user() == "" {
+					t.Errorf("with %.40s: %s", body, a.Raw)
+				}
+				return p.Fetched() > fetched
+			})
 			if a := w.browser().saml(conn, p, lee); a.user() == "" {
-				t.Errorf("with %.40s: %s", body, a.Raw)
+				t.Errorf("after %.40s: %s", body, a.Raw)
 			}
 		}
 	})
@@ -251,9 +265,12 @@ func TestUndecryptableSAMLResponsesAreBounded(t *testing.T) {
 				t.Fatalf("response %d is answered with %d, want %d", i+1, status, want)
 			}
 		}
-		w.Clock.Advance(time.Hour + time.Second)
 		if a := w.browser().saml(conn, p, lee); a.user() == "" {
-			t.Errorf("%s", a.Raw)
+			t.Errorf("a response that is not encrypted is refused: %s", a.Raw)
+		}
+		w.Clock.Advance(time.Hour + time.Second)
+		if status, _ = w.samlPost(conn, encrypted(w.browser().samlRequest(conn, p, ""))); status != http.StatusBadRequest {
+			t.Errorf("after the hour, a response is answered with %d", status)
 		}
 	})
 }

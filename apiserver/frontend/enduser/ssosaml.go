@@ -154,17 +154,17 @@ func evaluateSAML(c *call, at waitingAttempt, field string) (e connection.Eviden
 	if err != nil {
 		return e, err
 	}
-	keys, err := c.Providers.SAMLKeys(of)
-	if err != nil {
-		return e, err
-	}
 	response, err := saml.ReadResponse(field)
 	if err != nil {
 		return e, err
 	}
 	subject := format(at.conn.ID) + " " + c.request.Client.Network
+	var keys []saml.Key // they only decrypt
 	if response.Encrypted() {
 		if err := requireDecryptable(c, subject); err != nil {
+			return e, err
+		}
+		if keys, err = c.Providers.SAMLKeys(of); err != nil {
 			return e, err
 		}
 	}
