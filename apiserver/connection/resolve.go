@@ -53,6 +53,8 @@ type Situation struct {
 	Verified bool
 	// Holder is the account that has the address verified, 0 for none.
 	Holder int64
+	// Provisioned reports that a directory of the connection provisioned the user, whose account is Holder.
+	Provisioned bool
 	// RefusesSignUp and TrustsEmail are settings of the connection.
 	RefusesSignUp, TrustsEmail bool
 }
@@ -65,7 +67,7 @@ func Resolve(s Situation) Outcome {
 		return resolveOwn(s)
 	case s.Owner != 0:
 		return SignsIn
-	case s.Authoritative && s.Holder != 0:
+	case s.Provisioned, s.Authoritative && s.Holder != 0:
 		return LinksByAddress
 	case s.Authoritative:
 		return created(s)

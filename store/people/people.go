@@ -99,12 +99,13 @@ type Upkeep interface {
 	Purge(ctx context.Context, now time.Time, keep Retention, limit int) (int64, error)
 	CallUpkeep
 	ConnectionUpkeep
+	DirectoryUpkeep
 }
 
 // Tx is one deployment's rows within a View or a Change, in groups. It ends with the callback. A method whose name
 // begins with Lock reads a row and locks it against other transactions until this one ends. Locks are taken in this
-// order, as far as the caller knows what it will need: session, name, failure or counter, connection, other sessions,
-// user, organization, member, domain. If two transactions deadlock anyway, the engine undoes one after a second, and
+// order, as far as the caller knows what it will need: directory, session, name, failure or counter, connection, other
+// sessions, user, organization, member, domain, user of a directory. If two transactions deadlock anyway, the engine undoes one after a second, and
 // Change runs it again.
 type Tx interface {
 	Users() Users
@@ -127,6 +128,8 @@ type Tx interface {
 	Identities() Identities
 	Domains() Domains
 	SetupLinks() SetupLinks
+	Directories() Directories
+	SCIM() SCIM
 }
 
 // Users are accounts, their emails and their credentials.

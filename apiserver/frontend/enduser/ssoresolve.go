@@ -137,6 +137,18 @@ func situationOf(u *unit, at waitingAttempt, e connection.Evidence) (s connectio
 	if found {
 		s.Owner = known.User
 	}
+	if s.Intent == people.IntentSignIn {
+		provisioned, err := account.ProvisionedBy(u.Unit, at.conn, e.Subject, e.Email)
+		switch {
+		case err != nil:
+			return s, holder, err
+		case provisioned.Inactive:
+			return s, holder, account.ErrNotProvisioned
+		case provisioned.User != 0:
+			s.Provisioned, s.Holder = true, provisioned.User
+			return s, people.Email{User: provisioned.User, Address: provisioned.Address}, nil
+		}
+	}
 	if at.row.User != 0 {
 		have, err := u.Identities().IdentitiesOf(at.row.User)
 		if err != nil {

@@ -32,7 +32,10 @@ func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
 			return user, err
 		}
 	}
-	return user, u.recordEvent(people.EventSignUp, id, from.Method)
+	if err := u.recordEvent(people.EventSignUp, id, from.Method); err != nil {
+		return user, err
+	}
+	return user, tieWaiting(u, id, from.Email)
 }
 
 // SignOutEverywhere ends a user's sign-ins in every session, locks the user, and returns how many sign-ins it ended. A

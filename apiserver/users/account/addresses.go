@@ -104,6 +104,9 @@ func AcceptEmail(u *Unit, e people.Email) (people.Email, error) {
 	if err := u.Audit("email.verified", object("email", e.ID)); err != nil {
 		return e, err
 	}
+	if err := tieWaiting(u, e.User, e.Address); err != nil {
+		return e, err
+	}
 	return e, u.Notify(e.User, addressAdded(e.Address))
 }
 

@@ -97,7 +97,10 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 		return FirstOf(err, ErrInvalidCredentials)
 	}
 	if e.Verified() {
-		return nil
+		if byPassword { // the attempt did not need the code
+			return nil
+		}
+		return tieWaiting(u, e.User, e.Address)
 	}
 	others, err := u.Users().EmailsOf(e.User)
 	if err != nil {
@@ -129,7 +132,10 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 			return err
 		}
 	}
-	if err := u.AuditAs(object("user", a.User), "email.verified", object("email", e.ID), u.Session); err != nil || first {
+	if err := u.AuditAs(object("user", a.User), "email.verified", object("email", e.ID), u.Session); err != nil {
+		return err
+	}
+	if err := tieWaiting(u, e.User, e.Address); err != nil || first {
 		return err
 	}
 	return u.Notify(e.User, addressAdded(e.Address))

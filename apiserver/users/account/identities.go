@@ -160,6 +160,9 @@ func joinByConnection(u *Unit, user int64, o people.Organization, s ConnectionSi
 			return ErrNotProvisioned
 		}
 		if _, err := Join(u, o, user, role); err != nil {
+			if errors.Is(err, ErrSuspended) {
+				err = ErrNotProvisioned
+			}
 			return err
 		}
 		return u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)
@@ -167,6 +170,9 @@ func joinByConnection(u *Unit, user int64, o people.Organization, s ConnectionSi
 	role = cmp.Or(role, u.assigned(u.B2B.OrgRole))
 	if s.Connection.Role == nil && len(s.Connection.Mappings) == 0 || membership.FirstOnly || m.Owner || m.Role == role {
 		return nil
+	}
+	if ruled, err := rolesByDirectory(u, o, user); err != nil || ruled {
+		return err
 	}
 	m.Role = role
 	if err := u.Organizations().UpdateMember(m); err != nil {

@@ -179,12 +179,21 @@ func addWorkspace(u *Unit, organization, user int64, name string, taken []string
 }
 
 // Join makes a user a member of an organization and of its default workspace. With role 0, the member gets the role
-// that the B2B settings assign. ErrAlreadyMember: the user is a member already.
+// that the B2B settings assign. ErrAlreadyMember: the user is a member already. ErrSuspended: a directory of the
+// organization deactivated the user.
 func Join(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
 	// The lock prevents a concurrent deletion of the organization.
 	if _, found, err := u.Organizations().LockOrganization(organization.ID); err != nil || !found {
 		return people.Member{}, FirstOf(err, ErrNotMember)
 	}
+	if err := requireNotSuspended(u, organization, user); err != nil {
+		return people.Member{}, err
+	}
+	return join(u, organization, user, role)
+}
+
+// join is Join in a locked organization, for a user who is not suspended.
+func join(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
 	if _, found, err := u.Organizations().Member(organization.ID, user); err != nil {
 		return people.Member{}, err
 	} else if found {

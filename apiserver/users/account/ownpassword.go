@@ -90,8 +90,12 @@ func (u *Unit) LockAccount(id int64, signOutOthers bool) (people.User, error) {
 }
 
 // DeleteAccount deletes a user with their own data, and the organizations that have no other member. ErrOnlyOwner: the
-// user is the only owner of an organization with other members. Recorded analytics events remain.
+// user is the only owner of an organization with other members, suspended ones included. ErrManagedAccount: a directory
+// manages the account. Recorded analytics events remain.
 func (u *Unit) DeleteAccount(id int64) error {
+	if err := requireUnmanaged(u, id); err != nil {
+		return err
+	}
 	if _, _, err := u.SignOutOthers(id); err != nil {
 		return err
 	}
@@ -130,7 +134,11 @@ func (u *Unit) leaveOwned(m people.Member) error {
 	if err != nil {
 		return err
 	}
-	if len(some) < 2 {
+	suspended, err := u.Directories().AnySuspended(m.Organization.ID)
+	if err != nil {
+		return err
+	}
+	if len(some) < 2 && !suspended {
 		if err := u.Organizations().DeleteOrganization(m.Organization.ID); err != nil {
 			return err
 		}

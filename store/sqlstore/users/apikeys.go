@@ -156,6 +156,11 @@ func markKeysOf(tx *peopleTx, user int64) error {
 	return markKeys(tx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ?`, user)
 }
 
+// markKeysIn adds the keys bound to a user's membership in an organization to the pending feed entries.
+func markKeysIn(tx *peopleTx, organization, user int64) error {
+	return markKeys(tx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?`, user, organization)
+}
+
 // deleteKeysOf deletes a user's keys.
 func deleteKeysOf(tx *peopleTx, user int64) error {
 	return changeKeys(tx, `DELETE FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? RETURNING digest`, user)

@@ -24,6 +24,8 @@ type (
 	txIdentities    struct{ *peopleTx }
 	txDomains       struct{ *peopleTx }
 	txSetupLinks    struct{ *peopleTx }
+	txDirectories   struct{ *peopleTx }
+	txSCIM          struct{ *peopleTx }
 )
 
 // Users implements people.Tx.
@@ -73,6 +75,12 @@ func (tx *peopleTx) Identities() people.Identities { return txIdentities{tx} }
 
 // SetupLinks implements people.Tx.
 func (tx *peopleTx) SetupLinks() people.SetupLinks { return txSetupLinks{tx} }
+
+// Directories implements people.Tx.
+func (tx *peopleTx) Directories() people.Directories { return txDirectories{tx} }
+
+// SCIM implements people.Tx.
+func (tx *peopleTx) SCIM() people.SCIM { return txSCIM{tx} }
 
 // Domains implements people.Tx.
 func (tx *peopleTx) Domains() people.Domains { return txDomains{tx} }

@@ -32,6 +32,8 @@ func (tx txOrganizations) DeleteOrganization(id int64) error {
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM workspaces WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND organization_id = ?`,
+		`DELETE FROM suspended_workspace_memberships WHERE deployment = :deployment AND organization_id = ?`,
+		`DELETE FROM suspended_memberships WHERE deployment = :deployment AND organization_id = ?`,
 		// The slug stays reserved. Groups in tokens are named after it, and applications may still trust them.
 		`INSERT INTO organization_slugs (deployment, slug) SELECT o.deployment, o.slug FROM organizations o WHERE o.deployment = :deployment AND o.id = ?
 			ON CONFLICT (deployment, slug) DO NOTHING`,
@@ -124,9 +126,7 @@ func (tx txOrganizations) MemberByID(organization, id int64) (people.Member, boo
 }
 
 func (tx txOrganizations) UpdateMember(m people.Member) error {
-	err := markKeys(tx.peopleTx, `SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND owner_user_id = ? AND organization_id = ?`,
-		m.User, m.Organization.ID)
-	if err != nil {
+	if err := markKeysIn(tx.peopleTx, m.Organization.ID, m.User); err != nil {
 		return err
 	}
 	return tx.Exec(`UPDATE organization_memberships SET role_id = ?, owner = ? WHERE id = ? AND deployment = :deployment`, m.Role, db.Flag(m.Owner), m.ID)

@@ -30,6 +30,8 @@ var Tables = []struct{ Name, Key string }{
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
 	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
 	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"}, {"tool_calls", "id"}, {"tool_approvals", "id"},
+	{"scim_members", "directory_id, group_id, member_id"}, {"scim_users", "directory_id, id"}, {"scim_groups", "directory_id, id"}, {"directories", "id"},
+	{"suspended_workspace_memberships", "organization_id, user_id, id"}, {"suspended_memberships", "organization_id, user_id"}, {"directory_accounts", "user_id"},
 }
 
 // Erase implements store.Erasure.

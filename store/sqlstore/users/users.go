@@ -137,6 +137,11 @@ func (tx txUsers) DeleteUser(id int64) error {
 		`DELETE FROM ended_signins WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
 		`DELETE FROM organization_memberships WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM suspended_workspace_memberships WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM suspended_memberships WHERE deployment = :deployment AND user_id = ?`,
+		`DELETE FROM directory_accounts WHERE deployment = :deployment AND user_id = ?`,
+		// The directory keeps its user, which waits again.
+		`UPDATE scim_users SET user_id = 0 WHERE user_id <> 0 AND user_id = ? AND deployment = :deployment`,
 		`UPDATE events SET address = '', user_agent = '' WHERE deployment = :deployment AND user_id = ? AND (address <> '' OR user_agent <> '')`,
 		// This statement comes after that on events, because the roll-up moves rows from events to recent_events.
 		`DELETE FROM recent_events WHERE deployment = :deployment AND user_id = ?`,

@@ -1,0 +1,236 @@
+package account
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// Errors of directories.
+var (
+	// ErrDirectoryUnknown: there is no such directory.
+	ErrDirectoryUnknown = errors.New("there is no such directory")
+	// ErrDirectoryInactive: the directory is declared as inactive.
+	ErrDirectoryInactive = errors.New("the directory is inactive")
+	// ErrNoOrganization: the directory's organization does not exist.
+	ErrNoOrganization = errors.New("the organization of the directory does not exist")
+	// ErrProvisionedElsewhere: another user of a directory of the organization has the account.
+	ErrProvisionedElsewhere = errors.New("another user of a directory of the organization has the account")
+	// ErrSuspended: a directory of the organization deactivated the user.
+	ErrSuspended = errors.New("a directory of the organization deactivated the user")
+	// ErrManagedAccount: a directory manages the account.
+	ErrManagedAccount = errors.New("a directory manages the account")
+)
+
+// Directory is a declared directory.
+type Directory struct {
+	ID int64
+	*document.Directory
+	// Of is its organization. Only FindDirectory sets it.
+	Of people.Organization
+}
+
+func directoryOf(e *snapshot.Entry) Directory {
+	return Directory{ID: e.ID, Directory: snapshot.ContentOf[document.Directory](e)}
+}
+
+// DeclaredDirectory returns a directory, active or not. ErrDirectoryUnknown: the deployment declares no such directory.
+func (t *Tenant) DeclaredDirectory(id int64) (Directory, error) {
+	e, found := t.snapshot.ByID(v1alpha1.KindDirectory, t.Key(), id)
+	if !found {
+		return Directory{}, ErrDirectoryUnknown
+	}
+	return directoryOf(e), nil
+}
+
+// FindDirectory returns an active directory with its organization. Errors: ErrDirectoryUnknown, ErrDirectoryInactive,
+// ErrOrganizationsDisabled, ErrNoOrganization.
+func FindDirectory(u *Unit, id int64) (Directory, error) {
+	d, err := u.DeclaredDirectory(id)
+	if err != nil {
+		return d, err
+	}
+	if !d.Active {
+		return d, ErrDirectoryInactive
+	}
+	if err := u.RequireB2B(); err != nil {
+		return d, err
+	}
+	o, found, err := u.Organizations().OrganizationBySlug(d.Organization)
+	if err == nil && !found {
+		err = ErrNoOrganization
+	}
+	d.Of = o
+	return d, err
+}
+
+// declaresDirectory reports whether a directory is declared, also if its document cannot be read.
+func (t *Tenant) declaresDirectory(id int64) bool {
+	return t.snapshot.Declares(v1alpha1.KindDirectory, t.Key(), id)
+}
+
+// directoriesOf returns the declared directories of an organization, active or not.
+func (t *Tenant) directoriesOf(o people.Organization) (all []Directory) {
+	for _, e := range t.snapshot.DirectoriesOf(t.Key(), o.Slug) {
+		all = append(all, directoryOf(e))
+	}
+	return all
+}
+
+// hasDirectories reports whether the deployment declares directories.
+func (t *Tenant) hasDirectories() bool { return t.snapshot.Count(v1alpha1.KindDirectory, t.Key()) > 0 }
+
+// usersAmong returns the users of some directories that have an account.
+func usersAmong(u *Unit, directories []Directory, user int64) ([]people.SCIMUser, error) {
+	if len(directories) == 0 {
+		return nil, nil
+	}
+	rows, err := u.SCIM().SCIMUsersOf(user)
+	return slices.DeleteFunc(rows, func(row people.SCIMUser) bool {
+		return !slices.ContainsFunc(directories, func(d Directory) bool { return d.ID == row.Directory })
+	}), err
+}
+
+// HoldsDomain reports whether the domain of an address is one of an organization. A declared domain displaces a proven
+// one.
+func HoldsDomain(u *Unit, o people.Organization, address string) (bool, error) {
+	domain := connection.DomainOf(address)
+	if domain == "" {
+		return false, nil
+	}
+	if named := u.snapshot.ConnectionsNaming(u.Key(), domain); len(named) > 0 {
+		return slices.ContainsFunc(named, func(e *snapshot.Entry) bool { return declaredConnection(e).Organization == o.Slug }), nil
+	}
+	row, found, err := u.Domains().EffectiveDomain(domain)
+	return found && row.Organization == o.ID, err
+}
+
+// requireNotSuspended returns ErrSuspended if a directory of an organization deactivated a user. A membership that was
+// suspended by a directory that is no longer declared is deleted: it no longer keeps the user out.
+func requireNotSuspended(u *Unit, o people.Organization, user int64) error {
+	suspended, found, err := u.Directories().SuspendedMember(o.ID, user)
+	if err != nil {
+		return err
+	}
+	if found && u.declaresDirectory(suspended.Directory) {
+		return ErrSuspended
+	}
+	if found {
+		if _, err := u.Directories().DropSuspended(o.ID, user); err != nil {
+			return err
+		}
+	}
+	rows, err := usersAmong(u, u.directoriesOf(o), user)
+	if slices.ContainsFunc(rows, func(row people.SCIMUser) bool { return !row.Active }) {
+		return FirstOf(err, ErrSuspended)
+	}
+	return err
+}
+
+// rolesByDirectory reports whether groups of a directory decide the role of a member.
+func rolesByDirectory(u *Unit, o people.Organization, user int64) (bool, error) {
+	rows, err := usersAmong(u, slices.DeleteFunc(u.directoriesOf(o), func(d Directory) bool { return !d.Active || len(d.GroupRoles) == 0 }), user)
+	return len(rows) > 0, err
+}
+
+// requireUnmanaged returns ErrManagedAccount if a directory manages an account: the account belongs to one of its users,
+// and its primary address is in a domain of the directory's organization.
+func requireUnmanaged(u *Unit, user int64) error {
+	if !u.hasDirectories() {
+		return nil
+	}
+	rows, err := u.SCIM().SCIMUsersOf(user)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	account, _, err := u.Users().User(user)
+	for _, row := range rows {
+		if err != nil {
+			return err
+		}
+		d, unusable := FindDirectory(u, row.Directory)
+		if unusable != nil {
+			continue
+		}
+		var managed bool
+		if managed, err = HoldsDomain(u, d.Of, account.Email); managed {
+			return ErrManagedAccount
+		}
+	}
+	return err
+}
+
+// ProvisionedUser is the user of a directory that a subject of a provider is.
+type ProvisionedUser struct {
+	// Inactive reports that a directory deactivated the user.
+	Inactive bool
+	// Address is the primary address of the user's account, which the connection is authoritative for, and User is the
+	// account; "" and 0: none.
+	Address string
+	User    int64
+}
+
+// ProvisionedBy returns the user that directories of a connection provisioned for a subject: the one whose externalId is
+// the subject, else the one whose userName is the address that the provider stated.
+func ProvisionedBy(u *Unit, c Connection, subject, address string) (p ProvisionedUser, err error) {
+	for _, d := range u.directoriesBy(c) {
+		rows, err := u.SCIM().FindSCIMUsers(d.ID, people.SCIMFilter{ExternalID: subject}, 0, 2)
+		if err == nil && len(rows) != 1 && address != "" {
+			rows, err = u.SCIM().FindSCIMUsers(d.ID, people.SCIMFilter{Name: people.FoldEmail(address)}, 0, 1)
+		}
+		if err != nil {
+			return p, err
+		}
+		if len(rows) != 1 {
+			continue
+		}
+		if !rows[0].Active {
+			return ProvisionedUser{Inactive: true}, nil
+		}
+		account, found, err := u.Users().User(rows[0].User)
+		if err != nil || !found {
+			return p, err
+		}
+		own, err := Authoritative(u, c, account.Email)
+		if err != nil || !own {
+			return p, err
+		}
+		return ProvisionedUser{User: account.ID, Address: account.Email}, nil
+	}
+	return p, nil
+}
+
+// directoriesBy returns the active directories whose users sign in by a connection.
+func (t *Tenant) directoriesBy(c Connection) (all []Directory) {
+	if c.Runtime || c.Organization == "" {
+		return nil
+	}
+	entry, found := t.snapshot.ByID(v1alpha1.KindConnection, t.Key(), c.ID)
+	if !found {
+		return nil
+	}
+	for _, e := range t.snapshot.DirectoriesOf(t.Key(), c.Organization) {
+		if d := directoryOf(e); d.Active && d.Connection == entry.Name && e.Namespace == entry.Namespace {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// connectionOf returns the id of the connection by which the users of a directory sign in, 0 for none.
+func (t *Tenant) connectionOf(d Directory) int64 {
+	if d.Connection == "" {
+		return 0
+	}
+	e, found := t.snapshot.Get(store.Identity{Kind: v1alpha1.KindConnection, Namespace: t.Entry.Namespace, Name: d.Connection})
+	if !found || e.Deployment != t.Key() {
+		return 0
+	}
+	return e.ID
+}

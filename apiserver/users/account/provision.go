@@ -1,0 +1,261 @@
+package account
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// DirectoryUser is a user as a directory states it.
+type DirectoryUser struct {
+	Row people.SCIMUser
+	// Address is the address as sent, "" for none.
+	Address             string
+	FirstName, LastName string
+}
+
+// Provision applies a change of a directory's user to the account, and returns the account, 0 while the user waits
+// until the address is proven. from is the zero value for a new user.
+//  1. An active user with an address in a domain of the organization gets the account where the address is verified, or
+//     a new account.
+//  2. A user who becomes active becomes a member, or gets the suspended membership back.
+//  3. A user who becomes inactive is deprovisioned.
+//  4. The primary address and the names of a managed account follow the directory.
+//
+// A member who left or was removed becomes a member again only with step 1 or 2. Errors: ErrProvisionedElsewhere,
+// ErrSuspended, ErrOwnerLeaves, ErrEmailTaken, ErrTooManyEmails.
+func Provision(u *Unit, d Directory, from, to DirectoryUser) (int64, error) {
+	tied := false
+	user := to.Row.User
+	if user == 0 && to.Row.Active {
+		var err error
+		if user, err = accountFor(u, d, to); err != nil {
+			return 0, err
+		}
+		tied = user != 0
+	}
+	if user == 0 {
+		return 0, nil
+	}
+	if !to.Row.Active {
+		if from.Row.Active {
+			return user, deprovision(u, d, user)
+		}
+		return user, nil
+	}
+	account, found, err := u.Users().LockUser(user)
+	if err != nil || !found {
+		return 0, err
+	}
+	if tied || !from.Row.Active {
+		if err := enable(u, d, &account); err != nil {
+			return user, err
+		}
+		if err := include(u, d, user); err != nil {
+			return user, err
+		}
+	}
+	if tied {
+		return user, nil
+	}
+	return user, follow(u, d, account, from, to)
+}
+
+// accountFor returns the account of a user with an address in a domain of the organization: the one where the address is
+// verified, else a new one. It returns 0 if the address is in no such domain.
+func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
+	if inside, err := HoldsDomain(u, d.Of, to.Address); err != nil || !inside {
+		return 0, err
+	}
+	holder, err := AddressForCode(u, to.Address)
+	if err != nil {
+		return 0, err
+	}
+	if holder.User == 0 {
+		account, err := u.CreateAccount(NewAccount{Email: to.Address, FirstName: to.FirstName, LastName: to.LastName, Method: people.MethodSCIM})
+		if err != nil {
+			return 0, err
+		}
+		return account.ID, u.Directories().PutDirectoryAccount(people.DirectoryAccount{User: account.ID, CreatedBy: d.ID})
+	}
+	if _, found, err := u.Users().LockUser(holder.User); err != nil || !found {
+		return 0, FirstOf(err, ErrEmailTaken)
+	}
+	if err := requireFree(u, d.Of, holder.User); err != nil {
+		return 0, err
+	}
+	if !holder.Verified() { // the organization controls the mailbox: what another person added to the account goes
+		err = ProveEmail(u, people.Attempt{User: holder.User, Email: to.Address, Method: people.MethodSSO})
+	}
+	return holder.User, err
+}
+
+// requireFree returns ErrProvisionedElsewhere if a user of a directory of the organization has an account.
+func requireFree(u *Unit, o people.Organization, user int64) error {
+	rows, err := usersAmong(u, u.directoriesOf(o), user)
+	if err == nil && len(rows) > 0 {
+		err = ErrProvisionedElsewhere
+	}
+	return err
+}
+
+// enable enables a locked account that this directory disabled, or one that is no longer declared.
+func enable(u *Unit, d Directory, account *people.User) error {
+	if !account.Disabled {
+		return nil
+	}
+	state, err := u.Directories().DirectoryAccount(account.ID)
+	if err != nil || state.DisabledBy == 0 || state.DisabledBy != d.ID && u.declaresDirectory(state.DisabledBy) {
+		return err
+	}
+	account.Disabled, account.UpdatedAt, state.DisabledBy = false, u.Now, 0
+	if err := FirstOf(u.Users().UpdateUser(*account), u.Directories().PutDirectoryAccount(state)); err != nil {
+		return err
+	}
+	return u.Audit("user.enabled", object("user", account.ID))
+}
+
+// include makes a user a member of the directory's organization, or restores the membership that this directory
+// suspended. ErrSuspended: another directory suspended it.
+func include(u *Unit, d Directory, user int64) error {
+	if _, found, err := u.Organizations().LockOrganization(d.Of.ID); err != nil || !found {
+		return FirstOf(err, ErrNoOrganization)
+	}
+	suspended, found, err := u.Directories().SuspendedMember(d.Of.ID, user)
+	if err != nil {
+		return err
+	}
+	if found && suspended.Directory != d.ID && u.declaresDirectory(suspended.Directory) {
+		return ErrSuspended
+	}
+	if found {
+		if _, err := u.Directories().RestoreMember(d.Of.ID, user); err != nil {
+			return err
+		}
+		return u.Audit("scim.user.restored", object("user", user))
+	}
+	_, err = join(u, d.Of, user, 0)
+	if errors.Is(err, ErrAlreadyMember) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return u.Audit("organization.joined", object("organization", d.Of.ID))
+}
+
+// follow moves the primary address of a managed account to the directory's new one, and writes its new names.
+func follow(u *Unit, d Directory, account people.User, from, to DirectoryUser) error {
+	managed, err := HoldsDomain(u, d.Of, account.Email)
+	if err != nil || !managed {
+		return err
+	}
+	if from.FirstName != to.FirstName || from.LastName != to.LastName {
+		account.FirstName, account.LastName, account.UpdatedAt = to.FirstName, to.LastName, u.Now
+		if err := u.Users().UpdateUser(account); err != nil {
+			return err
+		}
+	}
+	if from.Row.Email == to.Row.Email || people.FoldEmail(account.Email) == to.Row.Email {
+		return nil
+	}
+	if inside, err := HoldsDomain(u, d.Of, to.Address); err != nil || !inside {
+		return err
+	}
+	return moveAddress(u, account.ID, from.Row.Email, to.Address)
+}
+
+// moveAddress makes an address that the directory proves the primary one of an account, and removes the former one: its
+// mailbox may get another owner.
+func moveAddress(u *Unit, user int64, former, address string) error {
+	emails, err := u.Users().EmailsOf(user)
+	if err != nil {
+		return err
+	}
+	at := func(folded string) int {
+		return slices.IndexFunc(emails, func(e people.Email) bool { return people.FoldEmail(e.Address) == folded })
+	}
+	var e people.Email
+	if own := at(people.FoldEmail(address)); own >= 0 {
+		e = emails[own]
+	} else if e, err = AddEmail(u, user, address); err != nil {
+		return err
+	}
+	if !e.Verified() {
+		if e, err = AcceptEmail(u, e); err != nil {
+			return err
+		}
+	}
+	if _, err := PromoteEmail(u, e); err != nil {
+		return err
+	}
+	old := at(former)
+	if old < 0 || emails[old].ID == e.ID {
+		return nil
+	}
+	emails[old].Primary = false
+	return RemoveEmail(u, emails[old])
+}
+
+// rolesAtOnce is how many users one step of ApplyRoles reads.
+const rolesAtOnce = 1000
+
+// ApplyRoles gives members the roles that groups of the directory lead to: the first of the group roles whose group has
+// the user and whose role exists, else the role that new members get. Owners keep what they have. Without group roles,
+// the directory decides no role. It returns the memberships that changed. users are ids of the directory's users.
+func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error) {
+	if len(d.GroupRoles) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(d.GroupRoles))
+	for i, mapped := range d.GroupRoles {
+		names[i] = mapped.Group
+	}
+	for part := range slices.Chunk(users, rolesAtOnce) {
+		accounts, err := u.SCIM().SCIMAccounts(d.ID, part)
+		if err != nil {
+			return changed, err
+		}
+		named, err := u.SCIM().SCIMMembersNamed(d.ID, names, part)
+		if err != nil {
+			return changed, err
+		}
+		groups := map[int64]map[string]bool{}
+		for _, m := range named {
+			if groups[m.User] == nil {
+				groups[m.User] = map[string]bool{}
+			}
+			groups[m.User][m.Group] = true
+		}
+		byRole := map[int64][]int64{}
+		for _, id := range part {
+			if account := accounts[id]; account != 0 {
+				role := u.roleByGroups(d, groups[id])
+				byRole[role] = append(byRole[role], account)
+			}
+		}
+		for role, members := range byRole {
+			these, err := u.SCIM().SetMemberRoles(d.Of.ID, role, members)
+			if err != nil {
+				return changed, err
+			}
+			changed = append(changed, these...)
+		}
+	}
+	return changed, nil
+}
+
+// roleByGroups returns the id of the role that groups lead to, 0 for none.
+func (t *Tenant) roleByGroups(d Directory, groups map[string]bool) int64 {
+	for _, mapped := range d.GroupRoles {
+		if !groups[mapped.Group] {
+			continue
+		}
+		if id := t.RoleNamed(v1alpha1.RoleLevelOrganization, mapped.Role); id != 0 {
+			return id
+		}
+	}
+	return t.assigned(t.B2B.OrgRole)
+}

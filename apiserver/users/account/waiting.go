@@ -1,0 +1,67 @@
+package account
+
+import (
+	"errors"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// waitingAtOnce bounds the directories' users that one proof of an address ties to the account.
+const waitingAtOnce = 10
+
+// tieWaiting ties the users of directories that wait for an address to the account that just proved it, and makes the
+// user a member of the directories' organizations. The user is locked. Only a proof of the mailbox counts: a person may
+// have left a mailbox that they once proved.
+func tieWaiting(u *Unit, user int64, address string) error {
+	if !u.hasDirectories() {
+		return nil
+	}
+	rows, err := u.SCIM().WaitingSCIMUsers(people.FoldEmail(address), waitingAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := tie(u, user, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tie ties one waiting user of a directory. It leaves a user waiting that is inactive, or whose directory cannot be
+// used.
+func tie(u *Unit, user int64, row people.SCIMUser) error {
+	d, err := FindDirectory(u, row.Directory)
+	switch {
+	case errors.Is(err, ErrDirectoryUnknown), errors.Is(err, ErrDirectoryInactive), errors.Is(err, ErrOrganizationsDisabled), errors.Is(err, ErrNoOrganization):
+		return nil
+	case err != nil || !row.Active:
+		return err
+	}
+	err = requireFree(u, d.Of, user)
+	if errors.Is(err, ErrProvisionedElsewhere) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if tied, err := u.SCIM().TieSCIMUser(d.ID, row.ID, user); err != nil || !tied {
+		return err
+	}
+	before := u.Actor
+	defer func() { u.Actor = before }()
+	u.Actor = d.Actor()
+	if err := include(u, d, user); err != nil {
+		if errors.Is(err, ErrSuspended) || errors.Is(err, ErrNoOrganization) {
+			return nil
+		}
+		return err
+	}
+	if _, err := ApplyRoles(u, d, []int64{row.ID}); err != nil {
+		return err
+	}
+	return u.Audit("scim.user.tied", object("user", user))
+}
+
+// Actor returns the directory as the actor of audit records.
+func (d Directory) Actor() string { return "directory:" + d.Slug }
