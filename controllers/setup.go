@@ -19,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/apikey"
 	"github.com/cardea-iam/cardea/controllers/b2bsettings"
 	"github.com/cardea-iam/cardea/controllers/connection"
+	"github.com/cardea-iam/cardea/controllers/directory"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/identitydeployment"
 	"github.com/cardea-iam/cardea/controllers/jwttemplate"
@@ -141,6 +142,10 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 	connections := func() client.ObjectList { return &v1alpha1.ConnectionList{} }
 	engine.Add(e, connection.Kind(connection.Options{
 		Client: direct, Secrets: watch(objectwatch.Secrets, connections), ConfigMaps: watch(objectwatch.ConfigMaps, connections), Keyring: opts.Keyring,
+		Events: mgr.GetEventRecorder("cardea"), Rows: opts.Store, Local: opts.LocalFrontend, Clock: opts.Clock, Random: opts.Random,
+	}))
+	engine.Add(e, directory.Kind(directory.Options{
+		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.DirectoryList{} }),
 		Events: mgr.GetEventRecorder("cardea"), Rows: opts.Store, Local: opts.LocalFrontend, Clock: opts.Clock, Random: opts.Random,
 	}))
 	return nil

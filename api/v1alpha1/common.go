@@ -36,15 +36,18 @@ const (
 	// repeats the handled value.
 	AnnotationReconcileRequestedAt = "iam.cardea.dev/reconcile-requested-at"
 	// AnnotationRotateAt (RFC 3339) requests one rotation: of the key of an APIKey, the secret of an OAuthClient, the
-	// signing keys of an OAuthApp, or the key of a Connection of type SAML. The operator rotates when the time is past,
-	// and only if it is later than the last rotation (status.lastRotatedAt of an APIKey or OAuthClient).
+	// token of a Directory, the signing keys of an OAuthApp, or the key of a Connection of type SAML. The operator rotates
+	// when the time is past, and only if it is later than the last rotation (status.lastRotatedAt of an APIKey,
+	// OAuthClient or Directory).
 	AnnotationRotateAt = "iam.cardea.dev/rotate-at"
 	// AnnotationAPIKey on a generated Secret names the APIKey it belongs to.
 	AnnotationAPIKey = "iam.cardea.dev/api-key"
 	// AnnotationOAuthClient on a generated Secret names the OAuthClient it belongs to.
 	AnnotationOAuthClient = "iam.cardea.dev/oauth-client"
-	// AnnotationPreviousExpiresAt (RFC 3339) on a generated Secret is the time until which its previous-api-key is
-	// accepted.
+	// AnnotationDirectory on a generated Secret names the Directory it belongs to.
+	AnnotationDirectory = "iam.cardea.dev/directory"
+	// AnnotationPreviousExpiresAt (RFC 3339) on a generated Secret is the time until which its previous key, secret or
+	// token is accepted.
 	AnnotationPreviousExpiresAt = "iam.cardea.dev/previous-expires-at"
 	// AnnotationRotatedAt (RFC 3339) on a generated Secret is the time when its current key was issued.
 	AnnotationRotatedAt = "iam.cardea.dev/rotated-at"
@@ -91,8 +94,8 @@ type CommonSpec struct {
 
 	// deletionPolicy selects what happens to the stored document when this resource is deleted. `Delete`: the document is
 	// removed and no longer served. `Retain`: the document is kept and served, marked as retained; for an
-	// IdentityDeployment, its documents are withdrawn and its users' rows stay. An APIKey is always revoked. Absent:
-	// Delete, or Retain for an IdentityDeployment.
+	// IdentityDeployment, its documents are withdrawn and its users' rows stay. An APIKey, an OAuthClient and a Directory
+	// are always revoked. Absent: Delete, or Retain for an IdentityDeployment.
 	// +optional
 	DeletionPolicy *DeletionPolicy `json:"deletionPolicy,omitempty"`
 }

@@ -38,7 +38,8 @@ const (
 	ConditionNamedAsPermission = "NamedAsPermission"
 	// ConditionCallable reports whether agents can call an AITool.
 	ConditionCallable = "Callable"
-	// ConditionServed reports whether the tools of an AIAgent are served to MCP clients.
+	// ConditionServed reports whether the tools of an AIAgent are served to MCP clients, or the endpoints of a Directory
+	// to its identity provider.
 	ConditionServed = "Served"
 	// ConditionReachable reports whether servers have the current documents of a Connection's identity provider. It does
 	// not count into Ready, and is absent for GitHub, which has no documents. The last documents serve seven days.
@@ -79,7 +80,7 @@ const (
 const (
 	// ReasonCallable: agents that list the tool can call it.
 	ReasonCallable = "Callable"
-	// ReasonServing: MCP clients can call the agent's tools.
+	// ReasonServing: MCP clients can call the agent's tools, or the identity provider can use the directory.
 	ReasonServing = "Serving"
 	// ReasonInactive: spec.active is false.
 	ReasonInactive = "Inactive"
@@ -134,8 +135,8 @@ const (
 
 	// ReasonNotFound: a referenced resource does not exist (yet); creating it is enough.
 	ReasonNotFound = "NotFound"
-	// ReasonOrganizationNotFound: no organization of the deployment has the slug that the Connection names. The
-	// Connection is Ready: it takes effect when the organization is created.
+	// ReasonOrganizationNotFound: no organization of the deployment has the slug that the Connection or Directory names.
+	// The resource is Ready: it takes effect when the organization is created.
 	ReasonOrganizationNotFound = "OrganizationNotFound"
 	// ReasonBeingDeleted: a referenced resource, or the namespace, is being deleted, and takes no new references.
 	ReasonBeingDeleted = "BeingDeleted"
@@ -161,7 +162,8 @@ const (
 	// ReasonSecretForbidden: the operator has no rights on Secrets in this namespace: bind ClusterRole
 	// cardea-operator-secrets to it there.
 	ReasonSecretForbidden = "SecretForbidden"
-	// ReasonInvalidKey: the Secret's value is not an API key of Cardea's form: create one with `cardea key new`.
+	// ReasonInvalidKey: the Secret's value is not an API key of Cardea's form: create one with `cardea key new`, for a
+	// Directory with `cardea key new --prefix scim`.
 	ReasonInvalidKey = "InvalidKey"
 	// ReasonExpired: expiresAt is past; the key is refused. Of CertificateExpiring: a certificate of the identity
 	// provider has expired.
@@ -175,9 +177,9 @@ const (
 	ReasonFoundPeople = "FoundPeople"
 	// ReasonUsable: passkeys can be used from every origin of the deployment.
 	ReasonUsable = "Usable"
-	// ReasonNoFrontendHost: the deployment has no frontend host. Declared passkeys could belong to no host, an agent has
-	// no URL, or a tool cannot be called: nothing issues its token, publishes the key of its signatures, or receives
-	// results that come later.
+	// ReasonNoFrontendHost: the deployment has no frontend host. Declared passkeys could belong to no host, an agent or a
+	// directory has no URL, or a tool cannot be called: nothing issues its token, publishes the key of its signatures, or
+	// receives results that come later.
 	ReasonNoFrontendHost = "NoFrontendHost"
 	// ReasonRelatedOriginsElsewhere: an origin is outside the relying party, and the relying party is not a frontend
 	// host. Its web server, which is not Cardea, must serve the list of origins; the message has the list.

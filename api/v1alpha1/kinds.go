@@ -20,6 +20,7 @@ const (
 	KindAITool             = "AITool"
 	KindAIAgent            = "AIAgent"
 	KindConnection         = "Connection"
+	KindDirectory          = "Directory"
 )
 
 // Kinds is the only table of the kinds of this package. A kind comes before the kinds that refer to it. Scheme, mapper,
@@ -38,6 +39,7 @@ var Kinds = []KindInfo{
 	{KindAITool, "aitools", mayGet, empty[AITool], emptyList[AIToolList]},
 	{KindAIAgent, "aiagents", mayGet, empty[AIAgent], emptyList[AIAgentList]},
 	{KindConnection, "connections", mayGet, empty[Connection], emptyList[ConnectionList]},
+	{KindDirectory, "directories", mayGet, empty[Directory], emptyList[DirectoryList]},
 }
 
 // The rights of the HTTP server on a kind. It reads the conditions of every kind. It also patches some kinds whose

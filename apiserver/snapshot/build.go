@@ -107,6 +107,8 @@ func (b *builder) put(doc *store.Document) error {
 			b.byDomain.Insert(key, e)
 		}
 		b.byOrg.Insert(joined(e.Deployment, content.Organization, content.Slug), e)
+	case *document.Directory:
+		b.directories.Insert(joined(e.Deployment, content.Organization, content.Slug), e)
 	case *document.APIKey:
 		credential, err := newCredential(content)
 		if err != nil {
@@ -193,6 +195,8 @@ func (b *builder) remove(id store.Identity) {
 			b.byDomain.Delete(key)
 		}
 		b.byOrg.Delete(joined(e.Deployment, content.Organization, content.Slug))
+	case *document.Directory:
+		b.directories.Delete(joined(e.Deployment, content.Organization, content.Slug))
 	case *document.APIKey:
 		for _, verifier := range content.Verifiers {
 			b.keys.Delete([]byte(verifier.ID))

@@ -41,6 +41,12 @@ func (s *Snapshot) ConnectionsOf(deployment, organization string) (all []*Entry)
 	return all
 }
 
+// DirectoriesOf returns the directories of an organization by its slug, in the order of their slugs.
+func (s *Snapshot) DirectoriesOf(deployment, organization string) (all []*Entry) {
+	s.directories.WithPrefix(append(joined(deployment, organization), 0), collect(&all))
+	return all
+}
+
 // ConnectionsNaming returns the connections that declare a domain, in the order of their slugs.
 func (s *Snapshot) ConnectionsNaming(deployment, domain string) (all []*Entry) {
 	s.byDomain.WithPrefix(append(joined(deployment, domain), 0), collect(&all))

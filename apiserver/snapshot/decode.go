@@ -88,6 +88,15 @@ var decoders = map[string]func(*Entry, []byte) error{
 		}
 		return err
 	},
+	v1alpha1.KindDirectory: func(e *Entry, payload []byte) error {
+		content := &document.Directory{}
+		err := e.read(payload, content, content)
+		e.refer(v1alpha1.KindConnection, content.Connection)
+		for _, given := range content.GroupRoles {
+			e.refer(v1alpha1.KindMembershipRole, given.Role)
+		}
+		return err
+	},
 	v1alpha1.KindAITool: func(e *Entry, payload []byte) (err error) {
 		content := &Tool{}
 		if err = e.read(payload, &content.AITool, content); err == nil {

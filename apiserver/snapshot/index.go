@@ -4,21 +4,22 @@ import "github.com/cilium/statedb/part"
 
 // indexes are the trees of a snapshot.
 type indexes struct {
-	entries   index[*Entry]               // by identity
-	slugs     index[*Entry]               // by kind, deployment and key
-	hosts     index[*Entry]               // by host
-	issuing   index[*Entry]               // OAuth apps by the host and path of their issuer
-	keys      index[*Key]                 // by public id
-	ordered   index[*Entry]               // by kind, deployment, newest first, then higher id first
-	referrers index[*Entry]               // by the identity referred to and the identity that refers
-	ids       index[*Entry]               // by kind and id
-	issuers   index[*Issuer]              // by issuer and audience
-	counts    index[int]                  // by kind and deployment, and of active agents
-	servers   index[*AuthorizationServer] // by the identity of an OAuth app
-	states    index[*State]               // by deployment
-	byDomain  index[*Entry]               // connections by deployment, domain and slug
-	byOrg     index[*Entry]               // connections by deployment, organization and slug
-	unread    index[unread]               // documents that cannot be read, by identity
+	entries     index[*Entry]               // by identity
+	slugs       index[*Entry]               // by kind, deployment and key
+	hosts       index[*Entry]               // by host
+	issuing     index[*Entry]               // OAuth apps by the host and path of their issuer
+	keys        index[*Key]                 // by public id
+	ordered     index[*Entry]               // by kind, deployment, newest first, then higher id first
+	referrers   index[*Entry]               // by the identity referred to and the identity that refers
+	ids         index[*Entry]               // by kind and id
+	issuers     index[*Issuer]              // by issuer and audience
+	counts      index[int]                  // by kind and deployment, and of active agents
+	servers     index[*AuthorizationServer] // by the identity of an OAuth app
+	states      index[*State]               // by deployment
+	byDomain    index[*Entry]               // connections by deployment, domain and slug
+	byOrg       index[*Entry]               // connections by deployment, organization and slug
+	directories index[*Entry]               // directories by deployment, organization and slug
+	unread      index[unread]               // documents that cannot be read, by identity
 }
 
 // all lists the indexes; a test compares it with the fields.
@@ -30,7 +31,7 @@ func (x *indexes) all() []interface {
 		begin()
 		commit()
 	}{
-		&x.entries, &x.slugs, &x.hosts, &x.issuing, &x.keys, &x.ordered, &x.referrers, &x.ids, &x.issuers, &x.counts, &x.servers, &x.states, &x.byDomain, &x.byOrg, &x.unread,
+		&x.entries, &x.slugs, &x.hosts, &x.issuing, &x.keys, &x.ordered, &x.referrers, &x.ids, &x.issuers, &x.counts, &x.servers, &x.states, &x.byDomain, &x.byOrg, &x.directories, &x.unread,
 	}
 }
 

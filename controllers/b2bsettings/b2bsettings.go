@@ -53,25 +53,12 @@ func check(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs) error {
 		field string
 		level v1alpha1.RoleLevel
 	}{{orgRoleField, v1alpha1.RoleLevelOrganization}, {workspaceRoleField, v1alpha1.RoleLevelWorkspace}} {
-		if err := checkRole(b, refs, role.field, role.level); err != nil {
+		if err := engine.CheckRole(role.field, role.level, b.Spec.DeploymentRef.Name, refs); err != nil {
 			return err
 		}
 	}
 	if deployment, found := engine.DeploymentIn(refs); found && b.Spec.OwnerAssurance != nil {
 		return engine.CheckAssurance("spec.ownerAssurance.required", b.Spec.OwnerAssurance.Required, deployment)
-	}
-	return nil
-}
-
-func checkRole(b *v1alpha1.B2BSettings, refs engine.ResolvedRefs, field string, level v1alpha1.RoleLevel) error {
-	role, found := refs[field].(*v1alpha1.MembershipRole)
-	switch {
-	case !found:
-	case role.Spec.DeploymentRef.Name != b.Spec.DeploymentRef.Name:
-		return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q belongs to deployment %q: refer to a role of %q",
-			field, role.Name, role.Spec.DeploymentRef.Name, b.Spec.DeploymentRef.Name)
-	case role.Spec.Level != level:
-		return engine.Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q is of level %s: refer to a role of level %s", field, role.Name, role.Spec.Level, level)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
 	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/shared/organization"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/seal"
@@ -32,7 +33,7 @@ type Options struct {
 	Keyring *seal.Keyring
 	Events  recorder.EventRecorder
 	// Rows has what servers fetched from identity providers, and the organizations.
-	Rows Rows
+	Rows organization.Rows
 	// Local is the scheme and port under which browsers reach hosts of this machine.
 	Local translation.LocalFrontend
 	Clock func() time.Time

@@ -11,20 +11,14 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
+	"github.com/cardea-iam/cardea/controllers/shared/organization"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 const (
 	// observeEvery is how often the rows of a connection are read, and pendingEvery before its documents were fetched.
-	observeEvery, pendingEvery = time.Minute, 10 * time.Second
-	// observeWithin bounds one read. A slow store must not hold up the document.
-	observeWithin = 2 * time.Second
+	observeEvery, pendingEvery = organization.CheckEvery, 10 * time.Second
 )
-
-// Rows reads the rows of a deployment ("namespace/name").
-type Rows interface {
-	View(ctx context.Context, deployment string, do func(people.Tx) error) error
-}
 
 // observed are the rows that servers and applications wrote about a connection.
 type observed struct {
@@ -35,14 +29,14 @@ type observed struct {
 // observe reads what the store has of a connection, and returns the conditions that result. It writes status.upstream.
 // If the rows cannot be read, both stay as they were.
 func (opts Options) observe(ctx context.Context, c *v1alpha1.Connection, id int64) []metav1.Condition {
-	ctx, cancel := context.WithTimeout(ctx, observeWithin)
+	ctx, cancel := context.WithTimeout(ctx, organization.ReadWithin)
 	defer cancel()
 	var o observed
 	err := opts.Rows.View(ctx, engine.DeploymentOf(c, c.Spec.DeploymentRef), func(tx people.Tx) (err error) {
 		if err = o.read(tx, c.Spec.Type, id); err != nil || c.Spec.Organization == nil {
 			return err
 		}
-		_, o.organization, err = tx.Organizations().OrganizationBySlug(c.Spec.Organization.Slug)
+		o.organization, err = organization.Exists(tx, c.Spec.Organization.Slug)
 		return err
 	})
 	if err != nil {
@@ -77,11 +71,7 @@ func kept(c *v1alpha1.Connection) (conditions []metav1.Condition) {
 			conditions = append(conditions, *last)
 		}
 	}
-	last := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReferencesResolved)
-	if last != nil && last.Reason == v1alpha1.ReasonOrganizationNotFound {
-		conditions = append(conditions, *last)
-	}
-	return conditions
+	return append(conditions, organization.Kept(c.Status.Conditions)...)
 }
 
 // conclude returns the conditions of a connection from its rows, and when its keys were fetched; nil: never. GitHub has
@@ -98,12 +88,7 @@ func conclude(c *v1alpha1.Connection, o observed, now time.Time) (conditions []m
 		}
 	}
 	if c.Spec.Organization != nil && !o.organization {
-		// It replaces the engine's condition but does not count into Ready: the document is committed, and servers look
-		// the organization up at each request.
-		conditions = append(conditions, metav1.Condition{
-			Type: v1alpha1.ConditionReferencesResolved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonOrganizationNotFound,
-			Message: "spec.organization.slug: no organization of the deployment has the slug \"" + c.Spec.Organization.Slug + "\"; the connection counts from its creation on",
-		})
+		conditions = append(conditions, organization.NotFound(c.Spec.Organization.Slug, "connection"))
 	}
 	return conditions, upstream
 }

@@ -80,6 +80,20 @@ func CheckScheme(field, deployment string, refs ResolvedRefs) error {
 		field, scheme.Name, scheme.Spec.DeploymentRef.Name, deployment)
 }
 
+// CheckRole refuses a role of another level or of another deployment.
+func CheckRole(field string, level v1alpha1.RoleLevel, deployment string, refs ResolvedRefs) error {
+	role, found := refs[field].(*v1alpha1.MembershipRole)
+	switch {
+	case !found:
+	case role.Spec.DeploymentRef.Name != deployment:
+		return Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q belongs to deployment %q: refer to a role of %q",
+			field, role.Name, role.Spec.DeploymentRef.Name, deployment)
+	case role.Spec.Level != level:
+		return Terminal(v1alpha1.ReasonInvalid, "%s: MembershipRole %q is of level %s: refer to a role of level %s", field, role.Name, role.Spec.Level, level)
+	}
+	return nil
+}
+
 // DeploymentIn returns the deployment among the referents, if it was found.
 func DeploymentIn(refs ResolvedRefs) (*v1alpha1.IdentityDeployment, bool) {
 	deployment, found := refs["spec.deploymentRef"].(*v1alpha1.IdentityDeployment)

@@ -32,10 +32,13 @@ func Domain(deployment, domain string) string { return "domain/" + deployment + 
 // APIKey reserves an API key's public id, unique in the install.
 func APIKey(publicID string) string { return "api-key/" + publicID }
 
+// SCIMToken reserves the public id of a directory's token, unique in the install.
+func SCIMToken(publicID string) string { return "scim-token/" + publicID }
+
 // JWT reserves the tokens of an issuer ("" for the Kubernetes API) for an audience, unique in the install.
 func JWT(issuer, audience string) string { return "jwt/" + audience + " " + issuer }
 
-// AdoptedSecret reserves one key of a Secret that an APIKey or OAuthClient adopts.
+// AdoptedSecret reserves one key of a Secret that an APIKey, OAuthClient or Directory adopts.
 func AdoptedSecret(namespace, name, key string) string {
 	return "secret/" + namespace + "/" + name + "/" + key
 }
@@ -59,6 +62,8 @@ func Describe(key string) string {
 		return what + " " + last
 	case "api-key":
 		return "API key " + last
+	case "scim-token":
+		return "SCIM token " + last
 	case "secret":
 		return "Secret " + rest
 	case "jwt":

@@ -14,6 +14,7 @@ func TestKeys(t *testing.T) {
 		{Host("app.example.com"), "host/app.example.com", "host app.example.com"},
 		{Domain("ns/acme", "globex.example"), "domain/ns/acme/globex.example", "domain globex.example"},
 		{APIKey("abcdefghijkl"), "api-key/abcdefghijkl", "API key abcdefghijkl"},
+		{SCIMToken("abcdefghijkl"), "scim-token/abcdefghijkl", "SCIM token abcdefghijkl"},
 		{AdoptedSecret("ns", "brought", "api-key"), "secret/ns/brought/api-key", "Secret ns/brought/api-key"},
 		{"other/x", "other/x", "other/x"},
 	} {

@@ -82,6 +82,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ConnectionMembershipApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionOrganization"):
 		return &apiv1alpha1.ConnectionOrganizationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionReference"):
+		return &apiv1alpha1.ConnectionReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionSession"):
 		return &apiv1alpha1.ConnectionSessionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConnectionSignIn"):
@@ -96,6 +98,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DeploymentAssuranceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeploymentReference"):
 		return &apiv1alpha1.DeploymentReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Directory"):
+		return &apiv1alpha1.DirectoryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DirectoryGroupRole"):
+		return &apiv1alpha1.DirectoryGroupRoleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DirectoryOrganization"):
+		return &apiv1alpha1.DirectoryOrganizationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DirectorySpec"):
+		return &apiv1alpha1.DirectorySpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("DirectoryStatus"):
+		return &apiv1alpha1.DirectoryStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EmailCodeSignIn"):
 		return &apiv1alpha1.EmailCodeSignInApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EmailSettings"):
@@ -104,6 +116,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ExistingClientSecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExistingSecretReference"):
 		return &apiv1alpha1.ExistingSecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExistingTokenReference"):
+		return &apiv1alpha1.ExistingTokenReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GoogleProvider"):
 		return &apiv1alpha1.GoogleProviderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HeaderValueSource"):

@@ -43,7 +43,7 @@ type Wanted struct {
 	// Current, Previous and ID are keys of the Secret's data: for the credential, for the one before it, and for the
 	// credential's public id. ID is "" if the Secret has no id.
 	Current, Previous, ID string
-	// Fixed is further data of the Secret, which does not depend on the credential.
+	// Fixed is further data of the Secret, which does not depend on the credential. A key with the value "" is removed.
 	Fixed map[string]string
 	// Digest is the annotation with the SHA-256 of the credential: a value edited by hand no longer fits it.
 	Digest string
@@ -180,6 +180,10 @@ func PreviousOf(key string) string { return "previous-" + key }
 // fix writes the Fixed data, and removes the same values under other keys, because a key may have been renamed.
 func (w Wanted) fix(secret *corev1.Secret) {
 	for key, value := range w.Fixed {
+		if value == "" {
+			delete(secret.Data, key)
+			continue
+		}
 		maps.DeleteFunc(secret.Data, func(_ string, held []byte) bool { return string(held) == value })
 		secret.Data[key] = []byte(value)
 	}

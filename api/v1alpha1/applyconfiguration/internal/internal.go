@@ -801,6 +801,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: slug
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSelfService
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionSession
@@ -1021,6 +1027,138 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.Description
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.Directory
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DirectorySpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DirectoryStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.DirectoryGroupRole
+  map:
+    fields:
+    - name: group
+      type:
+        scalar: string
+    - name: roleRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.MembershipRoleReference
+- name: com.github.cardea-iam.cardea.api.v1alpha1.DirectoryOnDelete
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.DirectoryOrganization
+  map:
+    fields:
+    - name: slug
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.DirectorySpec
+  map:
+    fields:
+    - name: active
+      type:
+        scalar: boolean
+    - name: connectionRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ConnectionReference
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: existingSecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ExistingTokenReference
+    - name: groupRoles
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.DirectoryGroupRole
+          elementRelationship: atomic
+    - name: id
+      type:
+        scalar: string
+    - name: onDelete
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DirectoryOnDelete
+    - name: organization
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DirectoryOrganization
+    - name: rotation
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.KeyRotation
+    - name: secretTemplate
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretTemplate
+    - name: slug
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Slug
+    - name: suspend
+      type:
+        scalar: boolean
+- name: com.github.cardea-iam.cardea.api.v1alpha1.DirectoryStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: last4
+      type:
+        scalar: string
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: lastRotatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: nextRotationAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: secretName
+      type:
+        scalar: string
+    - name: tokenID
+      type:
+        scalar: string
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: url
+      type:
+        scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.DomainName
@@ -1060,6 +1198,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ExistingSecretReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ExistingTokenReference
   map:
     fields:
     - name: key

@@ -19,8 +19,8 @@ type CommonSpecApplyConfiguration struct {
 	Suspend *bool `json:"suspend,omitempty"`
 	// deletionPolicy selects what happens to the stored document when this resource is deleted. `Delete`: the document is
 	// removed and no longer served. `Retain`: the document is kept and served, marked as retained; for an
-	// IdentityDeployment, its documents are withdrawn and its users' rows stay. An APIKey is always revoked. Absent:
-	// Delete, or Retain for an IdentityDeployment.
+	// IdentityDeployment, its documents are withdrawn and its users' rows stay. An APIKey, an OAuthClient and a Directory
+	// are always revoked. Absent: Delete, or Retain for an IdentityDeployment.
 	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
