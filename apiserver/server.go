@@ -31,6 +31,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages"
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
+	"github.com/cardea-iam/cardea/apiserver/frontend/provisioning"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
 	"github.com/cardea-iam/cardea/apiserver/limits"
@@ -270,7 +271,7 @@ func New(opts Options) (*Server, error) {
 	}
 	return &Server{
 		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), domains: domains, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
-		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, issuing, pages, agentTools)), connections: connections,
+		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, newProvisioning(opts, follower, dispatcher), issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
 
@@ -347,6 +348,14 @@ func (s *Server) flushCalls(ctx context.Context) {
 	if err := s.calls.Flush(ctx); err != nil {
 		s.opts.Log.Error(err, "Writing the last records of calls of agents' tools failed", "lost", s.calls.Waiting())
 	}
+}
+
+// newProvisioning returns the server of directories.
+func newProvisioning(opts Options, follower *snapshot.Follower, dispatcher *outbox.Dispatcher) *provisioning.Server {
+	return provisioning.New(provisioning.Options{
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Proxies: opts.TrustedProxies, OnEnqueue: dispatcher.Wake, Clock: opts.Clock,
+		Log: opts.Log.WithName("scim"), Metrics: httpapi.NewMetrics(opts.Registry, "scim", opts.Tracer), Requests: provisioning.NewMetrics(opts.Registry),
+	})
 }
 
 // newEnded returns the worker that ends what belongs to deleted connections.

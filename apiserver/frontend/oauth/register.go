@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -144,7 +145,7 @@ func managed(c *call) (client *consent.Client, token string, err error) {
 	}
 	id := c.r.PathValue("client")
 	refused := noSuchRegistration()
-	token, ok := bearerToken(c.r)
+	token, ok := bearer.FromHeader(c.r)
 	if !ok {
 		return nil, "", refused
 	}

@@ -3,11 +3,11 @@ package oauth
 import (
 	"maps"
 	"net/http"
-	"strings"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 )
@@ -16,7 +16,7 @@ import (
 // 5.3).
 func userinfo(c *call) error {
 	c.allowOrigin()
-	raw, ok := bearerToken(c.r)
+	raw, ok := bearer.FromHeader(c.r)
 	if !ok {
 		return &Error{Status: http.StatusUnauthorized, Code: "invalid_request", Description: "send an access token as Authorization: Bearer ...", Challenge: "Bearer"}
 	}
@@ -66,18 +66,4 @@ func userinfo(c *call) error {
 	c.w.WriteHeader(http.StatusOK)
 	_, _ = c.w.Write([]byte(signed)) // an error means that the client is disconnected
 	return nil
-}
-
-// bearerToken returns the token of a request's single `Authorization: Bearer` header. It reports false if there is
-// none, several headers or another scheme: which of several tokens the client means is unknown.
-func bearerToken(r *http.Request) (string, bool) {
-	header := r.Header.Values("Authorization")
-	if len(header) != 1 {
-		return "", false
-	}
-	scheme, token, _ := strings.Cut(header[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return "", false
-	}
-	return strings.TrimSpace(token), true
 }

@@ -1,4 +1,4 @@
-package oauth
+package bearer
 
 import (
 	"net/http"
@@ -21,9 +21,9 @@ func TestBearerTokenNeedsOneHeader(t *testing.T) {
 		{"two headers", []string{"Bearer abc", "Bearer def"}, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			token, ok := bearerToken(&http.Request{Header: http.Header{"Authorization": c.header}})
+			token, ok := FromHeader(&http.Request{Header: http.Header{"Authorization": c.header}})
 			if token != c.token || ok != c.ok {
-				t.Fatalf("bearerToken(%q) = %q, %v; want %q, %v", c.header, token, ok, c.token, c.ok)
+				t.Fatalf("FromHeader(%q) = %q, %v; want %q, %v", c.header, token, ok, c.token, c.ok)
 			}
 		})
 	}
