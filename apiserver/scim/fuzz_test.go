@@ -127,6 +127,7 @@ func FuzzFilter(f *testing.F) {
 	for _, tc := range userFilters {
 		f.Add(tc.text)
 	}
+	f.Add(`emails[type eq "work"].value`)
 	f.Add(`members[value eq "7"] and displayName sw "x" or not (id eq "7")`)
 	u, err := ReadUser([]byte(filteredUser))
 	if err != nil {
@@ -134,6 +135,7 @@ func FuzzFilter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		start := time.Now()
+		checkPath(t, text)
 		for _, parse := range []func(string) (*Filter, error){ParseUserFilter, ParseGroupFilter} {
 			filter, err := parse(text)
 			if err != nil {

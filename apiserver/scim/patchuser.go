@@ -32,7 +32,8 @@ func (u User) Apply(p Patch) (User, error) {
 
 // draft is a document while operations are applied.
 type draft struct {
-	doc map[string]any
+	doc   map[string]any
+	paths paths
 	// written is about how many bytes were written since the size was last checked.
 	written int
 }
@@ -75,8 +76,11 @@ func (d *draft) assignAll(extension bool, kind operationKind, value any) error {
 		return refuse(InvalidValue, "value: must be an object where the operation has no path")
 	}
 	for _, m := range o {
-		p, err := parsePath(m.name)
-		if err != nil || p.given == "" {
+		p, err := d.paths.key(m.name)
+		if err != nil {
+			return err
+		}
+		if p.given == "" {
 			continue
 		}
 		if extension && p.schema == "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,13 +127,12 @@ func TestPatchesKeepDocumentsCanonical(t *testing.T) {
 	})
 }
 
-// A patch of the largest size takes a bounded time.
-func TestLargestPatchIsFast(t *testing.T) {
-	var operations []string
+// Each of the most operations selects one of the most values.
+func TestLargestPatch(t *testing.T) {
+	var operations, emails []string
 	for i := range MaxOperations {
-		operations = append(operations, fmt.Sprintf(`{"op":"replace","path":"emails[value ew \"%d\" or type eq \"q\"].display","value":"%d"}`, i%10, i))
+		operations = append(operations, fmt.Sprintf(`{"op":"replace","path":"emails[value eq \"%d\"].display","value":"%d"}`, i%maxValues, i))
 	}
-	var emails []string
 	for i := range maxValues {
 		emails = append(emails, fmt.Sprintf(`{"value":"%d","type":"q"}`, i))
 	}
@@ -143,5 +143,41 @@ func TestLargestPatchIsFast(t *testing.T) {
 	}
 	if !strings.Contains(string(encode(after.doc)), `"display":"9999"`) {
 		t.Error("the last operation is lost")
+	}
+}
+
+func TestPathsThatNeedTheParserAreBounded(t *testing.T) {
+	u := mustUser(t, `{"userName":"a"}`)
+	text := strings.Repeat("x", MaxPathBytes-50)
+	operation := `{"op":"remove","path":"emails[value co \"` + text + `\"]"}`
+	_, err := applyTo(u, operation+strings.Repeat(","+operation, maxParsedPaths/len(text)))
+	fails(t, err, TooMany)
+	key := `"emails[value co \"` + text + `\"].value":null`
+	_, err = applyTo(u, `{"op":"replace","value":{`+key+strings.Repeat(","+key, maxParsedPaths/len(text))+`}}`)
+	fails(t, err, TooMany)
+}
+
+// checkPath checks that a usual path is parsed as by the parser of filters.
+func checkPath(t *testing.T, text string) {
+	t.Helper()
+	if !selectedByEquality.MatchString(text) {
+		return
+	}
+	fast, err := new(paths).parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	slow, err := new(paths).parseFilter(path{given: text}, text)
+	if err != nil || !reflect.DeepEqual(fast.expression, slow.expression) || fast.name != slow.name || fast.sub != slow.sub || slow.schema != "" {
+		t.Fatalf("%s: %+v, but the parser has %+v %v", text, fast, slow, err)
+	}
+}
+
+func TestUsualPathsAreParsedAsByTheParser(t *testing.T) {
+	for _, text := range []string{`emails[type eq "work"].value`, `members[value EQ "7"]`, `a-b_1[ $ref   eq "x y.[]é" ].$ref`} {
+		if !selectedByEquality.MatchString(text) {
+			t.Errorf("%s is not a usual path", text)
+		}
+		checkPath(t, text)
 	}
 }
