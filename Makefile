@@ -231,8 +231,8 @@ test-agents: ## Run the tests of agents, with published MCP clients, ajv and the
 	@$(GO_TEST) ./apiserver/agents | $(SUMMARIZE)
 
 .PHONY: test-connections
-test-connections: upstream-peers saml-peers ## Run the sign-ins by published providers of OpenID Connect and SAML, and SAML with node-saml (needs npm; builds Dex once, which takes minutes).
-	@$(GO_TEST) -run '^(TestPublishedProvider|TestDex|TestCardeaSignsUsersIn|TestPublishedServiceProvider)' ./apiserver/frontend/enduser ./apiserver/connection/saml | $(SUMMARIZE)
+test-connections: upstream-peers saml-peers scim-peers ## Run the sign-ins by published providers of OpenID Connect and SAML, and compare SAML with node-saml and SCIM with scim-patch and scimmy (needs npm; builds Dex once, which takes minutes).
+	@$(GO_TEST) -run '^(TestPublishedProvider|TestDex|TestCardeaSignsUsersIn|TestPublishedServiceProvider|TestPublishedImplementations|TestPublishedParser)' ./apiserver/frontend/enduser ./apiserver/connection/saml ./apiserver/scim | $(SUMMARIZE)
 
 .PHONY: upstream-peers
 upstream-peers: bin/upstream-peers/dex ## Install oidc-provider, and build Dex into bin/upstream-peers.
@@ -242,6 +242,10 @@ upstream-peers: bin/upstream-peers/dex ## Install oidc-provider, and build Dex i
 saml-peers: ## Install node-saml and SimpleSAMLphp, a published service provider and a published identity provider of SAML.
 	@hack/npm-ci.sh test/samlpeers
 	@hack/install-samlpeers.sh
+
+.PHONY: scim-peers
+scim-peers: ## Install scim-patch, scimmy and scim2-parse-filter, published implementations of SCIM.
+	@hack/npm-ci.sh test/scimpeers
 
 bin/upstream-peers/dex: test/upstreampeers/dex/go.mod test/upstreampeers/dex/go.sum
 	@cd test/upstreampeers/dex && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../../$@ github.com/dexidp/dex/cmd/dex

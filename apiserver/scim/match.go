@@ -21,8 +21,8 @@ func (f *Filter) MatchUser(u User, m Meta) bool {
 	return f.root.matches(userSubject{u.doc, m})
 }
 
-// MatchGroup reports whether the filter holds for a group. hasMember reports whether the user with an id is a member; it
-// is called only if NeedsMembers.
+// MatchGroup reports whether the filter holds for a group. hasMember reports whether the user with an id is a member.
+// It is called only if NeedsMembers.
 func (f *Filter) MatchGroup(g Group, m Meta, hasMember func(id string) bool) bool {
 	return f.root.matches(groupSubject{userSubject{g.document(), m}, hasMember})
 }

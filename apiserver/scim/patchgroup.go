@@ -21,6 +21,7 @@ func (g Group) Apply(p Patch) (Group, MemberChange, error) {
 type groupDraft struct {
 	doc     map[string]any
 	members fold
+	paths   paths
 }
 
 func (d *groupDraft) apply(o operation) error {
@@ -51,8 +52,11 @@ func (d *groupDraft) assignAll(kind operationKind, value any) error {
 		return refuse(InvalidValue, "value: must be an object where the operation has no path")
 	}
 	for _, m := range o {
-		p, err := parsePath(m.name)
-		if err != nil || p.given == "" {
+		p, err := d.paths.key(m.name)
+		if err != nil {
+			return err
+		}
+		if p.given == "" {
 			continue
 		}
 		if p.whole {

@@ -32,7 +32,8 @@ func (u User) Apply(p Patch) (User, error) {
 
 // draft is a document while operations are applied.
 type draft struct {
-	doc map[string]any
+	doc   map[string]any
+	paths paths
 	// written is about how many bytes were written since the size was last checked.
 	written int
 }
@@ -75,8 +76,11 @@ func (d *draft) assignAll(extension bool, kind operationKind, value any) error {
 		return refuse(InvalidValue, "value: must be an object where the operation has no path")
 	}
 	for _, m := range o {
-		p, err := parsePath(m.name)
-		if err != nil || p.given == "" {
+		p, err := d.paths.key(m.name)
+		if err != nil {
+			return err
+		}
+		if p.given == "" {
 			continue
 		}
 		if extension && p.schema == "" {
@@ -197,7 +201,7 @@ func (d *draft) assignList(container map[string]any, t target, kind operationKin
 		list, changed, err = setSub(list, t, value)
 		d.written += weigh(value) * len(changed)
 	case t.selects != nil:
-		list, changed, err = setSelected(list, t, kind, value)
+		list, changed, err = setSelected(list, t, value)
 		d.written += weigh(value) * len(changed)
 	case kind == addOperation:
 		list, changed, err = addValues(list, t.attribute, value)
@@ -287,28 +291,24 @@ func setSub(list []any, t target, value any) ([]any, []int, error) {
 	return list, found, nil
 }
 
-// setSelected replaces the selected values, or adds sub-attributes to them.
-func setSelected(list []any, t target, kind operationKind, value any) ([]any, []int, error) {
+// setSelected merges an object into the selected values, as into a complex attribute: what it does not name stays.
+func setSelected(list []any, t target, value any) ([]any, []int, error) {
 	if given, ok := value.([]any); ok && len(given) == 1 {
 		value = given[0]
 	}
-	entry, err := t.attribute.readEntry(value)
+	o, err := t.attribute.entryObject(value)
 	if err != nil {
 		return nil, nil, err
 	}
 	found := selected(list, t)
 	if len(found) == 0 {
-		kind = addOperation
 		if list, found, err = create(list, t); err != nil {
 			return nil, nil, err
 		}
 	}
 	for _, i := range found {
-		if kind == replaceOperation {
-			list[i] = map[string]any{}
-		}
-		for name, v := range entry {
-			asEntry(list[i])[name] = v
+		if err := t.attribute.merge(asEntry(list[i]), o); err != nil {
+			return nil, nil, err
 		}
 	}
 	return list, found, nil

@@ -1,6 +1,6 @@
 // Package scim is the protocol of SCIM 2.0 (RFC 7643 and RFC 7644): documents of users and groups, PATCH, filters,
-// selections of attributes, responses and discovery. It is pure: values in, values out. The caller authenticates, stores
-// and serves.
+// selections of attributes, responses and discovery. It is pure: values in, values out. The caller authenticates,
+// stores and serves.
 package scim
 
 import (

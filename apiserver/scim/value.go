@@ -110,17 +110,26 @@ func (a *attribute) primaries() *Error {
 	return refuse(InvalidValue, "%s: has more than one primary value", a.label)
 }
 
-// readEntry reads an object. A string stands for the sub-attribute value: {"manager": "7"}, {"roles": ["admin"]}.
 func (a *attribute) readEntry(value any) (map[string]any, error) {
+	o, err := a.entryObject(value)
+	if err != nil {
+		return nil, err
+	}
+	entry := map[string]any{}
+	return entry, a.merge(entry, o)
+}
+
+// entryObject returns one value of an attribute as an object. A string stands for the sub-attribute value:
+// {"manager": "7"}, {"roles": ["admin"]}.
+func (a *attribute) entryObject(value any) (object, error) {
 	if s, ok := value.(string); ok && a.lookup("value") != nil {
-		value = object{{"value", s}}
+		return object{{"value", s}}, nil
 	}
 	o, ok := value.(object)
 	if !ok {
 		return nil, refuse(InvalidValue, "%s: must be an object", a.label)
 	}
-	entry := map[string]any{}
-	return entry, a.merge(entry, o)
+	return o, nil
 }
 
 // merge sets the sub-attributes that an object names. null removes one.
