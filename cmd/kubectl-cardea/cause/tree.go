@@ -52,8 +52,8 @@ type Node struct {
 }
 
 // Registration is what an identity provider must know of a Connection or a Directory. Connections of type SAML have an
-// entity ID, ACS URLs and the URL of metadata, and all others redirect URIs and a logout URL. A Directory has the URL of
-// its endpoints.
+// entity ID, ACS URLs and the URL of metadata, and all others redirect URIs and a logout URL. A Directory has the URL
+// of its endpoints.
 type Registration struct {
 	RedirectURIs         []string `json:"redirectURIs,omitempty"`
 	BackchannelLogoutURL string   `json:"backchannelLogoutURL,omitempty"`
