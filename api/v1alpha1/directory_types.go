@@ -21,10 +21,11 @@ type DirectoryOnDelete string
 
 // What happens to the account of a deleted user.
 const (
-	// DirectoryOnDeleteKeep suspends the membership, disables an account of the organization's domains, and keeps its data.
+	// DirectoryOnDeleteKeep suspends the membership, disables an account of the organization's domains, and keeps its
+	// data.
 	DirectoryOnDeleteKeep DirectoryOnDelete = "Keep"
-	// DirectoryOnDeleteErase deletes the account, if the directory created it, its address is in the organization's domains,
-	// and it is in no other organization.
+	// DirectoryOnDeleteErase deletes the account, if the directory created it, its address is in the organization's
+	// domains, and it is in no other organization.
 	DirectoryOnDeleteErase DirectoryOnDelete = "Erase"
 )
 
@@ -129,8 +130,8 @@ type DirectorySpec struct {
 	// +optional
 	SecretTemplate *SecretTemplate `json:"secretTemplate,omitempty"`
 
-	// existingSecretRef adopts a token that you provide (`cardea key new --prefix scim` prints one). The operator waits for
-	// a missing Secret and never changes it. Absent: see secretTemplate.
+	// existingSecretRef adopts a token that you provide (`cardea key new --prefix scim` prints one). The operator waits
+	// for a missing Secret and never changes it. Absent: see secretTemplate.
 	// +optional
 	ExistingSecretRef *ExistingTokenReference `json:"existingSecretRef,omitempty"`
 

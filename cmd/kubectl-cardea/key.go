@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +26,9 @@ const askAgain = 250 * time.Millisecond
 func keyCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Rotate, reveal or revoke an API key; rotate or reveal the secret of an OAuth client",
-		Long: "Rotate, reveal or revoke the key of an APIKey. For rotate and reveal, oclient/NAME selects the secret of an OAuthClient instead;\n" +
-			"an OAuthClient cannot be revoked here, because that would end the consents of its users.",
+		Short: "Rotate, reveal or revoke an API key; rotate or reveal the secret of an OAuth client or the token of a directory",
+		Long: "Rotate, reveal or revoke the key of an APIKey. For rotate and reveal, oclient/NAME selects the secret of an OAuthClient instead, and dir/NAME\n" +
+			"the token of a Directory. These two cannot be revoked here, because that would end more than a credential.",
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("a subcommand is required: rotate, reveal or revoke")
 		},
@@ -65,7 +66,7 @@ func (f *changeFlags) addTo(cmd *cobra.Command, yes string) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the operator")
 }
 
-// credential is an APIKey or an OAuthClient.
+// credential is an APIKey, an OAuthClient or a Directory.
 type credential struct {
 	*cluster
 	info v1alpha1.KindInfo
@@ -84,8 +85,8 @@ func (c *cluster) credentialName(argument string) (info v1alpha1.KindInfo, name 
 	if info, err = c.kind(kind); err != nil {
 		return info, "", err
 	}
-	if info.Kind != v1alpha1.KindAPIKey && info.Kind != v1alpha1.KindOAuthClient || name == "" {
-		return info, "", usagef("%q is neither an APIKey nor an OAuthClient: write NAME or oclient/NAME", argument)
+	if !slices.Contains([]string{v1alpha1.KindAPIKey, v1alpha1.KindOAuthClient, v1alpha1.KindDirectory}, info.Kind) || name == "" {
+		return info, "", usagef("%q is neither an APIKey nor an OAuthClient nor a Directory: write NAME, oclient/NAME or dir/NAME", argument)
 	}
 	return info, name, nil
 }
@@ -124,6 +125,12 @@ func (c *credential) delivered() (secret, key string, issued *metav1.Time, gener
 			}
 			return obj.Status.SecretName, key, obj.Status.LastRotatedAt, true
 		}
+	case *v1alpha1.Directory:
+		key = v1alpha1.SecretKeySCIMToken
+		if ref := obj.Spec.ExistingSecretRef; ref != nil {
+			return ref.Name, ptr.Deref(ref.Key, key), obj.Status.LastRotatedAt, false
+		}
+		return obj.Status.SecretName, key, obj.Status.LastRotatedAt, true
 	}
 	return "", "", nil, false
 }

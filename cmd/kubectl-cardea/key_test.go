@@ -38,6 +38,7 @@ func inMemory(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	served := []metav1.APIResource{
 		{Name: "apikeys", SingularName: "apikey", Kind: v1alpha1.KindAPIKey, ShortNames: []string{"akey"}},
 		{Name: "oauthclients", SingularName: "oauthclient", Kind: v1alpha1.KindOAuthClient, ShortNames: []string{"oclient"}},
+		{Name: "directories", SingularName: "directory", Kind: v1alpha1.KindDirectory, ShortNames: []string{"dir"}},
 		{Name: "aitools", SingularName: "aitool", Kind: v1alpha1.KindAITool},
 	}
 	return &cluster{config: &rest.Config{Host: "https://cluster.example"}, client: made, namespace: "acme", served: served}
@@ -58,7 +59,7 @@ func issuedKey(until string) []client.Object {
 
 func TestRevokeAcceptsOnlyAPIKeys(t *testing.T) {
 	web := metav1.ObjectMeta{Name: "web", Namespace: "acme"}
-	c := inMemory(t, interceptor.Funcs{}, &v1alpha1.APIKey{ObjectMeta: web}, &v1alpha1.OAuthClient{ObjectMeta: web})
+	c := inMemory(t, interceptor.Funcs{}, &v1alpha1.APIKey{ObjectMeta: web}, &v1alpha1.OAuthClient{ObjectMeta: web}, &v1alpha1.Directory{ObjectMeta: web})
 	check := func(argument string) error {
 		named, err := c.credential(t.Context(), argument)
 		if err != nil {
@@ -66,7 +67,7 @@ func TestRevokeAcceptsOnlyAPIKeys(t *testing.T) {
 		}
 		return named.checkRevocable()
 	}
-	for argument, refused := range map[string]bool{"web": false, "apikey/web": false, "akey/web": false, "oclient/web": true, "oauthclients/web": true, "aitool/x": true, "oclient/": true} {
+	for argument, refused := range map[string]bool{"web": false, "apikey/web": false, "akey/web": false, "oclient/web": true, "oauthclients/web": true, "dir/web": true, "aitool/x": true, "oclient/": true} {
 		err := check(argument)
 		if refused != (err != nil) || refused && exitCode(&runError{err}) != exitUsage {
 			t.Errorf("%s: %v", argument, err)
@@ -78,6 +79,48 @@ func TestRevokeAcceptsOnlyAPIKeys(t *testing.T) {
 	} {
 		if !strings.Contains(refusal, part) {
 			t.Errorf("%q is not in %s", part, refusal)
+		}
+	}
+}
+
+func TestTheCredentialOfADirectoryIsItsToken(t *testing.T) {
+	directory := func(name string) *v1alpha1.Directory {
+		d := &v1alpha1.Directory{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "acme"}}
+		d.Status.SecretName = name + "-scim"
+		return d
+	}
+	generated, brought, renamed := directory("generated"), directory("brought"), directory("renamed")
+	generated.Spec.SecretTemplate, generated.Status.LastRotatedAt = &v1alpha1.SecretTemplate{}, &metav1.Time{Time: issued}
+	brought.Spec.ExistingSecretRef = &v1alpha1.ExistingTokenReference{Name: "brought-scim"}
+	other := "token"
+	renamed.Spec.ExistingSecretRef = &v1alpha1.ExistingTokenReference{Name: "renamed-scim", Key: &other}
+	secret := func(name, key string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "acme"}, Data: map[string][]byte{key: []byte("of " + name)}}
+	}
+	c := inMemory(t, interceptor.Funcs{}, generated, brought, renamed, secret("generated-scim", "scim-token"), secret("brought-scim", "scim-token"), secret("renamed-scim", "token"))
+	for _, name := range []string{"generated", "brought", "renamed"} {
+		named, err := c.credential(t.Context(), "dir/"+name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, from, err := named.read(t.Context()); err != nil || value != "of "+name+"-scim" || from != name+"-scim" {
+			t.Errorf("%s: %q from %q, %v", name, value, from, err)
+		}
+		if err := named.rotate(t.Context(), time.Millisecond, false); name != "generated" && (err == nil || !strings.Contains(err.Error(), "write a new value to your Secret")) {
+			t.Errorf("%s is rotated: %v", name, err)
+		}
+	}
+	var rotated v1alpha1.Directory
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(generated), &rotated); err != nil || rotated.Annotations[v1alpha1.AnnotationRotateAt] == "" {
+		t.Errorf("no rotation is requested: %v, %v", rotated.Annotations, err)
+	}
+	check, err := c.credential(t.Context(), "directory/generated")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"kubectl cardea key rotate dir/generated -n acme", "active: false", "kubectl delete directory generated"} {
+		if refusal := check.checkRevocable(); refusal == nil || !strings.Contains(refusal.Error(), part) {
+			t.Errorf("%q is not in %v", part, refusal)
 		}
 	}
 }

@@ -229,6 +229,25 @@ func TestATreeShowsWhatToRegisterForSAML(t *testing.T) {
 	}
 }
 
+func TestATreeShowsWhatToRegisterForADirectory(t *testing.T) {
+	root := &cause.Node{Kind: "Directory", Name: "globex", State: cause.Ready, Register: &cause.Registration{
+		SCIMURL: "https://id.acme.example/scim/v2/7", TokenSecret: "globex-scim", TokenKey: "scim-token",
+	}}
+	var b strings.Builder
+	if err := (diagnosis{Resources: []*cause.Node{root}, Looked: 1}).write(&b, terminal.Style{}, "acme"); err != nil {
+		t.Fatal(err)
+	}
+	want := `Directory/globex  active
+   SCIM base URL (tenant URL) for the identity provider:
+     https://id.acme.example/scim/v2/7
+   bearer token for the identity provider, in a Secret:
+     globex-scim, key scim-token
+`
+	if !strings.HasPrefix(b.String(), want) {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
 // Without --client-ip, the key's address ranges are not checked, and the output says so.
 func TestDecideSaysWhatItDidNotJudge(t *testing.T) {
 	server, asked := answering(t, http.StatusOK, `{"key_id":"k","app_slug":"shop","is_active":true,"permissions":[],"resource":"/","method":"GET","allowed":true,"rules":[]}`)

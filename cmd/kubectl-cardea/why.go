@@ -32,6 +32,7 @@ func whyCommand(to *connection, around surroundings) *cobra.Command {
 		Example: `  kubectl cardea why apikey/tracking -n acme
   kubectl cardea why oclient/tools-web
   kubectl cardea why conn/google
+  kubectl cardea why dir/globex
   kubectl cardea why -n acme`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: to.completeResources,
@@ -211,6 +212,10 @@ func writeRegistration(b *strings.Builder, style terminal.Style, r *cause.Regist
 	write("entity ID (audience):", r.EntityID)
 	write("assertion consumer service (ACS) URLs:", r.ACSURLs...)
 	write("the identity provider's certificate expires at:", r.CertificateExpiresAt)
+	write("SCIM base URL (tenant URL) for the identity provider:", r.SCIMURL)
+	if r.TokenSecret != "" {
+		write("bearer token for the identity provider, in a Secret:", r.TokenSecret+", key "+r.TokenKey)
+	}
 }
 
 // listing reads listed resources from memory, and others from the cluster.

@@ -53,7 +53,9 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.Di
 			return m.committed(ctx, d, w, credential.Delivered{})
 		}}, nil
 	}
-	prepared.Conditions = append(prepared.Conditions, served(d))
+	if err == nil {
+		prepared.Conditions = append(prepared.Conditions, served(d))
+	}
 	prepared.Conditions = append(prepared.Conditions,
 		organization.Check(ctx, m.Rows, engine.DeploymentOf(d, d.Spec.DeploymentRef), d.Spec.Organization.Slug, "directory", d.Status.Conditions)...)
 	if prepared.RequeueAfter == 0 || organization.CheckEvery < prepared.RequeueAfter {

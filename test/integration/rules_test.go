@@ -49,6 +49,11 @@ slug: globex
 type: OIDC
 client: {clientID: abc, clientSecretRef: {name: globex, key: client-secret}}
 oidc: {issuer: "https://idp.globex.example"}`,
+	v1alpha1.KindDirectory: `
+deploymentRef: {name: acme}
+slug: globex
+organization: {slug: globex}
+secretTemplate: {}`,
 	v1alpha1.KindAITool: `
 deploymentRef: {name: acme}
 type: API`,

@@ -104,6 +104,17 @@ func Connection(namespace, deployment, slug, issuer string) *v1alpha1.Connection
 	}
 }
 
+// Directory returns a Directory of an organization whose token is generated.
+func Directory(namespace, deployment, slug, organization string) *v1alpha1.Directory {
+	return &v1alpha1.Directory{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: slug},
+		Spec: v1alpha1.DirectorySpec{
+			DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}, Slug: v1alpha1.Slug(slug), Organization: v1alpha1.DirectoryOrganization{Slug: organization},
+			SecretTemplate: &v1alpha1.SecretTemplate{},
+		},
+	}
+}
+
 // Agent returns an AIAgent with tools.
 func Agent(namespace, deployment, name string, tools ...string) *v1alpha1.AIAgent {
 	agent := &v1alpha1.AIAgent{

@@ -26,7 +26,7 @@ type cause struct{ condition, reason string }
 var fixes = map[cause]string{
 	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonNotFound}: "create the missing resource, or correct the name",
 	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonOrganizationNotFound}: "let the application create the organization, or correct spec.organization.slug; " +
-		"whoever creates an organization with this slug gets the connection",
+		"whoever creates an organization with this slug gets the connection or directory",
 	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonBeingDeleted}: "refer to another resource, or create it again after it was deleted",
 
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid}:           "correct the field that the message names: kubectl edit {resource} {name} -n {namespace}",
@@ -44,7 +44,7 @@ var fixes = map[cause]string{
 		"copy the existing Secret to another name, let the programs that use it use the copy, and then delete the original. " +
 		"Deleting it without a copy permanently loses its contents, so first find out which programs use it",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidKey}: "put a key of Cardea's form into the Secret (cardea key new --prefix PREFIX); " +
-		"a client's secret has 32 to 512 visible ASCII characters",
+		"the prefix for a Directory is scim, and a client's secret has 32 to 512 visible ASCII characters",
 	{v1alpha1.ConditionAccepted, v1alpha1.ReasonPending}: "no action is needed: it is evaluated once the other conditions are True",
 
 	{v1alpha1.ConditionSynced, v1alpha1.ReasonStoreUnavailable}: "check the runtime store and the operator's log; the operator retries by itself",
@@ -96,7 +96,7 @@ var fixes = map[cause]string{
 		"if the metadata comes from a ConfigMap, replace it there",
 	{v1alpha1.ConditionMetadataChanged, v1alpha1.ReasonChanged}:  "no action is needed if the provider announced the change; otherwise ask its administrator",
 	{v1alpha1.ConditionServed, v1alpha1.ReasonNoFrontendHost}:    "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
-	{v1alpha1.ConditionServed, v1alpha1.ReasonInactive}:          "set spec.active to true, or remove it, if MCP clients are to call the agent's tools",
+	{v1alpha1.ConditionServed, v1alpha1.ReasonInactive}:          "set spec.active to true, or remove it, if MCP clients are to call the agent's tools, or the identity provider is to use the directory",
 	{v1alpha1.ConditionServed, v1alpha1.ReasonAppNotReady}:       "create the OAuthApp of spec.access.oauthAppRef, or add a host to spec.frontendHosts of its deployment",
 	{v1alpha1.ConditionServed, v1alpha1.ReasonDuplicateToolName}: "set spec.toolName of one of the two tools to another name",
 

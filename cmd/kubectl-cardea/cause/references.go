@@ -36,7 +36,9 @@ var referents = map[reflect.Type]string{
 	reflect.TypeFor[v1alpha1.SecretKeyReference]():            KindSecret,
 	reflect.TypeFor[v1alpha1.ExistingSecretReference]():       KindSecret,
 	reflect.TypeFor[v1alpha1.ExistingClientSecretReference](): KindSecret,
+	reflect.TypeFor[v1alpha1.ExistingTokenReference]():        KindSecret,
 	reflect.TypeFor[v1alpha1.ConfigMapKeyReference]():         KindConfigMap,
+	reflect.TypeFor[v1alpha1.ConnectionReference]():           v1alpha1.KindConnection,
 }
 
 // References returns the references in the spec of a resource, in the order of its fields.

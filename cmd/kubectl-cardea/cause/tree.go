@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 )
@@ -44,14 +45,15 @@ type Node struct {
 	Findings  []Finding `json:"findings,omitempty"`
 	// Above is true if the object was reported before, so that its findings are omitted.
 	Above bool `json:"above,omitempty"`
-	// Register is what to register at the identity provider of a Connection, nil for other kinds.
+	// Register is what to register at the identity provider of a Connection or Directory, nil for other kinds.
 	Register *Registration `json:"register,omitempty"`
 	// DependsOn are the referenced objects with a fault of their own, or of their references.
 	DependsOn []*Node `json:"dependsOn,omitempty"`
 }
 
-// Registration is what an identity provider must know of a Connection. Those of type SAML have an entity ID, ACS URLs
-// and the URL of metadata, and all others redirect URIs and a logout URL.
+// Registration is what an identity provider must know of a Connection or a Directory. Connections of type SAML have an
+// entity ID, ACS URLs and the URL of metadata, and all others redirect URIs and a logout URL. A Directory has the URL
+// of its endpoints.
 type Registration struct {
 	RedirectURIs         []string `json:"redirectURIs,omitempty"`
 	BackchannelLogoutURL string   `json:"backchannelLogoutURL,omitempty"`
@@ -60,12 +62,39 @@ type Registration struct {
 	MetadataURL          string   `json:"metadataURL,omitempty"`
 	// CertificateExpiresAt is when the first certificate of the identity provider expires, "" if unknown.
 	CertificateExpiresAt string `json:"certificateExpiresAt,omitempty"`
+	SCIMURL              string `json:"scimURL,omitempty"`
+	// TokenSecret is the Secret with the token of a Directory, and TokenKey the key of its data; "" if it has none yet.
+	TokenSecret string `json:"tokenSecret,omitempty"`
+	TokenKey    string `json:"tokenKey,omitempty"`
 }
 
-// registration returns what the status of a Connection says, nil if it has no URLs.
+// registration returns what the status of a Connection or Directory says, nil if it has no URLs.
 func registration(obj v1alpha1.Resource) *Registration {
-	c, is := obj.(*v1alpha1.Connection)
-	if !is || len(c.Status.RedirectURIs) == 0 && len(c.Status.ACSURLs) == 0 {
+	switch obj := obj.(type) {
+	case *v1alpha1.Connection:
+		return connectionRegistration(obj)
+	case *v1alpha1.Directory:
+		return directoryRegistration(obj)
+	}
+	return nil
+}
+
+func directoryRegistration(d *v1alpha1.Directory) *Registration {
+	if d.Status.URL == "" {
+		return nil
+	}
+	r := &Registration{SCIMURL: d.Status.URL, TokenSecret: d.Status.SecretName}
+	if r.TokenSecret != "" {
+		r.TokenKey = v1alpha1.SecretKeySCIMToken
+		if ref := d.Spec.ExistingSecretRef; ref != nil {
+			r.TokenKey = ptr.Deref(ref.Key, r.TokenKey)
+		}
+	}
+	return r
+}
+
+func connectionRegistration(c *v1alpha1.Connection) *Registration {
+	if len(c.Status.RedirectURIs) == 0 && len(c.Status.ACSURLs) == 0 {
 		return nil
 	}
 	r := &Registration{

@@ -107,6 +107,16 @@ func samlUpstream(deployment, name string, conditions ...string) *v1alpha1.Conne
 	return c
 }
 
+// directory is a directory whose token is in a Secret of its user.
+func directory(deployment, name string, conditions ...string) *v1alpha1.Directory {
+	d := in(&v1alpha1.Directory{}, name, conditions...)
+	d.Spec.DeploymentRef.Name = deployment
+	d.Spec.ConnectionRef = &v1alpha1.ConnectionReference{Name: "globex"}
+	d.Spec.ExistingSecretRef = &v1alpha1.ExistingTokenReference{Name: "globex-scim"}
+	d.Status.URL, d.Status.SecretName = "https://id.acme.example/scim/v2/7", "globex-scim"
+	return d
+}
+
 var notShared = "CredentialsReady=False/SecretNotShared"
 
 // sketch writes a tree as nested kind/name:State[reasons](children).
@@ -178,6 +188,12 @@ func TestDiagnose(t *testing.T) {
 			"Connection/globex:Ready[Expiring Changed]", true},
 		{"a connection without its Secret and its deployment", world{}, upstream("acme", "globex", "CredentialsReady=False/SecretNotFound"), "Connection",
 			"Connection/globex:NotReady[SecretNotFound](IdentityDeployment/acme:Missing[Missing], Secret/globex:Missing[Missing])", false},
+		{"a directory without its Secret and its connection", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme")},
+			directory("acme", "staff", "CredentialsReady=False/SecretNotFound"), "Directory",
+			"Directory/staff:NotReady[SecretNotFound](Connection/globex:Missing[Missing], Secret/globex-scim:Missing[Missing])", false},
+		{"a directory that is not served", world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme"), "Connection/globex": upstream("acme", "globex")},
+			directory("acme", "staff", "Served=False/NoFrontendHost", "ReferencesResolved=False/OrganizationNotFound"), "Directory",
+			"Directory/staff:Ready[NoFrontendHost OrganizationNotFound]", true},
 		{"a Secret that one may not read", world{"Secret/mail": forbidden}, mailing("acme", notShared), "IdentityDeployment",
 			"IdentityDeployment/acme:NotReady[SecretNotShared](Secret/mail:Unreadable[Unreadable])", false},
 		{"a missing Secret", world{}, mailing("acme", "CredentialsReady=False/SecretNotFound"), "IdentityDeployment",
@@ -212,8 +228,12 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-func TestAConnectionComesWithWhatToRegister(t *testing.T) {
+func TestConnectionsAndDirectoriesComeWithWhatToRegister(t *testing.T) {
 	deployment := world{"IdentityDeployment/acme": in(&v1alpha1.IdentityDeployment{}, "acme")}
+	renamed := directory("acme", "staff")
+	renamed.Spec.ExistingSecretRef.Key = ptr.To("token")
+	waiting := directory("acme", "staff")
+	waiting.Status.SecretName = ""
 	for name, tc := range map[string]struct {
 		obj  v1alpha1.Resource
 		kind string
@@ -226,7 +246,12 @@ func TestAConnectionComesWithWhatToRegister(t *testing.T) {
 			MetadataURL: "https://id.acme.example/sso/7/metadata", CertificateExpiresAt: "2030-01-01T00:00:00Z",
 		}},
 		"a connection of a deployment without hosts": {in(&v1alpha1.Connection{}, "globex"), v1alpha1.KindConnection, nil},
-		"another kind": {app("acme", "shop"), v1alpha1.KindAPIAuthApp, nil},
+		"a directory": {directory("acme", "staff"), v1alpha1.KindDirectory,
+			&Registration{SCIMURL: "https://id.acme.example/scim/v2/7", TokenSecret: "globex-scim", TokenKey: "scim-token"}},
+		"a directory with another key of its Secret": {renamed, v1alpha1.KindDirectory,
+			&Registration{SCIMURL: "https://id.acme.example/scim/v2/7", TokenSecret: "globex-scim", TokenKey: "token"}},
+		"a directory without a token": {waiting, v1alpha1.KindDirectory, &Registration{SCIMURL: "https://id.acme.example/scim/v2/7"}},
+		"another kind":                {app("acme", "shop"), v1alpha1.KindAPIAuthApp, nil},
 	} {
 		node, err := NewDiagnosis(deployment).Diagnose(t.Context(), tc.obj, tc.kind)
 		if err != nil {

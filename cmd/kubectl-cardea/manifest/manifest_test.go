@@ -102,6 +102,7 @@ func tenants(t *testing.T) []*unstructured.Unstructured {
 		"{kind: Connection, metadata: {name: s}, spec: {deploymentRef: {name: acme}, client: {clientID: x, clientSecretRef: {name: upstream, key: k}}}}",
 		"{kind: Connection, metadata: {name: p}, spec: {deploymentRef: {name: acme}, client: {clientID: x, privateKeySecretRef: {name: pem, key: k}}}}",
 		"{kind: Connection, metadata: {name: x}, spec: {deploymentRef: {name: acme}, type: SAML, saml: {metadataConfigMapRef: {name: metadata, key: k}}}}",
+		"{kind: Directory, metadata: {name: d}, spec: {deploymentRef: {name: acme}, connectionRef: {name: s}, existingSecretRef: {name: scim}}}",
 		"{kind: OAuthClient, metadata: {name: c}, spec: {oauthAppRef: {name: nobody}}}",
 		"{kind: IdentityDeployment, metadata: {name: globex}, spec: {}}",
 		`{kind: IdentityDeployment, metadata: {name: acme}, spec: {jwtIssuers: [{name: x, jwksConfigMapRef: {name: keys, key: k}}],
@@ -123,7 +124,7 @@ func names(resources []*unstructured.Unstructured) string {
 func TestOfFollowsParentsAndSortPutsThemFirst(t *testing.T) {
 	mine := Of("acme", tenants(t))
 	Sort(mine)
-	if got, want := names(mine), "IdentityDeployment/acme APIAuthApp/a APIAuthApp/b APIKey/k Connection/p Connection/s Connection/x"; got != want {
+	if got, want := names(mine), "IdentityDeployment/acme APIAuthApp/a APIAuthApp/b APIKey/k Connection/p Connection/s Connection/x Directory/d"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := names(Of("nobody", tenants(t))); got != "" {
@@ -133,7 +134,7 @@ func TestOfFollowsParentsAndSortPutsThemFirst(t *testing.T) {
 
 func TestNeeds(t *testing.T) {
 	secrets, configMaps := Needs(tenants(t))
-	wantSecrets := map[string][]string{"minted": {"APIKey/k"}, "mail": {"IdentityDeployment/acme"}, "upstream": {"Connection/s"}, "pem": {"Connection/p"}}
+	wantSecrets := map[string][]string{"minted": {"APIKey/k"}, "mail": {"IdentityDeployment/acme"}, "upstream": {"Connection/s"}, "pem": {"Connection/p"}, "scim": {"Directory/d"}}
 	if !reflect.DeepEqual(secrets, wantSecrets) {
 		t.Errorf("Secrets %v, want %v", secrets, wantSecrets)
 	}

@@ -15,6 +15,7 @@ const specs = {
   AITool: ["displayName: Weather", "active: true"],
   AIAgent: ["displayName: Helper", "active: true"],
   Connection: ["displayName: Globex", "active: true"],
+  Directory: ["groupRoles:", "- {group: Engineering, roleRef: {name: developer}}", "active: true"],
 };
 
 // manifest returns the beginning of a merge patch, which contains only the fields that it changes.

@@ -36,8 +36,8 @@ type DirectorySpecApplyConfiguration struct {
 	// secretTemplate lets the operator generate the token, and create a Secret with it and with the URL to register at the
 	// identity provider. Exactly one of secretTemplate and existingSecretRef is set. Absent: see existingSecretRef.
 	SecretTemplate *SecretTemplateApplyConfiguration `json:"secretTemplate,omitempty"`
-	// existingSecretRef adopts a token that you provide (`cardea key new --prefix scim` prints one). The operator waits for
-	// a missing Secret and never changes it. Absent: see secretTemplate.
+	// existingSecretRef adopts a token that you provide (`cardea key new --prefix scim` prints one). The operator waits
+	// for a missing Secret and never changes it. Absent: see secretTemplate.
 	ExistingSecretRef *ExistingTokenReferenceApplyConfiguration `json:"existingSecretRef,omitempty"`
 	// rotation replaces a generated token at an interval, with an overlap in which both are accepted. Absent: never.
 	Rotation *KeyRotationApplyConfiguration `json:"rotation,omitempty"`
