@@ -134,6 +134,11 @@ func updateUser(c *call) (reply, error) {
 		changed := user
 		changed.FirstName, changed.LastName = ptr.Deref(first, user.FirstName), ptr.Deref(last, user.LastName)
 		changed.Disabled = ptr.Deref(disabled, user.Disabled)
+		if disabled != nil {
+			if err := account.KeepDisabled(u, user.ID); err != nil {
+				return err
+			}
+		}
 		if changed != user {
 			changed.UpdatedAt = p.Now
 			if err := p.saveUser(u, changed, user.Disabled); err != nil {

@@ -46,6 +46,8 @@ var wordings = []struct {
 	{account.ErrAssuranceOff, http.StatusForbidden, "ASSURANCE_OFF", "the service does not let organizations require anything of their own"},
 	{account.ErrAssuranceClosed, http.StatusForbidden, "SECOND_FACTORS_DISABLED", "this deployment does not take second factors yet: its operator must be upgraded"},
 	{account.ErrUnreachable, http.StatusBadRequest, "FACTOR_UNAVAILABLE", "no factor that is enabled here reaches this level: require a lower one"},
+	{account.ErrManagedAccount, http.StatusForbidden, "MANAGED_ACCOUNT", "your organization's directory manages this account: ask its administrator to remove you there"},
+	{account.ErrSuspended, http.StatusForbidden, "MEMBERSHIP_SUSPENDED", "the organization's directory deactivated you: ask its administrator to activate you there"},
 	{account.ErrOwnersOnly, http.StatusForbidden, "PERMISSION_DENIED", "only an owner of the organization may do this"},
 	{account.ErrInvalidRole, http.StatusBadRequest, "INVALID_ROLE", "role_id is not the id of a role of this level in the deployment: list the roles"},
 	{account.ErrMembershipUnknown, http.StatusNotFound, "MEMBERSHIP_NOT_FOUND", "there is no such membership here: list the members"},

@@ -1,9 +1,10 @@
 package account
 
 import (
+	"time"
+
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/store/people"
-	"time"
 )
 
 // deprovision ends what a user that a directory deactivated can do in the organization:
@@ -139,6 +140,20 @@ func RemoveProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
 		return err
 	}
 	return u.Audit("user.deleted", object("user", row.User))
+}
+
+// KeepDisabled records that a backend decided whether an account is disabled: a directory that disabled it before no
+// longer enables it.
+func KeepDisabled(u *Unit, user int64) error {
+	if !u.hasDirectories() {
+		return nil
+	}
+	state, err := u.Directories().DirectoryAccount(user)
+	if err != nil || state.DisabledBy == 0 {
+		return err
+	}
+	state.DisabledBy = 0
+	return u.Directories().PutDirectoryAccount(state)
 }
 
 // isElsewhere reports whether a user has a membership, suspended or not, besides a suspended one of an organization.
