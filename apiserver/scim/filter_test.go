@@ -62,6 +62,16 @@ func TestUserFilter(t *testing.T) {
 	}
 }
 
+func TestFilterOfAbsentActive(t *testing.T) {
+	u := mustUser(t, `{"userName":"a"}`)
+	for text, want := range map[string]bool{`active eq true`: true, `active eq "False"`: false, `active ne true`: false, `active pr`: true} {
+		f, err := ParseUserFilter(text)
+		if err != nil || f.MatchUser(u, Meta{}) != want || f.MatchUser(u.WithActive(false), Meta{}) != (text == `active pr` || !want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestGroupFilter(t *testing.T) {
 	hasMember := func(id string) bool { return id == "7" }
 	for text, want := range map[string]struct{ match, members bool }{

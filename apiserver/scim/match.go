@@ -16,7 +16,7 @@ type subject interface {
 	hasMember(id string) bool
 }
 
-// MatchUser reports whether the filter holds for a user.
+// MatchUser reports whether the filter holds for a user. active is true if it is absent.
 func (f *Filter) MatchUser(u User, m Meta) bool {
 	return f.root.matches(userSubject{u.doc, m})
 }
@@ -47,6 +47,8 @@ func (s userSubject) read(f field) any {
 	switch f.attribute.label {
 	case "id":
 		return strconv.FormatInt(s.meta.ID, 10)
+	case "active":
+		return User{s.doc}.Active()
 	case "meta":
 		return map[string]any{"created": s.meta.Created, "lastModified": s.meta.Modified}
 	}

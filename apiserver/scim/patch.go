@@ -61,6 +61,9 @@ func ReadPatch(body []byte) (Patch, error) {
 
 // namesPatch reports whether schemas is empty or contains that of PATCH.
 func namesPatch(schemas any) bool {
+	if s, ok := schemas.(string); ok {
+		schemas = []any{s}
+	}
 	list, ok := schemas.([]any)
 	if !ok || len(list) == 0 {
 		return schemas == nil || ok

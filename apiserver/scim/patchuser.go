@@ -367,8 +367,8 @@ func removeValues(list []any, t target, value any, hasValue bool) ([]any, error)
 	}), nil
 }
 
-// describes reports whether a value to remove means an existing one: all its sub-attributes are equal, but display and
-// primary do not count beside a value.
+// describes reports whether a value to remove means an existing one: all its sub-attributes are equal. If it has the
+// sub-attribute value, only value and type count.
 func describes(given, entry map[string]any) bool {
 	for name, v := range given {
 		if given["value"] != nil && name != "value" && name != "type" {

@@ -172,3 +172,52 @@ func TestPatchIsBounded(t *testing.T) {
 	_, err = applyTo(u, `{"op":"add","value":{"title":"`+big+`","nickName":"`+big+`","userType":"`+big+`","locale":"`+big+`","timezone":"`+big+`"}},`+one)
 	fails(t, err, InvalidValue)
 }
+
+func TestReadPatchIsLenientAboutSchemas(t *testing.T) {
+	operations := `"OPERATIONS":[{"OP":"ADD","Path":"title","VALUE":"x"}]`
+	for schemas, ok := range map[string]bool{
+		``: true, `"schemas":[],`: true, `"schemas":null,`: true, `"Schemas":["` + strings.ToUpper(patchSchema) + `"],`: true,
+		`"schemas":"` + patchSchema + `",`: true, `"schemas":["` + UserSchema + `","` + patchSchema + `"],`: true,
+		`"schemas":["` + UserSchema + `"],`: false, `"schemas":7,`: false,
+	} {
+		p, err := ReadPatch([]byte("{" + schemas + operations + "}"))
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", schemas, err)
+		} else if !ok {
+			fails(t, err, InvalidSyntax)
+		} else if u, err := mustUser(t, `{"userName":"a"}`).Apply(p); err != nil || u.text("title") != "x" {
+			t.Errorf("%s: %v", schemas, err)
+		}
+	}
+}
+
+func BenchmarkFilterOfStoredUser(b *testing.B) {
+	stored, err := mustUser(b, filteredUser).Encode()
+	if err != nil {
+		b.Fatal(err)
+	}
+	f, err := ParseUserFilter(`emails[type eq "home" and value co "x"] or title sw "y"`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		u, err := DecodeUser(stored)
+		if err != nil || f.MatchUser(u, filteredMeta) {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPatchOfUser(b *testing.B) {
+	u := mustUser(b, filteredUser)
+	body := patchBody(`{"op":"Replace","path":"active","value":"False"},{"op":"Add","path":"emails[type eq \"work\"].value","value":"a@x.org"}`)
+	for b.Loop() {
+		p, err := ReadPatch(body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := u.Apply(p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -244,6 +244,7 @@ var filterDeviations = map[string]string{
 	"another case":             "it compares strings by case",
 	"a word as a boolean":      "it does not know the word that Entra sends",
 	"null":                     "nothing is equal to null",
+	"a boolean":                "an absent active is not true",
 	"ne of what may be absent": "an absent value fulfills no comparison",
 	"ne of values":             "one other value suffices",
 	"values without a part":    "it does not compare the value",

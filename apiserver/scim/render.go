@@ -113,9 +113,21 @@ func writeGroups(w *writer, groups []GroupRef, s Selection) {
 	}
 	list := make([]any, len(groups))
 	for i, g := range groups {
-		list[i] = map[string]any{"value": strconv.FormatInt(g.ID, 10), "$ref": g.Location, "display": g.Display, "type": "direct"}
+		list[i] = referenceTo(g.ID, g.Location, g.Display, "direct")
 	}
 	w.member("groups", s.trim("groups", ".", list))
+}
+
+// referenceTo returns a value of groups or members.
+func referenceTo(id int64, location, display, kind string) map[string]any {
+	entry := map[string]any{"value": strconv.FormatInt(id, 10), "type": kind}
+	if location != "" {
+		entry["$ref"] = location
+	}
+	if display != "" {
+		entry["display"] = display
+	}
+	return entry
 }
 
 func writeMeta(w *writer, m Meta, resource string, s Selection) {
@@ -163,11 +175,7 @@ func writeMembers(w *writer, s Selection, members func(yield func(Member) error)
 			w.name("members")
 			w.raw("[")
 		}
-		entry := map[string]any{"value": strconv.FormatInt(m.ID, 10), "$ref": m.Location, "type": "User"}
-		if m.Display != "" {
-			entry["display"] = m.Display
-		}
-		_, err := w.w.Write(encode(s.trim("members", ".", entry)))
+		_, err := w.w.Write(encode(s.trim("members", ".", referenceTo(m.ID, m.Location, m.Display, "User"))))
 		return err
 	})
 	if some {

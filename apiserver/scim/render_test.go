@@ -147,7 +147,7 @@ type failing int
 
 func (f *failing) Write(p []byte) (int, error) {
 	if *f -= failing(len(p)); *f < 0 {
-		return 0, errors.New("gone")
+		return 0, errors.New("the connection is closed")
 	}
 	return len(p), nil
 }
@@ -182,7 +182,7 @@ func TestWriteList(t *testing.T) {
 	if err := WriteList(&b, 9, 3, 2, nil); err != nil || b.String() != head+`[]}` {
 		t.Errorf("%v %s", err, b.String())
 	}
-	if err := WriteList(&b, 9, 3, 2, func(func([]byte) error) error { return errors.New("gone") }); err == nil {
+	if err := WriteList(&b, 9, 3, 2, func(func([]byte) error) error { return errors.New("the connection is closed") }); err == nil {
 		t.Error("an error of the resources is lost")
 	}
 }
