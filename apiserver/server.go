@@ -26,6 +26,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/decision"
 	"github.com/cardea-iam/cardea/apiserver/domain"
 	"github.com/cardea-iam/cardea/apiserver/endedconnections"
+	"github.com/cardea-iam/cardea/apiserver/endeddirectories"
 	"github.com/cardea-iam/cardea/apiserver/frontend"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
@@ -132,19 +133,20 @@ type Options struct {
 
 // Server serves the backend, end-user and decision APIs, and sends the messages of the outbox.
 type Server struct {
-	opts       Options
-	follower   *snapshot.Follower
-	backend    http.Handler
-	frontend   http.Handler
-	dispatcher *outbox.Dispatcher
-	keys       *keycache.Cache
-	rollUps    *rollup.Worker
-	reseals    []*reseal.Worker
-	notices    *notices.Worker
-	providers  *upstream.Providers
-	ended      *endedconnections.Worker
-	domains    *domain.Worker
-	calls      *callrecord.Recorder
+	opts        Options
+	follower    *snapshot.Follower
+	backend     http.Handler
+	frontend    http.Handler
+	dispatcher  *outbox.Dispatcher
+	keys        *keycache.Cache
+	rollUps     *rollup.Worker
+	reseals     []*reseal.Worker
+	notices     *notices.Worker
+	providers   *upstream.Providers
+	ended       *endedconnections.Worker
+	directories *endeddirectories.Worker
+	domains     *domain.Worker
+	calls       *callrecord.Recorder
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
@@ -270,7 +272,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), domains: domains, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), domains: domains, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, newProvisioning(opts, follower, dispatcher), issuing, pages, agentTools)), connections: connections,
 	}, nil
 }

@@ -61,7 +61,7 @@ func (s *Server) inBatches(ctx context.Context, failed string, work func() (int6
 }
 
 // keepUp deletes expired data, marks calls of tools that ended servers left, seals again what an older root key sealed,
-// and notifies members of what their organizations require, until ctx ends.
+// clears deleted directories, and notifies members of what their organizations require, until ctx ends.
 func (s *Server) keepUp(ctx context.Context) error {
 	for {
 		timer := time.NewTimer(upkeepEvery/2 + rand.N(upkeepEvery))
@@ -82,6 +82,9 @@ func (s *Server) keepUp(ctx context.Context) error {
 			if err := worker.Pass(ctx); err != nil && ctx.Err() == nil {
 				s.opts.Log.Error(err, "Secrets of authenticators were not sealed again; trying again later")
 			}
+		}
+		if err := s.directories.Pass(ctx); err != nil && ctx.Err() == nil {
+			s.opts.Log.Error(err, "Deleted directories were not cleared; trying again later")
 		}
 		if err := s.notices.Pass(ctx); err != nil && ctx.Err() == nil {
 			s.opts.Log.Error(err, "Members were not notified of what their organizations require; trying again later")

@@ -100,7 +100,7 @@ func TestDirectoryListsByPagesAndFilters(t *testing.T) {
 			{"filter=" + url.QueryEscape(`userName eq "U3@GLOBEX.example"`), 1, ids[3:4]},
 			{"filter=" + url.QueryEscape(`externalId eq "E1"`), 1, ids[1:2]},
 			{"filter=" + url.QueryEscape(`externalId eq "e1"`), 0, nil},
-			{"filter=" + url.QueryEscape(`id eq "` + ids[2] + `"`), 1, ids[2:3]},
+			{"filter=" + url.QueryEscape(`id eq "`+ids[2]+`"`), 1, ids[2:3]},
 			{"filter=" + url.QueryEscape(`id eq "x"`), 0, nil},
 			{"filter=" + url.QueryEscape(`emails[type eq "work" and value co "u4"]`), 1, ids[4:]},
 			{"filter=" + url.QueryEscape(`emails.value eq "u4@globex.example"`), 1, ids[4:]},

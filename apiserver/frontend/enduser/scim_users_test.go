@@ -224,7 +224,7 @@ func TestManagedAccountFollowsItsDirectory(t *testing.T) {
 		g.adds("bob@globex.example")
 		b := w.browser()
 		b.sso(g.connection, g.provider, identityprovider.User{"sub": "1", "email": "ann@globex.example"})
-		b.refused(http.StatusForbidden, "MANAGED_ACCOUNT", "DELETE", "/me/account", `{"confirmation":"DELETE MY ACCOUNT"}`)
+		b.refused(http.StatusForbidden, "MANAGED_ACCOUNT", "DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`)
 		g.patches("/Users/"+id, `{"op":"replace","path":"emails[type eq \"work\"].value","value":"ann.wu@globex.example"},{"op":"replace","path":"name.familyName","value":"Wu"}`)
 		if me := b.ok("GET", "/me", ""); me["email"] != "ann.wu@globex.example" || me["last_name"] != "Wu" {
 			t.Errorf("%v", me)
