@@ -35,10 +35,10 @@ const (
 	// AnnotationReconcileRequestedAt requests one reconcile now; any new value counts. status.lastHandledReconcileAt
 	// repeats the handled value.
 	AnnotationReconcileRequestedAt = "iam.cardea.dev/reconcile-requested-at"
-	// AnnotationRotateAt (RFC 3339) requests one rotation: of the key of an APIKey, the secret of an OAuthClient, the
-	// token of a Directory, the signing keys of an OAuthApp, or the key of a Connection of type SAML. The operator rotates
-	// when the time is past, and only if it is later than the last rotation (status.lastRotatedAt of an APIKey,
-	// OAuthClient or Directory).
+	// AnnotationRotateAt (RFC 3339) requests one rotation of a credential: the key of an APIKey, the secret of an
+	// OAuthClient, or the token of a Directory. It also rotates the signing keys of an OAuthApp, and the key of a
+	// Connection of type SAML. The operator rotates when the time is past, and only if it is later than the last rotation
+	// (status.lastRotatedAt of an APIKey, OAuthClient or Directory).
 	AnnotationRotateAt = "iam.cardea.dev/rotate-at"
 	// AnnotationAPIKey on a generated Secret names the APIKey it belongs to.
 	AnnotationAPIKey = "iam.cardea.dev/api-key"

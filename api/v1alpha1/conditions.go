@@ -177,9 +177,9 @@ const (
 	ReasonFoundPeople = "FoundPeople"
 	// ReasonUsable: passkeys can be used from every origin of the deployment.
 	ReasonUsable = "Usable"
-	// ReasonNoFrontendHost: the deployment has no frontend host. Declared passkeys could belong to no host, an agent or a
-	// directory has no URL, or a tool cannot be called: nothing issues its token, publishes the key of its signatures, or
-	// receives results that come later.
+	// ReasonNoFrontendHost: the deployment has no frontend host. Declared passkeys could belong to no host, or an agent or
+	// a directory has no URL. Or a tool cannot be called: nothing issues its token, publishes the key of its signatures,
+	// or receives results that come later.
 	ReasonNoFrontendHost = "NoFrontendHost"
 	// ReasonRelatedOriginsElsewhere: an origin is outside the relying party, and the relying party is not a frontend
 	// host. Its web server, which is not Cardea, must serve the list of origins; the message has the list.
