@@ -15,7 +15,7 @@ func TestDirectoryAnswersEveryWrongTokenAlike(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		other := w.directory("initech", "initech", nil)
-		expired, expiring := w.directoryToken()
+		expired, expiring := w.DirectoryToken()
 		at := w.Clock.Now().Add(time.Minute)
 		expiring.ExpiresAt = &at
 		g.declare(func(d *document.Directory) { d.Verifiers = append(d.Verifiers, expiring) })

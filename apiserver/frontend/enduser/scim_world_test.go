@@ -1,17 +1,12 @@
 package enduser_test
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
-	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/document"
-	"github.com/cardea-iam/cardea/internal/ids"
 )
 
 // directory is a directory as its identity provider uses it.
@@ -19,8 +14,8 @@ type directory struct {
 	w        *world
 	id       string
 	document document.Directory
-	// base is the URL of the server, host the Host that requests name, and token the token that they send.
-	base, host, token string
+	// host is the Host that requests name, and token the token that they send.
+	host, token string
 }
 
 // reply is a response of a directory.
@@ -34,8 +29,8 @@ type reply struct {
 // directory declares a directory of an organization, which change may change.
 func (w *world) directory(slug, organization string, change func(*document.Directory)) *directory {
 	w.T.Helper()
-	token, verifier := w.directoryToken()
-	d := &directory{w: w, id: ids.Format(ids.Derive(v1alpha1.KindDirectory, "acme", slug)), base: w.Server.URL, host: "localhost", token: token}
+	token, verifier := w.DirectoryToken()
+	d := &directory{w: w, host: "localhost", token: token}
 	d.document = document.Directory{Slug: slug, Organization: organization, Active: true, Verifiers: []document.Verifier{verifier}}
 	d.declare(change)
 	return d
@@ -47,38 +42,16 @@ func (d *directory) declare(change func(*document.Directory)) {
 	if change != nil {
 		change(&d.document)
 	}
-	d.w.Put(v1alpha1.KindDirectory, d.document.Slug, deploymentName, d.document.Slug, d.document)
-}
-
-// directoryToken mints a token and what verifies it.
-func (w *world) directoryToken() (string, document.Verifier) {
-	w.T.Helper()
-	key, err := apikey.Mint(rand.Reader, document.DirectoryTokenPrefix)
-	w.Must(err)
-	return key.Plain(), document.Verifier{ID: key.ID(), Digest: key.Digest(), Last4: key.Last4()}
+	d.id = d.w.DeclareDirectory(d.document)
 }
 
 // do sends a request below the directory.
 func (d *directory) do(method, path, body string, header ...string) reply {
 	d.w.T.Helper()
-	req, err := http.NewRequest(method, d.base+"/scim/v2/"+d.id+path, strings.NewReader(body))
-	d.w.Must(err)
-	req.Host = d.host
-	req.Header.Set("Authorization", "Bearer "+d.token)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/scim+json; charset=utf-8")
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	d.w.Must(err)
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	d.w.Must(err)
-	out := reply{Status: resp.StatusCode, Header: resp.Header, Raw: string(raw)}
-	if len(raw) > 0 {
-		d.w.Must(json.Unmarshal(raw, &out.Body))
+	var out reply
+	out.Status, out.Header, out.Raw = d.w.SCIM(d.host, d.id, d.token, method, path, body, header...)
+	if out.Raw != "" {
+		d.w.Must(json.Unmarshal([]byte(out.Raw), &out.Body))
 	}
 	return out
 }

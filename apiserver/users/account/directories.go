@@ -223,13 +223,14 @@ func (t *Tenant) directoriesBy(c Connection) (all []Directory) {
 	return all
 }
 
-// connectionOf returns the id of the connection by which the users of a directory sign in, 0 for none.
+// connectionOf returns the id of the connection by which the users of a directory sign in, 0 for none. The Connection may
+// have been declared again, for another organization.
 func (t *Tenant) connectionOf(d Directory) int64 {
 	if d.Connection == "" {
 		return 0
 	}
 	e, found := t.snapshot.Get(store.Identity{Kind: v1alpha1.KindConnection, Namespace: t.Entry.Namespace, Name: d.Connection})
-	if !found || e.Deployment != t.Key() {
+	if !found || e.Deployment != t.Key() || declaredConnection(e).Organization != d.Organization {
 		return 0
 	}
 	return e.ID
