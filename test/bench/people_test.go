@@ -361,6 +361,9 @@ func atOnce(work func(i int)) (float64, []time.Duration) {
 // fresh numbers the keys of inserted rows, so that each is new.
 var fresh atomic.Int64
 
+// freshID returns an id that no row of the store has.
+func freshID() int64 { return 1<<40 + fresh.Add(1) }
+
 // replay runs recorded statements, each transaction whole; inserted rows get new keys.
 func (w *peopleWorld) replay(script []statement) error {
 	ctx := context.Background()
@@ -430,6 +433,17 @@ func renewed(s statement) []any {
 		args[1] = fresh.Add(1)
 	case strings.HasPrefix(s.query, "INSERT INTO events"):
 		args[2] = fresh.Add(1)
+	case strings.HasPrefix(s.query, "INSERT INTO scim_users"):
+		args[0], args[2], args[3] = freshID(), freshID(), fmt.Sprint(freshID())
+	case strings.HasPrefix(s.query, "INSERT INTO users"), strings.HasPrefix(s.query, "INSERT INTO directory_accounts"):
+		args[0] = freshID()
+	case strings.HasPrefix(s.query, "INSERT INTO emails"):
+		address := fmt.Sprintf("%d@replayed.example", freshID())
+		args[0], args[1], args[2], args[3] = freshID(), freshID(), address, address
+	case strings.HasPrefix(s.query, "INSERT INTO organization_memberships"):
+		args[0], args[2] = freshID(), freshID()
+	case strings.HasPrefix(s.query, "INSERT INTO workspace_memberships"):
+		args[0], args[3] = freshID(), freshID()
 	case strings.HasPrefix(s.query, "INSERT INTO signins"):
 		args[0], args[1], args[2] = fresh.Add(1), fresh.Add(1), int64(1) // of no session and no user
 	}
