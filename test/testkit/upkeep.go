@@ -69,3 +69,12 @@ func (s *Interruptible) DueDomains(ctx context.Context, now time.Time, except []
 	}
 	return engine.DueDomains(ctx, now, except, limit)
 }
+
+// ListDirectories implements people.DirectoryUpkeep.
+func (s *Interruptible) ListDirectories(ctx context.Context, after people.DirectoryRef, limit int) ([]people.DirectoryRef, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.ListDirectories(ctx, after, limit)
+}
