@@ -18,8 +18,8 @@ type Directories interface {
 	// deletes its state with the last of them, and returns how many rows it deleted. 0: nothing is left.
 	ClearDirectory(id int64, limit int) (int64, error)
 
-	// SuspendMember moves a membership with those in workspaces to the suspended ones, and marks the user's keys in the
-	// organization as changed. It reports whether there was one.
+	// SuspendMember moves a membership with those in workspaces to the suspended ones, in place of a suspended one of the
+	// user, and marks the user's keys in the organization as changed. It reports whether there was a membership.
 	SuspendMember(organization, user, directory int64, now time.Time) (bool, error)
 	SuspendedMember(organization, user int64) (SuspendedMember, bool, error)
 	// RestoreMember moves a suspended membership back, without those in workspaces that were deleted meanwhile. If the user

@@ -38,6 +38,7 @@ var overAll = map[string]string{
 	"purgeApprovalArguments": "deletes expired arguments of all deployments; its keys include the deployment",
 	"purgeEndings":           "finds ended grants of all deployments; their rows are deleted deployment by deployment",
 	"Waiting":                "counts the waiting events of every deployment, and returns none of their content",
+	"ListDirectories":        "lists directories of all deployments; each is cleared in its own deployment",
 	"Linked":                 "returns only the names of deployments",
 }
 

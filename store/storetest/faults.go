@@ -31,6 +31,7 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 	_, notices := s.PendingNotices(ctx, people.PendingNotice{}, 1)
 	_, connections := s.SealedConnections(ctx, people.SealedSecret{}, 1)
 	_, due := s.DueDomains(ctx, born, nil, 1)
+	_, directories := s.ListDirectories(ctx, people.DirectoryRef{}, 1)
 	_, _, upstream := s.NextUpstreamConnection(ctx, people.UpstreamConnection{})
 	_, abandon := s.AbandonToolCalls(ctx, born, 1)
 	_, erase := s.Erase(ctx, term, home, 1)
@@ -54,7 +55,7 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 			return err
 		}),
 		"Change":        s.Change(ctx, home, func(tx people.Tx) error { return tx.Users().InsertUser(user(1)) }),
-		"LeaseMessages": lease, "AckMessage": ack, "Purge": purge, "SealedSecrets": secrets, "PendingNotices": notices, "SealedConnections": connections, "DueDomains": due, "NextUpstreamConnection": upstream, "AbandonToolCalls": abandon, "Erase": erase, "Summarize": summarize,
+		"LeaseMessages": lease, "AckMessage": ack, "Purge": purge, "SealedSecrets": secrets, "PendingNotices": notices, "SealedConnections": connections, "DueDomains": due, "NextUpstreamConnection": upstream, "ListDirectories": directories, "AbandonToolCalls": abandon, "Erase": erase, "Summarize": summarize,
 	}
 }
 

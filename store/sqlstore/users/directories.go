@@ -26,12 +26,9 @@ func (tx txDirectories) LockDirectory(id int64) (people.Directory, error) {
 	if err != nil || found {
 		return d, err
 	}
-	err = tx.Exec(`INSERT INTO directories (deployment, `+directoryColumns+`) VALUES (:deployment, ?, 0, 0, 0, 0)
-		ON CONFLICT (deployment, id) DO NOTHING`, id)
-	if err != nil {
-		return d, err
-	}
-	d, _, err = db.First(tx.Tx, readDirectory, directoryByID+tx.Lock(), id)
+	// The update locks the row that a concurrent transaction inserted meanwhile.
+	d, _, err = db.First(tx.Tx, readDirectory, `INSERT INTO directories (deployment, `+directoryColumns+`) VALUES (:deployment, ?, 0, 0, 0, 0)
+		ON CONFLICT (deployment, id) DO UPDATE SET id = excluded.id RETURNING `+directoryColumns, id)
 	return d, err
 }
 
@@ -78,11 +75,13 @@ func (tx txDirectories) SuspendMember(organization, user, directory int64, now t
 	}
 	n, err := tx.Affected(`INSERT INTO suspended_memberships (deployment, organization_id, user_id, directory_id, id, role_id, owner, workspace_id, created_at, suspended_at)
 		SELECT deployment, organization_id, user_id, CAST(? AS BIGINT), id, role_id, owner, workspace_id, created_at, CAST(? AS BIGINT)
-		FROM organization_memberships WHERE deployment = :deployment AND organization_id = ? AND user_id = ?`, directory, db.Micros(now), organization, user)
+		FROM organization_memberships WHERE deployment = :deployment AND organization_id = ? AND user_id = ?
+		ON CONFLICT (deployment, organization_id, user_id) DO UPDATE SET directory_id = excluded.directory_id, id = excluded.id, role_id = excluded.role_id,
+			owner = excluded.owner, workspace_id = excluded.workspace_id, created_at = excluded.created_at, suspended_at = excluded.suspended_at`, directory, db.Micros(now), organization, user)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, tx.all(organization, user,
+	return true, tx.all(organization, user, forgetWorkspaces,
 		`INSERT INTO suspended_workspace_memberships (deployment, organization_id, user_id, id, workspace_id, role_id, owner, created_at)
 			SELECT deployment, organization_id, user_id, id, workspace_id, role_id, owner, created_at FROM workspace_memberships
 			WHERE deployment = :deployment AND organization_id = ? AND user_id = ?`,
@@ -109,20 +108,23 @@ func (tx txDirectories) RestoreMember(organization, user int64) (bool, error) {
 	if err := markKeysIn(tx.peopleTx, organization, user); err != nil {
 		return false, err
 	}
-	err := tx.all(organization, user,
-		`INSERT INTO organization_memberships (deployment, id, organization_id, user_id, role_id, owner, workspace_id, created_at)
-			SELECT deployment, id, organization_id, user_id, role_id, owner, workspace_id, created_at FROM suspended_memberships
-			WHERE deployment = :deployment AND organization_id = ? AND user_id = ? ON CONFLICT DO NOTHING`,
-		`INSERT INTO workspace_memberships (deployment, id, workspace_id, organization_id, user_id, role_id, owner, created_at)
+	restored, err := tx.Affected(`INSERT INTO organization_memberships (deployment, id, organization_id, user_id, role_id, owner, workspace_id, created_at)
+		SELECT deployment, id, organization_id, user_id, role_id, owner, workspace_id, created_at FROM suspended_memberships
+		WHERE deployment = :deployment AND organization_id = ? AND user_id = ? ON CONFLICT DO NOTHING`, organization, user)
+	if err == nil && restored > 0 {
+		err = tx.Exec(`INSERT INTO workspace_memberships (deployment, id, workspace_id, organization_id, user_id, role_id, owner, created_at)
 			SELECT s.deployment, s.id, s.workspace_id, s.organization_id, s.user_id, s.role_id, s.owner, s.created_at FROM suspended_workspace_memberships s
 			JOIN workspaces w ON w.deployment = s.deployment AND w.id = s.workspace_id
-			WHERE s.deployment = :deployment AND s.organization_id = ? AND s.user_id = ? ON CONFLICT DO NOTHING`,
-		forgetWorkspaces)
+			WHERE s.deployment = :deployment AND s.organization_id = ? AND s.user_id = ? ON CONFLICT DO NOTHING`, organization, user)
+	}
 	if err != nil {
 		return false, err
 	}
 	n, err := tx.Affected(forgetSuspended, organization, user)
-	return n == 1, err
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, tx.Exec(forgetWorkspaces, organization, user)
 }
 
 const (

@@ -133,6 +133,9 @@ func (tx txSCIM) DeleteSCIMGroup(directory, id int64) (bool, error) {
 	return true, tx.Exec(`DELETE FROM scim_members WHERE deployment = :deployment AND directory_id = ? AND group_id = ?`, directory, id)
 }
 
+// unique returns the distinct ids of a list, in ascending order.
+func unique(ids []int64) []int64 { return slices.Compact(slices.Sorted(slices.Values(ids))) }
+
 // present returns which of some users a group has.
 func (tx txSCIM) present(directory, group int64, users []int64) (map[int64]bool, error) {
 	found, err := db.Among(tx.Tx, func(row *sql.Rows, id *int64) error { return row.Scan(id) },
@@ -149,7 +152,7 @@ func (tx txSCIM) AddSCIMMembers(directory, group int64, users []int64) ([]int64,
 	if err != nil {
 		return nil, err
 	}
-	added := slices.DeleteFunc(slices.Clone(users), func(id int64) bool { return have[id] })
+	added := slices.DeleteFunc(unique(users), func(id int64) bool { return have[id] })
 	return added, db.InsertMany(tx.Tx, "scim_members", added,
 		db.Numbers("member_id", func(id *int64) int64 { return *id }),
 		db.Numbers("directory_id", func(*int64) int64 { return directory }),
@@ -161,7 +164,7 @@ func (tx txSCIM) RemoveSCIMMembers(directory, group int64, users []int64) ([]int
 	if err != nil || len(have) == 0 {
 		return nil, err
 	}
-	removed := slices.DeleteFunc(slices.Clone(users), func(id int64) bool { return !have[id] })
+	removed := slices.DeleteFunc(unique(users), func(id int64) bool { return !have[id] })
 	list, err := tx.Dialect.ListOf(removed)
 	if err != nil {
 		return nil, err
