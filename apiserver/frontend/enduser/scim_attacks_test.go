@@ -92,7 +92,9 @@ func TestDeactivationEndsConcurrentSignIns(t *testing.T) {
 				w.Must(err)
 				all.Go(func() { b.do(http.MethodGet, callback(g.connection, values), "", "Sec-Fetch-Site", "cross-site") })
 			}
-			all.Go(func() { first.do("POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, g.organization)) })
+			all.Go(func() {
+				first.do("POST", "/session/switch-organization", fmt.Sprintf(`{"organization_id":%q}`, g.organization))
+			})
 			all.Go(func() { g.activates(id, false) })
 			all.Wait()
 			if got := w.count("SELECT COUNT(*) FROM signins WHERE user_id = " + user); got != 0 {

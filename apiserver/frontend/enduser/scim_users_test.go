@@ -3,6 +3,7 @@ package enduser_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -237,6 +238,38 @@ func TestManagedAccountFollowsItsDirectory(t *testing.T) {
 		if me := b.ok("GET", "/me", ""); me["email"] != "ann.wu@globex.example" {
 			t.Errorf("the account got an address of a foreign domain: %v", me)
 		}
+	})
+}
+
+func TestDirectoryMailsAUserOnlySoOften(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		id := g.adds("ann@globex.example")
+		status := 0
+		for i := range 120 {
+			status = g.do("PATCH", "/Users/"+id, fmt.Sprintf(`{"Operations":[{"op":"replace","path":"emails[type eq \"work\"].value","value":"ann%d@globex.example"}]}`, i)).Status
+		}
+		if got := w.audited("email.made_primary"); got != 100 || status != http.StatusTooManyRequests {
+			t.Errorf("the address moved %d times, the last request got %d", got, status)
+		}
+	})
+}
+
+func TestLargeRequestsOfADirectoryCountAsMany(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		padding := strings.Repeat(" ", 1<<20-200)
+		accepted := 0
+		for range 20 { // the clock of the world stands still
+			if g.do("POST", "/Users", `{"userName":""}`+padding).Status != http.StatusTooManyRequests {
+				accepted++
+			}
+		}
+		if accepted > 5 {
+			t.Errorf("%d bodies of 1 MiB were read at once", accepted)
+		}
+		w.Clock.Advance(time.Minute)
+		g.ok(http.StatusOK, "GET", "/Users", "")
 	})
 }
 

@@ -150,6 +150,7 @@ func (c *call) writeGroupTo(w io.Writer, u *account.Unit, row people.SCIMGroup, 
 			if err != nil {
 				return err
 			}
+			c.rows += len(members)
 			for _, m := range members {
 				doc, err := scim.DecodeUser([]byte(m.Document))
 				if err != nil {

@@ -128,16 +128,17 @@ func find[T any](c *call, u *account.Unit, of lister[T], filter *scim.Filter, p 
 		}
 		defer done()
 	}
-	return compare(u, of, filter, indexed, p)
+	return compare(c, u, of, filter, indexed, p)
 }
 
 // compare compares the resources that an index finds, or all, with a filter.
-func compare[T any](u *account.Unit, of lister[T], filter *scim.Filter, indexed people.SCIMFilter, p page) (rows []T, total int, err error) {
+func compare[T any](c *call, u *account.Unit, of lister[T], filter *scim.Filter, indexed people.SCIMFilter, p page) (rows []T, total int, err error) {
 	for offset := 0; ; offset += scannedAtOnce {
 		candidates, err := of.find(u, indexed, offset, scannedAtOnce)
 		if err != nil {
 			return nil, 0, err
 		}
+		c.rows += len(candidates)
 		for _, row := range candidates {
 			matches, err := of.match(u, filter, row)
 			if err != nil {

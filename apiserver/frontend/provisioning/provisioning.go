@@ -9,6 +9,7 @@ package provisioning
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,6 +38,9 @@ const (
 	requestsPerSecond, requestBurst = 500, 1000
 	// maxBody bounds a body, in bytes.
 	maxBody = 1 << 20
+	// rowsOfRequest and bytesOfRequest are how many rows a request may read or change, and how long its body may be, before
+	// it counts as another request. So a directory cannot use more of the server by fewer, larger requests.
+	rowsOfRequest, bytesOfRequest = 20, 4 << 10
 	// mediaType is the media type of SCIM.
 	mediaType = "application/scim+json"
 )
@@ -142,6 +146,8 @@ type call struct {
 	// directory is the authenticated directory, the zero value before.
 	directory directory
 	now       time.Time
+	// rows counts the rows that the request read or changed, and bytes is the length of its body.
+	rows, bytes int
 	// streaming reports that a part of the response was sent.
 	streaming bool
 }
@@ -166,16 +172,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.budget.Take(c.directory.key(), 1, c.now) {
-		c.w.Header().Set("Retry-After", "1")
+		wait := max(int(math.Ceil(s.budget.Delay(c.directory.key(), c.now).Seconds())), 1)
+		c.w.Header().Set("Retry-After", strconv.Itoa(wait))
 		c.Refuse(&scim.Error{Status: http.StatusTooManyRequests, Detail: "more than " + strconv.Itoa(requestsPerSecond) + " requests in a second: try again"})
 		return
 	}
 	s.router.ServeHTTP(c.w, r)
 }
 
-// finish counts the request of an authenticated directory.
+// finish counts the request of an authenticated directory, and what it cost.
 func (c *call) finish(r *http.Request) {
 	if c.directory.entry != nil {
+		c.budget.Spend(c.directory.key(), c.rows/rowsOfRequest+c.bytes/bytesOfRequest, c.now)
 		c.Requests.observe(c.directory.entry.Deployment, r.Pattern, r.Method, c.Status)
 	}
 }
@@ -211,6 +219,8 @@ func (c *call) refusal(err error) *scim.Error {
 		return &scim.Error{Status: http.StatusForbidden, Detail: "organizations are disabled in this deployment"}
 	case errors.Is(err, account.ErrNoOrganization):
 		return &scim.Error{Status: http.StatusNotFound, Detail: "the organization of this directory does not exist"}
+	case errors.Is(err, account.ErrTooManyChanges):
+		return &scim.Error{Status: http.StatusTooManyRequests, Detail: "the address of this account changed too often today: try again tomorrow"}
 	case errors.Is(err, account.ErrOwnerLeaves):
 		return &scim.Error{Status: http.StatusConflict, Detail: "the user is the last owner of the organization: make another member an owner first"}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

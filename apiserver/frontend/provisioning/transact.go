@@ -65,7 +65,9 @@ func (c *call) change(do func(*provisioning.Change) error) error {
 		if names := c.r.Header.Get("If-Match"); names != "" {
 			change.Matches = func(version int64) bool { return scim.MatchesETag(names, version) }
 		}
-		return do(change)
+		err = do(change)
+		c.rows = change.Rows
+		return err
 	})
 	var last *provisioning.LastOwnerError
 	if !errors.As(err, &last) {
@@ -91,6 +93,7 @@ func (c *call) body() (raw []byte, done func(), err error) {
 		return nil, nil, err
 	}
 	raw, err = body.Read(c.r, maxBody)
+	c.bytes = len(raw)
 	if err == nil {
 		return raw, done, nil
 	}

@@ -155,6 +155,7 @@ func (c *call) renderUser(u *account.Unit, row people.SCIMUser, selection scim.S
 		if err != nil {
 			return written{}, err
 		}
+		c.rows += len(named)
 		for _, g := range named {
 			groups = append(groups, scim.GroupRef{ID: g.ID, Display: g.DisplayName, Location: c.groupLocation(g.ID)})
 		}

@@ -76,6 +76,8 @@ const (
 	OwnNames    OwnChange = "names"
 	OwnAdded    OwnChange = "added"
 	OwnPromoted OwnChange = "promoted"
+	// moved is for addresses that a directory changes: each change mails the user.
+	moved OwnChange = "moved"
 )
 
 // CountOwnChange counts a change that a user makes to the account. It returns a WaitError with ErrTooManyChanges above

@@ -25,7 +25,7 @@ type DirectoryUser struct {
 //  4. The primary address and the names of a managed account follow the directory.
 //
 // A member who left or was removed becomes a member again only with step 1 or 2. Errors: ErrProvisionedElsewhere,
-// ErrSuspended, ErrOwnerLeaves, ErrEmailTaken, ErrTooManyEmails.
+// ErrSuspended, ErrOwnerLeaves, ErrEmailTaken, ErrTooManyEmails, a WaitError with ErrTooManyChanges.
 func Provision(u *Unit, d Directory, from, to DirectoryUser) (int64, error) {
 	tied := false
 	user := to.Row.User
@@ -162,6 +162,9 @@ func follow(u *Unit, d Directory, account people.User, from, to DirectoryUser) e
 		return nil
 	}
 	if inside, err := HoldsDomain(u, d.Of, to.Address); err != nil || !inside {
+		return err
+	}
+	if err := CountOwnChange(u, account.ID, moved); err != nil {
 		return err
 	}
 	return moveAddress(u, account.ID, from.Row.Email, to.Address)

@@ -27,6 +27,7 @@ func (c *Change) CreateGroup(g scim.Group, members scim.MemberChange) (people.SC
 	if err := c.requireFreeGroupName(row); err != nil {
 		return row, err
 	}
+	c.Rows += len(members.Add)
 	if err := c.requireUsers(members.Add); err != nil {
 		return row, err
 	}
@@ -115,6 +116,7 @@ func (c *Change) changeMembers(row people.SCIMGroup, members scim.MemberChange) 
 			return stays
 		})
 	}
+	c.Rows += len(members.Add) + len(members.Remove)
 	if err := c.requireUsers(members.Add); err != nil {
 		return nil, 0, err
 	}
@@ -180,6 +182,7 @@ const auditedRoles = 100
 
 // auditRoles gives users the roles that groups lead to, and audits the changed memberships.
 func (c *Change) auditRoles(users []int64) error {
+	c.Rows += len(users)
 	changed, err := account.ApplyRoles(c.Unit, c.Directory, users)
 	if err != nil {
 		return err

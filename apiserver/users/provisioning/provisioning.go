@@ -18,6 +18,8 @@ type Change struct {
 	*account.Unit
 	Directory account.Directory
 	state     people.Directory
+	// Rows counts the members of groups that the change read or wrote, beyond the user or group itself.
+	Rows int
 	// Matches reports whether a version fits the condition of the request (If-Match), nil for none.
 	Matches func(version int64) bool
 }

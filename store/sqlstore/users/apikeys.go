@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
@@ -143,11 +142,7 @@ func changeKeys(tx *peopleTx, statement string, args ...any) error {
 // markKeys adds the keys whose digests a query returns to the pending feed entries.
 func markKeys(tx *peopleTx, query string, args ...any) error {
 	changed, err := db.List(tx.Tx, func(row *sql.Rows, digest *[]byte) error { return row.Scan(digest) }, query, args...)
-	for _, digest := range changed {
-		var d apikey.Digest
-		copy(d[:], digest)
-		tx.keys.changed = append(tx.keys.changed, d)
-	}
+	tx.keys.mark(changed)
 	return err
 }
 

@@ -28,6 +28,15 @@ type pendingKeys struct {
 	imported bool
 }
 
+// mark adds keys by their digests.
+func (p *pendingKeys) mark(digests [][]byte) {
+	for _, digest := range digests {
+		var d apikey.Digest
+		copy(d[:], digest)
+		p.changed = append(p.changed, d)
+	}
+}
+
 // publish writes the pending entries.
 func (p *pendingKeys) publish(ctx context.Context, on db.Session, now time.Time) error {
 	if p.imported {

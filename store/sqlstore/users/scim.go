@@ -236,10 +236,11 @@ func (tx txSCIM) SetMemberRoles(organization, role int64, users []int64) ([]int6
 		return err
 	}, `UPDATE organization_memberships SET role_id = ? WHERE owner = 0 AND role_id <> ? AND organization_id = ? AND deployment = :deployment AND user_id`+tx.Dialect.OneOf+`
 		RETURNING id, user_id`, tx.Dialect.Planned(role, role, organization, list)...)
-	for _, user := range changed {
-		if err == nil {
-			err = markKeysIn(tx.peopleTx, organization, user)
-		}
+	if err != nil {
+		return nil, err
 	}
+	digests, err := db.Among(tx.Tx, func(row *sql.Rows, digest *[]byte) error { return row.Scan(digest) },
+		`SELECT digest FROM api_keys WHERE deployment = :deployment AND owner_user_id > 0 AND organization_id = ? AND owner_user_id`, changed, organization)
+	tx.keys.mark(digests)
 	return memberships, err
 }
