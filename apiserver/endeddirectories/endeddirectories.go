@@ -17,7 +17,8 @@ import (
 const (
 	// listed is how many directories one query lists.
 	listed = 500
-	// batch bounds the rows that one transaction deletes, and batchesOfPass the transactions of a pass for one directory.
+	// batch bounds the rows that one transaction deletes, and batchesOfPass the transactions of a pass for one
+	// directory.
 	batch, batchesOfPass = 500, 20
 )
 
@@ -37,7 +38,8 @@ func New(opts Options) *Worker { return &Worker{opts} }
 
 // Pass visits every directory that has a state. It records the end of one that is no longer declared, forgets that of
 // one that is declared again, and clears one that ended long enough ago. It continues with the next pass where a
-// directory has too many rows. A deployment that is not declared is left out: its rows are erased or retained as a whole.
+// directory has too many rows. A deployment that is not declared is left out: its rows are erased or retained as a
+// whole.
 func (w *Worker) Pass(ctx context.Context) error {
 	current := w.Snapshots.Current()
 	for after := (people.DirectoryRef{}); ; {

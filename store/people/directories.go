@@ -14,20 +14,20 @@ type Directories interface {
 	Directory(id int64) (Directory, bool, error)
 	// UpdateDirectory writes everything but the id.
 	UpdateDirectory(Directory) error
-	// ClearDirectory deletes up to limit users, groups, memberships of groups, and suspended memberships of a directory. It
-	// deletes its state with the last of them, and returns how many rows it deleted. 0: nothing is left.
+	// ClearDirectory deletes up to limit users, groups, memberships of groups, and suspended memberships of a
+	// directory. It deletes its state with the last of them, and returns how many rows it deleted. 0: nothing is left.
 	ClearDirectory(id int64, limit int) (int64, error)
 
-	// SuspendMember moves a membership with those in workspaces to the suspended ones, in place of a suspended one of the
-	// user, and marks the user's keys in the organization as changed. It reports whether there was a membership.
+	// SuspendMember moves a membership with those in workspaces to the suspended ones, in place of a suspended one of
+	// the user, and marks the user's keys in the organization as changed. It reports whether there was a membership.
 	SuspendMember(organization, user, directory int64, now time.Time) (bool, error)
 	SuspendedMember(organization, user int64) (SuspendedMember, bool, error)
-	// RestoreMember moves a suspended membership back, without those in workspaces that were deleted meanwhile. If the user
-	// is a member again, it only deletes the suspended one. It reports whether there was one. The caller has locked the
-	// organization.
+	// RestoreMember moves a suspended membership back, without those in workspaces that were deleted meanwhile. If the
+	// user is a member again, it only deletes the suspended one. It reports whether there was one. The caller has
+	// locked the organization.
 	RestoreMember(organization, user int64) (bool, error)
-	// DropSuspended deletes a suspended membership with the user's keys in the organization, and reports whether there was
-	// one.
+	// DropSuspended deletes a suspended membership with the user's keys in the organization, and reports whether there
+	// was one.
 	DropSuspended(organization, user int64) (bool, error)
 	// CountSuspended counts the suspended memberships of a user.
 	CountSuspended(user int64) (int, error)
@@ -51,15 +51,15 @@ type SCIM interface {
 	UpdateSCIMUser(SCIMUser) error
 	// DeleteSCIMUser deletes a user with the memberships in groups, and reports whether there was one.
 	DeleteSCIMUser(directory, id int64) (bool, error)
-	// TieSCIMUser sets the account of a user that has none, and reports whether this call did. It fails with ErrDuplicate
-	// if another user of the directory has the account.
+	// TieSCIMUser sets the account of a user that has none, and reports whether this call did. It fails with
+	// ErrDuplicate if another user of the directory has the account.
 	TieSCIMUser(directory, id, user int64) (bool, error)
 	// SCIMUsersOf returns the users of all directories that have an account.
 	SCIMUsersOf(user int64) ([]SCIMUser, error)
 	// WaitingSCIMUsers returns up to limit users of all directories that have an address and no account.
 	WaitingSCIMUsers(email string, limit int) ([]SCIMUser, error)
-	// SCIMAccounts returns the accounts of users, 0 for a user without one. Ids that the directory does not have are left
-	// out. In a Change, it locks the rows: a concurrent TieSCIMUser waits.
+	// SCIMAccounts returns the accounts of users, 0 for a user without one. Ids that the directory does not have are
+	// left out. In a Change, it locks the rows: a concurrent TieSCIMUser waits.
 	SCIMAccounts(directory int64, ids []int64) (map[int64]int64, error)
 
 	// InsertSCIMGroup fails with ErrDuplicate if the directory has a group of the name.
@@ -84,8 +84,8 @@ type SCIM interface {
 	// SCIMMembersNamed returns, of users, those that groups of some names have. The names are compared exactly.
 	SCIMMembersNamed(directory int64, names []string, users []int64) ([]SCIMNamedMember, error)
 
-	// SetMemberRoles gives a role to those of some accounts that are members of an organization and not owners, and marks
-	// their keys there as changed. It returns the memberships that changed.
+	// SetMemberRoles gives a role to those of some accounts that are members of an organization and not owners, and
+	// marks their keys there as changed. It returns the memberships that changed.
 	SetMemberRoles(organization, role int64, users []int64) ([]int64, error)
 }
 
@@ -197,7 +197,7 @@ type DirectoryRef struct {
 
 // DirectoryUpkeep is periodic work over the directories of all deployments.
 type DirectoryUpkeep interface {
-	// ListDirectories returns up to limit directories with a state, in the order of deployments and ids: those after the
-	// given one; the first ones for the zero DirectoryRef.
+	// ListDirectories returns up to limit directories with a state, in the order of deployments and ids: those after
+	// the given one; the first ones for the zero DirectoryRef.
 	ListDirectories(ctx context.Context, after DirectoryRef, limit int) ([]DirectoryRef, error)
 }

@@ -58,8 +58,8 @@ type Messages interface {
 	// LeaseMessages leases due pending messages that match a claim to the caller, the oldest first, until the lease
 	// ends. A message whose lease has ended can be leased again.
 	LeaseMessages(ctx context.Context, now time.Time, lease time.Duration, claim Claim) ([]Message, error)
-	// AckMessage ends the caller's lease: the message gets its end state and loses its body, or is due again at NextAt. It
-	// reports whether the lease was still the caller's.
+	// AckMessage ends the caller's lease: the message gets its end state and loses its body, or is due again at
+	// NextAt. It reports whether the lease was still the caller's.
 	AckMessage(ctx context.Context, m Message, to Outcome) (bool, error)
 }
 
@@ -105,8 +105,8 @@ type Upkeep interface {
 // Tx is one deployment's rows within a View or a Change, in groups. It ends with the callback. A method whose name
 // begins with Lock reads a row and locks it against other transactions until this one ends. Locks are taken in this
 // order, as far as the caller knows what it will need: directory, session, name, failure or counter, connection, other
-// sessions, user, organization, member, domain, user of a directory. If two transactions deadlock anyway, the engine undoes one after a second, and
-// Change runs it again.
+// sessions, user, organization, member, domain, user of a directory. If two transactions deadlock anyway, the engine
+// undoes one after a second, and Change runs it again.
 type Tx interface {
 	Users() Users
 	Phones() Phones
@@ -197,11 +197,11 @@ type Sessions interface {
 	UpdateSession(Session) error
 	// EndSession deletes a session with its tokens, sign-ins and attempts.
 	EndSession(id int64) error
-	// EndSessionsOf removes a user's sign-ins from every session and ends the sessions that have none left. It returns how
-	// many sign-ins it removed.
+	// EndSessionsOf removes a user's sign-ins from every session and ends the sessions that have none left. It returns
+	// how many sign-ins it removed.
 	EndSessionsOf(user int64) (int64, error)
-	// LeaveSession removes a sign-in from its session. If it was the active one, the newest other sign-in becomes active.
-	// A session without sign-ins ends.
+	// LeaveSession removes a sign-in from its session. If it was the active one, the newest other sign-in becomes
+	// active. A session without sign-ins ends.
 	LeaveSession(SignIn) error
 	// PendingFrom counts the anonymous sessions of a client address that have not expired.
 	PendingFrom(address string, now time.Time) (int, error)
@@ -237,33 +237,15 @@ type Sessions interface {
 	UpstreamSignIns
 }
 
-// Attempts are sign-ups and sign-ins that wait for a code.
-type Attempts interface {
-	InsertAttempt(Attempt) error
-	Attempt(id int64) (Attempt, bool, error)
-	// AttemptsOf returns a session's attempts that are neither completed nor expired, the oldest first.
-	AttemptsOf(session int64, now time.Time) ([]Attempt, error)
-	// CompleteAttempt marks an attempt as completed, and reports whether this call did.
-	CompleteAttempt(id int64) (bool, error)
-	// ProveAttempt records that the code of an attempt was right, for attempts that continue after the code, and all
-	// proofs of the attempt.
-	ProveAttempt(id int64, proofs assurance.Proofs, now time.Time) error
-	// UpdateAttempt writes Email, User, FirstName, LastName and Proofs of an attempt that is neither completed nor proven,
-	// and reports whether there was one.
-	UpdateAttempt(Attempt) (bool, error)
-	// EndAttemptsOf ends the uncompleted attempts on an account, except sign-ups. It makes their mailed codes void,
-	// deletes proven attempts, and detaches the others from the account.
-	EndAttemptsOf(user int64) error
-}
-
 // Challenges are codes, and the messages that carry them.
 type Challenges interface {
 	// InsertChallenge replaces every earlier live challenge of the same purpose and subject.
 	InsertChallenge(Challenge) error
-	// LiveChallenge returns the newest challenge of a purpose and subject that was neither replaced nor consumed. It may
-	// have expired.
+	// LiveChallenge returns the newest challenge of a purpose and subject that was neither replaced nor consumed. It
+	// may have expired.
 	LiveChallenge(purpose string, subject int64) (Challenge, bool, error)
-	// CountTry adds a try to a challenge that is live at a time and has fewer tries than max. It reports whether it did.
+	// CountTry adds a try to a challenge that is live at a time and has fewer tries than max. It reports whether it
+	// did.
 	CountTry(id int64, max int, now time.Time) (bool, error)
 	// ConsumeChallenge consumes a live challenge, and reports whether this call did.
 	ConsumeChallenge(id int64, now time.Time) (bool, error)
@@ -276,8 +258,8 @@ type Challenges interface {
 
 // Limits are the counters and records that bound failed attempts and sending.
 type Limits interface {
-	// Lock holds a name within the deployment until the transaction ends; other transactions that lock it wait. It counts
-	// nothing.
+	// Lock holds a name within the deployment until the transaction ends; other transactions that lock it wait. It
+	// counts nothing.
 	Lock(name string) error
 
 	// LockFailure returns a counter of failures in a row, 0 if there is none, and locks it until the transaction ends;
@@ -287,8 +269,8 @@ type Limits interface {
 	Failure(scope, subject string) (Failure, error)
 	PutFailure(Failure) error
 
-	// Count adds 1 to a counter and returns its new value. A counter that does not exist or has ended starts at 1 with the
-	// given end.
+	// Count adds 1 to a counter and returns its new value. A counter that does not exist or has ended starts at 1 with
+	// the given end.
 	Count(scope, subject string, now, ends time.Time) (Counter, error)
 	// Uncount subtracts 1 from a counter that has not ended, down to 0.
 	Uncount(scope, subject string, now time.Time) error
@@ -331,8 +313,8 @@ type Organizations interface {
 	// DeleteOrganization deletes an organization with its workspaces, memberships, invitations, API keys, domains and
 	// connections, and clears it from every sign-in. It deletes connections as DeleteConnection does.
 	DeleteOrganization(id int64) error
-	// FactorLevelsOf returns, for the members that MembersOf returns, the level that their usable factors reach as second
-	// factors: None without one. It ignores the filter's level.
+	// FactorLevelsOf returns, for the members that MembersOf returns, the level that their usable factors reach as
+	// second factors: None without one. It ignores the filter's level.
 	FactorLevelsOf(organization, after int64, limit int, usable FactorFilter) (map[int64]assurance.Level, error)
 	// OwnersOf counts an organization's owners.
 	OwnersOf(organization int64) (int, error)
@@ -349,8 +331,8 @@ type Organizations interface {
 	Member(organization, user int64) (Member, bool, error)
 	// MembershipsOf returns a user's memberships with their organizations, the oldest first.
 	MembershipsOf(user int64) ([]Member, error)
-	// MembersOf returns up to limit members of an organization with their accounts, the oldest first. It starts after the
-	// given membership id; 0: from the first.
+	// MembersOf returns up to limit members of an organization with their accounts, the oldest first. It starts after
+	// the given membership id; 0: from the first.
 	MembersOf(organization, after int64, limit int) ([]MemberAccount, error)
 	// MemberByID finds a membership of an organization. In a Change it locks the membership, as Member does.
 	MemberByID(organization, id int64) (Member, bool, error)
@@ -358,8 +340,8 @@ type Organizations interface {
 	UpdateMember(Member) error
 	// SetMemberWorkspace records a member's last active workspace.
 	SetMemberWorkspace(organization, user, workspace int64) error
-	// DeleteMember deletes a membership and those in the organization's workspaces, and clears the organization from the
-	// member's sign-ins.
+	// DeleteMember deletes a membership and those in the organization's workspaces, and clears the organization from
+	// the member's sign-ins.
 	DeleteMember(organization, user int64) (bool, error)
 
 	InsertWorkspaceMember(WorkspaceMember) error
@@ -371,11 +353,11 @@ type Organizations interface {
 	SetWorkspaceMemberRole(id, role int64) error
 	// DeleteWorkspaceMember deletes a membership and clears the workspace from the member's sign-ins.
 	DeleteWorkspaceMember(WorkspaceMember) error
-	// WorkspaceMembershipsOf returns a user's memberships with their workspaces, the oldest first: of one organization, or
-	// of all for 0.
+	// WorkspaceMembershipsOf returns a user's memberships with their workspaces, the oldest first: of one
+	// organization, or of all for 0.
 	WorkspaceMembershipsOf(user, organization int64) ([]WorkspaceMember, error)
-	// MemberWithWorkspaces returns a user's membership in an organization and, the oldest first, those in its workspaces.
-	// It is one statement, and locks nothing: Member and WorkspaceMembershipsOf are for a Change.
+	// MemberWithWorkspaces returns a user's membership in an organization and, the oldest first, those in its
+	// workspaces. It is one statement, and locks nothing: Member and WorkspaceMembershipsOf are for a Change.
 	MemberWithWorkspaces(organization, user int64) (Member, []WorkspaceMember, bool, error)
 
 	InsertInvitation(Invitation) error

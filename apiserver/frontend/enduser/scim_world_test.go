@@ -108,8 +108,8 @@ func (d *directory) patches(path, operations string) map[string]any {
 	return d.ok(http.StatusOK, "PATCH", path, `{"schemas":["urn:ietf:params:scim:api:messages:2.0:PatchOp"],"Operations":[`+operations+`]}`)
 }
 
-// member returns the role and membership of the user with an address in an organization, as an owner sees them; "" for no
-// member.
+// member returns the role and membership of the user with an address in an organization, as an owner sees them; "" for
+// no member.
 func (b *browser) memberAt(organization, email string) (role, membership string) {
 	b.w.T.Helper()
 	for _, m := range b.list("/organizations/" + organization + "/members") {

@@ -38,8 +38,8 @@ const (
 	requestsPerSecond, requestBurst = 500, 1000
 	// maxBody bounds a body, in bytes.
 	maxBody = 1 << 20
-	// rowsOfRequest and bytesOfRequest are how many rows a request may read or change, and how long its body may be, before
-	// it counts as another request. So a directory cannot use more of the server by fewer, larger requests.
+	// rowsOfRequest and bytesOfRequest are how many rows a request may read or change, and how long its body may be,
+	// before it counts as another request. So a directory cannot use more of the server by fewer, larger requests.
 	rowsOfRequest, bytesOfRequest = 20, 4 << 10
 	// mediaType is the media type of SCIM.
 	mediaType = "application/scim+json"
@@ -69,8 +69,8 @@ type Options struct {
 type Server struct {
 	Options
 	router *httpapi.Router
-	// budget bounds the requests of each directory, and bodies those in memory. changing and scanning let one change, and
-	// one comparison with many resources, of a directory run at a time.
+	// budget bounds the requests of each directory, and bodies those in memory. changing and scanning let one change,
+	// and one comparison with many resources, of a directory run at a time.
 	budget             *shares.Budget
 	bodies             *egress.Slots
 	changing, scanning turns.Turns

@@ -43,8 +43,8 @@ func (c *call) view(do func(u *account.Unit, d account.Directory) error) error {
 	})
 }
 
-// change runs a change of the directory. It authenticates the request again when its turn comes: the token may have been
-// revoked meanwhile.
+// change runs a change of the directory. It authenticates the request again when its turn comes: the token may have
+// been revoked meanwhile.
 func (c *call) change(do func(*provisioning.Change) error) error {
 	done, err := c.changing.Take(c.r.Context(), c.directory.key())
 	if err != nil {

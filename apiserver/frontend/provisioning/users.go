@@ -50,8 +50,8 @@ func writeUser[T any](c *call, status int, read func([]byte) (T, error), write f
 	return nil
 }
 
-// prepare reads the id of a request's path, if it has one, the selection of attributes, and the body, whose memory counts
-// until done is called.
+// prepare reads the id of a request's path, if it has one, the selection of attributes, and the body, whose memory
+// counts until done is called.
 func prepare[T any](c *call, read func([]byte) (T, error)) (id int64, selection scim.Selection, sent T, done func(), err error) {
 	if c.r.PathValue("id") != "" {
 		if id, err = c.id(); err != nil {

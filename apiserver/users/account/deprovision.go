@@ -8,8 +8,8 @@ import (
 )
 
 // deprovision ends what a user that a directory deactivated can do in the organization:
-//  1. A managed account, one whose primary address is in a domain of the organization, is disabled, and all its sign-ins
-//     end. Of another account, the sign-ins in the organization and by the directory's connection end.
+//  1. A managed account, one whose primary address is in a domain of the organization, is disabled, and all its
+//     sign-ins end. Of another account, the sign-ins in the organization and by the directory's connection end.
 //  2. The membership is suspended. API keys that belong to it are refused until it is restored.
 //  3. The grants in the organization end with their tokens.
 //
@@ -50,7 +50,7 @@ func endSignIns(u *Unit, d Directory, user int64, managed bool) (people.User, er
 		account, _, err := u.SignOutEverywhere(user)
 		return account, err
 	}
-	used := u.connectionOf(d)
+	used := directoryConnection(u.Tenant, d)
 	end := func() error {
 		signIns, err := u.Sessions().SignInsOf(user)
 		for _, g := range signIns {
@@ -145,7 +145,7 @@ func RemoveProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
 // KeepDisabled records that a backend decided whether an account is disabled: a directory that disabled it before no
 // longer enables it.
 func KeepDisabled(u *Unit, user int64) error {
-	if !u.hasDirectories() {
+	if !hasDirectories(u.Tenant) {
 		return nil
 	}
 	state, err := u.Directories().DirectoryAccount(user)

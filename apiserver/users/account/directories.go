@@ -71,12 +71,12 @@ func FindDirectory(u *Unit, id int64) (Directory, error) {
 }
 
 // declaresDirectory reports whether a directory is declared, also if its document cannot be read.
-func (t *Tenant) declaresDirectory(id int64) bool {
+func declaresDirectory(t *Tenant, id int64) bool {
 	return t.snapshot.Declares(v1alpha1.KindDirectory, t.Key(), id)
 }
 
 // directoriesOf returns the declared directories of an organization, active or not.
-func (t *Tenant) directoriesOf(o people.Organization) (all []Directory) {
+func directoriesOf(t *Tenant, o people.Organization) (all []Directory) {
 	for _, e := range t.snapshot.DirectoriesOf(t.Key(), o.Slug) {
 		all = append(all, directoryOf(e))
 	}
@@ -84,7 +84,7 @@ func (t *Tenant) directoriesOf(o people.Organization) (all []Directory) {
 }
 
 // hasDirectories reports whether the deployment declares directories.
-func (t *Tenant) hasDirectories() bool { return t.snapshot.Count(v1alpha1.KindDirectory, t.Key()) > 0 }
+func hasDirectories(t *Tenant) bool { return t.snapshot.Count(v1alpha1.KindDirectory, t.Key()) > 0 }
 
 // usersAmong returns the users of some directories that have an account.
 func usersAmong(u *Unit, directories []Directory, user int64) ([]people.SCIMUser, error) {
@@ -118,7 +118,7 @@ func requireNotSuspended(u *Unit, o people.Organization, user int64) error {
 	if err != nil {
 		return err
 	}
-	if found && u.declaresDirectory(suspended.Directory) {
+	if found && declaresDirectory(u.Tenant, suspended.Directory) {
 		return ErrSuspended
 	}
 	if found {
@@ -126,7 +126,7 @@ func requireNotSuspended(u *Unit, o people.Organization, user int64) error {
 			return err
 		}
 	}
-	rows, err := usersAmong(u, u.directoriesOf(o), user)
+	rows, err := usersAmong(u, directoriesOf(u.Tenant, o), user)
 	if slices.ContainsFunc(rows, func(row people.SCIMUser) bool { return !row.Active }) {
 		return FirstOf(err, ErrSuspended)
 	}
@@ -135,14 +135,14 @@ func requireNotSuspended(u *Unit, o people.Organization, user int64) error {
 
 // rolesByDirectory reports whether groups of a directory decide the role of a member.
 func rolesByDirectory(u *Unit, o people.Organization, user int64) (bool, error) {
-	rows, err := usersAmong(u, slices.DeleteFunc(u.directoriesOf(o), func(d Directory) bool { return !d.Active || len(d.GroupRoles) == 0 }), user)
+	rows, err := usersAmong(u, slices.DeleteFunc(directoriesOf(u.Tenant, o), func(d Directory) bool { return !d.Active || len(d.GroupRoles) == 0 }), user)
 	return len(rows) > 0, err
 }
 
-// requireUnmanaged returns ErrManagedAccount if a directory manages an account: the account belongs to one of its users,
-// and its primary address is in a domain of the directory's organization.
+// requireUnmanaged returns ErrManagedAccount if a directory manages an account: the account belongs to one of its
+// users, and its primary address is in a domain of the directory's organization.
 func requireUnmanaged(u *Unit, user int64) error {
-	if !u.hasDirectories() {
+	if !hasDirectories(u.Tenant) {
 		return nil
 	}
 	rows, err := u.SCIM().SCIMUsersOf(user)
@@ -176,10 +176,10 @@ type ProvisionedUser struct {
 	User    int64
 }
 
-// ProvisionedBy returns the user that directories of a connection provisioned for a subject: the one whose externalId is
-// the subject, else the one whose userName is the address that the provider stated.
+// ProvisionedBy returns the user that directories of a connection provisioned for a subject: the one whose externalId
+// is the subject, else the one whose userName is the address that the provider stated.
 func ProvisionedBy(u *Unit, c Connection, subject, address string) (p ProvisionedUser, err error) {
-	for _, d := range u.directoriesBy(c) {
+	for _, d := range directoriesBy(u.Tenant, c) {
 		rows, err := u.SCIM().FindSCIMUsers(d.ID, people.SCIMFilter{ExternalID: subject}, 0, 2)
 		if err == nil && len(rows) != 1 && address != "" {
 			rows, err = u.SCIM().FindSCIMUsers(d.ID, people.SCIMFilter{Name: people.FoldEmail(address)}, 0, 1)
@@ -207,7 +207,7 @@ func ProvisionedBy(u *Unit, c Connection, subject, address string) (p Provisione
 }
 
 // directoriesBy returns the active directories whose users sign in by a connection.
-func (t *Tenant) directoriesBy(c Connection) (all []Directory) {
+func directoriesBy(t *Tenant, c Connection) (all []Directory) {
 	if c.Runtime || c.Organization == "" {
 		return nil
 	}
@@ -223,9 +223,9 @@ func (t *Tenant) directoriesBy(c Connection) (all []Directory) {
 	return all
 }
 
-// connectionOf returns the id of the connection by which the users of a directory sign in, 0 for none. The Connection may
-// have been declared again, for another organization.
-func (t *Tenant) connectionOf(d Directory) int64 {
+// directoryConnection returns the id of the connection by which the users of a directory sign in, 0 for none. The
+// Connection may have been declared again, for another organization.
+func directoryConnection(t *Tenant, d Directory) int64 {
 	if d.Connection == "" {
 		return 0
 	}

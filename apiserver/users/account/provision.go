@@ -63,8 +63,8 @@ func Provision(u *Unit, d Directory, from, to DirectoryUser) (int64, error) {
 	return user, follow(u, d, account, from, to)
 }
 
-// accountFor returns the account of a user with an address in a domain of the organization: the one where the address is
-// verified, else a new one. It returns 0 if the address is in no such domain.
+// accountFor returns the account of a user with an address in a domain of the organization: the one where the address
+// is verified, else a new one. It returns 0 if the address is in no such domain.
 func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
 	if inside, err := HoldsDomain(u, d.Of, to.Address); err != nil || !inside {
 		return 0, err
@@ -94,7 +94,7 @@ func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
 
 // requireFree returns ErrProvisionedElsewhere if a user of a directory of the organization has an account.
 func requireFree(u *Unit, o people.Organization, user int64) error {
-	rows, err := usersAmong(u, u.directoriesOf(o), user)
+	rows, err := usersAmong(u, directoriesOf(u.Tenant, o), user)
 	if err == nil && len(rows) > 0 {
 		err = ErrProvisionedElsewhere
 	}
@@ -107,7 +107,7 @@ func enable(u *Unit, d Directory, account *people.User) error {
 		return nil
 	}
 	state, err := u.Directories().DirectoryAccount(account.ID)
-	if err != nil || state.DisabledBy == 0 || state.DisabledBy != d.ID && u.declaresDirectory(state.DisabledBy) {
+	if err != nil || state.DisabledBy == 0 || state.DisabledBy != d.ID && declaresDirectory(u.Tenant, state.DisabledBy) {
 		return err
 	}
 	account.Disabled, account.UpdatedAt, state.DisabledBy = false, u.Now, 0
@@ -127,7 +127,7 @@ func include(u *Unit, d Directory, user int64) error {
 	if err != nil {
 		return err
 	}
-	if found && suspended.Directory != d.ID && u.declaresDirectory(suspended.Directory) {
+	if found && suspended.Directory != d.ID && declaresDirectory(u.Tenant, suspended.Directory) {
 		return ErrSuspended
 	}
 	if found {
@@ -235,7 +235,7 @@ func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error
 		byRole := map[int64][]int64{}
 		for _, id := range part {
 			if account := accounts[id]; account != 0 {
-				role := u.roleByGroups(d, groups[id])
+				role := roleByGroups(u.Tenant, d, groups[id])
 				byRole[role] = append(byRole[role], account)
 			}
 		}
@@ -251,7 +251,7 @@ func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error
 }
 
 // roleByGroups returns the id of the role that groups lead to, 0 for none.
-func (t *Tenant) roleByGroups(d Directory, groups map[string]bool) int64 {
+func roleByGroups(t *Tenant, d Directory, groups map[string]bool) int64 {
 	for _, mapped := range d.GroupRoles {
 		if !groups[mapped.Group] {
 			continue

@@ -103,8 +103,8 @@ func (c *Change) updateGroup(id int64, change func(scim.Group) (scim.Group, scim
 	return to, c.write(0, 0)
 }
 
-// changeMembers writes a change of a group's members. It returns the users that were added or removed, and how many were
-// added.
+// changeMembers writes a change of a group's members. It returns the users that were added or removed, and how many
+// were added.
 func (c *Change) changeMembers(row people.SCIMGroup, members scim.MemberChange) (moved []int64, added int64, err error) {
 	if members.Replace {
 		have, err := c.SCIM().SCIMMemberIDs(c.Directory.ID, row.ID)
