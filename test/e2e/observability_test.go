@@ -15,8 +15,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/internal/testing/process"
@@ -154,6 +157,37 @@ spec:
 ---`, namespace, identityprovider.ClientSecret, identityprovider.ClientID, p.URL)
 }
 
+// observedDirectory is a Directory of an organization that does not exist: it describes itself to its identity provider.
+func observedDirectory(namespace string) string {
+	return fmt.Sprintf(`
+apiVersion: iam.cardea.dev/v1alpha1
+kind: Directory
+metadata: {name: globex, namespace: %s}
+spec:
+  deploymentRef: {name: people}
+  slug: globex
+  organization: {slug: globex}
+  secretTemplate: {name: globex-scim}
+---`, namespace)
+}
+
+// describeDirectory sends a request to the directory with its token.
+func describeDirectory(ctx context.Context, namespace, host string, server *testkit.Cardea) {
+	GinkgoHelper()
+	var secret corev1.Secret
+	Expect(cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "globex-scim"}, &secret)).To(Succeed())
+	base, err := url.Parse(string(secret.Data[v1alpha1.SecretKeySCIMURL]))
+	Expect(err).NotTo(HaveOccurred())
+	request, err := http.NewRequestWithContext(ctx, "GET", server.Frontend+base.Path+"/ServiceProviderConfig", nil)
+	Expect(err).NotTo(HaveOccurred())
+	request.Host = host
+	request.Header.Set("Authorization", "Bearer "+string(secret.Data[v1alpha1.SecretKeySCIMToken]))
+	response, err := http.DefaultClient.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(response.Body.Close()).To(Succeed())
+	Expect(response.StatusCode).To(Equal(http.StatusOK))
+}
+
 // byProvider signs in by the connection of the deployment, after a response that is refused.
 func (v *visitor) byProvider(p *identityprovider.Provider) {
 	GinkgoHelper()
@@ -195,7 +229,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		apply(ctx, secretsRoleBinding(namespace)+"\n---\n"+staging(namespace, host, inbox, "")+"---"+
 			strings.ReplaceAll(limitedApp(namespace, "tight", `"*"`, "{unit: hour, duration: 1, maxRequests: 1}"), "{name: acme}", "{name: people}")+
-			appKey(namespace, "tight", "tight-key", `"*"`)+observedConnection(namespace, provider))
+			appKey(namespace, "tight", "tight-key", `"*"`)+observedConnection(namespace, provider)+observedDirectory(namespace))
 		expectAllReady(ctx, namespace)
 		key = cluster.APIKey(ctx, namespace, "people-key")
 		Eventually(get(server, schemesPath, key)).Should(haveStatus(200))
@@ -223,6 +257,7 @@ var _ = Describe("Prometheus", Ordered, func() {
 			Eventually(prometheus.query(fmt.Sprintf(`sum(cardea_phones_verified_total) >= %v`, counted))).Should(Equal(1))
 		}
 		newVisitor(host, inbox, server).byProvider(provider)
+		describeDirectory(ctx, namespace, host, server)
 		for title, queries := range dashboardQueries() {
 			for _, query := range queries {
 				Eventually(prometheus.query(query)).Should(BeNumerically(">", 0), "%s: %s", title, query)

@@ -60,6 +60,11 @@ type series struct {
 	Values string `json:"values"`
 }
 
+// scimSeries returns the name of a series of the requests of directories.
+func scimSeries(resource, method, status string) string {
+	return `cardea_scim_requests_total{job="cardea",deployment="acme/home",resource="` + resource + `",method="` + method + `",status="` + status + `"}`
+}
+
 // healthy are the series of a healthy install over two hours.
 var healthy = []series{
 	{`up{job="cardea",instance="a"}`, "1x120"},
@@ -89,6 +94,11 @@ var healthy = []series{
 	{`cardea_sso_total{job="cardea",deployment="acme/home",type="OIDC",outcome="refused"}`, "0+1x120"},
 	{`cardea_sso_failures_total{job="cardea",deployment="acme/home",type="OIDC",reason="provider"}`, "0+1x120"},
 	{`cardea_sso_failures_total{job="cardea",deployment="acme/home",type="Google",reason="nonce"}`, "0+1x10 10x110"},
+	{scimSeries("Users", "GET", "200"), "0+30x120"},
+	{scimSeries("Users", "GET", "404"), "0+9x120"},
+	{scimSeries("Users", "POST", "201"), "0+3x120"},
+	{scimSeries("Users", "POST", "409"), "0+1x120"},
+	{scimSeries("Groups", "PATCH", "204"), "0+1x120"},
 	{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0x120"},
 	{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "500+10x120"},
 }
@@ -113,6 +123,7 @@ var faults = map[string][]series{
 	"CardeaCodesGuessed":         {{`cardea_codes_compared_total{job="cardea",purpose="signin",result="wrong"}`, "0+600x120"}},
 	"CardeaSecondFactorsGuessed": {{`cardea_second_factors_total{job="cardea",method="totp",result="wrong"}`, "0+1x60 80+20x59"}},
 	"CardeaConnectionFails":      {{`cardea_sso_total{job="cardea",deployment="acme/home",type="OIDC",outcome="signed_in"}`, "0+1x30 30x90"}},
+	"CardeaDirectoryFails":       {{scimSeries("Users", "POST", "201"), "0+3x30 90x90"}, {scimSeries("Groups", "PATCH", "204"), ""}},
 	"CardeaCertificateExpires":   {{`cardea_connection_certificate_expiry_timestamp_seconds{job="cardea",deployment="acme/home",connection="globex"}`, "864000+0x120"}},
 	"CardeaProxyUntrusted":       {{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0+9x120"}},
 	"CardeaEventsUnsealed":       {{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "1500000+9000x120"}},
