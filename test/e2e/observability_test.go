@@ -157,7 +157,8 @@ spec:
 ---`, namespace, identityprovider.ClientSecret, identityprovider.ClientID, p.URL)
 }
 
-// observedDirectory is a Directory of an organization that does not exist: it describes itself to its identity provider.
+// observedDirectory is a Directory of an organization that does not exist. It describes itself to its identity
+// provider.
 func observedDirectory(namespace string) string {
 	return fmt.Sprintf(`
 apiVersion: iam.cardea.dev/v1alpha1
