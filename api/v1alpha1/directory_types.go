@@ -91,7 +91,7 @@ type DirectorySpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="deploymentRef is immutable: create another Directory for the other deployment"
 	DeploymentRef DeploymentReference `json:"deploymentRef"`
 
-	// slug is the directory's name in the management API, unique in the deployment. Immutable.
+	// slug names the directory in audit records, unique in the deployment. Immutable.
 	// +required
 	Slug Slug `json:"slug"`
 
@@ -106,14 +106,15 @@ type DirectorySpec struct {
 	// +optional
 	ConnectionRef *ConnectionReference `json:"connectionRef,omitempty"`
 
-	// active lets the identity provider use the directory. `false`: every token of the directory is refused; users and
-	// groups stay as they are. Absent: true.
+	// active lets the identity provider use the directory. `false`: every request with a token of the directory gets
+	// 403; users and groups stay as they are. Absent: true.
 	// +optional
 	Active *bool `json:"active,omitempty"`
 
 	// groupRoles give members a role by their groups, at most 100. The first entry whose group contains the user counts.
 	// An entry whose role does not exist is left out. Absent, or no such group: the role of B2BSettings'
-	// autoAssignOrgRoleRef.
+	// autoAssignOrgRoleRef. A changed list takes effect for a member with the next change of the user or of one of these
+	// groups.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -180,7 +181,7 @@ type DirectoryStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=directories,shortName=dir,categories=cardea
-// +kubebuilder:printcolumn:name="Slug",type=string,JSONPath=`.spec.slug`,description="Its name in the management API"
+// +kubebuilder:printcolumn:name="Slug",type=string,JSONPath=`.spec.slug`,description="Its name in audit records"
 // +kubebuilder:printcolumn:name="Organization",type=string,JSONPath=`.spec.organization.slug`,description="The organization whose members it maintains"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"

@@ -23,6 +23,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/scim"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/shares"
 	"github.com/cardea-iam/cardea/internal/tracing"
@@ -38,6 +39,9 @@ const (
 	requestsPerSecond, requestBurst = 500, 1000
 	// maxBody bounds a body, in bytes.
 	maxBody = 1 << 20
+	// patience bounds a request, which waits for its turn. The listener ends responses after 30 s: a change must not be
+	// committed after that.
+	patience = 25 * time.Second
 	// rowsOfRequest and bytesOfRequest are how many rows a request may read or change, and how long its body may be,
 	// before it counts as another request. So a directory cannot use more of the server by fewer, larger requests.
 	rowsOfRequest, bytesOfRequest = 20, 4 << 10
@@ -45,9 +49,9 @@ const (
 	mediaType = "application/scim+json"
 )
 
-// bodyBounds bound the requests whose bodies, of up to maxBody, are in memory: in all, of one deployment, and of one
-// directory. More wait.
-var bodyBounds = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 16, NetworkAtOnce: 4}
+// bodyBounds bound the requests whose bodies, of up to maxBody and parsed some 15 times that, are in memory: in all, of
+// one deployment, and of one directory. More wait.
+var bodyBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2}
 
 // Options configures a Server.
 type Options struct {
@@ -160,7 +164,9 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	c := &call{Server: s}
 	outer := r
-	r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	r = r.WithContext(context.WithValue(ctx, callKey{}, c))
 	defer func() { outer.Pattern = r.Pattern }()
 	c.Begin(w, r, s.Metrics, s.Clock)
 	c.w, c.r, c.now = &c.Recorder, r, c.Received.UTC().Truncate(time.Microsecond)
@@ -171,10 +177,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		c.Refuse(unauthorized())
 		return
 	}
+	if !snapshot.ContentOf[document.Directory](c.directory.entry).Active {
+		c.Refuse(account.ErrDirectoryInactive)
+		return
+	}
 	if !s.budget.Take(c.directory.key(), 1, c.now) {
 		wait := max(int(math.Ceil(s.budget.Delay(c.directory.key(), c.now).Seconds())), 1)
 		c.w.Header().Set("Retry-After", strconv.Itoa(wait))
-		c.Refuse(&scim.Error{Status: http.StatusTooManyRequests, Detail: "more than " + strconv.Itoa(requestsPerSecond) + " requests in a second: try again"})
+		c.Refuse(&scim.Error{Status: http.StatusTooManyRequests, Detail: "too many or too large requests in a short time: try again after Retry-After"})
 		return
 	}
 	s.router.ServeHTTP(c.w, r)
@@ -195,6 +205,9 @@ func unauthorized() error {
 // Refuse writes the response of an error, and logs unexpected errors.
 func (c *call) Refuse(err error) {
 	refused := c.refusal(err)
+	if wait := (*account.WaitError)(nil); errors.As(err, &wait) {
+		c.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Wait.Seconds()))))
+	}
 	if refused.Status == http.StatusUnauthorized {
 		c.w.Header().Set("WWW-Authenticate", "Bearer")
 	}

@@ -237,6 +237,9 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	if err := u.Users().SetLastOrganization(user, o.ID); err != nil {
 		return false, err
 	}
+	if err := tieWaiting(u, user, i.Email); err != nil { // the token was mailed there
+		return false, err
+	}
 	return true, u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)
 }
 

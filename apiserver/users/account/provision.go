@@ -18,8 +18,8 @@ type DirectoryUser struct {
 
 // Provision applies a change of a directory's user to the account, and returns the account, 0 while the user waits
 // until the address is proven. from is the zero value for a new user.
-//  1. An active user with an address in a domain of the organization gets the account where the address is verified, or
-//     a new account.
+//  1. A user with an address in a domain of the organization gets the account where the address is verified, and an
+//     active one without such an account a new one.
 //  2. A user who becomes active becomes a member, or gets the suspended membership back.
 //  3. A user who becomes inactive is deprovisioned.
 //  4. The primary address and the names of a managed account follow the directory.
@@ -29,7 +29,7 @@ type DirectoryUser struct {
 func Provision(u *Unit, d Directory, from, to DirectoryUser) (int64, error) {
 	tied := false
 	user := to.Row.User
-	if user == 0 && to.Row.Active {
+	if user == 0 && (to.Row.Active || from.Row.Active) {
 		var err error
 		if user, err = accountFor(u, d, to); err != nil {
 			return 0, err
@@ -64,7 +64,7 @@ func Provision(u *Unit, d Directory, from, to DirectoryUser) (int64, error) {
 }
 
 // accountFor returns the account of a user with an address in a domain of the organization: the one where the address
-// is verified, else a new one. It returns 0 if the address is in no such domain.
+// is verified, else for an active user a new one. It returns 0 if there is none.
 func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
 	if inside, err := HoldsDomain(u, d.Of, to.Address); err != nil || !inside {
 		return 0, err
@@ -72,6 +72,9 @@ func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
 	holder, err := AddressForCode(u, to.Address)
 	if err != nil {
 		return 0, err
+	}
+	if !to.Row.Active && !holder.Verified() {
+		return 0, nil
 	}
 	if holder.User == 0 {
 		account, err := u.CreateAccount(NewAccount{Email: to.Address, FirstName: to.FirstName, LastName: to.LastName, Method: people.MethodSCIM})

@@ -67,7 +67,8 @@ func (c *Change) PatchUser(id int64, patch scim.Patch) (people.SCIMUser, error) 
 	return c.updateUser(id, func(before scim.User) (scim.User, error) { return before.Apply(patch) })
 }
 
-// updateUser changes a user. A change to an equal document writes nothing.
+// updateUser changes a user. A change to an equal document writes nothing, unless the user waits and the address is now
+// in a domain of the organization.
 func (c *Change) updateUser(id int64, change func(scim.User) (scim.User, error)) (people.SCIMUser, error) {
 	row, found, err := c.SCIM().SCIMUser(c.Directory.ID, id)
 	if err != nil || !found {
@@ -88,7 +89,7 @@ func (c *Change) updateUser(id int64, change func(scim.User) (scim.User, error))
 	if err != nil {
 		return row, err
 	}
-	if after.Equal(before) {
+	if after.Equal(before) && (row.User != 0 || !row.Active) {
 		return row, nil
 	}
 	to, err := stated(row, after)
@@ -103,14 +104,18 @@ func (c *Change) updateUser(id int64, change func(scim.User) (scim.User, error))
 	if to.Row.User, err = account.Provision(c.Unit, c.Directory, from, to); err != nil {
 		return row, c.refused(row.User, err)
 	}
-	to.Row.Version, to.Row.UpdatedAt = row.Version+1, c.Now
+	if after.Equal(before) {
+		if to.Row.User == 0 {
+			return row, nil
+		}
+	} else {
+		to.Row.Version, to.Row.UpdatedAt = row.Version+1, c.Now
+	}
 	if err := c.SCIM().UpdateSCIMUser(to.Row); err != nil {
 		return to.Row, err
 	}
-	if to.Row.User != row.User || to.Row.Active != row.Active {
-		if err := c.applyRoles(to.Row); err != nil {
-			return to.Row, err
-		}
+	if err := c.applyRoles(to.Row); err != nil {
+		return to.Row, err
 	}
 	if err := c.Audit("scim.user.changed", object("user", id)); err != nil {
 		return to.Row, err
