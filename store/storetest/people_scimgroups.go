@@ -199,6 +199,7 @@ var scimGroupStories = []story{
 			row.Role, row.Owner = role, owner
 			return insertMember(row)
 		}
+		e.insert(func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(2)) })
 		e.insert(m(2, 1, 2, 100, true), m(3, 1, 3, 300, false), m(4, 1, 4, 100, false), m(5, 2, 1, 100, false), m(6, 1, 6, 100, false), suspend(1, 6, 3))
 		first, unchanged, elsewhere := apiKey(1, "first"), apiKey(3, "unchanged"), apiKey(4, "elsewhere")
 		unchanged.Owner, elsewhere.Organization, elsewhere.Workspace = 3, 2, 0
