@@ -63,12 +63,6 @@ type Messages interface {
 	AckMessage(ctx context.Context, m Message, to Outcome) (bool, error)
 }
 
-// PendingNotice is an organization whose members after a membership wait for a notice.
-type PendingNotice struct {
-	Deployment          string
-	Organization, After int64
-}
-
 // Upkeep is periodic work over the rows of all deployments.
 type Upkeep interface {
 	// PendingNotices returns up to limit organizations whose members wait for notices, in the order of deployment and
@@ -105,8 +99,8 @@ type Upkeep interface {
 // Tx is one deployment's rows within a View or a Change, in groups. It ends with the callback. A method whose name
 // begins with Lock reads a row and locks it against other transactions until this one ends. Locks are taken in this
 // order, as far as the caller knows what it will need: directory, session, name, failure or counter, connection, other
-// sessions, user, organization, member, domain, user of a directory. If two transactions deadlock anyway, the engine undoes one after a second, and
-// Change runs it again.
+// sessions, user, organization, member, domain, user of a directory. If two transactions deadlock anyway, the engine
+// undoes one after a second, and Change runs it again.
 type Tx interface {
 	Users() Users
 	Phones() Phones

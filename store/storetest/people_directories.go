@@ -47,7 +47,7 @@ func furnishDirectories(tx people.Tx, mark string) error {
 }
 
 // membership returns a user's membership in an organization, with those in its workspaces.
-func (e *env) membership(organization, user int64) (m people.Member, in []people.WorkspaceMember, found bool) {
+func membershipOf(e *env, organization, user int64) (m people.Member, in []people.WorkspaceMember, found bool) {
 	e.t.Helper()
 	e.view(home, func(tx people.Tx) (err error) {
 		if m, found, err = tx.Organizations().Member(organization, user); err == nil {
@@ -58,19 +58,19 @@ func (e *env) membership(organization, user int64) (m people.Member, in []people
 	return m, in, found
 }
 
-func (e *env) suspended(organization, user int64) (people.SuspendedMember, bool) {
+func suspendedMember(e *env, organization, user int64) (people.SuspendedMember, bool) {
 	e.t.Helper()
 	return one(e, func(tx people.Tx) (people.SuspendedMember, bool, error) {
 		return tx.Directories().SuspendedMember(organization, user)
 	})
 }
 
-func (e *env) countSuspended(user int64) int {
+func countSuspended(e *env, user int64) int {
 	e.t.Helper()
 	return all(e, func(tx people.Tx) (int, error) { return tx.Directories().CountSuspended(user) })
 }
 
-func (e *env) anySuspended(organization int64) bool {
+func anySuspended(e *env, organization int64) bool {
 	e.t.Helper()
 	return all(e, func(tx people.Tx) (bool, error) { return tx.Directories().AnySuspended(organization) })
 }
@@ -84,7 +84,7 @@ func drop(organization, user int64) func(people.Tx) (bool, error) {
 }
 
 // cleared clears a directory in batches until nothing is left, and returns the sizes of the batches.
-func (e *env) cleared(deployment string, id int64, limit int) (batches []int64) {
+func cleared(e *env, deployment string, id int64, limit int) (batches []int64) {
 	e.t.Helper()
 	for {
 		var n int64
@@ -175,18 +175,18 @@ var directoryStories = []story{
 		e.Expect(all(e, func(tx people.Tx) ([]people.SCIMUser, error) {
 			return tx.SCIM().FindSCIMUsers(1, people.SCIMFilter{}, 0, 9)
 		})).To(gomega.HaveLen(5))
-		e.Expect(e.cleared(home, 1, 3)).To(gomega.Equal([]int64{1, 3, 2, 3, 2, 2, 1}))
+		e.Expect(cleared(e, home, 1, 3)).To(gomega.Equal([]int64{1, 3, 2, 3, 2, 2, 1}))
 		_, found := one(e, func(tx people.Tx) (people.Directory, bool, error) { return tx.Directories().Directory(1) })
 		e.Expect(found).To(gomega.BeFalse())
 		_, first := e.lookUp(apiKey(1, "suspended"))
 		_, second := e.lookUp(kept)
 		e.Expect([]bool{first, second}).To(gomega.Equal([]bool{false, true}), "keys of a suspended membership go with it")
-		e.Expect([]bool{e.anySuspended(1), e.anySuspended(2), e.anySuspended(3)}).To(gomega.Equal([]bool{false, true, false}))
+		e.Expect([]bool{anySuspended(e, 1), anySuspended(e, 2), anySuspended(e, 3)}).To(gomega.Equal([]bool{false, true, false}))
 		_, found = one(e, func(tx people.Tx) (people.Directory, bool, error) { return tx.Directories().Directory(2) })
 		e.Expect(found).To(gomega.BeTrue())
 		e.Expect(members(2)).To(gomega.Equal([]int64{1, 2}))
 		e.Expect(e.pictureOf("apps/other")).To(gomega.Equal(other))
-		e.Expect(e.cleared(home, 9, 3)).To(gomega.BeEmpty())
+		e.Expect(cleared(e, home, 9, 3)).To(gomega.BeEmpty())
 	}},
 	{name: "directories of all deployments are listed in batches, each once", run: func(e *env) {
 		e.begin()
@@ -244,7 +244,7 @@ var directoryStories = []story{
 			})
 			e.Expect(done.Load()).To(gomega.BeEquivalentTo(1))
 		}
-		_, in, found := e.membership(1, 1)
+		_, in, found := membershipOf(e, 1, 1)
 		e.Expect(found).To(gomega.BeTrue())
 		e.Expect(in).To(gomega.HaveLen(1))
 	}},

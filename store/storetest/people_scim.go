@@ -32,7 +32,7 @@ func (e *env) scimUser(directory, id int64) (people.SCIMUser, bool) {
 	return one(e, func(tx people.Tx) (people.SCIMUser, bool, error) { return tx.SCIM().SCIMUser(directory, id) })
 }
 
-func (e *env) findUsers(directory int64, filter people.SCIMFilter, offset, limit int) (ids []int64) {
+func findSCIMUsers(e *env, directory int64, filter people.SCIMFilter, offset, limit int) (ids []int64) {
 	e.t.Helper()
 	for _, u := range all(e, func(tx people.Tx) ([]people.SCIMUser, error) {
 		return tx.SCIM().FindSCIMUsers(directory, filter, offset, limit)
@@ -121,9 +121,9 @@ var scimUserStories = []story{
 			{people.SCIMFilter{ID: 5, Name: "name-5", ExternalID: "shared", Email: "shared@example.com"}, 0, 9, []int64{5}},
 			{people.SCIMFilter{ID: 5, Name: "name-4"}, 0, 9, nil},
 		} {
-			e.Expect(e.findUsers(3, of.filter, of.offset, of.limit)).To(gomega.Equal(of.want), "%+v after %d, up to %d", of.filter, of.offset, of.limit)
+			e.Expect(findSCIMUsers(e, 3, of.filter, of.offset, of.limit)).To(gomega.Equal(of.want), "%+v after %d, up to %d", of.filter, of.offset, of.limit)
 		}
-		e.Expect(e.findUsers(9, people.SCIMFilter{}, 0, 9)).To(gomega.BeEmpty())
+		e.Expect(findSCIMUsers(e, 9, people.SCIMFilter{}, 0, 9)).To(gomega.BeEmpty())
 	}},
 	{name: "a deleted user leaves its groups, which count one member less and have a new version", run: func(e *env) {
 		e.begin()
@@ -142,7 +142,7 @@ var scimUserStories = []story{
 		e.Expect(all(e, func(tx people.Tx) ([]people.SCIMGroup, error) {
 			return tx.SCIM().FindSCIMGroups(3, people.SCIMFilter{}, 0, 9)
 		})).To(gomega.Equal(want))
-		e.Expect([][]int64{e.memberIDs(3, 1), e.memberIDs(3, 2), e.memberIDs(3, 3), e.memberIDs(4, 1)}).To(gomega.Equal([][]int64{{2}, nil, {2}, {1}}))
+		e.Expect([][]int64{memberIDs(e, 3, 1), memberIDs(e, 3, 2), memberIDs(e, 3, 3), memberIDs(e, 4, 1)}).To(gomega.Equal([][]int64{{2}, nil, {2}, {1}}))
 		_, found := e.scimUser(4, 1)
 		e.Expect(found).To(gomega.BeTrue(), "another directory's")
 		other, _ := e.scimGroup(4, 1)

@@ -31,13 +31,13 @@ func (e *env) scimGroup(directory, id int64) (people.SCIMGroup, bool) {
 	return one(e, func(tx people.Tx) (people.SCIMGroup, bool, error) { return tx.SCIM().SCIMGroup(directory, id) })
 }
 
-func (e *env) memberIDs(directory, group int64) []int64 {
+func memberIDs(e *env, directory, group int64) []int64 {
 	e.t.Helper()
 	return all(e, func(tx people.Tx) ([]int64, error) { return tx.SCIM().SCIMMemberIDs(directory, group) })
 }
 
 // returned runs a write on home and returns the ids that it returns.
-func (e *env) returned(write func(tx people.Tx) ([]int64, error)) (ids []int64) {
+func returned(e *env, write func(tx people.Tx) ([]int64, error)) (ids []int64) {
 	e.t.Helper()
 	e.change(home, func(tx people.Tx) (err error) {
 		ids, err = write(tx)
@@ -114,21 +114,21 @@ var scimGroupStories = []story{
 	{name: "members are added and removed once, and a deleted group leaves none", run: func(e *env) {
 		e.begin()
 		add := func(users ...int64) []int64 {
-			return e.returned(func(tx people.Tx) ([]int64, error) { return tx.SCIM().AddSCIMMembers(3, 1, users) })
+			return returned(e, func(tx people.Tx) ([]int64, error) { return tx.SCIM().AddSCIMMembers(3, 1, users) })
 		}
 		remove := func(users ...int64) []int64 {
-			return e.returned(func(tx people.Tx) ([]int64, error) { return tx.SCIM().RemoveSCIMMembers(3, 1, users) })
+			return returned(e, func(tx people.Tx) ([]int64, error) { return tx.SCIM().RemoveSCIMMembers(3, 1, users) })
 		}
 		e.insert(insertSCIMGroup(scimGroup(1, 3)), addSCIMMembers(3, 2, 1, 2), addSCIMMembers(4, 1, 1, 2))
 		e.Expect(add(4, 2)).To(gomega.ConsistOf(int64(4), int64(2)))
 		e.Expect(add(2, 3, 4, 1, 3)).To(gomega.ConsistOf(int64(3), int64(1)))
 		e.Expect(add(2, 3)).To(gomega.BeEmpty())
 		e.Expect(add()).To(gomega.BeEmpty())
-		e.Expect(e.memberIDs(3, 1)).To(gomega.Equal([]int64{1, 2, 3, 4}))
+		e.Expect(memberIDs(e, 3, 1)).To(gomega.Equal([]int64{1, 2, 3, 4}))
 		e.Expect(remove(9, 3, 1, 3)).To(gomega.ConsistOf(int64(3), int64(1)))
 		e.Expect(remove(3, 1)).To(gomega.BeEmpty())
 		e.Expect(remove()).To(gomega.BeEmpty())
-		e.Expect(e.memberIDs(3, 1)).To(gomega.Equal([]int64{2, 4}))
+		e.Expect(memberIDs(e, 3, 1)).To(gomega.Equal([]int64{2, 4}))
 		many := make([]int64, 25_000)
 		for i := range many {
 			many[i] = int64(i) + 100
@@ -139,7 +139,7 @@ var scimGroupStories = []story{
 		e.reportsFalse(func(tx people.Tx) (bool, error) { return tx.SCIM().DeleteSCIMGroup(3, 1) })
 		_, found := e.scimGroup(3, 1)
 		e.Expect(found).To(gomega.BeFalse())
-		e.Expect([][]int64{e.memberIDs(3, 1), e.memberIDs(3, 2), e.memberIDs(4, 1)}).To(gomega.Equal([][]int64{nil, {1, 2}, {1, 2}}))
+		e.Expect([][]int64{memberIDs(e, 3, 1), memberIDs(e, 3, 2), memberIDs(e, 4, 1)}).To(gomega.Equal([][]int64{nil, {1, 2}, {1, 2}}))
 	}},
 	{name: "members are read in pages with their documents, and the groups of a user with their names", run: func(e *env) {
 		e.begin()
@@ -159,7 +159,7 @@ var scimGroupStories = []story{
 		e.Expect(page(0, 2)).To(gomega.Equal(want[:2]))
 		e.Expect(page(2, 2)).To(gomega.Equal(want[2:4]))
 		e.Expect(page(5, 2)).To(gomega.BeEmpty())
-		e.Expect(e.memberIDs(3, 1)).To(gomega.Equal([]int64{1, 2, 3, 4, 5}))
+		e.Expect(memberIDs(e, 3, 1)).To(gomega.Equal([]int64{1, 2, 3, 4, 5}))
 		groups := func(user int64, limit int) (ids []int64) {
 			for _, g := range all(e, func(tx people.Tx) ([]people.SCIMGroupName, error) { return tx.SCIM().SCIMGroupsOf(3, user, limit) }) {
 				e.Expect(g.DisplayName).To(gomega.Equal(scimGroup(g.ID, 3).DisplayName))
@@ -213,17 +213,17 @@ var scimGroupStories = []story{
 		e.Expect(digests).To(gomega.Equal([]apikey.Digest{first.Digest}))
 		roles := func() (all []int64) {
 			for _, of := range [][2]int64{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 1}} {
-				row, _, _ := e.membership(of[0], of[1])
+				row, _, _ := membershipOf(e, of[0], of[1])
 				all = append(all, row.Role)
 			}
-			s, _ := e.suspended(1, 6)
+			s, _ := suspendedMember(e, 1, 6)
 			return append(all, s.Role)
 		}
 		e.Expect(roles()).To(gomega.Equal([]int64{300, 100, 300, 100, 100, 100}))
 		for _, none := range [][]int64{{1, 3}, {2}, {}, nil} {
-			e.Expect(e.returned(func(tx people.Tx) ([]int64, error) { return tx.SCIM().SetMemberRoles(1, 300, none) })).To(gomega.BeEmpty())
+			e.Expect(returned(e, func(tx people.Tx) ([]int64, error) { return tx.SCIM().SetMemberRoles(1, 300, none) })).To(gomega.BeEmpty())
 		}
-		several := e.returned(func(tx people.Tx) ([]int64, error) { return tx.SCIM().SetMemberRoles(1, 0, []int64{4, 3, 1}) })
+		several := returned(e, func(tx people.Tx) ([]int64, error) { return tx.SCIM().SetMemberRoles(1, 0, []int64{4, 3, 1}) })
 		e.Expect(slices.Sorted(slices.Values(several))).To(gomega.Equal([]int64{1, 3, 4}))
 		e.Expect(roles()).To(gomega.Equal([]int64{0, 100, 0, 0, 100, 100}))
 	}},

@@ -29,33 +29,33 @@ var suspensionStories = []story{
 		in.Owner, in.Role = true, 80
 		deleted := workspaceMember(3, 9, 1, 2) // the workspace 9 does not exist
 		e.insert(insertMember(m), insertWorkspaceMember(in), insertWorkspaceMember(deleted))
-		before, beforeIn, _ := e.membership(1, 2)
+		before, beforeIn, _ := membershipOf(e, 1, 2)
 		e.Expect([]any{before.Owner, before.Role, before.Workspace}).To(gomega.Equal([]any{true, int64(70), int64(1)}))
 		e.Expect(beforeIn).To(gomega.HaveLen(1))
 		elsewhere := member(4, 5, 2)
 		e.insert(func(tx people.Tx) error { return tx.Organizations().InsertOrganization(organization(5)) }, insertMember(elsewhere))
 
 		e.reportsTrue(func(tx people.Tx) (bool, error) { return tx.Directories().SuspendMember(1, 2, 3, after(time.Hour)) })
-		_, left, found := e.membership(1, 2)
+		_, left, found := membershipOf(e, 1, 2)
 		e.Expect(found || len(left) > 0).To(gomega.BeFalse())
 		e.reportsFalse(func(tx people.Tx) (bool, error) { return tx.Directories().SuspendMember(1, 2, 3, after(time.Hour)) })
-		got, _ := e.suspended(1, 2)
+		got, _ := suspendedMember(e, 1, 2)
 		e.Expect(got).To(gomega.Equal(people.SuspendedMember{ID: 2, Organization: 1, User: 2, Directory: 3, Role: 70, Owner: true, SuspendedAt: after(time.Hour)}))
-		e.Expect([]any{e.countSuspended(2), e.countSuspended(1), e.anySuspended(1), e.anySuspended(5)}).To(gomega.Equal([]any{1, 0, true, false}))
-		_, _, found = e.membership(5, 2)
+		e.Expect([]any{countSuspended(e, 2), countSuspended(e, 1), anySuspended(e, 1), anySuspended(e, 5)}).To(gomega.Equal([]any{1, 0, true, false}))
+		_, _, found = membershipOf(e, 5, 2)
 		e.Expect(found).To(gomega.BeTrue(), "the membership in another organization")
-		_, in1, found := e.membership(1, 1)
+		_, in1, found := membershipOf(e, 1, 1)
 		e.Expect(found && len(in1) == 1).To(gomega.BeTrue(), "the membership of another user")
 
 		e.reportsFalse(restore(5, 2))
 		e.reportsTrue(restore(1, 2))
-		restored, restoredIn, _ := e.membership(1, 2)
+		restored, restoredIn, _ := membershipOf(e, 1, 2)
 		e.Expect(restored).To(gomega.Equal(before))
 		e.Expect(restoredIn).To(gomega.Equal(beforeIn))
 		e.insert(func(tx people.Tx) error { w := workspace(9, 1); return tx.Organizations().InsertWorkspace(w) })
-		_, restoredIn, _ = e.membership(1, 2)
+		_, restoredIn, _ = membershipOf(e, 1, 2)
 		e.Expect(restoredIn).To(gomega.HaveLen(1), "the membership in the deleted workspace is not there")
-		e.Expect([]any{e.countSuspended(2), e.anySuspended(1)}).To(gomega.Equal([]any{0, false}))
+		e.Expect([]any{countSuspended(e, 2), anySuspended(e, 1)}).To(gomega.Equal([]any{0, false}))
 		e.reportsFalse(restore(1, 2))
 		e.Expect(e.pictureOf("apps/other")).To(gomega.Equal(other))
 	}},
@@ -109,12 +109,12 @@ var suspensionStories = []story{
 		again, in := member(7, 1, 1), workspaceMember(7, 1, 1, 1)
 		again.Role, in.Role = 5, 6
 		e.insert(insertMember(again), insertWorkspaceMember(in))
-		before, beforeIn, _ := e.membership(1, 1)
+		before, beforeIn, _ := membershipOf(e, 1, 1)
 		e.reportsTrue(restore(1, 1))
-		after, afterIn, _ := e.membership(1, 1)
+		after, afterIn, _ := membershipOf(e, 1, 1)
 		e.Expect(after).To(gomega.Equal(before))
 		e.Expect(afterIn).To(gomega.Equal(beforeIn), "no workspace is added")
-		e.Expect(e.countSuspended(1)).To(gomega.BeZero())
+		e.Expect(countSuspended(e, 1)).To(gomega.BeZero())
 		e.reportsFalse(restore(1, 1))
 	}},
 	{name: "a suspension replaces an older one of the user", run: func(e *env) {
@@ -125,10 +125,10 @@ var suspensionStories = []story{
 		again.Role = 5
 		e.insert(insertMember(again))
 		e.reportsTrue(func(tx people.Tx) (bool, error) { return tx.Directories().SuspendMember(1, 1, 4, after(time.Hour)) })
-		got, _ := e.suspended(1, 1)
+		got, _ := suspendedMember(e, 1, 1)
 		e.Expect(got).To(gomega.Equal(people.SuspendedMember{ID: 7, Organization: 1, User: 1, Directory: 4, Role: 5, SuspendedAt: after(time.Hour)}))
 		e.reportsTrue(restore(1, 1))
-		m, in, _ := e.membership(1, 1)
+		m, in, _ := membershipOf(e, 1, 1)
 		e.Expect([]int64{m.ID, m.Role}).To(gomega.Equal([]int64{7, 5}))
 		e.Expect(in).To(gomega.BeEmpty(), "the workspaces of the older membership are forgotten")
 	}},
@@ -147,12 +147,12 @@ var suspensionStories = []story{
 		e.Expect(found).To(gomega.BeFalse())
 		bound, found := e.lookUp(elsewhere)
 		e.Expect(found && !bound.Orphaned).To(gomega.BeTrue())
-		e.Expect(e.countSuspended(1)).To(gomega.BeZero())
+		e.Expect(countSuspended(e, 1)).To(gomega.BeZero())
 		e.reportsFalse(drop(1, 1))
 		e.reportsFalse(restore(1, 1))
 		e.insert(insertMember(member(7, 1, 1)), suspend(1, 1, 3))
 		e.reportsTrue(restore(1, 1))
-		_, workspaces, _ := e.membership(1, 1)
+		_, workspaces, _ := membershipOf(e, 1, 1)
 		e.Expect(workspaces).To(gomega.BeEmpty(), "workspaces go with the dropped membership")
 	}},
 	{name: "with a deleted user, suspended memberships go, and the user of the directory waits again", run: func(e *env) {
@@ -163,10 +163,10 @@ var suspensionStories = []story{
 		e.insert(insertSCIMUser(row), insertSCIMUser(other), insertMember(member(2, 1, 2)), insertMember(member(3, 2, 1)), suspend(1, 1, 3), suspend(1, 2, 3), suspend(2, 1, 3), func(tx people.Tx) error {
 			return tx.Directories().PutDirectoryAccount(people.DirectoryAccount{User: 1, CreatedBy: 3})
 		})
-		e.Expect(e.countSuspended(1)).To(gomega.Equal(2))
+		e.Expect(countSuspended(e, 1)).To(gomega.Equal(2))
 		e.insert(func(tx people.Tx) error { return tx.Users().DeleteUser(1) })
-		e.Expect([]int{e.countSuspended(1), e.countSuspended(2)}).To(gomega.Equal([]int{0, 1}))
-		e.Expect([]bool{e.anySuspended(1), e.anySuspended(2)}).To(gomega.Equal([]bool{true, false}))
+		e.Expect([]int{countSuspended(e, 1), countSuspended(e, 2)}).To(gomega.Equal([]int{0, 1}))
+		e.Expect([]bool{anySuspended(e, 1), anySuspended(e, 2)}).To(gomega.Equal([]bool{true, false}))
 		e.Expect(all(e, func(tx people.Tx) (people.DirectoryAccount, error) { return tx.Directories().DirectoryAccount(1) })).To(gomega.Equal(people.DirectoryAccount{User: 1}))
 		row.User = 0
 		e.Expect(all(e, func(tx people.Tx) ([]people.SCIMUser, error) {
@@ -175,7 +175,7 @@ var suspensionStories = []story{
 		e.Expect(all(e, func(tx people.Tx) ([]people.SCIMUser, error) { return tx.SCIM().WaitingSCIMUsers(row.Email, 9) })).To(gomega.Equal([]people.SCIMUser{row}))
 		e.insert(insertMember(member(9, 1, 1)), suspend(1, 1, 3))
 		e.reportsTrue(restore(1, 1))
-		_, workspaces, _ := e.membership(1, 1)
+		_, workspaces, _ := membershipOf(e, 1, 1)
 		e.Expect(workspaces).To(gomega.BeEmpty(), "suspended memberships in workspaces went with the user")
 	}},
 	{name: "with a deleted organization, its suspended memberships go with their keys", run: func(e *env) {
@@ -187,7 +187,7 @@ var suspensionStories = []story{
 		e.Expect(e.changedBy(func(tx people.Tx) error { return tx.Organizations().DeleteOrganization(1) })).To(gomega.Equal([]apikey.Digest{in.Digest}))
 		_, found := e.lookUp(in)
 		e.Expect(found).To(gomega.BeFalse())
-		e.Expect([]any{e.countSuspended(1), e.anySuspended(1), e.anySuspended(2)}).To(gomega.Equal([]any{1, false, true}))
+		e.Expect([]any{countSuspended(e, 1), anySuspended(e, 1), anySuspended(e, 2)}).To(gomega.Equal([]any{1, false, true}))
 		e.reportsFalse(restore(1, 1))
 	}},
 }
