@@ -14,8 +14,8 @@ type Directories interface {
 	Directory(id int64) (Directory, bool, error)
 	// UpdateDirectory writes everything but the id.
 	UpdateDirectory(Directory) error
-	// ClearDirectory deletes up to limit users, groups, memberships of groups, and suspended memberships of a
-	// directory. It deletes its state with the last of them, and returns how many rows it deleted. 0: nothing is left.
+	// ClearDirectory deletes up to limit rows of a directory: memberships of groups, then users, groups, suspended
+	// memberships, and its state last. It returns how many rows it deleted. 0: nothing is left.
 	ClearDirectory(id int64, limit int) (int64, error)
 
 	// SuspendMember moves a membership with those in workspaces to the suspended ones, in place of a suspended one of
@@ -23,8 +23,8 @@ type Directories interface {
 	SuspendMember(organization, user, directory int64, now time.Time) (bool, error)
 	SuspendedMember(organization, user int64) (SuspendedMember, bool, error)
 	// RestoreMember moves a suspended membership back, without those in workspaces that were deleted meanwhile. If the
-	// user is a member again, it only deletes the suspended one. It reports whether there was one. The caller has
-	// locked the organization.
+	// user is a member again, it only deletes the suspended one. It reports whether there was one. The caller has locked
+	// the organization.
 	RestoreMember(organization, user int64) (bool, error)
 	// DropSuspended deletes a suspended membership with the user's keys in the organization, and reports whether there
 	// was one.
@@ -45,6 +45,8 @@ type SCIM interface {
 	// InsertSCIMUser fails with ErrDuplicate if the directory has a user of the name or of the account.
 	InsertSCIMUser(SCIMUser) error
 	SCIMUser(directory, id int64) (SCIMUser, bool, error)
+	// LockSCIMUser is SCIMUser with a lock, for a change of a user without an account, which TieSCIMUser may give one.
+	LockSCIMUser(directory, id int64) (SCIMUser, bool, error)
 	// FindSCIMUsers returns up to limit users that match the filter, in the order of their ids, after skipping offset.
 	FindSCIMUsers(directory int64, filter SCIMFilter, offset, limit int) ([]SCIMUser, error)
 	// UpdateSCIMUser writes everything but the ids and CreatedAt. It fails as InsertSCIMUser does.

@@ -63,3 +63,9 @@ type AuditPlace struct {
 	At time.Time
 	ID int64
 }
+
+// PendingNotice is an organization whose members after a membership wait for a notice.
+type PendingNotice struct {
+	Deployment          string
+	Organization, After int64
+}

@@ -63,12 +63,6 @@ type Messages interface {
 	AckMessage(ctx context.Context, m Message, to Outcome) (bool, error)
 }
 
-// PendingNotice is an organization whose members after a membership wait for a notice.
-type PendingNotice struct {
-	Deployment          string
-	Organization, After int64
-}
-
 // Upkeep is periodic work over the rows of all deployments.
 type Upkeep interface {
 	// PendingNotices returns up to limit organizations whose members wait for notices, in the order of deployment and

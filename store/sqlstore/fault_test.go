@@ -135,6 +135,31 @@ var faultyCalls = map[string]func(ctx context.Context, s *Store, term store.Term
 			return nil
 		})
 	},
+	"Change of a directory": func(ctx context.Context, s *Store, _ store.Term) error {
+		return s.Change(ctx, "apps/main", func(tx people.Tx) error {
+			if _, err := tx.Directories().LockDirectory(1); err != nil {
+				return err
+			}
+			if err := tx.SCIM().InsertSCIMUser(people.SCIMUser{ID: 1, Directory: 1, Name: "x"}); err != nil {
+				return err
+			}
+			if err := tx.Users().InsertUser(people.User{ID: 1}, people.Email{ID: 2, Address: "x@example.com", Primary: true}); err != nil {
+				return err
+			}
+			if err := tx.Organizations().InsertMember(people.Member{ID: 1, User: 1, Organization: people.Organization{ID: 1}}); err != nil {
+				return err
+			}
+			if _, err := tx.Directories().SuspendMember(1, 1, 1, time.UnixMicro(1)); err != nil {
+				return err
+			}
+			_, err := tx.Directories().RestoreMember(1, 1)
+			return err
+		})
+	},
+	"ListDirectories": func(ctx context.Context, s *Store, _ store.Term) error {
+		_, err := s.ListDirectories(ctx, people.DirectoryRef{}, 1)
+		return err
+	},
 	"LeaseMessages": func(ctx context.Context, s *Store, _ store.Term) error {
 		_, err := s.LeaseMessages(ctx, time.UnixMicro(1), time.Minute, people.Claim{Limit: 1})
 		return err

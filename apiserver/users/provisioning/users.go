@@ -70,9 +70,9 @@ func (c *Change) PatchUser(id int64, patch scim.Patch) (people.SCIMUser, error) 
 // updateUser changes a user. A change to an equal document writes nothing, unless the user waits and the address is now
 // in a domain of the organization.
 func (c *Change) updateUser(id int64, change func(scim.User) (scim.User, error)) (people.SCIMUser, error) {
-	row, found, err := c.SCIM().SCIMUser(c.Directory.ID, id)
-	if err != nil || !found {
-		return row, account.FirstOf(err, notFound("user"))
+	row, err := c.user(id)
+	if err != nil {
+		return row, err
 	}
 	if err := c.require(row.Version); err != nil {
 		return row, err
@@ -125,9 +125,9 @@ func (c *Change) updateUser(id int64, change func(scim.User) (scim.User, error))
 
 // DeleteUser deprovisions and deletes a user.
 func (c *Change) DeleteUser(id int64) error {
-	row, found, err := c.SCIM().SCIMUser(c.Directory.ID, id)
-	if err != nil || !found {
-		return account.FirstOf(err, notFound("user"))
+	row, err := c.user(id)
+	if err != nil {
+		return err
 	}
 	if err := c.require(row.Version); err != nil {
 		return err
@@ -142,6 +142,18 @@ func (c *Change) DeleteUser(id int64) error {
 		return err
 	}
 	return c.write(-1, 0)
+}
+
+// user returns a user for a change. It locks one without an account: a concurrent sign-in may give it one.
+func (c *Change) user(id int64) (people.SCIMUser, error) {
+	row, found, err := c.SCIM().SCIMUser(c.Directory.ID, id)
+	if err == nil && found && row.User == 0 {
+		row, found, err = c.SCIM().LockSCIMUser(c.Directory.ID, id)
+	}
+	if err == nil && !found {
+		err = notFound("user")
+	}
+	return row, err
 }
 
 // refused returns the error of a refusal about an account.

@@ -151,7 +151,7 @@ func (tx txDirectories) CountSuspended(user int64) (int, error) {
 
 func (tx txDirectories) AnySuspended(organization int64) (bool, error) {
 	var user int64
-	return tx.Get([]any{&user}, `SELECT user_id FROM suspended_memberships WHERE deployment = :deployment AND organization_id = ? LIMIT 1`, organization)
+	return tx.Get([]any{&user}, `SELECT user_id FROM suspended_memberships WHERE deployment = :deployment AND organization_id = ? ORDER BY user_id LIMIT 1`, organization)
 }
 
 func (tx txDirectories) DirectoryAccount(user int64) (people.DirectoryAccount, error) {

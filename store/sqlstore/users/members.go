@@ -22,11 +22,14 @@ func (tx txOrganizations) DeleteOrganization(id int64) error {
 	if err := deleteConnectionsOf(tx.peopleTx, id); err != nil {
 		return err
 	}
+	err := tx.Exec(`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE organization_id = ? AND deployment = :deployment AND user_id IN (SELECT m.user_id
+		FROM organization_memberships m WHERE m.deployment = :deployment AND m.organization_id = ?)`, id, id)
+	if err != nil {
+		return err
+	}
 	for _, statement := range []string{
 		`DELETE FROM domains WHERE deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM setup_links WHERE deployment = :deployment AND organization_id = ?`,
-		`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE deployment = :deployment AND organization_id = ? AND user_id IN (SELECT m.user_id
-			FROM organization_memberships m WHERE m.deployment = signins.deployment AND m.organization_id = signins.organization_id)`,
 		// Revoked invitations stay until they would have expired: they count toward the inviter's limit.
 		`UPDATE invitations SET revoked_at = created_at WHERE accepted_at = 0 AND revoked_at = 0 AND deployment = :deployment AND organization_id = ?`,
 		`DELETE FROM workspace_memberships WHERE deployment = :deployment AND organization_id = ?`,

@@ -25,6 +25,13 @@ func (tx txSCIM) SCIMUser(directory, id int64) (people.SCIMUser, bool, error) {
 	return db.First(tx.Tx, readSCIMUser, scimUsers+`directory_id = ? AND id = ?`, directory, id)
 }
 
+func (tx txSCIM) LockSCIMUser(directory, id int64) (people.SCIMUser, bool, error) {
+	if err := tx.Writable(); err != nil {
+		return people.SCIMUser{}, false, err
+	}
+	return db.First(tx.Tx, readSCIMUser, scimUsers+`directory_id = ? AND id = ?`+tx.Lock(), directory, id)
+}
+
 func (tx txSCIM) FindSCIMUsers(directory int64, filter people.SCIMFilter, offset, limit int) ([]people.SCIMUser, error) {
 	query, args := scimUsers+`directory_id = ?`, []any{directory}
 	query, args = matching(query, args, filter)
