@@ -6055,7 +6055,8 @@ func (c *Client) RenameMe(ctx context.Context, body OwnAccountPatch) (*OwnAccoun
 // DeleteAccount asks DELETE /me/account: delete the signed-in account.
 //
 // Deletes the account with its data, and the organizations that have no other member. Fails with 400 INVALID_CONFIRMATION,
-// OWNER_REMOVAL; 403 REAUTHENTICATION_REQUIRED; 409 ACTIVE_ACCOUNT_CHANGED if the body names another account.
+// OWNER_REMOVAL; 403 REAUTHENTICATION_REQUIRED, MANAGED_ACCOUNT if a directory of an organization manages the account;
+// 409 ACTIVE_ACCOUNT_CHANGED if the body names another account.
 func (c *Client) DeleteAccount(ctx context.Context, body AccountDeletion) (*SessionSnapshotEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/account",

@@ -14,7 +14,7 @@ type DirectorySpecApplyConfiguration struct {
 	CommonSpecApplyConfiguration `json:""`
 	// deploymentRef names the IdentityDeployment to which this directory belongs. Immutable.
 	DeploymentRef *DeploymentReferenceApplyConfiguration `json:"deploymentRef,omitempty"`
-	// slug is the directory's name in the management API, unique in the deployment. Immutable.
+	// slug names the directory in audit records, unique in the deployment. Immutable.
 	Slug *apiv1alpha1.Slug `json:"slug,omitempty"`
 	// organization is the organization whose members the directory maintains. Immutable.
 	Organization *DirectoryOrganizationApplyConfiguration `json:"organization,omitempty"`
@@ -22,12 +22,13 @@ type DirectorySpecApplyConfiguration struct {
 	// the same organization. A user of the identity provider gets the account of the directory at the first sign-in by
 	// it. Absent: none.
 	ConnectionRef *ConnectionReferenceApplyConfiguration `json:"connectionRef,omitempty"`
-	// active lets the identity provider use the directory. `false`: every token of the directory is refused; users and
-	// groups stay as they are. Absent: true.
+	// active lets the identity provider use the directory. `false`: every request with a token of the directory gets
+	// 403; users and groups stay as they are. Absent: true.
 	Active *bool `json:"active,omitempty"`
 	// groupRoles give members a role by their groups, at most 100. The first entry whose group contains the user counts.
 	// An entry whose role does not exist is left out. Absent, or no such group: the role of B2BSettings'
-	// autoAssignOrgRoleRef.
+	// autoAssignOrgRoleRef. A changed list takes effect for a member with the next change of the user or of one of these
+	// groups.
 	GroupRoles []DirectoryGroupRoleApplyConfiguration `json:"groupRoles,omitempty"`
 	// onDelete selects what happens to the account of a user that the identity provider deletes. `Keep`: the membership is
 	// suspended, and the account is disabled if its address is in the organization's domains. `Erase`: such an account is
