@@ -201,6 +201,50 @@ func TestUserOutsideTheDomainsWaitsUntilTheAddressIsProven(t *testing.T) {
 	})
 }
 
+func TestInvitationTiesAWaitingUser(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		c, _ := w.signedUp("contractor@mail.example")
+		g := w.globex(nil)
+		id := g.adds("contractor@mail.example")
+		b, _ := w.signedUp("other@mail.example")
+		b.addAddress("contractor@mail.example", false)
+		if len(b.organizations()) != 0 || len(c.organizations()) != 0 {
+			t.Fatal("an address that was not proven again made a member")
+		}
+		w.joinsAs(g.owner, g.organization, c)
+		g.activates(id, false)
+		if got := c.organizations(); len(got) != 0 {
+			t.Errorf("member of %v after the deactivation", got)
+		}
+	})
+}
+
+func TestWaitingUserGetsAnAccountWhenTheDomainBecomesTheOrganizations(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		id, member := g.adds("ann@new.example"), g.adds("bob@new.example")
+		b, _ := w.signedUp("carl@new.example")
+		b.signIn("carl@new.example")
+		w.connection("globex", g.provider, ofOrganization(g.document.Organization, "globex.example", "new.example"))
+		if got := g.ok(http.StatusOK, "PUT", "/Users/"+id, `{"userName":"ann@new.example","emails":[{"value":"ann@new.example","type":"work","primary":true}]}`); got["meta"].(map[string]any)["version"] != `W/"1"` {
+			t.Errorf("an equal document got a version: %v", got)
+		}
+		if _, m := g.owner.memberAt(g.organization, "ann@new.example"); m == "" {
+			t.Error("not a member after the next request")
+		}
+		g.activates(member, false)
+		if got := w.count("SELECT COUNT(*) FROM emails WHERE folded = 'bob@new.example'"); got != 0 {
+			t.Error("a deactivation created an account")
+		}
+		// A member whose user waits is deactivated too.
+		carl := g.adds("dora@elsewhere.example", `,"emails":[{"value":"carl@new.example","type":"work","primary":true}]`)
+		g.activates(carl, false)
+		if b.alive() {
+			t.Error("the deactivated user is signed in")
+		}
+	})
+}
+
 func TestLastOwnerIsNeverDeactivated(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)

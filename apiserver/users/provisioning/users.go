@@ -55,7 +55,7 @@ func (c *Change) CreateUser(doc scim.User) (people.SCIMUser, error) {
 // ReplaceUser replaces the document of a user. Without active, the user stays as active as before.
 func (c *Change) ReplaceUser(id int64, doc scim.User) (people.SCIMUser, error) {
 	return c.updateUser(id, func(before scim.User) (scim.User, error) {
-		if !doc.HasActive() {
+		if !doc.HasActive() && before.HasActive() {
 			return doc.WithActive(before.Active()), nil
 		}
 		return doc, nil
