@@ -45,7 +45,7 @@ func (d *groupDraft) isMembers(p path) bool {
 	return strings.EqualFold(p.name, "members") && (p.schema == "" || strings.EqualFold(p.schema, GroupSchema))
 }
 
-// assignAll assigns the members of an object without a path. What it does not name stays.
+// assignAll assigns the members of an object without a path. Attributes that it does not name stay.
 func (d *groupDraft) assignAll(kind operationKind, value any) error {
 	o, ok := value.(object)
 	if !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 )
 
-// A user whom a directory deactivates loses the tokens of the organization on every server. Activation does not bring
-// them back.
+// A deactivation by a directory ends the tokens of the user in the organization on every server. Activation does not
+// bring them back.
 func TestDeactivationByADirectoryEndsTokens(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization"})

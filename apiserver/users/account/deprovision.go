@@ -107,9 +107,9 @@ func endGrantsIn(u *Unit, organization, user int64) error {
 	return nil
 }
 
-// RemoveProvisioned deprovisions a user whom a directory deletes. If the directory erases, it also deletes the account
-// that the directory created, if that is managed and in no other organization. ErrOwnerLeaves: the user is the last
-// owner.
+// RemoveProvisioned deprovisions a user before the directory deletes it. If the directory erases, it also deletes the
+// account that the directory created, if that is managed and in no other organization. ErrOwnerLeaves: the user is the
+// last owner.
 func RemoveProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
 	if row.User == 0 {
 		return nil

@@ -192,7 +192,7 @@ func Join(u *Unit, organization people.Organization, user, role int64) (people.M
 	return join(u, organization, user, role)
 }
 
-// join is Join in a locked organization, for a user who is not suspended.
+// join is Join in a locked organization, without the check for a suspended membership.
 func join(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
 	if _, found, err := u.Organizations().Member(organization.ID, user); err != nil {
 		return people.Member{}, err
