@@ -236,11 +236,27 @@ func TestWaitingUserGetsAnAccountWhenTheDomainBecomesTheOrganizations(t *testing
 		if got := w.count("SELECT COUNT(*) FROM emails WHERE folded = 'bob@new.example'"); got != 0 {
 			t.Error("a deactivation created an account")
 		}
-		// A member whose user waits is deactivated too.
+		// A deactivation reaches the account of a user who waited until the domain was the organization's.
 		carl := g.adds("dora@elsewhere.example", `,"emails":[{"value":"carl@new.example","type":"work","primary":true}]`)
+		double := g.adds("double@elsewhere.example")
+		w.connection("globex", g.provider, ofOrganization(g.document.Organization, "globex.example"))
+		g.patches("/Users/"+double, `{"op":"replace","path":"emails[type eq \"work\"].value","value":"carl@new.example"}`)
+		w.connection("globex", g.provider, ofOrganization(g.document.Organization, "globex.example", "new.example"))
+		g.activates(double, false) // another user has the account
+		g.ok(http.StatusNoContent, "DELETE", "/Users/"+double, "")
+		if !b.alive() {
+			t.Error("a user without an account ended the sign-in of another one")
+		}
 		g.activates(carl, false)
 		if b.alive() {
 			t.Error("the deactivated user is signed in")
+		}
+		emil, _ := w.signedUp("emil@late.example")
+		late := g.adds("emil@late.example")
+		w.connection("globex", g.provider, ofOrganization(g.document.Organization, "globex.example", "late.example"))
+		g.ok(http.StatusNoContent, "DELETE", "/Users/"+late, "")
+		if emil.alive() {
+			t.Error("the deleted user, whose address is now in a domain of the organization, is signed in")
 		}
 	})
 }

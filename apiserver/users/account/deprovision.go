@@ -107,19 +107,10 @@ func endGrantsIn(u *Unit, organization, user int64) error {
 	return nil
 }
 
-// RemoveProvisioned deprovisions a user before the directory deletes it. If the directory erases, it also deletes the
-// account that the directory created, if that is managed and in no other organization. ErrOwnerLeaves: the user is the
-// last owner.
-func RemoveProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
-	if row.User == 0 {
-		return nil
-	}
-	if row.Active {
-		if err := deprovision(u, d, row.User); err != nil {
-			return err
-		}
-	}
-	if !d.Erases {
+// EraseProvisioned deletes the account of a deactivated user whom the directory deletes, if the directory erases: the
+// account that the directory created, if that is managed and in no other organization.
+func EraseProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
+	if !d.Erases || row.User == 0 {
 		return nil
 	}
 	state, err := u.Directories().DirectoryAccount(row.User)

@@ -87,6 +87,9 @@ func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
 		return 0, FirstOf(err, ErrEmailTaken)
 	}
 	if err := requireFree(u, d.Of, holder.User); err != nil {
+		if !to.Row.Active && errors.Is(err, ErrProvisionedElsewhere) { // the other user decides about the account
+			return 0, nil
+		}
 		return 0, err
 	}
 	if !holder.Verified() { // the organization controls the mailbox: what another person added to the account goes

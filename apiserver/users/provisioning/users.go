@@ -132,8 +132,23 @@ func (c *Change) DeleteUser(id int64) error {
 	if err := c.require(row.Version); err != nil {
 		return err
 	}
-	if err := account.RemoveProvisioned(c.Unit, c.Directory, row); err != nil {
-		return c.refused(row.User, err)
+	if row.Active {
+		doc, err := scim.DecodeUser([]byte(row.Document))
+		if err != nil {
+			return err
+		}
+		from, err := stated(row, doc)
+		if err != nil {
+			return err
+		}
+		to := from
+		to.Row.Active = false
+		if row.User, err = account.Provision(c.Unit, c.Directory, from, to); err != nil {
+			return c.refused(row.User, err)
+		}
+	}
+	if err := account.EraseProvisioned(c.Unit, c.Directory, row); err != nil {
+		return err
 	}
 	if _, err := c.SCIM().DeleteSCIMUser(c.Directory.ID, id); err != nil {
 		return err
