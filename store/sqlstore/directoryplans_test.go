@@ -68,7 +68,7 @@ func directoryStatements(tx people.Tx, now time.Time) error {
 		func() error { _, err := s.WaitingSCIMUsers("20@example.com", 10); return err },
 		func() error { _, err := s.SCIMAccounts(1, users); return err },
 		func() error {
-			return s.InsertSCIMGroup(people.SCIMGroup{ID: 5_000, Directory: 1, DisplayName: "new"})
+			return s.InsertSCIMGroup(people.SCIMGroup{ID: 50_000, Directory: 1, DisplayName: "new"})
 		},
 		func() error { _, _, err := s.SCIMGroup(1, 5); return err },
 		func() error {

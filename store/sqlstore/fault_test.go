@@ -18,7 +18,7 @@ import (
 )
 
 // maxCalls is more calls to the database than any operation makes.
-const maxCalls = 64
+const maxCalls = 96
 
 // content is everything that readers can see of a store.
 type content struct {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/onsi/gomega"
 
@@ -75,7 +76,8 @@ var feedStories = []story{
 		middle := e.position()
 		e.put(putOf("b", "u1", 1))
 		last := e.position()
-		e.ok(e.store.Prune(e.ctx, e.term, 24*patience))
+		// The tables, with the first position, may be as old as the test binary: stores are copies of one.
+		e.ok(e.store.Prune(e.ctx, e.term, 24*time.Hour))
 		changes, _ := e.changes(first)
 		e.Expect(changes).To(gomega.HaveLen(2), "nothing is that old")
 		for range 2 {

@@ -115,7 +115,7 @@ func (e *env) pictureOf(deployment string) string {
 // The methods of a Tx, each called once.
 var (
 	allReads  = joined(reads, connectionReads, directoryReads)
-	allLocks  = joined(locks, connectionLocks)
+	allLocks  = joined(locks, connectionLocks, directoryLocks)
 	allWrites = joined(writes, connectionWrites, directoryWrites)
 )
 
@@ -139,25 +139,7 @@ var peopleStories = []story{
 		known = append(known, slices.Collect(maps.Keys(allWrites))...)
 		e.Expect(known).To(gomega.ConsistOf(methods))
 	}},
-	{name: "rows of one id in two deployments never mix", run: func(e *env) {
-		e.begin()
-		empty := e.pictureOf("apps/empty")
-		e.change("apps/b", func(tx people.Tx) error { return furnish(tx, "b") })
-		other := e.pictureOf("apps/b")
-		e.Expect(e.pictureOf("apps/empty")).To(gomega.Equal(empty))
-		for name, write := range allWrites {
-			deployment := "apps/b-" + name
-			e.change(deployment, func(tx people.Tx) error { return furnish(tx, name) })
-			e.Expect(e.pictureOf("apps/b")).To(gomega.Equal(other), "after the deployment for %s was filled", name)
-			before := e.pictureOf(deployment)
-			e.change(deployment, write)
-			e.Expect(e.pictureOf("apps/b")).To(gomega.Equal(other), "%s reached another deployment", name)
-			if !slices.Contains(unseen, name) {
-				e.Expect(e.pictureOf(deployment)).NotTo(gomega.Equal(before), "%s changed nothing that can be read", name)
-			}
-		}
-		e.Expect(e.pictureOf("apps/empty")).To(gomega.Equal(empty))
-	}},
+	neverMix(0), neverMix(1), neverMix(2), neverMix(3),
 	{name: "a change that fails leaves nothing, whatever it wrote", run: func(e *env) {
 		e.begin()
 		e.change(home, func(tx people.Tx) error { return furnish(tx, "before") })

@@ -21,7 +21,6 @@ var directoryReads = map[string]func(tx people.Tx) (any, error){
 	"CountSuspended":   func(tx people.Tx) (any, error) { return value(tx.Directories().CountSuspended(suspendedUser)) },
 	"AnySuspended":     func(tx people.Tx) (any, error) { return value(tx.Directories().AnySuspended(1)) },
 	"DirectoryAccount": func(tx people.Tx) (any, error) { return value(tx.Directories().DirectoryAccount(1)) },
-	"LockSCIMUser":     func(tx people.Tx) (any, error) { return optional(tx.SCIM().LockSCIMUser(1, 1)) },
 	"SCIMUser":         func(tx people.Tx) (any, error) { return optional(tx.SCIM().SCIMUser(1, 1)) },
 	"FindSCIMUsers":    func(tx people.Tx) (any, error) { return value(tx.SCIM().FindSCIMUsers(1, people.SCIMFilter{}, 0, 10)) },
 	"SCIMUsersOf":      func(tx people.Tx) (any, error) { return value(tx.SCIM().SCIMUsersOf(1)) },
@@ -35,6 +34,11 @@ var directoryReads = map[string]func(tx people.Tx) (any, error){
 	"SCIMMembersNamed": func(tx people.Tx) (any, error) {
 		return value(tx.SCIM().SCIMMembersNamed(1, []string{scimGroup(1, 1).DisplayName}, []int64{1}))
 	},
+}
+
+// directoryLocks are the part of locks for directories.
+var directoryLocks = map[string]func(tx people.Tx) (any, error){
+	"LockSCIMUser": func(tx people.Tx) (any, error) { return optional(tx.SCIM().LockSCIMUser(1, 1)) },
 }
 
 // directoryWrites are the part of writes for directories.
