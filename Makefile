@@ -24,7 +24,7 @@ CLUSTER ?=
 # Tests to run (go test -run) and further flags of go test.
 RUN ?=
 TEST_FLAGS ?=
-TEST_TIMEOUT ?= 40m
+TEST_TIMEOUT ?= 60m
 # Number of packages tested in parallel; each may start a control plane.
 PROCS ?= 2
 # Number of inputs of each fuzz target: seconds in test, minutes in fuzz. A duration does not work: go test reports a failure if a worker is
