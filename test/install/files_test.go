@@ -56,6 +56,9 @@ func TestProject(t *testing.T) {
 	named := map[string]bool{}
 	for _, resource := range project.Resources {
 		plural := strings.TrimSuffix(strings.ToLower(resource.Kind), "s") + "s" // B2BSettings is its own plural
+		if stem, isY := strings.CutSuffix(plural, "ys"); isY && stem != "apike" {
+			plural = stem + "ies"
+		}
 		named[plural+"."+resource.Group+"."+resource.Domain] = resource.Controller
 		if folder := filepath.Join(root, strings.TrimPrefix(resource.Path, project.Repo)); !exists(folder) {
 			t.Errorf("%s: no folder %s", resource.Kind, folder)
