@@ -56,7 +56,7 @@ func TestProject(t *testing.T) {
 	named := map[string]bool{}
 	for _, resource := range project.Resources {
 		plural := strings.TrimSuffix(strings.ToLower(resource.Kind), "s") + "s" // B2BSettings is its own plural
-		if stem, isY := strings.CutSuffix(plural, "ys"); isY && stem != "apike" {
+		if stem, isY := strings.CutSuffix(plural, "ys"); isY && !strings.ContainsAny(stem[len(stem)-1:], "aeiou") {
 			plural = stem + "ies"
 		}
 		named[plural+"."+resource.Group+"."+resource.Domain] = resource.Controller
