@@ -21,6 +21,7 @@ func TestNoOtherPackageSplitsTokens(t *testing.T) {
 		"apiserver/connection/attempt.go",       // states of attempts
 		"apiserver/frontend/pages/assets.go",    // file names
 		"apiserver/httpapi/site/site.go",        // host names
+		"apiserver/scim/path.go",                // paths of attributes
 		"internal/domainname/domainname.go",     // domain names
 		"internal/relyingparty/relyingparty.go", // domain names
 		"internal/seal/seal.go",                 // sealed values
