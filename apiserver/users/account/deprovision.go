@@ -107,7 +107,7 @@ func endGrantsIn(u *Unit, organization, user int64) error {
 	return nil
 }
 
-// EraseProvisioned deletes the account of a deactivated user whom the directory deletes, if the directory erases: the
+// EraseProvisioned deletes the account of a deactivated user that the directory deletes, if the directory erases: the
 // account that the directory created, if that is managed and in no other organization.
 func EraseProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
 	if !d.Erases || row.User == 0 {
