@@ -32,10 +32,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages"
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
-	"github.com/cardea-iam/cardea/apiserver/frontend/provisioning"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
-	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
 	"github.com/cardea-iam/cardea/apiserver/notices"
@@ -50,7 +48,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
-	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/store"
@@ -349,61 +346,5 @@ func (s *Server) flushCalls(ctx context.Context) {
 	defer cancel()
 	if err := s.calls.Flush(ctx); err != nil {
 		s.opts.Log.Error(err, "Writing the last records of calls of agents' tools failed", "lost", s.calls.Waiting())
-	}
-}
-
-// newProvisioning returns the server of directories.
-func newProvisioning(opts Options, follower *snapshot.Follower, dispatcher *outbox.Dispatcher) *provisioning.Server {
-	return provisioning.New(provisioning.Options{
-		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Proxies: opts.TrustedProxies, OnEnqueue: dispatcher.Wake, Clock: opts.Clock,
-		Log: opts.Log.WithName("scim"), Metrics: httpapi.NewMetrics(opts.Registry, "scim", opts.Tracer), Requests: provisioning.NewMetrics(opts.Registry),
-	})
-}
-
-// newEnded returns the worker that ends what belongs to deleted connections.
-func newEnded(opts Options, follower *snapshot.Follower) *endedconnections.Worker {
-	return endedconnections.New(endedconnections.Options{
-		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("ended-connections"),
-	})
-}
-
-// newFollower returns the follower of the configuration, and registers its metrics.
-func newFollower(opts *Options) *snapshot.Follower {
-	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
-	opts.Registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "cardea_snapshot_staleness_seconds", Help: "Time since the configuration held in memory was last known to be current.",
-		}, func() float64 { return follower.Staleness().Seconds() }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "cardea_snapshot_documents", Help: "Documents held in memory.",
-		}, func() float64 { return float64(follower.Current().Len()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "cardea_snapshot_revision", Help: "Feed revision of the configuration held in memory.",
-		}, func() float64 { return float64(follower.Current().Position().Revision) }),
-	)
-	return follower
-}
-
-// newLimiter returns the limiter, and the counters that replicas share, nil without Redis.
-func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limiter, *shared.Counters, error) {
-	local, clock := engine.NewEngine(cmp.Or(opts.LimiterBytes, engine.DefaultMaxBytes)), opts.counting
-	if opts.RedisURL == "" {
-		limiter := limits.New(local, clock.Now, nil, current)
-		return limiter, nil, opts.Registry.Register(limiter)
-	}
-	counters, err := shared.New(shared.Options{
-		URL: opts.RedisURL, Engine: local, Clock: clock.Now, Replicas: opts.Replicas, Log: opts.Log.WithName("shared-limits"), Registry: opts.Registry,
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	limiter := limits.New(local, clock.Now, counters, current)
-	return limiter, counters, opts.Registry.Register(limiter)
-}
-
-// callLater returns a function that calls tools by a server of agents that is made later.
-func callLater(made **agents.Server) func(*httpapi.Exchange, *http.Request, toolset.Call) (*backendapi.ToolCallResult, error) {
-	return func(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
-		return (*made).CallDirectly(x, r, of)
 	}
 }

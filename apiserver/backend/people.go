@@ -68,7 +68,7 @@ var peopleWordings = []struct {
 }{
 	{account.ErrEmailTaken, http.StatusConflict, apierror.Fault{Pointer: "/email", Message: "belongs to a user of the deployment already: choose another, or update that user"}},
 	{account.ErrAlreadyMember, http.StatusConflict, apierror.Fault{Pointer: "/user_id", Message: "is the id of a user who is already a member of the organization"}},
-	{account.ErrSuspended, http.StatusConflict, apierror.Fault{Pointer: "/user_id", Message: "is the id of a user whom a directory of the organization deactivated: activate the user there"}},
+	{account.ErrSuspended, http.StatusConflict, apierror.Fault{Pointer: "/user_id", Message: "is the id of a user that a directory of the organization deactivated: activate the user there"}},
 	{account.ErrTooManyOrganizations, http.StatusConflict, apierror.Fault{Pointer: "/owner_id", Message: "is the id of a user who already owns the maximum number of organizations (B2BSettings maxOrganizationsPerUser)"}},
 	{account.ErrOrganizationsDisabled, http.StatusForbidden, apierror.Fault{Message: "organizations are disabled in this deployment: enable them in its B2B settings"}},
 	{account.ErrUserUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no user of the deployment"}},

@@ -5,6 +5,7 @@ package endeddirectories
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -38,25 +39,23 @@ func New(opts Options) *Worker { return &Worker{opts} }
 
 // Pass visits every directory that has a state. It records the end of one that is no longer declared, forgets that of
 // one that is declared again, and clears one that ended long enough ago. It continues with the next pass where a
-// directory has too many rows. A deployment that is not declared is left out: its rows are erased or retained as a
-// whole.
-func (w *Worker) Pass(ctx context.Context) error {
+// directory has too many rows. An error about one directory does not end it. A deployment that is not declared is left
+// out: its rows are erased or retained as a whole.
+func (w *Worker) Pass(ctx context.Context) (failed error) {
 	current := w.Snapshots.Current()
 	for after := (people.DirectoryRef{}); ; {
 		all, err := w.Store.ListDirectories(ctx, after, listed)
 		if err != nil {
-			return err
+			return errors.Join(failed, err)
 		}
 		for _, ref := range all {
 			if _, served := current.Deployment(ref.Deployment); !served {
 				continue
 			}
-			if err := w.visit(ctx, ref, current.Declares(v1alpha1.KindDirectory, ref.Deployment, ref.ID)); err != nil {
-				return err
-			}
+			failed = errors.Join(failed, w.visit(ctx, ref, current.Declares(v1alpha1.KindDirectory, ref.Deployment, ref.ID)))
 		}
-		if len(all) < listed {
-			return nil
+		if len(all) < listed || ctx.Err() != nil {
+			return failed
 		}
 		after = all[len(all)-1]
 	}

@@ -3,13 +3,11 @@ package provisioning
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 )
@@ -39,7 +37,7 @@ func (s *Server) authenticate(r *http.Request) (directory, bool) {
 		return directory{}, false
 	}
 	token, found := bearer.FromHeader(r)
-	if !found || !accepts(snapshot.ContentOf[document.Directory](d.entry), token, s.Clock()) {
+	if !found || !bearer.OfDirectory(snapshot.ContentOf[document.Directory](d.entry), token, s.Clock()) {
 		return directory{}, false
 	}
 	return d, true
@@ -65,18 +63,4 @@ func (s *Server) find(r *http.Request) (d directory, found bool) {
 	}
 	d.base = scheme + r.Host + prefix + name
 	return d, true
-}
-
-// accepts reports whether a token is one of a directory's tokens and has not expired.
-func accepts(d *document.Directory, token string, now time.Time) bool {
-	key, err := apikey.Parse(token)
-	if err != nil || key.Prefix() != document.DirectoryTokenPrefix {
-		return false
-	}
-	for _, v := range d.Verifiers {
-		if v.ID == key.ID() && v.Digest.Equal(key.Digest()) {
-			return v.ExpiresAt == nil || now.Before(*v.ExpiresAt)
-		}
-	}
-	return false
 }

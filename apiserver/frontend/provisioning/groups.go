@@ -91,7 +91,7 @@ func readGroup(c *call) error {
 			return err
 		}
 		if !found {
-			return &scim.Error{Status: http.StatusNotFound, Detail: "the directory has no such group"}
+			return provisioning.NotFound("group")
 		}
 		meta := c.groupMeta(row)
 		if names := c.r.Header.Get("If-None-Match"); names != "" && scim.MatchesETag(names, meta.Version) {
@@ -109,7 +109,6 @@ func listGroups(c *call) error {
 		find: func(u *account.Unit, filter people.SCIMFilter, offset, limit int) ([]people.SCIMGroup, error) {
 			return u.SCIM().FindSCIMGroups(c.directory.entry.ID, filter, offset, limit)
 		},
-		id: func(row people.SCIMGroup) int64 { return row.ID },
 		match: func(u *account.Unit, f *scim.Filter, row people.SCIMGroup) (bool, error) {
 			var failed error
 			has := func(member string) bool {

@@ -27,7 +27,6 @@ type lister[T any] struct {
 	parse  func(string) (*scim.Filter, error)
 	total  func(people.Directory) int64
 	find   func(u *account.Unit, filter people.SCIMFilter, offset, limit int) ([]T, error)
-	id     func(T) int64
 	match  func(*account.Unit, *scim.Filter, T) (bool, error)
 	render func(*account.Unit, T, scim.Selection) ([]byte, error)
 }

@@ -53,6 +53,10 @@ const (
 // one deployment, and of one directory. More wait.
 var bodyBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2}
 
+// requestBounds bound the requests that are in progress, which read the store: in all, of one deployment, and of one
+// directory. More wait. What a request costs counts only at its end.
+var requestBounds = egress.Bounds{AtOnce: 128, DeploymentAtOnce: 16, NetworkAtOnce: 4}
+
 // Options configures a Server.
 type Options struct {
 	Snapshots *snapshot.Follower
@@ -73,16 +77,16 @@ type Options struct {
 type Server struct {
 	Options
 	router *httpapi.Router
-	// budget bounds the requests of each directory, and bodies those in memory. changing and scanning let one change,
-	// and one comparison with many resources, of a directory run at a time.
+	// budget bounds the requests of each directory, running those in progress, and bodies those in memory. changing and
+	// scanning let one change, and one comparison with many resources, of a directory run at a time.
 	budget             *shares.Budget
-	bodies             *egress.Slots
+	running, bodies    *egress.Slots
 	changing, scanning turns.Turns
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, budget: shares.NewBudget(requestsPerSecond, requestBurst), bodies: egress.NewSlots(bodyBounds, opts.Clock)}
+	s := &Server{Options: opts, budget: shares.NewBudget(requestsPerSecond, requestBurst), running: egress.NewSlots(requestBounds, opts.Clock), bodies: egress.NewSlots(bodyBounds, opts.Clock)}
 	s.router = httpapi.New(func(_ http.ResponseWriter, r *http.Request, allow string) {
 		c := callOf(r.Context())
 		if allow != "" {
@@ -187,7 +191,18 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		c.Refuse(&scim.Error{Status: http.StatusTooManyRequests, Detail: "too many or too large requests in a short time: try again after Retry-After"})
 		return
 	}
+	done, err := s.running.Begin(ctx, c.asker())
+	if err != nil {
+		c.Refuse(err)
+		return
+	}
+	defer done()
 	s.router.ServeHTTP(c.w, r)
+}
+
+// asker names the directory for the bounds of a deployment and of a directory within it.
+func (c *call) asker() egress.Asker {
+	return egress.Asker{Deployment: c.directory.entry.Deployment, Network: c.directory.key()}
 }
 
 // finish counts the request of an authenticated directory, and what it cost.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
-	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/scim"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -88,7 +87,7 @@ func (c *call) body() (raw []byte, done func(), err error) {
 	if err := requireJSON(c.r); err != nil {
 		return nil, nil, err
 	}
-	done, err = c.bodies.Begin(c.r.Context(), egress.Asker{Deployment: c.directory.entry.Deployment, Network: c.directory.key()})
+	done, err = c.bodies.Begin(c.r.Context(), c.asker())
 	if err != nil {
 		return nil, nil, err
 	}

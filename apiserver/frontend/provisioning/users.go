@@ -104,7 +104,7 @@ func readUser(c *call) error {
 			return err
 		}
 		if !found {
-			return &scim.Error{Status: http.StatusNotFound, Detail: "the directory has no such user"}
+			return provisioning.NotFound("user")
 		}
 		out, err = c.renderUser(u, row, selection)
 		return err
@@ -123,7 +123,6 @@ func listUsers(c *call) error {
 		find: func(u *account.Unit, filter people.SCIMFilter, offset, limit int) ([]people.SCIMUser, error) {
 			return u.SCIM().FindSCIMUsers(c.directory.entry.ID, filter, offset, limit)
 		},
-		id: func(row people.SCIMUser) int64 { return row.ID },
 		match: func(_ *account.Unit, f *scim.Filter, row people.SCIMUser) (bool, error) {
 			doc, err := scim.DecodeUser([]byte(row.Document))
 			return err == nil && f.MatchUser(doc, c.userMeta(row)), err

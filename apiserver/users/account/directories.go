@@ -104,8 +104,8 @@ func HoldsDomain(u *Unit, o people.Organization, address string) (bool, error) {
 	if domain == "" {
 		return false, nil
 	}
-	if named := u.snapshot.ConnectionsNaming(u.Key(), domain); len(named) > 0 {
-		return slices.ContainsFunc(named, func(e *snapshot.Entry) bool { return declaredConnection(e).Organization == o.Slug }), nil
+	if declared, own := declaredFor(u.Tenant, o, domain); declared {
+		return own, nil
 	}
 	row, found, err := u.Domains().EffectiveDomain(domain)
 	return found && row.Organization == o.ID, err

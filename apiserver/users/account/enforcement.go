@@ -190,11 +190,14 @@ func requireConnection(u *Unit, used int64, m people.Member) error {
 
 // holds reports whether the domain of an address is one of an organization. A declared domain displaces a proven one.
 func holds(u *Unit, o people.Organization, a people.AddressIn) bool {
-	named := u.snapshot.ConnectionsNaming(u.Key(), connection.DomainOf(a.Folded))
-	if len(named) == 0 {
-		return a.Effective
-	}
-	return slices.ContainsFunc(named, func(e *snapshot.Entry) bool { return declaredConnection(e).Organization == o.Slug })
+	declared, own := declaredFor(u.Tenant, o, connection.DomainOf(a.Folded))
+	return own || !declared && a.Effective
+}
+
+// declaredFor reports whether Connection resources declare a domain, and whether one of them is an organization's.
+func declaredFor(t *Tenant, o people.Organization, domain string) (declared, own bool) {
+	named := t.snapshot.ConnectionsNaming(t.Key(), domain)
+	return len(named) > 0, slices.ContainsFunc(named, func(e *snapshot.Entry) bool { return declaredConnection(e).Organization == o.Slug })
 }
 
 // CheckFamilyConnection is CheckConnection for the tokens of an authorization, whose sign-in may have ended.

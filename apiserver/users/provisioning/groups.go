@@ -62,7 +62,7 @@ func (c *Change) PatchGroup(id int64, patch scim.Patch) (people.SCIMGroup, error
 func (c *Change) updateGroup(id int64, change func(scim.Group) (scim.Group, scim.MemberChange, error)) (people.SCIMGroup, error) {
 	row, found, err := c.SCIM().SCIMGroup(c.Directory.ID, id)
 	if err != nil || !found {
-		return row, account.FirstOf(err, notFound("group"))
+		return row, account.FirstOf(err, NotFound("group"))
 	}
 	if err := c.require(row.Version); err != nil {
 		return row, err
@@ -149,7 +149,7 @@ func (c *Change) rolesAfter(before, after scim.Group, row people.SCIMGroup, move
 func (c *Change) DeleteGroup(id int64) error {
 	row, found, err := c.SCIM().SCIMGroup(c.Directory.ID, id)
 	if err != nil || !found {
-		return account.FirstOf(err, notFound("group"))
+		return account.FirstOf(err, NotFound("group"))
 	}
 	if err := c.require(row.Version); err != nil {
 		return err

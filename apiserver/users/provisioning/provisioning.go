@@ -52,7 +52,8 @@ func (c *Change) require(version int64) error {
 	return nil
 }
 
-func notFound(kind string) error {
+// NotFound returns the Error for a user or group that the directory does not have.
+func NotFound(kind string) error {
 	return &scim.Error{Status: http.StatusNotFound, Detail: "the directory has no such " + kind}
 }
 

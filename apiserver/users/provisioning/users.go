@@ -102,7 +102,7 @@ func (c *Change) updateUser(id int64, change func(scim.User) (scim.User, error))
 		}
 	}
 	if to.Row.User, err = account.Provision(c.Unit, c.Directory, from, to); err != nil {
-		return row, c.refused(row.User, err)
+		return row, c.refused(to.Row.User, err)
 	}
 	if after.Equal(before) {
 		if to.Row.User == 0 {
@@ -166,7 +166,7 @@ func (c *Change) user(id int64) (people.SCIMUser, error) {
 		row, found, err = c.SCIM().LockSCIMUser(c.Directory.ID, id)
 	}
 	if err == nil && !found {
-		err = notFound("user")
+		err = NotFound("user")
 	}
 	return row, err
 }

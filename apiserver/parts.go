@@ -1,0 +1,76 @@
+package apiserver
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cardea-iam/cardea/apiserver/agents"
+	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
+	"github.com/cardea-iam/cardea/apiserver/endedconnections"
+	"github.com/cardea-iam/cardea/apiserver/frontend/provisioning"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
+	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/limits/shared"
+	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
+)
+
+// newProvisioning returns the server of directories.
+func newProvisioning(opts Options, follower *snapshot.Follower, dispatcher *outbox.Dispatcher) *provisioning.Server {
+	return provisioning.New(provisioning.Options{
+		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Proxies: opts.TrustedProxies, OnEnqueue: dispatcher.Wake, Clock: opts.Clock,
+		Log: opts.Log.WithName("scim"), Metrics: httpapi.NewMetrics(opts.Registry, "scim", opts.Tracer), Requests: provisioning.NewMetrics(opts.Registry),
+	})
+}
+
+// newEnded returns the worker that ends what belongs to deleted connections.
+func newEnded(opts Options, follower *snapshot.Follower) *endedconnections.Worker {
+	return endedconnections.New(endedconnections.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("ended-connections"),
+	})
+}
+
+// newFollower returns the follower of the configuration, and registers its metrics.
+func newFollower(opts *Options) *snapshot.Follower {
+	follower := snapshot.NewFollower(opts.Feed, feedPoll, opts.Clock, opts.Log.WithName("snapshot"))
+	opts.Registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cardea_snapshot_staleness_seconds", Help: "Time since the configuration held in memory was last known to be current.",
+		}, func() float64 { return follower.Staleness().Seconds() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cardea_snapshot_documents", Help: "Documents held in memory.",
+		}, func() float64 { return float64(follower.Current().Len()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "cardea_snapshot_revision", Help: "Feed revision of the configuration held in memory.",
+		}, func() float64 { return float64(follower.Current().Position().Revision) }),
+	)
+	return follower
+}
+
+// newLimiter returns the limiter, and the counters that replicas share, nil without Redis.
+func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limiter, *shared.Counters, error) {
+	local, clock := engine.NewEngine(cmp.Or(opts.LimiterBytes, engine.DefaultMaxBytes)), opts.counting
+	if opts.RedisURL == "" {
+		limiter := limits.New(local, clock.Now, nil, current)
+		return limiter, nil, opts.Registry.Register(limiter)
+	}
+	counters, err := shared.New(shared.Options{
+		URL: opts.RedisURL, Engine: local, Clock: clock.Now, Replicas: opts.Replicas, Log: opts.Log.WithName("shared-limits"), Registry: opts.Registry,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	limiter := limits.New(local, clock.Now, counters, current)
+	return limiter, counters, opts.Registry.Register(limiter)
+}
+
+// callLater returns a function that calls tools by a server of agents that is made later.
+func callLater(made **agents.Server) func(*httpapi.Exchange, *http.Request, toolset.Call) (*backendapi.ToolCallResult, error) {
+	return func(x *httpapi.Exchange, r *http.Request, of toolset.Call) (*backendapi.ToolCallResult, error) {
+		return (*made).CallDirectly(x, r, of)
+	}
+}
