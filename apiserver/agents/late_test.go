@@ -190,15 +190,24 @@ func TestResultRepeatsNoSecret(t *testing.T) {
 func TestResultOfAnUnansweredCallIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newSignedWorld(t, "")
-	var e envelope
+	w.declareTool("ship", document.AITool{
+		Name: "Ship", Type: "webhook", Method: "GET", Endpoint: w.up.URL, TimeoutSeconds: 3, RequestBodySchema: []schemafield.Field{{Name: "number", FieldType: "STRING"}},
+	})
+	w.declareHosted("ship")
+	arrived := make(chan envelope, 1)
 	w.answering(func(rw http.ResponseWriter, r *http.Request) {
 		got, _ := w.up.last()
-		_ = json.Unmarshal([]byte(got.body), &e) // checked by its use
+		var e envelope
+		if err := json.Unmarshal([]byte(got.body), &e); err != nil {
+			t.Error(err)
+		}
+		arrived <- e
 		<-r.Context().Done()
 	})
 	if _, code := w.call("ship", `{"number":"1"}`); code != "timeout" {
 		t.Fatal(code)
 	}
+	e := <-arrived
 	if status, raw := w.sendResult(e.Data.CallID, e.Data.ResultToken, `{"result":"shipped"}`); status != 204 {
 		t.Errorf("%d %s", status, raw)
 	}

@@ -228,10 +228,10 @@ func (tb *tab) until(expression string) {
 	}
 }
 
-// sees waits until the page shows a text.
+// sees waits until a whole page shows a text.
 func (tb *tab) sees(text string) {
 	tb.t.Helper()
-	tb.until(`document.body.innerText.replace(/\s+/g, " ").includes(` + quoted(text) + `)`)
+	tb.until(`document.readyState === "complete" && document.body.innerText.replace(/\s+/g, " ").includes(` + quoted(text) + `)`)
 }
 
 func quoted(text string) string {

@@ -11,9 +11,11 @@ import (
 // attack is a running attack, which ends with its context.
 type attack struct {
 	*tenant
-	ctx  context.Context
-	sent atomic.Int64
-	mu   sync.Mutex
+	ctx context.Context
+	// begin starts the time of the attack; flood calls it.
+	begin func()
+	sent  atomic.Int64
+	mu    sync.Mutex
 	// breach is the first response that the attack received although Cardea must refuse it.
 	breach error
 }
@@ -61,6 +63,7 @@ const workers = 32
 // flood repeats an action at a rate until the attack ends, with concurrent workers. Failed requests do not count as
 // errors, because an attacker has to expect them.
 func (a *attack) flood(perSecond rate.Limit, action func(n int)) {
+	a.begin()
 	var all sync.WaitGroup
 	turns := make(chan int)
 	for range workers {

@@ -45,6 +45,7 @@ func (a *attack) declareNamesOfOthers() error {
 	if err := a.Apply(a.ctx, manifests); err != nil {
 		return err
 	}
+	a.begin()
 	<-a.ctx.Done()
 	a.sent.Add(int64(2 * len(a.in.others)))
 	return a.takeBack(&v1alpha1.OAuthApp{}, client.MatchingFields{"metadata.name": "host-0"}, client.MatchingFields{"metadata.name": "host-1"})

@@ -123,6 +123,7 @@ func (a *attack) guessPasswords() error {
 
 // writingUser changes an account, creates organizations and signs in, without a pause.
 func (a *attack) writingUser() error {
+	a.begin()
 	person := a.People[0]
 	for n := 0; a.ctx.Err() == nil; n++ {
 		_, _ = person.Send(a.Server(), http.MethodPatch, "/me", fmt.Sprintf(`{"first_name": "Name %d"}`, n))

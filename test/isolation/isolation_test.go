@@ -5,14 +5,19 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/cardea-iam/cardea/test/traffic"
 )
 
-// shortly is how long each attack lasts in the short run.
-const shortly = 2 * time.Second
+const (
+	// shortly is how long each attack lasts in the short run.
+	shortly = 2 * time.Second
+	// preparation is how long the declarations of an attack may take before it begins.
+	preparation = 2 * time.Minute
+)
 
 // TestAttacksOfOneDeployment runs every attack in turn during the normal traffic of two other deployments. Each attack
 // lasts CARDEA_ISOLATION_SECONDS. If the variable is absent, the run is short, and its latencies mean nothing. The
@@ -62,7 +67,7 @@ func attackInstall(t *testing.T, redis bool, length time.Duration) {
 
 // attackInTurn first measures the traffic without an attack, then runs each attack and checks its effect on the others.
 func attackInTurn(t *testing.T, in *install, tr *traffic.Traffic, length time.Duration) (outcomes []outcome, calm map[string]time.Duration) {
-	quiet, samples := during(t, in, tr, length, func(a *attack) error { <-a.ctx.Done(); return nil })
+	quiet, samples := during(t, in, tr, length, func(a *attack) error { a.begin(); <-a.ctx.Done(); return nil })
 	quiet.name, calm = "(none)", traffic.Slowest(samples)
 	quiet.compare(samples, nil)
 	quiet.check(t)
@@ -82,14 +87,14 @@ func attackInTurn(t *testing.T, in *install, tr *traffic.Traffic, length time.Du
 	return outcomes, calm
 }
 
-// during runs an attack for a length of time. It returns the attack's outcome and the others' requests that began
-// meanwhile.
+// during runs an attack for a length of time, which counts from its beginning: on a busy machine, its preparation may take
+// longer than the attack. It returns the attack's outcome and the others' requests that began meanwhile.
 func during(t *testing.T, in *install, tr *traffic.Traffic, length time.Duration, perform func(*attack) error) (o outcome, samples []traffic.Sample) {
 	t.Helper()
 	before := rowsOf(t, in)
-	ctx, cancel := context.WithTimeout(t.Context(), length)
+	ctx, cancel := context.WithTimeout(t.Context(), preparation+length)
 	defer cancel()
-	a := &attack{tenant: in.attacker, ctx: ctx}
+	a := &attack{tenant: in.attacker, ctx: ctx, begin: sync.OnceFunc(func() { time.AfterFunc(length, cancel) })}
 	ended := make(chan error, 1)
 	begun := time.Now()
 	go func() { ended <- perform(a) }()
