@@ -293,7 +293,7 @@ import-proof: k8s build ## Import a million users and five million sign-ins, wit
 
 .PHONY: pictures
 pictures: deps ## Draw the two pictures of docs/tour.md again, from the pages of the browser tests.
-	CARDEA_CONSOLE_NAME=Lovelace go test ./test/browser -count=1 -run 'TestEveryViewOfTheConsoleIsAccessibleAtEverySize/1280-light|TestUsersManageTheirAccount/1280-light$$'
+	CARDEA_PICTURES=1 CARDEA_CONSOLE_NAME=Lovelace go test ./test/browser -count=1 -run 'TestEveryViewOfTheConsoleIsAccessibleAtEverySize/1280-light|TestUsersManageTheirAccount/1280-light$$'
 	cp test/browser/pictures/pages-sign-in-1280-light.png docs/pictures/sign-in.png
 	cp test/browser/pictures/console-overview-1280-light.png docs/pictures/console.png
 

@@ -108,7 +108,7 @@ type env struct {
 }
 
 func newEnv(t *testing.T, s suite, open func(*testing.T) store.Store) *env {
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*patience)
 	t.Cleanup(cancel)
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)

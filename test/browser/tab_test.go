@@ -174,7 +174,7 @@ func (tb *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 // fail ends the test, with the text of the page in the message.
 func (tb *tab) fail(err error) {
 	tb.t.Helper()
-	tb.picture("failed-" + strings.ReplaceAll(tb.t.Name(), "/", "-"))
+	tb.keep("failed-"+strings.ReplaceAll(tb.t.Name(), "/", "-"), chromedp.FullScreenshot(100))
 	tb.t.Fatalf("%v\n%s", err, tb.text())
 }
 
@@ -261,12 +261,21 @@ func (tb *tab) tabTo(name string) {
 	tb.t.Fatalf("Tab never comes to %q\n%s", name, tb.text())
 }
 
-// picture keeps a picture of the whole page as an artifact.
-func (tb *tab) picture(name string) { tb.keep(name, chromedp.FullScreenshot(100)) }
+// picture writes a picture of the whole page if CARDEA_PICTURES is set. Pictures take a seventh of the browser's time.
+func (tb *tab) picture(name string) {
+	if os.Getenv("CARDEA_PICTURES") != "" {
+		tb.keep(name, chromedp.FullScreenshot(100))
+	}
+}
 
-// glimpse keeps a picture of the visible part of the page.
-func (tb *tab) glimpse(name string) { tb.keep(name, chromedp.CaptureScreenshot()) }
+// glimpse writes a picture of the visible part of the page if CARDEA_PICTURES is set.
+func (tb *tab) glimpse(name string) {
+	if os.Getenv("CARDEA_PICTURES") != "" {
+		tb.keep(name, chromedp.CaptureScreenshot())
+	}
+}
 
+// keep writes a picture into the folder pictures.
 func (tb *tab) keep(name string, take chromedp.Action[[]byte]) {
 	ctx, cancel := context.WithTimeout(tb.ctx, patience)
 	defer cancel()

@@ -43,12 +43,13 @@ type visitor struct {
 
 var visitors atomic.Int64
 
+// newVisitor returns a visitor with a network of their own, because emails for unknown clients of one network are limited.
 func newVisitor(host string, inbox *messagegateway.Gateway, server *testkit.Cardea) *visitor {
 	GinkgoHelper()
 	jar, err := cookiejar.New(nil)
 	Expect(err).NotTo(HaveOccurred())
 	n := visitors.Add(1)
-	v := &visitor{host: host, email: fmt.Sprintf("visitor-%d@example.com", n), address: fmt.Sprintf("10.1.%d.%d", n/250, 1+n%250), inbox: inbox, server: server}
+	v := &visitor{host: host, email: fmt.Sprintf("visitor-%d@example.com", n), address: fmt.Sprintf("10.%d.%d.1", n%250, n/250), inbox: inbox, server: server}
 	v.browse(jar)
 	return v
 }

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"sync"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
 )
@@ -28,8 +29,12 @@ type Console struct {
 	welcome, page []byte
 }
 
-// New returns a Console.
-func New() (*Console, error) {
+// New returns the Console. All servers of a process share it.
+func New() (*Console, error) { return loaded() }
+
+var loaded = sync.OnceValues(load)
+
+func load() (*Console, error) {
 	folder, err := fs.Sub(embedded, "page")
 	if err != nil {
 		return nil, err

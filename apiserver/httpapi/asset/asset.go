@@ -59,7 +59,8 @@ func New(below string, folders ...fs.FS) (*Set, error) {
 			if err != nil {
 				return nil, err
 			}
-			_, _ = fmt.Fprintf(sum, "%s %d\n%s", entry.Name(), len(plain), plain) // writes to a hash do not fail
+			_, _ = fmt.Fprintf(sum, "%s %d\n", entry.Name(), len(plain)) // writes to a hash do not fail
+			_, _ = sum.Write(plain)
 			s.files[entry.Name()] = &file{contentType: contentType, plain: plain, compressed: sync.OnceValue(func() []byte { return Compress(plain) })}
 		}
 	}

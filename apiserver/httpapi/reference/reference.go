@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"sync"
 
 	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
 )
@@ -57,16 +58,11 @@ const (
 
 // New returns the pages of a listener's documents. Each page has links to the other pages, and the additional links.
 func New(documents []Document, links ...Link) (*Pages, error) {
-	vendored, err1 := fs.Sub(swaggerUI, "swaggerui")
-	page, err2 := fs.Sub(own, "page")
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
-	}
-	assets, err := asset.New(Assets, asset.Theme(), vendored, page)
+	assets, err := loadedAssets()
 	if err != nil {
 		return nil, err
 	}
-	shown, err := template.ParseFS(page, "page.html")
+	shown, err := template.ParseFS(own, "page/page.html")
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +80,16 @@ func New(documents []Document, links ...Link) (*Pages, error) {
 	}
 	return p, nil
 }
+
+// loadedAssets returns the files of the pages. All listeners and servers of a process share them.
+var loadedAssets = sync.OnceValues(func() (*asset.Set, error) {
+	vendored, err1 := fs.Sub(swaggerUI, "swaggerui")
+	page, err2 := fs.Sub(own, "page")
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	return asset.New(Assets, asset.Theme(), vendored, page)
+})
 
 // ServePage responds with the page at a request's path, which must be that of a document.
 func (p *Pages) ServePage(w http.ResponseWriter, r *http.Request) {

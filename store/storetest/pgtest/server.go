@@ -63,7 +63,7 @@ func start(ctx context.Context, host *Host, settings []string, fill func(ctx con
 	if err != nil {
 		return nil, err
 	}
-	folder, err := os.MkdirTemp("", "cardea-pg-")
+	folder, err := os.MkdirTemp(parent(settings), fmt.Sprintf("%s%d-", folderPrefix, os.Getpid()))
 	if err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
@@ -295,10 +295,10 @@ func (s *Server) CreateDatabase(ctx context.Context) (string, error) {
 	return name, s.Do(ctx, "postgres", "CREATE DATABASE "+name)
 }
 
-// CopyDatabase copies a database that has no connections, and returns the name of the copy.
+// CopyDatabase copies a database that has no connections, and returns the name of the copy. It needs PostgreSQL 15.
 func (s *Server) CopyDatabase(ctx context.Context, original string) (string, error) {
 	name := fmt.Sprintf("test_%d", s.databases.Add(1))
-	return name, s.Do(ctx, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+original)
+	return name, s.Do(ctx, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+original+" STRATEGY FILE_COPY")
 }
 
 // DropDatabase ends every connection to a database and removes it.
