@@ -43,7 +43,8 @@ type visitor struct {
 
 var visitors atomic.Int64
 
-// newVisitor returns a visitor with a network of their own, because emails for unknown clients of one network are limited.
+// newVisitor returns a visitor with a network of their own, because emails for unknown clients of one network are
+// limited.
 func newVisitor(host string, inbox *messagegateway.Gateway, server *testkit.Cardea) *visitor {
 	GinkgoHelper()
 	jar, err := cookiejar.New(nil)

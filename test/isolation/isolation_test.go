@@ -87,8 +87,8 @@ func attackInTurn(t *testing.T, in *install, tr *traffic.Traffic, length time.Du
 	return outcomes, calm
 }
 
-// during runs an attack for a length of time, which counts from its beginning: on a busy machine, its preparation may take
-// longer than the attack. It returns the attack's outcome and the others' requests that began meanwhile.
+// during runs an attack for a length of time, which counts from its beginning: on a busy machine, its preparation may
+// take longer than the attack. It returns the attack's outcome and the others' requests that began meanwhile.
 func during(t *testing.T, in *install, tr *traffic.Traffic, length time.Duration, perform func(*attack) error) (o outcome, samples []traffic.Sample) {
 	t.Helper()
 	before := rowsOf(t, in)

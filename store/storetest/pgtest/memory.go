@@ -21,9 +21,9 @@ const (
 	tmpfs = 0x01021994
 )
 
-// parent returns the folder for the data of a server with these settings: memory for a server that does not wait for the
-// disk, if enough is free; otherwise "", the folder of temporary files. A database has about 700 files; the file system of
-// a disk needs four times the processor time to create and remove them.
+// parent returns the folder for the data of a server with these settings: memory for a server that does not wait for
+// the disk, if enough is free; otherwise "", the folder of temporary files. A database has about 700 files; the file
+// system of a disk needs four times the processor time to create and remove them.
 func parent(settings []string) string {
 	waits := true
 	for _, setting := range settings {
