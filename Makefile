@@ -231,7 +231,8 @@ test-agents: ## Run the tests of agents, with published MCP clients, ajv and the
 	@$(GO_TEST) ./apiserver/agents | $(SUMMARIZE)
 
 .PHONY: test-connections
-test-connections: upstream-peers saml-peers scim-peers ## Run the sign-ins by published providers of OpenID Connect and SAML, and compare SAML with node-saml and SCIM with scim-patch and scimmy (needs npm; builds Dex once, which takes minutes).
+test-connections: upstream-peers saml-peers scim-peers k8s build ## Run the sign-ins by published providers of OpenID Connect and SAML, compare SAML with node-saml and SCIM with scim-patch and scimmy, and deprovision 100 users (needs npm; builds Dex once, which takes minutes).
+	@CARDEA_DEPROVISIONINGS=100 $(GO_TEST) ./test/e2e -ginkgo.focus 'Connections and directories' | $(SUMMARIZE)
 	@$(GO_TEST) -run '^(TestPublishedProvider|TestDex|TestCardeaSignsUsersIn|TestPublishedServiceProvider|TestPublishedImplementations|TestPublishedParser)' ./apiserver/frontend/enduser ./apiserver/connection/saml ./apiserver/scim | $(SUMMARIZE)
 
 .PHONY: upstream-peers

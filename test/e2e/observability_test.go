@@ -15,11 +15,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/internal/testing/process"
@@ -172,23 +169,6 @@ spec:
 ---`, namespace)
 }
 
-// describeDirectory sends a request to the directory with its token.
-func describeDirectory(ctx context.Context, namespace, host string, server *testkit.Cardea) {
-	GinkgoHelper()
-	var secret corev1.Secret
-	Expect(cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "globex-scim"}, &secret)).To(Succeed())
-	base, err := url.Parse(string(secret.Data[v1alpha1.SecretKeySCIMURL]))
-	Expect(err).NotTo(HaveOccurred())
-	request, err := http.NewRequestWithContext(ctx, "GET", server.Frontend+base.Path+"/ServiceProviderConfig", nil)
-	Expect(err).NotTo(HaveOccurred())
-	request.Host = host
-	request.Header.Set("Authorization", "Bearer "+string(secret.Data[v1alpha1.SecretKeySCIMToken]))
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(response.Body.Close()).To(Succeed())
-	Expect(response.StatusCode).To(Equal(http.StatusOK))
-}
-
 // byProvider signs in by the connection of the deployment, after a response that is refused.
 func (v *visitor) byProvider(p *identityprovider.Provider) {
 	GinkgoHelper()
@@ -258,7 +238,8 @@ var _ = Describe("Prometheus", Ordered, func() {
 			Eventually(prometheus.query(fmt.Sprintf(`sum(cardea_phones_verified_total) >= %v`, counted))).Should(Equal(1))
 		}
 		newVisitor(host, inbox, server).byProvider(provider)
-		describeDirectory(ctx, namespace, host, server)
+		status, _ := directoryOf(ctx, namespace, "globex-scim", host).send(server, "GET", "/ServiceProviderConfig", "")
+		Expect(status).To(Equal(http.StatusOK))
 		for title, queries := range dashboardQueries() {
 			for _, query := range queries {
 				Eventually(prometheus.query(query)).Should(BeNumerically(">", 0), "%s: %s", title, query)

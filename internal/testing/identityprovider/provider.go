@@ -38,13 +38,16 @@ type Provider struct {
 	server *httptest.Server
 	clock  func() time.Time
 
-	mu       sync.Mutex
-	key      *rsa.PrivateKey
-	keyID    string
-	codes    map[string]grant
-	tokens   map[string]User
-	sign     func(claims map[string]any)
-	down     bool
+	mu     sync.Mutex
+	key    *rsa.PrivateKey
+	keyID  string
+	codes  map[string]grant
+	tokens map[string]User
+	sign   func(claims map[string]any)
+	down   bool
+	secret string
+	// silent reports that the provider does not serve its metadata and keys.
+	silent   bool
 	redeemed int
 	present  User
 }
@@ -57,7 +60,7 @@ type grant struct {
 
 // Start starts a provider on loopback.
 func Start(clock func() time.Time) *Provider {
-	p := &Provider{clock: clock, codes: map[string]grant{}, tokens: map[string]User{}}
+	p := &Provider{clock: clock, codes: map[string]grant{}, tokens: map[string]User{}, secret: ClientSecret}
 	p.Rotate()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", p.discovery)
@@ -67,7 +70,7 @@ func Start(clock func() time.Time) *Provider {
 	mux.HandleFunc("GET /userinfo", p.userinfo)
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
-		down := p.down
+		down := p.down || p.silent && (r.URL.Path == "/jwks" || r.URL.Path == "/.well-known/openid-configuration")
 		p.mu.Unlock()
 		if down {
 			w.WriteHeader(http.StatusBadGateway)
@@ -87,6 +90,20 @@ func (p *Provider) SetDown(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = down
+}
+
+// SetSilent sets whether the provider's metadata and keys are unavailable while its other endpoints work.
+func (p *Provider) SetSilent(silent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.silent = silent
+}
+
+// SetSecret sets the client secret that the provider takes from now on.
+func (p *Provider) SetSecret(secret string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.secret = secret
 }
 
 // Rotate replaces the key that signs ID tokens.
@@ -181,12 +198,12 @@ func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
 // token redeems a code, once.
 func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	id, secret, ok := r.BasicAuth()
-	if !ok || id != ClientID || secret != ClientSecret {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !ok || id != ClientID || secret != p.secret {
 		answer(w, http.StatusUnauthorized, map[string]any{"error": "invalid_client"})
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.redeemed++
 	g, found := p.codes[r.PostFormValue("code")]
 	delete(p.codes, r.PostFormValue("code"))
