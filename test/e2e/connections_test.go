@@ -2,54 +2,19 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
-
-// provisioned is a directory as its identity provider uses it: with the data of its Secret.
-type provisioned struct{ host, path, token string }
-
-// directoryOf reads the Secret of a Directory.
-func directoryOf(ctx context.Context, namespace, name, host string) provisioned {
-	GinkgoHelper()
-	var secret corev1.Secret
-	Expect(cluster.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &secret)).To(Succeed())
-	base, err := url.Parse(string(secret.Data[v1alpha1.SecretKeySCIMURL]))
-	Expect(err).NotTo(HaveOccurred())
-	return provisioned{host: host, path: base.Path, token: string(secret.Data[v1alpha1.SecretKeySCIMToken])}
-}
-
-// send sends a request of SCIM to a server.
-func (d provisioned) send(server *testkit.Cardea, method, path, body string) (status int, resource map[string]any) {
-	GinkgoHelper()
-	request, err := http.NewRequest(method, server.Frontend+d.path+path, strings.NewReader(body))
-	Expect(err).NotTo(HaveOccurred())
-	request.Host = d.host
-	request.Header.Set("Authorization", "Bearer "+d.token)
-	request.Header.Set("Content-Type", "application/scim+json")
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(json.NewDecoder(response.Body).Decode(&resource)).To(Succeed())
-	Expect(response.Body.Close()).To(Succeed())
-	return response.StatusCode, resource
-}
 
 // globexConnection is a Connection of an organization to a provider, with its Secret.
 func globexConnection(namespace, organization, secret string, p *identityprovider.Provider) string {
@@ -199,19 +164,20 @@ var _ = Describe("Connections and directories of two servers", Ordered, func() {
 	It("end the access of deactivated users at both servers within a second", func(ctx context.Context) {
 		apply(ctx, globexDirectory(namespace, organization))
 		expectAllReady(ctx, namespace)
-		d := directoryOf(ctx, namespace, "globex-scim", host)
+		d, err := cluster.Provisioned(ctx, namespace, "globex-scim")
+		Expect(err).NotTo(HaveOccurred())
 		for _, server := range servers {
-			Eventually(func() int { status, _ := d.send(server, "GET", "/ServiceProviderConfig", ""); return status }).Should(Equal(http.StatusOK))
+			Eventually(func() (testkit.Answer, error) { return d.Send(server, "GET", "/ServiceProviderConfig", "") }).Should(haveStatus(http.StatusOK))
 		}
 		var slowest time.Duration
 		for n := range deprovisionings() {
 			email := fmt.Sprintf("user-%d@globex.example", n)
-			status, user := d.send(servers[n%2], "POST", "/Users", fmt.Sprintf(`{"userName":%q}`, email))
-			Expect(status).To(Equal(http.StatusCreated), "%v", user)
+			user, err := d.Send(servers[n%2], "POST", "/Users", fmt.Sprintf(`{"userName":%q}`, email))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(user).To(haveStatus(http.StatusCreated))
 			v := expectIn(servers[0], email)
 			cookies := v.cookies()
-			status, user = d.send(servers[n%2], "PATCH", "/Users/"+user["id"].(string), `{"Operations":[{"op":"replace","value":{"active":false}}]}`)
-			Expect(status).To(Equal(http.StatusOK), "%v", user)
+			Expect(d.Send(servers[n%2], "PATCH", "/Users/"+user.JSON["id"].(string), `{"Operations":[{"op":"replace","value":{"active":false}}]}`)).To(haveStatus(http.StatusOK))
 			began := time.Now()
 			for _, server := range servers {
 				Eventually(func() (reply, error) {
@@ -226,6 +192,6 @@ var _ = Describe("Connections and directories of two servers", Ordered, func() {
 			Expect(r.Status).NotTo(Equal(http.StatusOK), "%+v", r)
 		}
 		AddReportEntry("deprovisionings", fmt.Sprintf("%d in a row; the slowest was effective at both servers after %s", deprovisionings(), slowest.Round(time.Millisecond)))
-		expectNoTraceOf(ctx, d.token)
+		expectNoTraceOf(ctx, d.Token)
 	})
 })

@@ -238,8 +238,9 @@ var _ = Describe("Prometheus", Ordered, func() {
 			Eventually(prometheus.query(fmt.Sprintf(`sum(cardea_phones_verified_total) >= %v`, counted))).Should(Equal(1))
 		}
 		newVisitor(host, inbox, server).byProvider(provider)
-		status, _ := directoryOf(ctx, namespace, "globex-scim", host).send(server, "GET", "/ServiceProviderConfig", "")
-		Expect(status).To(Equal(http.StatusOK))
+		directory, err := cluster.Provisioned(ctx, namespace, "globex-scim")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(directory.Send(server, "GET", "/ServiceProviderConfig", "")).To(haveStatus(http.StatusOK))
 		for title, queries := range dashboardQueries() {
 			for _, query := range queries {
 				Eventually(prometheus.query(query)).Should(BeNumerically(">", 0), "%s: %s", title, query)

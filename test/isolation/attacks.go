@@ -53,6 +53,7 @@ var attacks = []struct {
 	{"keys are presented to others' agents", (*attack).callElsewhere},
 	{"agents have long prompts", (*attack).longPrompts}, // deletes every agent of the attacker
 	{"identity providers never answer, and answer with endless and large bodies", (*attack).hostileProviders},
+	{"a directory sends its most expensive requests", (*attack).expensiveDirectory},
 	{"connections are opened and left idle", (*attack).idleConnections},
 	{"bodies are the most expensive ones known", (*attack).expensiveBodies},
 }
