@@ -216,6 +216,10 @@ func (a *API) operations() map[string]operation {
 		"GET /users/{user_id}/identities":         listUserIdentities,
 		"DELETE /users/{user_id}/identities/{id}": removeUserIdentity,
 
+		"GET /settings/social-connections":                listSocialConnections,
+		"GET /users/{user_id}/social-connections":         listUserSocialConnections,
+		"DELETE /users/{user_id}/social-connections/{id}": removeUserIdentity,
+
 		"GET /organizations/{organization_id}/setup-links":                    listSetupLinks,
 		"POST /organizations/{organization_id}/setup-links":                   createSetupLink,
 		"DELETE /organizations/{organization_id}/setup-links/{setup_link_id}": deleteSetupLink,

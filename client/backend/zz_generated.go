@@ -378,6 +378,33 @@ func (e SetupLinkCreateIntents) Valid() bool {
 	}
 }
 
+// Defines values for SocialProvider.
+const (
+	AppleOauth     SocialProvider = "apple_oauth"
+	GithubOauth    SocialProvider = "github_oauth"
+	GitlabOauth    SocialProvider = "gitlab_oauth"
+	GoogleOauth    SocialProvider = "google_oauth"
+	MicrosoftOauth SocialProvider = "microsoft_oauth"
+)
+
+// Valid indicates whether the value is a known member of the SocialProvider enum.
+func (e SocialProvider) Valid() bool {
+	switch e {
+	case AppleOauth:
+		return true
+	case GithubOauth:
+		return true
+	case GitlabOauth:
+		return true
+	case GoogleOauth:
+		return true
+	case MicrosoftOauth:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ToolApprovalStatus.
 const (
 	ApprovalApproved ToolApprovalStatus = "approved"
@@ -3046,6 +3073,66 @@ type SetupLinkList struct {
 	Data []SetupLink `json:"data"`
 }
 
+// SocialConnection A declared connection to an identity provider of consumers.
+type SocialConnection struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// DeploymentId The id of the deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// Provider The identity provider.
+	Provider SocialProvider `json:"provider"`
+
+	// Enabled Whether users can sign in by it.
+	Enabled bool `json:"enabled"`
+
+	// Credentials The registration at the identity provider.
+	Credentials SocialCredentials `json:"credentials"`
+
+	// CreatedAt The time of creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt The time of the last change.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// SocialConnectionList The social connections of the deployment.
+type SocialConnectionList struct {
+	// Data The social connections.
+	Data []SocialConnection `json:"data"`
+
+	// Total The total number.
+	Total int64 `json:"total"`
+
+	// Limit The number of entries.
+	Limit int64 `json:"limit"`
+
+	// Offset Always 0.
+	Offset int64 `json:"offset"`
+
+	// HasMore Always false.
+	HasMore bool `json:"has_more"`
+}
+
+// SocialCredentials The registration at the identity provider.
+type SocialCredentials struct {
+	// ClientId The client ID.
+	ClientId string `json:"client_id"`
+
+	// ClientSecret Always `********`.
+	ClientSecret string `json:"client_secret"`
+
+	// RedirectUri The redirect URI at the first frontend host, or empty.
+	RedirectUri string `json:"redirect_uri"`
+
+	// Scopes The requested scopes.
+	Scopes []string `json:"scopes"`
+}
+
+// SocialProvider The identity provider.
+type SocialProvider string
+
 // TemporaryCode A temporary code.
 type TemporaryCode struct {
 	// Code Twelve characters in groups of four.
@@ -3610,6 +3697,36 @@ type UserSessionLevel string
 type UserSessionList struct {
 	// Data The sessions, newest first.
 	Data []UserSession `json:"data"`
+}
+
+// UserSocialConnection An identity of a user at an identity provider of consumers.
+type UserSocialConnection struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// UserId The user's id.
+	UserId string `json:"user_id"`
+
+	// UserEmailAddressId The id of the user's email address that the provider stated last, or empty if the user does not have it.
+	UserEmailAddressId string `json:"user_email_address_id"`
+
+	// Provider The identity provider.
+	Provider SocialProvider `json:"provider"`
+
+	// EmailAddress The address that the provider stated last, or empty.
+	EmailAddress string `json:"email_address"`
+
+	// CreatedAt The time when it was added.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt The time of the last sign-in by it.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// UserSocialConnectionList The social connections of a user.
+type UserSocialConnectionList struct {
+	// Data The social connections.
+	Data []UserSocialConnection `json:"data"`
 }
 
 // UserSummary A user.
@@ -5448,6 +5565,20 @@ func (c *Client) UpdateB2BSettings(ctx context.Context, body B2BSettingsUpdate) 
 	return &answer, nil
 }
 
+// ListSocialConnections asks GET /settings/social-connections: list the social connections.
+//
+// Returns the deployment's declared connections to Google, Microsoft, GitHub, GitLab and Apple, newest first, all on one page. Secrets are masked. GET /connections has all connections.
+func (c *Client) ListSocialConnections(ctx context.Context) (*SocialConnectionList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/settings/social-connections",
+	}
+	var answer SocialConnectionList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
 // ListUsers asks GET /users: list users.
 //
 // Returns the deployment's users, newest first, then by id descending.
@@ -5658,6 +5789,32 @@ func (c *Client) RevokeUserSessions(ctx context.Context, userId string) (*Revoke
 		return nil, err
 	}
 	return &answer, nil
+}
+
+// ListUserSocialConnections asks GET /users/{user_id}/social-connections: list a user's social connections.
+//
+// Returns the identities of a user at Google, Microsoft, GitHub, GitLab and Apple, oldest first. GET /users/{user_id}/identities has those of all connections.
+func (c *Client) ListUserSocialConnections(ctx context.Context, userId string) (*UserSocialConnectionList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/users/{user_id}/social-connections",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}},
+	}
+	var answer UserSocialConnectionList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteUserSocialConnection asks DELETE /users/{user_id}/social-connections/{id}: delete a user's social connection.
+//
+// The same as DELETE /users/{user_id}/identities/{id}.
+func (c *Client) DeleteUserSocialConnection(ctx context.Context, userId string, id string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/users/{user_id}/social-connections/{id}",
+		Segments: []transport.Segment{{Name: "user_id", Value: userId}, {Name: "id", Value: id}},
+	}
+	return c.transport.Do(ctx, call, nil)
 }
 
 // CreateUserTemporaryCode asks POST /users/{user_id}/temporary-code: create a temporary code for a user.
