@@ -60,6 +60,8 @@ var (
 	weatherCall        = exampleID(exampleDay(10, 11), 9002)
 	weatherApproval    = exampleID(exampleDay(10, 11), 9003)
 	adasIdentity       = exampleID(exampleDay(4, 10), 1005)
+	adasGoogle         = exampleID(exampleDay(4, 10), 1008)
+	googleID           = exampleID(exampleDay(4, 10), 1009)
 	enginesDomain      = exampleID(exampleDay(4, 10), 1007)
 )
 
@@ -246,6 +248,12 @@ func (d *exampleDocuments) organizations(ref v1alpha1.DeploymentReference) {
 		Membership: document.ConnectionMembership{JustInTime: true}, Client: document.ConnectionClient{ID: "abc"},
 		Provider: document.UpstreamProvider{Issuer: "https://globex.okta.example"},
 	}, globex)
+	google := &v1alpha1.Connection{Spec: v1alpha1.ConnectionSpec{DeploymentRef: ref, Slug: "google", Type: v1alpha1.ConnectionTypeGoogle}}
+	google.TypeMeta, google.ObjectMeta = resourceNamed(v1alpha1.KindConnection, "google")
+	d.declares(googleID, "google", document.Connection{
+		Slug: "google", Type: "Google", Name: "Google", Active: true, Enforcement: "Optional", Scopes: []string{"openid", "email", "profile"},
+		Client: document.ConnectionClient{ID: "abc"}, Provider: document.UpstreamProvider{Issuer: "https://accounts.google.com"},
+	}, google)
 }
 
 // exampleRows fills a store with users and their organizations, sessions, grants and events.
@@ -401,6 +409,11 @@ func exampleFactors(tx people.Tx) error {
 		func() error {
 			return tx.Identities().InsertIdentity(people.Identity{
 				ID: adasIdentity, Connection: globexID, Issuer: "https://globex.okta.example", Subject: "00u1", User: ada, Email: "ada@globex.example", CreatedAt: at, UsedAt: exampleDay(10, 7),
+			})
+		},
+		func() error {
+			return tx.Identities().InsertIdentity(people.Identity{
+				ID: adasGoogle, Connection: googleID, Issuer: "https://accounts.google.com", Subject: "1107", User: ada, Email: "ada@example.com", CreatedAt: at, UsedAt: exampleDay(10, 7),
 			})
 		},
 		func() error {

@@ -151,6 +151,7 @@ var _ = Describe("A Connection", func() {
 	})
 
 	It("reports what servers fetched and whether the organization exists, and stays Ready", func(ctx context.Context) {
+		w.server.Stop() // its own fetches would fail
 		c := globex()
 		c.Spec.Organization = &v1alpha1.ConnectionOrganization{Slug: "globex"}
 		create(ctx, upstreamSecret(w.namespace, "globex", clientSecret), c)
