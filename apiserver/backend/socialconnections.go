@@ -1,14 +1,13 @@
 package backend
 
 import (
-	"strings"
-
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // Published clients call connections to the providers of consumers "social connections". These operations show what is
@@ -81,7 +80,7 @@ func listUserSocialConnections(c *call) (reply, error) {
 				view.UpdatedAt = i.UsedAt
 			}
 			for _, email := range emails {
-				if strings.EqualFold(email.Address, i.Email) {
+				if people.FoldEmail(email.Address) == people.FoldEmail(i.Email) {
 					view.UserEmailAddressId = ids.Format(email.ID)
 				}
 			}

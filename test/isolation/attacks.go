@@ -12,7 +12,7 @@ import (
 type attack struct {
 	*tenant
 	ctx context.Context
-	// begin starts the time of the attack; flood calls it.
+	// begin starts the time of the attack. Each attack calls it after its preparation; flood does so for most.
 	begin func()
 	sent  atomic.Int64
 	mu    sync.Mutex

@@ -1,12 +1,15 @@
 package isolation
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 
+	"github.com/cardea-iam/cardea/internal/apikey"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
@@ -88,6 +91,16 @@ func (m *members) add(answer testkit.Answer, err error) {
 	}
 }
 
+// first returns the id of the first user, "" for none.
+func (m *members) first() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.ids) == 0 {
+		return ""
+	}
+	return m.ids[0]
+}
+
 // values returns a text with every id by a format.
 func (m *members) values(format string) string {
 	m.mu.Lock()
@@ -124,9 +137,13 @@ func (a *attack) expensiveDirectory() error {
 		case 4:
 			_, _ = d.Send(server, http.MethodPost, "/Users", long)
 		case 5:
-			_, _ = d.Send(server, http.MethodPatch, "/Users/1", many)
+			_, _ = d.Send(server, http.MethodPatch, "/Users/"+users.first(), many)
 		case 6:
-			wrong.Token = d.Token[:len(d.Token)-1]
+			unknown, err := apikey.Mint(rand.Reader, document.DirectoryTokenPrefix)
+			if err != nil {
+				return
+			}
+			wrong.Token = unknown.Plain()
 			a.expectRefused(wrong.Send(server, http.MethodGet, "/Users", ""))
 		default:
 			foreign.Host = a.in.others[n/8%len(a.in.others)].Host
@@ -139,9 +156,9 @@ func (a *attack) expensiveDirectory() error {
 	return nil
 }
 
-// expectRefused records a response to a foreign token that is no refusal.
+// expectRefused records a response that accepts a token of no directory at the host.
 func (a *attack) expectRefused(answer testkit.Answer, err error) {
 	if err == nil && answer.Status < http.StatusBadRequest {
-		a.breached(fmt.Errorf("a foreign token of a directory is accepted: %d %.300s", answer.Status, answer.Raw))
+		a.breached(fmt.Errorf("a token of no directory at the host is accepted: %d %.300s", answer.Status, answer.Raw))
 	}
 }

@@ -68,7 +68,7 @@ func (d *directory) waits(other *directory) chan int {
 
 // A directory has at most four requests in progress. Further ones wait for these, and those of other directories do
 // not.
-func TestDirectoryHasFourRequestsInProgress(t *testing.T) {
+func TestDirectoryHasAtMostFourRequestsInProgress(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		_, _, slug := w.customer("initech")

@@ -26,9 +26,9 @@ var shared struct {
 // that measure.
 const Durable = "fsync=on"
 
-// Shared returns the test binary's server, which Main stops. Unless the server is Durable, committed data is in memory
-// (see parent): it survives a crash of any process but not of the machine, which no test stops. Creating and dropping
-// a database then takes a tenth of the processor time.
+// Shared returns the test binary's server, which Main stops. Unless the server is Durable, it does not wait for the
+// disk and keeps its data in memory (see parent): committed data survives a crash of any process but not of the
+// machine, which no test stops.
 func Shared() (*Server, error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()

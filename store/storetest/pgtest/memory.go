@@ -31,12 +31,12 @@ func parent(settings []string) string {
 			waits = value != "off"
 		}
 	}
-	var fs syscall.Statfs_t
-	if waits || syscall.Statfs(memory, &fs) != nil || fs.Type != tmpfs {
+	if waits {
 		return ""
 	}
 	removeAbandoned()
-	if fs.Bavail*uint64(fs.Bsize) < minMemory {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(memory, &fs) != nil || fs.Type != tmpfs || fs.Bavail*uint64(fs.Bsize) < minMemory {
 		return ""
 	}
 	return memory
