@@ -6,8 +6,10 @@ import (
 )
 
 // Directories are the state of directories, and what directories did with memberships and accounts. A directory is
-// declared by a resource, whose id it has.
+// declared by a resource, whose id it has, or a RuntimeDirectory.
 type Directories interface {
+	RuntimeDirectories
+
 	// LockDirectory returns the state of a directory and locks it, so that the changes of a directory take turns. It
 	// creates the state of a directory that has none.
 	LockDirectory(id int64) (Directory, error)
@@ -15,7 +17,8 @@ type Directories interface {
 	// UpdateDirectory writes everything but the id.
 	UpdateDirectory(Directory) error
 	// ClearDirectory deletes up to limit rows of a directory: memberships of groups, then users, groups, suspended
-	// memberships, and its state last. It returns how many rows it deleted. 0: nothing is left.
+	// memberships, and its state last, with what is left of a RuntimeDirectory that was deleted. It returns how many rows
+	// it deleted. 0: nothing is left.
 	ClearDirectory(id int64, limit int) (int64, error)
 
 	// SuspendMember moves a membership with those in workspaces to the suspended ones, in place of a suspended one of
@@ -139,6 +142,8 @@ type SCIMFilter struct {
 	Email string
 	// Member selects groups by a user in them.
 	Member int64
+	// After leaves out users and groups up to this id.
+	After int64
 }
 
 // SCIMMember is a user of a group.
@@ -195,6 +200,8 @@ type DirectoryRef struct {
 	Deployment string
 	ID         int64
 	EndedAt    time.Time
+	// Runtime reports that it is a RuntimeDirectory, and Deleted that it was one.
+	Runtime, Deleted bool
 }
 
 // DirectoryUpkeep is periodic work over the directories of all deployments.

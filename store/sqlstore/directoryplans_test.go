@@ -12,13 +12,15 @@ import (
 
 // wholeDirectoryTable matches a plan that reads a whole table of directories or memberships: of SQLite first, then of
 // PostgreSQL. A table has the alias m, u, g or s in joins.
-var wholeDirectoryTable = regexp.MustCompile(`SCAN (directories|scim_\w+|suspended_\w+|directory_accounts|organization_memberships|workspace_memberships|[mugs])\b|CORRELATED LIST` +
-	`|Seq Scan on (directories|scim_\w+|suspended_\w+|directory_accounts|organization_memberships|workspace_memberships)`)
+var wholeDirectoryTable = regexp.MustCompile(`SCAN (directories|runtime_directories|directory_tokens|scim_\w+|suspended_\w+|directory_accounts|organization_memberships|workspace_memberships|[mugsdr])\b|CORRELATED LIST` +
+	`|Seq Scan on (directories|runtime_directories|directory_tokens|scim_\w+|suspended_\w+|directory_accounts|organization_memberships|workspace_memberships)`)
 
 // fillDirectories writes directories of 40 deployments, one of which has a large one. PostgreSQL reads small tables
 // whole, and decides by its statistics.
 var fillDirectories = []string{
 	`INSERT INTO directories SELECT 'apps/d' || d, i, 1, 0, 0, 0 FROM generate_series(0, 39) d, generate_series(1, 50) i`,
+	`INSERT INTO runtime_directories SELECT 'apps/d' || d, i, 1 + i / 2, 'd-' || i, 0, '{}', 1, 0, 0, 0 FROM generate_series(0, 39) d, generate_series(1, 50) i`,
+	`INSERT INTO directory_tokens SELECT 'apps/d' || d, i, i, 'token-' || i, ''::bytea, '', 0, 0, 0 FROM generate_series(0, 39) d, generate_series(1, 50) i`,
 	`INSERT INTO scim_users SELECT 'apps/d' || d, 1, n, n, 'name-' || n, 'external-' || n, n || '@example.com', 1, 1, '{}', 0, 0
 		FROM generate_series(0, 39) d, LATERAL generate_series(1, CASE d WHEN 0 THEN 20000 ELSE 200 END) n`,
 	`UPDATE scim_users SET user_id = 0 WHERE id % 10 = 0`,
@@ -50,6 +52,25 @@ func directoryStatements(tx people.Tx, now time.Time) error {
 		func() error { _, err := d.LockDirectory(99); return err },
 		func() error { _, _, err := d.Directory(1); return err },
 		func() error { return d.UpdateDirectory(people.Directory{ID: 1}) },
+		func() error {
+			return d.InsertRuntimeDirectory(people.RuntimeDirectory{ID: 99, Organization: 1, Slug: "d-99"})
+		},
+		func() error { _, _, err := d.RuntimeDirectory(1); return err },
+		func() error { _, _, err := d.LockRuntimeDirectory(1); return err },
+		func() error { return d.UpdateRuntimeDirectory(people.RuntimeDirectory{ID: 1}) },
+		func() error { _, err := d.DeleteRuntimeDirectory(3); return err },
+		func() error { _, err := d.ListRuntimeDirectories(people.RuntimeDirectoryFilter{}, 10); return err },
+		func() error {
+			_, err := d.ListRuntimeDirectories(people.RuntimeDirectoryFilter{Organization: 1, Before: 40}, 10)
+			return err
+		},
+		func() error {
+			return d.InsertDirectoryToken(people.DirectoryToken{ID: 99, Directory: 1, Public: "new"})
+		},
+		func() error { _, err := d.DirectoryTokens([]int64{1, 2}); return err },
+		func() error { _, _, err := d.DirectoryToken(1, "token-1"); return err },
+		func() error { _, err := d.UseDirectoryToken(1, 1, now, now); return err },
+		func() error { _, err := d.DeleteDirectoryToken(1, 1); return err },
 		func() error { _, err := d.SuspendMember(1, 5, 1, now); return err },
 		func() error { _, _, err := d.SuspendedMember(1, 5); return err },
 		func() error { _, err := d.RestoreMember(1, 5); return err },

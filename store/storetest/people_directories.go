@@ -28,10 +28,12 @@ func lockDirectory(id int64) func(people.Tx) error {
 func furnishDirectories(tx people.Tx, mark string) error {
 	u, g := scimUser(1, 1), scimGroup(1, 1)
 	u.User, u.ExternalID, g.ExternalID = 1, mark, mark
+	d := runtimeDirectory(1)
+	d.Settings = mark
 	m, w := member(suspendedUser, 1, suspendedUser), workspaceMember(suspendedUser, 1, 1, suspendedUser)
 	m.Role = int64(len(mark))
 	for _, write := range []func(people.Tx) error{
-		lockDirectory(1), insertSCIMUser(u), insertSCIMGroup(g), addSCIMMembers(1, 1, 1),
+		insertRuntimeDirectory(d), insertDirectoryToken(directoryToken(1, 1)), insertSCIMUser(u), insertSCIMGroup(g), addSCIMMembers(1, 1, 1),
 		func(tx people.Tx) error { return tx.Organizations().InsertMember(m) },
 		func(tx people.Tx) error { return tx.Organizations().InsertWorkspaceMember(w) },
 		suspend(1, suspendedUser, 1),

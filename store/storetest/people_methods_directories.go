@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"time"
 
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -21,6 +22,12 @@ var directoryReads = map[string]func(tx people.Tx) (any, error){
 	"CountSuspended":   func(tx people.Tx) (any, error) { return value(tx.Directories().CountSuspended(suspendedUser)) },
 	"AnySuspended":     func(tx people.Tx) (any, error) { return value(tx.Directories().AnySuspended(1)) },
 	"DirectoryAccount": func(tx people.Tx) (any, error) { return value(tx.Directories().DirectoryAccount(1)) },
+	"RuntimeDirectory": func(tx people.Tx) (any, error) { return optional(tx.Directories().RuntimeDirectory(1)) },
+	"ListRuntimeDirectories": func(tx people.Tx) (any, error) {
+		return value(tx.Directories().ListRuntimeDirectories(people.RuntimeDirectoryFilter{}, 10))
+	},
+	"DirectoryTokens":  func(tx people.Tx) (any, error) { return value(tx.Directories().DirectoryTokens([]int64{1})) },
+	"DirectoryToken":   func(tx people.Tx) (any, error) { return optional(tx.Directories().DirectoryToken(1, "token-1")) },
 	"SCIMUser":         func(tx people.Tx) (any, error) { return optional(tx.SCIM().SCIMUser(1, 1)) },
 	"FindSCIMUsers":    func(tx people.Tx) (any, error) { return value(tx.SCIM().FindSCIMUsers(1, people.SCIMFilter{}, 0, 10)) },
 	"SCIMUsersOf":      func(tx people.Tx) (any, error) { return value(tx.SCIM().SCIMUsersOf(1)) },
@@ -38,7 +45,8 @@ var directoryReads = map[string]func(tx people.Tx) (any, error){
 
 // directoryLocks are the part of locks for directories.
 var directoryLocks = map[string]func(tx people.Tx) (any, error){
-	"LockSCIMUser": func(tx people.Tx) (any, error) { return optional(tx.SCIM().LockSCIMUser(1, 1)) },
+	"LockRuntimeDirectory": func(tx people.Tx) (any, error) { return optional(tx.Directories().LockRuntimeDirectory(1)) },
+	"LockSCIMUser":         func(tx people.Tx) (any, error) { return optional(tx.SCIM().LockSCIMUser(1, 1)) },
 }
 
 // directoryWrites are the part of writes for directories.
@@ -54,7 +62,18 @@ var directoryWrites = map[string]func(tx people.Tx) error{
 	"PutDirectoryAccount": func(tx people.Tx) error {
 		return tx.Directories().PutDirectoryAccount(people.DirectoryAccount{User: 1, CreatedBy: 7, DisabledBy: 8})
 	},
-	"InsertSCIMUser": insertSCIMUser(scimUser(2, 1)),
+	"InsertRuntimeDirectory": insertRuntimeDirectory(runtimeDirectory(7)),
+	"UpdateRuntimeDirectory": func(tx people.Tx) error {
+		return tx.Directories().UpdateRuntimeDirectory(people.RuntimeDirectory{ID: 1, Connection: 8, Settings: "changed", UpdatedAt: born})
+	},
+	"DeleteRuntimeDirectory": func(tx people.Tx) error { _, err := tx.Directories().DeleteRuntimeDirectory(1); return err },
+	"InsertDirectoryToken":   insertDirectoryToken(directoryToken(2, 1)),
+	"UseDirectoryToken": func(tx people.Tx) error {
+		_, err := tx.Directories().UseDirectoryToken(1, 1, after(time.Hour), after(time.Hour))
+		return err
+	},
+	"DeleteDirectoryToken": func(tx people.Tx) error { _, err := tx.Directories().DeleteDirectoryToken(1, 1); return err },
+	"InsertSCIMUser":       insertSCIMUser(scimUser(2, 1)),
 	"UpdateSCIMUser": func(tx people.Tx) error {
 		return tx.SCIM().UpdateSCIMUser(people.SCIMUser{ID: 1, Directory: 1, Name: "changed", UpdatedAt: born})
 	},

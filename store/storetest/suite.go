@@ -73,7 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 		{"roll-up", rollUpStories},
 		{"API keys", apiKeyStories}, {"imports", importStories}, {"many rows", bulkStories}, {"calls of tools", toolCallStories}, {"approvals", approvalStories},
 		{"connections", connectionStories}, {"documents of providers", upstreamStories}, {"SSO", ssoStories}, {"identities", identityStories}, {"domains", domainStories}, {"setup links", setupLinkStories},
-		{"directories", directoryStories}, {"suspended members", suspensionStories}, {"users of directories", scimUserStories}, {"groups of directories", scimGroupStories},
+		{"directories", directoryStories}, {"directories of organizations", runtimeDirectoryStories}, {"suspended members", suspensionStories}, {"users of directories", scimUserStories}, {"groups of directories", scimGroupStories},
 	} {
 		t.Run(section.name, func(t *testing.T) {
 			t.Parallel()

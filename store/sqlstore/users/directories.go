@@ -60,6 +60,9 @@ func (tx txDirectories) ClearDirectory(id int64, limit int) (int64, error) {
 	if err != nil || len(suspended) > 0 {
 		return int64(len(suspended)), err
 	}
+	if err := tx.Exec(`DELETE FROM runtime_directories WHERE deployment = :deployment AND deleted = 1 AND id = ?`, id); err != nil {
+		return 0, err
+	}
 	return tx.Affected(`DELETE FROM directories WHERE id = ? AND deployment = :deployment`, id)
 }
 
@@ -170,10 +173,13 @@ func (s *Rows) ListDirectories(ctx context.Context, after people.DirectoryRef, l
 	var all []people.DirectoryRef
 	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
 		var one people.DirectoryRef
-		err := row.Scan(&one.Deployment, &one.ID, db.At{To: &one.EndedAt})
+		deleted := -1
+		err := row.Scan(&one.Deployment, &one.ID, db.At{To: &one.EndedAt}, &deleted)
+		one.Runtime, one.Deleted = deleted == 0, deleted == 1
 		all = append(all, one)
 		return err
-	}, `SELECT deployment, id, ended_at FROM directories WHERE (deployment, id) > (?, ?) ORDER BY deployment, id LIMIT ?`, after.Deployment, after.ID, limit)
+	}, `SELECT d.deployment, d.id, d.ended_at, COALESCE((SELECT r.deleted FROM runtime_directories r WHERE r.deployment = d.deployment AND r.id = d.id), -1)
+		FROM directories d WHERE (d.deployment, d.id) > (?, ?) ORDER BY d.deployment, d.id LIMIT ?`, after.Deployment, after.ID, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list directories: %w", err)
 	}

@@ -19,8 +19,10 @@ func (tx txOrganizations) DeleteOrganization(id int64) error {
 	if err := changeKeys(tx.peopleTx, `DELETE FROM api_keys WHERE deployment = :deployment AND organization_id > 0 AND organization_id = ? RETURNING digest`, id); err != nil {
 		return err
 	}
-	if err := deleteConnectionsOf(tx.peopleTx, id); err != nil {
-		return err
+	for _, deleteAll := range []func(*peopleTx, int64) error{deleteConnectionsOf, deleteDirectoriesOf} {
+		if err := deleteAll(tx.peopleTx, id); err != nil {
+			return err
+		}
 	}
 	err := tx.Exec(`UPDATE signins SET organization_id = 0, workspace_id = 0 WHERE organization_id = ? AND deployment = :deployment AND user_id IN (SELECT m.user_id
 		FROM organization_memberships m WHERE m.deployment = :deployment AND m.organization_id = ?)`, id, id)

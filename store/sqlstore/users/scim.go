@@ -46,6 +46,9 @@ func matching(query string, args []any, filter people.SCIMFilter) (string, []any
 	if filter.ID != 0 {
 		query, args = query+` AND id = ?`, append(args, filter.ID)
 	}
+	if filter.After != 0 {
+		query, args = query+` AND id > ?`, append(args, filter.After)
+	}
 	if filter.Name != "" {
 		query, args = query+` AND name = ?`, append(args, filter.Name)
 	}

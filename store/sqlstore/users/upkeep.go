@@ -31,6 +31,7 @@ var Tables = []struct{ Name, Key string }{
 	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
 	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"}, {"tool_calls", "id"}, {"tool_approvals", "id"},
 	{"scim_members", "directory_id, group_id, member_id"}, {"scim_users", "directory_id, id"}, {"scim_groups", "directory_id, id"}, {"directories", "id"},
+	{"runtime_directories", "id"}, {"directory_tokens", "directory_id, id"},
 	{"suspended_workspace_memberships", "organization_id, user_id, id"}, {"suspended_memberships", "organization_id, user_id"}, {"directory_accounts", "user_id"},
 }
 
