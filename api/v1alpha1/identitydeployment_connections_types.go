@@ -1,14 +1,14 @@
 package v1alpha1
 
-// ConnectionSelfService selects whether organizations manage their own connections and domains.
+// ConnectionSelfService selects whether organizations manage their own connections, domains and directories.
 // +kubebuilder:validation:Enum=Disabled;Enabled
 type ConnectionSelfService string
 
 const (
-	// ConnectionSelfServiceDisabled leaves connections to Connection resources and to backends.
+	// ConnectionSelfServiceDisabled leaves connections and directories to resources and to backends.
 	ConnectionSelfServiceDisabled ConnectionSelfService = "Disabled"
 	// ConnectionSelfServiceEnabled lets owners of an organization, and its members with the permission connection:manage,
-	// set up its connections and prove its domains.
+	// set up its connections and directories, and prove its domains.
 	ConnectionSelfServiceEnabled ConnectionSelfService = "Enabled"
 )
 
@@ -24,10 +24,10 @@ const (
 	RuntimeConnectionSAML RuntimeConnectionType = "SAML"
 )
 
-// OrganizationConnections configure the connections that organizations and backends set up, in addition to the
-// Connection resources. Declared empty, it permits backends to do so.
+// OrganizationConnections configure the connections and directories that organizations and backends set up, in addition
+// to the Connection and Directory resources. Declared empty, it permits backends to do so.
 type OrganizationConnections struct {
-	// selfService selects whether organizations manage their own connections and domains. `Disabled`: only Connection
+	// selfService selects whether organizations manage their own connections, domains and directories. `Disabled`: only
 	// resources and backends do. `Enabled`: owners, and members with the permission connection:manage, do too. Absent:
 	// Disabled.
 	// +optional
@@ -46,4 +46,9 @@ type OrganizationConnections struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=20
 	MaxPerOrganization *int32 `json:"maxPerOrganization,omitempty"`
+
+	// directories selects whether organizations that manage their own connections may set up directories (SCIM) too.
+	// Existing ones are kept, and backends may always set them up. Absent: true.
+	// +optional
+	Directories *bool `json:"directories,omitempty"`
 }

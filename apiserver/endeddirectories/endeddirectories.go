@@ -1,6 +1,6 @@
-// Package endeddirectories deletes the users, groups and suspended memberships of Directories that were deleted, after
-// people.DirectoryKeptFor: until then, a Directory with the same namespace and name has them again. Every server runs
-// it.
+// Package endeddirectories deletes the users, groups and suspended memberships of directories that were deleted. Those
+// of a Directory resource are kept for people.DirectoryKeptFor: until then, a Directory with the same namespace and name
+// has them again. Every server runs it.
 package endeddirectories
 
 import (
@@ -38,7 +38,7 @@ type Worker struct{ Options }
 func New(opts Options) *Worker { return &Worker{opts} }
 
 // Pass visits every directory that has a state. It records the end of one that is no longer declared, forgets that of
-// one that is declared again, and clears one that ended long enough ago. It continues with the next pass where a
+// one that is declared again, and clears one that ended long enough ago, or that an organization or a backend deleted. It continues with the next pass where a
 // directory has too many rows. An error about one directory does not end it. A deployment that is not declared is left
 // out: its rows are erased or retained as a whole.
 func (w *Worker) Pass(ctx context.Context) (failed error) {
@@ -52,7 +52,7 @@ func (w *Worker) Pass(ctx context.Context) (failed error) {
 			if _, served := current.Deployment(ref.Deployment); !served {
 				continue
 			}
-			failed = errors.Join(failed, w.visit(ctx, ref, current.Declares(v1alpha1.KindDirectory, ref.Deployment, ref.ID)))
+			failed = errors.Join(failed, w.visit(ctx, ref, ref.Runtime || current.Declares(v1alpha1.KindDirectory, ref.Deployment, ref.ID)))
 		}
 		if len(all) < listed || ctx.Err() != nil {
 			return failed
@@ -61,15 +61,17 @@ func (w *Worker) Pass(ctx context.Context) (failed error) {
 	}
 }
 
-func (w *Worker) visit(ctx context.Context, ref people.DirectoryRef, declared bool) error {
+func (w *Worker) visit(ctx context.Context, ref people.DirectoryRef, exists bool) error {
 	ended := w.Clock().UTC().Truncate(time.Microsecond)
 	switch {
-	case declared == ref.EndedAt.IsZero():
-		if declared || ended.Sub(ref.EndedAt) < people.DirectoryKeptFor {
+	case ref.Deleted:
+		return w.clear(ctx, ref)
+	case exists == ref.EndedAt.IsZero():
+		if exists || ended.Sub(ref.EndedAt) < people.DirectoryKeptFor {
 			return nil
 		}
 		return w.clear(ctx, ref)
-	case declared:
+	case exists:
 		ended = time.Time{}
 	}
 	return w.Store.Change(ctx, ref.Deployment, func(tx people.Tx) error {

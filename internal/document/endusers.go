@@ -66,6 +66,8 @@ type OrganizationConnections struct {
 	Types []string `json:"types"`
 	// MaxPerOrganization bounds an organization's connections of this kind.
 	MaxPerOrganization int `json:"max_per_organization"`
+	// NoDirectories reports that organizations may not set up directories.
+	NoDirectories bool `json:"no_directories,omitempty"`
 }
 
 // DefaultConnections returns the settings of a deployment that declares none.

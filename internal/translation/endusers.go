@@ -64,6 +64,7 @@ func connections(declared *v1alpha1.OrganizationConnections) *document.Organizat
 	content := document.DefaultConnections()
 	content.SelfService = ptr.Deref(declared.SelfService, v1alpha1.ConnectionSelfServiceDisabled) == v1alpha1.ConnectionSelfServiceEnabled
 	content.MaxPerOrganization = int(ptr.Deref(declared.MaxPerOrganization, int32(content.MaxPerOrganization)))
+	content.NoDirectories = !ptr.Deref(declared.Directories, true)
 	if declared.Types != nil {
 		content.Types = words(declared.Types)
 	}

@@ -57,8 +57,8 @@ func TestWhatConcernsEndUsers(t *testing.T) {
 		{"connections of organizations that say nothing", v1alpha1.IdentityDeploymentSpec{Connections: &v1alpha1.OrganizationConnections{}},
 			document.Deployment{Session: &session, SignIn: &signIn, Connections: &document.OrganizationConnections{Types: []string{"OIDC", "SAML"}, MaxPerOrganization: 5}}},
 		{"all of connections of organizations", v1alpha1.IdentityDeploymentSpec{Connections: &v1alpha1.OrganizationConnections{
-			SelfService: ptr.To(v1alpha1.ConnectionSelfServiceEnabled), Types: []v1alpha1.RuntimeConnectionType{v1alpha1.RuntimeConnectionOIDC}, MaxPerOrganization: ptr.To[int32](2),
-		}}, document.Deployment{Session: &session, SignIn: &signIn, Connections: &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 2}}},
+			SelfService: ptr.To(v1alpha1.ConnectionSelfServiceEnabled), Types: []v1alpha1.RuntimeConnectionType{v1alpha1.RuntimeConnectionOIDC}, MaxPerOrganization: ptr.To[int32](2), Directories: ptr.To(false),
+		}}, document.Deployment{Session: &session, SignIn: &signIn, Connections: &document.OrganizationConnections{SelfService: true, Types: []string{"OIDC"}, MaxPerOrganization: 2, NoDirectories: true}}},
 		{"pages that say nothing", v1alpha1.IdentityDeploymentSpec{Pages: &v1alpha1.PagesSettings{}}, document.Deployment{Session: &session, SignIn: &signIn, Pages: &document.Pages{}}},
 		{"no pages", v1alpha1.IdentityDeploymentSpec{Pages: &v1alpha1.PagesSettings{Enabled: ptr.To(false), URL: ptr.To[v1alpha1.HTTPSURL]("https://acme.example/me/")}},
 			document.Deployment{Session: &session, SignIn: &signIn, Pages: &document.Pages{Disabled: true, URL: "https://acme.example/me"}}},

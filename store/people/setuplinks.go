@@ -2,7 +2,8 @@ package people
 
 import "time"
 
-// SetupLinks are the links by which users without an account set up connections and domains of an organization.
+// SetupLinks are the links by which users without an account set up connections, domains and directories of an
+// organization.
 type SetupLinks interface {
 	InsertSetupLink(SetupLink) error
 	SetupLinkByHash(hash []byte) (SetupLink, bool, error)
@@ -21,6 +22,8 @@ type SetupLinks interface {
 const (
 	SetupSSO     = "sso"
 	SetupDomains = "domains"
+	// SetupDirectory permits to set up directories.
+	SetupDirectory = "directory"
 )
 
 // SetupLink is a link by which a user without an account sets up what an organization needs.
@@ -30,7 +33,7 @@ type SetupLink struct {
 	Hash []byte
 	// Email is the address to which the code is mailed.
 	Email string
-	// Intents are what the link permits: SetupSSO, SetupDomains.
+	// Intents are what the link permits: SetupSSO, SetupDomains, SetupDirectory.
 	Intents []string
 	// CreatedBy is the user that made it, 0: a backend.
 	CreatedBy            int64

@@ -1,66 +1,123 @@
 package provisioning
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
 )
+
+// tokenUsedEvery is how often the use of a token is written, at most.
+const tokenUsedEvery = time.Minute
 
 // directory is an authenticated directory.
 type directory struct {
-	entry      *snapshot.Entry
+	account.Directory
 	deployment *snapshot.Entry
 	snapshot   *snapshot.Snapshot
 	// base is the URL of the directory.
 	base string
 }
 
-// key names the directory within the install.
+// key names the directory within the install, "" before it is authenticated.
 func (d directory) key() string {
-	if d.entry == nil {
+	if d.Directory.Directory == nil {
 		return ""
 	}
-	return d.entry.Deployment + "/" + ids.Format(d.entry.ID)
+	return d.deployment.Deployment + "/" + ids.Format(d.ID)
 }
 
-// authenticate returns the directory that a request is for, and reports whether the request has one of its tokens. It
-// reads the configuration in memory alone.
-func (s *Server) authenticate(r *http.Request) (directory, bool) {
-	d, found := s.find(r)
-	if !found {
-		return directory{}, false
+// authenticate returns the directory that a request is for, if the request has one of its tokens. For a declared
+// directory, it reads the configuration in memory alone. Everything that is wrong gets the same error.
+func (s *Server) authenticate(r *http.Request) (directory, error) {
+	d, id, found := s.find(r)
+	token, presented := bearer.FromHeader(r)
+	if !found || !presented {
+		return directory{}, unauthorized()
 	}
-	token, found := bearer.FromHeader(r)
-	if !found || !bearer.OfDirectory(snapshot.ContentOf[document.Directory](d.entry), token, s.Clock()) {
-		return directory{}, false
+	if e, declared := d.snapshot.ByID(v1alpha1.KindDirectory, d.deployment.Deployment, id); declared {
+		d.Directory = account.Directory{ID: id, Directory: snapshot.ContentOf[document.Directory](e)}
+		if !bearer.OfDirectory(d.Directory.Directory, token, s.Clock()) {
+			return directory{}, unauthorized()
+		}
+		return d, nil
 	}
-	return d, true
+	key, err := apikey.Parse(token)
+	if err != nil || key.Prefix() != document.DirectoryTokenPrefix {
+		return directory{}, unauthorized()
+	}
+	if d.Directory, err = s.findRuntime(r, d, id, key); err != nil {
+		return directory{}, err
+	}
+	return d, nil
 }
 
-// find returns the directory of a request's host and path.
-func (s *Server) find(r *http.Request) (d directory, found bool) {
+// find returns the deployment of a request's host, and the id of the directory in its path.
+func (s *Server) find(r *http.Request) (d directory, id int64, found bool) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, prefix), "/")
 	id, err := ids.Parse(name)
 	if err != nil || r.URL.RawPath != "" { // an escaped form of a path: a proxy in front may have routed it as another path
-		return d, false
+		return d, 0, false
 	}
 	d.snapshot = s.Snapshots.Current()
 	if d.deployment, found = d.snapshot.ByHost(site.Host(r)); !found {
-		return d, false
-	}
-	if d.entry, found = d.snapshot.ByID(v1alpha1.KindDirectory, d.deployment.Deployment, id); !found {
-		return d, false
+		return d, 0, false
 	}
 	scheme := "https://"
 	if site.PlainLocalhost(snapshot.ContentOf[document.Deployment](d.deployment), r) {
 		scheme = "http://"
 	}
 	d.base = scheme + r.Host + prefix + name
-	return d, true
+	return d, id, true
+}
+
+// findRuntime returns the directory of an organization that has a token. It reads one row for a token that is wrong,
+// for few requests of a network at a time.
+func (s *Server) findRuntime(r *http.Request, d directory, id int64, key apikey.Key) (found account.Directory, err error) {
+	request := &account.Request{Tenant: account.NewTenant(d.snapshot, d.deployment), Store: s.Store, Now: s.Clock().UTC().Truncate(time.Microsecond)}
+	if !request.ManagesConnections() {
+		return found, unauthorized()
+	}
+	done, err := s.lookups.Begin(r.Context(), egress.Asker{Deployment: request.Key(), Network: account.NewClient(s.Proxies.ClientAddress(r), "").WideNetwork})
+	if err != nil {
+		return found, err
+	}
+	defer done()
+	var token people.DirectoryToken
+	err = request.View(r.Context(), func(u *account.Unit) (err error) {
+		var known bool
+		token, known, err = u.Directories().DirectoryToken(id, key.ID())
+		if err != nil || !known || !token.Digest.Equal(key.Digest()) || !token.Live(u.Now) {
+			return account.FirstOf(err, unauthorized())
+		}
+		found, err = account.NamedDirectory(u, id)
+		return err
+	})
+	if err != nil {
+		return account.Directory{}, err
+	}
+	return found, s.recordUse(r.Context(), request, token)
+}
+
+// recordUse writes that a token was used, unless that was written less than tokenUsedEvery ago.
+func (s *Server) recordUse(ctx context.Context, request *account.Request, token people.DirectoryToken) error {
+	since := request.Now.Add(-tokenUsedEvery)
+	if token.UsedAt.After(since) {
+		return nil
+	}
+	return request.Change(ctx, func(u *account.Unit) error {
+		_, err := u.Directories().UseDirectoryToken(token.Directory, token.ID, request.Now, since)
+		return err
+	})
 }

@@ -107,7 +107,7 @@ func listGroups(c *call) error {
 		parse: scim.ParseGroupFilter,
 		total: func(d people.Directory) int64 { return d.Groups },
 		find: func(u *account.Unit, filter people.SCIMFilter, offset, limit int) ([]people.SCIMGroup, error) {
-			return u.SCIM().FindSCIMGroups(c.directory.entry.ID, filter, offset, limit)
+			return u.SCIM().FindSCIMGroups(c.directory.ID, filter, offset, limit)
 		},
 		match: func(u *account.Unit, f *scim.Filter, row people.SCIMGroup) (bool, error) {
 			var failed error

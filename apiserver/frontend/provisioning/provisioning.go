@@ -23,7 +23,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/scim"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
-	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/shares"
 	"github.com/cardea-iam/cardea/internal/tracing"
@@ -57,6 +56,10 @@ var bodyBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2
 // directory. More wait. What a request costs counts only at its end.
 var requestBounds = egress.Bounds{AtOnce: 128, DeploymentAtOnce: 16, NetworkAtOnce: 4}
 
+// lookupBounds bound the requests whose tokens are looked up in the store: in all, of one deployment, and of one
+// network. More wait. Requests to declared directories need no lookup.
+var lookupBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2}
+
 // Options configures a Server.
 type Options struct {
 	Snapshots *snapshot.Follower
@@ -77,16 +80,19 @@ type Options struct {
 type Server struct {
 	Options
 	router *httpapi.Router
-	// budget bounds the requests of each directory, running those in progress, and bodies those in memory. changing and
+	// budget bounds the requests of each directory, running those in progress, bodies those in memory, and lookups those
+	// whose token is looked up. changing and
 	// scanning let one change, and one comparison with many resources, of a directory run at a time.
 	budget             *shares.Budget
 	running, bodies    *egress.Slots
+	lookups            *egress.Slots
 	changing, scanning turns.Turns
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
-	s := &Server{Options: opts, budget: shares.NewBudget(requestsPerSecond, requestBurst), running: egress.NewSlots(requestBounds, opts.Clock), bodies: egress.NewSlots(bodyBounds, opts.Clock)}
+	s := &Server{Options: opts, budget: shares.NewBudget(requestsPerSecond, requestBurst), running: egress.NewSlots(requestBounds, opts.Clock), bodies: egress.NewSlots(bodyBounds, opts.Clock),
+		lookups: egress.NewSlots(lookupBounds, opts.Clock)}
 	s.router = httpapi.New(func(_ http.ResponseWriter, r *http.Request, allow string) {
 		c := callOf(r.Context())
 		if allow != "" {
@@ -176,12 +182,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	c.w, c.r, c.now = &c.Recorder, r, c.Received.UTC().Truncate(time.Microsecond)
 	defer c.finish(r)
 	defer c.End(r, c)
-	var found bool
-	if c.directory, found = s.authenticate(r); !found {
-		c.Refuse(unauthorized())
+	var err error
+	if c.directory, err = s.authenticate(r); err != nil {
+		c.Refuse(err)
 		return
 	}
-	if !snapshot.ContentOf[document.Directory](c.directory.entry).Active {
+	if !c.directory.Active {
 		c.Refuse(account.ErrDirectoryInactive)
 		return
 	}
@@ -202,14 +208,14 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // asker names the directory for the bounds of a deployment and of a directory within it.
 func (c *call) asker() egress.Asker {
-	return egress.Asker{Deployment: c.directory.entry.Deployment, Network: c.directory.key()}
+	return egress.Asker{Deployment: c.directory.deployment.Deployment, Network: c.directory.key()}
 }
 
 // finish counts the request of an authenticated directory, and what it cost.
 func (c *call) finish(r *http.Request) {
-	if c.directory.entry != nil {
+	if c.directory.key() != "" {
 		c.budget.Spend(c.directory.key(), c.rows/rowsOfRequest+c.bytes/bytesOfRequest, c.now)
-		c.Requests.observe(c.directory.entry.Deployment, r.Pattern, r.Method, c.Status)
+		c.Requests.observe(c.directory.deployment.Deployment, r.Pattern, r.Method, c.Status)
 	}
 }
 

@@ -11,10 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/scim"
-	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/provisioning"
-	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 )
 
@@ -27,14 +25,14 @@ func (c *call) request(d directory) *account.Request {
 	}
 	return &account.Request{
 		Tenant: account.NewTenant(d.snapshot, d.deployment), Store: c.Store, Keyring: c.Keyring, Random: rand.Reader, Now: c.now,
-		Actor: account.Directory{Directory: snapshot.ContentOf[document.Directory](d.entry)}.Actor(), AuditAddress: address, OnEnqueue: c.OnEnqueue,
+		Actor: d.Actor(), AuditAddress: address, OnEnqueue: c.OnEnqueue,
 	}
 }
 
 // view reads the rows of the directory, which must be usable.
 func (c *call) view(do func(u *account.Unit, d account.Directory) error) error {
 	return c.request(c.directory).View(c.r.Context(), func(u *account.Unit) error {
-		d, err := account.FindDirectory(u, c.directory.entry.ID)
+		d, err := account.FindDirectory(u, c.directory.ID)
 		if err != nil {
 			return err
 		}
@@ -50,14 +48,14 @@ func (c *call) change(do func(*provisioning.Change) error) error {
 		return err
 	}
 	defer done()
-	d, valid := c.authenticate(c.r)
-	if !valid {
-		return unauthorized()
+	d, err := c.authenticate(c.r)
+	if err != nil {
+		return err
 	}
 	c.now = c.Clock().UTC().Truncate(time.Microsecond)
 	request := c.request(d)
 	err = request.Change(c.r.Context(), func(u *account.Unit) error {
-		change, err := provisioning.Begin(u, d.entry.ID)
+		change, err := provisioning.Begin(u, d.ID)
 		if err != nil {
 			return err
 		}
@@ -73,7 +71,7 @@ func (c *call) change(do func(*provisioning.Change) error) error {
 		return err
 	}
 	mailed := request.Change(c.r.Context(), func(u *account.Unit) error {
-		d, err := account.FindDirectory(u, d.entry.ID)
+		d, err := account.FindDirectory(u, d.ID)
 		if err != nil {
 			return err
 		}

@@ -121,7 +121,7 @@ func listUsers(c *call) error {
 		parse: scim.ParseUserFilter,
 		total: func(d people.Directory) int64 { return d.Users },
 		find: func(u *account.Unit, filter people.SCIMFilter, offset, limit int) ([]people.SCIMUser, error) {
-			return u.SCIM().FindSCIMUsers(c.directory.entry.ID, filter, offset, limit)
+			return u.SCIM().FindSCIMUsers(c.directory.ID, filter, offset, limit)
 		},
 		match: func(_ *account.Unit, f *scim.Filter, row people.SCIMUser) (bool, error) {
 			doc, err := scim.DecodeUser([]byte(row.Document))

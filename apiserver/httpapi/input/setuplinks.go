@@ -9,6 +9,9 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
+// intents are the intents of setup links.
+var intents = []string{people.SetupSSO, people.SetupDomains, people.SetupDirectory}
+
 // SetupLink reads a setup link to make.
 func SetupLink(o *body.Object) connections.NewLink {
 	l := connections.NewLink{Lifetime: connections.LinkLifetime}
@@ -19,8 +22,8 @@ func SetupLink(o *body.Object) connections.NewLink {
 		l.Intents, _ = o.Strings("intents")
 		slices.Sort(l.Intents)
 		l.Intents = slices.Compact(l.Intents)
-		if len(l.Intents) == 0 || slices.ContainsFunc(l.Intents, func(name string) bool { return name != people.SetupSSO && name != people.SetupDomains }) {
-			o.Fault("intents", "must have at least one of sso, domains")
+		if len(l.Intents) == 0 || slices.ContainsFunc(l.Intents, func(name string) bool { return !slices.Contains(intents, name) }) {
+			o.Fault("intents", "must have at least one of sso, domains, directory")
 		}
 	}
 	if sent, ok := o.Integer("expires_in"); ok {

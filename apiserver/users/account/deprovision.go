@@ -136,7 +136,7 @@ func EraseProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
 // KeepDisabled records that a backend decided whether an account is disabled: a directory that disabled it before no
 // longer enables it.
 func KeepDisabled(u *Unit, user int64) error {
-	if !hasDirectories(u.Tenant) {
+	if !u.HasDirectories() {
 		return nil
 	}
 	state, err := u.Directories().DirectoryAccount(user)

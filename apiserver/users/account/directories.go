@@ -6,6 +6,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
@@ -16,7 +17,7 @@ import (
 var (
 	// ErrDirectoryUnknown: there is no such directory.
 	ErrDirectoryUnknown = errors.New("there is no such directory")
-	// ErrDirectoryInactive: the directory is declared as inactive.
+	// ErrDirectoryInactive: the directory is inactive.
 	ErrDirectoryInactive = errors.New("the directory is inactive")
 	// ErrNoOrganization: the directory's organization does not exist.
 	ErrNoOrganization = errors.New("the organization of the directory does not exist")
@@ -28,11 +29,16 @@ var (
 	ErrManagedAccount = errors.New("a directory manages the account")
 )
 
-// Directory is a declared directory.
+// Directory is a directory: one that a resource declares, or a row of an organization or a backend.
 type Directory struct {
 	ID int64
+	// Runtime reports that it is a row.
+	Runtime bool
 	*document.Directory
-	// Of is its organization. Only FindDirectory sets it.
+	// Roles are the group roles of a row, and By is the connection by which its users sign in, 0: none.
+	Roles []directory.GroupRole
+	By    int64
+	// Of is its organization. NamedDirectory does not set it for a declared directory.
 	Of people.Organization
 }
 
@@ -40,26 +46,44 @@ func directoryOf(e *snapshot.Entry) Directory {
 	return Directory{ID: e.ID, Directory: snapshot.ContentOf[document.Directory](e)}
 }
 
-// DeclaredDirectory returns a directory, active or not. ErrDirectoryUnknown: the deployment declares no such directory.
-func (t *Tenant) DeclaredDirectory(id int64) (Directory, error) {
-	e, found := t.snapshot.ByID(v1alpha1.KindDirectory, t.Key(), id)
-	if !found {
+// RuntimeDirectory returns the directory of a row.
+func RuntimeDirectory(row people.RuntimeDirectory, o people.Organization) (Directory, error) {
+	settings, err := directory.Read(row.Settings)
+	return Directory{
+		ID: row.ID, Runtime: true, Directory: settings.Content(row.Slug, o.Slug, row.Active), Roles: settings.GroupRoles, By: row.Connection, Of: o,
+	}, err
+}
+
+// NamedDirectory returns a directory, active or not. ErrDirectoryUnknown: there is none, or it has no effect.
+func NamedDirectory(u *Unit, id int64) (Directory, error) {
+	if e, found := u.snapshot.ByID(v1alpha1.KindDirectory, u.Key(), id); found {
+		return directoryOf(e), nil
+	}
+	if !u.ManagesConnections() || u.snapshot.Declares(v1alpha1.KindDirectory, u.Key(), id) {
 		return Directory{}, ErrDirectoryUnknown
 	}
-	return directoryOf(e), nil
+	row, found, err := u.Directories().RuntimeDirectory(id)
+	if err != nil || !found {
+		return Directory{}, FirstOf(err, ErrDirectoryUnknown)
+	}
+	o, found, err := u.Organizations().Organization(row.Organization)
+	if err != nil || !found {
+		return Directory{}, FirstOf(err, ErrDirectoryUnknown)
+	}
+	return RuntimeDirectory(row, o)
 }
 
 // FindDirectory returns an active directory with its organization. Errors: ErrDirectoryUnknown, ErrDirectoryInactive,
 // ErrOrganizationsDisabled, ErrNoOrganization.
 func FindDirectory(u *Unit, id int64) (Directory, error) {
-	d, err := u.DeclaredDirectory(id)
+	d, err := NamedDirectory(u, id)
 	if err != nil {
 		return d, err
 	}
 	if !d.Active {
 		return d, ErrDirectoryInactive
 	}
-	if err := u.RequireB2B(); err != nil {
+	if err := u.RequireB2B(); err != nil || d.Runtime {
 		return d, err
 	}
 	o, found, err := u.Organizations().OrganizationBySlug(d.Organization)
@@ -70,21 +94,42 @@ func FindDirectory(u *Unit, id int64) (Directory, error) {
 	return d, err
 }
 
-// declaresDirectory reports whether a directory is declared, also if its document cannot be read.
-func declaresDirectory(t *Tenant, id int64) bool {
-	return t.snapshot.Declares(v1alpha1.KindDirectory, t.Key(), id)
+// hasDirectory reports whether a directory exists, also if it has no effect: it is declared, even if its document
+// cannot be read, or a row.
+func hasDirectory(u *Unit, id int64) (bool, error) {
+	if u.snapshot.Declares(v1alpha1.KindDirectory, u.Key(), id) {
+		return true, nil
+	}
+	_, found, err := u.Directories().RuntimeDirectory(id)
+	return found, err
 }
 
-// directoriesOf returns the declared directories of an organization, active or not.
-func directoriesOf(t *Tenant, o people.Organization) (all []Directory) {
-	for _, e := range t.snapshot.DirectoriesOf(t.Key(), o.Slug) {
+// maxDirectories bounds the rows of an organization that are read at once. More cannot be set up.
+const maxDirectories = 100
+
+// directoriesOf returns the directories of an organization, active or not.
+func directoriesOf(u *Unit, o people.Organization) (all []Directory, err error) {
+	for _, e := range u.snapshot.DirectoriesOf(u.Key(), o.Slug) {
 		all = append(all, directoryOf(e))
 	}
-	return all
+	if !u.ManagesConnections() {
+		return all, nil
+	}
+	rows, err := u.Directories().ListRuntimeDirectories(people.RuntimeDirectoryFilter{Organization: o.ID}, maxDirectories)
+	for _, row := range rows {
+		d, err := RuntimeDirectory(row, o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, err
 }
 
-// hasDirectories reports whether the deployment declares directories.
-func hasDirectories(t *Tenant) bool { return t.snapshot.Count(v1alpha1.KindDirectory, t.Key()) > 0 }
+// HasDirectories reports whether the deployment can have directories: declared ones, or others.
+func (t *Tenant) HasDirectories() bool {
+	return t.ManagesConnections() || t.snapshot.Count(v1alpha1.KindDirectory, t.Key()) > 0
+}
 
 // usersAmong returns the users of some directories that have an account.
 func usersAmong(u *Unit, directories []Directory, user int64) ([]people.SCIMUser, error) {
@@ -112,21 +157,26 @@ func HoldsDomain(u *Unit, o people.Organization, address string) (bool, error) {
 }
 
 // requireNotSuspended returns ErrSuspended if a directory of an organization deactivated a user. A membership that was
-// suspended by a directory that is no longer declared is deleted: it no longer keeps the user out.
+// suspended by a directory that no longer exists is deleted: it no longer keeps the user out.
 func requireNotSuspended(u *Unit, o people.Organization, user int64) error {
 	suspended, found, err := u.Directories().SuspendedMember(o.ID, user)
 	if err != nil {
 		return err
 	}
-	if found && declaresDirectory(u.Tenant, suspended.Directory) {
-		return ErrSuspended
-	}
 	if found {
+		exists, err := hasDirectory(u, suspended.Directory)
+		if err != nil || exists {
+			return FirstOf(err, ErrSuspended)
+		}
 		if _, err := u.Directories().DropSuspended(o.ID, user); err != nil {
 			return err
 		}
 	}
-	rows, err := usersAmong(u, directoriesOf(u.Tenant, o), user)
+	all, err := directoriesOf(u, o)
+	if err != nil {
+		return err
+	}
+	rows, err := usersAmong(u, all, user)
 	if slices.ContainsFunc(rows, func(row people.SCIMUser) bool { return !row.Active }) {
 		return FirstOf(err, ErrSuspended)
 	}
@@ -135,14 +185,18 @@ func requireNotSuspended(u *Unit, o people.Organization, user int64) error {
 
 // rolesByDirectory reports whether groups of a directory decide the role of a member.
 func rolesByDirectory(u *Unit, o people.Organization, user int64) (bool, error) {
-	rows, err := usersAmong(u, slices.DeleteFunc(directoriesOf(u.Tenant, o), func(d Directory) bool { return !d.Active || len(d.GroupRoles) == 0 }), user)
+	all, err := directoriesOf(u, o)
+	if err != nil {
+		return false, err
+	}
+	rows, err := usersAmong(u, slices.DeleteFunc(all, func(d Directory) bool { return !d.Active || len(d.groups()) == 0 }), user)
 	return len(rows) > 0, err
 }
 
 // requireUnmanaged returns ErrManagedAccount if a directory manages an account: the account belongs to one of its
 // users, and its primary address is in a domain of the directory's organization.
 func requireUnmanaged(u *Unit, user int64) error {
-	if !hasDirectories(u.Tenant) {
+	if !u.HasDirectories() {
 		return nil
 	}
 	rows, err := u.SCIM().SCIMUsersOf(user)
@@ -179,7 +233,11 @@ type ProvisionedUser struct {
 // ProvisionedBy returns the user that directories of a connection provisioned for a subject: the one whose externalId
 // is the subject, else the one whose userName is the address that the provider stated.
 func ProvisionedBy(u *Unit, c Connection, subject, address string) (p ProvisionedUser, err error) {
-	for _, d := range directoriesBy(u.Tenant, c) {
+	all, err := directoriesBy(u, c)
+	if err != nil {
+		return p, err
+	}
+	for _, d := range all {
 		rows, err := u.SCIM().FindSCIMUsers(d.ID, people.SCIMFilter{ExternalID: subject}, 0, 2)
 		if err == nil && len(rows) != 1 && address != "" {
 			rows, err = u.SCIM().FindSCIMUsers(d.ID, people.SCIMFilter{Name: people.FoldEmail(address)}, 0, 1)
@@ -207,25 +265,27 @@ func ProvisionedBy(u *Unit, c Connection, subject, address string) (p Provisione
 }
 
 // directoriesBy returns the active directories whose users sign in by a connection.
-func directoriesBy(t *Tenant, c Connection) (all []Directory) {
-	if c.Runtime || c.Organization == "" {
-		return nil
+func directoriesBy(u *Unit, c Connection) ([]Directory, error) {
+	if c.Organization == "" || !u.HasDirectories() {
+		return nil, nil
 	}
-	entry, found := t.snapshot.ByID(v1alpha1.KindConnection, t.Key(), c.ID)
-	if !found {
-		return nil
+	o, found, err := u.Organizations().OrganizationBySlug(c.Organization)
+	if err != nil || !found {
+		return nil, err
 	}
-	for _, e := range t.snapshot.DirectoriesOf(t.Key(), c.Organization) {
-		if d := directoryOf(e); d.Active && d.Connection == entry.Name && e.Namespace == entry.Namespace {
-			all = append(all, d)
-		}
-	}
-	return all
+	all, err := directoriesOf(u, o)
+	return slices.DeleteFunc(all, func(d Directory) bool { return !d.Active || directoryConnection(u.Tenant, d) != c.ID }), err
 }
 
 // directoryConnection returns the id of the connection by which the users of a directory sign in, 0 for none. The
 // Connection may have been declared again, for another organization.
 func directoryConnection(t *Tenant, d Directory) int64 {
+	if d.Runtime {
+		if e, found := t.snapshot.ByID(v1alpha1.KindConnection, t.Key(), d.By); found && declaredConnection(e).Organization != d.Organization {
+			return 0
+		}
+		return d.By
+	}
 	if d.Connection == "" {
 		return 0
 	}
@@ -234,4 +294,28 @@ func directoryConnection(t *Tenant, d Directory) int64 {
 		return 0
 	}
 	return e.ID
+}
+
+// groups returns the names of the groups that give a role.
+func (d Directory) groups() []string {
+	names := make([]string, 0, max(len(d.Roles), len(d.GroupRoles)))
+	for _, mapped := range d.Roles {
+		names = append(names, mapped.Group)
+	}
+	for _, mapped := range d.GroupRoles {
+		names = append(names, mapped.Group)
+	}
+	return names
+}
+
+// roleOf returns the id of the role of one of groups, 0 if it does not exist.
+func (d Directory) roleOf(t *Tenant, group int) int64 {
+	if !d.Runtime {
+		return t.RoleNamed(v1alpha1.RoleLevelOrganization, d.GroupRoles[group].Role)
+	}
+	id := d.Roles[group].Role
+	if t.RoleOf(v1alpha1.RoleLevelOrganization, false, id) == nil {
+		return 0
+	}
+	return id
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -100,21 +99,30 @@ func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
 
 // requireFree returns ErrProvisionedElsewhere if a user of a directory of the organization has an account.
 func requireFree(u *Unit, o people.Organization, user int64) error {
-	rows, err := usersAmong(u, directoriesOf(u.Tenant, o), user)
+	all, err := directoriesOf(u, o)
+	if err != nil {
+		return err
+	}
+	rows, err := usersAmong(u, all, user)
 	if err == nil && len(rows) > 0 {
 		err = ErrProvisionedElsewhere
 	}
 	return err
 }
 
-// enable enables a locked account that this directory disabled, or one that is no longer declared.
+// enable enables a locked account that this directory disabled, or one that no longer exists.
 func enable(u *Unit, d Directory, account *people.User) error {
 	if !account.Disabled {
 		return nil
 	}
 	state, err := u.Directories().DirectoryAccount(account.ID)
-	if err != nil || state.DisabledBy == 0 || state.DisabledBy != d.ID && declaresDirectory(u.Tenant, state.DisabledBy) {
+	if err != nil || state.DisabledBy == 0 {
 		return err
+	}
+	if state.DisabledBy != d.ID {
+		if exists, err := hasDirectory(u, state.DisabledBy); err != nil || exists {
+			return err
+		}
 	}
 	account.Disabled, account.UpdatedAt, state.DisabledBy = false, u.Now, 0
 	if err := FirstOf(u.Users().UpdateUser(*account), u.Directories().PutDirectoryAccount(state)); err != nil {
@@ -133,10 +141,12 @@ func include(u *Unit, d Directory, user int64) error {
 	if err != nil {
 		return err
 	}
-	if found && suspended.Directory != d.ID && declaresDirectory(u.Tenant, suspended.Directory) {
-		return ErrSuspended
-	}
 	if found {
+		if suspended.Directory != d.ID {
+			if exists, err := hasDirectory(u, suspended.Directory); err != nil || exists {
+				return FirstOf(err, ErrSuspended)
+			}
+		}
 		if _, err := u.Directories().RestoreMember(d.Of.ID, user); err != nil {
 			return err
 		}
@@ -215,12 +225,9 @@ const rolesAtOnce = 1000
 // the user and whose role exists, else the role that new members get. Owners keep what they have. Without group roles,
 // the directory decides no role. It returns the memberships that changed. users are ids of the directory's users.
 func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error) {
-	if len(d.GroupRoles) == 0 {
+	names := d.groups()
+	if len(names) == 0 {
 		return nil, nil
-	}
-	names := make([]string, len(d.GroupRoles))
-	for i, mapped := range d.GroupRoles {
-		names[i] = mapped.Group
 	}
 	for part := range slices.Chunk(users, rolesAtOnce) {
 		accounts, err := u.SCIM().SCIMAccounts(d.ID, part)
@@ -258,11 +265,11 @@ func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error
 
 // roleByGroups returns the id of the role that groups lead to, 0 for none.
 func roleByGroups(t *Tenant, d Directory, groups map[string]bool) int64 {
-	for _, mapped := range d.GroupRoles {
-		if !groups[mapped.Group] {
+	for i, name := range d.groups() {
+		if !groups[name] {
 			continue
 		}
-		if id := t.RoleNamed(v1alpha1.RoleLevelOrganization, mapped.Role); id != 0 {
+		if id := d.roleOf(t, i); id != 0 {
 			return id
 		}
 	}

@@ -13,7 +13,7 @@ const waitingAtOnce = 10
 // user a member of the directories' organizations. The user is locked. Only a proof of the mailbox counts: a person may
 // have left a mailbox that they once proved.
 func tieWaiting(u *Unit, user int64, address string) error {
-	if !hasDirectories(u.Tenant) {
+	if !u.HasDirectories() {
 		return nil
 	}
 	rows, err := u.SCIM().WaitingSCIMUsers(people.FoldEmail(address), waitingAtOnce)

@@ -24,13 +24,14 @@ type Change struct {
 	Matches func(version int64) bool
 }
 
-// Begin locks a directory for a change. Errors are those of account.FindDirectory.
+// Begin locks a directory for a change, and finds it after that: it may have been deleted meanwhile. Errors are those
+// of account.FindDirectory.
 func Begin(u *account.Unit, id int64) (*Change, error) {
-	d, err := account.FindDirectory(u, id)
+	state, err := u.Directories().LockDirectory(id)
 	if err != nil {
 		return nil, err
 	}
-	state, err := u.Directories().LockDirectory(id)
+	d, err := account.FindDirectory(u, id)
 	return &Change{Unit: u, Directory: d, state: state}, err
 }
 
