@@ -80,3 +80,37 @@ func TestDeletedDirectoryIsClearedAfterItsTime(t *testing.T) {
 		}
 	})
 }
+
+func TestDeletedDirectoryOfAnOrganizationIsClearedAtTheNextPass(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w := servertest.New(t, url, nil)
+		w.Put(v1alpha1.KindIdentityDeployment, "home", home, "", document.Deployment{})
+		follower := snapshot.NewFollower(w.Store, 5*time.Millisecond, w.Clock.Now, logr.Discard())
+		w.Follow(follower)
+		worker := New(Options{Store: w.Store, Snapshots: follower, Clock: w.Clock.Now, Log: logr.Discard()})
+		change := func(do func(people.Tx) error) { w.T.Helper(); w.Must(w.Store.Change(t.Context(), home, do)) }
+		for id := range int64(2) {
+			change(func(tx people.Tx) error {
+				if err := tx.Directories().InsertRuntimeDirectory(people.RuntimeDirectory{ID: id + 1, Organization: 1, Slug: "d", Settings: "{}", CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()}); err != nil {
+					return err
+				}
+				return tx.SCIM().InsertSCIMUser(people.SCIMUser{ID: 1, Directory: id + 1, Name: "ann", Version: 1, Document: "{}", CreatedAt: w.Clock.Now(), UpdatedAt: w.Clock.Now()})
+			})
+		}
+		w.Must(worker.Pass(t.Context()))
+		w.Clock.Advance(people.DirectoryKeptFor + time.Hour)
+		w.Must(worker.Pass(t.Context()))
+		for id, want := range map[int64]bool{1: true, 2: true} {
+			if d, found, err := worker.state(t.Context(), people.DirectoryRef{Deployment: home, ID: id}); found != want || err != nil || !d.EndedAt.IsZero() {
+				t.Errorf("directory %d that exists: %v %+v %v", id, found, d, err)
+			}
+		}
+		change(func(tx people.Tx) error { _, err := tx.Directories().DeleteRuntimeDirectory(1); return err })
+		w.Must(worker.Pass(t.Context()))
+		for id, want := range map[int64]bool{1: false, 2: true} {
+			if _, found, err := worker.state(t.Context(), people.DirectoryRef{Deployment: home, ID: id}); found != want || err != nil {
+				t.Errorf("directory %d: %v %v", id, found, err)
+			}
+		}
+	})
+}

@@ -506,6 +506,21 @@ func (e InvitationsEnvelopeMessage) Valid() bool {
 	}
 }
 
+// Defines values for IssuedDirectoryTokenEnvelopeMessage.
+const (
+	IssuedDirectoryTokenEnvelopeMessageEmpty IssuedDirectoryTokenEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the IssuedDirectoryTokenEnvelopeMessage enum.
+func (e IssuedDirectoryTokenEnvelopeMessage) Valid() bool {
+	switch e {
+	case IssuedDirectoryTokenEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyAppsEnvelopeMessage.
 const (
 	KeyAppsEnvelopeMessageEmpty KeyAppsEnvelopeMessage = ""
@@ -592,16 +607,16 @@ func (e OfferedFactorType) Valid() bool {
 
 // Defines values for OrganizationConnectionSource.
 const (
-	Declared OrganizationConnectionSource = "declared"
-	Runtime  OrganizationConnectionSource = "runtime"
+	OrganizationConnectionSourceDeclared OrganizationConnectionSource = "declared"
+	OrganizationConnectionSourceRuntime  OrganizationConnectionSource = "runtime"
 )
 
 // Valid indicates whether the value is a known member of the OrganizationConnectionSource enum.
 func (e OrganizationConnectionSource) Valid() bool {
 	switch e {
-	case Declared:
+	case OrganizationConnectionSourceDeclared:
 		return true
-	case Runtime:
+	case OrganizationConnectionSourceRuntime:
 		return true
 	default:
 		return false
@@ -692,6 +707,90 @@ const (
 func (e OrganizationConnectionsEnvelopeMessage) Valid() bool {
 	switch e {
 	case OrganizationConnectionsEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationDirectoriesEnvelopeMessage.
+const (
+	OrganizationDirectoriesEnvelopeMessageEmpty OrganizationDirectoriesEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OrganizationDirectoriesEnvelopeMessage enum.
+func (e OrganizationDirectoriesEnvelopeMessage) Valid() bool {
+	switch e {
+	case OrganizationDirectoriesEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationDirectorySource.
+const (
+	OrganizationDirectorySourceDeclared OrganizationDirectorySource = "declared"
+	OrganizationDirectorySourceRuntime  OrganizationDirectorySource = "runtime"
+)
+
+// Valid indicates whether the value is a known member of the OrganizationDirectorySource enum.
+func (e OrganizationDirectorySource) Valid() bool {
+	switch e {
+	case OrganizationDirectorySourceDeclared:
+		return true
+	case OrganizationDirectorySourceRuntime:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationDirectoryCreateOnDelete.
+const (
+	OrganizationDirectoryCreateOnDeleteErase OrganizationDirectoryCreateOnDelete = "Erase"
+	OrganizationDirectoryCreateOnDeleteKeep  OrganizationDirectoryCreateOnDelete = "Keep"
+)
+
+// Valid indicates whether the value is a known member of the OrganizationDirectoryCreateOnDelete enum.
+func (e OrganizationDirectoryCreateOnDelete) Valid() bool {
+	switch e {
+	case OrganizationDirectoryCreateOnDeleteErase:
+		return true
+	case OrganizationDirectoryCreateOnDeleteKeep:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationDirectoryEnvelopeMessage.
+const (
+	OrganizationDirectoryEnvelopeMessageEmpty OrganizationDirectoryEnvelopeMessage = ""
+)
+
+// Valid indicates whether the value is a known member of the OrganizationDirectoryEnvelopeMessage enum.
+func (e OrganizationDirectoryEnvelopeMessage) Valid() bool {
+	switch e {
+	case OrganizationDirectoryEnvelopeMessageEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OrganizationDirectoryUpdateOnDelete.
+const (
+	OrganizationDirectoryUpdateOnDeleteErase OrganizationDirectoryUpdateOnDelete = "Erase"
+	OrganizationDirectoryUpdateOnDeleteKeep  OrganizationDirectoryUpdateOnDelete = "Keep"
+)
+
+// Valid indicates whether the value is a known member of the OrganizationDirectoryUpdateOnDelete enum.
+func (e OrganizationDirectoryUpdateOnDelete) Valid() bool {
+	switch e {
+	case OrganizationDirectoryUpdateOnDeleteErase:
+		return true
+	case OrganizationDirectoryUpdateOnDeleteKeep:
 		return true
 	default:
 		return false
@@ -1288,13 +1387,16 @@ func (e SetupEnvelopeMessage) Valid() bool {
 
 // Defines values for SetupLinkCreateIntents.
 const (
-	SetupLinkCreateIntentsDomains SetupLinkCreateIntents = "domains"
-	SetupLinkCreateIntentsSso     SetupLinkCreateIntents = "sso"
+	SetupLinkCreateIntentsDirectory SetupLinkCreateIntents = "directory"
+	SetupLinkCreateIntentsDomains   SetupLinkCreateIntents = "domains"
+	SetupLinkCreateIntentsSso       SetupLinkCreateIntents = "sso"
 )
 
 // Valid indicates whether the value is a known member of the SetupLinkCreateIntents enum.
 func (e SetupLinkCreateIntents) Valid() bool {
 	switch e {
+	case SetupLinkCreateIntentsDirectory:
+		return true
 	case SetupLinkCreateIntentsDomains:
 		return true
 	case SetupLinkCreateIntentsSso:
@@ -2369,6 +2471,30 @@ type CredentialOptionsEnvelope struct {
 // CredentialOptionsEnvelopeMessage Always empty.
 type CredentialOptionsEnvelopeMessage string
 
+// DirectoryToken A token of a directory, without the token itself.
+type DirectoryToken struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Last4 The last four characters of the token.
+	Last4 string `json:"last4"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt The time of its expiry, or null for never.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// LastUsedAt The time of the last request with it, to the minute, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+// DirectoryTokenCreate The token.
+type DirectoryTokenCreate struct {
+	// ExpiresIn How many seconds the token lives. Absent: until it is revoked.
+	ExpiresIn *int `json:"expires_in,omitempty"`
+}
+
 // DiscoveredConnection A connection that holds a domain.
 type DiscoveredConnection struct {
 	// Id The id.
@@ -2726,6 +2852,15 @@ type ForgotPassword struct {
 	Email string `json:"email"`
 }
 
+// GroupRole A role for the members of a group of a directory.
+type GroupRole struct {
+	// Group The displayName of the group, compared exactly.
+	Group string `json:"group"`
+
+	// RoleId The id of a role of level Organization.
+	RoleId string `json:"role_id"`
+}
+
 // IdentitiesEnvelope A response with a list.
 type IdentitiesEnvelope struct {
 	// Status The HTTP status.
@@ -2935,6 +3070,39 @@ type InvitingOrganization struct {
 	// ImageUrl The URL of its picture, or empty.
 	ImageUrl string `json:"image_url"`
 }
+
+// IssuedDirectoryToken A new token of a directory.
+type IssuedDirectoryToken struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Token The token. It is never returned again.
+	Token string `json:"token"`
+
+	// ExpiresAt The time of its expiry, or null for never.
+	ExpiresAt *time.Time `json:"expires_at"`
+}
+
+// IssuedDirectoryTokenEnvelope A response.
+type IssuedDirectoryTokenEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message IssuedDirectoryTokenEnvelopeMessage `json:"message"`
+
+	// Data The result.
+	Data IssuedDirectoryToken `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// IssuedDirectoryTokenEnvelopeMessage Always empty.
+type IssuedDirectoryTokenEnvelopeMessage string
 
 // JSONWebKeySet Keys (RFC 7517).
 type JSONWebKeySet struct {
@@ -3409,6 +3577,135 @@ type OrganizationDeletion struct {
 	// Confirmation The slug of the organization.
 	Confirmation string `json:"confirmation"`
 }
+
+// OrganizationDirectoriesEnvelope A response with a list.
+type OrganizationDirectoriesEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message OrganizationDirectoriesEnvelopeMessage `json:"message"`
+
+	// Data The list.
+	Data []OrganizationDirectory `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OrganizationDirectoriesEnvelopeMessage Always empty.
+type OrganizationDirectoriesEnvelopeMessage string
+
+// OrganizationDirectory A SCIM 2.0 endpoint by which an identity provider maintains the members of an organization.
+type OrganizationDirectory struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Slug The slug.
+	Slug string `json:"slug"`
+
+	// Source declared: the service declares it, and it cannot be changed here. runtime: the organization or the service's backend set it up.
+	Source OrganizationDirectorySource `json:"source"`
+
+	// OrganizationId The id of the organization.
+	OrganizationId string `json:"organization_id"`
+
+	// ConnectionId The id of the connection by which its users sign in, or null.
+	ConnectionId *string `json:"connection_id"`
+
+	// Url The URL to enter at the identity provider. Empty if the service has no frontend host.
+	Url string `json:"url"`
+
+	// GroupRoles The roles that groups give.
+	GroupRoles []GroupRole `json:"group_roles"`
+
+	// OnDelete Keep or Erase.
+	OnDelete string `json:"on_delete"`
+
+	// IsActive Whether requests of the identity provider are accepted.
+	IsActive bool `json:"is_active"`
+
+	// Tokens The live tokens, oldest first. Empty for a directory that the service declares.
+	Tokens []DirectoryToken `json:"tokens"`
+
+	// Users The number of its users.
+	Users int `json:"users"`
+
+	// Groups The number of its groups.
+	Groups int `json:"groups"`
+
+	// LastRequestAt The time of the last request with one of the tokens, to the minute, or null.
+	LastRequestAt *time.Time `json:"last_request_at"`
+
+	// CreatedAt The time of its creation, or null if the service declares it.
+	CreatedAt *time.Time `json:"created_at"`
+
+	// UpdatedAt The time of its last change, or null if the service declares it.
+	UpdatedAt *time.Time `json:"updated_at"`
+}
+
+// OrganizationDirectorySource declared: the service declares it, and it cannot be changed here. runtime: the organization or the service's backend set it up.
+type OrganizationDirectorySource string
+
+// OrganizationDirectoryCreate The directory.
+type OrganizationDirectoryCreate struct {
+	// ConnectionId The id of the organization's connection by which its users sign in, or null for none.
+	ConnectionId nullable.Nullable[string] `json:"connection_id,omitempty"`
+
+	// GroupRoles The roles that groups give. The first one whose group contains the user counts. Empty: the directory changes no role.
+	GroupRoles *[]GroupRole `json:"group_roles,omitempty"`
+
+	// IsActive Whether requests of the identity provider are accepted. The default is true.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// OnDelete What DELETE of a user does to the account that the directory created. Keep, the default: nothing. Erase: it deletes the account.
+	OnDelete *OrganizationDirectoryCreateOnDelete `json:"on_delete,omitempty"`
+}
+
+// OrganizationDirectoryCreateOnDelete What DELETE of a user does to the account that the directory created. Keep, the default: nothing. Erase: it deletes the account.
+type OrganizationDirectoryCreateOnDelete string
+
+// OrganizationDirectoryEnvelope A response.
+type OrganizationDirectoryEnvelope struct {
+	// Status The HTTP status.
+	Status int `json:"status"`
+
+	// Message Always empty.
+	Message OrganizationDirectoryEnvelopeMessage `json:"message"`
+
+	// Data The result.
+	Data OrganizationDirectory `json:"data"`
+
+	// Session The session after the operation.
+	Session SessionSnapshot `json:"session"`
+
+	// Errors Always empty.
+	Errors []map[string]interface{} `json:"errors"`
+}
+
+// OrganizationDirectoryEnvelopeMessage Always empty.
+type OrganizationDirectoryEnvelopeMessage string
+
+// OrganizationDirectoryUpdate What to change.
+type OrganizationDirectoryUpdate struct {
+	// ConnectionId The id of the organization's connection by which its users sign in, or null for none.
+	ConnectionId nullable.Nullable[string] `json:"connection_id,omitempty"`
+
+	// GroupRoles The roles that groups give. The first one whose group contains the user counts. Empty: the directory changes no role.
+	GroupRoles *[]GroupRole `json:"group_roles,omitempty"`
+
+	// IsActive Whether requests of the identity provider are accepted. The default is true.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// OnDelete What DELETE of a user does to the account that the directory created. Keep, the default: nothing. Erase: it deletes the account.
+	OnDelete *OrganizationDirectoryUpdateOnDelete `json:"on_delete,omitempty"`
+}
+
+// OrganizationDirectoryUpdateOnDelete What DELETE of a user does to the account that the directory created. Keep, the default: nothing. Erase: it deletes the account.
+type OrganizationDirectoryUpdateOnDelete string
 
 // OrganizationEnvelope A response.
 type OrganizationEnvelope struct {
@@ -4834,7 +5131,7 @@ type SetupLinkCreate struct {
 	// ExpiresIn How many seconds the link lives.
 	ExpiresIn *int `json:"expires_in,omitempty"`
 
-	// Intents What the link permits: sso, the connections; domains, the domains.
+	// Intents What the link permits: sso, the connections; domains, the domains; directory, the directories.
 	Intents []SetupLinkCreateIntents `json:"intents"`
 }
 
@@ -5702,6 +5999,15 @@ type EndUserAddOrganizationConnectionJSONRequestBody = OrganizationConnectionCre
 
 // EndUserUpdateOrganizationConnectionJSONRequestBody defines body for EndUserUpdateOrganizationConnection for application/json ContentType.
 type EndUserUpdateOrganizationConnectionJSONRequestBody = OrganizationConnectionUpdate
+
+// EndUserAddOrganizationDirectoryJSONRequestBody defines body for EndUserAddOrganizationDirectory for application/json ContentType.
+type EndUserAddOrganizationDirectoryJSONRequestBody = OrganizationDirectoryCreate
+
+// EndUserUpdateOrganizationDirectoryJSONRequestBody defines body for EndUserUpdateOrganizationDirectory for application/json ContentType.
+type EndUserUpdateOrganizationDirectoryJSONRequestBody = OrganizationDirectoryUpdate
+
+// EndUserMakeDirectoryTokenJSONRequestBody defines body for EndUserMakeDirectoryToken for application/json ContentType.
+type EndUserMakeDirectoryTokenJSONRequestBody = DirectoryTokenCreate
 
 // EndUserAddDomainJSONRequestBody defines body for EndUserAddDomain for application/json ContentType.
 type EndUserAddDomainJSONRequestBody = DomainCreate
@@ -6962,6 +7268,124 @@ func (c *Client) ListOrganizationConnectionFailures(ctx context.Context, id stri
 		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "connection_id", Value: connectionId}},
 	}
 	var answer ConnectionFailuresEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListOrganizationDirectories asks GET /organizations/{id}/directories: list the directories of an organization.
+//
+// Returns the SCIM 2.0 endpoints by which identity providers maintain the members: those that the service declares, then the
+// organization's own, newest first. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED.
+func (c *Client) ListOrganizationDirectories(ctx context.Context, id string) (*OrganizationDirectoriesEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{id}/directories",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+	}
+	var answer OrganizationDirectoriesEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// AddOrganizationDirectory asks POST /organizations/{id}/directories: set up a directory of an organization.
+//
+// The directory is active at once, and refuses all requests until it has a token: POST to its tokens. Users with an address in a
+// domain of the organization become members as soon as the provider sends them. It needs the permission connection:manage.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 400 DIRECTORY_LIMIT_REACHED, VALIDATION_ERROR; 404 CONNECTION_NOT_FOUND; 429 RATE_LIMITED after 20 in a day.
+func (c *Client) AddOrganizationDirectory(ctx context.Context, id string, body OrganizationDirectoryCreate) (*OrganizationDirectoryEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/organizations/{id}/directories",
+		Segments: []transport.Segment{{Name: "id", Value: id}},
+		Body:     body,
+	}
+	var answer OrganizationDirectoryEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveOrganizationDirectory asks DELETE /organizations/{id}/directories/{directory_id}: delete a directory of an organization.
+//
+// Ends its tokens, and deletes its users and groups. No member changes: users that it deactivated stay out, and members stay
+// members. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
+// 404 DIRECTORY_NOT_FOUND; 409 CONFLICT.
+func (c *Client) RemoveOrganizationDirectory(ctx context.Context, id string, directoryId string) (*OrganizationDirectoryEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/organizations/{id}/directories/{directory_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "directory_id", Value: directoryId}},
+	}
+	var answer OrganizationDirectoryEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetOrganizationDirectory asks GET /organizations/{id}/directories/{directory_id}: get a directory of an organization.
+//
+// It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 DIRECTORY_NOT_FOUND.
+func (c *Client) GetOrganizationDirectory(ctx context.Context, id string, directoryId string) (*OrganizationDirectoryEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/organizations/{id}/directories/{directory_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "directory_id", Value: directoryId}},
+	}
+	var answer OrganizationDirectoryEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// UpdateOrganizationDirectory asks PATCH /organizations/{id}/directories/{directory_id}: change a directory of an organization.
+//
+// Members that are absent stay as they are. Users have their roles by changed group_roles when the provider next changes them or
+// their groups. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 DIRECTORY_NOT_FOUND,
+// CONNECTION_NOT_FOUND; 409 CONFLICT for a directory that the service declares.
+func (c *Client) UpdateOrganizationDirectory(ctx context.Context, id string, directoryId string, body OrganizationDirectoryUpdate) (*OrganizationDirectoryEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPatch, Path: "/organizations/{id}/directories/{directory_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "directory_id", Value: directoryId}},
+		Body:     body,
+	}
+	var answer OrganizationDirectoryEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// MakeDirectoryToken asks POST /organizations/{id}/directories/{directory_id}/tokens: make a token of a directory.
+//
+// Only this response has the token, which the identity provider sends as a bearer token. At most two tokens are live at once, so
+// that a new one can replace an old one without an interruption. It needs the permission connection:manage.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 400 DIRECTORY_LIMIT_REACHED; 404 DIRECTORY_NOT_FOUND; 409 CONFLICT.
+func (c *Client) MakeDirectoryToken(ctx context.Context, id string, directoryId string, body DirectoryTokenCreate) (*IssuedDirectoryTokenEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/organizations/{id}/directories/{directory_id}/tokens",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "directory_id", Value: directoryId}},
+		Body:     body,
+	}
+	var answer IssuedDirectoryTokenEnvelope
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// RemoveDirectoryToken asks DELETE /organizations/{id}/directories/{directory_id}/tokens/{token_id}: revoke a token of a directory.
+//
+// Requests with it are refused at once. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
+// 404 DIRECTORY_NOT_FOUND, TOKEN_NOT_FOUND; 409 CONFLICT.
+func (c *Client) RemoveDirectoryToken(ctx context.Context, id string, directoryId string, tokenId string) (*OrganizationDirectoryEnvelope, error) {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/organizations/{id}/directories/{directory_id}/tokens/{token_id}",
+		Segments: []transport.Segment{{Name: "id", Value: id}, {Name: "directory_id", Value: directoryId}, {Name: "token_id", Value: tokenId}},
+	}
+	var answer OrganizationDirectoryEnvelope
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func viewOrganizationConnection(c *call, u *account.Unit, row people.Connection)
 	}
 	content := settings.Content(row.Slug, row.Active, "", "")
 	view := viewContent(c, row.ID, content)
-	view.Source, view.OrganizationId = enduserapi.Runtime, format(row.Organization)
+	view.Source, view.OrganizationId = enduserapi.OrganizationConnectionSourceRuntime, format(row.Organization)
 	view.CreatedAt, view.UpdatedAt = ptr.To(row.CreatedAt), ptr.To(row.UpdatedAt)
 	for _, m := range settings.Mappings {
 		view.RoleMappings = append(view.RoleMappings, enduserapi.RoleMapping{Claim: m.Claim, Value: m.Value, RoleId: format(m.Role)})
@@ -33,7 +33,7 @@ func viewOrganizationConnection(c *call, u *account.Unit, row people.Connection)
 // viewDeclaredOf returns a declared connection of an organization.
 func viewDeclaredOf(c *call, u *account.Unit, organization int64, conn account.Connection) (enduserapi.OrganizationConnection, error) {
 	view := viewContent(c, conn.ID, conn.Connection)
-	view.Source, view.OrganizationId = enduserapi.Declared, format(organization)
+	view.Source, view.OrganizationId = enduserapi.OrganizationConnectionSourceDeclared, format(organization)
 	return view, addProvider(c, u, conn.ID, conn.Connection, &view)
 }
 

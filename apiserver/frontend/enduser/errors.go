@@ -14,6 +14,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/connections"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
+	"github.com/cardea-iam/cardea/apiserver/users/directories"
 	"github.com/cardea-iam/cardea/apiserver/users/factors"
 	"github.com/cardea-iam/cardea/apiserver/users/passkey"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
@@ -110,6 +111,13 @@ var wordings = []struct {
 	{connections.ErrOpenProvider, http.StatusBadRequest, "VALIDATION_ERROR", "everybody can get an account at this provider, and would become a member: set just_in_time to false"},
 	{connections.ErrOrganizationOnly, http.StatusBadRequest, "VALIDATION_ERROR", "enforcement, just_in_time and role_mappings are for connections of an organization"},
 	{account.ErrSelfServiceDisabled, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment do not manage their own connections: its owner must set spec.connections.selfService"},
+	{account.ErrDirectoryUnknown, http.StatusNotFound, "DIRECTORY_NOT_FOUND", "the organization has no such directory: list its directories"},
+	{directories.ErrDeclared, http.StatusConflict, "CONFLICT", "the service declares this directory: ask its operator to change it"},
+	{directories.ErrDisabled, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment may not set up directories: its owner must set spec.connections.directories"},
+	{directories.ErrTooMany, http.StatusBadRequest, "DIRECTORY_LIMIT_REACHED", "the organization has as many directories as it may: delete one first"},
+	{directories.ErrTooManyToday, http.StatusTooManyRequests, "RATE_LIMITED", "the organization set up too many directories today: wait before you set up another"},
+	{directories.ErrTooManyTokens, http.StatusBadRequest, "DIRECTORY_LIMIT_REACHED", "the directory has as many tokens as it may: revoke one first"},
+	{directories.ErrTokenUnknown, http.StatusNotFound, "TOKEN_NOT_FOUND", "the directory has no such token: get the directory to see its tokens"},
 	{domain.ErrUnknown, http.StatusNotFound, "DOMAIN_NOT_FOUND", "the organization has no such domain: list its domains"},
 	{domain.ErrExists, http.StatusBadRequest, "DOMAIN_EXISTS", "the organization has this domain already: list its domains"},
 	{domain.ErrTooMany, http.StatusBadRequest, "DOMAIN_LIMIT_REACHED", "the organization has as many domains as it may: remove one first"},

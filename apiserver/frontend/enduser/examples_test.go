@@ -295,11 +295,21 @@ var scenes = map[string]func(s *scene, n int){
 	"endUserUpdateOrganizationConnection":       func(s *scene, _ int) { s.connects() },
 	"endUserRemoveOrganizationConnection":       func(s *scene, _ int) { s.connects() },
 	"endUserListOrganizationConnectionFailures": func(s *scene, _ int) { s.connects() },
-	"endUserRemoveIdentity":                     func(s *scene, n int) { s.set("{id}", s.links(n)) },
-	"endUserListDomains":                        func(s *scene, n int) { s.domain(n) },
-	"endUserAddDomain":                          func(s *scene, n int) { s.set("name", fmt.Sprintf("added%d.example", n)) },
-	"endUserRemoveDomain":                       func(s *scene, n int) { s.domain(n) },
-	"endUserVerifyDomain":                       func(s *scene, n int) { s.domain(n) },
+	"endUserListOrganizationDirectories":        func(s *scene, _ int) { s.provisions() },
+	"endUserGetOrganizationDirectory":           func(s *scene, _ int) { s.provisions() },
+	"endUserAddOrganizationDirectory": func(s *scene, _ int) {
+		s.set("connection_id", s.setUp(s.organization, s.w.provider(), ""))
+		s.set("group_roles", fmt.Sprintf(`[{"group":"Engineering","role_id":%q}]`, s.live["role_id"]))
+	},
+	"endUserUpdateOrganizationDirectory": func(s *scene, _ int) { s.provisions() },
+	"endUserRemoveOrganizationDirectory": func(s *scene, _ int) { s.provisions() },
+	"endUserMakeDirectoryToken":          func(s *scene, _ int) { s.provisions() },
+	"endUserRemoveDirectoryToken":        func(s *scene, _ int) { s.provisions() },
+	"endUserRemoveIdentity":              func(s *scene, n int) { s.set("{id}", s.links(n)) },
+	"endUserListDomains":                 func(s *scene, n int) { s.domain(n) },
+	"endUserAddDomain":                   func(s *scene, n int) { s.set("name", fmt.Sprintf("added%d.example", n)) },
+	"endUserRemoveDomain":                func(s *scene, n int) { s.domain(n) },
+	"endUserVerifyDomain":                func(s *scene, n int) { s.domain(n) },
 }
 
 // notJSON are the operations whose request is a form or whose response is a redirect. The tests of sign-ins by
@@ -327,6 +337,15 @@ func (s *scene) connects() {
 	s.w.Must(err)
 	values.Set("iss", "https://another.example")
 	s.do(http.MethodGet, callback(id, values), "")
+}
+
+// provisions sets up a directory of ada's organization with a token, and sets {directory_id} and {token_id}.
+func (s *scene) provisions() {
+	body := fmt.Sprintf(`{"connection_id":%q,"group_roles":[{"group":"Engineering","role_id":%q}]}`, s.setUp(s.organization, s.w.provider(), ""), s.live["role_id"])
+	id := s.ok("POST", directoriesOf(s.organization), body)["id"].(string)
+	token, _ := s.makesToken(s.organization, id, `{}`)
+	s.set("{directory_id}", id)
+	s.set("{token_id}", token)
 }
 
 // domain adds a domain to ada's organization, and sets {domain_id}. Its record is there, with another one of the name.
@@ -464,7 +483,7 @@ func (s *scene) executeExample(t *testing.T, example, method, path string, op *o
 		sent := maps.Clone(op.RequestBody.Value.Content.Get("application/json").Examples[example].Value.Value.(map[string]any))
 		for name := range sent {
 			switch value, drawn := s.live[name]; {
-			case drawn && name == "credential":
+			case drawn && (name == "credential" || name == "group_roles"):
 				sent[name] = json.RawMessage(value)
 			case drawn:
 				sent[name] = value

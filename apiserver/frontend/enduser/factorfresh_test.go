@@ -46,6 +46,11 @@ func (b *browser) freshOperations() (always, sometimes map[string]string) {
 	}
 	domains := "/organizations/" + organization + "/domains"
 	maps.Copy(always, map[string]string{"POST " + domains: `{"name":"acme.example"}`, "DELETE " + domains + "/1": "", "POST " + domains + "/1/verify": `{}`})
+	directories := directoriesOf(organization)
+	maps.Copy(always, map[string]string{
+		"POST " + directories: `{}`, "PATCH " + directories + "/1": `{"is_active":false}`, "DELETE " + directories + "/1": "", "POST " + directories + "/1/tokens": `{}`,
+		"DELETE " + directories + "/1/tokens/1": "",
+	})
 	member := "/organizations/" + organization + "/members/" + membership
 	return always, map[string]string{
 		"PATCH /organizations/" + organization: `{"required_assurance":"two_factors"}`, "PATCH " + member: `{"owner":false}`, "DELETE " + member: "",
@@ -62,6 +67,10 @@ func pattern(operation string) string {
 		switch parts[i] = "{id}"; parts[i-1] {
 		case "connections":
 			parts[i] = "{connection_id}"
+		case "directories":
+			parts[i] = "{directory_id}"
+		case "tokens":
+			parts[i] = "{token_id}"
 		case "setup-links":
 			parts[i] = "{setup_link_id}"
 		case "domains":

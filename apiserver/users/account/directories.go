@@ -35,7 +35,8 @@ type Directory struct {
 	// Runtime reports that it is a row.
 	Runtime bool
 	*document.Directory
-	// Roles are the group roles of a row, and By is the connection by which its users sign in, 0: none.
+	// Roles are the group roles of a row, and By is the connection by which its users sign in, 0: none. RolesByGroup and
+	// DirectoryConnection return those of any directory.
 	Roles []directory.GroupRole
 	By    int64
 	// Of is its organization. NamedDirectory does not set it for a declared directory.
@@ -107,11 +108,17 @@ func hasDirectory(u *Unit, id int64) (bool, error) {
 // maxDirectories bounds the rows of an organization that are read at once. More cannot be set up.
 const maxDirectories = 100
 
-// directoriesOf returns the directories of an organization, active or not.
-func directoriesOf(u *Unit, o people.Organization) (all []Directory, err error) {
-	for _, e := range u.snapshot.DirectoriesOf(u.Key(), o.Slug) {
+// DeclaredDirectoriesOf returns the declared directories of an organization, active or not.
+func DeclaredDirectoriesOf(t *Tenant, o people.Organization) (all []Directory) {
+	for _, e := range t.snapshot.DirectoriesOf(t.Key(), o.Slug) {
 		all = append(all, directoryOf(e))
 	}
+	return all
+}
+
+// directoriesOf returns the directories of an organization, active or not.
+func directoriesOf(u *Unit, o people.Organization) ([]Directory, error) {
+	all := DeclaredDirectoriesOf(u.Tenant, o)
 	if !u.ManagesConnections() {
 		return all, nil
 	}
@@ -189,7 +196,7 @@ func rolesByDirectory(u *Unit, o people.Organization, user int64) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	rows, err := usersAmong(u, slices.DeleteFunc(all, func(d Directory) bool { return !d.Active || len(d.groups()) == 0 }), user)
+	rows, err := usersAmong(u, slices.DeleteFunc(all, func(d Directory) bool { return !d.Active || len(u.RolesByGroup(d)) == 0 }), user)
 	return len(rows) > 0, err
 }
 
@@ -274,12 +281,12 @@ func directoriesBy(u *Unit, c Connection) ([]Directory, error) {
 		return nil, err
 	}
 	all, err := directoriesOf(u, o)
-	return slices.DeleteFunc(all, func(d Directory) bool { return !d.Active || directoryConnection(u.Tenant, d) != c.ID }), err
+	return slices.DeleteFunc(all, func(d Directory) bool { return !d.Active || u.DirectoryConnection(d) != c.ID }), err
 }
 
-// directoryConnection returns the id of the connection by which the users of a directory sign in, 0 for none. The
+// DirectoryConnection returns the id of the connection by which the users of a directory sign in, 0 for none. The
 // Connection may have been declared again, for another organization.
-func directoryConnection(t *Tenant, d Directory) int64 {
+func (t *Tenant) DirectoryConnection(d Directory) int64 {
 	if d.Runtime {
 		if e, found := t.snapshot.ByID(v1alpha1.KindConnection, t.Key(), d.By); found && declaredConnection(e).Organization != d.Organization {
 			return 0
@@ -296,26 +303,16 @@ func directoryConnection(t *Tenant, d Directory) int64 {
 	return e.ID
 }
 
-// groups returns the names of the groups that give a role.
-func (d Directory) groups() []string {
-	names := make([]string, 0, max(len(d.Roles), len(d.GroupRoles)))
-	for _, mapped := range d.Roles {
-		names = append(names, mapped.Group)
+// RolesByGroup returns the roles that groups of a directory give, in order. The role is 0 if it does not exist.
+func (t *Tenant) RolesByGroup(d Directory) []directory.GroupRole {
+	all := slices.Clone(d.Roles)
+	for i := range all {
+		if t.RoleOf(v1alpha1.RoleLevelOrganization, false, all[i].Role) == nil {
+			all[i].Role = 0
+		}
 	}
-	for _, mapped := range d.GroupRoles {
-		names = append(names, mapped.Group)
+	for _, declared := range d.GroupRoles {
+		all = append(all, directory.GroupRole{Group: declared.Group, Role: t.RoleNamed(v1alpha1.RoleLevelOrganization, declared.Role)})
 	}
-	return names
-}
-
-// roleOf returns the id of the role of one of groups, 0 if it does not exist.
-func (d Directory) roleOf(t *Tenant, group int) int64 {
-	if !d.Runtime {
-		return t.RoleNamed(v1alpha1.RoleLevelOrganization, d.GroupRoles[group].Role)
-	}
-	id := d.Roles[group].Role
-	if t.RoleOf(v1alpha1.RoleLevelOrganization, false, id) == nil {
-		return 0
-	}
-	return id
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -225,9 +226,13 @@ const rolesAtOnce = 1000
 // the user and whose role exists, else the role that new members get. Owners keep what they have. Without group roles,
 // the directory decides no role. It returns the memberships that changed. users are ids of the directory's users.
 func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error) {
-	names := d.groups()
-	if len(names) == 0 {
+	mapped := u.RolesByGroup(d)
+	if len(mapped) == 0 {
 		return nil, nil
+	}
+	names := make([]string, len(mapped))
+	for i, m := range mapped {
+		names[i] = m.Group
 	}
 	for part := range slices.Chunk(users, rolesAtOnce) {
 		accounts, err := u.SCIM().SCIMAccounts(d.ID, part)
@@ -248,7 +253,7 @@ func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error
 		byRole := map[int64][]int64{}
 		for _, id := range part {
 			if account := accounts[id]; account != 0 {
-				role := roleByGroups(u.Tenant, d, groups[id])
+				role := roleByGroups(u.Tenant, mapped, groups[id])
 				byRole[role] = append(byRole[role], account)
 			}
 		}
@@ -264,13 +269,10 @@ func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error
 }
 
 // roleByGroups returns the id of the role that groups lead to, 0 for none.
-func roleByGroups(t *Tenant, d Directory, groups map[string]bool) int64 {
-	for i, name := range d.groups() {
-		if !groups[name] {
-			continue
-		}
-		if id := d.roleOf(t, i); id != 0 {
-			return id
+func roleByGroups(t *Tenant, mapped []directory.GroupRole, groups map[string]bool) int64 {
+	for _, m := range mapped {
+		if m.Role != 0 && groups[m.Group] {
+			return m.Role
 		}
 	}
 	return t.assigned(t.B2B.OrgRole)

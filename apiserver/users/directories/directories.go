@@ -129,7 +129,7 @@ func requireNew(u *account.Unit, in connections.Scope) error {
 }
 
 // Update changes a directory. Members keep their roles until the directory changes them. Errors: those of Find,
-// account.ErrConnectionUnknown, account.ErrRoleUnknown, an account.PermissionError for a role with permissions that an
+// connections.ErrUnknown, account.ErrRoleUnknown, an account.PermissionError for a role with permissions that an
 // admin lacks.
 func Update(u *account.Unit, in connections.Scope, id int64, change Change) (people.RuntimeDirectory, error) {
 	row, err := find(u, in, id, u.Directories().LockRuntimeDirectory)
@@ -197,7 +197,7 @@ func apply(u *account.Unit, in connections.Scope, row *people.RuntimeDirectory, 
 	return nil
 }
 
-// requireConnection returns account.ErrConnectionUnknown unless an organization has a connection, active or not. 0 is
+// requireConnection returns connections.ErrUnknown unless an organization has a connection, active or not. 0 is
 // none.
 func requireConnection(u *account.Unit, organization, id int64) error {
 	if id == 0 {
@@ -210,13 +210,13 @@ func requireConnection(u *account.Unit, organization, id int64) error {
 	if u.Snapshot().Declares(v1alpha1.KindConnection, u.Key(), id) {
 		declared, found, err := account.NamedConnection(u, id)
 		if err != nil || !found || declared.Organization != o.Slug {
-			return account.FirstOf(err, account.ErrConnectionUnknown)
+			return account.FirstOf(err, connections.ErrUnknown)
 		}
 		return nil
 	}
 	row, found, err := u.Connections().Connection(id)
 	if err != nil || !found || row.Organization != organization {
-		return account.FirstOf(err, account.ErrConnectionUnknown)
+		return account.FirstOf(err, connections.ErrUnknown)
 	}
 	return nil
 }

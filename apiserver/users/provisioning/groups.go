@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/scim"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
-	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -174,7 +174,7 @@ func (c *Change) DeleteGroup(id int64) error {
 
 // gives reports whether a group of a name gives a role.
 func (c *Change) gives(name string) bool {
-	return slices.ContainsFunc(c.Directory.GroupRoles, func(r document.GroupRole) bool { return r.Group == name })
+	return slices.ContainsFunc(c.RolesByGroup(c.Directory), func(r directory.GroupRole) bool { return r.Group == name })
 }
 
 // auditedRoles bounds the changed roles of one request that are audited one by one.

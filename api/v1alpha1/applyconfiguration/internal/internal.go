@@ -2142,6 +2142,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.OrganizationConnections
   map:
     fields:
+    - name: directories
+      type:
+        scalar: boolean
     - name: maxPerOrganization
       type:
         scalar: numeric

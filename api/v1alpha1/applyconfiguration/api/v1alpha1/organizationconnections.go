@@ -9,10 +9,10 @@ import (
 // OrganizationConnectionsApplyConfiguration represents a declarative configuration of the OrganizationConnections type for use
 // with apply.
 //
-// OrganizationConnections configure the connections that organizations and backends set up, in addition to the
-// Connection resources. Declared empty, it permits backends to do so.
+// OrganizationConnections configure the connections and directories that organizations and backends set up, in addition
+// to the Connection and Directory resources. Declared empty, it permits backends to do so.
 type OrganizationConnectionsApplyConfiguration struct {
-	// selfService selects whether organizations manage their own connections and domains. `Disabled`: only Connection
+	// selfService selects whether organizations manage their own connections, domains and directories. `Disabled`: only
 	// resources and backends do. `Enabled`: owners, and members with the permission connection:manage, do too. Absent:
 	// Disabled.
 	SelfService *apiv1alpha1.ConnectionSelfService `json:"selfService,omitempty"`
@@ -21,6 +21,9 @@ type OrganizationConnectionsApplyConfiguration struct {
 	// maxPerOrganization is how many connections an organization may have that it or a backend set up, 1 to 20. Existing
 	// ones are kept. Absent: 5.
 	MaxPerOrganization *int32 `json:"maxPerOrganization,omitempty"`
+	// directories selects whether organizations that manage their own connections may set up directories (SCIM) too.
+	// Existing ones are kept, and backends may always set them up. Absent: true.
+	Directories *bool `json:"directories,omitempty"`
 }
 
 // OrganizationConnectionsApplyConfiguration constructs a declarative configuration of the OrganizationConnections type for use with
@@ -52,5 +55,13 @@ func (b *OrganizationConnectionsApplyConfiguration) WithTypes(values ...apiv1alp
 // If called multiple times, the MaxPerOrganization field is set to the value of the last call.
 func (b *OrganizationConnectionsApplyConfiguration) WithMaxPerOrganization(value int32) *OrganizationConnectionsApplyConfiguration {
 	b.MaxPerOrganization = &value
+	return b
+}
+
+// WithDirectories sets the Directories field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Directories field is set to the value of the last call.
+func (b *OrganizationConnectionsApplyConfiguration) WithDirectories(value bool) *OrganizationConnectionsApplyConfiguration {
+	b.Directories = &value
 	return b
 }
