@@ -1,6 +1,6 @@
 // Package endeddirectories deletes the users, groups and suspended memberships of directories that were deleted. Those
-// of a Directory resource are kept for people.DirectoryKeptFor: until then, a Directory with the same namespace and name
-// has them again. Every server runs it.
+// of a Directory resource are kept for people.DirectoryKeptFor: until then, a Directory with the same namespace and
+// name has them again. Every server runs it.
 package endeddirectories
 
 import (
@@ -38,9 +38,9 @@ type Worker struct{ Options }
 func New(opts Options) *Worker { return &Worker{opts} }
 
 // Pass visits every directory that has a state. It records the end of one that is no longer declared, forgets that of
-// one that is declared again, and clears one that ended long enough ago, or that an organization or a backend deleted. It continues with the next pass where a
-// directory has too many rows. An error about one directory does not end it. A deployment that is not declared is left
-// out: its rows are erased or retained as a whole.
+// one that is declared again, and clears one that ended long enough ago, or that an organization or a backend deleted.
+// It continues with the next pass where a directory has too many rows. An error about one directory does not end it. A
+// deployment that is not declared is left out: its rows are erased or retained as a whole.
 func (w *Worker) Pass(ctx context.Context) (failed error) {
 	current := w.Snapshots.Current()
 	for after := (people.DirectoryRef{}); ; {

@@ -139,9 +139,15 @@ func TestTokensOfDirectoriesStaySecret(t *testing.T) {
 		g := w.globex(nil)
 		g.adds("ann@globex.example")
 		g.refused(http.StatusNotFound, "", "GET", "/Users/1", "")
-		secret := g.token[len("scim_")+12:]
-		if strings.Contains(w.Logs.String(), secret) || strings.Contains(w.dump(), secret) {
-			t.Error("the token is in the log or the store")
+		w.managesConnections(nil)
+		own := g.owner.setsUpDirectory(g.organization, `{}`)
+		own.adds("bob@globex.example")
+		own.refused(http.StatusNotFound, "", "GET", "/Users/1", "")
+		for name, token := range map[string]string{"declared": g.token, "of the organization": own.token} {
+			secret := token[len("scim_")+12:]
+			if strings.Contains(w.Logs.String(), secret) || strings.Contains(w.dump(), secret) {
+				t.Errorf("the token of the directory %s is in the log or the store", name)
+			}
 		}
 	})
 }
