@@ -3,8 +3,11 @@ package scim
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // object is a JSON object in the order of its members. Of members with the same name, without regard to case, the last
@@ -25,14 +28,13 @@ func decode(body []byte) (object, error) {
 	if depth(body) > maxDepth {
 		return nil, refuse(InvalidSyntax, "the body is nested deeper than %d levels", maxDepth)
 	}
-	if !json.Valid(body) {
-		return nil, refuse(InvalidSyntax, "the body is not one JSON value")
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
+	d := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	tree, err := decodeValue(d)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := d.ReadToken(); err != io.EOF {
+		return nil, errNotJSON
 	}
 	o, ok := tree.(object)
 	if !ok {
@@ -61,56 +63,68 @@ func depth(body []byte) int {
 	return deepest
 }
 
-func decodeValue(d *json.Decoder) (any, error) {
-	token, err := d.Token()
+// errNotJSON refuses a body that is not exactly one JSON value.
+var errNotJSON = refuse(InvalidSyntax, "the body is not one JSON value")
+
+func decodeValue(d *jsontext.Decoder) (any, error) {
+	token, err := d.ReadToken()
 	if err != nil {
-		return nil, refuse(InvalidSyntax, "the body is not JSON")
+		return nil, errNotJSON
 	}
-	switch t := token.(type) {
-	case string:
+	switch token.Kind() {
+	case '"':
+		t := token.String()
 		return t, checkString(t)
-	case json.Delim:
-		if t == '{' {
-			return decodeObject(d)
-		}
+	case '{':
+		return decodeObject(d)
+	case '[':
 		return decodeArray(d)
-	default:
-		return t, nil
+	case '0':
+		return json.Number(token.String()), nil
+	case 't', 'f':
+		return token.Bool(), nil
 	}
+	return nil, nil
 }
 
-func decodeObject(d *json.Decoder) (any, error) {
+func decodeObject(d *jsontext.Decoder) (any, error) {
 	o := object{}
-	for d.More() {
-		token, err := d.Token()
-		name, ok := token.(string)
-		if err != nil || !ok {
-			return nil, refuse(InvalidSyntax, "the body is not JSON")
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return nil, errNotJSON
 		}
-		if err := checkString(name); err != nil {
+		n := name.String()
+		if err := checkString(n); err != nil {
 			return nil, err
 		}
 		value, err := decodeValue(d)
 		if err != nil {
 			return nil, err
 		}
-		o = append(o, member{name, value})
+		o = append(o, member{n, value})
 	}
-	_, err := d.Token()
-	return o, err
+	return o, end(d)
 }
 
-func decodeArray(d *json.Decoder) (any, error) {
+func decodeArray(d *jsontext.Decoder) (any, error) {
 	list := []any{}
-	for d.More() {
+	for d.PeekKind() != ']' {
 		value, err := decodeValue(d)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, value)
 	}
-	_, err := d.Token()
-	return list, err
+	return list, end(d)
+}
+
+// end reads the end of an object or array.
+func end(d *jsontext.Decoder) error {
+	if _, err := d.ReadToken(); err != nil {
+		return errNotJSON
+	}
+	return nil
 }
 
 // checkString refuses NUL, which PostgreSQL cannot store in a text.
