@@ -21,6 +21,10 @@ metadata: {name: main, namespace: %s}
 spec: {deploymentRef: {name: main}, enabled: true}
 `
 
+// ownDirectories lets the organizations of a deployment set up directories, so that servers look tokens up in the store.
+const ownDirectories = `  connections: {selfService: Enabled}
+`
+
 // directoryManifests are a Connection, which makes a domain the organization's, and a Directory of the organization.
 const directoryManifests = `
 apiVersion: iam.cardea.dev/v1alpha1
@@ -143,7 +147,9 @@ func (a *attack) expensiveDirectory() error {
 			if err != nil {
 				return
 			}
-			wrong.Token = unknown.Plain()
+			if wrong.Token = unknown.Plain(); n%16 == 6 { // no resource declares this directory: its token is looked up
+				wrong.Path = "/scim/v2/1"
+			}
 			a.expectRefused(wrong.Send(server, http.MethodGet, "/Users", ""))
 		default:
 			foreign.Host = a.in.others[n/8%len(a.in.others)].Host

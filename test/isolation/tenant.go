@@ -16,7 +16,7 @@ type tenant struct {
 // declareTenants declares the attacker and two other tenants, and signs their users up.
 func (in *install) declareTenants(ctx context.Context) error {
 	options := []testkit.TenantOptions{
-		{Host: "attacker.localhost", Spec: traffic.KubernetesIssuer + in.site.issuer(), OpenRegistration: true, Manifests: func(namespace string) string {
+		{Host: "attacker.localhost", Spec: traffic.KubernetesIssuer + in.site.issuer() + ownDirectories, OpenRegistration: true, Manifests: func(namespace string) string {
 			return in.site.configMap(namespace) + in.site.tools.orders(namespace) + in.site.tools.attacks(namespace) + in.site.tools.providers(namespace)
 		}},
 		{Host: "other-0.localhost", Spec: traffic.KubernetesIssuer, Manifests: in.site.tools.orders}, {Host: "other-1.localhost", Spec: traffic.KubernetesIssuer, Manifests: in.site.tools.orders},
