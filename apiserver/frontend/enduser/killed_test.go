@@ -20,6 +20,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/credential"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
+	"github.com/cardea-iam/cardea/apiserver/frontend/provisioning"
+	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -52,10 +54,18 @@ func serveUntilKilled(p servertest.KilledProcess) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	directories := provisioning.New(provisioning.Options{
+		Snapshots: follower, Store: p.Store, Keyring: p.Keyring, Proxies: proxies, OnEnqueue: func() {}, Clock: p.Clock, Log: logr.Discard(),
+		Metrics: httpapi.NewMetrics(registry, "scim", nil), Requests: provisioning.NewMetrics(registry),
+	})
 	backend := sync.OnceValue(func() http.Handler { return backendUntilKilled(p) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(backendHeader) != "" {
 			backend().ServeHTTP(w, r)
+			return
+		}
+		if handler, found := directories.Handler(r); found {
+			handler.ServeHTTP(w, r)
 			return
 		}
 		endUser.ServeHTTP(w, r)
@@ -111,8 +121,10 @@ type killedRequest struct {
 	path, body string
 	// method is "" for POST.
 	method string
-	// key is the API key of a request to the backend.
-	key string
+	// key is the API key of a request to the backend, and token the token of a directory.
+	key, token string
+	// want is the status of success, 0 for 200.
+	want int
 	// once reports that a part of the request works once: it is prepared again before it is tried again.
 	once bool
 }
@@ -130,6 +142,9 @@ func (b *browser) send(base string, k killedRequest, killAt int) (status int, er
 	if k.key != "" {
 		r.Header.Set("Authorization", "Bearer "+k.key)
 		r.Header.Set(backendHeader, "1")
+	}
+	if k.token != "" {
+		r.Header.Set("Authorization", "Bearer "+k.token)
 	}
 	if killAt > 0 {
 		r.Header.Set(servertest.KillAtHeader, strconv.Itoa(killAt))
@@ -213,7 +228,7 @@ func (s killedStory) run(w *world, k *servertest.Killable, first, step int) {
 		if m.b.base = k.URL; request.once {
 			request = s.request(m)
 		}
-		if status, err := m.b.send(k.URL, request, 0); err != nil || status != http.StatusOK {
+		if status, err := m.b.send(k.URL, request, 0); err != nil || status != cmp.Or(request.want, http.StatusOK) {
 			w.T.Errorf("%s, killed before statement %d, tried again: %d %v", s.what, n, status, err)
 		}
 	}
