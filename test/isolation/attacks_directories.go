@@ -21,7 +21,8 @@ metadata: {name: main, namespace: %s}
 spec: {deploymentRef: {name: main}, enabled: true}
 `
 
-// ownDirectories lets the organizations of a deployment set up directories, so that servers look tokens up in the store.
+// ownDirectories lets the organizations of a deployment set up directories, so that servers look tokens up in the
+// store.
 const ownDirectories = `  connections: {selfService: Enabled}
 `
 
