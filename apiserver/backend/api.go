@@ -231,6 +231,15 @@ func (a *API) operations() map[string]operation {
 		"GET /connections/{connection_id}":          getConnection,
 		"GET /connections/{connection_id}/failures": listConnectionFailures,
 
+		"GET /directories":                                     listDirectories,
+		"POST /directories":                                    createDirectory,
+		"GET /directories/{directory_id}":                      getDirectory,
+		"PATCH /directories/{directory_id}":                    updateDirectory,
+		"DELETE /directories/{directory_id}":                   deleteDirectory,
+		"POST /directories/{directory_id}/tokens":              createDirectoryToken,
+		"DELETE /directories/{directory_id}/tokens/{token_id}": deleteDirectoryToken,
+		"GET /directories/{directory_id}/users":                listDirectoryUsers,
+
 		"GET /organizations":                                          listOrganizations,
 		"POST /organizations":                                         createOrganization,
 		"GET /organizations/{organization_id}/domains":                listDomains,

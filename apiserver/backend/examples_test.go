@@ -123,7 +123,7 @@ func hideSecret(t *testing.T, body any) {
 	if !ok {
 		return
 	}
-	for _, member := range []string{"secret", "client_secret"} {
+	for _, member := range []string{"secret", "client_secret", "token"} {
 		secret, ok := object[member].(string)
 		if !ok || secret == input.MaskedSecret || secret == "" { // a connection of type SAML has none
 			continue

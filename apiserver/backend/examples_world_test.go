@@ -63,6 +63,7 @@ var (
 	adasGoogle         = exampleID(exampleDay(4, 10), 1008)
 	googleID           = exampleID(exampleDay(4, 10), 1009)
 	enginesDomain      = exampleID(exampleDay(4, 10), 1007)
+	enginesConnection  = exampleID(exampleDay(4, 10), 1007)
 )
 
 // The ids of resources.
@@ -132,6 +133,7 @@ func (d *exampleDocuments) configuration(admin document.Verifier) {
 	d.keys(admin)
 	d.oauthAndAI(ref)
 	d.organizations(ref)
+	d.directories(ref)
 }
 
 func (d *exampleDocuments) schemes(ref v1alpha1.DeploymentReference) {
@@ -299,6 +301,7 @@ func exampleRows(tx people.Tx) error {
 			return organization(engines, laboratory, exampleDay(5, 10), "Analytical Engines", "analytical-engines", ada)
 		},
 		func() error { return organization(navy, bridge, exampleDay(9, 10), "Navy", "navy", grace) },
+		func() error { return exampleDirectories(tx) },
 		func() error {
 			return tx.Sessions().InsertSession(people.Session{
 				ID: adasSession, ActiveSignIn: adasSession + 1, Address: "192.0.2.7", UserAgent: "Mozilla/5.0", CreatedAt: exampleDay(10, 7), UsedAt: exampleDay(10, 11), ExpiresAt: exampleDay(17, 7),
@@ -419,7 +422,7 @@ func exampleFactors(tx people.Tx) error {
 		func() error {
 			settings := connection.Settings{Type: "OIDC", Name: "Engines", Issuer: "https://login.engines.example", ClientID: "abc", Enforcement: "Optional", JustInTime: true}
 			return tx.Connections().InsertConnection(people.Connection{
-				ID: 419539451904001007, Organization: 419720645836802001, Slug: "c-419539451904001007", Settings: settings.String(), Secrets: "sealed", Active: true, CreatedAt: at, UpdatedAt: at,
+				ID: enginesConnection, Organization: 419720645836802001, Slug: "c-419539451904001007", Settings: settings.String(), Secrets: "sealed", Active: true, CreatedAt: at, UpdatedAt: at,
 			})
 		},
 		func() error {

@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/connections"
+	"github.com/cardea-iam/cardea/apiserver/users/directories"
 	"github.com/cardea-iam/cardea/apiserver/users/factors"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/apiserver/users/verification"
@@ -80,7 +82,7 @@ var peopleWordings = []struct {
 	{factors.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no authenticator app of the user: list the second factors to see which there are"}},
 	{factors.ErrPasskeyUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no passkey of the user: list the second factors to see which there are"}},
 	{account.ErrIdentityUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no identity of the user: list the identities to see which there are"}},
-	{connections.ErrClosed, http.StatusForbidden, apierror.Fault{Message: "the deployment has only declared connections: declare spec.connections, which may be empty, to permit others"}},
+	{connections.ErrClosed, http.StatusForbidden, apierror.Fault{Message: "the deployment has only declared connections and directories: declare spec.connections, which may be empty, to permit others"}},
 	{connections.ErrTooManyLinks, http.StatusTooManyRequests, apierror.Fault{Message: "too many setup links were made for the organization today: wait before you make another"}},
 	{connections.ErrTooManyKeys, http.StatusTooManyRequests, apierror.Fault{Message: "too many connections of type SAML were set up today for the organization, or without one for the deployment: wait before you set up another"}},
 	{connections.ErrInvalidLink, http.StatusNotFound, apierror.Fault{Pointer: ":setup_link_id", Message: "is the id of no live setup link of the organization: list the links to see which there are"}},
@@ -93,6 +95,11 @@ var peopleWordings = []struct {
 	{connections.ErrUnconfirmed, http.StatusBadRequest, apierror.Fault{Pointer: "/confirmation", Message: "must repeat the current display_name: another issuer, entity ID or metadata_url ends all sign-ins by the connection and deletes its identities"}},
 	{account.ErrRoleUnknown, http.StatusBadRequest, apierror.Fault{Pointer: "/role_mappings", Message: "has the id of no role of organizations in the deployment"}},
 	{connections.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":connection_id", Message: "is the id of no connection of the deployment: list the connections to see which there are"}},
+	{account.ErrDirectoryUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":directory_id", Message: "is the id of no directory of the deployment: list the directories to see which there are"}},
+	{directories.ErrDeclared, http.StatusConflict, apierror.Fault{Pointer: ":directory_id", Message: "is the id of a directory that a resource declares: change the resource"}},
+	{directories.ErrTooMany, http.StatusConflict, apierror.Fault{Pointer: "/organization_id", Message: fmt.Sprintf("has the maximum number of directories (%d): delete one first", directories.MaxOfOrganization)}},
+	{directories.ErrTooManyTokens, http.StatusConflict, apierror.Fault{Pointer: ":directory_id", Message: fmt.Sprintf("is the id of a directory with the maximum number of live tokens (%d): delete one first", directories.MaxTokens)}},
+	{directories.ErrTokenUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":token_id", Message: "is the id of no token of the directory: get the directory to see which there are"}},
 	{domain.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":domain_id", Message: "is the id of no domain of the organization: list the domains to see which there are"}},
 	{domain.ErrExists, http.StatusConflict, apierror.Fault{Pointer: "/name", Message: "is a domain of the organization already"}},
 	{domain.ErrTooMany, http.StatusConflict, apierror.Fault{Pointer: "/name", Message: "cannot be added: the organization has the maximum number of domains (50)"}},

@@ -147,6 +147,42 @@ func (e DecisionSummaryCountedBy) Valid() bool {
 	}
 }
 
+// Defines values for DirectorySource.
+const (
+	DirectorySourceDeclared DirectorySource = "declared"
+	DirectorySourceRuntime  DirectorySource = "runtime"
+)
+
+// Valid indicates whether the value is a known member of the DirectorySource enum.
+func (e DirectorySource) Valid() bool {
+	switch e {
+	case DirectorySourceDeclared:
+		return true
+	case DirectorySourceRuntime:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DirectoryOnDelete.
+const (
+	Erase DirectoryOnDelete = "Erase"
+	Keep  DirectoryOnDelete = "Keep"
+)
+
+// Valid indicates whether the value is a known member of the DirectoryOnDelete enum.
+func (e DirectoryOnDelete) Valid() bool {
+	switch e {
+	case Erase:
+		return true
+	case Keep:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MCPToolType.
 const (
 	MCPToolAPI      MCPToolType = "api"
@@ -362,13 +398,16 @@ func (e SecondFactorsRequired) Valid() bool {
 
 // Defines values for SetupLinkCreateIntents.
 const (
-	SetupLinkCreateIntentsDomains SetupLinkCreateIntents = "domains"
-	SetupLinkCreateIntentsSso     SetupLinkCreateIntents = "sso"
+	SetupLinkCreateIntentsDirectory SetupLinkCreateIntents = "directory"
+	SetupLinkCreateIntentsDomains   SetupLinkCreateIntents = "domains"
+	SetupLinkCreateIntentsSso       SetupLinkCreateIntents = "sso"
 )
 
 // Valid indicates whether the value is a known member of the SetupLinkCreateIntents enum.
 func (e SetupLinkCreateIntents) Valid() bool {
 	switch e {
+	case SetupLinkCreateIntentsDirectory:
+		return true
 	case SetupLinkCreateIntentsDomains:
 		return true
 	case SetupLinkCreateIntentsSso:
@@ -1695,6 +1734,18 @@ type ConnectionUpdate struct {
 // ConnectionUpdateEnforcement Who must sign in by it: no user, users with an address in the organization's domains, or all members.
 type ConnectionUpdateEnforcement string
 
+// CreatedDirectoryToken A new token of a directory.
+type CreatedDirectoryToken struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Token The token, which the identity provider sends as `Authorization: Bearer`. Only this response has it.
+	Token string `json:"token"`
+
+	// ExpiresAt The time when it expires, or null for a token that never expires.
+	ExpiresAt *time.Time `json:"expires_at"`
+}
+
 // CreatedOrganization A created organization.
 type CreatedOrganization struct {
 	// Id The id.
@@ -1733,6 +1784,180 @@ type DecisionSummary struct {
 
 // DecisionSummaryCountedBy The server that counted: the one that answers.
 type DecisionSummaryCountedBy string
+
+// Directory The SCIM endpoint of an organization.
+type Directory struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Slug The slug.
+	Slug string `json:"slug"`
+
+	// Source declared: a resource of the kind Directory. runtime: an organization or a backend set it up.
+	Source DirectorySource `json:"source"`
+
+	// OrganizationId The id of the organization whose members the identity provider maintains, or null until the organization that a resource names exists.
+	OrganizationId *string `json:"organization_id"`
+
+	// OrganizationSlug The slug of the organization.
+	OrganizationSlug string `json:"organization_slug"`
+
+	// ConnectionId The id of the connection by which its users sign in, or null for none. A connection of a directory with source runtime may have been deleted since.
+	ConnectionId *string `json:"connection_id"`
+
+	// Url The base URL to enter at the identity provider. Empty if the deployment has no frontend host.
+	Url string `json:"url"`
+
+	// GroupRoles The roles that groups give. The first entry whose group has the user decides. For a declared directory, those that exist.
+	GroupRoles []DirectoryGroupRole `json:"group_roles"`
+
+	// OnDelete What happens to the account of a user that the identity provider deletes. Keep: the membership is suspended. Erase: an account that the directory created, and that is in no other organization, is deleted. Absent in a new directory: Keep.
+	OnDelete DirectoryOnDelete `json:"on_delete"`
+
+	// IsActive Whether the directory accepts requests.
+	IsActive bool `json:"is_active"`
+
+	// Tokens The live tokens, oldest first. Empty for a declared directory.
+	Tokens []DirectoryToken `json:"tokens"`
+
+	// Users The number of its users.
+	Users int64 `json:"users"`
+
+	// Groups The number of its groups.
+	Groups int64 `json:"groups"`
+
+	// LastRequestAt The time of the last request with one of the live tokens, to the minute. null: none, or a declared directory.
+	LastRequestAt *time.Time `json:"last_request_at"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt The time of its last change.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// DirectorySource declared: a resource of the kind Directory. runtime: an organization or a backend set it up.
+type DirectorySource string
+
+// DirectoryCreate A new directory.
+type DirectoryCreate struct {
+	// ConnectionId The id of the organization's connection by which its users sign in. Absent or null: none.
+	ConnectionId nullable.Nullable[string] `json:"connection_id,omitempty"`
+
+	// GroupRoles The roles that groups give. The first entry whose group has the user decides. Absent: groups give no role.
+	GroupRoles *[]DirectoryGroupRole `json:"group_roles,omitempty"`
+
+	// IsActive Whether the directory accepts requests.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// OnDelete What happens to the account of a user that the identity provider deletes. Keep: the membership is suspended. Erase: an account that the directory created, and that is in no other organization, is deleted. Absent in a new directory: Keep.
+	OnDelete *DirectoryOnDelete `json:"on_delete,omitempty"`
+
+	// OrganizationId The id of the organization whose members the identity provider maintains.
+	OrganizationId string `json:"organization_id"`
+}
+
+// DirectoryGroupRole A role for the members of a group.
+type DirectoryGroupRole struct {
+	// Group The displayName of a group of the identity provider. Upper and lower case differ. Each group has at most one entry.
+	Group string `json:"group"`
+
+	// RoleId The id of a role of level Organization.
+	RoleId string `json:"role_id"`
+}
+
+// DirectoryList A page of directories.
+type DirectoryList struct {
+	// Data The directories.
+	Data []Directory `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor of the next page, or null.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// DirectoryOnDelete What happens to the account of a user that the identity provider deletes. Keep: the membership is suspended. Erase: an account that the directory created, and that is in no other organization, is deleted. Absent in a new directory: Keep.
+type DirectoryOnDelete string
+
+// DirectoryToken A live token of a directory, without the token itself.
+type DirectoryToken struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// Last4 The last four characters of the token.
+	Last4 string `json:"last4"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt The time when it expires, or null for a token that never expires.
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// LastUsedAt The time of the last request with it, to the minute, or null.
+	LastUsedAt *time.Time `json:"last_used_at"`
+}
+
+// DirectoryTokenCreate How long a token lives.
+type DirectoryTokenCreate struct {
+	// ExpiresIn How many seconds the token lives. Absent: it never expires.
+	ExpiresIn *int `json:"expires_in,omitempty"`
+}
+
+// DirectoryUpdate What to change.
+type DirectoryUpdate struct {
+	// ConnectionId The id of the organization's connection by which its users sign in, or null for none.
+	ConnectionId nullable.Nullable[string] `json:"connection_id,omitempty"`
+
+	// GroupRoles The roles that groups give. The first entry whose group has the user decides.
+	GroupRoles *[]DirectoryGroupRole `json:"group_roles,omitempty"`
+
+	// IsActive Whether the directory accepts requests. false changes no member.
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// OnDelete What happens to the account of a user that the identity provider deletes. Keep: the membership is suspended. Erase: an account that the directory created, and that is in no other organization, is deleted. Absent in a new directory: Keep.
+	OnDelete *DirectoryOnDelete `json:"on_delete,omitempty"`
+}
+
+// DirectoryUser A user of a directory.
+type DirectoryUser struct {
+	// Id The id in the directory.
+	Id string `json:"id"`
+
+	// UserId The id of the account, or null while the user has none.
+	UserId *string `json:"user_id"`
+
+	// UserName The userName, as the identity provider sent it.
+	UserName string `json:"user_name"`
+
+	// ExternalId The externalId, or empty.
+	ExternalId string `json:"external_id"`
+
+	// Email The address that decides about the account, in lower case, or empty.
+	Email string `json:"email"`
+
+	// Active Whether the user is active at the identity provider.
+	Active bool `json:"active"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt The time of its last change.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// DirectoryUserList A page of users of a directory.
+type DirectoryUserList struct {
+	// Data The users.
+	Data []DirectoryUser `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor of the next page, or null.
+	NextCursor *string `json:"next_cursor"`
+}
 
 // Domain A domain of an organization.
 type Domain struct {
@@ -3060,7 +3285,7 @@ type SetupLinkCreate struct {
 	// ExpiresIn How many seconds the link lives.
 	ExpiresIn *int `json:"expires_in,omitempty"`
 
-	// Intents What the link permits: sso, the connections; domains, the domains.
+	// Intents What the link permits: sso, the connections; domains, the domains; directory, the directories.
 	Intents []SetupLinkCreateIntents `json:"intents"`
 }
 
@@ -4086,6 +4311,27 @@ type ListConnectionsParams struct {
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListDirectoriesParams defines parameters for ListDirectories.
+type ListDirectoriesParams struct {
+	// OrganizationId The id of an organization. Absent: all directories.
+	OrganizationId *string `form:"organization_id,omitempty" json:"organization_id,omitempty"`
+
+	// Limit The maximum number of directories.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListDirectoryUsersParams defines parameters for ListDirectoryUsers.
+type ListDirectoryUsersParams struct {
+	// Limit The maximum number of users.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ImportBatchParams defines parameters for ImportBatch.
 type ImportBatchParams struct {
 	// Offset The offset of the batch in the file, in bytes. It must be the present progress of the import.
@@ -4229,6 +4475,15 @@ type UpdateConnectionJSONRequestBody = ConnectionUpdate
 
 // UpdateDeploymentOAuthScopeJSONRequestBody defines body for UpdateDeploymentOAuthScope for application/json ContentType.
 type UpdateDeploymentOAuthScopeJSONRequestBody = OAuthScopeUpdate
+
+// CreateDirectoryJSONRequestBody defines body for CreateDirectory for application/json ContentType.
+type CreateDirectoryJSONRequestBody = DirectoryCreate
+
+// UpdateDirectoryJSONRequestBody defines body for UpdateDirectory for application/json ContentType.
+type UpdateDirectoryJSONRequestBody = DirectoryUpdate
+
+// CreateDirectoryTokenJSONRequestBody defines body for CreateDirectoryToken for application/json ContentType.
+type CreateDirectoryTokenJSONRequestBody = DirectoryTokenCreate
 
 // CreateOAuthClientJSONRequestBody defines body for CreateOAuthClient for application/json ContentType.
 type CreateOAuthClientJSONRequestBody = OAuthClientCreate
@@ -4971,6 +5226,127 @@ func (c *Client) UpdateDeploymentOAuthScope(ctx context.Context, deploymentId st
 		Body:     body,
 	}
 	var answer OAuthApp
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListDirectories asks GET /directories: list the directories.
+//
+// Returns the SCIM endpoints by which identity providers maintain the members of organizations: those that resources of the
+// kind Directory declare, then those that organizations and backends set up, each newest first. Tokens are never returned.
+func (c *Client) ListDirectories(ctx context.Context, params ListDirectoriesParams) (*DirectoryList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/directories",
+		Query: params,
+	}
+	var answer DirectoryList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// CreateDirectory asks POST /directories: create a directory.
+//
+// Sets up a directory of an organization, without a token: create one with `POST /directories/{directory_id}/tokens`. The
+// deployment must declare spec.connections (403). An organization has at most 2 directories that it or a backend set up (409).
+func (c *Client) CreateDirectory(ctx context.Context, body DirectoryCreate) (*Directory, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/directories",
+		Body: body,
+	}
+	var answer Directory
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteDirectory asks DELETE /directories/{directory_id}: delete a directory.
+//
+// Deletes a directory that an organization or a backend set up, and revokes its tokens. Servers delete its users and groups soon
+// after. Members stay as they are. 409 for a declared directory.
+func (c *Client) DeleteDirectory(ctx context.Context, directoryId string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/directories/{directory_id}",
+		Segments: []transport.Segment{{Name: "directory_id", Value: directoryId}},
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// GetDirectory asks GET /directories/{directory_id}: get a directory.
+//
+// Returns a directory, without its tokens themselves.
+func (c *Client) GetDirectory(ctx context.Context, directoryId string) (*Directory, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/directories/{directory_id}",
+		Segments: []transport.Segment{{Name: "directory_id", Value: directoryId}},
+	}
+	var answer Directory
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// UpdateDirectory asks PATCH /directories/{directory_id}: update a directory.
+//
+// Changes the sent members of a directory that an organization or a backend set up. Members keep their roles until the directory
+// changes them next. 409 for a declared directory.
+func (c *Client) UpdateDirectory(ctx context.Context, directoryId string, body DirectoryUpdate) (*Directory, error) {
+	call := transport.Call{
+		Method: http.MethodPatch, Path: "/directories/{directory_id}",
+		Segments: []transport.Segment{{Name: "directory_id", Value: directoryId}},
+		Body:     body,
+	}
+	var answer Directory
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// CreateDirectoryToken asks POST /directories/{directory_id}/tokens: create a token of a directory.
+//
+// Returns a token for the identity provider, once. A directory has at most 2 live tokens (409), so that one can replace the
+// other without an interruption. 409 for a declared directory.
+func (c *Client) CreateDirectoryToken(ctx context.Context, directoryId string, body DirectoryTokenCreate) (*CreatedDirectoryToken, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/directories/{directory_id}/tokens",
+		Segments: []transport.Segment{{Name: "directory_id", Value: directoryId}},
+		Body:     body,
+	}
+	var answer CreatedDirectoryToken
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// DeleteDirectoryToken asks DELETE /directories/{directory_id}/tokens/{token_id}: delete a token of a directory.
+//
+// Revokes a token. The directory refuses the next request with it. 409 for a declared directory.
+func (c *Client) DeleteDirectoryToken(ctx context.Context, directoryId string, tokenId string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/directories/{directory_id}/tokens/{token_id}",
+		Segments: []transport.Segment{{Name: "directory_id", Value: directoryId}, {Name: "token_id", Value: tokenId}},
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// ListDirectoryUsers asks GET /directories/{directory_id}/users: list the users of a directory.
+//
+// Returns the users that the identity provider sent, in the order of their ids, with the accounts that they have. A user
+// without an account waits until the address is proven.
+func (c *Client) ListDirectoryUsers(ctx context.Context, directoryId string, params ListDirectoryUsersParams) (*DirectoryUserList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/directories/{directory_id}/users",
+		Segments: []transport.Segment{{Name: "directory_id", Value: directoryId}},
+		Query:    params,
+	}
+	var answer DirectoryUserList
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ var _ = Describe("The isolation matrix", func() {
 			"own": own, "sibling": w.furnish(ctx, w.namespace, "sibling"), "foreign": w.furnish(ctx, elsewhere, "foreign"),
 			"deleted": w.removed(ctx, w.furnish(ctx, elsewhere, "gone")),
 			"unknown": {
-				deployment: "12", slug: "unknown", scope: "unknown", template: "12", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", connection: "12", domain: "12", link: "12", file: strings.Repeat("0", 64),
+				deployment: "12", slug: "unknown", scope: "unknown", template: "12", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", connection: "12", domain: "12", link: "12", directory: "12", token: "12", file: strings.Repeat("0", 64),
 			},
 		}
 		narrow := testkit.Key(w.namespace, "acme-app", "narrow", "orders:read")
@@ -159,7 +159,7 @@ var _ = Describe("The isolation matrix", func() {
 						body = `{"email":"it@example.com","intents":["sso"]}`
 					case strings.HasSuffix(path, "/clients"):
 						body = clientBody
-					case strings.HasSuffix(path, "/rotate-secret"), strings.HasSuffix(path, "/second-factors/reset"), strings.HasSuffix(path, "/temporary-code"):
+					case strings.HasSuffix(path, "/rotate-secret"), strings.HasSuffix(path, "/second-factors/reset"), strings.HasSuffix(path, "/temporary-code"), strings.HasSuffix(path, "/tokens"):
 						body = "{}"
 					case route.HasBody && changes:
 						body = fmt.Sprintf(`{"user_id":%q}`, own.user)
@@ -222,14 +222,14 @@ var queries = map[string]string{
 
 // premises are the ids of the objects of one deployment.
 type premises struct {
-	namespace, name, deployment, slug, scope, template, tool, agent, user, organization, key, client, call, file, connection, domain, link string
+	namespace, name, deployment, slug, scope, template, tool, agent, user, organization, key, client, call, file, connection, domain, link, directory, token string
 }
 
 // fill fills the parameters of a route with the premises' objects.
 func (p premises) fill(path string) string {
 	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{template_id}", p.template, "{tool_id}", p.tool, "{tool}", p.tool, "{agent_id}", p.agent,
 		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{tool_call_id}", p.call, "{file}", p.file, "{connection_id}", p.connection,
-		"{domain_id}", p.domain, "{setup_link_id}", p.link).Replace(path)
+		"{domain_id}", p.domain, "{setup_link_id}", p.link, "{directory_id}", p.directory, "{token_id}", p.token).Replace(path)
 }
 
 // furnish creates a deployment with one object of each kind.
@@ -271,9 +271,14 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	Expect(domain.Status).To(Equal(200), string(domain.Raw))
 	link := w.do("POST", "/organizations/"+organization+"/setup-links", key, `{"email":"it@example.com","intents":["sso"]}`)
 	Expect(link.Status).To(Equal(200), string(link.Raw))
+	directory := w.do("POST", "/directories", key, fmt.Sprintf(`{"organization_id":%q}`, organization))
+	Expect(directory.Status).To(Equal(200), string(directory.Raw))
+	token := w.do("POST", "/directories/"+directory.JSON["id"].(string)+"/tokens", key, "{}")
+	Expect(token.Status).To(Equal(200), string(token.Raw))
 	return premises{
 		template: template.Status.ID, client: client.JSON["client_id"].(string), call: w.called(ctx, namespace+"/"+name, name, agent.Status.ID, tool.Status.ID),
 		key: created.JSON["key"].(map[string]any)["id"].(string), file: file, connection: runtime.JSON["id"].(string), domain: domain.JSON["id"].(string), link: link.JSON["id"].(string),
+		directory: directory.JSON["id"].(string), token: token.JSON["id"].(string),
 		namespace: namespace, name: name, deployment: deployment.Status.ID, slug: name + "-slug", scope: name + ":read", tool: tool.Status.ID, agent: agent.Status.ID,
 		user: user, organization: organization,
 	}

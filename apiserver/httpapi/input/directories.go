@@ -5,10 +5,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/directories"
-	"k8s.io/utils/ptr"
 )
 
 // The values of on_delete.
@@ -67,6 +68,7 @@ func groupRoles(o *body.Object, member string) *[]directory.GroupRole {
 		if one.Require("role_id") {
 			g.Role = ID(one, "role_id")
 		}
+		one.Close()
 		given = append(given, g)
 	}
 	return &given
