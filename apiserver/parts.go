@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/waitingusers"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 )
 
@@ -24,6 +25,13 @@ func newProvisioning(opts Options, follower *snapshot.Follower, dispatcher *outb
 	return provisioning.New(provisioning.Options{
 		Snapshots: follower, Store: opts.People, Keyring: opts.Keyring, Proxies: opts.TrustedProxies, OnEnqueue: dispatcher.Wake, Clock: opts.Clock,
 		Log: opts.Log.WithName("scim"), Metrics: httpapi.NewMetrics(opts.Registry, "scim", opts.Tracer), Requests: provisioning.NewMetrics(opts.Registry),
+	})
+}
+
+// newWaiting returns the worker that settles directories with waiting users.
+func newWaiting(opts Options, follower *snapshot.Follower, dispatcher *outbox.Dispatcher) *waitingusers.Worker {
+	return waitingusers.New(waitingusers.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock, Log: opts.Log.WithName("waiting-users"),
 	})
 }
 

@@ -24,14 +24,14 @@ import (
 // backends set up, each the newest first.
 func listConnections(c *call) (reply, error) {
 	q := c.query()
-	limit, before, organization := q.Limit(defaultLimit, maxLimit), q.ID("cursor"), q.ID("organization_id")
+	limit, cursor, organization := q.Limit(defaultLimit, maxLimit), q.ID("cursor"), q.ID("organization_id")
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
 	list := backendapi.ConnectionList{Data: []backendapi.Connection{}}
 	err := c.people().view(func(u *account.Unit) error {
 		list = backendapi.ConnectionList{Data: []backendapi.Connection{}}
-		slug := ""
+		before, slug := cursor, ""
 		if organization != 0 {
 			o, found, err := u.Organizations().Organization(organization)
 			if err != nil || !found {

@@ -102,6 +102,9 @@ type Directory struct {
 	Users, Groups int64
 	// EndedAt is when a server first saw that it is no longer declared, zero while it is.
 	EndedAt time.Time
+	// Settled identifies the domains of the organization when all users who waited for one of them had got an account; "":
+	// that has not happened.
+	Settled string
 }
 
 // SCIMUser is a user of a directory.
@@ -144,6 +147,8 @@ type SCIMFilter struct {
 	Member int64
 	// After leaves out users and groups up to this id.
 	After int64
+	// Waiting selects the active users with an address and without an account.
+	Waiting bool
 }
 
 // SCIMMember is a user of a group.
@@ -202,6 +207,8 @@ type DirectoryRef struct {
 	EndedAt    time.Time
 	// Runtime reports that it is a RuntimeDirectory, and Deleted that it was one.
 	Runtime, Deleted bool
+	// Waiting reports that it has users with an address and without an account.
+	Waiting bool
 }
 
 // DirectoryUpkeep is periodic work over the directories of all deployments.

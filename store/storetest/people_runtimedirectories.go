@@ -139,7 +139,7 @@ var runtimeDirectoryStories = []story{
 		refs, err := e.store.ListDirectories(e.ctx, people.DirectoryRef{}, 10)
 		e.ok(err)
 		e.Expect(refs).To(gomega.Equal([]people.DirectoryRef{
-			{Deployment: home, ID: 5, Deleted: true}, {Deployment: home, ID: 6, Runtime: true}, {Deployment: home, ID: 7},
+			{Deployment: home, ID: 5, Deleted: true, Waiting: true}, {Deployment: home, ID: 6, Runtime: true}, {Deployment: home, ID: 7},
 		}))
 		e.Expect(cleared(e, home, 5, 10)).To(gomega.Equal([]int64{1, 1}))
 		e.Expect(cleared(e, home, 6, 10)).To(gomega.Equal([]int64{1}))
@@ -156,6 +156,35 @@ var runtimeDirectoryStories = []story{
 		e.insert(func(tx people.Tx) error { return tx.Organizations().DeleteOrganization(1) })
 		e.Expect(listedDirectories(e, people.RuntimeDirectoryFilter{}, 10)).To(gomega.Equal([]int64{6}))
 		e.Expect(tokensOf(e, 5, 6)).To(gomega.Equal([]people.DirectoryToken{directoryToken(2, 6)}))
+	}},
+	{name: "active users with an address and without an account wait, and their directory is listed as such", run: func(e *env) {
+		e.begin()
+		add := func(id, directory int64, change func(*people.SCIMUser)) {
+			u := scimUser(id, directory)
+			u.User, u.Active = 0, true
+			change(&u)
+			e.insert(insertSCIMUser(u))
+		}
+		e.insert(lockDirectory(1), lockDirectory(2))
+		add(1, 1, func(*people.SCIMUser) {})
+		add(2, 1, func(u *people.SCIMUser) { u.User = 1 })
+		add(3, 1, func(u *people.SCIMUser) { u.Active = false })
+		add(4, 1, func(u *people.SCIMUser) { u.Email = "" })
+		add(5, 1, func(*people.SCIMUser) {})
+		add(6, 2, func(u *people.SCIMUser) { u.User = 2 })
+		waiting := func(after int64) (ids []int64) {
+			for _, u := range all(e, func(tx people.Tx) ([]people.SCIMUser, error) {
+				return tx.SCIM().FindSCIMUsers(1, people.SCIMFilter{Waiting: true, After: after}, 0, 9)
+			}) {
+				ids = append(ids, u.ID)
+			}
+			return ids
+		}
+		e.Expect(waiting(0)).To(gomega.Equal([]int64{1, 5}))
+		e.Expect(waiting(1)).To(gomega.Equal([]int64{5}))
+		refs, err := e.store.ListDirectories(e.ctx, people.DirectoryRef{}, 10)
+		e.ok(err)
+		e.Expect(refs).To(gomega.Equal([]people.DirectoryRef{{Deployment: home, ID: 1, Waiting: true}, {Deployment: home, ID: 2}}))
 	}},
 	{name: "users and groups of a directory are listed after an id", run: func(e *env) {
 		e.begin()

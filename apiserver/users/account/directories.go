@@ -1,8 +1,11 @@
 package account
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
@@ -161,6 +164,23 @@ func HoldsDomain(u *Unit, o people.Organization, address string) (bool, error) {
 	}
 	row, found, err := u.Domains().EffectiveDomain(domain)
 	return found && row.Organization == o.ID, err
+}
+
+// DomainsKey returns what identifies the domains of an organization: it differs after one was declared, proven or lost.
+func DomainsKey(u *Unit, o people.Organization) (string, error) {
+	var names []string
+	for _, c := range DeclaredConnectionsOf(u, o) {
+		names = append(names, c.Domains...)
+	}
+	proven, err := u.Domains().DomainsOf(o.ID)
+	for _, d := range proven {
+		if d.State == people.DomainVerified || d.State == people.DomainFailing {
+			names = append(names, d.Name)
+		}
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(names, " ")))
+	return hex.EncodeToString(sum[:16]), err
 }
 
 // requireNotSuspended returns ErrSuspended if a directory of an organization deactivated a user. A membership that was

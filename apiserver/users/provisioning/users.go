@@ -67,6 +67,12 @@ func (c *Change) PatchUser(id int64, patch scim.Patch) (people.SCIMUser, error) 
 	return c.updateUser(id, func(before scim.User) (scim.User, error) { return before.Apply(patch) })
 }
 
+// Settle gives a user that waits an account, if the address is now in a domain of the organization.
+func (c *Change) Settle(id int64) error {
+	_, err := c.updateUser(id, func(before scim.User) (scim.User, error) { return before, nil })
+	return err
+}
+
 // updateUser changes a user. A change to an equal document writes nothing, unless the user waits and the address is now
 // in a domain of the organization.
 func (c *Change) updateUser(id int64, change func(scim.User) (scim.User, error)) (people.SCIMUser, error) {

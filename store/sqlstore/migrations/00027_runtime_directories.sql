@@ -1,4 +1,4 @@
--- The directories that organizations and backends set up, and their tokens.
+-- The directories that organizations and backends set up, and their tokens; and what waiting users of directories need.
 
 -- +goose Up
 CREATE TABLE runtime_directories (
@@ -34,3 +34,7 @@ CREATE TABLE directory_tokens (
     PRIMARY KEY (deployment, directory_id, id)
 );
 CREATE UNIQUE INDEX directory_tokens_public ON directory_tokens (deployment, public_id);
+
+-- Identifies the domains of the organization when all users who waited for one of them had got an account.
+ALTER TABLE directories ADD COLUMN settled TEXT NOT NULL DEFAULT '';
+CREATE INDEX scim_users_unsettled ON scim_users (deployment, directory_id, id) WHERE user_id = 0 AND email <> '';

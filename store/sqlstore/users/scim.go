@@ -35,6 +35,9 @@ func (tx txSCIM) LockSCIMUser(directory, id int64) (people.SCIMUser, bool, error
 func (tx txSCIM) FindSCIMUsers(directory int64, filter people.SCIMFilter, offset, limit int) ([]people.SCIMUser, error) {
 	query, args := scimUsers+`directory_id = ?`, []any{directory}
 	query, args = matching(query, args, filter)
+	if filter.Waiting {
+		query += ` AND user_id = 0 AND email <> '' AND active = 1`
+	}
 	if filter.Email != "" {
 		query, args = query+` AND email = ? AND email <> ''`, append(args, filter.Email)
 	}

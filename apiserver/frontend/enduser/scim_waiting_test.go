@@ -1,0 +1,133 @@
+package enduser_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/waitingusers"
+)
+
+// settling returns a worker that settles directories of the world, with the present configuration.
+func (w *world) settling() *waitingusers.Worker {
+	w.T.Helper()
+	follower := snapshot.NewFollower(w.Store, time.Second, w.Clock.Now, logr.Discard())
+	w.Follow(follower)
+	return waitingusers.New(waitingusers.Options{Store: w.Store, Snapshots: follower, Keyring: w.Keyring, OnEnqueue: func() {}, Clock: w.Clock.Now, Log: logr.Discard()})
+}
+
+func TestWaitingUsersBecomeMembersOnceTheOrganizationHasTheirDomain(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.managesConnections(nil)
+		role := w.role("developer", "Organization", "billing:read")
+		owner, id, _ := w.customer("globex")
+		w.Eventually("the role is known", func() bool { return len(owner.list("/organizations/"+id+"/roles")) == 1 })
+		d := owner.setsUpDirectory(id, fmt.Sprintf(`{"group_roles":[{"group":"Engineering","role_id":%q}]}`, role))
+		ann, off := d.adds("ann@globex.example"), d.adds("off@globex.example")
+		d.activates(off, false)
+		d.group("Engineering", ann)
+		for n := range 120 { // more than one batch
+			d.adds(fmt.Sprintf("user%d@globex.example", n))
+		}
+		elsewhere := d.adds("bob@elsewhere.example")
+		taken := d.adds("carl@globex.example")
+		worker := w.settling()
+		members := func() int { return w.count("SELECT COUNT(*) FROM organization_memberships") }
+		w.Must(worker.Pass(t.Context()))
+		if got := members(); got != 1 {
+			t.Fatalf("%d members without a domain", got)
+		}
+
+		w.proves(id, "globex.example")
+		w.Must(worker.Pass(t.Context()))
+		if got := members(); got != 1+122 {
+			t.Errorf("%d members", got)
+		}
+		if name, _ := owner.memberAt(id, "ann@globex.example"); name != "developer" {
+			t.Errorf("the member has the role %q", name)
+		}
+		for _, waits := range []string{off, elsewhere} {
+			if got := w.count("SELECT user_id FROM scim_users WHERE id = " + waits); got != 0 {
+				t.Errorf("user %s has an account", waits)
+			}
+		}
+		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + taken); got == 0 {
+			t.Error("the last user waits")
+		}
+		settled := len(w.traced.of(func() { w.Must(worker.Pass(t.Context())) }))
+		w.proves(id, "elsewhere.example")
+		w.Must(worker.Pass(t.Context()))
+		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + elsewhere); got == 0 {
+			t.Error("the user of the second domain waits")
+		}
+		if settled > 10 {
+			t.Errorf("a settled directory costs %d statements", settled)
+		}
+	})
+}
+
+func TestWaitingUserThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		w.managesConnections(nil)
+		owner, id, slug := w.customer("globex")
+		first, second := owner.setsUpDirectory(id, `{}`), w.directory("second", slug, nil)
+		one, other := first.adds("ann@globex.example"), second.adds("ann@globex.example")
+		bob := second.adds("bob@globex.example")
+		w.proves(id, "globex.example")
+		w.Must(w.settling().Pass(t.Context()))
+		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0 AND id IN (" + one + "," + other + ")"); got != 1 {
+			t.Errorf("%d users of two directories have one account", got)
+		}
+		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + bob); got == 0 {
+			t.Error("the user after the refused one waits")
+		}
+
+		// Neither an inactive directory nor one without effect adds users.
+		third, initech, _ := w.customer("initech")
+		d := third.setsUpDirectory(initech, `{}`)
+		carl := d.adds("carl@initech.example")
+		third.ok("PATCH", directoriesOf(initech)+"/"+d.id, `{"is_active":false}`)
+		w.proves(initech, "initech.example")
+		w.Must(w.settling().Pass(t.Context()))
+		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + carl); got != 0 {
+			t.Error("an inactive directory added a user")
+		}
+		third.ok("PATCH", directoriesOf(initech)+"/"+d.id, `{"is_active":true}`)
+		w.Must(w.settling().Pass(t.Context()))
+		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + carl); got == 0 {
+			t.Error("the user waits after the activation")
+		}
+	})
+}
+
+// A pass looks at a bounded number of users of a deployment, and the next one continues.
+func TestPassOverWaitingUsersIsBounded(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.managesConnections(nil)
+		owner, id, _ := w.customer("globex")
+		d := owner.setsUpDirectory(id, `{}`)
+		for n := range 1100 {
+			if n%400 == 0 {
+				w.Clock.Advance(2 * time.Second) // the bound of requests a second
+			}
+			email := fmt.Sprintf("user%d@globex.example", n)
+			if status, _, raw := w.SCIM(d.host, d.id, d.token, http.MethodPost, "/Users", fmt.Sprintf(`{"userName":%q}`, email)); status != http.StatusCreated {
+				w.T.Fatal(raw)
+			}
+		}
+		w.proves(id, "globex.example")
+		worker := w.settling()
+		w.Must(worker.Pass(w.T.Context()))
+		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 1000 {
+			w.T.Errorf("%d users in the first pass", got)
+		}
+		w.Must(worker.Pass(w.T.Context()))
+		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 1100 {
+			w.T.Errorf("%d users in the second pass", got)
+		}
+	})
+}
