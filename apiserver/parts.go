@@ -15,8 +15,8 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
+	"github.com/cardea-iam/cardea/apiserver/settling"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/apiserver/waitingusers"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 )
 
@@ -28,10 +28,10 @@ func newProvisioning(opts Options, follower *snapshot.Follower, dispatcher *outb
 	})
 }
 
-// newWaiting returns the worker that settles directories with waiting users.
-func newWaiting(opts Options, follower *snapshot.Follower, dispatcher *outbox.Dispatcher) *waitingusers.Worker {
-	return waitingusers.New(waitingusers.Options{
-		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock, Log: opts.Log.WithName("waiting-users"),
+// newSettling returns the worker that applies changes of domains and group roles to users of directories.
+func newSettling(opts Options, follower *snapshot.Follower, dispatcher *outbox.Dispatcher) *settling.Worker {
+	return settling.New(settling.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock, Log: opts.Log.WithName("settling"),
 	})
 }
 

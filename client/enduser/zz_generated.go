@@ -7342,9 +7342,9 @@ func (c *Client) GetOrganizationDirectory(ctx context.Context, id string, direct
 
 // UpdateOrganizationDirectory asks PATCH /organizations/{id}/directories/{directory_id}: change a directory of an organization.
 //
-// Members that are absent stay as they are. Users have their roles by changed group_roles when the provider next changes them or
-// their groups. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 DIRECTORY_NOT_FOUND,
-// CONNECTION_NOT_FOUND; 409 CONFLICT for a directory that the service declares.
+// Members that are absent stay as they are. Members of the organization have the roles by changed group_roles within a minute.
+// It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
+// 404 DIRECTORY_NOT_FOUND, CONNECTION_NOT_FOUND; 409 CONFLICT for a directory that the service declares.
 func (c *Client) UpdateOrganizationDirectory(ctx context.Context, id string, directoryId string, body OrganizationDirectoryUpdate) (*OrganizationDirectoryEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/organizations/{id}/directories/{directory_id}",

@@ -105,7 +105,13 @@ type Directory struct {
 	// Settled identifies the domains of the organization when all users who waited for one of them had got an account; "":
 	// that has not happened.
 	Settled string
+	// Roles identifies the group roles that members have: of a declared directory, what the caller wrote; of a
+	// RuntimeDirectory, StaleRoles after they were changed, "" once members have them.
+	Roles string
 }
+
+// StaleRoles are the Roles of a RuntimeDirectory whose members may not have the roles by its group roles yet.
+const StaleRoles = "stale"
 
 // SCIMUser is a user of a directory.
 type SCIMUser struct {
@@ -209,6 +215,8 @@ type DirectoryRef struct {
 	Runtime, Deleted bool
 	// Waiting reports that it has users with an address and without an account.
 	Waiting bool
+	// Roles are those of its Directory.
+	Roles string
 }
 
 // DirectoryUpkeep is periodic work over the directories of all deployments.

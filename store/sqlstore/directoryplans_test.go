@@ -18,7 +18,7 @@ var wholeDirectoryTable = regexp.MustCompile(`SCAN (directories|runtime_director
 // fillDirectories writes directories of 40 deployments, one of which has a large one. PostgreSQL reads small tables
 // whole, and decides by its statistics.
 var fillDirectories = []string{
-	`INSERT INTO directories SELECT 'apps/d' || d, i, 1, 0, 0, 0, '' FROM generate_series(0, 39) d, generate_series(1, 50) i`,
+	`INSERT INTO directories SELECT 'apps/d' || d, i, 1, 0, 0, 0, '', '' FROM generate_series(0, 39) d, generate_series(1, 50) i`,
 	`INSERT INTO runtime_directories SELECT 'apps/d' || d, i, 1 + i / 2, 'd-' || i, 0, '{}', 1, 0, 0, 0 FROM generate_series(0, 39) d, generate_series(1, 50) i`,
 	`INSERT INTO directory_tokens SELECT 'apps/d' || d, i, i, 'token-' || i, ''::bytea, '', 0, 0, 0 FROM generate_series(0, 39) d, generate_series(1, 50) i`,
 	`INSERT INTO scim_users SELECT 'apps/d' || d, 1, n, n, 'name-' || n, 'external-' || n, n || '@example.com', 1, 1, '{}', 0, 0

@@ -118,7 +118,7 @@ var directoryStories = []story{
 			})
 		}
 		lock(home, d)
-		d.Organization, d.Users, d.Groups, d.EndedAt, d.Settled = 7, 8, 9, after(time.Hour), "a"
+		d.Organization, d.Users, d.Groups, d.EndedAt, d.Settled, d.Roles = 7, 8, 9, after(time.Hour), "a", "b"
 		e.insert(func(tx people.Tx) error { return tx.Directories().UpdateDirectory(d) })
 		lock(home, d)
 		lock("apps/other", people.Directory{ID: 3})
@@ -195,13 +195,13 @@ var directoryStories = []story{
 		var want []people.DirectoryRef
 		for _, deployment := range []string{"apps/a", "apps/a-b", "apps/b"} {
 			for n := range int64(4) {
-				d := people.Directory{ID: n + 1}
+				d := people.Directory{ID: n + 1, Roles: deployment}
 				if n%2 == 1 {
 					d.EndedAt = after(time.Duration(n) * time.Hour)
 				}
 				e.change(deployment, lockDirectory(d.ID))
 				e.change(deployment, func(tx people.Tx) error { return tx.Directories().UpdateDirectory(d) })
-				want = append(want, people.DirectoryRef{Deployment: deployment, ID: d.ID, EndedAt: d.EndedAt})
+				want = append(want, people.DirectoryRef{Deployment: deployment, ID: d.ID, EndedAt: d.EndedAt, Roles: d.Roles})
 			}
 		}
 		for _, limit := range []int{1, 3, 4, 12, 100} {

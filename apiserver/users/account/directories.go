@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/directory"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -58,10 +60,19 @@ func RuntimeDirectory(row people.RuntimeDirectory, o people.Organization) (Direc
 	}, err
 }
 
+// DeclaredDirectory returns a declared directory, active or not, and reports whether there is one.
+func (t *Tenant) DeclaredDirectory(id int64) (Directory, bool) {
+	e, found := t.snapshot.ByID(v1alpha1.KindDirectory, t.Key(), id)
+	if !found {
+		return Directory{}, false
+	}
+	return directoryOf(e), true
+}
+
 // NamedDirectory returns a directory, active or not. ErrDirectoryUnknown: there is none, or it has no effect.
 func NamedDirectory(u *Unit, id int64) (Directory, error) {
-	if e, found := u.snapshot.ByID(v1alpha1.KindDirectory, u.Key(), id); found {
-		return directoryOf(e), nil
+	if d, declared := u.DeclaredDirectory(id); declared {
+		return d, nil
 	}
 	if !u.ManagesConnections() || u.snapshot.Declares(v1alpha1.KindDirectory, u.Key(), id) {
 		return Directory{}, ErrDirectoryUnknown
@@ -179,8 +190,7 @@ func DomainsKey(u *Unit, o people.Organization) (string, error) {
 		}
 	}
 	slices.Sort(names)
-	sum := sha256.Sum256([]byte(strings.Join(names, " ")))
-	return hex.EncodeToString(sum[:16]), err
+	return keyOf(strings.Join(names, " ")), err
 }
 
 // requireNotSuspended returns ErrSuspended if a directory of an organization deactivated a user. A membership that was
@@ -335,4 +345,18 @@ func (t *Tenant) RolesByGroup(d Directory) []directory.GroupRole {
 		all = append(all, directory.GroupRole{Group: declared.Group, Role: t.RoleNamed(v1alpha1.RoleLevelOrganization, declared.Role)})
 	}
 	return all
+}
+
+// RolesKey returns what identifies the roles that groups of a directory give.
+func (t *Tenant) RolesKey(d Directory) string {
+	text := ids.Format(t.assigned(t.B2B.OrgRole))
+	for _, mapped := range t.RolesByGroup(d) {
+		text += fmt.Sprintf(" %q %d", mapped.Group, mapped.Role)
+	}
+	return keyOf(text)
+}
+
+func keyOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
 }

@@ -128,12 +128,19 @@ func requireNew(u *account.Unit, in connections.Scope) error {
 	return err
 }
 
-// Update changes a directory. Members keep their roles until the directory changes them. Errors: those of Find,
+// Update changes a directory. Servers give members the roles by changed group roles soon after. Errors: those of Find,
 // connections.ErrUnknown, account.ErrRoleUnknown, an account.PermissionError for a role with permissions that an
 // admin lacks.
 func Update(u *account.Unit, in connections.Scope, id int64, change Change) (people.RuntimeDirectory, error) {
-	row, err := find(u, in, id, u.Directories().LockRuntimeDirectory)
+	row, err := Find(u, in, id)
 	if err != nil {
+		return row, err
+	}
+	state, err := u.Directories().LockDirectory(id) // as in Delete, before the directory
+	if err != nil {
+		return row, err
+	}
+	if row, err = find(u, in, id, u.Directories().LockRuntimeDirectory); err != nil {
 		return row, err
 	}
 	now, err := directory.Read(row.Settings)
@@ -147,6 +154,12 @@ func Update(u *account.Unit, in connections.Scope, id int64, change Change) (peo
 	row.UpdatedAt = u.Now
 	if err := u.Directories().UpdateRuntimeDirectory(row); err != nil {
 		return row, err
+	}
+	if change.GroupRoles != nil && !slices.Equal(*change.GroupRoles, now.GroupRoles) {
+		state.Roles = people.StaleRoles
+		if err := u.Directories().UpdateDirectory(state); err != nil {
+			return row, err
+		}
 	}
 	return row, u.Audit("directory.changed", object(id))
 }

@@ -180,6 +180,9 @@ func (c *Change) gives(name string) bool {
 // auditedRoles bounds the changed roles of one request that are audited one by one.
 const auditedRoles = 100
 
+// SettleRoles gives users the roles that groups lead to now.
+func (c *Change) SettleRoles(users []int64) error { return c.auditRoles(users) }
+
 // auditRoles gives users the roles that groups lead to, and audits the changed memberships.
 func (c *Change) auditRoles(users []int64) error {
 	c.Rows += len(users)

@@ -42,6 +42,9 @@ func (c *Change) write(users, groups int64) error {
 	}
 	c.state.Users, c.state.Groups = c.state.Users+users, c.state.Groups+groups
 	c.state.Organization, c.state.EndedAt = c.Directory.Of.ID, people.Directory{}.EndedAt
+	if c.state.Roles == "" && !c.Directory.Runtime {
+		c.state.Roles = c.RolesKey(c.Directory)
+	}
 	return c.Directories().UpdateDirectory(c.state)
 }
 

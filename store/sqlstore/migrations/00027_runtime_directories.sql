@@ -1,4 +1,5 @@
--- The directories that organizations and backends set up, and their tokens; and what waiting users of directories need.
+-- The directories that organizations and backends set up, and their tokens; and what settles directories after changes of
+-- domains and group roles.
 
 -- +goose Up
 CREATE TABLE runtime_directories (
@@ -38,3 +39,6 @@ CREATE UNIQUE INDEX directory_tokens_public ON directory_tokens (deployment, pub
 -- Identifies the domains of the organization when all users who waited for one of them had got an account.
 ALTER TABLE directories ADD COLUMN settled TEXT NOT NULL DEFAULT '';
 CREATE INDEX scim_users_unsettled ON scim_users (deployment, directory_id, id) WHERE user_id = 0 AND email <> '';
+
+-- Identifies the group roles that members have.
+ALTER TABLE directories ADD COLUMN roles TEXT NOT NULL DEFAULT '';

@@ -10,10 +10,10 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-const directoryColumns = `id, organization_id, user_count, group_count, ended_at, settled`
+const directoryColumns = `id, organization_id, user_count, group_count, ended_at, settled, roles`
 
 func readDirectory(row *sql.Rows, d *people.Directory) error {
-	return row.Scan(&d.ID, &d.Organization, &d.Users, &d.Groups, db.At{To: &d.EndedAt}, &d.Settled)
+	return row.Scan(&d.ID, &d.Organization, &d.Users, &d.Groups, db.At{To: &d.EndedAt}, &d.Settled, &d.Roles)
 }
 
 const directoryByID = `SELECT ` + directoryColumns + ` FROM directories WHERE deployment = :deployment AND id = ?`
@@ -27,7 +27,7 @@ func (tx txDirectories) LockDirectory(id int64) (people.Directory, error) {
 		return d, err
 	}
 	// The update locks the row that a concurrent transaction inserted meanwhile.
-	d, _, err = db.First(tx.Tx, readDirectory, `INSERT INTO directories (deployment, `+directoryColumns+`) VALUES (:deployment, ?, 0, 0, 0, 0, '')
+	d, _, err = db.First(tx.Tx, readDirectory, `INSERT INTO directories (deployment, `+directoryColumns+`) VALUES (:deployment, ?, 0, 0, 0, 0, '', '')
 		ON CONFLICT (deployment, id) DO UPDATE SET id = excluded.id RETURNING `+directoryColumns, id)
 	return d, err
 }
@@ -37,8 +37,8 @@ func (tx txDirectories) Directory(id int64) (people.Directory, bool, error) {
 }
 
 func (tx txDirectories) UpdateDirectory(d people.Directory) error {
-	return tx.Exec(`UPDATE directories SET organization_id = ?, user_count = ?, group_count = ?, ended_at = ?, settled = ? WHERE id = ? AND deployment = :deployment`,
-		d.Organization, d.Users, d.Groups, db.Micros(d.EndedAt), d.Settled, d.ID)
+	return tx.Exec(`UPDATE directories SET organization_id = ?, user_count = ?, group_count = ?, ended_at = ?, settled = ?, roles = ? WHERE id = ? AND deployment = :deployment`,
+		d.Organization, d.Users, d.Groups, db.Micros(d.EndedAt), d.Settled, d.Roles, d.ID)
 }
 
 // ClearDirectory deletes memberships of groups before users and groups, so that a directory that is cleared halfway has
@@ -174,12 +174,12 @@ func (s *Rows) ListDirectories(ctx context.Context, after people.DirectoryRef, l
 	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
 		var one people.DirectoryRef
 		deleted := -1
-		err := row.Scan(&one.Deployment, &one.ID, db.At{To: &one.EndedAt}, &deleted, &one.Waiting)
+		err := row.Scan(&one.Deployment, &one.ID, db.At{To: &one.EndedAt}, &deleted, &one.Waiting, &one.Roles)
 		one.Runtime, one.Deleted = deleted == 0, deleted == 1
 		all = append(all, one)
 		return err
 	}, `SELECT d.deployment, d.id, d.ended_at, COALESCE((SELECT r.deleted FROM runtime_directories r WHERE r.deployment = d.deployment AND r.id = d.id), -1),
-		CASE WHEN EXISTS (SELECT 1 FROM scim_users u WHERE u.deployment = d.deployment AND u.directory_id = d.id AND u.user_id = 0 AND u.email <> '') THEN 1 ELSE 0 END
+		CASE WHEN EXISTS (SELECT 1 FROM scim_users u WHERE u.deployment = d.deployment AND u.directory_id = d.id AND u.user_id = 0 AND u.email <> '') THEN 1 ELSE 0 END, d.roles
 		FROM directories d WHERE (d.deployment, d.id) > (?, ?) ORDER BY d.deployment, d.id LIMIT ?`, after.Deployment, after.ID, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list directories: %w", err)

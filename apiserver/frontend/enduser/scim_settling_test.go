@@ -8,16 +8,17 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/cardea-iam/cardea/apiserver/settling"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
-	"github.com/cardea-iam/cardea/apiserver/waitingusers"
+	"github.com/cardea-iam/cardea/internal/document"
 )
 
 // settling returns a worker that settles directories of the world, with the present configuration.
-func (w *world) settling() *waitingusers.Worker {
+func (w *world) settling() *settling.Worker {
 	w.T.Helper()
 	follower := snapshot.NewFollower(w.Store, time.Second, w.Clock.Now, logr.Discard())
 	w.Follow(follower)
-	return waitingusers.New(waitingusers.Options{Store: w.Store, Snapshots: follower, Keyring: w.Keyring, OnEnqueue: func() {}, Clock: w.Clock.Now, Log: logr.Discard()})
+	return settling.New(settling.Options{Store: w.Store, Snapshots: follower, Keyring: w.Keyring, OnEnqueue: func() {}, Clock: w.Clock.Now, Log: logr.Discard()})
 }
 
 func TestWaitingUsersBecomeMembersOnceTheOrganizationHasTheirDomain(t *testing.T) {
@@ -128,6 +129,60 @@ func TestPassOverWaitingUsersIsBounded(t *testing.T) {
 		w.Must(worker.Pass(w.T.Context()))
 		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 1100 {
 			w.T.Errorf("%d users in the second pass", got)
+		}
+	})
+}
+
+func TestMembersGetTheRolesByChangedGroupRoles(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.managesConnections(nil)
+		clerk, lead := w.role("clerk", "Organization", "billing:read"), w.role("lead", "Organization", "billing:read")
+		owner, id, slug := w.customer("globex")
+		w.proves(id, "globex.example")
+		w.Eventually("the roles are known", func() bool { return len(owner.list("/organizations/"+id+"/roles")) == 2 })
+		own := owner.setsUpDirectory(id, fmt.Sprintf(`{"group_roles":[{"group":"Staff","role_id":%q}]}`, clerk))
+		declared := w.directory("declared", slug, func(d *document.Directory) { d.GroupRoles = []document.GroupRole{{Group: "Staff", Role: "clerk"}} })
+		w.Eventually("the directory is declared", func() bool { return declared.do("GET", "/Users", "").Status == http.StatusOK })
+		var users []string
+		for n := range 130 { // more than one batch
+			users = append(users, own.adds(fmt.Sprintf("own%d@globex.example", n)))
+		}
+		own.group("Staff", users...)
+		declared.group("Staff", declared.adds("ann@globex.example"))
+		declared.adds("bob@globex.example")
+		having := func(role string) int {
+			return w.count("SELECT COUNT(*) FROM organization_memberships WHERE role_id = " + role)
+		}
+		pass := func() { t.Helper(); w.Must(w.settling().Pass(t.Context())) }
+		pass()
+		if got := having(clerk); got != 131 {
+			t.Fatalf("%d clerks", got)
+		}
+		_, membership := owner.memberAt(id, "ann@globex.example")
+		owner.ok("PATCH", "/organizations/"+id+"/members/"+membership, fmt.Sprintf(`{"role_id":%q}`, lead))
+		pass()
+		if role, _ := owner.memberAt(id, "ann@globex.example"); role != "lead" {
+			t.Errorf("a role was changed to %q although no group role changed", role)
+		}
+
+		owner.ok("PATCH", directoriesOf(id)+"/"+own.id, fmt.Sprintf(`{"group_roles":[{"group":"Staff","role_id":%q}]}`, lead))
+		pass()
+		if got := having(lead); got != 131 {
+			t.Errorf("%d leads after the organization's change", got)
+		}
+		declared.declare(func(d *document.Directory) {
+			d.GroupRoles = []document.GroupRole{{Group: "Staff", Role: "clerk"}, {Group: "Others", Role: "lead"}}
+		})
+		w.Eventually("the members of the declared directory have the roles", func() bool {
+			pass()
+			role, _ := owner.memberAt(id, "ann@globex.example")
+			return role == "clerk"
+		})
+		if got := having(lead); got != 130 {
+			t.Errorf("%d leads after the declared change", got)
+		}
+		if settled := len(w.traced.of(pass)); settled > 6 {
+			t.Errorf("settled directories cost %d statements", settled)
 		}
 	})
 }

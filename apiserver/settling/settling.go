@@ -1,0 +1,246 @@
+// Package settling applies to the users of directories what changed around them: users that waited become members soon
+// after the organization got the domain of their address, and members get the roles by changed group roles. An identity
+// provider sends only what changes, so it does not send those users again. Every server runs it.
+package settling
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	mathrand "math/rand/v2"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/scim"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/account"
+	"github.com/cardea-iam/cardea/apiserver/users/provisioning"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// passEvery is the mean interval of passes.
+	passEvery = 30 * time.Second
+	// listed is how many directories one query lists, and batch how many users.
+	listed, batch = 500, 100
+	// usersOfPass bounds the users of a deployment that one pass looks at.
+	usersOfPass = 1000
+)
+
+// Options configures a Worker.
+type Options struct {
+	Store     people.Store
+	Snapshots *snapshot.Follower
+	Keyring   *seal.Keyring
+	// OnEnqueue is called after mails were put into the outbox.
+	OnEnqueue func()
+	Clock     func() time.Time
+	Log       logr.Logger
+}
+
+// Worker settles directories. It is used by one goroutine.
+type Worker struct {
+	Options
+	// begun are the directories of which a pass left users.
+	begun map[work]progress
+}
+
+// work is a task of a directory.
+type work struct {
+	*task
+	deployment string
+	id         int64
+}
+
+// progress is up to which user a directory was settled after a change.
+type progress struct {
+	key   string
+	after int64
+}
+
+// New returns a Worker.
+func New(opts Options) *Worker { return &Worker{Options: opts, begun: map[work]progress{}} }
+
+// Run settles directories until ctx ends.
+func (w *Worker) Run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-w.Snapshots.Loaded():
+	}
+	for {
+		timer := time.NewTimer(passEvery/2 + mathrand.N(passEvery))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		if err := w.Pass(ctx); err != nil && ctx.Err() == nil {
+			w.Log.Error(err, "Changed domains and group roles were not applied to users of directories; trying again later")
+		}
+	}
+}
+
+// Pass settles every directory after what changed, within the bound of its deployment. An error about one directory
+// does not end it.
+func (w *Worker) Pass(ctx context.Context) (failed error) {
+	current := w.Snapshots.Current()
+	left := map[string]int{}
+	for after := (people.DirectoryRef{}); ; {
+		all, err := w.Store.ListDirectories(ctx, after, listed)
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		for _, ref := range all {
+			entry, served := current.Deployment(ref.Deployment)
+			if !served || ref.Deleted || !ref.EndedAt.IsZero() {
+				continue
+			}
+			t := account.NewTenant(current, entry)
+			if _, known := left[ref.Deployment]; !known {
+				left[ref.Deployment] = usersOfPass
+			}
+			for _, one := range tasks {
+				on := work{one, ref.Deployment, ref.ID}
+				if !one.due(t, ref) {
+					delete(w.begun, on)
+					continue
+				}
+				n, err := w.settle(ctx, t, on, left[ref.Deployment])
+				left[ref.Deployment] -= n
+				failed = errors.Join(failed, err)
+			}
+		}
+		if len(all) < listed || ctx.Err() != nil {
+			return failed
+		}
+		after = all[len(all)-1]
+	}
+}
+
+// settle looks at up to limit users of a directory, and returns at how many it looked.
+func (w *Worker) settle(ctx context.Context, t *account.Tenant, on work, limit int) (looked int, err error) {
+	for looked < limit && ctx.Err() == nil {
+		p, users, err := w.next(ctx, t, on, min(batch, limit-looked))
+		if err != nil || p.key == "" {
+			delete(w.begun, on)
+			return looked, err
+		}
+		for len(users) > 0 {
+			these := users[:min(on.atOnce, len(users))]
+			if err := w.apply(ctx, t, on, these); err != nil {
+				return looked, err
+			}
+			users, looked, p.after = users[len(these):], looked+len(these), these[len(these)-1]
+		}
+		w.begun[on] = p
+		done, err := w.record(ctx, t, on, p)
+		if err != nil || done {
+			delete(w.begun, on)
+			return looked, err
+		}
+	}
+	return looked, ctx.Err()
+}
+
+// next returns the next users of a directory, with up to which user it is settled. The progress has no key if there is
+// nothing to settle. After another change, it begins at the first user.
+func (w *Worker) next(ctx context.Context, t *account.Tenant, on work, limit int) (p progress, users []int64, err error) {
+	err = w.request(t).View(ctx, func(u *account.Unit) error {
+		p, users = progress{}, nil
+		d, err := account.FindDirectory(u, on.id)
+		if err != nil {
+			return unlessUnusable(err)
+		}
+		state, _, err := u.Directories().Directory(on.id)
+		if err != nil {
+			return err
+		}
+		key, err := on.key(u, d, state)
+		if err != nil || key == "" {
+			return err
+		}
+		if p = w.begun[on]; p.key != key {
+			p = progress{key: key}
+		}
+		filter := on.filter
+		filter.After = p.after
+		rows, err := u.SCIM().FindSCIMUsers(on.id, filter, 0, limit)
+		for _, row := range rows {
+			users = append(users, row.ID)
+		}
+		return err
+	})
+	return p, users, err
+}
+
+// apply settles users in one transaction. Users that are refused, such as one whose account another user of the
+// organization's directories has, stay as they are.
+func (w *Worker) apply(ctx context.Context, t *account.Tenant, on work, users []int64) error {
+	err := w.request(t).Change(ctx, func(u *account.Unit) error {
+		c, err := provisioning.Begin(u, on.id)
+		if err != nil {
+			return err
+		}
+		u.Actor = c.Directory.Actor()
+		return on.apply(c, users)
+	})
+	if err == nil || errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	log := w.Log.WithValues("deployment", on.deployment, "directory", on.id, "user", users[0])
+	if refused := (*scim.Error)(nil); errors.As(err, &refused) || unlessUnusable(err) == nil {
+		log.V(1).Info("A user of a directory was not settled", "reason", err.Error())
+		return nil
+	}
+	log.Error(err, "Users of a directory were not settled")
+	return nil
+}
+
+// record records that a directory is settled after a change. It reports false if there are users that the worker did
+// not look at: they may have been added meanwhile.
+func (w *Worker) record(ctx context.Context, t *account.Tenant, on work, p progress) (done bool, err error) {
+	err = w.request(t).Change(ctx, func(u *account.Unit) error {
+		state, err := u.Directories().LockDirectory(on.id)
+		if err != nil {
+			return err
+		}
+		d, err := account.FindDirectory(u, on.id)
+		if err != nil {
+			done = true
+			return unlessUnusable(err)
+		}
+		key, err := on.key(u, d, state)
+		filter := on.filter
+		filter.After = p.after
+		more, failed := u.SCIM().FindSCIMUsers(on.id, filter, 0, 1)
+		if err = errors.Join(err, failed); err != nil || len(more) > 0 || key != p.key {
+			done = false
+			return err
+		}
+		done = true
+		on.task.record(&state, d, key)
+		return u.Directories().UpdateDirectory(state)
+	})
+	return done, err
+}
+
+func (w *Worker) request(t *account.Tenant) *account.Request {
+	return &account.Request{
+		Tenant: t, Store: w.Store, Keyring: w.Keyring, Random: rand.Reader, Now: w.Clock().UTC().Truncate(time.Microsecond), OnEnqueue: w.OnEnqueue,
+	}
+}
+
+// unlessUnusable returns nil for an error that says that a directory cannot be used now.
+func unlessUnusable(err error) error {
+	for _, one := range []error{account.ErrDirectoryUnknown, account.ErrDirectoryInactive, account.ErrOrganizationsDisabled, account.ErrNoOrganization} {
+		if errors.Is(err, one) {
+			return nil
+		}
+	}
+	return err
+}
