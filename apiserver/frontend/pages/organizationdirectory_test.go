@@ -91,7 +91,7 @@ func TestAdminSetsUpADirectory(t *testing.T) {
 	ada.says("http://localhost/scim/v2/" + id)
 	ada.says("Active: the requests of the identity provider are accepted.")
 	ada.says("0 users · 0 groups")
-	ada.says("Last request Never")
+	ada.says("Last request None with the current tokens")
 	ada.says("The directory has no token yet.")
 	ada.submit("token-"+id, "lifetime", "century")
 	ada.refused(http.StatusBadRequest, "lifetime", "Choose one of the offered ends.")
@@ -305,88 +305,6 @@ func TestDeclaredDirectoryIsReadOnly(t *testing.T) {
 		}
 		ada.refused(http.StatusConflict, "", "The service manages this. Ask its support to change it.")
 	}
-}
-
-func TestUserWithASetupLinkSetsUpADirectory(t *testing.T) {
-	w := newWorld(t, connectable)
-	w.role("engineer", v1alpha1.RoleLevelOrganization, "billing:read")
-	ada, _ := w.engines()
-	ada.open("/organizations/engines/sso")
-	to, values := ada.fill("link", "email", "it@example.com", "directory", "1")
-	values.Del("sso")
-	values.Del("domains")
-	ada.follow(ada.send(http.MethodPost, to, values.Encode()))
-	ada.says("Send this address to it@example.com.")
-	link := ada.shownSetupAddress()
-	ada.open("/organizations/engines/sso")
-	ada.says("Directory (SCIM) · Until")
-
-	it := w.browser()
-	it.open(link)
-	it.submit("send")
-	it.submit("code", "code", w.CodeFor("it@example.com", 1))
-	it.at("/setup")
-	for _, path := range []string{"/organizations/engines/sso", "/organizations/engines/domains"} {
-		if it.links(path) {
-			t.Errorf("the page links to %s", path)
-		}
-		it.open(path)
-		it.at("/sign-in")
-	}
-	it.open("/setup")
-	it.click("Directory (SCIM)")
-	it.at(directoryPath)
-	id := it.setsUpDirectory()
-	if it.links("/organizations/engines/domains") || strings.Contains(it.page.text(), "no verified domain") {
-		t.Error("the page shows the domains")
-	}
-	it.says("The admins of the organization choose the connection and the roles of groups.")
-	token := it.makesToken(id, "year")
-	w.provisions(http.StatusOK, id, token, "GET", "/Users", "")
-	it.open(directoryPath)
-	if strings.Contains(it.page.raw, token) {
-		t.Error("the page shows the token again")
-	}
-	it.unticks("rules-"+id, "is_active", "on_delete", "Keep")
-	it.says("The directory was changed.")
-	w.provisions(http.StatusForbidden, id, token, "GET", "/Users", "")
-	it.submit("revoke-" + id)
-	it.says("The token was revoked.")
-
-	// What the admins chose stays when the user of the link changes the rest.
-	ada.submit("add", "display_name", "Engines ID")
-	ada.open(directoryPath)
-	connection := ada.page.options("connection")["Engines ID"]
-	ada.submit("rules-"+id, "connection", connection, "on_delete", "Keep")
-	it.open(directoryPath)
-	it.submit("rules-"+id, "on_delete", "Erase", "is_active", "1")
-	ada.open(directoryPath)
-	if got := ada.page.selected("connection"); got != connection || ada.page.selected("on_delete") != "Erase" {
-		t.Errorf("connection %q, on_delete %q", got, ada.page.selected("on_delete"))
-	}
-	it.submit("delete-"+id, "confirmation", "1")
-	it.says("Your organization has no directory yet.")
-	ada.open("/organizations/engines/sso")
-	ada.submit("unlink")
-	it.open(directoryPath)
-	it.at("/sign-in")
-}
-
-func TestSetupLinkWithoutTheIntentShowsNoDirectory(t *testing.T) {
-	w := newWorld(t, connectable)
-	ada, _ := w.engines()
-	ada.open("/organizations/engines/sso")
-	link := ada.setupAddress("it@example.com")
-	it := w.browser()
-	it.open(link)
-	it.submit("send")
-	it.submit("code", "code", w.CodeFor("it@example.com", 1))
-	it.at("/setup")
-	if it.links(directoryPath) {
-		t.Error("the page links to the directory")
-	}
-	it.open(directoryPath)
-	it.at("/sign-in")
 }
 
 func TestDirectoryIsOfferedOnlyWhereOrganizationsMaySetUpOne(t *testing.T) {
