@@ -92,7 +92,7 @@ func TestAdminSetsUpADirectory(t *testing.T) {
 	ada.says("Active: the requests of the identity provider are accepted.")
 	ada.says("0 users · 0 groups")
 	ada.says("Last request None with the current tokens")
-	ada.says("The directory has no token yet.")
+	ada.says("The directory has no token.")
 	ada.submit("token-"+id, "lifetime", "century")
 	ada.refused(http.StatusBadRequest, "lifetime", "Choose one of the offered ends.")
 
@@ -136,7 +136,7 @@ func TestAdminSetsUpADirectory(t *testing.T) {
 	ada.submit("add")
 	ada.refused(http.StatusBadRequest, "", "This is as many as there may be. Delete one first.")
 	ada.open(directoryPath + "?ui_locales=de")
-	ada.says("Das Verzeichnis hat noch kein Token.")
+	ada.says("Das Verzeichnis hat kein Token.")
 	ada.says("Verbindung, mit der sich die Personen anmelden")
 }
 
@@ -242,7 +242,7 @@ func TestDirectoryPageNeedsARecentSignInForChanges(t *testing.T) {
 	ada.at("/reauthenticate")
 	ada.submit("password", "password", goodPassword)
 	ada.at(directoryPath)
-	ada.says("The directory has no token yet.")
+	ada.says("The directory has no token.")
 	ada.makesToken(id, "year")
 }
 
