@@ -83,7 +83,9 @@ type organizationPage struct {
 	// MayInvite shows the invitations, MayCreate the form to create a workspace, and MayLeave the form to leave the
 	// organization.
 	MayInvite, MayCreate, MayLeave bool
-	Invitations                    []enduserapi.OpenInvitation
+	// Provisions shows a link to the directories.
+	Provisions  bool
+	Invitations []enduserapi.OpenInvitation
 	// Roles are the roles that the user can grant.
 	Roles []option
 	// roleNames are the names of roles by their ids.
@@ -116,6 +118,11 @@ func showOrganization(v *visit) error {
 		MayCreate: in.Open && v.tenant.B2B.AllowWorkspaceCreation && in.may(permissionCreateWorkspace),
 	}
 	own.MayLeave = !in.Owner
+	if in.MayConnect {
+		if own.Provisions, err = provisions(v, o.Id); err != nil {
+			return err
+		}
+	}
 	if own.Open {
 		if err := own.load(v); err != nil {
 			return err

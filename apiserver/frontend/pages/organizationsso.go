@@ -14,7 +14,9 @@ type ssoPage struct {
 	Made  *enduserapi.SetupLink
 	// Types are the types that the organization may set up.
 	Types []option
-	rules map[string]string
+	// Provisions reports that setup links can be for directories.
+	Provisions bool
+	rules      map[string]string
 }
 
 // Rule returns an enforcement in words.
@@ -65,6 +67,9 @@ func renderSSO(v *visit, in place, made *enduserapi.SetupLink) error {
 			return err
 		}
 		own.Links = links.Data
+		if own.Provisions, err = provisions(v, in.Membership.Organization.Id); err != nil {
+			return err
+		}
 	}
 	return v.render("sso", v.text.Text("sso.title"), own)
 }

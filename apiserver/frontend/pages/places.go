@@ -27,7 +27,7 @@ type place struct {
 	MayManage bool
 	// Setup reports that a setup link opens the organization's page, for a user that need not be a member.
 	Setup bool
-	// MayConnect reports that the user may manage the connections and domains of the organization.
+	// MayConnect reports that the user may manage the connections, domains and directories of the organization.
 	MayConnect bool
 }
 

@@ -51,6 +51,7 @@ var pages = map[string]page{
 	"/setup":                                {get: showSetup},
 	"/setup/{token}":                        {get: showSetupLink, post: takeSetupLink},
 	"/organizations/{slug}/domains":         {get: showDomains, post: takeDomains, signedIn: true, setup: "domains"},
+	"/organizations/{slug}/directory":       {get: showDirectory, post: takeDirectory, signedIn: true, setup: "directory"},
 	"/organizations/{slug}/members/{id}":    {get: showMember, post: takeMember, signedIn: true},
 	"/organizations/{slug}/workspaces/{id}": {get: showWorkspace, post: takeWorkspace, signedIn: true},
 }

@@ -26,8 +26,8 @@ func readSetup(v *visit) error {
 	return nil
 }
 
-// connecting returns the organization of the path if the user, or the session's setup link, may manage its connections
-// or domains.
+// connecting returns the organization of the path if the user, or the session's setup link, may manage its
+// connections, domains or directories.
 func connecting(v *visit) (place, error) {
 	if v.setup != nil {
 		o := v.setup.Organization
@@ -45,8 +45,8 @@ func connecting(v *visit) (place, error) {
 // setupPage shows what a setup link permits.
 type setupPage struct {
 	Setup enduserapi.Setup
-	// SSO and Domains report that the link permits to set up connections and domains.
-	SSO, Domains bool
+	// SSO, Domains and Directory report that the link permits to set up connections, domains and directories.
+	SSO, Domains, Directory bool
 }
 
 func showSetup(v *visit) error {
@@ -56,6 +56,7 @@ func showSetup(v *visit) error {
 	}
 	return v.render("setup", v.text.Text("setup.title"), setupPage{
 		Setup: got.Data, SSO: slices.Contains(got.Data.Intents, "sso"), Domains: slices.Contains(got.Data.Intents, "domains"),
+		Directory: slices.Contains(got.Data.Intents, "directory"),
 	})
 }
 
@@ -92,7 +93,9 @@ func takeSetupLink(v *visit) error {
 func makeSetupLink(v *visit, in place) error {
 	sent := v.form
 	body := enduserapi.SetupLinkCreate{Email: sent.trimmed("email")}
-	for _, intent := range []enduserapi.SetupLinkCreateIntents{enduserapi.SetupLinkCreateIntentsSso, enduserapi.SetupLinkCreateIntentsDomains} {
+	for _, intent := range []enduserapi.SetupLinkCreateIntents{
+		enduserapi.SetupLinkCreateIntentsSso, enduserapi.SetupLinkCreateIntentsDomains, enduserapi.SetupLinkCreateIntentsDirectory,
+	} {
 		if sent.ticked(string(intent)) {
 			body.Intents = append(body.Intents, intent)
 		}

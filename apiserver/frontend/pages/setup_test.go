@@ -13,6 +13,12 @@ import (
 func (b *browser) setupAddress(email string, pairs ...string) string {
 	b.w.T.Helper()
 	b.submit("link", append([]string{"email", email}, pairs...)...)
+	return b.shownSetupAddress()
+}
+
+// shownSetupAddress returns the path of the setup link that the page shows.
+func (b *browser) shownSetupAddress() string {
+	b.w.T.Helper()
 	code := b.page.find(func(n *node) bool { return attr(n, "id") == "setup-url" })
 	if code == nil {
 		b.w.T.Fatalf("%s shows no link: %s", b.page.url, b.page.raw)

@@ -183,8 +183,8 @@ func newField(f formView, name string, options ...any) (field, error) {
 
 // box is a checkbox with its label, as the template "tick" shows it.
 type box struct {
-	ID, Name, Label string
-	Ticked          bool
+	ID, Name, Label, Fault string
+	Ticked                 bool
 }
 
 // newBox returns a checkbox of a form. ticked is its state before the form is sent.
@@ -192,7 +192,7 @@ func newBox(f formView, name, label string, ticked bool) box {
 	if f.values != nil {
 		ticked = f.ticked(name)
 	}
-	return box{ID: f.ID(name), Name: name, Label: label, Ticked: ticked}
+	return box{ID: f.ID(name), Name: name, Label: label, Fault: f.fault(name), Ticked: ticked}
 }
 
 // choice is a select field with its label, as the template "choice" shows it.

@@ -104,8 +104,11 @@ var fieldsOf = map[string][]string{
 	"INVALID_APP":              {"app_slug"},
 	"INVALID_USER_CODE":        {"user_code"},
 	"ALREADY_MEMBER":           {"email"},
+	"CONNECTION_NOT_FOUND":     {"connection"},
 }
 
 // fieldOf maps members of API requests to form fields with other names. The field names do not end in "_id", because
 // the pages do not keep the values of such fields when the user has to sign in again.
-var fieldOf = map[string]string{"role_id": "role", "user_id": "user", "client_id": "client", "entity_id": "entity"}
+var fieldOf = map[string]string{
+	"role_id": "role", "user_id": "user", "client_id": "client", "entity_id": "entity", "connection_id": "connection", "group_roles": "group",
+}
