@@ -29,7 +29,7 @@ func viewDirectory(c *call, u *account.Unit, e *snapshot.Entry) (backendapi.Dire
 	roles := slices.DeleteFunc(u.RolesByGroup(d), func(given directory.GroupRole) bool { return given.Role == 0 })
 	return backendapi.Directory{
 		Id: ids.Format(e.ID), Slug: d.Slug, Source: backendapi.DirectorySourceDeclared, OrganizationId: optionalID(o.ID), OrganizationSlug: d.Organization,
-		ConnectionId: optionalID(u.DirectoryConnection(d)), Url: directoryURL(c, e.ID), GroupRoles: viewGroupRoles(roles),
+		ConnectionId: optionalID(account.DirectoryConnection(u.Tenant, d)), Url: directoryURL(c, e.ID), GroupRoles: viewGroupRoles(roles),
 		OnDelete: backendapi.DirectoryOnDelete(input.OnDelete(d.Erases)), IsActive: d.Active, Tokens: []backendapi.DirectoryToken{},
 		Users: state.Users, Groups: state.Groups, CreatedAt: e.Meta.CreatedAt, UpdatedAt: e.Meta.UpdatedAt,
 	}, err

@@ -45,10 +45,10 @@ var roles = task{
 			return ref.Roles == people.StaleRoles
 		}
 		d, declared := t.DeclaredDirectory(ref.ID)
-		return declared && ref.Roles != t.RolesKey(d)
+		return declared && ref.Roles != account.RolesKey(t, d)
 	},
 	key: func(u *account.Unit, d account.Directory, state people.Directory) (string, error) {
-		switch key := u.RolesKey(d); {
+		switch key := account.RolesKey(u.Tenant, d); {
 		case d.Runtime && state.Roles != people.StaleRoles:
 			return "", nil
 		case !d.Runtime && state.Roles == key:

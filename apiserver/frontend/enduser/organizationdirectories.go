@@ -169,7 +169,7 @@ func viewDeclaredDirectory(c *call, u *account.Unit, in connections.Scope, d acc
 	state, _, err := u.Directories().Directory(d.ID)
 	return enduserapi.OrganizationDirectory{
 		Id: format(d.ID), Slug: d.Slug, Source: enduserapi.OrganizationDirectorySourceDeclared, OrganizationId: format(in.Organization.ID),
-		ConnectionId: idOrNil(u.DirectoryConnection(d)), Url: directoryURL(c, d.ID), GroupRoles: viewGroupRoles(u.RolesByGroup(d)),
+		ConnectionId: idOrNil(account.DirectoryConnection(u.Tenant, d)), Url: directoryURL(c, d.ID), GroupRoles: viewGroupRoles(u.RolesByGroup(d)),
 		OnDelete: input.OnDelete(d.Erases), IsActive: d.Active, Tokens: []enduserapi.DirectoryToken{}, Users: int(state.Users), Groups: int(state.Groups),
 	}, err
 }

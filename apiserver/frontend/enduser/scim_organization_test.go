@@ -239,7 +239,10 @@ func TestSetupLinkSetsUpADirectory(t *testing.T) {
 		if got := it.list(directoriesOf(id)); len(got) != 1 || got[0]["users"] != 1.0 {
 			t.Errorf("%v", got)
 		}
-		for _, path := range []string{"/connections", "/domains", "/members", "/setup-links"} {
+		it.list("/organizations/" + id + "/connections") // its users sign in by one
+		it.list("/organizations/" + id + "/roles")
+		it.refused(401, "NOT_AUTHENTICATED", "POST", "/organizations/"+id+"/connections", newConnection(w.provider(), ""))
+		for _, path := range []string{"/domains", "/members", "/setup-links"} {
 			it.refused(401, "NOT_AUTHENTICATED", "GET", "/organizations/"+id+path, "")
 		}
 		_, token = owner.makesLink(id, "it2@globex.example", `"sso","domains"`)

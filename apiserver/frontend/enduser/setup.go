@@ -20,7 +20,7 @@ const setupLifetime = 12 * time.Hour
 // findSetup records whether the session's setup link permits the operation on the organization of the path. It reads
 // the store only for operations that setup links can permit.
 func findSetup(c *call) error {
-	if c.needs.Setup == "" || c.session == nil {
+	if len(c.needs.Setup) == 0 || c.session == nil {
 		return nil
 	}
 	err := c.request.View(c.r.Context(), func(u *account.Unit) error {
@@ -38,7 +38,7 @@ func findSetup(c *call) error {
 // path. ErrInvalidLink: it does not.
 func setupScope(c *call, u *account.Unit, s *people.Session) (connections.Scope, error) {
 	in, err := connections.LinkScope(u, s.ID, s.SignIns)
-	if err == nil && (!in.Permits(c.needs.Setup) || format(in.Organization.ID) != c.r.PathValue("id")) {
+	if err == nil && (!in.Permits(c.needs.Setup...) || format(in.Organization.ID) != c.r.PathValue("id")) {
 		err = connections.ErrInvalidLink
 	}
 	return in, err

@@ -18,10 +18,7 @@ type directoryPage struct {
 	MayAdd bool
 	// Unproven reports that the organization has no verified domain, and MayProve that the page links to the domains.
 	Unproven, MayProve bool
-	// Assigns reports that the connections and roles of the organization can be listed. A setup link without the intent
-	// sso cannot list them.
-	Assigns bool
-	Guides  []guide
+	Guides             []guide
 	// Connections, Roles, Deletions and Lifetimes are the options of the forms.
 	Connections, Roles, Deletions, Lifetimes []option
 	roleNames                                map[string]string
@@ -88,7 +85,7 @@ func showDirectory(v *visit) error {
 
 func renderDirectory(v *visit, in place, made *madeToken) error {
 	own := directoryPage{
-		place: in, MayAdd: in.MayConnect && !v.tenant.Settings.EffectiveConnections().NoDirectories, Assigns: in.MayConnect && permitted(v, "sso"),
+		place: in, MayAdd: in.MayConnect && !v.tenant.Settings.EffectiveConnections().NoDirectories,
 		MayProve: in.MayConnect && permitted(v, "domains"), Guides: directoryGuides(v), Deletions: deletions(v), Lifetimes: tokenLifetimes(v), roleNames: map[string]string{},
 	}
 	if !in.MayConnect {
@@ -146,9 +143,6 @@ func (own directoryPage) ConnectionChoices(row directoryRow) []option {
 
 // loadAssigned reads the connections and the roles that a directory can name.
 func (own *directoryPage) loadAssigned(v *visit) error {
-	if !own.Assigns {
-		return nil
-	}
 	organization := own.Membership.Organization.Id
 	list, err := v.api.ListOrganizationConnections(v.r.Context(), organization)
 	if err != nil {

@@ -52,7 +52,6 @@ func TestUserWithASetupLinkSetsUpADirectory(t *testing.T) {
 	if it.links("/organizations/engines/domains") || strings.Contains(it.page.text(), "no verified domain") {
 		t.Error("the page shows the domains")
 	}
-	it.says("The admins of the organization choose the connection and the roles of groups.")
 	token := it.makesToken(id, "year")
 	w.provisions(http.StatusOK, id, token, "GET", "/Users", "")
 	it.open(directoryPath)
@@ -65,16 +64,14 @@ func TestUserWithASetupLinkSetsUpADirectory(t *testing.T) {
 	it.submit("revoke-" + id)
 	it.says("The token was revoked.")
 
-	// What the admins chose stays when the user of the link changes the rest.
 	ada.submit("add", "display_name", "Engines ID")
-	ada.open(directoryPath)
-	connection := ada.page.options("connection")["Engines ID"]
-	ada.submit("rules-"+id, "connection", connection, "on_delete", "Keep")
 	it.open(directoryPath)
-	it.submit("rules-"+id, "on_delete", "Erase", "is_active", "1")
+	connection := it.page.options("connection")["Engines ID"]
+	it.submit("rules-"+id, "connection", connection, "on_delete", "Erase", "is_active", "1")
+	it.submit("map-"+id, "group", "Engineering", "role", it.page.options("role")["engineer"])
 	ada.open(directoryPath)
-	if got := ada.page.selected("connection"); got != connection || ada.page.selected("on_delete") != "Erase" {
-		t.Errorf("connection %q, on_delete %q", got, ada.page.selected("on_delete"))
+	if got := ada.page.selected("connection"); got != connection || ada.page.selected("on_delete") != "Erase" || !strings.Contains(ada.page.text(), "Engineering") {
+		t.Errorf("connection %q, on_delete %q: %s", got, ada.page.selected("on_delete"), ada.page.text())
 	}
 	it.submit("delete-"+id, "confirmation", "1")
 	it.says("Your organization has no directory yet.")
@@ -84,26 +81,15 @@ func TestUserWithASetupLinkSetsUpADirectory(t *testing.T) {
 	it.at("/sign-in")
 }
 
-func TestSetupLinkShowsOfTheDirectoryWhatItsOtherIntentsPermit(t *testing.T) {
+func TestSetupLinkShowsTheDomainsOfADirectoryWithTheirIntent(t *testing.T) {
 	w := newWorld(t, connectable)
 	ada, _ := w.engines()
-	const unproven, assigned = "Your organization has no verified domain yet.", "The admins of the organization choose the connection"
-	for email, tt := range map[string]struct {
-		intents         []string
-		domains, assign bool
-	}{
-		"a@example.com": {intents: []string{"directory", "domains"}, domains: true},
-		"b@example.com": {intents: []string{"directory", "sso"}, assign: true},
-		"c@example.com": {intents: []string{"directory", "domains", "sso"}, domains: true, assign: true},
-	} {
-		it := ada.delegates(email, tt.intents...)
+	for email, intents := range map[string][]string{"a@example.com": {"directory", "domains"}, "b@example.com": {"directory", "sso"}} {
+		it := ada.delegates(email, intents...)
 		id := it.setsUpDirectory()
-		if strings.Contains(it.page.text(), unproven) != tt.domains || it.links("/organizations/engines/domains") != tt.domains {
-			t.Errorf("%v: the hint about the domains: %s", tt.intents, it.page.text())
-		}
-		form, _ := it.page.form("map-" + id)
-		if strings.Contains(it.page.text(), assigned) == tt.assign || (form != nil) != tt.assign {
-			t.Errorf("%v: the roles and connections: %s", tt.intents, it.page.text())
+		want := intents[1] == "domains"
+		if strings.Contains(it.page.text(), "Your organization has no verified domain yet.") != want || it.links("/organizations/engines/domains") != want {
+			t.Errorf("%v: the hint about the domains: %s", intents, it.page.text())
 		}
 		it.submit("delete-"+id, "confirmation", "1")
 		it.says("The directory was deleted.")

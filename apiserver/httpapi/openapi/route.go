@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 )
@@ -38,9 +39,9 @@ type Route struct {
 	// Confined reports that an end-user operation is open to a sign-in that is confined to an organization; it must look
 	// at the organization itself (x-cardea-confined: open).
 	Confined bool
-	// Setup is the intent of setup links whose sessions may use an end-user operation without a signed-in user
-	// (x-cardea-setup), "" for none.
-	Setup string
+	// Setup are the intents of setup links whose sessions may use an end-user operation without a signed-in user
+	// (x-cardea-setup, separated by spaces). One of them suffices.
+	Setup []string
 	// CrossSite reports that pages of other sites may send the browser to an end-user operation (x-cardea-origin: any).
 	CrossSite bool
 	// Write reports that the operation changes resources or rows (x-cardea-write).
@@ -74,7 +75,8 @@ func routeOf(op *openapi3.Operation) Route {
 	route.Write, _ = op.Extensions["x-cardea-write"].(bool)
 	route.AgentTokens = op.Security != nil && slices.ContainsFunc(*op.Security, func(one openapi3.SecurityRequirement) bool { _, named := one["userToken"]; return named })
 	route.Confined = op.Extensions["x-cardea-confined"] == "open"
-	route.Setup, _ = op.Extensions["x-cardea-setup"].(string)
+	setup, _ := op.Extensions["x-cardea-setup"].(string)
+	route.Setup = strings.Fields(setup)
 	route.CrossSite = op.Extensions["x-cardea-origin"] == "any"
 	route.Held = op.Extensions["x-cardea-held"] == "open"
 	if op.RequestBody != nil {

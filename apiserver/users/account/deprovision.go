@@ -50,7 +50,7 @@ func endSignIns(u *Unit, d Directory, user int64, managed bool) (people.User, er
 		account, _, err := u.SignOutEverywhere(user)
 		return account, err
 	}
-	used := u.DirectoryConnection(d)
+	used := DirectoryConnection(u.Tenant, d)
 	end := func() error {
 		signIns, err := u.Sessions().SignInsOf(user)
 		for _, g := range signIns {

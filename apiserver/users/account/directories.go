@@ -311,12 +311,12 @@ func directoriesBy(u *Unit, c Connection) ([]Directory, error) {
 		return nil, err
 	}
 	all, err := directoriesOf(u, o)
-	return slices.DeleteFunc(all, func(d Directory) bool { return !d.Active || u.DirectoryConnection(d) != c.ID }), err
+	return slices.DeleteFunc(all, func(d Directory) bool { return !d.Active || DirectoryConnection(u.Tenant, d) != c.ID }), err
 }
 
 // DirectoryConnection returns the id of the connection by which the users of a directory sign in, 0 for none. The
 // Connection may have been declared again, for another organization.
-func (t *Tenant) DirectoryConnection(d Directory) int64 {
+func DirectoryConnection(t *Tenant, d Directory) int64 {
 	if d.Runtime {
 		if e, found := t.snapshot.ByID(v1alpha1.KindConnection, t.Key(), d.By); found && declaredConnection(e).Organization != d.Organization {
 			return 0
@@ -348,7 +348,7 @@ func (t *Tenant) RolesByGroup(d Directory) []directory.GroupRole {
 }
 
 // RolesKey returns what identifies the roles that groups of a directory give.
-func (t *Tenant) RolesKey(d Directory) string {
+func RolesKey(t *Tenant, d Directory) string {
 	text := ids.Format(t.assigned(t.B2B.OrgRole))
 	for _, mapped := range t.RolesByGroup(d) {
 		text += fmt.Sprintf(" %q %d", mapped.Group, mapped.Role)

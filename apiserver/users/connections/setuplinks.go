@@ -143,9 +143,9 @@ func scopeOf(u *account.Unit, l people.SetupLink) (Scope, error) {
 	return s, nil
 }
 
-// Permits reports whether the scope has an intent: every scope but that of a setup link has all.
-func (s Scope) Permits(intent string) bool {
-	return s.Link == nil || slices.Contains(s.Link.Intents, intent)
+// Permits reports whether the scope has one of some intents: every scope but that of a setup link has all.
+func (s Scope) Permits(intents ...string) bool {
+	return s.Link == nil || slices.ContainsFunc(intents, func(one string) bool { return slices.Contains(s.Link.Intents, one) })
 }
 
 // Actor returns the actor of a setup link in audit records.

@@ -309,6 +309,7 @@ func See(u *account.Unit, row people.RuntimeDirectory) (s Seen, err error) {
 	if s.Tokens, err = u.Directories().DirectoryTokens([]int64{row.ID}); err != nil {
 		return s, err
 	}
+	slices.SortStableFunc(s.Tokens, func(a, b people.DirectoryToken) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	s.Tokens = slices.DeleteFunc(s.Tokens, func(t people.DirectoryToken) bool { return !t.Live(u.Now) })
 	for _, t := range s.Tokens {
 		if t.UsedAt.After(s.RequestedAt) {

@@ -43,7 +43,7 @@ func (c *Change) write(users, groups int64) error {
 	c.state.Users, c.state.Groups = c.state.Users+users, c.state.Groups+groups
 	c.state.Organization, c.state.EndedAt = c.Directory.Of.ID, people.Directory{}.EndedAt
 	if c.state.Roles == "" && !c.Directory.Runtime {
-		c.state.Roles = c.RolesKey(c.Directory)
+		c.state.Roles = account.RolesKey(c.Tenant, c.Directory)
 	}
 	return c.Directories().UpdateDirectory(c.state)
 }
