@@ -105,6 +105,26 @@ func TestWaitingUserThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
 	})
 }
 
+// The address of a new account is proven by the directory that creates it: a user of another directory of the
+// organization that waits for the address must not get the account too.
+func TestUserOfAnotherDirectoryStaysWaitingWhenADirectoryCreatesTheAccount(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.managesConnections(nil)
+		owner, id, slug := w.customer("globex")
+		first, second := owner.setsUpDirectory(id, `{}`), w.directory("second", slug, nil)
+		waits := second.adds("ann@globex.example")
+		w.proves(id, "globex.example")
+		has := first.adds("ann@globex.example")
+		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + waits); got != 0 {
+			t.Error("both users have the account")
+		}
+		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + has); got == 0 {
+			t.Error("the new user has no account")
+		}
+		second.refused(http.StatusConflict, "uniqueness", "PATCH", "/Users/"+waits, `{"Operations":[{"op":"replace","path":"title","value":"x"}]}`)
+	})
+}
+
 // A pass looks at a bounded number of users of a deployment, and the next one continues.
 func TestPassOverWaitingUsersIsBounded(t *testing.T) {
 	onSQLite(t, func(w *world) {

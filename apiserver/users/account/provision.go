@@ -76,6 +76,8 @@ func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
 	if !to.Row.Active && !holder.Verified() {
 		return 0, nil
 	}
+	u.provisions = d.Of.ID
+	defer func() { u.provisions = 0 }()
 	if holder.User == 0 {
 		account, err := u.CreateAccount(NewAccount{Email: to.Address, FirstName: to.FirstName, LastName: to.LastName, Method: people.MethodSCIM})
 		if err != nil {

@@ -150,6 +150,9 @@ type Unit struct {
 	// Actor is the actor in audit records: the request's, unless the transaction finds another one.
 	Actor    string
 	enqueued bool
+	// provisions is the organization for which a directory gives a user an account now, 0: none. Waiting users of the
+	// organization's other directories do not get that account.
+	provisions int64
 }
 
 // Audit records an action of the actor on an object, such as "user:1".

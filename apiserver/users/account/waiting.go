@@ -28,14 +28,14 @@ func tieWaiting(u *Unit, user int64, address string) error {
 	return nil
 }
 
-// tie ties one waiting user of a directory. It leaves a user waiting that is inactive, or whose directory cannot be
-// used.
+// tie ties one waiting user of a directory. It leaves a user waiting that is inactive, whose directory cannot be used,
+// or to whose organization another user's directory gives the account now.
 func tie(u *Unit, user int64, row people.SCIMUser) error {
 	d, err := FindDirectory(u, row.Directory)
 	switch {
 	case errors.Is(err, ErrDirectoryUnknown), errors.Is(err, ErrDirectoryInactive), errors.Is(err, ErrOrganizationsDisabled), errors.Is(err, ErrNoOrganization):
 		return nil
-	case err != nil || !row.Active:
+	case err != nil || !row.Active || d.Of.ID == u.provisions:
 		return err
 	}
 	err = requireFree(u, d.Of, user)
