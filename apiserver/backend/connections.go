@@ -20,88 +20,21 @@ import (
 
 // The operations on connections to identity providers, and on the identities of users.
 
-// listConnections serves a page of the deployment's connections: the declared ones, then those that organizations and
-// backends set up, each the newest first.
+var connectionSources = sources[backendapi.Connection, people.Connection]{
+	kind:        v1alpha1.KindConnection,
+	declaredFor: func(e *snapshot.Entry) string { return snapshot.ContentOf[snapshot.Connection](e).Organization },
+	declared:    viewConnection,
+	rows: func(u *account.Unit, organization, before int64, limit int) ([]people.Connection, error) {
+		return u.Connections().ListConnections(people.ConnectionFilter{Organization: organization, Before: before}, limit)
+	},
+	key: func(row people.Connection) (id, organization int64) { return row.ID, row.Organization },
+	row: viewOf,
+}
+
+// listConnections serves a page of the deployment's connections.
 func listConnections(c *call) (reply, error) {
-	q := c.query()
-	limit, cursor, organization := q.Limit(defaultLimit, maxLimit), q.ID("cursor"), q.ID("organization_id")
-	if err := q.Err(); err != nil {
-		return reply{}, err
-	}
-	list := backendapi.ConnectionList{Data: []backendapi.Connection{}}
-	err := c.people().view(func(u *account.Unit) error {
-		list = backendapi.ConnectionList{Data: []backendapi.Connection{}}
-		before, slug := cursor, ""
-		if organization != 0 {
-			o, found, err := u.Organizations().Organization(organization)
-			if err != nil || !found {
-				return account.FirstOf(err, errNoOrganization)
-			}
-			slug = o.Slug
-		}
-		if before == 0 || u.Snapshot().Declares(v1alpha1.KindConnection, u.Key(), before) {
-			if err := listDeclared(c, u, &list, limit, before, slug); err != nil || list.HasMore {
-				return err
-			}
-			before = 0
-		}
-		return listRows(c, u, &list, limit-len(list.Data), people.ConnectionFilter{Organization: organization, Before: before})
-	})
-	return object(list), err
-}
-
-// listDeclared adds the declared connections after one, up to limit, to a page. 0: from the first; a slug selects those
-// of an organization.
-func listDeclared(c *call, u *account.Unit, list *backendapi.ConnectionList, limit int, after int64, slug string) (err error) {
-	passed := after == 0
-	var last int64
-	u.Snapshot().List(v1alpha1.KindConnection, u.Key(), func(e *snapshot.Entry) bool {
-		switch {
-		case !passed:
-			passed = e.ID == after
-		case slug != "" && snapshot.ContentOf[snapshot.Connection](e).Organization != slug:
-		case len(list.Data) == limit:
-			list.HasMore, list.NextCursor = true, optionalID(last)
-			return false
-		default:
-			var view backendapi.Connection
-			view, err = viewConnection(c, u, e)
-			list.Data, last = append(list.Data, view), e.ID
-		}
-		return err == nil
-	})
-	return err
-}
-
-// listRows adds the connections that organizations and backends set up, up to limit, to a page.
-func listRows(c *call, u *account.Unit, list *backendapi.ConnectionList, limit int, filter people.ConnectionFilter) error {
-	if !u.ManagesConnections() {
-		return nil
-	}
-	rows, err := u.Connections().ListConnections(filter, limit+1)
-	if err != nil {
-		return err
-	}
-	page := rows[:min(len(rows), limit)]
-	of := make([]int64, len(page))
-	for i, row := range page {
-		of[i] = row.Organization
-	}
-	organizations, err := u.Bulk().OrganizationsAmong(of)
-	if err != nil {
-		return err
-	}
-	for _, row := range page {
-		view, err := viewOf(c, u, row, organizations[row.Organization].Slug)
-		if err != nil {
-			return err
-		}
-		list.Data = append(list.Data, view)
-	}
-	if len(rows) > limit {
-		list.HasMore, list.NextCursor = true, optional(list.Data[len(list.Data)-1].Id)
-	}
-	return nil
+	p, err := connectionSources.list(c)
+	return object(backendapi.ConnectionList{Data: p.Data, HasMore: p.More, NextCursor: p.Next}), err
 }
 
 // connectionID returns the id in the path.

@@ -20,89 +20,21 @@ import (
 
 // The operations on directories, the SCIM endpoints of organizations.
 
-// listDirectories serves a page of the deployment's directories: the declared ones, then those that organizations and
-// backends set up, each the newest first.
+var directorySources = sources[backendapi.Directory, people.RuntimeDirectory]{
+	kind:        v1alpha1.KindDirectory,
+	declaredFor: func(e *snapshot.Entry) string { return snapshot.ContentOf[document.Directory](e).Organization },
+	declared:    viewDirectory,
+	rows: func(u *account.Unit, organization, before int64, limit int) ([]people.RuntimeDirectory, error) {
+		return u.Directories().ListRuntimeDirectories(people.RuntimeDirectoryFilter{Organization: organization, Before: before}, limit)
+	},
+	key: func(row people.RuntimeDirectory) (id, organization int64) { return row.ID, row.Organization },
+	row: viewDirectoryOf,
+}
+
+// listDirectories serves a page of the deployment's directories.
 func listDirectories(c *call) (reply, error) {
-	q := c.query()
-	limit, before, organization := q.Limit(defaultLimit, maxLimit), q.ID("cursor"), q.ID("organization_id")
-	if err := q.Err(); err != nil {
-		return reply{}, err
-	}
-	var list backendapi.DirectoryList
-	err := c.people().view(func(u *account.Unit) error {
-		list = backendapi.DirectoryList{Data: []backendapi.Directory{}}
-		slug := ""
-		if organization != 0 {
-			o, found, err := u.Organizations().Organization(organization)
-			if err != nil || !found {
-				return account.FirstOf(err, errNoOrganization)
-			}
-			slug = o.Slug
-		}
-		before := before // of this attempt
-		if before == 0 || u.Snapshot().Declares(v1alpha1.KindDirectory, u.Key(), before) {
-			if err := listDeclaredDirectories(c, u, &list, limit, before, slug); err != nil || list.HasMore {
-				return err
-			}
-			before = 0
-		}
-		return listDirectoryRows(c, u, &list, limit-len(list.Data), people.RuntimeDirectoryFilter{Organization: organization, Before: before})
-	})
-	return object(list), err
-}
-
-// listDeclaredDirectories adds the declared directories after one, up to limit, to a page. 0: from the first; a slug
-// selects those of an organization.
-func listDeclaredDirectories(c *call, u *account.Unit, list *backendapi.DirectoryList, limit int, after int64, slug string) (err error) {
-	passed := after == 0
-	var last int64
-	u.Snapshot().List(v1alpha1.KindDirectory, u.Key(), func(e *snapshot.Entry) bool {
-		switch {
-		case !passed:
-			passed = e.ID == after
-		case slug != "" && snapshot.ContentOf[document.Directory](e).Organization != slug:
-		case len(list.Data) == limit:
-			list.HasMore, list.NextCursor = true, optionalID(last)
-			return false
-		default:
-			var view backendapi.Directory
-			view, err = viewDirectory(c, u, e)
-			list.Data, last = append(list.Data, view), e.ID
-		}
-		return err == nil
-	})
-	return err
-}
-
-// listDirectoryRows adds the directories that organizations and backends set up, up to limit, to a page.
-func listDirectoryRows(c *call, u *account.Unit, list *backendapi.DirectoryList, limit int, filter people.RuntimeDirectoryFilter) error {
-	if !u.ManagesConnections() {
-		return nil
-	}
-	rows, err := u.Directories().ListRuntimeDirectories(filter, limit+1)
-	if err != nil {
-		return err
-	}
-	page := rows[:min(len(rows), limit)]
-	of := make([]int64, len(page))
-	for i, row := range page {
-		of[i] = row.Organization
-	}
-	organizations, err := u.Bulk().OrganizationsAmong(of)
-	if err != nil {
-		return err
-	}
-	for _, row := range page {
-		view, err := viewDirectoryOf(c, u, row, organizations[row.Organization].Slug)
-		if err != nil {
-			return err
-		}
-		list.Data = append(list.Data, view)
-	}
-	if len(rows) > limit {
-		list.HasMore, list.NextCursor = true, optional(list.Data[len(list.Data)-1].Id)
-	}
-	return nil
+	p, err := directorySources.list(c)
+	return object(backendapi.DirectoryList{Data: p.Data, HasMore: p.More, NextCursor: p.Next}), err
 }
 
 // directoryID returns the id in the path.

@@ -193,6 +193,18 @@ func auditsOf(action string) string {
 	return "SELECT count(*) FROM audit WHERE action = '" + action + "' AND (actor = 'user:$user' OR object = 'user:$user')"
 }
 
+// killedAt returns the statement at which a story kills its server first, how many statements it goes on each time, and
+// how many members it needs: four times 20 is more than there are statements.
+func (w *world) killedAt() (first, step, most int) {
+	switch {
+	case os.Getenv("CARDEA_TEST_ENGINES") == "all":
+		return 1, 1, 80
+	case strings.HasPrefix(w.URL, "postgres"):
+		return 3, 4, 20
+	}
+	return 1, 4, 20
+}
+
 // run kills the server before each step-th statement of the operation, beginning with the first, and once before the
 // response. It leaves all of the operation's changes or none, and the operation succeeds when it is tried again.
 func (s killedStory) run(w *world, k *servertest.Killable, first, step int) {
@@ -240,13 +252,7 @@ func (s killedStory) run(w *world, k *servertest.Killable, first, step int) {
 // test-engines).
 func TestFactorsAreAtomicWhenServerIsKilled(t *testing.T) {
 	onFactors(t, nil, func(t *testing.T, w *world) {
-		first, step, most := 1, 4, 20 // four times that is more than there are statements
-		if strings.HasPrefix(w.URL, "postgres") {
-			first = 3
-		}
-		if os.Getenv("CARDEA_TEST_ENGINES") == "all" {
-			first, step, most = 1, 1, 80
-		}
+		first, step, most := w.killedAt()
 		plain, other, armed := w.members("plain", most, 0, false), w.members("other", most, most, false), w.members("armed", most, 2*most, true)
 		help := w.helpDesk()
 		w.Clock.Advance(31 * time.Second)

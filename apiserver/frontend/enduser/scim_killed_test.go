@@ -3,8 +3,6 @@ package enduser_test
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"strings"
 	"testing"
 )
 
@@ -13,13 +11,7 @@ import (
 // TestFactorsAreAtomicWhenServerIsKilled does.
 func TestChangeOfDirectoryIsAtomicWhenServerIsKilled(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		first, step, most := 1, 4, 20
-		if strings.HasPrefix(w.URL, "postgres") {
-			first = 3
-		}
-		if os.Getenv("CARDEA_TEST_ENGINES") == "all" {
-			first, step, most = 1, 1, 80
-		}
+		first, step, most := w.killedAt()
 		_, _, slug := w.customer("globex")
 		w.connection("globex", w.provider(), ofOrganization(slug, "example.com"))
 		d := w.directory("globex", slug, nil)

@@ -2,8 +2,6 @@ package enduser_test
 
 import (
 	"net/http"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/cardea-iam/cardea/internal/document"
@@ -14,13 +12,7 @@ import (
 // or nothing. To save time, each engine takes every fourth statement, as TestFactorsAreAtomicWhenServerIsKilled does.
 func TestSignInByConnectionIsAtomicWhenServerIsKilled(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		first, step, most := 1, 4, 20
-		if strings.HasPrefix(w.URL, "postgres") {
-			first = 3
-		}
-		if os.Getenv("CARDEA_TEST_ENGINES") == "all" {
-			first, step, most = 1, 1, 80
-		}
+		first, step, most := w.killedAt()
 		p := w.provider()
 		conn := w.connection("globex", p, func(c *document.Connection) { c.Domains = []string{"example.com"} })
 		entering, linking := w.members("entering", most, 0, false), w.members("linking", most, most, false)
