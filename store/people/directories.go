@@ -67,6 +67,9 @@ type SCIM interface {
 	// left out. In a Change, it locks the rows: a concurrent TieSCIMUser waits.
 	SCIMAccounts(directory int64, ids []int64) (map[int64]int64, error)
 
+	// CountRuntimeSCIMUsers counts the users of all RuntimeDirectories, deleted ones too until they are cleared.
+	CountRuntimeSCIMUsers() (int64, error)
+
 	// InsertSCIMGroup fails with ErrDuplicate if the directory has a group of the name.
 	InsertSCIMGroup(SCIMGroup) error
 	SCIMGroup(directory, id int64) (SCIMGroup, bool, error)
@@ -80,6 +83,8 @@ type SCIM interface {
 	AddSCIMMembers(directory, group int64, users []int64) ([]int64, error)
 	// RemoveSCIMMembers removes users from a group, and returns those that it had.
 	RemoveSCIMMembers(directory, group int64, users []int64) ([]int64, error)
+	// CountSCIMMemberships adds up the users of all groups of a directory.
+	CountSCIMMemberships(directory int64) (int64, error)
 	// SCIMMembers returns up to limit users of a group after an id, in the order of their ids.
 	SCIMMembers(directory, group, after int64, limit int) ([]SCIMMember, error)
 	// SCIMMemberIDs returns the users of a group, in the order of their ids.
@@ -191,12 +196,19 @@ type DirectoryAccount struct {
 	CreatedBy, DisabledBy int64
 }
 
-// The bounds of a directory.
+// The bounds of a directory. Those of a RuntimeDirectory are lower: every user who can create an organization can set
+// one up.
 const (
 	MaxSCIMUsers  = 1_000_000
 	MaxSCIMGroups = 10_000
-	// MaxSCIMMembers bounds the users of one group.
-	MaxSCIMMembers = 100_000
+	// MaxSCIMMembers bounds the users of one group, and MaxSCIMMemberships those of all groups, added up.
+	MaxSCIMMembers     = 100_000
+	MaxSCIMMemberships = 10_000_000
+	// MaxRuntimeSCIMUsers and MaxRuntimeSCIMMemberships are those of a RuntimeDirectory.
+	MaxRuntimeSCIMUsers       = 100_000
+	MaxRuntimeSCIMMemberships = 1_000_000
+	// MaxSCIMUsersOfRuntime bounds the users of all RuntimeDirectories of a deployment.
+	MaxSCIMUsersOfRuntime = 2_000_000
 )
 
 // MethodSCIM is the method of sign-ups by a directory, as analytics reports it.

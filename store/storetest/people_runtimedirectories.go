@@ -147,6 +147,37 @@ var runtimeDirectoryStories = []story{
 		e.Expect(found).To(gomega.BeTrue(), "clearing deletes no directory that still exists")
 		e.insert(insertRuntimeDirectory(runtimeDirectory(5)))
 	}},
+	{name: "users of organizations' directories, and users of the groups of a directory, are counted", run: func(e *env) {
+		e.begin()
+		count := func(of func(people.Tx) (int64, error)) int64 { return all(e, of) }
+		users := func() int64 {
+			return count(func(tx people.Tx) (int64, error) { return tx.SCIM().CountRuntimeSCIMUsers() })
+		}
+		memberships := func(directory int64) int64 {
+			return count(func(tx people.Tx) (int64, error) { return tx.SCIM().CountSCIMMemberships(directory) })
+		}
+		e.Expect([]int64{users(), memberships(5)}).To(gomega.Equal([]int64{0, 0}))
+		e.insert(insertRuntimeDirectory(runtimeDirectory(5)), insertRuntimeDirectory(runtimeDirectory(6)), lockDirectory(7))
+		e.change("apps/other", insertRuntimeDirectory(runtimeDirectory(5)))
+		for id := range int64(3) {
+			e.insert(func(tx people.Tx) error {
+				return tx.Directories().UpdateDirectory(people.Directory{ID: id + 5, Users: 10 * (id + 1)})
+			})
+		}
+		e.change("apps/other", func(tx people.Tx) error {
+			return tx.Directories().UpdateDirectory(people.Directory{ID: 5, Users: 1000})
+		})
+		e.Expect(users()).To(gomega.BeEquivalentTo(30), "of 5 and 6; 7 is declared")
+		e.reportsTrue(deleteRuntimeDirectory(6))
+		e.Expect(users()).To(gomega.BeEquivalentTo(30), "until it is cleared")
+		for id, members := range map[int64]int64{1: 3, 2: 4} {
+			g := scimGroup(id, 5)
+			g.Members = members
+			e.insert(insertSCIMGroup(g))
+		}
+		e.insert(insertSCIMGroup(scimGroup(1, 6)))
+		e.Expect(memberships(5)).To(gomega.BeEquivalentTo(7))
+	}},
 	{name: "an organization's directories are deleted with it", run: func(e *env) {
 		e.begin()
 		e.members()

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 func directoriesOf(organization string) string {
@@ -336,5 +338,65 @@ func TestDeletionOfADirectoryEndsConcurrentChanges(t *testing.T) {
 		if members := len(owner.list("/organizations/"+id+"/members")) - 1; members != added {
 			t.Errorf("%d users were added, and %d are members", added, members)
 		}
+	})
+}
+
+// Every user who can create an organization can set up a directory: its bounds, and those of all of them, are lower.
+func TestRowsOfOrganizationsDirectoriesAreBounded(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		w.managesConnections(nil)
+		owner, id, slug := w.customer("globex")
+		rival, other, _ := w.customer("initech")
+		d, foreign, declared := owner.setsUpDirectory(id, `{}`), rival.setsUpDirectory(other, `{}`), w.directory("declared", slug, nil)
+		has := func(of *directory, users int64) {
+			t.Helper()
+			n, err := ids.Parse(of.id)
+			w.Must(err)
+			w.tx(func(tx people.Tx) error {
+				state, err := tx.Directories().LockDirectory(n)
+				if err != nil {
+					return err
+				}
+				state.Users = users
+				return tx.Directories().UpdateDirectory(state)
+			})
+		}
+		ann := d.adds("ann@globex.example")
+		const bob = `{"userName":"bob@globex.example"}`
+		has(d, people.MaxRuntimeSCIMUsers)
+		d.refused(http.StatusForbidden, "", "POST", "/Users", bob)
+		has(d, 1)
+		has(foreign, people.MaxSCIMUsersOfRuntime)
+		d.adds("bob@globex.example") // counted for each hundredth user alone
+		has(d, 100)
+		d.refused(http.StatusForbidden, "", "POST", "/Users", `{"userName":"carl@globex.example"}`)
+		declared.adds("dora@globex.example")
+		has(foreign, people.MaxSCIMUsersOfRuntime-101)
+		d.adds("carl@globex.example")
+
+		group := d.group("Staff", ann)
+		full := func(members int64) {
+			t.Helper()
+			n, err := ids.Parse(group)
+			w.Must(err)
+			directory, err := ids.Parse(d.id)
+			w.Must(err)
+			w.tx(func(tx people.Tx) error {
+				g, _, err := tx.SCIM().SCIMGroup(directory, n)
+				if err != nil {
+					return err
+				}
+				g.Members = members
+				return tx.SCIM().UpdateSCIMGroup(g)
+			})
+		}
+		full(people.MaxRuntimeSCIMMemberships)
+		d.refused(http.StatusForbidden, "", "POST", "/Groups", fmt.Sprintf(`{"displayName":"Others","members":[{"value":%q}]}`, ann))
+		d.group("Empty")
+		full(people.MaxRuntimeSCIMMemberships - 1)
+		others := d.group("Others", ann)
+		d.patches("/Groups/"+others, `{"op":"remove","path":"members"}`)
+		full(people.MaxRuntimeSCIMMemberships)
+		d.refused(http.StatusForbidden, "", "PATCH", "/Groups/"+others, fmt.Sprintf(`{"Operations":[{"op":"add","path":"members","value":[{"value":%q}]}]}`, ann))
 	})
 }

@@ -37,6 +37,9 @@ func (c *Change) CreateGroup(g scim.Group, members scim.MemberChange) (people.SC
 	if _, err := c.SCIM().AddSCIMMembers(c.Directory.ID, id, members.Add); err != nil {
 		return row, err
 	}
+	if err := c.requireMemberships(int64(len(members.Add))); err != nil {
+		return row, err
+	}
 	if c.gives(row.DisplayName) {
 		if err := c.auditRoles(members.Add); err != nil {
 			return row, err
@@ -93,6 +96,9 @@ func (c *Change) updateGroup(id int64, change func(scim.Group) (scim.Group, scim
 	if err := c.SCIM().UpdateSCIMGroup(to); err != nil {
 		return row, err
 	}
+	if err := c.requireMemberships(added); err != nil {
+		return row, err
+	}
 	if err := c.rolesAfter(before, after, to, moved); err != nil {
 		return to, err
 	}
@@ -101,6 +107,23 @@ func (c *Change) updateGroup(id int64, change func(scim.Group) (scim.Group, scim
 		return to, err
 	}
 	return to, c.write(0, 0)
+}
+
+// requireMemberships returns an Error if the groups of the directory have more users than they may, after some were
+// added.
+func (c *Change) requireMemberships(added int64) error {
+	if added == 0 {
+		return nil
+	}
+	most := int64(people.MaxSCIMMemberships)
+	if c.Directory.Runtime {
+		most = people.MaxRuntimeSCIMMemberships
+	}
+	n, err := c.SCIM().CountSCIMMemberships(c.Directory.ID)
+	if err == nil && n > most {
+		err = full(fmt.Sprintf("the groups of a directory have at most %d members in all", most))
+	}
+	return err
 }
 
 // changeMembers writes a change of a group's members. It returns the users that were added or removed, and how many

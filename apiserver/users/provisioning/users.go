@@ -30,8 +30,8 @@ func (c *Change) CreateUser(doc scim.User) (people.SCIMUser, error) {
 	if err != nil {
 		return to.Row, err
 	}
-	if c.state.Users >= people.MaxSCIMUsers {
-		return to.Row, full("the directory has as many users as it may")
+	if err := c.requireRoom(); err != nil {
+		return to.Row, err
 	}
 	if err := c.requireFreeName(to.Row); err != nil {
 		return to.Row, err
@@ -50,6 +50,29 @@ func (c *Change) CreateUser(doc scim.User) (people.SCIMUser, error) {
 		return to.Row, err
 	}
 	return to.Row, c.write(1, 0)
+}
+
+// countedEvery is for how many new users of a directory those of all directories of organizations are counted once.
+const countedEvery = 100
+
+// requireRoom returns an Error if the directory, or all those that organizations and backends of the deployment set up,
+// have as many users as they may.
+func (c *Change) requireRoom() error {
+	most := int64(people.MaxSCIMUsers)
+	if c.Directory.Runtime {
+		most = people.MaxRuntimeSCIMUsers
+	}
+	if c.state.Users >= most {
+		return full("the directory has as many users as it may")
+	}
+	if !c.Directory.Runtime || c.state.Users%countedEvery != 0 {
+		return nil
+	}
+	n, err := c.SCIM().CountRuntimeSCIMUsers()
+	if err == nil && n >= people.MaxSCIMUsersOfRuntime {
+		err = full("the directories that organizations of this service set up have as many users as they may: ask the service for a directory of its own")
+	}
+	return err
 }
 
 // ReplaceUser replaces the document of a user. Without active, the user stays as active as before.

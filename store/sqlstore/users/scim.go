@@ -104,6 +104,19 @@ func (tx txSCIM) SCIMAccounts(directory int64, ids []int64) (map[int64]int64, er
 	return accounts, err
 }
 
+func (tx txSCIM) CountRuntimeSCIMUsers() (int64, error) {
+	var n int64
+	_, err := tx.Get([]any{&n}, `SELECT CAST(COALESCE(SUM(d.user_count), 0) AS BIGINT) FROM runtime_directories r
+		JOIN directories d ON d.deployment = r.deployment AND d.id = r.id WHERE r.deployment = :deployment`)
+	return n, err
+}
+
+func (tx txSCIM) CountSCIMMemberships(directory int64) (int64, error) {
+	var n int64
+	_, err := tx.Get([]any{&n}, `SELECT CAST(COALESCE(SUM(member_count), 0) AS BIGINT) FROM scim_groups WHERE deployment = :deployment AND directory_id = ?`, directory)
+	return n, err
+}
+
 const scimGroupColumns = `id, directory_id, display_name, name, external_id, member_count, version, created_at, updated_at`
 
 func readSCIMGroup(row *sql.Rows, g *people.SCIMGroup) error {
