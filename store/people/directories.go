@@ -196,7 +196,7 @@ type DirectoryAccount struct {
 	CreatedBy, DisabledBy int64
 }
 
-// The bounds of a directory. Those of a RuntimeDirectory are lower: every user who can create an organization can set
+// The bounds of a directory. Those of a RuntimeDirectory are lower: an organization that any user creates can set
 // one up.
 const (
 	MaxSCIMUsers  = 1_000_000

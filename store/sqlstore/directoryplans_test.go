@@ -88,7 +88,7 @@ func directoryStatements(tx people.Tx, now time.Time) error {
 		func() error { _, err := s.SCIMUsersOf(7); return err },
 		func() error { _, err := s.WaitingSCIMUsers("20@example.com", 10); return err },
 		func() error { _, err := s.CountRuntimeSCIMUsers(); return err },
-		func() error { _, err := s.CountSCIMMemberships(1); return err },
+		func() error { _, err := s.CountSCIMMemberships(2); return err },
 		func() error { _, err := s.SCIMAccounts(1, users); return err },
 		func() error {
 			return s.InsertSCIMGroup(people.SCIMGroup{ID: 50_000, Directory: 1, DisplayName: "new"})

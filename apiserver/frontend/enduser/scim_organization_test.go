@@ -341,7 +341,7 @@ func TestDeletionOfADirectoryEndsConcurrentChanges(t *testing.T) {
 	})
 }
 
-// Every user who can create an organization can set up a directory: its bounds, and those of all of them, are lower.
+// An organization that any user creates can set up a directory: its bounds, and those of all of them, are lower.
 func TestRowsOfOrganizationsDirectoriesAreBounded(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
