@@ -100,6 +100,7 @@ func roleMappings(o *body.Object, member string) *[]connection.RoleMapping {
 		if one.Require("role_id") {
 			m.Role = ID(one, "role_id")
 		}
+		one.Close()
 		mappings = append(mappings, m)
 	}
 	return &mappings
