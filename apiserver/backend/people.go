@@ -76,6 +76,7 @@ var peopleWordings = []struct {
 	{account.ErrUserUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no user of the deployment"}},
 	{errNoMember, http.StatusNotFound, apierror.Fault{Pointer: ":user_id", Message: "is the id of no member of the organization"}},
 	{errNoOrganization, http.StatusNotFound, apierror.Fault{Pointer: ":organization_id", Message: "is the id of no organization of the deployment"}},
+	{account.ErrNotMember, http.StatusNotFound, apierror.Fault{Pointer: ":organization_id", Message: "is the id of an organization that was deleted meanwhile"}},
 	{errPasswordsDisabled, http.StatusConflict, apierror.Fault{Message: "the deployment enables no passwords (spec.signIn.password): enable them first"}},
 	{account.ErrKeyEnded, http.StatusConflict, apierror.Fault{Pointer: ":id", Message: "is the id of a key that was revoked, has expired, or was rotated already: create another"}},
 	{account.ErrKeyUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":id", Message: "is the id of no key of the app: list them to see which there are"}},

@@ -84,7 +84,8 @@ func find(u *account.Unit, in connections.Scope, id int64, read func(int64) (peo
 }
 
 // Create inserts a directory of the scope's organization, without a token. Errors: ErrDisabled, an account.LimitError
-// with ErrTooMany, an account.WaitError with ErrTooManyToday, those of Update.
+// with ErrTooMany, an account.WaitError with ErrTooManyToday, account.ErrNotMember if the organization was deleted
+// meanwhile, those of Update.
 func Create(u *account.Unit, in connections.Scope, wanted Change) (people.RuntimeDirectory, error) {
 	if err := requireNew(u, in); err != nil {
 		return people.RuntimeDirectory{}, err
@@ -97,6 +98,10 @@ func Create(u *account.Unit, in connections.Scope, wanted Change) (people.Runtim
 	row.Slug = "d-" + strconv.FormatInt(row.ID, 10)
 	if err := apply(u, in, &row, directory.Settings{}, wanted); err != nil {
 		return row, err
+	}
+	// The organization cannot be deleted meanwhile: that deletes the directories that it has.
+	if _, found, err := u.Organizations().LockOrganization(row.Organization); err != nil || !found {
+		return row, account.FirstOf(err, account.ErrNotMember)
 	}
 	if err := u.Directories().InsertRuntimeDirectory(row); err != nil {
 		return row, err
