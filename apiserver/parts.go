@@ -15,7 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
-	"github.com/cardea-iam/cardea/apiserver/settling"
+	"github.com/cardea-iam/cardea/apiserver/reprovision"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 )
@@ -28,10 +28,10 @@ func newProvisioning(opts Options, follower *snapshot.Follower, dispatcher *outb
 	})
 }
 
-// newSettling returns the worker that applies changes of domains and group roles to users of directories.
-func newSettling(opts Options, follower *snapshot.Follower, dispatcher *outbox.Dispatcher) *settling.Worker {
-	return settling.New(settling.Options{
-		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock, Log: opts.Log.WithName("settling"),
+// newReprovision returns the worker that applies changes of domains and group roles to users of directories.
+func newReprovision(opts Options, follower *snapshot.Follower, dispatcher *outbox.Dispatcher) *reprovision.Worker {
+	return reprovision.New(reprovision.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock, Log: opts.Log.WithName("reprovision"),
 	})
 }
 

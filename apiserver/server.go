@@ -41,9 +41,9 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
 	"github.com/cardea-iam/cardea/apiserver/queries"
+	"github.com/cardea-iam/cardea/apiserver/reprovision"
 	"github.com/cardea-iam/cardea/apiserver/reseal"
 	"github.com/cardea-iam/cardea/apiserver/rollup"
-	"github.com/cardea-iam/cardea/apiserver/settling"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/connections"
@@ -143,7 +143,7 @@ type Server struct {
 	providers   *upstream.Providers
 	ended       *endedconnections.Worker
 	directories *endeddirectories.Worker
-	settling    *settling.Worker
+	reprovision *reprovision.Worker
 	domains     *domain.Worker
 	calls       *callrecord.Recorder
 	// counters are shared by the replicas; nil if this server counts alone.
@@ -271,7 +271,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), settling: newSettling(opts, follower, dispatcher), domains: domains, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, newProvisioning(opts, follower, dispatcher), issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -306,7 +306,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.providers.Run(ctx) })
 	group.Go(func() error { return s.ended.Run(ctx) })
 	group.Go(func() error { return s.domains.Run(ctx) })
-	group.Go(func() error { return s.settling.Run(ctx) })
+	group.Go(func() error { return s.reprovision.Run(ctx) })
 	group.Go(func() error { return s.agents.Run(ctx) })
 	group.Go(func() error { return s.calls.Work(ctx) })
 	if s.counters != nil {

@@ -46,7 +46,7 @@ func viewDirectoryRow(c *call, u *account.Unit, row people.RuntimeDirectory) (ba
 
 // viewDirectoryOf is viewDirectoryRow for a directory whose organization has a slug.
 func viewDirectoryOf(c *call, u *account.Unit, row people.RuntimeDirectory, organization string) (backendapi.Directory, error) {
-	seen, err := directories.See(u, row)
+	seen, err := directories.Describe(u, row)
 	view := backendapi.Directory{
 		Id: ids.Format(row.ID), Slug: row.Slug, Source: backendapi.DirectorySourceRuntime, OrganizationId: optionalID(row.Organization), OrganizationSlug: organization,
 		ConnectionId: optionalID(row.Connection), Url: directoryURL(c, row.ID), GroupRoles: viewGroupRoles(seen.Settings.GroupRoles),

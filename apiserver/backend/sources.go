@@ -3,7 +3,6 @@ package backend
 import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
-	"github.com/cardea-iam/cardea/internal/ids"
 )
 
 // sources lists what resources of a kind declare, and what organizations and backends set up as rows, as one list: the
@@ -26,6 +25,8 @@ type page[V any] struct {
 	More bool
 	// Next is the cursor of the next page, nil for none.
 	Next *string
+	// last is the id of the last one, 0 for none.
+	last int64
 }
 
 // list returns the page that a request asks for by limit, cursor and organization_id.
@@ -60,19 +61,18 @@ func (s sources[V, R]) list(c *call) (p page[V], err error) {
 // organization.
 func (s sources[V, R]) addDeclared(c *call, u *account.Unit, p *page[V], limit int, after int64, slug string) (err error) {
 	passed := after == 0
-	var last int64
 	u.Snapshot().List(s.kind, u.Key(), func(e *snapshot.Entry) bool {
 		switch {
 		case !passed:
 			passed = e.ID == after
 		case slug != "" && s.declaredFor(e) != slug:
 		case len(p.Data) == limit:
-			p.More, p.Next = true, optionalID(last)
+			p.More, p.Next = true, optionalID(p.last)
 			return false
 		default:
 			var view V
 			view, err = s.declared(c, u, e)
-			p.Data, last = append(p.Data, view), e.ID
+			p.Data, p.last = append(p.Data, view), e.ID
 		}
 		return err == nil
 	})
@@ -97,17 +97,16 @@ func (s sources[V, R]) addRows(c *call, u *account.Unit, p *page[V], limit int, 
 	if err != nil {
 		return err
 	}
-	last := ""
 	for _, row := range shown {
 		id, organization := s.key(row)
 		view, err := s.row(c, u, row, organizations[organization].Slug)
 		if err != nil {
 			return err
 		}
-		p.Data, last = append(p.Data, view), ids.Format(id)
+		p.Data, p.last = append(p.Data, view), id
 	}
 	if len(rows) > limit {
-		p.More, p.Next = true, optional(last)
+		p.More, p.Next = true, optionalID(p.last)
 	}
 	return nil
 }

@@ -107,9 +107,9 @@ type Directory struct {
 	Users, Groups int64
 	// EndedAt is when a server first saw that it is no longer declared, zero while it is.
 	EndedAt time.Time
-	// Settled identifies the domains of the organization when all users who waited for one of them had got an account; "":
-	// that has not happened.
-	Settled string
+	// ProvisionedDomains identifies the domains of the organization when every user that waited for one of them was
+	// processed. Users that were refused still wait. "" if that has not happened.
+	ProvisionedDomains string
 	// Roles identifies the group roles that members have: of a declared directory, what the caller wrote; of a
 	// RuntimeDirectory, StaleRoles after they were changed, "" once members have them.
 	Roles string

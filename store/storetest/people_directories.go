@@ -118,7 +118,7 @@ var directoryStories = []story{
 			})
 		}
 		lock(home, d)
-		d.Organization, d.Users, d.Groups, d.EndedAt, d.Settled, d.Roles = 7, 8, 9, after(time.Hour), "a", "b"
+		d.Organization, d.Users, d.Groups, d.EndedAt, d.ProvisionedDomains, d.Roles = 7, 8, 9, after(time.Hour), "a", "b"
 		e.insert(func(tx people.Tx) error { return tx.Directories().UpdateDirectory(d) })
 		lock(home, d)
 		lock("apps/other", people.Directory{ID: 3})

@@ -149,7 +149,7 @@ func makeDirectoryToken(c *call) (reply, error) {
 
 // viewDirectory returns a directory of an organization without its tokens.
 func viewDirectory(c *call, u *account.Unit, row people.RuntimeDirectory) (enduserapi.OrganizationDirectory, error) {
-	seen, err := directories.See(u, row)
+	seen, err := directories.Describe(u, row)
 	view := enduserapi.OrganizationDirectory{
 		Id: format(row.ID), Slug: row.Slug, Source: enduserapi.OrganizationDirectorySourceRuntime, OrganizationId: format(row.Organization),
 		ConnectionId: idOrNil(row.Connection), Url: directoryURL(c, row.ID), GroupRoles: viewGroupRoles(seen.Settings.GroupRoles),

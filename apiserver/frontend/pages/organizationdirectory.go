@@ -47,7 +47,7 @@ type madeToken struct {
 	token     enduserapi.IssuedDirectoryToken
 }
 
-// RoleName returns the name of a role, or its id if the role is gone or unknown to the page.
+// RoleName returns the name of a role, or its id if the role was deleted or is unknown to the page.
 func (own directoryPage) RoleName(id string) string {
 	if name, known := own.roleNames[id]; known {
 		return name

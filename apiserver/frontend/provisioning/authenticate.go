@@ -82,8 +82,8 @@ func (s *Server) find(r *http.Request) (d directory, id int64, found bool) {
 	return d, id, true
 }
 
-// findRuntime returns the directory of an organization that has a token. It reads one row for a token that is wrong,
-// for few requests of a network at a time.
+// findRuntime returns the directory of an organization that has a token. A wrong token costs the read of one row.
+// lookupBounds limits concurrent lookups of a network and of a deployment.
 func (s *Server) findRuntime(r *http.Request, d directory, id int64, key apikey.Key) (found account.Directory, err error) {
 	request := &account.Request{Tenant: account.NewTenant(d.snapshot, d.deployment), Store: s.Store, Now: s.Clock().UTC().Truncate(time.Microsecond)}
 	if !request.ManagesConnections() {

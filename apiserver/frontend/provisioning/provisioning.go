@@ -81,8 +81,8 @@ type Server struct {
 	Options
 	router *httpapi.Router
 	// budget bounds the requests of each directory, running those in progress, bodies those in memory, and lookups those
-	// whose token is looked up. changing and
-	// scanning let one change, and one comparison with many resources, of a directory run at a time.
+	// whose token is looked up. changing and scanning let one change, and one comparison with many resources, of a
+	// directory run at a time.
 	budget             *shares.Budget
 	running, bodies    *egress.Slots
 	lookups            *egress.Slots

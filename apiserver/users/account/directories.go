@@ -40,10 +40,10 @@ type Directory struct {
 	// Runtime reports that it is a row.
 	Runtime bool
 	*document.Directory
-	// Roles are the group roles of a row, and By is the connection by which its users sign in, 0: none. RolesByGroup and
-	// DirectoryConnection return those of any directory.
-	Roles []directory.GroupRole
-	By    int64
+	// Roles are the group roles of a row, and ConnectionID is the connection by which its users sign in, 0: none.
+	// RolesByGroup and DirectoryConnection return those of any directory.
+	Roles        []directory.GroupRole
+	ConnectionID int64
 	// Of is its organization. NamedDirectory does not set it for a declared directory.
 	Of people.Organization
 }
@@ -56,7 +56,7 @@ func directoryOf(e *snapshot.Entry) Directory {
 func RuntimeDirectory(row people.RuntimeDirectory, o people.Organization) (Directory, error) {
 	settings, err := directory.Read(row.Settings)
 	return Directory{
-		ID: row.ID, Runtime: true, Directory: settings.Content(row.Slug, o.Slug, row.Active), Roles: settings.GroupRoles, By: row.Connection, Of: o,
+		ID: row.ID, Runtime: true, Directory: settings.Content(row.Slug, o.Slug, row.Active), Roles: settings.GroupRoles, ConnectionID: row.Connection, Of: o,
 	}, err
 }
 
@@ -318,10 +318,10 @@ func directoriesBy(u *Unit, c Connection) ([]Directory, error) {
 // Connection may have been declared again, for another organization.
 func DirectoryConnection(t *Tenant, d Directory) int64 {
 	if d.Runtime {
-		if e, found := t.snapshot.ByID(v1alpha1.KindConnection, t.Key(), d.By); found && declaredConnection(e).Organization != d.Organization {
+		if e, found := t.snapshot.ByID(v1alpha1.KindConnection, t.Key(), d.ConnectionID); found && declaredConnection(e).Organization != d.Organization {
 			return 0
 		}
-		return d.By
+		return d.ConnectionID
 	}
 	if d.Connection == "" {
 		return 0

@@ -28,8 +28,8 @@ func tieWaiting(u *Unit, user int64, address string) error {
 	return nil
 }
 
-// tie ties one waiting user of a directory. It leaves a user waiting that is inactive, whose directory cannot be used,
-// or to whose organization another user's directory gives the account now.
+// tie ties one waiting user of a directory. The user keeps waiting if the user is inactive, the directory cannot be
+// used, or another directory of the organization gives a user of its own the account in this transaction.
 func tie(u *Unit, user int64, row people.SCIMUser) error {
 	d, err := FindDirectory(u, row.Directory)
 	switch {

@@ -291,8 +291,8 @@ func DeleteToken(u *account.Unit, in connections.Scope, id, token int64) error {
 	return u.Audit("directory.token_deleted", tokenObject(token))
 }
 
-// Seen is what is shown of a directory besides its row.
-type Seen struct {
+// Details are what is shown of a directory besides its row.
+type Details struct {
 	Settings directory.Settings
 	// Tokens are the live tokens, the oldest first.
 	Tokens        []people.DirectoryToken
@@ -301,8 +301,8 @@ type Seen struct {
 	RequestedAt time.Time
 }
 
-// See returns what is shown of a directory.
-func See(u *account.Unit, row people.RuntimeDirectory) (s Seen, err error) {
+// Describe returns what is shown of a directory.
+func Describe(u *account.Unit, row people.RuntimeDirectory) (s Details, err error) {
 	if s.Settings, err = directory.Read(row.Settings); err != nil {
 		return s, err
 	}

@@ -203,8 +203,8 @@ func (c *Change) gives(name string) bool {
 // auditedRoles bounds the changed roles of one request that are audited one by one.
 const auditedRoles = 100
 
-// SettleRoles gives users the roles that groups lead to now.
-func (c *Change) SettleRoles(users []int64) error { return c.auditRoles(users) }
+// ReapplyRoles gives users the roles that groups lead to now.
+func (c *Change) ReapplyRoles(users []int64) error { return c.auditRoles(users) }
 
 // auditRoles gives users the roles that groups lead to, and audits the changed memberships.
 func (c *Change) auditRoles(users []int64) error {

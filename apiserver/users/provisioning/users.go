@@ -30,7 +30,7 @@ func (c *Change) CreateUser(doc scim.User) (people.SCIMUser, error) {
 	if err != nil {
 		return to.Row, err
 	}
-	if err := c.requireRoom(); err != nil {
+	if err := c.requireCapacity(); err != nil {
 		return to.Row, err
 	}
 	if err := c.requireFreeName(to.Row); err != nil {
@@ -52,12 +52,12 @@ func (c *Change) CreateUser(doc scim.User) (people.SCIMUser, error) {
 	return to.Row, c.write(1, 0)
 }
 
-// countedEvery is for how many new users of a directory those of all directories of organizations are counted once.
+// countedEvery is after how many new users of a directory the users of all directories without a resource are counted.
 const countedEvery = 100
 
-// requireRoom returns an Error if the directory, or all those that organizations and backends of the deployment set up,
+// requireCapacity returns an Error if the directory, or all those that organizations and backends of the deployment set up,
 // have as many users as they may.
-func (c *Change) requireRoom() error {
+func (c *Change) requireCapacity() error {
 	most := int64(people.MaxSCIMUsers)
 	if c.Directory.Runtime {
 		most = people.MaxRuntimeSCIMUsers
@@ -90,8 +90,8 @@ func (c *Change) PatchUser(id int64, patch scim.Patch) (people.SCIMUser, error) 
 	return c.updateUser(id, func(before scim.User) (scim.User, error) { return before.Apply(patch) })
 }
 
-// Settle gives a user that waits an account, if the address is now in a domain of the organization.
-func (c *Change) Settle(id int64) error {
+// ProvisionWaiting gives a user that waits an account, if the address is now in a domain of the organization.
+func (c *Change) ProvisionWaiting(id int64) error {
 	_, err := c.updateUser(id, func(before scim.User) (scim.User, error) { return before, nil })
 	return err
 }

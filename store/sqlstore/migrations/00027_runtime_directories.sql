@@ -1,5 +1,5 @@
--- The directories that organizations and backends set up, and their tokens; and what settles directories after changes of
--- domains and group roles.
+-- The directories that organizations and backends set up, and their tokens; and what is known of users of directories
+-- after changes of domains and group roles.
 
 -- +goose Up
 CREATE TABLE runtime_directories (
@@ -36,9 +36,9 @@ CREATE TABLE directory_tokens (
 );
 CREATE UNIQUE INDEX directory_tokens_public ON directory_tokens (deployment, public_id);
 
--- Identifies the domains of the organization when all users who waited for one of them had got an account.
-ALTER TABLE directories ADD COLUMN settled TEXT NOT NULL DEFAULT '';
-CREATE INDEX scim_users_unsettled ON scim_users (deployment, directory_id, id) WHERE user_id = 0 AND email <> '';
+-- Identifies the domains of the organization when every user that waited for one of them was processed.
+ALTER TABLE directories ADD COLUMN provisioned_domains TEXT NOT NULL DEFAULT '';
+CREATE INDEX scim_users_waiting_of ON scim_users (deployment, directory_id, id) WHERE user_id = 0 AND email <> '';
 
 -- Identifies the group roles that members have.
 ALTER TABLE directories ADD COLUMN roles TEXT NOT NULL DEFAULT '';

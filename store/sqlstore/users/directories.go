@@ -10,10 +10,10 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-const directoryColumns = `id, organization_id, user_count, group_count, ended_at, settled, roles`
+const directoryColumns = `id, organization_id, user_count, group_count, ended_at, provisioned_domains, roles`
 
 func readDirectory(row *sql.Rows, d *people.Directory) error {
-	return row.Scan(&d.ID, &d.Organization, &d.Users, &d.Groups, db.At{To: &d.EndedAt}, &d.Settled, &d.Roles)
+	return row.Scan(&d.ID, &d.Organization, &d.Users, &d.Groups, db.At{To: &d.EndedAt}, &d.ProvisionedDomains, &d.Roles)
 }
 
 const directoryByID = `SELECT ` + directoryColumns + ` FROM directories WHERE deployment = :deployment AND id = ?`
@@ -37,8 +37,8 @@ func (tx txDirectories) Directory(id int64) (people.Directory, bool, error) {
 }
 
 func (tx txDirectories) UpdateDirectory(d people.Directory) error {
-	return tx.Exec(`UPDATE directories SET organization_id = ?, user_count = ?, group_count = ?, ended_at = ?, settled = ?, roles = ? WHERE id = ? AND deployment = :deployment`,
-		d.Organization, d.Users, d.Groups, db.Micros(d.EndedAt), d.Settled, d.Roles, d.ID)
+	return tx.Exec(`UPDATE directories SET organization_id = ?, user_count = ?, group_count = ?, ended_at = ?, provisioned_domains = ?, roles = ? WHERE id = ? AND deployment = :deployment`,
+		d.Organization, d.Users, d.Groups, db.Micros(d.EndedAt), d.ProvisionedDomains, d.Roles, d.ID)
 }
 
 // ClearDirectory deletes memberships of groups before users and groups, so that a directory that is cleared halfway has

@@ -8,17 +8,17 @@ import (
 
 	"github.com/go-logr/logr"
 
-	"github.com/cardea-iam/cardea/apiserver/settling"
+	"github.com/cardea-iam/cardea/apiserver/reprovision"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// settling returns a worker that settles directories of the world, with the present configuration.
-func (w *world) settling() *settling.Worker {
+// reprovisions returns a worker that provisions users of the world again, with the present configuration.
+func (w *world) reprovisions() *reprovision.Worker {
 	w.T.Helper()
 	follower := snapshot.NewFollower(w.Store, time.Second, w.Clock.Now, logr.Discard())
 	w.Follow(follower)
-	return settling.New(settling.Options{Store: w.Store, Snapshots: follower, Keyring: w.Keyring, OnEnqueue: func() {}, Clock: w.Clock.Now, Log: logr.Discard()})
+	return reprovision.New(reprovision.Options{Store: w.Store, Snapshots: follower, Keyring: w.Keyring, OnEnqueue: func() {}, Clock: w.Clock.Now, Log: logr.Discard()})
 }
 
 func TestWaitingUsersBecomeMembersOnceTheOrganizationHasTheirDomain(t *testing.T) {
@@ -36,7 +36,7 @@ func TestWaitingUsersBecomeMembersOnceTheOrganizationHasTheirDomain(t *testing.T
 		}
 		elsewhere := d.adds("bob@elsewhere.example")
 		taken := d.adds("carl@globex.example")
-		worker := w.settling()
+		worker := w.reprovisions()
 		members := func() int { return w.count("SELECT COUNT(*) FROM organization_memberships") }
 		w.Must(worker.Pass(t.Context()))
 		if got := members(); got != 1 {
@@ -59,14 +59,14 @@ func TestWaitingUsersBecomeMembersOnceTheOrganizationHasTheirDomain(t *testing.T
 		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + taken); got == 0 {
 			t.Error("the last user waits")
 		}
-		settled := len(w.traced.of(func() { w.Must(worker.Pass(t.Context())) }))
+		cost := len(w.traced.of(func() { w.Must(worker.Pass(t.Context())) }))
 		w.proves(id, "elsewhere.example")
 		w.Must(worker.Pass(t.Context()))
 		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + elsewhere); got == 0 {
 			t.Error("the user of the second domain waits")
 		}
-		if settled > 10 {
-			t.Errorf("a settled directory costs %d statements", settled)
+		if cost > 10 {
+			t.Errorf("a directory of which nothing is due costs %d statements", cost)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestWaitingUserThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
 		one, other := first.adds("ann@globex.example"), second.adds("ann@globex.example")
 		bob := second.adds("bob@globex.example")
 		w.proves(id, "globex.example")
-		w.Must(w.settling().Pass(t.Context()))
+		w.Must(w.reprovisions().Pass(t.Context()))
 		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0 AND id IN (" + one + "," + other + ")"); got != 1 {
 			t.Errorf("%d users of two directories have one account", got)
 		}
@@ -93,12 +93,12 @@ func TestWaitingUserThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
 		carl := d.adds("carl@initech.example")
 		third.ok("PATCH", directoriesOf(initech)+"/"+d.id, `{"is_active":false}`)
 		w.proves(initech, "initech.example")
-		w.Must(w.settling().Pass(t.Context()))
+		w.Must(w.reprovisions().Pass(t.Context()))
 		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + carl); got != 0 {
 			t.Error("an inactive directory added a user")
 		}
 		third.ok("PATCH", directoriesOf(initech)+"/"+d.id, `{"is_active":true}`)
-		w.Must(w.settling().Pass(t.Context()))
+		w.Must(w.reprovisions().Pass(t.Context()))
 		if got := w.count("SELECT user_id FROM scim_users WHERE id = " + carl); got == 0 {
 			t.Error("the user waits after the activation")
 		}
@@ -141,7 +141,7 @@ func TestPassOverWaitingUsersIsBounded(t *testing.T) {
 			}
 		}
 		w.proves(id, "globex.example")
-		worker := w.settling()
+		worker := w.reprovisions()
 		w.Must(worker.Pass(w.T.Context()))
 		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 1000 {
 			w.T.Errorf("%d users in the first pass", got)
@@ -173,7 +173,7 @@ func TestMembersGetTheRolesByChangedGroupRoles(t *testing.T) {
 		having := func(role string) int {
 			return w.count("SELECT COUNT(*) FROM organization_memberships WHERE role_id = " + role)
 		}
-		pass := func() { t.Helper(); w.Must(w.settling().Pass(t.Context())) }
+		pass := func() { t.Helper(); w.Must(w.reprovisions().Pass(t.Context())) }
 		pass()
 		if got := having(clerk); got != 131 {
 			t.Fatalf("%d clerks", got)
@@ -201,8 +201,8 @@ func TestMembersGetTheRolesByChangedGroupRoles(t *testing.T) {
 		if got := having(lead); got != 130 {
 			t.Errorf("%d leads after the declared change", got)
 		}
-		if settled := len(w.traced.of(pass)); settled > 6 {
-			t.Errorf("settled directories cost %d statements", settled)
+		if cost := len(w.traced.of(pass)); cost > 6 {
+			t.Errorf("directories of which nothing is due cost %d statements", cost)
 		}
 	})
 }

@@ -1,7 +1,7 @@
-// Package settling applies to the users of directories what changed around them: users that waited become members soon
-// after the organization got the domain of their address, and members get the roles by changed group roles. An identity
-// provider sends only what changes, so it does not send those users again. Every server runs it.
-package settling
+// Package reprovision applies changes of domains and group roles to the users of directories: users that waited become
+// members after the organization got the domain of their address, and members get the roles by changed group roles.
+// Identity providers send only their own changes, so they do not send these users again. Every server runs it.
+package reprovision
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type Options struct {
 	Log       logr.Logger
 }
 
-// Worker settles directories. It is used by one goroutine.
+// Worker provisions users of directories again. It is used by one goroutine.
 type Worker struct {
 	Options
 	// begun are the directories of which a pass left users.
@@ -55,7 +55,7 @@ type work struct {
 	id         int64
 }
 
-// progress is up to which user a directory was settled after a change.
+// progress is up to which user a task of a directory was done after a change.
 type progress struct {
 	key   string
 	after int64
@@ -64,7 +64,7 @@ type progress struct {
 // New returns a Worker.
 func New(opts Options) *Worker { return &Worker{Options: opts, begun: map[work]progress{}} }
 
-// Run settles directories until ctx ends.
+// Run provisions users again until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -85,7 +85,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// Pass settles every directory after what changed, within the bound of its deployment. An error about one directory
+// Pass does what is due of every directory, within the bound of its deployment. An error about one directory
 // does not end it.
 func (w *Worker) Pass(ctx context.Context) (failed error) {
 	current := w.Snapshots.Current()
@@ -110,7 +110,7 @@ func (w *Worker) Pass(ctx context.Context) (failed error) {
 					delete(w.begun, on)
 					continue
 				}
-				n, err := w.settle(ctx, t, on, left[ref.Deployment])
+				n, err := w.do(ctx, t, on, left[ref.Deployment])
 				left[ref.Deployment] -= n
 				failed = errors.Join(failed, err)
 			}
@@ -122,8 +122,8 @@ func (w *Worker) Pass(ctx context.Context) (failed error) {
 	}
 }
 
-// settle looks at up to limit users of a directory, and returns at how many it looked.
-func (w *Worker) settle(ctx context.Context, t *account.Tenant, on work, limit int) (looked int, err error) {
+// do does a task for up to limit users of a directory, and returns for how many.
+func (w *Worker) do(ctx context.Context, t *account.Tenant, on work, limit int) (looked int, err error) {
 	for looked < limit && ctx.Err() == nil {
 		p, users, err := w.next(ctx, t, on, min(batch, limit-looked))
 		if err != nil || p.key == "" {
@@ -147,8 +147,8 @@ func (w *Worker) settle(ctx context.Context, t *account.Tenant, on work, limit i
 	return looked, ctx.Err()
 }
 
-// next returns the next users of a directory, with up to which user it is settled. The progress has no key if there is
-// nothing to settle. After another change, it begins at the first user.
+// next returns the next users of a directory, with up to which user the task is done. The progress has no key if there is
+// nothing to do. After another change, it begins at the first user.
 func (w *Worker) next(ctx context.Context, t *account.Tenant, on work, limit int) (p progress, users []int64, err error) {
 	err = w.request(t).View(ctx, func(u *account.Unit) error {
 		p, users = progress{}, nil
@@ -178,7 +178,7 @@ func (w *Worker) next(ctx context.Context, t *account.Tenant, on work, limit int
 	return p, users, err
 }
 
-// apply settles users in one transaction. Users that are refused, such as one whose account another user of the
+// apply applies a task to users in one transaction. Users that are refused, such as one whose account another user of the
 // organization's directories has, stay as they are.
 func (w *Worker) apply(ctx context.Context, t *account.Tenant, on work, users []int64) error {
 	err := w.request(t).Change(ctx, func(u *account.Unit) error {
@@ -194,15 +194,15 @@ func (w *Worker) apply(ctx context.Context, t *account.Tenant, on work, users []
 	}
 	log := w.Log.WithValues("deployment", on.deployment, "directory", on.id, "user", users[0])
 	if refused := (*scim.Error)(nil); errors.As(err, &refused) || unlessUnusable(err) == nil {
-		log.V(1).Info("A user of a directory was not settled", "reason", err.Error())
+		log.V(1).Info("A user of a directory was not provisioned again", "reason", err.Error())
 		return nil
 	}
-	log.Error(err, "Users of a directory were not settled")
+	log.Error(err, "Users of a directory were not provisioned again")
 	return nil
 }
 
-// record records that a directory is settled after a change. It reports false if there are users that the worker did
-// not look at: they may have been added meanwhile.
+// record records that a task of a directory is done. It reports false if there are users that the worker did
+// not process: they may have been added meanwhile.
 func (w *Worker) record(ctx context.Context, t *account.Tenant, on work, p progress) (done bool, err error) {
 	err = w.request(t).Change(ctx, func(u *account.Unit) error {
 		state, err := u.Directories().LockDirectory(on.id)

@@ -1,4 +1,4 @@
-package settling
+package reprovision
 
 import (
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -6,17 +6,17 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// task is what settles a directory after a change.
+// task is what is due of a directory after a change.
 type task struct {
 	// due reports whether a listed directory may need the task.
 	due func(t *account.Tenant, ref people.DirectoryRef) bool
 	// key returns what identifies the change, "" if there is nothing to do.
 	key func(u *account.Unit, d account.Directory, state people.Directory) (string, error)
-	// filter selects the users, of which apply settles up to atOnce in a transaction.
+	// filter selects the users, of which apply changes up to atOnce in a transaction.
 	filter people.SCIMFilter
 	atOnce int
 	apply  func(c *provisioning.Change, users []int64) error
-	// record writes into the state that the directory is settled.
+	// record writes into the state that the task is done.
 	record func(state *people.Directory, d account.Directory, key string)
 }
 
@@ -28,14 +28,14 @@ var domains = task{
 	due: func(_ *account.Tenant, ref people.DirectoryRef) bool { return ref.Waiting },
 	key: func(u *account.Unit, d account.Directory, state people.Directory) (string, error) {
 		key, err := account.DomainsKey(u, d.Of)
-		if state.Settled == key {
+		if state.ProvisionedDomains == key {
 			key = ""
 		}
 		return key, err
 	},
 	filter: people.SCIMFilter{Waiting: true}, atOnce: 1,
-	apply:  func(c *provisioning.Change, users []int64) error { return c.Settle(users[0]) },
-	record: func(state *people.Directory, _ account.Directory, key string) { state.Settled = key },
+	apply:  func(c *provisioning.Change, users []int64) error { return c.ProvisionWaiting(users[0]) },
+	record: func(state *people.Directory, _ account.Directory, key string) { state.ProvisionedDomains = key },
 }
 
 // roles gives members the roles by changed group roles.
@@ -58,7 +58,7 @@ var roles = task{
 		}
 	},
 	atOnce: 100,
-	apply:  func(c *provisioning.Change, users []int64) error { return c.SettleRoles(users) },
+	apply:  func(c *provisioning.Change, users []int64) error { return c.ReapplyRoles(users) },
 	record: func(state *people.Directory, d account.Directory, key string) {
 		if state.Roles = key; d.Runtime {
 			state.Roles = ""
