@@ -26,8 +26,12 @@ const (
 	passEvery = 30 * time.Second
 	// listed is how many directories one query lists, and batch how many users.
 	listed, batch = 500, 100
-	// usersOfPass bounds the users of a deployment that one pass looks at.
-	usersOfPass = 1000
+	// usersOfPass bounds the users of a deployment that one pass processes, and usersOfDirectory those of a task of one
+	// directory. Directories are in random order, so that those of one organization do not keep others waiting.
+	usersOfPass, usersOfDirectory = 1000, 500
+	// taskPatience bounds the time of a task of one directory in a pass: the changes of its identity provider hold the
+	// directory's lock, too.
+	taskPatience = 5 * time.Second
 )
 
 // Options configures a Worker.
@@ -59,6 +63,8 @@ type work struct {
 type progress struct {
 	key   string
 	after int64
+	// last is the last user that next read, 0 for none.
+	last int64
 }
 
 // New returns a Worker.
@@ -88,38 +94,53 @@ func (w *Worker) Run(ctx context.Context) error {
 // Pass does what is due of every directory, within the bound of its deployment. An error about one directory
 // does not end it.
 func (w *Worker) Pass(ctx context.Context) (failed error) {
-	current := w.Snapshots.Current()
 	left := map[string]int{}
 	for after := (people.DirectoryRef{}); ; {
 		all, err := w.Store.ListDirectories(ctx, after, listed)
 		if err != nil {
 			return errors.Join(failed, err)
 		}
+		last := len(all) - 1
+		if last >= 0 {
+			after = all[last]
+		}
+		mathrand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 		for _, ref := range all {
-			entry, served := current.Deployment(ref.Deployment)
-			if !served || ref.Deleted || !ref.EndedAt.IsZero() {
-				continue
-			}
-			t := account.NewTenant(current, entry)
-			if _, known := left[ref.Deployment]; !known {
-				left[ref.Deployment] = usersOfPass
-			}
-			for _, one := range tasks {
-				on := work{one, ref.Deployment, ref.ID}
-				if !one.due(t, ref) {
-					delete(w.begun, on)
-					continue
-				}
-				n, err := w.do(ctx, t, on, left[ref.Deployment])
-				left[ref.Deployment] -= n
-				failed = errors.Join(failed, err)
-			}
+			failed = errors.Join(failed, w.visit(ctx, ref, left))
 		}
 		if len(all) < listed || ctx.Err() != nil {
 			return failed
 		}
-		after = all[len(all)-1]
 	}
+}
+
+// visit does what is due of a directory. left has how many users of deployments the pass may still process.
+func (w *Worker) visit(ctx context.Context, ref people.DirectoryRef, left map[string]int) (failed error) {
+	current := w.Snapshots.Current()
+	entry, served := current.Deployment(ref.Deployment)
+	if !served || ref.Deleted || !ref.EndedAt.IsZero() {
+		return nil
+	}
+	t := account.NewTenant(current, entry)
+	if _, known := left[ref.Deployment]; !known {
+		left[ref.Deployment] = usersOfPass
+	}
+	for _, one := range tasks {
+		on := work{one, ref.Deployment, ref.ID}
+		if !one.due(t, ref) {
+			delete(w.begun, on)
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, taskPatience)
+		n, err := w.do(within, t, on, min(left[ref.Deployment], usersOfDirectory))
+		if within.Err() != nil && ctx.Err() == nil {
+			err = nil // the next pass continues
+		}
+		cancel()
+		left[ref.Deployment] -= n
+		failed = errors.Join(failed, err)
+	}
+	return failed
 }
 
 // do does a task for up to limit users of a directory, and returns for how many.
@@ -136,8 +157,13 @@ func (w *Worker) do(ctx context.Context, t *account.Tenant, on work, limit int) 
 				return looked, err
 			}
 			users, looked, p.after = users[len(these):], looked+len(these), these[len(these)-1]
+			w.begun[on] = p
 		}
-		w.begun[on] = p
+		if p.last > 0 {
+			p.after, looked = p.last, looked+1 // users of whom nothing is due count little
+			w.begun[on] = p
+			continue
+		}
 		done, err := w.record(ctx, t, on, p)
 		if err != nil || done {
 			delete(w.begun, on)
@@ -167,13 +193,24 @@ func (w *Worker) next(ctx context.Context, t *account.Tenant, on work, limit int
 		if p = w.begun[on]; p.key != key {
 			p = progress{key: key}
 		}
+		p.last = 0
 		filter := on.filter
 		filter.After = p.after
 		rows, err := u.SCIM().FindSCIMUsers(on.id, filter, 0, limit)
-		for _, row := range rows {
-			users = append(users, row.ID)
+		if err != nil || len(rows) == 0 {
+			return err
 		}
-		return err
+		p.last = rows[len(rows)-1].ID
+		for _, row := range rows {
+			needed, err := on.needs(u, d, row)
+			if err != nil {
+				return err
+			}
+			if needed {
+				users = append(users, row.ID)
+			}
+		}
+		return nil
 	})
 	return p, users, err
 }

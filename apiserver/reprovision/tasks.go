@@ -16,6 +16,8 @@ type task struct {
 	filter people.SCIMFilter
 	atOnce int
 	apply  func(c *provisioning.Change, users []int64) error
+	// needs reports whether apply may change a user.
+	needs func(u *account.Unit, d account.Directory, row people.SCIMUser) (bool, error)
 	// record writes into the state that the task is done.
 	record func(state *people.Directory, d account.Directory, key string)
 }
@@ -34,7 +36,10 @@ var domains = task{
 		return key, err
 	},
 	filter: people.SCIMFilter{Waiting: true}, atOnce: 1,
-	apply:  func(c *provisioning.Change, users []int64) error { return c.ProvisionWaiting(users[0]) },
+	apply: func(c *provisioning.Change, users []int64) error { return c.ProvisionWaiting(users[0]) },
+	needs: func(u *account.Unit, d account.Directory, row people.SCIMUser) (bool, error) {
+		return account.HoldsDomain(u, d.Of, row.Email)
+	},
 	record: func(state *people.Directory, _ account.Directory, key string) { state.ProvisionedDomains = key },
 }
 
@@ -59,6 +64,9 @@ var roles = task{
 	},
 	atOnce: 100,
 	apply:  func(c *provisioning.Change, users []int64) error { return c.ReapplyRoles(users) },
+	needs: func(_ *account.Unit, _ account.Directory, row people.SCIMUser) (bool, error) {
+		return row.User != 0, nil
+	},
 	record: func(state *people.Directory, d account.Directory, key string) {
 		if state.Roles = key; d.Runtime {
 			state.Roles = ""

@@ -143,13 +143,13 @@ func TestPassOverWaitingUsersIsBounded(t *testing.T) {
 		w.proves(id, "globex.example")
 		worker := w.reprovisions()
 		w.Must(worker.Pass(w.T.Context()))
-		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 1000 {
+		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got == 0 || got > 510 {
 			w.T.Errorf("%d users in the first pass", got)
 		}
-		w.Must(worker.Pass(w.T.Context()))
-		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 1100 {
-			w.T.Errorf("%d users in the second pass", got)
-		}
+		w.Eventually("further passes process the others", func() bool {
+			w.Must(worker.Pass(w.T.Context()))
+			return w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0") == 1100
+		})
 	})
 }
 
