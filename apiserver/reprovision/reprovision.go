@@ -147,13 +147,16 @@ func (w *Worker) visit(ctx context.Context, ref people.DirectoryRef, left map[st
 func (w *Worker) do(ctx context.Context, t *account.Tenant, on work, limit int) (looked int, err error) {
 	for looked < limit && ctx.Err() == nil {
 		p, users, err := w.next(ctx, t, on, min(batch, limit-looked))
-		if err != nil || p.key == "" {
-			delete(w.begun, on)
+		if err != nil {
 			return looked, err
+		}
+		if p.key == "" {
+			delete(w.begun, on)
+			return looked, nil
 		}
 		for len(users) > 0 {
 			these := users[:min(on.atOnce, len(users))]
-			if err := w.apply(ctx, t, on, these); err != nil {
+			if usable, err := w.apply(ctx, t, on, these); err != nil || !usable {
 				return looked, err
 			}
 			users, looked, p.after = users[len(these):], looked+len(these), these[len(these)-1]
@@ -165,8 +168,10 @@ func (w *Worker) do(ctx context.Context, t *account.Tenant, on work, limit int) 
 			continue
 		}
 		done, err := w.record(ctx, t, on, p)
-		if err != nil || done {
+		if done {
 			delete(w.begun, on)
+		}
+		if err != nil || done {
 			return looked, err
 		}
 	}
@@ -215,10 +220,10 @@ func (w *Worker) next(ctx context.Context, t *account.Tenant, on work, limit int
 	return p, users, err
 }
 
-// apply applies a task to users in one transaction. Users that are refused, such as one whose account another user of the
-// organization's directories has, stay as they are.
-func (w *Worker) apply(ctx context.Context, t *account.Tenant, on work, users []int64) error {
-	err := w.request(t).Change(ctx, func(u *account.Unit) error {
+// apply applies a task to users in one transaction. It reports false if the directory cannot be used now. Users that
+// are refused, such as one whose account another user of the organization's directories has, stay as they are.
+func (w *Worker) apply(ctx context.Context, t *account.Tenant, on work, users []int64) (usable bool, err error) {
+	err = w.request(t).Change(ctx, func(u *account.Unit) error {
 		c, err := provisioning.Begin(u, on.id)
 		if err != nil {
 			return err
@@ -227,15 +232,18 @@ func (w *Worker) apply(ctx context.Context, t *account.Tenant, on work, users []
 		return on.apply(c, users)
 	})
 	if err == nil || errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
-		return err
+		return true, err
+	}
+	if unlessUnusable(err) == nil {
+		return false, nil
 	}
 	log := w.Log.WithValues("deployment", on.deployment, "directory", on.id, "user", users[0])
-	if refused := (*scim.Error)(nil); errors.As(err, &refused) || unlessUnusable(err) == nil {
+	if refused := (*scim.Error)(nil); errors.As(err, &refused) {
 		log.V(1).Info("A user of a directory was not provisioned again", "reason", err.Error())
-		return nil
+		return true, nil
 	}
 	log.Error(err, "Users of a directory were not provisioned again")
-	return nil
+	return true, nil
 }
 
 // record records that a task of a directory is done. It reports false if there are users that the worker did

@@ -61,7 +61,7 @@ type SCIM interface {
 	TieSCIMUser(directory, id, user int64) (bool, error)
 	// SCIMUsersOf returns the users of all directories that have an account.
 	SCIMUsersOf(user int64) ([]SCIMUser, error)
-	// WaitingSCIMUsers returns up to limit users of all directories that have an address and no account.
+	// WaitingSCIMUsers returns up to limit active users of all directories that have an address and no account.
 	WaitingSCIMUsers(email string, limit int) ([]SCIMUser, error)
 	// SCIMAccounts returns the accounts of users, 0 for a user without one. Ids that the directory does not have are
 	// left out. In a Change, it locks the rows: a concurrent TieSCIMUser waits.
@@ -207,6 +207,9 @@ const (
 	// MaxRuntimeSCIMUsers and MaxRuntimeSCIMMemberships are those of a RuntimeDirectory.
 	MaxRuntimeSCIMUsers       = 100_000
 	MaxRuntimeSCIMMemberships = 1_000_000
+	// MaxSCIMUsersWithoutDomain bounds the users of a RuntimeDirectory of an organization without a domain, a multiple of
+	// 100.
+	MaxSCIMUsersWithoutDomain = 1000
 	// MaxSCIMUsersOfRuntime bounds the users of all RuntimeDirectories of a deployment.
 	MaxSCIMUsersOfRuntime = 2_000_000
 )

@@ -216,7 +216,15 @@ func TestGroupsOfAnOrganizationsDirectoryGiveRoles(t *testing.T) {
 		both := fmt.Sprintf(`{"group_roles":[{"group":"Leads","role_id":%q},{"group":"Clerks","role_id":%q}]}`, lead, clerk)
 		owner.ok("PATCH", directoriesOf(id)+"/"+d.id, both)
 		bob.ok("PATCH", directoriesOf(id)+"/"+d.id, both)
-		bob.refused(403, "PERMISSION_DENIED", "PATCH", directoriesOf(id)+"/"+d.id, fmt.Sprintf(`{"group_roles":[{"group":"Others","role_id":%q}]}`, lead))
+		own := directoriesOf(id) + "/" + d.id
+		bob.refused(403, "PERMISSION_DENIED", "PATCH", own, fmt.Sprintf(`{"group_roles":[{"group":"Others","role_id":%q}]}`, lead))
+		bob.refused(403, "PERMISSION_DENIED", "PATCH", own, fmt.Sprintf(`{"group_roles":[{"group":"Clerks","role_id":%q},{"group":"Leads","role_id":%q}]}`, clerk, lead))
+
+		// With a token, the manager could get the role that the manager may not give.
+		bob.refused(403, "PERMISSION_DENIED", "POST", own+"/tokens", `{}`)
+		owner.ok("PATCH", own, `{"is_active":false}`)
+		bob.refused(403, "PERMISSION_DENIED", "PATCH", own, `{"is_active":true}`)
+		owner.ok("PATCH", own, `{"is_active":true}`)
 		d.patches("/Users/"+ann, `{"op":"replace","path":"title","value":"Lead"}`)
 		if role, _ := owner.memberAt(id, "ann@globex.example"); role != "lead" {
 			t.Errorf("role %q", role)
@@ -362,6 +370,10 @@ func TestRowsOfOrganizationsDirectoriesAreBounded(t *testing.T) {
 			})
 		}
 		ann := d.adds("ann@globex.example")
+		has(d, people.MaxSCIMUsersWithoutDomain)
+		d.refused(http.StatusForbidden, "", "POST", "/Users", `{"userName":"eve@globex.example"}`)
+		w.proves(id, "globex.example")
+		d.adds("eve@globex.example")
 		const bob = `{"userName":"bob@globex.example"}`
 		has(d, people.MaxRuntimeSCIMUsers)
 		d.refused(http.StatusForbidden, "", "POST", "/Users", bob)
@@ -398,5 +410,26 @@ func TestRowsOfOrganizationsDirectoriesAreBounded(t *testing.T) {
 		d.patches("/Groups/"+others, `{"op":"remove","path":"members"}`)
 		full(people.MaxRuntimeSCIMMemberships)
 		d.refused(http.StatusForbidden, "", "PATCH", "/Groups/"+others, fmt.Sprintf(`{"Operations":[{"op":"add","path":"members","value":[{"value":%q}]}]}`, ann))
+	})
+}
+
+// An organization that any user creates must not make other users its members by naming their addresses.
+func TestDirectoryOfAnOrganizationMakesNoUserAMemberOutsideOfItsDomains(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.managesConnections(nil)
+		owner, id, _ := w.customer("globex")
+		w.proves(id, "globex.example")
+		d := owner.setsUpDirectory(id, `{}`)
+		for n := range 12 { // more than one proof ties
+			waits := d.adds(fmt.Sprintf("alias%d@globex.test", n), `,"emails":[{"value":"victim@elsewhere.example","primary":true,"type":"work"}]`)
+			d.activates(waits, n%2 == 0)
+		}
+		victim, _ := w.signedUp("victim@elsewhere.example")
+		if got := victim.organizations(); len(got) != 0 {
+			t.Errorf("%v", got)
+		}
+		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 0 {
+			t.Errorf("%d users of the directory have an account", got)
+		}
 	})
 }

@@ -131,7 +131,7 @@ func TestPassOverWaitingUsersIsBounded(t *testing.T) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		d := owner.setsUpDirectory(id, `{}`)
-		for n := range 1100 {
+		for n := range 700 {
 			if n%400 == 0 {
 				w.Clock.Advance(2 * time.Second) // the bound of requests a second
 			}
@@ -148,7 +148,7 @@ func TestPassOverWaitingUsersIsBounded(t *testing.T) {
 		}
 		w.Eventually("further passes process the others", func() bool {
 			w.Must(worker.Pass(w.T.Context()))
-			return w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0") == 1100
+			return w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0") == 700
 		})
 	})
 }

@@ -89,7 +89,11 @@ func (s *Server) findRuntime(r *http.Request, d directory, id int64, key apikey.
 	if !request.ManagesConnections() {
 		return found, unauthorized()
 	}
-	done, err := s.lookups.Begin(r.Context(), egress.Asker{Deployment: request.Key(), Network: account.NewClient(s.Proxies.ClientAddress(r), "").WideNetwork})
+	asker := egress.Asker{Deployment: request.Key(), Network: account.NewClient(s.Proxies.ClientAddress(r), "").WideNetwork}
+	if !s.byNetwork.Take(asker.Deployment+" "+asker.Network, 1, request.Now) || !s.byDeployment.Take(asker.Deployment, 1, request.Now) {
+		return found, tooMany()
+	}
+	done, err := s.lookups.Begin(r.Context(), asker)
 	if err != nil {
 		return found, err
 	}

@@ -60,6 +60,10 @@ var requestBounds = egress.Bounds{AtOnce: 128, DeploymentAtOnce: 16, NetworkAtOn
 // network. More wait. Requests to declared directories need no lookup.
 var lookupBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2}
 
+// lookupsOfNetwork and lookupsOfDeployment bound the lookups of tokens in a second, and at once twice as many. So few
+// wait for a lookup.
+const lookupsOfNetwork, lookupsOfDeployment = 1000, 2000
+
 // Options configures a Server.
 type Options struct {
 	Snapshots *snapshot.Follower
@@ -83,16 +87,20 @@ type Server struct {
 	// budget bounds the requests of each directory, running those in progress, bodies those in memory, and lookups those
 	// whose token is looked up. changing and scanning let one change, and one comparison with many resources, of a
 	// directory run at a time.
-	budget             *shares.Budget
-	running, bodies    *egress.Slots
-	lookups            *egress.Slots
-	changing, scanning turns.Turns
+	budget          *shares.Budget
+	running, bodies *egress.Slots
+	lookups         *egress.Slots
+	// byNetwork and byDeployment bound the lookups that begin.
+	byNetwork, byDeployment *shares.Budget
+	changing, scanning      turns.Turns
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
 	s := &Server{Options: opts, budget: shares.NewBudget(requestsPerSecond, requestBurst), running: egress.NewSlots(requestBounds, opts.Clock), bodies: egress.NewSlots(bodyBounds, opts.Clock),
-		lookups: egress.NewSlots(lookupBounds, opts.Clock)}
+		lookups:   egress.NewSlots(lookupBounds, opts.Clock),
+		byNetwork: shares.NewBudget(lookupsOfNetwork, 2*lookupsOfNetwork), byDeployment: shares.NewBudget(lookupsOfDeployment, 2*lookupsOfDeployment),
+	}
 	s.router = httpapi.New(func(_ http.ResponseWriter, r *http.Request, allow string) {
 		c := callOf(r.Context())
 		if allow != "" {
@@ -194,7 +202,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if !s.budget.Take(c.directory.key(), 1, c.now) {
 		wait := max(int(math.Ceil(s.budget.Delay(c.directory.key(), c.now).Seconds())), 1)
 		c.w.Header().Set("Retry-After", strconv.Itoa(wait))
-		c.Refuse(&scim.Error{Status: http.StatusTooManyRequests, Detail: "too many or too large requests in a short time: try again after Retry-After"})
+		c.Refuse(tooMany())
 		return
 	}
 	done, err := s.running.Begin(ctx, c.asker())
@@ -219,6 +227,10 @@ func (c *call) finish(r *http.Request) {
 	}
 }
 
+func tooMany() error {
+	return &scim.Error{Status: http.StatusTooManyRequests, Detail: "too many or too large requests in a short time: try again after Retry-After"}
+}
+
 func unauthorized() error {
 	return &scim.Error{Status: http.StatusUnauthorized, Detail: "the directory or its token is unknown, or the token has expired"}
 }
@@ -231,6 +243,9 @@ func (c *call) Refuse(err error) {
 	}
 	if refused.Status == http.StatusUnauthorized {
 		c.w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	if refused.Status == http.StatusTooManyRequests && c.w.Header().Get("Retry-After") == "" {
+		c.w.Header().Set("Retry-After", "1")
 	}
 	if refused.Status == http.StatusServiceUnavailable {
 		c.w.Header().Set("Retry-After", "1")

@@ -179,7 +179,17 @@ func HoldsDomain(u *Unit, o people.Organization, address string) (bool, error) {
 
 // DomainsKey returns what identifies the domains of an organization: it differs after one was declared, proven or lost.
 func DomainsKey(u *Unit, o people.Organization) (string, error) {
-	var names []string
+	names, err := domainsOf(u, o)
+	return keyOf(strings.Join(names, " ")), err
+}
+
+// HasDomains reports whether an organization has domains, declared or proven.
+func HasDomains(u *Unit, o people.Organization) (bool, error) {
+	names, err := domainsOf(u, o)
+	return len(names) > 0, err
+}
+
+func domainsOf(u *Unit, o people.Organization) (names []string, err error) {
 	for _, c := range DeclaredConnectionsOf(u, o) {
 		names = append(names, c.Domains...)
 	}
@@ -190,7 +200,7 @@ func DomainsKey(u *Unit, o people.Organization) (string, error) {
 		}
 	}
 	slices.Sort(names)
-	return keyOf(strings.Join(names, " ")), err
+	return names, err
 }
 
 // requireNotSuspended returns ErrSuspended if a directory of an organization deactivated a user. A membership that was

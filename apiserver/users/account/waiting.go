@@ -38,6 +38,11 @@ func tie(u *Unit, user int64, row people.SCIMUser) error {
 	case err != nil || !row.Active || d.Of.ID == u.provisions:
 		return err
 	}
+	if d.Runtime {
+		if reaches, err := reachesUser(u, d, user, row); err != nil || !reaches {
+			return err
+		}
+	}
 	err = requireFree(u, d.Of, user)
 	if errors.Is(err, ErrProvisionedElsewhere) {
 		return nil
@@ -61,6 +66,16 @@ func tie(u *Unit, user int64, row people.SCIMUser) error {
 		return err
 	}
 	return u.Audit("scim.user.tied", object("user", user))
+}
+
+// reachesUser reports whether a directory that an organization set up may have a user's account: the address is in a
+// domain of the organization, or the user is a member. An organization must not make any user a member.
+func reachesUser(u *Unit, d Directory, user int64, row people.SCIMUser) (bool, error) {
+	if inside, err := HoldsDomain(u, d.Of, row.Email); err != nil || inside {
+		return inside, err
+	}
+	_, member, err := u.Organizations().Member(d.Of.ID, user)
+	return member, err
 }
 
 // Actor returns the directory as the actor of audit records.

@@ -194,16 +194,19 @@ func apply(u *account.Unit, in connections.Scope, row *people.RuntimeDirectory, 
 		}
 		row.Connection = *change.Connection
 	}
-	if change.GroupRoles != nil {
+	changed := change.GroupRoles != nil && !slices.Equal(*change.GroupRoles, s.GroupRoles)
+	if changed {
 		for _, given := range *change.GroupRoles {
-			if slices.Contains(s.GroupRoles, given) {
-				continue
-			}
-			if err := account.RequireMappable(u, in.Admin, given.Role); err != nil {
-				return err
+			if !slices.Contains(s.GroupRoles, given) && u.RoleOf(v1alpha1.RoleLevelOrganization, false, given.Role) == nil {
+				return account.ErrRoleUnknown
 			}
 		}
 		s.GroupRoles = *change.GroupRoles
+	}
+	if changed || change.Active != nil && *change.Active && !row.Active {
+		if err := requireGrantable(u, in, s); err != nil {
+			return err
+		}
 	}
 	if change.Erases != nil {
 		s.Erases = *change.Erases
@@ -212,6 +215,17 @@ func apply(u *account.Unit, in connections.Scope, row *people.RuntimeDirectory, 
 		row.Active = *change.Active
 	}
 	row.Settings = s.String()
+	return nil
+}
+
+// requireGrantable returns an account.PermissionError if a group of a directory gives a role with permissions that an
+// admin lacks. With a token, or by another order of the roles, the admin could get such a role.
+func requireGrantable(u *account.Unit, in connections.Scope, s directory.Settings) error {
+	for _, given := range s.GroupRoles {
+		if err := account.RequireMappable(u, in.Admin, given.Role); err != nil && !errors.Is(err, account.ErrRoleUnknown) {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -240,11 +254,18 @@ func requireConnection(u *account.Unit, organization, id int64) error {
 }
 
 // NewToken gives a directory a token that lives for a time, 0: without an end. It returns the token itself, which is
-// not stored. Expired tokens of the directory are deleted. Errors: those of Find, an account.LimitError with
-// ErrTooManyTokens.
+// not stored. Expired tokens of the directory are deleted. Errors: those of Find, an account.PermissionError if a group
+// gives a role with permissions that an admin lacks, an account.LimitError with ErrTooManyTokens.
 func NewToken(u *account.Unit, in connections.Scope, id int64, lifetime time.Duration) (people.DirectoryToken, apikey.Key, error) {
 	row, err := find(u, in, id, u.Directories().LockRuntimeDirectory)
 	if err != nil {
+		return people.DirectoryToken{}, apikey.Key{}, err
+	}
+	settings, err := directory.Read(row.Settings)
+	if err != nil {
+		return people.DirectoryToken{}, apikey.Key{}, err
+	}
+	if err := requireGrantable(u, in, settings); err != nil {
 		return people.DirectoryToken{}, apikey.Key{}, err
 	}
 	have, err := u.Directories().DirectoryTokens([]int64{id})

@@ -68,6 +68,11 @@ func (c *Change) requireCapacity() error {
 	if !c.Directory.Runtime || c.state.Users%countedEvery != 0 {
 		return nil
 	}
+	if c.state.Users >= people.MaxSCIMUsersWithoutDomain {
+		if has, err := account.HasDomains(c.Unit, c.Directory.Of); err != nil || !has {
+			return account.FirstOf(err, full("the directory has as many users as it may until the organization has a domain: prove one"))
+		}
+	}
 	n, err := c.SCIM().CountRuntimeSCIMUsers()
 	if err == nil && n >= people.MaxSCIMUsersOfRuntime {
 		err = full("the directories that organizations of this service set up have as many users as they may: ask the service for a directory of its own")

@@ -91,7 +91,7 @@ func (tx txSCIM) SCIMUsersOf(user int64) ([]people.SCIMUser, error) {
 }
 
 func (tx txSCIM) WaitingSCIMUsers(email string, limit int) ([]people.SCIMUser, error) {
-	return db.List(tx.Tx, readSCIMUser, scimUsers+`user_id = 0 AND email = ? AND email <> '' ORDER BY id LIMIT ?`, email, limit)
+	return db.List(tx.Tx, readSCIMUser, scimUsers+`user_id = 0 AND email = ? AND email <> '' AND active = 1 ORDER BY id LIMIT ?`, email, limit)
 }
 
 func (tx txSCIM) SCIMAccounts(directory int64, ids []int64) (map[int64]int64, error) {
