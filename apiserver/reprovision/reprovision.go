@@ -163,7 +163,7 @@ func (w *Worker) do(ctx context.Context, t *account.Tenant, on work, limit int) 
 			w.begun[on] = p
 		}
 		if p.last > 0 {
-			p.after, looked = p.last, looked+1 // users of whom nothing is due count little
+			p.after, looked = p.last, looked+1 // many users that need nothing count as one
 			w.begun[on] = p
 			continue
 		}
@@ -178,8 +178,8 @@ func (w *Worker) do(ctx context.Context, t *account.Tenant, on work, limit int) 
 	return looked, ctx.Err()
 }
 
-// next returns the next users of a directory, with up to which user the task is done. The progress has no key if there is
-// nothing to do. After another change, it begins at the first user.
+// next returns the next users of a directory, with up to which user the task is done. The progress has no key if there
+// is nothing to do. After another change, it begins at the first user.
 func (w *Worker) next(ctx context.Context, t *account.Tenant, on work, limit int) (p progress, users []int64, err error) {
 	err = w.request(t).View(ctx, func(u *account.Unit) error {
 		p, users = progress{}, nil

@@ -1811,7 +1811,7 @@ type Directory struct {
 	// GroupRoles The roles that groups give. The first entry whose group has the user decides. For a declared directory, those that exist.
 	GroupRoles []DirectoryGroupRole `json:"group_roles"`
 
-	// OnDelete What happens to the account of a user that the identity provider deletes. Keep: the membership is suspended. Erase: an account that the directory created, and that is in no other organization, is deleted. Absent in a new directory: Keep.
+	// OnDelete What DELETE of a user does, in addition to the deactivation. Keep (the default of a new directory): nothing, so that the account can come back. Erase: an account that the directory created, whose address is in a domain of the organization, and that is in no other organization, is deleted with its data.
 	OnDelete DirectoryOnDelete `json:"on_delete"`
 
 	// IsActive Whether the directory accepts requests.
@@ -1850,7 +1850,7 @@ type DirectoryCreate struct {
 	// IsActive Whether the directory accepts requests.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// OnDelete What happens to the account of a user that the identity provider deletes. Keep: the membership is suspended. Erase: an account that the directory created, and that is in no other organization, is deleted. Absent in a new directory: Keep.
+	// OnDelete What DELETE of a user does, in addition to the deactivation. Keep (the default of a new directory): nothing, so that the account can come back. Erase: an account that the directory created, whose address is in a domain of the organization, and that is in no other organization, is deleted with its data.
 	OnDelete *DirectoryOnDelete `json:"on_delete,omitempty"`
 
 	// OrganizationId The id of the organization whose members the identity provider maintains.
@@ -1878,7 +1878,7 @@ type DirectoryList struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-// DirectoryOnDelete What happens to the account of a user that the identity provider deletes. Keep: the membership is suspended. Erase: an account that the directory created, and that is in no other organization, is deleted. Absent in a new directory: Keep.
+// DirectoryOnDelete What DELETE of a user does, in addition to the deactivation. Keep (the default of a new directory): nothing, so that the account can come back. Erase: an account that the directory created, whose address is in a domain of the organization, and that is in no other organization, is deleted with its data.
 type DirectoryOnDelete string
 
 // DirectoryToken A live token of a directory, without the token itself.
@@ -1916,7 +1916,7 @@ type DirectoryUpdate struct {
 	// IsActive Whether the directory accepts requests. false changes no member.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// OnDelete What happens to the account of a user that the identity provider deletes. Keep: the membership is suspended. Erase: an account that the directory created, and that is in no other organization, is deleted. Absent in a new directory: Keep.
+	// OnDelete What DELETE of a user does, in addition to the deactivation. Keep (the default of a new directory): nothing, so that the account can come back. Erase: an account that the directory created, whose address is in a domain of the organization, and that is in no other organization, is deleted with its data.
 	OnDelete *DirectoryOnDelete `json:"on_delete,omitempty"`
 }
 
@@ -5293,8 +5293,8 @@ func (c *Client) GetDirectory(ctx context.Context, directoryId string) (*Directo
 
 // UpdateDirectory asks PATCH /directories/{directory_id}: update a directory.
 //
-// Changes the sent members of a directory that an organization or a backend set up. Members keep their roles until the directory
-// changes them next. 409 for a declared directory.
+// Changes the sent members of a directory that an organization or a backend set up. After a change of
+// group_roles, the organization's members get their new roles, usually within a minute. 409 for a declared directory.
 func (c *Client) UpdateDirectory(ctx context.Context, directoryId string, body DirectoryUpdate) (*Directory, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/directories/{directory_id}",

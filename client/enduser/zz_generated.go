@@ -2854,7 +2854,7 @@ type ForgotPassword struct {
 
 // GroupRole A role for the members of a group of a directory.
 type GroupRole struct {
-	// Group The displayName of the group, compared exactly.
+	// Group The displayName of the group, compared exactly. Each group has at most one entry.
 	Group string `json:"group"`
 
 	// RoleId The id of a role of level Organization.
@@ -3613,7 +3613,7 @@ type OrganizationDirectory struct {
 	// OrganizationId The id of the organization.
 	OrganizationId string `json:"organization_id"`
 
-	// ConnectionId The id of the connection by which its users sign in, or null.
+	// ConnectionId The id of the connection by which its users sign in, or null. It may have been deleted.
 	ConnectionId *string `json:"connection_id"`
 
 	// Url The URL to enter at the identity provider. Empty if the service has no frontend host.
@@ -3661,11 +3661,11 @@ type OrganizationDirectoryCreate struct {
 	// IsActive Whether requests of the identity provider are accepted. The default is true.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// OnDelete What DELETE of a user does to the account that the directory created. Keep, the default: nothing. Erase: it deletes the account.
+	// OnDelete What DELETE of a user does, in addition to the deactivation. Keep (the default): nothing, so that the account can come back. Erase: an account that this directory created, whose address is in a domain of the organization, and that is in no other organization, is deleted with its data.
 	OnDelete *OrganizationDirectoryCreateOnDelete `json:"on_delete,omitempty"`
 }
 
-// OrganizationDirectoryCreateOnDelete What DELETE of a user does to the account that the directory created. Keep, the default: nothing. Erase: it deletes the account.
+// OrganizationDirectoryCreateOnDelete What DELETE of a user does, in addition to the deactivation. Keep (the default): nothing, so that the account can come back. Erase: an account that this directory created, whose address is in a domain of the organization, and that is in no other organization, is deleted with its data.
 type OrganizationDirectoryCreateOnDelete string
 
 // OrganizationDirectoryEnvelope A response.
@@ -3697,14 +3697,14 @@ type OrganizationDirectoryUpdate struct {
 	// GroupRoles The roles that groups give. The first one whose group contains the user counts. Empty: the directory changes no role.
 	GroupRoles *[]GroupRole `json:"group_roles,omitempty"`
 
-	// IsActive Whether requests of the identity provider are accepted. The default is true.
+	// IsActive Whether requests of the identity provider are accepted. false changes no member.
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// OnDelete What DELETE of a user does to the account that the directory created. Keep, the default: nothing. Erase: it deletes the account.
+	// OnDelete What DELETE of a user does, in addition to the deactivation. Keep: nothing, so that the account can come back. Erase: an account that this directory created, whose address is in a domain of the organization, and that is in no other organization, is deleted with its data.
 	OnDelete *OrganizationDirectoryUpdateOnDelete `json:"on_delete,omitempty"`
 }
 
-// OrganizationDirectoryUpdateOnDelete What DELETE of a user does to the account that the directory created. Keep, the default: nothing. Erase: it deletes the account.
+// OrganizationDirectoryUpdateOnDelete What DELETE of a user does, in addition to the deactivation. Keep: nothing, so that the account can come back. Erase: an account that this directory created, whose address is in a domain of the organization, and that is in no other organization, is deleted with its data.
 type OrganizationDirectoryUpdateOnDelete string
 
 // OrganizationEnvelope A response.
@@ -7310,9 +7310,9 @@ func (c *Client) AddOrganizationDirectory(ctx context.Context, id string, body O
 
 // RemoveOrganizationDirectory asks DELETE /organizations/{id}/directories/{directory_id}: delete a directory of an organization.
 //
-// Ends its tokens, and deletes its users and groups. No member changes: users that it deactivated stay out, and members stay
-// members. It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
-// 404 DIRECTORY_NOT_FOUND; 409 CONFLICT.
+// Revokes its tokens at once. Servers delete its users and groups afterward. Members stay members, and users that it deactivated
+// stay out until another directory adds them or the service lets them in. It needs the permission connection:manage.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 404 DIRECTORY_NOT_FOUND; 409 CONFLICT.
 func (c *Client) RemoveOrganizationDirectory(ctx context.Context, id string, directoryId string) (*OrganizationDirectoryEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/organizations/{id}/directories/{directory_id}",
@@ -7342,7 +7342,7 @@ func (c *Client) GetOrganizationDirectory(ctx context.Context, id string, direct
 
 // UpdateOrganizationDirectory asks PATCH /organizations/{id}/directories/{directory_id}: change a directory of an organization.
 //
-// Members that are absent stay as they are. Members of the organization have the roles by changed group_roles within a minute.
+// Changes the sent properties. After a change of group_roles, the organization's members get their new roles, usually within a minute.
 // It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
 // 404 DIRECTORY_NOT_FOUND, CONNECTION_NOT_FOUND; 409 CONFLICT for a directory that the service declares.
 func (c *Client) UpdateOrganizationDirectory(ctx context.Context, id string, directoryId string, body OrganizationDirectoryUpdate) (*OrganizationDirectoryEnvelope, error) {
@@ -7362,7 +7362,7 @@ func (c *Client) UpdateOrganizationDirectory(ctx context.Context, id string, dir
 //
 // Only this response has the token, which the identity provider sends as a bearer token. At most two tokens are live at once, so
 // that a new one can replace an old one without an interruption. It needs the permission connection:manage.
-// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 400 DIRECTORY_LIMIT_REACHED; 404 DIRECTORY_NOT_FOUND; 409 CONFLICT.
+// Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 400 DIRECTORY_LIMIT_REACHED, VALIDATION_ERROR; 404 DIRECTORY_NOT_FOUND; 409 CONFLICT.
 func (c *Client) MakeDirectoryToken(ctx context.Context, id string, directoryId string, body DirectoryTokenCreate) (*IssuedDirectoryTokenEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/organizations/{id}/directories/{directory_id}/tokens",

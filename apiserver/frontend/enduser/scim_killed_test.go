@@ -9,7 +9,7 @@ import (
 // A server that is killed at any statement of a directory's change leaves all of it, with what it does to account and
 // membership, or nothing. To save time, each engine takes every fourth statement, as
 // TestFactorsAreAtomicWhenServerIsKilled does.
-func TestChangeOfDirectoryIsAtomicWhenServerIsKilled(t *testing.T) {
+func TestProvisioningIsAtomicWhenServerIsKilled(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		first, step, most := w.killedAt()
 		_, _, slug := w.customer("globex")

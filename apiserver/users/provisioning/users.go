@@ -55,8 +55,8 @@ func (c *Change) CreateUser(doc scim.User) (people.SCIMUser, error) {
 // countedEvery is after how many new users of a directory the users of all directories without a resource are counted.
 const countedEvery = 100
 
-// requireCapacity returns an Error if the directory, or all those that organizations and backends of the deployment set up,
-// have as many users as they may.
+// requireCapacity returns an Error if the directory, or all those that organizations and backends of the deployment set
+// up, have as many users as they may.
 func (c *Change) requireCapacity() error {
 	most := int64(people.MaxSCIMUsers)
 	if c.Directory.Runtime {
