@@ -119,7 +119,7 @@ func TestAdminSetsUpADirectory(t *testing.T) {
 	second := ada.makesToken(id, "endless")
 	ada.says("No end")
 	ada.submit("token-"+id, "lifetime", "year")
-	ada.refused(http.StatusBadRequest, "", "This is as many as there may be. Delete one first.")
+	ada.refused(http.StatusBadRequest, "", "The limit is reached: two directories, or two tokens of a directory. Delete a directory or revoke a token first.")
 	ada.open(directoryPath)
 	stale, values := ada.fill("revoke-" + id)
 	ada.submit("revoke-" + id)
@@ -134,7 +134,7 @@ func TestAdminSetsUpADirectory(t *testing.T) {
 	ada.submit("add")
 	ada.at(directoryPath)
 	ada.submit("add")
-	ada.refused(http.StatusBadRequest, "", "This is as many as there may be. Delete one first.")
+	ada.refused(http.StatusBadRequest, "", "The limit is reached: two directories, or two tokens of a directory. Delete a directory or revoke a token first.")
 	ada.open(directoryPath + "?ui_locales=de")
 	ada.says("Das Verzeichnis hat kein Token.")
 	ada.says("Verbindung, mit der sich die Personen anmelden")
@@ -323,7 +323,7 @@ func TestDirectoryIsOfferedOnlyWhereOrganizationsMaySetUpOne(t *testing.T) {
 	}
 	ada.open(directoryPath)
 	ada.at(directoryPath)
-	ada.says("Organizations cannot set one up here.")
+	ada.says("This service does not let organizations set one up.")
 	if form, _ := ada.page.form("add"); form != nil {
 		t.Error("the page offers to set up a directory")
 	}
