@@ -26,12 +26,10 @@ const (
 	passEvery = 30 * time.Second
 	// listed is how many directories one query lists, and batch how many users.
 	listed, batch = 500, 100
-	// usersOfPass bounds the users of a deployment that one pass processes, and usersOfDirectory those of a task of one
-	// directory. Directories are in random order, so that those of one organization do not keep others waiting.
+	// usersOfPass and timeOfPass are the share of a deployment in a pass, and usersOfDirectory and timeOfDirectory that of
+	// a task of one directory. Time counts because the changes of an identity provider lock its directory, too.
 	usersOfPass, usersOfDirectory = 1000, 500
-	// taskPatience bounds the time of a task of one directory in a pass: the changes of its identity provider hold the
-	// directory's lock, too.
-	taskPatience = 5 * time.Second
+	timeOfPass, timeOfDirectory   = 10 * time.Second, 5 * time.Second
 )
 
 // Options configures a Worker.
@@ -91,59 +89,92 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// Pass does what is due of every directory, within the bound of its deployment. An error about one directory
-// does not end it.
-func (w *Worker) Pass(ctx context.Context) (failed error) {
-	left := map[string]int{}
-	for after := (people.DirectoryRef{}); ; {
-		all, err := w.Store.ListDirectories(ctx, after, listed)
-		if err != nil {
-			return errors.Join(failed, err)
-		}
-		last := len(all) - 1
-		if last >= 0 {
-			after = all[last]
-		}
-		mathrand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		for _, ref := range all {
-			failed = errors.Join(failed, w.visit(ctx, ref, left))
-		}
-		if len(all) < listed || ctx.Err() != nil {
-			return failed
-		}
-	}
+// share is what a deployment may still use of a pass.
+type share struct {
+	users int
+	time  time.Duration
 }
 
-// visit does what is due of a directory. left has how many users of deployments the pass may still process.
-func (w *Worker) visit(ctx context.Context, ref people.DirectoryRef, left map[string]int) (failed error) {
-	current := w.Snapshots.Current()
-	entry, served := current.Deployment(ref.Deployment)
-	if !served || ref.Deleted || !ref.EndedAt.IsZero() {
-		return nil
-	}
-	t := account.NewTenant(current, entry)
-	if _, known := left[ref.Deployment]; !known {
-		left[ref.Deployment] = usersOfPass
-	}
-	for _, one := range tasks {
-		on := work{one, ref.Deployment, ref.ID}
-		if !one.due(t, ref) {
-			delete(w.begun, on)
-			continue
+// Pass does what is due of every directory, within the share of its deployment. An error about one directory does not
+// end it. The directories are in random order, so that those of one organization do not keep others waiting.
+func (w *Worker) Pass(ctx context.Context) error {
+	due, failed := w.due(ctx)
+	mathrand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
+	left := map[string]*share{}
+	for _, on := range due {
+		of, known := left[on.deployment]
+		if !known {
+			of = &share{usersOfPass, timeOfPass}
+			left[on.deployment] = of
 		}
-		within, cancel := context.WithTimeout(ctx, taskPatience)
-		n, err := w.do(within, t, on, min(left[ref.Deployment], usersOfDirectory))
-		if within.Err() != nil && ctx.Err() == nil {
-			err = nil // the next pass continues
+		if of.users > 0 && of.time > 0 && ctx.Err() == nil {
+			failed = errors.Join(failed, w.visit(ctx, on, of))
 		}
-		cancel()
-		left[ref.Deployment] -= n
-		failed = errors.Join(failed, err)
 	}
 	return failed
 }
 
-// do does a task for up to limit users of a directory, and returns for how many.
+// due lists the tasks that directories may need, and forgets the progress of others.
+func (w *Worker) due(ctx context.Context) (due []work, err error) {
+	begun := map[work]progress{}
+	for after := (people.DirectoryRef{}); ; {
+		all, err := w.Store.ListDirectories(ctx, after, listed)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range all {
+			t, served := w.tenant(ref.Deployment)
+			if !served || ref.Deleted || !ref.EndedAt.IsZero() {
+				continue
+			}
+			for _, one := range tasks {
+				on := work{one, ref.Deployment, ref.ID}
+				if !one.due(t, ref) {
+					continue
+				}
+				due = append(due, on)
+				if p, has := w.begun[on]; has {
+					begun[on] = p
+				}
+			}
+		}
+		if len(all) < listed {
+			w.begun = begun
+			return due, nil
+		}
+		after = all[len(all)-1]
+	}
+}
+
+// tenant returns a deployment with the present configuration, and reports whether it is served.
+func (w *Worker) tenant(deployment string) (*account.Tenant, bool) {
+	current := w.Snapshots.Current()
+	entry, served := current.Deployment(deployment)
+	if !served {
+		return nil, false
+	}
+	return account.NewTenant(current, entry), true
+}
+
+// visit does a task of a directory within the share that its deployment has left.
+func (w *Worker) visit(ctx context.Context, on work, left *share) error {
+	t, served := w.tenant(on.deployment)
+	if !served {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, min(timeOfDirectory, left.time))
+	defer cancel()
+	begun := time.Now()
+	n, err := w.do(within, t, on, min(left.users, usersOfDirectory))
+	left.users, left.time = left.users-n, left.time-time.Since(begun)
+	if within.Err() != nil && ctx.Err() == nil {
+		return nil // the next pass continues
+	}
+	return err
+}
+
+// do does a task for up to limit users of a directory, and returns for how many. A batch of users that need nothing
+// counts as one.
 func (w *Worker) do(ctx context.Context, t *account.Tenant, on work, limit int) (looked int, err error) {
 	for looked < limit && ctx.Err() == nil {
 		p, users, err := w.next(ctx, t, on, min(batch, limit-looked))
@@ -163,7 +194,7 @@ func (w *Worker) do(ctx context.Context, t *account.Tenant, on work, limit int) 
 			w.begun[on] = p
 		}
 		if p.last > 0 {
-			p.after, looked = p.last, looked+1 // many users that need nothing count as one
+			p.after, looked = p.last, looked+1
 			w.begun[on] = p
 			continue
 		}

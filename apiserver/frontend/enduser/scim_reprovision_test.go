@@ -143,7 +143,7 @@ func TestPassOverWaitingUsersIsBounded(t *testing.T) {
 		w.proves(id, "globex.example")
 		worker := w.reprovisions()
 		w.Must(worker.Pass(w.T.Context()))
-		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got == 0 || got > 510 {
+		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got == 0 || got > 500 {
 			w.T.Errorf("%d users in the first pass", got)
 		}
 		w.Eventually("further passes process the others", func() bool {

@@ -28,6 +28,8 @@ type directory struct {
 	snapshot   *snapshot.Snapshot
 	// base is the URL of the directory.
 	base string
+	// presented is the token of a request to a directory that no resource declares, nil for one to another.
+	presented *apikey.Key
 }
 
 // key names the directory within the install, "" before it is authenticated.
@@ -42,8 +44,8 @@ func (d directory) key() string {
 // directory, it reads the configuration in memory alone. Everything that is wrong gets the same error.
 func (s *Server) authenticate(r *http.Request) (directory, error) {
 	d, id, found := s.find(r)
-	token, presented := bearer.FromHeader(r)
-	if !found || !presented {
+	token, sent := bearer.FromHeader(r)
+	if !found || !sent {
 		return directory{}, unauthorized()
 	}
 	if e, declared := d.snapshot.ByID(v1alpha1.KindDirectory, d.deployment.Deployment, id); declared {
@@ -57,10 +59,30 @@ func (s *Server) authenticate(r *http.Request) (directory, error) {
 	if err != nil || key.Prefix() != document.DirectoryTokenPrefix {
 		return directory{}, unauthorized()
 	}
-	if d.Directory, err = s.findRuntime(r, d, id, key); err != nil {
-		return directory{}, err
+	return s.findRuntime(r, d, id, key)
+}
+
+// renew returns an authenticated directory with the present configuration, for a change whose turn has come. It
+// authenticates a declared directory again. For another one, require does so within the change.
+func (s *Server) renew(r *http.Request, before directory) (directory, error) {
+	if before.presented == nil {
+		return s.authenticate(r)
 	}
+	d, _, found := s.find(r)
+	if !found {
+		return directory{}, unauthorized()
+	}
+	d.Directory, d.presented = before.Directory, before.presented
 	return d, nil
+}
+
+// require returns the error of a request whose token was revoked, or has expired, since it was authenticated.
+func (d directory) require(u *account.Unit) error {
+	if d.presented == nil {
+		return nil
+	}
+	_, err := findToken(u, d.ID, *d.presented)
+	return err
 }
 
 // find returns the deployment of a request's host, and the id of the directory in its path.
@@ -84,34 +106,38 @@ func (s *Server) find(r *http.Request) (d directory, id int64, found bool) {
 
 // findRuntime returns the directory of an organization that has a token. A wrong token costs the read of one row.
 // lookupBounds limits concurrent lookups of a network and of a deployment.
-func (s *Server) findRuntime(r *http.Request, d directory, id int64, key apikey.Key) (found account.Directory, err error) {
+func (s *Server) findRuntime(r *http.Request, d directory, id int64, key apikey.Key) (directory, error) {
 	request := &account.Request{Tenant: account.NewTenant(d.snapshot, d.deployment), Store: s.Store, Now: s.Clock().UTC().Truncate(time.Microsecond)}
 	if !request.ManagesConnections() {
-		return found, unauthorized()
+		return d, unauthorized()
 	}
-	asker := egress.Asker{Deployment: request.Key(), Network: account.NewClient(s.Proxies.ClientAddress(r), "").WideNetwork}
-	if !s.byNetwork.Take(asker.Deployment+" "+asker.Network, 1, request.Now) || !s.byDeployment.Take(asker.Deployment, 1, request.Now) {
-		return found, tooMany()
-	}
-	done, err := s.lookups.Begin(r.Context(), asker)
+	done, err := s.lookups.Begin(r.Context(), egress.Asker{Deployment: request.Key(), Network: account.NewClient(s.Proxies.ClientAddress(r), "").WideNetwork})
 	if err != nil {
-		return found, err
+		return d, err
 	}
 	defer done()
 	var token people.DirectoryToken
 	err = request.View(r.Context(), func(u *account.Unit) (err error) {
-		var known bool
-		token, known, err = u.Directories().DirectoryToken(id, key.ID())
-		if err != nil || !known || !token.Digest.Equal(key.Digest()) || !token.Live(u.Now) {
-			return account.FirstOf(err, unauthorized())
+		if token, err = findToken(u, id, key); err != nil {
+			return err
 		}
-		found, err = account.NamedDirectory(u, id)
+		d.Directory, err = account.NamedDirectory(u, id)
 		return err
 	})
 	if err != nil {
-		return account.Directory{}, err
+		return directory{}, err
 	}
-	return found, s.recordUse(r.Context(), request, token)
+	d.presented = &key
+	return d, s.recordUse(r.Context(), request, token)
+}
+
+// findToken returns a live token of a directory that organizations and backends set up.
+func findToken(u *account.Unit, id int64, key apikey.Key) (people.DirectoryToken, error) {
+	token, known, err := u.Directories().DirectoryToken(id, key.ID())
+	if err != nil || !known || !token.Digest.Equal(key.Digest()) || !token.Live(u.Now) {
+		return token, account.FirstOf(err, unauthorized())
+	}
+	return token, nil
 }
 
 // recordUse writes that a token was used, unless that was written less than tokenUsedEvery ago.

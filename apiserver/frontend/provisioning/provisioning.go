@@ -58,11 +58,8 @@ var requestBounds = egress.Bounds{AtOnce: 128, DeploymentAtOnce: 16, NetworkAtOn
 
 // lookupBounds bound the requests whose tokens are looked up in the store: in all, of one deployment, and of one
 // network. More wait. Requests to declared directories need no lookup.
-var lookupBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2}
-
-// lookupsOfNetwork and lookupsOfDeployment bound the lookups of tokens in a second, and at once twice as many. So few
-// wait for a lookup.
-const lookupsOfNetwork, lookupsOfDeployment = 1000, 2000
+// Beyond the number that may wait, they are refused: a client without a token must not fill the queue.
+var lookupBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2, DeploymentWaiting: 512, NetworkWaiting: 64}
 
 // Options configures a Server.
 type Options struct {
@@ -87,19 +84,16 @@ type Server struct {
 	// budget bounds the requests of each directory, running those in progress, bodies those in memory, and lookups those
 	// whose token is looked up. changing and scanning let one change, and one comparison with many resources, of a
 	// directory run at a time.
-	budget          *shares.Budget
-	running, bodies *egress.Slots
-	lookups         *egress.Slots
-	// byNetwork and byDeployment bound the lookups that begin.
-	byNetwork, byDeployment *shares.Budget
-	changing, scanning      turns.Turns
+	budget             *shares.Budget
+	running, bodies    *egress.Slots
+	lookups            *egress.Slots
+	changing, scanning turns.Turns
 }
 
 // New returns a Server.
 func New(opts Options) *Server {
 	s := &Server{Options: opts, budget: shares.NewBudget(requestsPerSecond, requestBurst), running: egress.NewSlots(requestBounds, opts.Clock), bodies: egress.NewSlots(bodyBounds, opts.Clock),
-		lookups:   egress.NewSlots(lookupBounds, opts.Clock),
-		byNetwork: shares.NewBudget(lookupsOfNetwork, 2*lookupsOfNetwork), byDeployment: shares.NewBudget(lookupsOfDeployment, 2*lookupsOfDeployment),
+		lookups: egress.NewSlots(lookupBounds, opts.Clock),
 	}
 	s.router = httpapi.New(func(_ http.ResponseWriter, r *http.Request, allow string) {
 		c := callOf(r.Context())
@@ -258,6 +252,9 @@ func (c *call) refusal(err error) *scim.Error {
 	var refused *scim.Error
 	switch {
 	case errors.As(err, &refused):
+		return refused
+	case errors.Is(err, egress.ErrTooManyWaiting):
+		errors.As(tooMany(), &refused)
 		return refused
 	case errors.Is(err, account.ErrDirectoryUnknown):
 		errors.As(unauthorized(), &refused)

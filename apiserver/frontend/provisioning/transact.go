@@ -40,15 +40,15 @@ func (c *call) view(do func(u *account.Unit, d account.Directory) error) error {
 	})
 }
 
-// change runs a change of the directory. It authenticates the request again when its turn comes: the token may have
-// been revoked meanwhile.
+// change runs a change of the directory. It checks the token again when its turn comes: the token may have been revoked
+// meanwhile.
 func (c *call) change(do func(*provisioning.Change) error) error {
 	done, err := c.changing.Take(c.r.Context(), c.directory.key())
 	if err != nil {
 		return err
 	}
 	defer done()
-	d, err := c.authenticate(c.r)
+	d, err := c.renew(c.r, c.directory)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (c *call) change(do func(*provisioning.Change) error) error {
 	request := c.request(d)
 	err = request.Change(c.r.Context(), func(u *account.Unit) error {
 		change, err := provisioning.Begin(u, d.ID)
-		if err != nil {
+		if err = account.FirstOf(err, d.require(u)); err != nil {
 			return err
 		}
 		if names := c.r.Header.Get("If-Match"); names != "" {

@@ -12,6 +12,9 @@ import (
 // its fetches of this minute.
 var ErrTooManyFetches = errors.New("too many fetches were requested; try again in a minute")
 
+// ErrTooManyWaiting is returned for a fetch that is refused because too many of its network or deployment wait.
+var ErrTooManyWaiting = errors.New("too many fetches of the network or deployment wait")
+
 // Asker is the network and deployment for which the server fetches.
 type Asker struct {
 	// Deployment is "namespace/name".
@@ -29,6 +32,8 @@ type Bounds struct {
 	// DeploymentPerMinute and NetworkPerMinute bound the fetches that begin in a minute. Fetches are counted before they
 	// begin. 0 means no bound.
 	DeploymentPerMinute, NetworkPerMinute int
+	// DeploymentWaiting and NetworkWaiting bound the fetches that wait for a slot. 0 means no bound.
+	DeploymentWaiting, NetworkWaiting int
 }
 
 // Slots admits fetches within Bounds. Waiting fetches get slots round-robin: from the deployment that was served
@@ -66,7 +71,8 @@ func NewSlots(bounds Bounds, clock func() time.Time) *Slots {
 }
 
 // Begin counts a fetch and waits for its slot. The caller calls done after the fetch. Errors: ErrTooManyFetches if a
-// bound of this minute is reached; ctx's error if it ends before there is a slot.
+// bound of this minute is reached; ErrTooManyWaiting if as many wait as may; ctx's error if it ends before there is a
+// slot.
 func (s *Slots) Begin(ctx context.Context, of Asker) (done func(), err error) {
 	t := &turn{of: of, ready: make(chan struct{})}
 	if err := s.enter(t); err != nil {
@@ -91,6 +97,9 @@ func (s *Slots) enter(t *turn) error {
 	if t.of.Network != "" && reached(s.parties[t.of], s.bounds.NetworkPerMinute) || reached(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentPerMinute) {
 		return ErrTooManyFetches
 	}
+	if t.of.Network != "" && crowded(s.parties[t.of], s.bounds.NetworkWaiting) || crowded(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentWaiting) {
+		return ErrTooManyWaiting
+	}
 	for _, p := range s.of(t.of) {
 		p.begun++
 		p.waiting++
@@ -102,6 +111,9 @@ func (s *Slots) enter(t *turn) error {
 
 // reached reports whether a party has begun as many fetches in this minute as it may.
 func reached(p *party, most int) bool { return p != nil && most > 0 && p.begun >= most }
+
+// crowded reports whether as many fetches of a party wait as may.
+func crowded(p *party, most int) bool { return p != nil && most > 0 && p.waiting >= most }
 
 // newMinute resets the counts of the last minute.
 func (s *Slots) newMinute() {

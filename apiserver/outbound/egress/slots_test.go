@@ -116,3 +116,48 @@ func TestWaitingFetchesAreServedRoundRobinByDeployment(t *testing.T) {
 		}
 	}
 }
+
+func TestWaitingFetchesAreBoundedByDeploymentAndNetwork(t *testing.T) {
+	t.Parallel()
+	s := NewSlots(Bounds{AtOnce: 4, DeploymentAtOnce: 1, NetworkWaiting: 2, DeploymentWaiting: 3}, time.Now)
+	done := begin(t, s, Asker{"a", "1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 3)
+	wait := func(network string) {
+		t.Helper()
+		before := waiting(s)
+		go func() {
+			_, err := s.Begin(ctx, Asker{"a", network})
+			ended <- err
+		}()
+		for waiting(s) == before {
+			runtime.Gosched()
+		}
+	}
+	refused := func(network string) {
+		t.Helper()
+		if _, err := s.Begin(t.Context(), Asker{"a", network}); !errors.Is(err, ErrTooManyWaiting) {
+			t.Errorf("network %s: %v", network, err)
+		}
+	}
+	wait("1")
+	wait("1")
+	refused("1")
+	wait("2")
+	refused("3")
+	begin(t, s, Asker{"b", "1"})()
+	cancel()
+	for range 3 {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	done()
+	begin(t, s, Asker{"a", "1"})()
+}
+
+func waiting(s *Slots) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}

@@ -170,7 +170,7 @@ func Update(u *account.Unit, in connections.Scope, id int64, change Change) (peo
 }
 
 // Delete deletes a directory with its tokens, and returns it. Servers delete its users, groups and suspended
-// memberships soon after. No member changes. Errors: those of Find.
+// memberships afterward. No member changes. Errors: those of Find.
 func Delete(u *account.Unit, in connections.Scope, id int64) (people.RuntimeDirectory, error) {
 	row, err := Find(u, in, id)
 	if err != nil {

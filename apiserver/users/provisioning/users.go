@@ -73,6 +73,7 @@ func (c *Change) requireCapacity() error {
 			return account.FirstOf(err, full("the directory has as many users as it may until the organization has a domain: prove one"))
 		}
 	}
+	c.Rows += countedEvery // the count reads the directories of the deployment
 	n, err := c.SCIM().CountRuntimeSCIMUsers()
 	if err == nil && n >= people.MaxSCIMUsersOfRuntime {
 		err = full("the directories that organizations of this service set up have as many users as they may: ask the service for a directory of its own")
