@@ -4,6 +4,7 @@
 package reprovision
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,11 +27,24 @@ const (
 	passEvery = 30 * time.Second
 	// listed is how many directories one query lists, and batch how many users.
 	listed, batch = 500, 100
-	// usersOfPass and timeOfPass are the share of a deployment in a pass, and usersOfDirectory and timeOfDirectory that of
-	// a task of one directory. Time counts because the changes of an identity provider lock its directory, too.
-	usersOfPass, usersOfDirectory = 1000, 500
-	timeOfPass, timeOfDirectory   = 10 * time.Second, 5 * time.Second
 )
+
+// Shares bound what a pass does. Time counts because the changes of an identity provider lock its directory, too.
+type Shares struct {
+	// Deployment is the share of a deployment in a pass, and Directory that of a task of one directory.
+	Deployment, Directory Share
+}
+
+// Share is a number of users, and a time.
+type Share struct {
+	Users int
+	Time  time.Duration
+}
+
+// DefaultShares returns the shares of a server.
+func DefaultShares() Shares {
+	return Shares{Deployment: Share{1000, 10 * time.Second}, Directory: Share{500, 5 * time.Second}}
+}
 
 // Options configures a Worker.
 type Options struct {
@@ -39,8 +53,10 @@ type Options struct {
 	Keyring   *seal.Keyring
 	// OnEnqueue is called after mails were put into the outbox.
 	OnEnqueue func()
-	Clock     func() time.Time
-	Log       logr.Logger
+	// Shares are DefaultShares if they are zero.
+	Shares Shares
+	Clock  func() time.Time
+	Log    logr.Logger
 }
 
 // Worker provisions users of directories again. It is used by one goroutine.
@@ -66,7 +82,10 @@ type progress struct {
 }
 
 // New returns a Worker.
-func New(opts Options) *Worker { return &Worker{Options: opts, begun: map[work]progress{}} }
+func New(opts Options) *Worker {
+	opts.Shares = cmp.Or(opts.Shares, DefaultShares())
+	return &Worker{Options: opts, begun: map[work]progress{}}
+}
 
 // Run provisions users again until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
@@ -89,25 +108,20 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// share is what a deployment may still use of a pass.
-type share struct {
-	users int
-	time  time.Duration
-}
-
 // Pass does what is due of every directory, within the share of its deployment. An error about one directory does not
 // end it. The directories are in random order, so that those of one organization do not keep others waiting.
 func (w *Worker) Pass(ctx context.Context) error {
 	due, failed := w.due(ctx)
 	mathrand.Shuffle(len(due), func(i, j int) { due[i], due[j] = due[j], due[i] })
-	left := map[string]*share{}
+	left := map[string]*Share{}
 	for _, on := range due {
 		of, known := left[on.deployment]
 		if !known {
-			of = &share{usersOfPass, timeOfPass}
+			share := w.Shares.Deployment
+			of = &share
 			left[on.deployment] = of
 		}
-		if of.users > 0 && of.time > 0 && ctx.Err() == nil {
+		if of.Users > 0 && of.Time > 0 && ctx.Err() == nil {
 			failed = errors.Join(failed, w.visit(ctx, on, of))
 		}
 	}
@@ -157,16 +171,16 @@ func (w *Worker) tenant(deployment string) (*account.Tenant, bool) {
 }
 
 // visit does a task of a directory within the share that its deployment has left.
-func (w *Worker) visit(ctx context.Context, on work, left *share) error {
+func (w *Worker) visit(ctx context.Context, on work, left *Share) error {
 	t, served := w.tenant(on.deployment)
 	if !served {
 		return nil
 	}
-	within, cancel := context.WithTimeout(ctx, min(timeOfDirectory, left.time))
+	within, cancel := context.WithTimeout(ctx, min(w.Shares.Directory.Time, left.Time))
 	defer cancel()
 	begun := time.Now()
-	n, err := w.do(within, t, on, min(left.users, usersOfDirectory))
-	left.users, left.time = left.users-n, left.time-time.Since(begun)
+	n, err := w.do(within, t, on, min(left.Users, w.Shares.Directory.Users))
+	left.Users, left.Time = left.Users-n, left.Time-time.Since(begun)
 	if within.Err() != nil && ctx.Err() == nil {
 		return nil // the next pass continues
 	}

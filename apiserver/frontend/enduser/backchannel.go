@@ -23,7 +23,7 @@ import (
 
 const (
 	// signInsAtOnce is how many sign-ins one transaction ends.
-	signInsAtOnce = 500
+	signInsAtOnce = 100
 	// maxIdleLogouts is how many logout tokens that end no sign-in are accepted of one connection in an hour.
 	maxIdleLogouts   = 1000
 	scopeLogouts     = "logout-tokens"

@@ -13,12 +13,22 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 )
 
-// reprovisions returns a worker that provisions users of the world again, with the present configuration.
+// reprovisions returns a worker that provisions users of the world again, with the present configuration. Its passes
+// are not bounded in time, because a busy machine does less in it.
 func (w *world) reprovisions() *reprovision.Worker {
+	w.T.Helper()
+	shares := reprovision.DefaultShares()
+	shares.Deployment.Time, shares.Directory.Time = time.Hour, time.Hour
+	return w.reprovisionsWithin(shares)
+}
+
+func (w *world) reprovisionsWithin(shares reprovision.Shares) *reprovision.Worker {
 	w.T.Helper()
 	follower := snapshot.NewFollower(w.Store, time.Second, w.Clock.Now, logr.Discard())
 	w.Follow(follower)
-	return reprovision.New(reprovision.Options{Store: w.Store, Snapshots: follower, Keyring: w.Keyring, OnEnqueue: func() {}, Clock: w.Clock.Now, Log: logr.Discard()})
+	return reprovision.New(reprovision.Options{
+		Store: w.Store, Snapshots: follower, Keyring: w.Keyring, OnEnqueue: func() {}, Shares: shares, Clock: w.Clock.Now, Log: logr.Discard(),
+	})
 }
 
 func TestWaitingUsersBecomeMembersOnceTheOrganizationHasTheirDomain(t *testing.T) {
@@ -125,31 +135,58 @@ func TestUserOfAnotherDirectoryStaysWaitingWhenADirectoryCreatesTheAccount(t *te
 	})
 }
 
-// A pass looks at a bounded number of users of a deployment, and the next one continues.
+// A pass processes a bounded number of users of a directory and of a deployment, and the next one continues.
 func TestPassOverWaitingUsersIsBounded(t *testing.T) {
+	onSQLite(t, func(w *world) {
+		w.managesConnections(nil)
+		provisioned := func() int { return w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0") }
+		for n := range 3 {
+			name := fmt.Sprintf("customer%d", n)
+			owner, id, _ := w.customer(name)
+			d := owner.setsUpDirectory(id, `{}`)
+			for k := range 25 {
+				d.adds(fmt.Sprintf("user%d@%s.example", k, name))
+			}
+			w.proves(id, name+".example")
+		}
+		worker := w.reprovisionsWithin(reprovision.Shares{
+			Deployment: reprovision.Share{Users: 50, Time: time.Hour}, Directory: reprovision.Share{Users: 20, Time: time.Hour},
+		})
+		w.Must(worker.Pass(w.T.Context()))
+		if got := provisioned(); got < 40 || got > 50 {
+			w.T.Errorf("%d users in the first pass of a deployment with a share of 50", got)
+		}
+		if got := w.count("SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM scim_users WHERE user_id <> 0 GROUP BY directory_id)"); got != 20 {
+			w.T.Errorf("%d users of one directory with a share of 20", got)
+		}
+		w.Must(worker.Pass(w.T.Context()))
+		w.Must(worker.Pass(w.T.Context()))
+		if got := provisioned(); got != 75 {
+			w.T.Errorf("%d users after three passes", got)
+		}
+	})
+}
+
+// A directory whose changes are slow does not hold the worker: at the end of its time, the pass goes on.
+func TestPassOverWaitingUsersIsBoundedInTime(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		d := owner.setsUpDirectory(id, `{}`)
-		for n := range 700 {
-			if n%400 == 0 {
-				w.Clock.Advance(2 * time.Second) // the bound of requests a second
-			}
-			email := fmt.Sprintf("user%d@globex.example", n)
-			if status, _, raw := w.SCIM(d.host, d.id, d.token, http.MethodPost, "/Users", fmt.Sprintf(`{"userName":%q}`, email)); status != http.StatusCreated {
-				w.T.Fatal(raw)
-			}
+		for k := range 10 {
+			d.adds(fmt.Sprintf("user%d@globex.example", k))
 		}
 		w.proves(id, "globex.example")
-		worker := w.reprovisions()
-		w.Must(worker.Pass(w.T.Context()))
-		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got == 0 || got > 500 {
-			w.T.Errorf("%d users in the first pass", got)
+		shares := reprovision.DefaultShares()
+		shares.Directory.Time = time.Nanosecond
+		w.Must(w.reprovisionsWithin(shares).Pass(w.T.Context()))
+		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 0 {
+			w.T.Errorf("%d users without time", got)
 		}
-		w.Eventually("further passes process the others", func() bool {
-			w.Must(worker.Pass(w.T.Context()))
-			return w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0") == 700
-		})
+		w.Must(w.reprovisions().Pass(w.T.Context()))
+		if got := w.count("SELECT COUNT(*) FROM scim_users WHERE user_id <> 0"); got != 10 {
+			w.T.Errorf("%d users with time", got)
+		}
 	})
 }
 
