@@ -139,7 +139,8 @@ type ConnectionMembership struct {
 
 // ConnectionAssurance says which claims of an ID token, or which AuthnContextClassRefs of an assertion, prove that the
 // user signed in with two factors at the provider.
-// The claims of an organization's connection count only for that organization's requirement.
+// The claims of an organization's connection meet what that organization itself requires, up to two factors, and
+// nothing else: the sign-in stays assurance level 1.
 type ConnectionAssurance struct {
 	// amr are values of the claim amr (RFC 8176), such as `mfa`. One of them makes the sign-in assurance level 2. They
 	// are not allowed with type SAML. Absent: none does.

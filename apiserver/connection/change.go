@@ -66,6 +66,13 @@ func (c Change) ChangesProvider(now Settings) bool {
 	return c.ClientSecret != nil || c.Issuer != nil && *c.Issuer != now.Issuer || c.ClientID != nil && *c.ClientID != now.ClientID
 }
 
+// ChoosesProvider reports whether a change names another provider, another client there, or other keys of it. Another
+// secret of the same client does not.
+func (c Change) ChoosesProvider(now Settings) bool {
+	c.ClientSecret = nil
+	return c.ChangesProvider(now)
+}
+
 // Apply returns the settings with a change.
 func (c Change) Apply(s Settings) Settings {
 	for _, text := range []struct{ sent, to *string }{{c.Name, &s.Name}, {c.Issuer, &s.Issuer}, {c.ClientID, &s.ClientID}, {c.Enforcement, &s.Enforcement}} {

@@ -55,7 +55,8 @@ func IdentityIssuer(c *document.Connection, subject string) (string, error) {
 	return identityIssuer(c, tenant), nil
 }
 
-// AssertsTwoFactors reports whether sign-ins by a connection can count as two factors.
+// AssertsTwoFactors reports whether sign-ins by a connection can count as two factors everywhere. Those by one of an
+// organization count in that organization at most.
 func AssertsTwoFactors(c *document.Connection) bool {
 	return c.Organization == "" && len(c.AMR)+len(c.ACR) > 0
 }

@@ -4474,7 +4474,7 @@ type PhoneVerifiedEnvelopeMessage string
 
 // Proof A proof of a sign-in.
 type Proof struct {
-	// Method password, email_otp, totp, sms, recovery_code, sso, sso_mfa, passkey or passkey_uv.
+	// Method password, email_otp, totp, sms, recovery_code, sso, sso_mfa, sso_organization, passkey or passkey_uv.
 	Method string `json:"method"`
 
 	// ProvedAt The time of the newest proof by this method.

@@ -35,7 +35,7 @@ func TestLevelOfEverySubset(t *testing.T) {
 		}
 		amr := map[string]bool{
 			"pwd": has[Password], "otp": has[EmailOTP] || has[TOTP] || has[RecoveryCode], "sms": has[SMS], "pop": has[Passkey] || has[PasskeyUV],
-			"user": has[Passkey] || has[PasskeyUV], "fed": has[SSO] || has[SSOMultiFactor], "mfa": want >= TwoFactors,
+			"user": has[Passkey] || has[PasskeyUV], "fed": has[SSO] || has[SSOMultiFactor], "mfa": want >= TwoFactors, AMROrganization: has[SSOOrganization],
 		}
 		for reference, stated := range amr {
 			if slices.Contains(proofs.AMR(), reference) != stated {

@@ -23,6 +23,9 @@ const (
 	// SSOMultiFactor is such an answer in which the provider states more than one factor, by a connection that declares
 	// which values mean that.
 	SSOMultiFactor Method = "sso_mfa"
+	// SSOOrganization accompanies SSO if the provider of an organization states more than one factor. It meets what that
+	// organization itself requires, and counts nowhere else.
+	SSOOrganization Method = "sso_organization"
 	// Passkey is a passkey that tested the user's presence only.
 	Passkey Method = "passkey"
 	// PasskeyUV is a passkey that verified the user, by a PIN or a biometric check.
@@ -30,7 +33,7 @@ const (
 )
 
 // methods are all methods, in the order in which proofs are listed.
-var methods = []Method{Password, EmailOTP, TOTP, SMS, RecoveryCode, SSO, SSOMultiFactor, Passkey, PasskeyUV}
+var methods = []Method{Password, EmailOTP, TOTP, SMS, RecoveryCode, SSO, SSOMultiFactor, SSOOrganization, Passkey, PasskeyUV}
 
 // Proof is a method that a user has shown, with its time in microseconds.
 type Proof struct {
@@ -110,11 +113,15 @@ func (p Proofs) ProvenAt(level Level) time.Time {
 	return p.Newest(PasskeyUV)
 }
 
+// AMROrganization is the method reference of SSOOrganization, which no standard names.
+const AMROrganization = "fed_mfa"
+
 // AMR returns the authentication method references of the proofs, sorted and without repetitions (RFC 8176; pop is of
 // OpenID's EAP ACR Values, and fed, for the answer of another provider, is the value that Microsoft Entra uses).
 func (p Proofs) AMR() []string {
 	references := map[Method][]string{
-		Password: {"pwd"}, EmailOTP: {"otp"}, TOTP: {"otp"}, RecoveryCode: {"otp"}, SMS: {"sms"}, SSO: {"fed"}, SSOMultiFactor: {"fed"}, Passkey: {"pop", "user"}, PasskeyUV: {"pop", "user"},
+		Password: {"pwd"}, EmailOTP: {"otp"}, TOTP: {"otp"}, RecoveryCode: {"otp"}, SMS: {"sms"}, SSO: {"fed"}, SSOMultiFactor: {"fed"},
+		SSOOrganization: {AMROrganization}, Passkey: {"pop", "user"}, PasskeyUV: {"pop", "user"},
 	}
 	var amr []string
 	for _, proof := range p {

@@ -23,6 +23,7 @@ func getAssurance(c *call) (reply, error) {
 	out := enduserapi.Assurance{Level: proven.Level().String(), Proofs: viewProofs(proven), Enroll: []string{}}
 	err := c.view(func(u *account.Unit) error {
 		required := u.RequiredBelow(g, u.Now)
+		outstanding := required
 		if g.Organization != 0 && u.B2B.Enabled {
 			member, workspaces, found, err := u.Organizations().MemberWithWorkspaces(g.Organization, g.User)
 			if err != nil {
@@ -30,9 +31,10 @@ func getAssurance(c *call) (reply, error) {
 			}
 			if found {
 				required = u.RequiredAmong(g, member, workspaces, u.Now)
+				outstanding = account.OutstandingAmong(u.Tenant, g, member, workspaces, u.Now)
 			}
 		}
-		out.Required, out.Satisfied = required.Level.String(), proven.Level() >= required.Level
+		out.Required, out.Satisfied = required.Level.String(), proven.Level() >= outstanding.Level
 		if required.By != assurance.ByNobody {
 			by := string(required.By)
 			out.RequiredBy = &by
@@ -43,7 +45,7 @@ func getAssurance(c *call) (reply, error) {
 		if out.Satisfied {
 			return nil
 		}
-		missing := u.Missing(g, required)
+		missing := u.Missing(g, outstanding)
 		var assured *account.AssuranceError
 		if !errors.As(missing, &assured) {
 			return missing

@@ -194,13 +194,13 @@ func (u *unit) acceptOwnPassword(try account.PasswordTry) error {
 }
 
 // prove records that a user authenticated again by a method, and gives the session a new token.
-func (u *unit) prove(user int64, method assurance.Method) error {
+func (u *unit) prove(user int64, methods ...assurance.Method) error {
 	at := slices.IndexFunc(u.session.SignIns, func(g people.SignIn) bool { return g.User == user })
 	if at < 0 {
 		return errInvalidAttempt
 	}
 	g := &u.session.SignIns[at]
-	proofs := g.Proven().With(method, u.Now)
+	proofs := withProofs(g.Proven(), methods, u.Now)
 	if err := u.Sessions().ProveSignIn(g.ID, proofs, u.Now); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (u *unit) prove(user int64, method assurance.Method) error {
 		action = "session.stepped_up"
 	}
 	g.Proofs, g.ProvedAt = proofs, u.Now
-	if g.Upstream.ConfinedTo != 0 && account.LiftsConfinement(method) {
+	if g.Upstream.ConfinedTo != 0 && slices.ContainsFunc(methods, account.LiftsConfinement) {
 		if err := liftConfinement(u, g); err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if a.withheld = account.CheckConnection(u, g, member); a.withheld != nil {
 		return a, unlessWithheld(a.withheld)
 	}
-	required := u.RequiredAmong(g, member, workspaces, u.Now)
+	required := account.OutstandingAmong(u.Tenant, g, member, workspaces, u.Now)
 	if g.Proven().Level() >= required.Level {
 		return a, nil
 	}

@@ -128,6 +128,17 @@ func TestOnlyAdminsManageConnections(t *testing.T) {
 		if kept := bob.ok("PATCH", own, mapping); len(kept["role_mappings"].([]any)) != 1 {
 			t.Errorf("%v", kept)
 		}
+		// Another provider, another client and another order of the mappings decide who gets the owner's roles.
+		second := fmt.Sprintf(`{"claim":"groups","value":"ops","role_id":%q}`, clerk)
+		owner.ok("PATCH", own, strings.Replace(mapping, "]", ","+second+"]", 1))
+		for _, change := range []string{
+			`{"issuer":"https://bob.example","confirmation":"Ours"}`, `{"client_id":"bobs"}`, `{"client_secret":"s","client_id":"bobs"}`, mapping,
+		} {
+			bob.refused(403, "PERMISSION_DENIED", "PATCH", own, change)
+		}
+		bob.ok("PATCH", own, `{"client_secret":"rotated","display_name":"Ours again"}`)
+		bob.ok("PATCH", own, `{"role_mappings":[]}`)
+		bob.ok("PATCH", own, `{"client_id":"bobs"}`)
 
 		bob.setUp(id, p, "")
 		bob.refused(400, "CONNECTION_LIMIT_REACHED", "POST", path, newConnection(p, ""))

@@ -3,6 +3,7 @@ package enduser
 import (
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
@@ -36,7 +37,7 @@ func resolveSSO(u *unit, c *call, at waitingAttempt, e connection.Evidence) (out
 	if err != nil {
 		return out, err
 	}
-	a.FirstName, a.LastName, a.Proofs = e.FirstName, e.LastName, a.Proofs.With(proofOf(at.conn, e), e.ProvenAt())
+	a.FirstName, a.LastName, a.Proofs = e.FirstName, e.LastName, withProofs(a.Proofs, proofsOf(at.conn, e), e.ProvenAt())
 	switch outcome := connection.Resolve(s); outcome {
 	case connection.RefusesTaken:
 		return out, refusalOf(at.row.Intent)
@@ -116,12 +117,22 @@ func refusalOf(intent string) error {
 	return account.ErrIdentityExists
 }
 
-// proofOf returns what a response proves.
-func proofOf(conn account.Connection, e connection.Evidence) assurance.Method {
-	if e.MultiFactor && connection.AssertsTwoFactors(conn.Connection) {
-		return assurance.SSOMultiFactor
+// proofsOf returns what a response proves.
+func proofsOf(conn account.Connection, e connection.Evidence) []assurance.Method {
+	switch {
+	case e.MultiFactor && connection.AssertsTwoFactors(conn.Connection):
+		return []assurance.Method{assurance.SSOMultiFactor}
+	case e.MultiFactor && conn.Organization != "":
+		return []assurance.Method{assurance.SSO, assurance.SSOOrganization}
 	}
-	return assurance.SSO
+	return []assurance.Method{assurance.SSO}
+}
+
+func withProofs(p assurance.Proofs, methods []assurance.Method, at time.Time) assurance.Proofs {
+	for _, method := range methods {
+		p = p.With(method, at)
+	}
+	return p
 }
 
 // situationOf returns what decides about a response, and the address of the account that would be selected by it.
@@ -275,7 +286,7 @@ func reauthenticateSSO(u *unit, a people.Attempt, at waitingAttempt, e connectio
 	if err := endAttempt(u, a.ID); err != nil {
 		return err
 	}
-	return u.prove(g.User, proofOf(at.conn, e))
+	return u.prove(g.User, proofsOf(at.conn, e)...)
 }
 
 // proceedSSO continues a sign-in whose account is known: it signs the user in, or the attempt waits for a second

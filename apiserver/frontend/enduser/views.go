@@ -76,9 +76,10 @@ func viewRole(r *account.Role) *enduserapi.MemberRole {
 // user's.
 func viewMember(u *account.Unit, g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember) enduserapi.OrganizationMembership {
 	required := u.RequiredAmong(g, m, workspaces, u.Now).Level
+	outstanding := account.OutstandingAmong(u.Tenant, g, m, workspaces, u.Now).Level
 	return enduserapi.OrganizationMembership{
 		Id: format(m.ID), Organization: viewMemberOrganization(m.Organization), Role: viewRole(u.RoleOf(v1alpha1.RoleLevelOrganization, m.Owner, m.Role)), CreatedAt: m.CreatedAt,
-		Assurance: enduserapi.MembershipAssurance{Required: required.String(), Satisfied: g.Proven().Level() >= required},
+		Assurance: enduserapi.MembershipAssurance{Required: required.String(), Satisfied: g.Proven().Level() >= outstanding},
 	}
 }
 

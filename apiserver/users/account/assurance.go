@@ -108,17 +108,43 @@ func (t *Tenant) roleRequirement(level v1alpha1.RoleLevel, role int64) assurance
 	return content.Assurance.Effective()
 }
 
-// RequiredIn returns what is required of a sign-in in an organization: by the account, the deployment, the
-// organization, and the member's roles. It reads the member's workspaces.
-func (u *Unit) RequiredIn(g *people.SignIn, m people.Member) (assurance.Required, error) {
-	workspaces, err := u.Organizations().WorkspaceMembershipsOf(m.User, m.Organization.ID)
-	return u.RequiredAmong(g, m, workspaces, u.Now), err
-}
-
-// RequiredAmong is RequiredIn with the member's workspaces, at a time.
+// RequiredAmong returns what is required of a sign-in in an organization at a time: by the account, the deployment, the
+// organization, and the member's roles. workspaces are the member's workspaces.
 func (t *Tenant) RequiredAmong(g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember, now time.Time) assurance.Required {
 	demands := []assurance.Demand{accountDemand(g.TwoStep), t.deploymentDemand(g.UserCreatedAt)}
 	return assurance.Require(now, append(demands, t.OrganizationDemands(m, workspaces)...)...)
+}
+
+// OutstandingAmong is RequiredAmong without a requirement of the organization itself that its identity provider has met
+// by stating two factors. Requirements of the deployment are not the organization's, also those of roles and owners.
+func OutstandingAmong(t *Tenant, g *people.SignIn, m people.Member, workspaces []people.WorkspaceMember, now time.Time) assurance.Required {
+	if !g.Proven().Has(assurance.SSOOrganization) || !isProvider(t, g.Upstream.Connection, m.Organization) {
+		return t.RequiredAmong(g, m, workspaces, now)
+	}
+	demands := []assurance.Demand{accountDemand(g.TwoStep), t.deploymentDemand(g.UserCreatedAt)}
+	return assurance.Require(now, append(demands, unmet(t.OrganizationDemands(m, workspaces))...)...)
+}
+
+// OutstandingOf is the level of OutstandingAmong that an organization, and the roles of a member in it, require of the
+// tokens of an authorization.
+func OutstandingOf(t *Tenant, family people.TokenFamily, m people.Member, workspaces []people.WorkspaceMember, now time.Time) assurance.Level {
+	demands := t.OrganizationDemands(m, workspaces)
+	if slices.Contains(family.AMR, assurance.AMROrganization) && isProvider(t, family.Connection, m.Organization) {
+		demands = unmet(demands)
+	}
+	return assurance.Require(now, demands...).Level
+}
+
+// isProvider reports whether a declared connection is one of an organization. Other connections state no factors.
+func isProvider(t *Tenant, connection int64, o people.Organization) bool {
+	return connection != 0 && has(t.usable(t.snapshot.ConnectionsOf(t.Key(), o.Slug)), connection)
+}
+
+// unmet returns the demands without an organization's own that two factors meet.
+func unmet(demands []assurance.Demand) []assurance.Demand {
+	return slices.DeleteFunc(demands, func(d assurance.Demand) bool {
+		return d.By == assurance.ByOrganization && d.Level <= assurance.TwoFactors
+	})
 }
 
 // CheckHeld returns an AssuranceError if a sign-in shows less than its account or deployment requires. It reads the
@@ -133,11 +159,11 @@ func (u *Unit) CheckIn(g *people.SignIn, m people.Member) error {
 	if err := CheckConnection(u, g, m); err != nil {
 		return err
 	}
-	required, err := u.RequiredIn(g, m)
+	workspaces, err := u.Organizations().WorkspaceMembershipsOf(m.User, m.Organization.ID)
 	if err != nil {
 		return err
 	}
-	return check(u, g, required)
+	return check(u, g, OutstandingAmong(u.Tenant, g, m, workspaces, u.Now))
 }
 
 // CheckAmong is CheckIn with the member's workspaces.
@@ -145,7 +171,7 @@ func CheckAmong(u *Unit, g *people.SignIn, m people.Member, workspaces []people.
 	if err := CheckConnection(u, g, m); err != nil {
 		return err
 	}
-	return check(u, g, u.RequiredAmong(g, m, workspaces, u.Now))
+	return check(u, g, OutstandingAmong(u.Tenant, g, m, workspaces, u.Now))
 }
 
 // CheckOwner returns an AssuranceError if a sign-in shows less than the deployment requires of owners.

@@ -281,13 +281,8 @@ func (s Scope) apply(u *account.Unit, row *people.Connection, now connection.Set
 	if err := s.requireTested(u, row.ID, now, next); err != nil {
 		return err
 	}
-	for _, m := range next.Mappings {
-		if slices.Contains(now.Mappings, m) {
-			continue
-		}
-		if err := account.RequireMappable(u, s.Admin, m.Role); err != nil {
-			return err
-		}
+	if err := s.requireMappable(u, now, next, change.ChoosesProvider(now)); err != nil {
+		return err
 	}
 	before := row.Secrets
 	if change.ClientSecret != nil {
@@ -302,6 +297,23 @@ func (s Scope) apply(u *account.Unit, row *people.Connection, now connection.Set
 	}
 	row.Active = active
 	row.Settings, row.Enforces = next.String(), next.Enforcement != string(v1alpha1.ConnectionEnforcementOptional)
+	return nil
+}
+
+// requireMappable returns an error if a change gives a role that does not exist, or, by other mappings or another
+// provider, one with permissions that the admin lacks. The provider states which users get a role, so its choice gives
+// the roles of all mappings, as does a change of their order.
+func (s Scope) requireMappable(u *account.Unit, now, next connection.Settings, chooses bool) error {
+	changed := !slices.Equal(now.Mappings, next.Mappings)
+	for _, m := range next.Mappings {
+		kept := slices.Contains(now.Mappings, m)
+		if kept && !changed && !chooses {
+			continue
+		}
+		if err := account.RequireMappable(u, s.Admin, m.Role); err != nil && !(kept && errors.Is(err, account.ErrRoleUnknown)) {
+			return err
+		}
+	}
 	return nil
 }
 

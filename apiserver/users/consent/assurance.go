@@ -25,7 +25,7 @@ func withheld(u *account.Unit, g *people.SignIn, m people.Member, workspaces []p
 	switch {
 	case errors.As(err, &required), errors.As(err, &confined):
 		return append(missing, MissingConnection), nil
-	case err == nil && g.Proven().Level() < u.RequiredAmong(g, m, workspaces, u.Now).Level:
+	case err == nil && g.Proven().Level() < account.OutstandingAmong(u.Tenant, g, m, workspaces, u.Now).Level:
 		return append(missing, MissingAssurance), nil
 	}
 	return missing, err
@@ -185,7 +185,7 @@ func checkFamily(u *account.Unit, client *Client, user people.User, place Place,
 		if err != nil {
 			return err
 		}
-		required = max(required, assurance.Require(u.Now, u.OrganizationDemands(*place.Member, workspaces)...).Level)
+		required = max(required, account.OutstandingOf(u.Tenant, family, *place.Member, workspaces, u.Now))
 	}
 	if level < required {
 		return &RequirementError{Required: required}
