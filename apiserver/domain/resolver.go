@@ -17,7 +17,7 @@ const lookupWithin = 5 * time.Second
 
 // lookups are the bounds of lookups. Those of the worker have no network: it leaves some slots of a deployment to the
 // requests of members (worker.go).
-var lookups = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 4, NetworkAtOnce: 2, DeploymentPerMinute: 600, NetworkPerMinute: 60}
+var lookups = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 4, SourceAtOnce: 2, DeploymentPerMinute: 600, SourcePerMinute: 60}
 
 // ErrBusy means that a lookup did not begin, because its deployment or network has too many.
 var ErrBusy = errors.New("too many domains are being looked up")

@@ -111,8 +111,8 @@ func TestLookupsAMinuteAreBounded(t *testing.T) {
 	t.Cleanup(func() { _ = dns.Close() })
 	now := time.Now()
 	r := NewResolver(dns.Address(), func() time.Time { return now }, prometheus.NewRegistry())
-	of := egress.Asker{Deployment: "acme/acme", Network: "192.0.2.0/24"}
-	for range lookups.NetworkPerMinute {
+	of := egress.Asker{Deployment: "acme/acme", Source: "192.0.2.0/24"}
+	for range lookups.SourcePerMinute {
 		if _, err := r.LookUp(t.Context(), of, "acme.example"); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestLookupsAMinuteAreBounded(t *testing.T) {
 	if after := dns.Queries(RecordName("acme.example")); after != before {
 		t.Errorf("it was sent: %d queries, then %d", before, after)
 	}
-	of.Network = "198.51.100.0/24"
+	of.Source = "198.51.100.0/24"
 	if _, err := r.LookUp(t.Context(), of, "acme.example"); err != nil {
 		t.Errorf("another network: %v", err)
 	}

@@ -221,7 +221,7 @@ func (d *documents) refreshNow(ctx context.Context, c Connection, src source, w 
 // failed fetch is no error: the version says so.
 func (d *documents) fetch(ctx context.Context, c Connection, src source, before version) (fetched version, leased bool, err error) {
 	waiting, cancel := context.WithTimeout(ctx, requestWithin)
-	done, err := d.slots.Begin(waiting, egress.Asker{Deployment: c.Deployment})
+	done, err := d.slots.Begin(waiting, c.asker())
 	cancel()
 	if err != nil {
 		return version{}, false, d.refuse(src, err)
@@ -278,7 +278,7 @@ func (d *documents) read(ctx context.Context, c Connection, src source, before v
 	}
 	if src.accept != nil {
 		waiting, cancel := context.WithTimeout(ctx, readWithin)
-		done, err := d.reads.Begin(waiting, egress.Asker{Deployment: c.Deployment})
+		done, err := d.reads.Begin(waiting, c.asker())
 		cancel()
 		if err != nil {
 			return accepted{}, fmt.Errorf("%w: %w", errNoTurn, err)

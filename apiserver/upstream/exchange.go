@@ -28,9 +28,10 @@ const (
 
 var (
 	// documentRequests bounds the fetches of documents, and signInRequests the requests of sign-ins. They are separate,
-	// so that slow token endpoints do not delay documents.
-	documentRequests = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 8, DeploymentPerMinute: 600}
-	signInRequests   = egress.Bounds{AtOnce: 256, DeploymentAtOnce: 64}
+	// so that slow token endpoints do not delay documents. An organization, whose connections may be its own, has a share
+	// of its deployment's.
+	documentRequests = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 8, SourceAtOnce: 2, DeploymentPerMinute: 600, SourcePerMinute: 60}
+	signInRequests   = egress.Bounds{AtOnce: 256, DeploymentAtOnce: 64, SourceAtOnce: 16}
 )
 
 // exchanger sends requests to providers. It follows no redirects.

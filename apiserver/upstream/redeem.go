@@ -59,7 +59,7 @@ func (p *Providers) Redeem(ctx context.Context, c Connection, r Redemption) (Tok
 func (p *Providers) send(ctx context.Context, c Connection, r *http.Request) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestWithin)
 	defer cancel()
-	done, err := p.slots.Begin(ctx, egress.Asker{Deployment: c.Deployment})
+	done, err := p.slots.Begin(ctx, c.asker())
 	if err != nil {
 		p.throttled.Add(1)
 		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, egress.ErrTooManyFetches)

@@ -295,3 +295,37 @@ func TestSlowProviderDelaysItsOwnDeployment(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// An organization may set its provider up itself: one that never responds delays the organization's own sign-ins.
+func TestSlowProviderOfAnOrganizationDelaysThatOrganizationAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	server := w.server()
+	slow, second, other, declared := w.connection(w.direct), w.connection(w.direct), w.connection(w.direct), w.connection(w.direct)
+	slow.Organization, second.Organization, other.Organization = "globex", "globex", "initech"
+	done := make(chan struct{})
+	t.Cleanup(func() { close(done) })
+	w.provider.serve("/token", func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-done:
+		case <-r.Context().Done():
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range signInRequests.DeploymentAtOnce {
+		go func() { _, _ = server.Redeem(ctx, slow, redemption) }()
+	}
+	w.Eventually("all slots of the organization are taken", func() bool { return w.provider.hit("/token") == signInRequests.SourceAtOnce })
+	w.provider.serve("/token", says(200, granted))
+	short, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer end()
+	if _, err := server.Redeem(short, second, redemption); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("another connection of the organization: %v", err)
+	}
+	for name, c := range map[string]Connection{"another organization": other, "the deployment": declared} {
+		if _, err := server.Redeem(t.Context(), c, redemption); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

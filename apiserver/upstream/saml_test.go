@@ -165,7 +165,7 @@ func TestMetadataOfSAMLAreReadInTurn(t *testing.T) {
 			<-leave
 			return accepted{}, nil
 		}
-		_, err := d.read(ctx, Connection{Deployment: deployment, ID: 17}, own, version{}, w.Clock.Now())
+		_, err := d.read(ctx, Connection{Deployment: deployment, ID: 17, Connection: &document.Connection{}}, own, version{}, w.Clock.Now())
 		return err
 	}
 	results := make(chan error, 10)

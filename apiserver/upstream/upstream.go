@@ -33,6 +33,11 @@ type Connection struct {
 	*document.Connection
 }
 
+// asker returns for which part of its deployment a connection sends requests: its organization, if it has one.
+func (c Connection) asker() egress.Asker {
+	return egress.Asker{Deployment: c.Deployment, Source: c.Organization}
+}
+
 // Metadata is what a sign-in needs of a provider.
 type Metadata struct {
 	// Issuer is that of the provider's discovery document, which for tenants of Microsoft can have the placeholder

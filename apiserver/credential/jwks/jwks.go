@@ -63,7 +63,7 @@ func Declared() Limits {
 func Registered() Limits {
 	return Limits{
 		MaxBody: keyset.MaxRegisteredBytes, TotalBytes: 8 << 20, DeploymentBytes: 1 << 20,
-		Fetches: egress.Bounds{AtOnce: 8, DeploymentAtOnce: 4, NetworkAtOnce: 1, DeploymentPerMinute: 300, NetworkPerMinute: 20},
+		Fetches: egress.Bounds{AtOnce: 8, DeploymentAtOnce: 4, SourceAtOnce: 1, DeploymentPerMinute: 300, SourcePerMinute: 20},
 	}
 }
 
@@ -171,7 +171,7 @@ func (c *Cache) sweep(now time.Time) {
 // fetches cannot block others.
 func (c *Cache) refresh(ctx context.Context, asker egress.Asker, url string) <-chan singleflight.Result {
 	ctx = context.WithoutCancel(ctx) // the disconnection of one client must not end the shared fetch
-	return c.waits.DoChan(asker.Deployment+" "+asker.Network+" "+url, func() (any, error) {
+	return c.waits.DoChan(asker.Deployment+" "+asker.Source+" "+url, func() (any, error) {
 		if _, due := c.lookUp(asker, url); due {
 			waiting, cancel := context.WithTimeout(ctx, fetchWithin)
 			defer cancel()

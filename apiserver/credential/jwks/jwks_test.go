@@ -260,7 +260,7 @@ func TestFetchesAreBoundedPerNetwork(t *testing.T) {
 	c := New(of.clock, egress.NewPolicy([]netip.Prefix{loopback}, nil), Registered())
 	c.client = of.client
 	from := func(network string, n int) error {
-		_, err := c.Key(context.Background(), egress.Asker{Deployment: "ns/a", Network: network}, fmt.Sprint(i.URL, "/", n), "a")
+		_, err := c.Key(context.Background(), egress.Asker{Deployment: "ns/a", Source: network}, fmt.Sprint(i.URL, "/", n), "a")
 		return err
 	}
 	now.Store(1_700_000_040) // a minute begins
@@ -302,7 +302,7 @@ func TestConcurrentFetchesAreBounded(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range 200 {
 		group.Go(func() {
-			asker := egress.Asker{Deployment: fmt.Sprint("ns/", n%4), Network: fmt.Sprint("network ", n)}
+			asker := egress.Asker{Deployment: fmt.Sprint("ns/", n%4), Source: fmt.Sprint("network ", n)}
 			_, _ = c.Key(context.Background(), asker, fmt.Sprint(i.URL, "/", n), "a")
 		})
 	}

@@ -73,7 +73,7 @@ func verifyDomain(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	answer, err := c.Domains.LookUp(c.r.Context(), egress.Asker{Deployment: c.request.Key(), Network: c.request.Client.WideNetwork}, d.Name)
+	answer, err := c.Domains.LookUp(c.r.Context(), egress.Asker{Deployment: c.request.Key(), Source: c.request.Client.WideNetwork}, d.Name)
 	if err != nil {
 		return reply{}, c.answerTo(err)
 	}

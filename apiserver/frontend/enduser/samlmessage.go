@@ -19,7 +19,7 @@ const (
 
 // messageBounds bound the messages of SAML that are read and evaluated at once: each can have saml.MaxForm bytes, where
 // all other bodies of this listener have body.MaxEndUserBytes.
-var messageBounds = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 16, NetworkAtOnce: 4}
+var messageBounds = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 16, SourceAtOnce: 4}
 
 // errTooManyMessages refuses a message whose slot was not free in time.
 var errTooManyMessages = apierror.Coded(http.StatusServiceUnavailable, "CONNECTION_UNAVAILABLE", "too many sign-ins are in progress: try again")
@@ -28,7 +28,7 @@ var errTooManyMessages = apierror.Coded(http.StatusServiceUnavailable, "CONNECTI
 func readMessage(c *call) (form url.Values, done func(), err error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), messageWait)
 	defer cancel()
-	done, err = c.messages.Begin(ctx, egress.Asker{Deployment: c.request.Key(), Network: c.request.Client.WideNetwork})
+	done, err = c.messages.Begin(ctx, egress.Asker{Deployment: c.request.Key(), Source: c.request.Client.WideNetwork})
 	if err != nil {
 		answer := *errTooManyMessages
 		answer.Cause, answer.RetryAfter = err, messageWait

@@ -68,7 +68,7 @@ func asserted(c *call, client *consent.Client, form url.Values) (bool, error) {
 func asker(c *call, client *consent.Client) egress.Asker {
 	asker := egress.Asker{Deployment: c.Deployment.Deployment}
 	if !client.Trusted() {
-		asker.Network = account.NewClient(c.address(), "").WideNetwork
+		asker.Source = account.NewClient(c.address(), "").WideNetwork
 	}
 	return asker
 }

@@ -37,7 +37,7 @@ const (
 
 var (
 	// documentFetches bounds the fetches of metadata. Fetches are counted before they begin.
-	documentFetches = egress.Bounds{AtOnce: 8, DeploymentAtOnce: 4, NetworkAtOnce: 1, DeploymentPerMinute: 300, NetworkPerMinute: 20}
+	documentFetches = egress.Bounds{AtOnce: 8, DeploymentAtOnce: 4, SourceAtOnce: 1, DeploymentPerMinute: 300, SourcePerMinute: 20}
 	// documentFailures bounds the memory of addresses that failed.
 	documentFailures = shares.Bounds{Bytes: 1 << 20, DeploymentBytes: 64 << 10}
 )
@@ -189,7 +189,7 @@ func (c *call) documentClient(id string) (*consent.Client, bool, error) {
 	if known != nil && !known.Active { // a backend deactivated it: the metadata cannot change that
 		return nil, false, nil
 	}
-	asker := egress.Asker{Deployment: c.Deployment.Deployment, Network: account.NewClient(c.address(), "").WideNetwork}
+	asker := egress.Asker{Deployment: c.Deployment.Deployment, Source: account.NewClient(c.address(), "").WideNetwork}
 	got, err := c.documents.fetch(c.r.Context(), asker, id)
 	switch {
 	case errors.Is(err, egress.ErrTooManyFetches):

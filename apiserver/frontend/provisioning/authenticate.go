@@ -111,7 +111,7 @@ func (s *Server) findRuntime(r *http.Request, d directory, id int64, key apikey.
 	if !request.ManagesConnections() {
 		return d, unauthorized()
 	}
-	done, err := s.lookups.Begin(r.Context(), egress.Asker{Deployment: request.Key(), Network: account.NewClient(s.Proxies.ClientAddress(r), "").WideNetwork})
+	done, err := s.lookups.Begin(r.Context(), egress.Asker{Deployment: request.Key(), Source: account.NewClient(s.Proxies.ClientAddress(r), "").WideNetwork})
 	if err != nil {
 		return d, err
 	}

@@ -50,16 +50,16 @@ const (
 
 // bodyBounds bound the requests whose bodies, of up to maxBody and parsed some 15 times that, are in memory: in all, of
 // one deployment, and of one directory. More wait.
-var bodyBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2}
+var bodyBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, SourceAtOnce: 2}
 
 // requestBounds bound the requests that are in progress, which read the store: in all, of one deployment, and of one
 // directory. More wait. What a request costs counts only at its end.
-var requestBounds = egress.Bounds{AtOnce: 128, DeploymentAtOnce: 16, NetworkAtOnce: 4}
+var requestBounds = egress.Bounds{AtOnce: 128, DeploymentAtOnce: 16, SourceAtOnce: 4}
 
 // lookupBounds bound the requests whose tokens are looked up in the store: in all, of one deployment, and of one
 // network. More wait. Requests to declared directories need no lookup.
 // Beyond the number that may wait, they are refused: a client without a token must not fill the queue.
-var lookupBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, NetworkAtOnce: 2, DeploymentWaiting: 512, NetworkWaiting: 64}
+var lookupBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 8, SourceAtOnce: 2, DeploymentWaiting: 512, SourceWaiting: 64}
 
 // Options configures a Server.
 type Options struct {
@@ -210,7 +210,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // asker names the directory for the bounds of a deployment and of a directory within it.
 func (c *call) asker() egress.Asker {
-	return egress.Asker{Deployment: c.directory.deployment.Deployment, Network: c.directory.key()}
+	return egress.Asker{Deployment: c.directory.deployment.Deployment, Source: c.directory.key()}
 }
 
 // finish counts the request of an authenticated directory, and what it cost.

@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// ErrTooManyFetches is returned for a fetch that is refused before it begins, because its network or deployment used up
+// ErrTooManyFetches is returned for a fetch that is refused before it begins, because its source or deployment used up
 // its fetches of this minute.
 var ErrTooManyFetches = errors.New("too many fetches were requested; try again in a minute")
 
-// ErrTooManyWaiting is returned for a fetch that is refused because too many of its network or deployment wait.
-var ErrTooManyWaiting = errors.New("too many fetches of the network or deployment wait")
+// ErrTooManyWaiting is returned for a fetch that is refused because too many of its source or deployment wait.
+var ErrTooManyWaiting = errors.New("too many fetches of the source or deployment wait")
 
-// Asker is the network and deployment for which the server fetches.
+// Asker is the deployment, and the source within it, for which the server fetches.
 type Asker struct {
 	// Deployment is "namespace/name".
 	Deployment string
-	// Network is the IPv4 /24 or IPv6 /48 whose request needs the fetch, "" if the deployment itself declares what is
-	// fetched.
-	Network string
+	// Source is the part of the deployment that needs the fetch: the IPv4 /24 or IPv6 /48 of a request, an organization, or
+	// a directory. It is "" if the deployment itself declares what is fetched.
+	Source string
 }
 
 // Bounds limit fetches.
 type Bounds struct {
-	// AtOnce, DeploymentAtOnce and NetworkAtOnce bound the concurrent fetches: in all, of one deployment, and of one
-	// network within a deployment. AtOnce must be positive; 0 means no bound for the other two.
-	AtOnce, DeploymentAtOnce, NetworkAtOnce int
-	// DeploymentPerMinute and NetworkPerMinute bound the fetches that begin in a minute. Fetches are counted before they
+	// AtOnce, DeploymentAtOnce and SourceAtOnce bound the concurrent fetches: in all, of one deployment, and of one
+	// source within a deployment. AtOnce must be positive; 0 means no bound for the other two.
+	AtOnce, DeploymentAtOnce, SourceAtOnce int
+	// DeploymentPerMinute and SourcePerMinute bound the fetches that begin in a minute. Fetches are counted before they
 	// begin. 0 means no bound.
-	DeploymentPerMinute, NetworkPerMinute int
-	// DeploymentWaiting and NetworkWaiting bound the fetches that wait for a slot. 0 means no bound.
-	DeploymentWaiting, NetworkWaiting int
+	DeploymentPerMinute, SourcePerMinute int
+	// DeploymentWaiting and SourceWaiting bound the fetches that wait for a slot. 0 means no bound.
+	DeploymentWaiting, SourceWaiting int
 }
 
 // Slots admits fetches within Bounds. Waiting fetches get slots round-robin: from the deployment that was served
-// longest ago, and within it from the network that was served longest ago.
+// longest ago, and within it from the source that was served longest ago.
 type Slots struct {
 	bounds Bounds
 	clock  func() time.Time
@@ -46,13 +46,13 @@ type Slots struct {
 	running int
 	served  uint64
 	waiting []*turn
-	// parties are the deployments (with Network "") and their networks that have running or waiting
+	// parties are the deployments (with Source "") and their sources that have running or waiting
 	// fetches, or fetches counted in this minute.
 	parties map[Asker]*party
 	minute  time.Time
 }
 
-// party is a deployment, or a network within a deployment.
+// party is a deployment, or a source within a deployment.
 type party struct {
 	running, waiting int
 	// begun counts the fetches of this minute. served is the sequence number of the party's last slot.
@@ -89,15 +89,15 @@ func (s *Slots) Begin(ctx context.Context, of Asker) (done func(), err error) {
 	return sync.OnceFunc(func() { s.end(of) }), nil
 }
 
-// enter counts a turn and queues it. A refusal by the network's bound does not count toward the deployment's.
+// enter counts a turn and queues it. A refusal by the source's bound does not count toward the deployment's.
 func (s *Slots) enter(t *turn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newMinute()
-	if t.of.Network != "" && reached(s.parties[t.of], s.bounds.NetworkPerMinute) || reached(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentPerMinute) {
+	if t.of.Source != "" && reached(s.parties[t.of], s.bounds.SourcePerMinute) || reached(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentPerMinute) {
 		return ErrTooManyFetches
 	}
-	if t.of.Network != "" && crowded(s.parties[t.of], s.bounds.NetworkWaiting) || crowded(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentWaiting) {
+	if t.of.Source != "" && crowded(s.parties[t.of], s.bounds.SourceWaiting) || crowded(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentWaiting) {
 		return ErrTooManyWaiting
 	}
 	for _, p := range s.of(t.of) {
@@ -129,10 +129,10 @@ func (s *Slots) newMinute() {
 	}
 }
 
-// of returns the parties of an asker: its deployment, and its network there if it has one.
+// of returns the parties of an asker: its deployment, and its source there if it has one.
 func (s *Slots) of(of Asker) []*party {
 	parties := []*party{s.party(Asker{Deployment: of.Deployment})}
-	if of.Network != "" {
+	if of.Source != "" {
 		parties = append(parties, s.party(of))
 	}
 	return parties
@@ -147,7 +147,7 @@ func (s *Slots) party(of Asker) *party {
 	return p
 }
 
-// next grants free slots to the turns whose deployment, then network, was served longest ago.
+// next grants free slots to the turns whose deployment, then source, was served longest ago.
 func (s *Slots) next() {
 	for s.running < s.bounds.AtOnce {
 		best := -1
@@ -177,7 +177,7 @@ func (s *Slots) free(of Asker) bool {
 	if s.bounds.DeploymentAtOnce > 0 && deployment.running >= s.bounds.DeploymentAtOnce {
 		return false
 	}
-	return of.Network == "" || s.bounds.NetworkAtOnce == 0 || s.party(of).running < s.bounds.NetworkAtOnce
+	return of.Source == "" || s.bounds.SourceAtOnce == 0 || s.party(of).running < s.bounds.SourceAtOnce
 }
 
 func (s *Slots) before(a, b Asker) bool {

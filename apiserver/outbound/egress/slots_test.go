@@ -20,7 +20,7 @@ func begin(t *testing.T, s *Slots, of Asker) func() {
 
 func TestSlotsAreSharedByDeploymentAndNetwork(t *testing.T) {
 	t.Parallel()
-	s := NewSlots(Bounds{AtOnce: 4, DeploymentAtOnce: 2, NetworkAtOnce: 1}, time.Now)
+	s := NewSlots(Bounds{AtOnce: 4, DeploymentAtOnce: 2, SourceAtOnce: 1}, time.Now)
 	first := begin(t, s, Asker{"a", "1"})
 	s.mu.Lock()
 	full := s.free(Asker{"a", "1"})
@@ -46,7 +46,7 @@ func TestSlotsAreSharedByDeploymentAndNetwork(t *testing.T) {
 func TestFetchesAreCountedBeforeTheyBegin(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
-	s := NewSlots(Bounds{AtOnce: 1, DeploymentPerMinute: 6, NetworkPerMinute: 3}, func() time.Time { return now })
+	s := NewSlots(Bounds{AtOnce: 1, DeploymentPerMinute: 6, SourcePerMinute: 3}, func() time.Time { return now })
 	try := func(network string) error {
 		done, err := s.Begin(t.Context(), Asker{"a", network})
 		if err == nil {
@@ -97,7 +97,7 @@ func TestWaitingFetchesAreServedRoundRobinByDeployment(t *testing.T) {
 		go func() {
 			done, err := s.Begin(context.WithoutCancel(t.Context()), of)
 			if err == nil {
-				order <- of.Deployment + of.Network
+				order <- of.Deployment + of.Source
 				done()
 			}
 		}()
@@ -119,7 +119,7 @@ func TestWaitingFetchesAreServedRoundRobinByDeployment(t *testing.T) {
 
 func TestWaitingFetchesAreBoundedByDeploymentAndNetwork(t *testing.T) {
 	t.Parallel()
-	s := NewSlots(Bounds{AtOnce: 4, DeploymentAtOnce: 1, NetworkWaiting: 2, DeploymentWaiting: 3}, time.Now)
+	s := NewSlots(Bounds{AtOnce: 4, DeploymentAtOnce: 1, SourceWaiting: 2, DeploymentWaiting: 3}, time.Now)
 	done := begin(t, s, Asker{"a", "1"})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 3)
