@@ -19,8 +19,8 @@ var ErrTooManyWaiting = errors.New("too many fetches of the source or deployment
 type Asker struct {
 	// Deployment is "namespace/name".
 	Deployment string
-	// Source is the part of the deployment that needs the fetch: the IPv4 /24 or IPv6 /48 of a request, an organization, or
-	// a directory. It is "" if the deployment itself declares what is fetched.
+	// Source is the part of the deployment that needs the fetch: the IPv4 /24 or IPv6 /48 of a request, an organization,
+	// or a directory. It is "" if the deployment itself declares what is fetched.
 	Source string
 }
 
