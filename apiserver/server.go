@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"net/http"
 	"net/netip"
 	"time"
@@ -214,7 +215,13 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	signer, providers := tokensigner.New(opts.Keyring), upstream.New(upstream.Options{Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Egress: policy, Clock: opts.Clock, Log: opts.Log.WithName("upstream"), Registry: opts.Registry})
+	notifier := connections.Notifier{Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock}
+	signer, providers := tokensigner.New(opts.Keyring), upstream.New(upstream.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Egress: policy, Clock: opts.Clock, Log: opts.Log.WithName("upstream"), Registry: opts.Registry,
+		OnNewCertificates: func(ctx context.Context, c upstream.Connection, added []*x509.Certificate) error {
+			return notifier.NewCertificates(ctx, c.Deployment, c.ID, added)
+		},
+	})
 	domains := domain.NewWorker(domain.Options{
 		Store: opts.People, Snapshots: follower, Resolver: domain.NewResolver(opts.DNSResolver, opts.Clock, opts.Registry), Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake,
 		Clock: opts.Clock, Log: opts.Log.WithName("domains"),

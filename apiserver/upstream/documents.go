@@ -3,8 +3,10 @@ package upstream
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -57,6 +59,8 @@ type documents struct {
 	log     logr.Logger
 	metrics *metrics
 	cache   *shares.Cache[ref, version]
+	// onNewCertificates is that of Options.
+	onNewCertificates func(ctx context.Context, c Connection, added []*x509.Certificate) error
 	// flights share fetches: by document and what is wanted of it, and by URL.
 	flights, fetches singleflight.Group
 	// throttled counts the fetches that were refused before they began.
@@ -252,6 +256,7 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 		after.failures, after.failure = before.failures+1, err.Error()
 		d.log.V(1).Info("A document of an identity provider was not fetched", "deployment", c.Deployment, "connection", ids.Format(c.ID), "kind", src.kind, "error", after.failure)
 	} else {
+		d.notify(ctx, c, before.content, taken.content)
 		after = version{content: taken.content, url: src.url, sha256: taken.sha256, fetchedAt: now, validUntil: now.Add(taken.freshFor), triedAt: now, tried: src.url}
 	}
 	d.put(c, src, after)
@@ -290,6 +295,24 @@ func (d *documents) read(ctx context.Context, c Connection, src source, before v
 		last = before.content
 	}
 	return src.take(text, last, now)
+}
+
+// notify calls onNewCertificates if metadata of SAML have certificates that the former ones did not have.
+func (d *documents) notify(ctx context.Context, c Connection, before, now content) {
+	if d.onNewCertificates == nil || before.saml == nil || now.saml == nil {
+		return
+	}
+	added := slices.DeleteFunc(slices.Clone(now.saml.Certificates), func(one *x509.Certificate) bool {
+		return slices.ContainsFunc(before.saml.Certificates, one.Equal)
+	})
+	if len(added) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
+	defer cancel()
+	if err := d.onNewCertificates(ctx, c, added); err != nil {
+		d.log.Error(err, "The admins of a connection were not notified of a new certificate", "deployment", c.Deployment, "connection", ids.Format(c.ID))
+	}
 }
 
 // write writes the result of a fetch to the store. If that fails, the lease ends by itself, and only this server has

@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -71,10 +72,13 @@ type Options struct {
 	// Keyring opens client secrets and private keys that the operator sealed.
 	Keyring *seal.Keyring
 	// Egress decides which addresses providers may have.
-	Egress   *egress.Policy
-	Clock    func() time.Time
-	Log      logr.Logger
-	Registry prometheus.Registerer
+	Egress *egress.Policy
+	// OnNewCertificates is called before fetched metadata of SAML with certificates that the former ones did not have are
+	// stored, at least once. A nil one is not called.
+	OnNewCertificates func(ctx context.Context, c Connection, added []*x509.Certificate) error
+	Clock             func() time.Time
+	Log               logr.Logger
+	Registry          prometheus.Registerer
 }
 
 // Providers are the identity providers of all connections. It is safe for concurrent use.
@@ -99,7 +103,7 @@ func New(opts Options) *Providers {
 	p.end = end
 	p.documents = &documents{
 		life: life, store: opts.Store, web: p.web, slots: egress.NewSlots(documentRequests, opts.Clock), reads: egress.NewSlots(samlReads, opts.Clock),
-		clock: opts.Clock, log: opts.Log, metrics: p.metrics, cache: cache,
+		clock: opts.Clock, log: opts.Log, metrics: p.metrics, cache: cache, onNewCertificates: opts.OnNewCertificates,
 	}
 	return p
 }

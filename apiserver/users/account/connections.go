@@ -166,8 +166,8 @@ func (t *Tenant) requireUsable(c Connection) error {
 	return nil
 }
 
-// isUnusable reports whether an error says that users cannot sign in by a connection.
-func isUnusable(err error) bool {
+// IsUnusable reports whether an error says that users cannot sign in by a connection.
+func IsUnusable(err error) bool {
 	return errors.Is(err, ErrConnectionUnknown) || errors.Is(err, ErrOrganizationsDisabled)
 }
 

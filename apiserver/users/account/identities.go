@@ -212,7 +212,7 @@ func RemoveIdentity(u *Unit, user, id int64) (removed people.Identity, err error
 	for _, i := range slices.Delete(slices.Clone(have), at, at+1) {
 		if _, err := FindConnection(u, i.Connection); err == nil {
 			usable = true
-		} else if !isUnusable(err) {
+		} else if !IsUnusable(err) {
 			return removed, err
 		}
 	}
@@ -263,7 +263,7 @@ func deleteIdentity(u *Unit, i people.Identity) error {
 	switch {
 	case err == nil:
 		name = c.Name
-	case !isUnusable(err):
+	case !IsUnusable(err):
 		return err
 	}
 	return u.Notify(i.User, "You can no longer sign in with "+messages.Quoted(name, "another provider")+".")
