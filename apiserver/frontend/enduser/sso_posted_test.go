@@ -27,6 +27,9 @@ func (w *world) postTo(base, path string, form url.Values, header ...string) *ht
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req)
 	w.Must(err)

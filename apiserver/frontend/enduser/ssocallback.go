@@ -276,7 +276,7 @@ func recordFailure(c *call, at waitingAttempt, e connection.Evidence, err error)
 		return answer
 	}
 	failure.Connection, failure.At, failure.RequestID, failure.Step = at.row.Connection, c.now, c.ID[0], "response"
-	failure.Subject, failure.Email = e.Subject, e.Email
+	failure.Subject, failure.Email = clipText(e.Subject), clipText(e.Email)
 	recordErr := c.request.Change(context.WithoutCancel(c.r.Context()), func(u *account.Unit) (err error) {
 		if failure.ID, err = u.NewID(); err != nil {
 			return err

@@ -85,8 +85,8 @@ func functions(language *texts.Language) template.FuncMap {
 		"choice": newChoice,
 		"named":  func(m enduserapi.MemberAccount) bool { return m.FirstName != "" || m.LastName != "" },
 		// Templates show every name with one of these two functions.
-		"isolate": text.Isolate,
-		"person":  text.Person,
+		"isolate": text.Isolate, "printable": text.Printable,
+		"person": text.Person,
 	}
 }
 

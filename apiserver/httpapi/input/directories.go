@@ -2,7 +2,9 @@ package input
 
 import (
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"k8s.io/utils/ptr"
@@ -61,6 +63,8 @@ func groupRoles(o *body.Object, member string) *[]directory.GroupRole {
 			switch {
 			case g.Group == "" || utf8.RuneCountInString(g.Group) > directory.MaxGroup:
 				one.Fault("group", "must have 1 to %d characters", directory.MaxGroup)
+			case strings.ContainsFunc(g.Group, unicode.IsControl): // no group has one, and no form sends it back unchanged
+				one.Fault("group", "has a control character, such as a line break: remove it")
 			case slices.ContainsFunc(given, func(other directory.GroupRole) bool { return other.Group == g.Group }):
 				one.Fault("group", "has a role already: name each group once")
 			}

@@ -74,6 +74,7 @@ func TestDirectoryFaultsNameTheirMember(t *testing.T) {
 		group("a", "1", "a", "2"):            "/group_roles/1/group",
 		group("", "1"):                       "/group_roles/0/group",
 		group(strings.Repeat("a", 257), "1"): "/group_roles/0/group",
+		group("a\nb", "1"):                   "/group_roles/0/group",
 		group("a", "x"):                      "/group_roles/0/role_id",
 		group("a", "07"):                     "/group_roles/0/role_id",
 		`{"group_roles":[{"group":"a"}]}`:    "/group_roles/0/role_id",
