@@ -215,12 +215,9 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	notifier := connections.Notifier{Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock}
 	signer, providers := tokensigner.New(opts.Keyring), upstream.New(upstream.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Egress: policy, Clock: opts.Clock, Log: opts.Log.WithName("upstream"), Registry: opts.Registry,
-		OnNewCertificates: func(ctx context.Context, c upstream.Connection, added []*x509.Certificate) error {
-			return notifier.NewCertificates(ctx, c.Deployment, c.ID, added)
-		},
+		OnNewCertificates: onNewCertificates(connections.Notifier{Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock}),
 	})
 	domains := domain.NewWorker(domain.Options{
 		Store: opts.People, Snapshots: follower, Resolver: domain.NewResolver(opts.DNSResolver, opts.Clock, opts.Registry), Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake,
@@ -356,5 +353,12 @@ func (s *Server) flushCalls(ctx context.Context) {
 	defer cancel()
 	if err := s.calls.Flush(ctx); err != nil {
 		s.opts.Log.Error(err, "Writing the last records of calls of agents' tools failed", "lost", s.calls.Waiting())
+	}
+}
+
+// onNewCertificates returns what notifies the admins of new certificates of a provider.
+func onNewCertificates(n connections.Notifier) func(context.Context, upstream.Connection, []*x509.Certificate) error {
+	return func(ctx context.Context, c upstream.Connection, added []*x509.Certificate) error {
+		return n.NewCertificates(ctx, c.Deployment, c.ID, added)
 	}
 }

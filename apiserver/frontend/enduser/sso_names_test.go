@@ -128,7 +128,7 @@ func TestTextsOfFailuresAreBoundedAndCleaned(t *testing.T) {
 			}
 		}
 		if len(failures) != 5 || len(want) != 0 {
-			t.Errorf("of %d failures, none has %q: %+v", len(failures), want, failures)
+			t.Errorf("of %d failures, none has %v: %+v", len(failures), want, failures)
 		}
 	})
 }

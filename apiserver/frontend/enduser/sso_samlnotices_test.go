@@ -50,9 +50,13 @@ func TestAdminsAreNotifiedOfANewCertificateOfTheirProvider(t *testing.T) {
 			if got := audited(); got != min(n+1, 10) {
 				t.Fatalf("%d records after %d changes", got, n+1)
 			}
-		}
-		for _, to := range []string{"owner@globex.example", "bob@globex.example"} {
-			w.Eventually("the mails are delivered", func() bool { return mails(to) == 2 })
+			for _, to := range []string{"owner@globex.example", "bob@globex.example"} {
+				// Delivered before the clock moves, which would end the lease of a message.
+				w.Eventually("the mails are delivered", func() bool { return mails(to) >= min(n+1, 2) })
+				if got := mails(to); got > 2 {
+					t.Fatalf("%s got %d mails", to, got)
+				}
+			}
 		}
 		if mails("carl@globex.example") != 0 {
 			t.Error("a member who manages no connections got a mail")

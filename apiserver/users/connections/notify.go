@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// certificatesAudited and certificatesMailed bound the records, and the mails to each admin, of one connection in a day:
-	// a provider can change its metadata as often as they are fetched.
+	// certificatesAudited and certificatesMailed bound the records, and the mails to each admin, of one connection in a
+	// day: a provider can change its metadata as often as they are fetched.
 	certificatesAudited, certificatesMailed = 10, 2
 	// certificatesNamed is how many certificates a record and a mail name.
 	certificatesNamed = 4
