@@ -4,6 +4,7 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,32 @@ func TestChangedSignaturesAreRefused(t *testing.T) {
 			})
 		}
 		refused(t, s.name+", no signature", answer{shape: s, attack: attack}.xml(), expected(), ReasonSignature)
+	}
+}
+
+// The value of an ECDSA signature is r and s, each as long as the order of the curve.
+func TestChangedECDSASignaturesAreRefused(t *testing.T) {
+	t.Parallel()
+	by := keys().p256
+	for name, change := range map[string]func([]byte) []byte{
+		"another r":       func(value []byte) []byte { value[10] ^= 1; return value },
+		"another s":       func(value []byte) []byte { value[40] ^= 1; return value },
+		"a zero before s": func(value []byte) []byte { return slices.Insert(value, 32, 0) },
+		"a shorter s":     func(value []byte) []byte { return value[:63] },
+	} {
+		for _, s := range plain() {
+			want := expected()
+			want.Provider = provider(by)
+			attack := func(root *etree.Element) {
+				el := at(outer(root), "SignatureValue")
+				value, err := base64.StdEncoding.DecodeString(el.Text())
+				if err != nil || len(value) != 64 {
+					t.Fatalf("%s, %s: a signature of %d bytes: %v", s.name, name, len(value), err)
+				}
+				el.SetText(base64.StdEncoding.EncodeToString(change(value)))
+			}
+			refused(t, s.name+", "+name, answer{shape: s, by: &by, attack: attack}.xml(), want, ReasonSignature)
+		}
 	}
 }
 

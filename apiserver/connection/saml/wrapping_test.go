@@ -234,3 +234,22 @@ func TestStructureOfResponses(t *testing.T) {
 		at(root, "AuthnStatement").CreateAttr("SessionIndex", strings.Repeat("x", 256))
 	}}.xml(), expected(), ReasonSession)
 }
+
+// The content of an encrypted assertion has the structure of an assertion, also if the response alone is signed.
+func TestStructureOfEncryptedAssertions(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(root *etree.Element){
+		"the ID of the response":    func(root *etree.Element) { at(root, "Assertion").CreateAttr("ID", "_response") },
+		"an ID that is there twice": func(root *etree.Element) { at(root, "Subject").CreateAttr("Id", "_assertion") },
+		"an assertion in Advice": func(root *etree.Element) {
+			el := at(root, "Assertion")
+			el.AddChild(wrapped("saml:Advice", evil(el)))
+		},
+	} {
+		for _, s := range shapes {
+			if s.encrypts {
+				refused(t, s.name+", "+name, answer{shape: s, states: change}.xml(), expected(), ReasonDecryption)
+			}
+		}
+	}
+}
