@@ -256,7 +256,7 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 		after.failures, after.failure = before.failures+1, err.Error()
 		d.log.V(1).Info("A document of an identity provider was not fetched", "deployment", c.Deployment, "connection", ids.Format(c.ID), "kind", src.kind, "error", after.failure)
 	} else {
-		d.notify(ctx, c, before.content, taken.content)
+		d.notify(ctx, c, src, before, taken.content)
 		after = version{content: taken.content, url: src.url, sha256: taken.sha256, fetchedAt: now, validUntil: now.Add(taken.freshFor), triedAt: now, tried: src.url}
 	}
 	d.put(c, src, after)
@@ -297,9 +297,11 @@ func (d *documents) read(ctx context.Context, c Connection, src source, before v
 	return src.take(text, last, now)
 }
 
-// notify calls onNewCertificates if metadata of SAML have certificates that the former ones did not have.
-func (d *documents) notify(ctx context.Context, c Connection, before, now content) {
-	if d.onNewCertificates == nil || before.saml == nil || now.saml == nil {
+// notify calls onNewCertificates if metadata of SAML have certificates that the former ones of the same source did not
+// have.
+func (d *documents) notify(ctx context.Context, c Connection, src source, former version, now content) {
+	before := former.content
+	if d.onNewCertificates == nil || former.url != src.url || before.saml == nil || now.saml == nil {
 		return
 	}
 	added := slices.DeleteFunc(slices.Clone(now.saml.Certificates), func(one *x509.Certificate) bool {

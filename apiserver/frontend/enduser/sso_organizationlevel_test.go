@@ -69,6 +69,43 @@ func TestTwoFactorsOfAnOrganizationsProviderCountInThatOrganizationAlone(t *test
 	})
 }
 
+// A user may have identities at the providers of two organizations: what one of them states does not count in the other.
+func TestTwoFactorsOfAnotherOrganizationsProviderDoNotCount(t *testing.T) {
+	onFactors(t, nil, func(t *testing.T, w *world) {
+		p := w.provider()
+		owner, globex, slug := w.customer("globex")
+		_, _, second := w.customer("initech")
+		declare := func(name, slug string) string {
+			return w.connection(name, p, func(c *document.Connection) {
+				ofOrganization(slug, name+".example")(c)
+				c.AMR = []string{"mfa"}
+			})
+		}
+		conn, other := declare("globex", slug), declare("initech", second)
+		b := w.browser()
+		if a := b.sso(conn, p, identityprovider.User{"sub": "1", "email": "ann@globex.example", "amr": []string{"pwd"}}); a.user() == "" {
+			t.Fatalf("%s", a.Raw)
+		}
+		if a := b.ssoFor(other, p, identityprovider.User{"sub": "2"}, `,"intent":"link"`); len(b.identities()) != 2 {
+			t.Fatalf("%s", a.Raw)
+		}
+		owner.requiresTwoFactors(globex)
+		members := "/organizations/" + globex + "/members"
+		b.refused(403, "ENROLLMENT_REQUIRED", "GET", members, "")
+		again := func(conn, sub string) {
+			t.Helper()
+			user := identityprovider.User{"sub": sub, "auth_time": w.Clock.Now().Unix(), "amr": []string{"mfa"}}
+			if a := b.ssoFor(conn, p, user, `,"intent":"reauthenticate"`); a.Status != 200 {
+				t.Fatalf("%s", a.Raw)
+			}
+		}
+		again(other, "2")
+		b.refused(403, "ENROLLMENT_REQUIRED", "GET", members, "")
+		again(conn, "1")
+		b.ok("GET", members, "")
+	})
+}
+
 // A role that requires two factors is declared by the deployment: the provider of an organization does not meet it.
 func TestTwoFactorsOfAnOrganizationsProviderDoNotMeetARole(t *testing.T) {
 	onFactors(t, nil, func(t *testing.T, w *world) {

@@ -3,6 +3,7 @@ package enduser
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
@@ -286,7 +287,11 @@ func reauthenticateSSO(u *unit, a people.Attempt, at waitingAttempt, e connectio
 	if err := endAttempt(u, a.ID); err != nil {
 		return err
 	}
-	return u.prove(g.User, proofsOf(at.conn, e)...)
+	proofs := proofsOf(at.conn, e)
+	if g.Upstream.Connection != at.conn.ID { // what counts in an organization is what its connection states
+		proofs = slices.DeleteFunc(proofs, func(m assurance.Method) bool { return m == assurance.SSOOrganization })
+	}
+	return u.prove(g.User, proofs...)
 }
 
 // proceedSSO continues a sign-in whose account is known: it signs the user in, or the attempt waits for a second
