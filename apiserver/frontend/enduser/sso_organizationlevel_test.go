@@ -69,7 +69,8 @@ func TestTwoFactorsOfAnOrganizationsProviderCountInThatOrganizationAlone(t *test
 	})
 }
 
-// A user may have identities at the providers of two organizations: what one of them states does not count in the other.
+// A user may have identities at the providers of two organizations: what one of them states does not count in the
+// other.
 func TestTwoFactorsOfAnotherOrganizationsProviderDoNotCount(t *testing.T) {
 	onFactors(t, nil, func(t *testing.T, w *world) {
 		p := w.provider()
