@@ -124,6 +124,7 @@ func TestOnlyAdminsManageConnections(t *testing.T) {
 		mapping := fmt.Sprintf(`{"role_mappings":[{"claim":"groups","value":"eng","role_id":%q}]}`, clerk)
 		bob.refused(403, "PERMISSION_DENIED", "PATCH", own, mapping)
 		owner.refused(400, "VALIDATION_ERROR", "PATCH", own, `{"role_mappings":[{"claim":"groups","value":"eng","role_id":"7"}]}`)
+		owner.refused(400, "VALIDATION_ERROR", "PATCH", own, strings.Replace(mapping, "eng", `e\ng`, 1)) // no form sends a line break back
 		owner.ok("PATCH", own, mapping)
 		if kept := bob.ok("PATCH", own, mapping); len(kept["role_mappings"].([]any)) != 1 {
 			t.Errorf("%v", kept)

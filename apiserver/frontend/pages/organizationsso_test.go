@@ -71,6 +71,15 @@ func TestAdminSetsUpSingleSignOn(t *testing.T) {
 	ada.submit("map", "claim", "groups", "value", "eng", "role", ada.page.options("role")["engineer"])
 	ada.says("groups")
 	ada.submit("unmap")
+	ada.submit("map", "claim", "groups", "value", reversedName, "role", ada.page.options("role")["engineer"])
+	ada.says("Ann\uFFFDlivd")
+	if strings.Contains(ada.page.raw, `aria-label="Remove `+reversedName) {
+		t.Error("a label has a control character of the text direction")
+	}
+	ada.submit("unmap")
+	if strings.Contains(ada.page.text(), "livd") {
+		t.Error("the mapping is not removed")
+	}
 	ada.says("The connection was changed.")
 
 	if page := bob.open("/organizations/engines/sso"); page.status == http.StatusOK {

@@ -1,7 +1,9 @@
 package input
 
 import (
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
@@ -92,8 +94,11 @@ func roleMappings(o *body.Object, member string) *[]connection.RoleMapping {
 		m := connection.RoleMapping{}
 		for name, to := range map[string]*string{"claim": &m.Claim, "value": &m.Value} {
 			if one.Require(name) {
-				if *to, _ = one.String(name); *to == "" || len(*to) > maxClaim {
+				switch *to, _ = one.String(name); {
+				case *to == "" || len(*to) > maxClaim:
 					one.Fault(name, "must have 1 to %d bytes", maxClaim)
+				case strings.ContainsFunc(*to, unicode.IsControl): // no form sends it back unchanged
+					one.Fault(name, "has a control character, such as a line break: remove it")
 				}
 			}
 		}
