@@ -8,8 +8,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 )
 
-// requiresTwoFactors makes an organization require two factors of its members from now on. In force is what an owner
-// with a factor writes.
+// requiresTwoFactors makes an organization of the browser's user require two factors of its members from now on. The
+// user, an owner, adds an authenticator app for that.
 func (b *browser) requiresTwoFactors(organization string) {
 	b.w.T.Helper()
 	b.addApp()
