@@ -264,6 +264,18 @@ func TestSecretOfAnotherConnectionIsNotSent(t *testing.T) {
 	}
 }
 
+// servesNoTokens lets requests at the token endpoint wait until the test ends.
+func (w *world) servesNoTokens() {
+	done := make(chan struct{})
+	w.T.Cleanup(func() { close(done) })
+	w.provider.serve("/token", func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-done:
+		case <-r.Context().Done():
+		}
+	})
+}
+
 // A provider that does not answer takes the slots of its own deployments alone.
 func TestSlowProviderDelaysItsOwnDeployment(t *testing.T) {
 	t.Parallel()
@@ -271,14 +283,7 @@ func TestSlowProviderDelaysItsOwnDeployment(t *testing.T) {
 	server := w.server()
 	slow, other := w.connection(w.direct), w.connection(w.direct)
 	other.Deployment = "globex/home"
-	done := make(chan struct{})
-	t.Cleanup(func() { close(done) })
-	w.provider.serve("/token", func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-done:
-		case <-r.Context().Done():
-		}
-	})
+	w.servesNoTokens()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range signInRequests.DeploymentAtOnce {
@@ -303,14 +308,7 @@ func TestSlowProviderOfAnOrganizationDelaysThatOrganizationAlone(t *testing.T) {
 	server := w.server()
 	slow, second, other, declared := w.connection(w.direct), w.connection(w.direct), w.connection(w.direct), w.connection(w.direct)
 	slow.Organization, second.Organization, other.Organization = "globex", "globex", "initech"
-	done := make(chan struct{})
-	t.Cleanup(func() { close(done) })
-	w.provider.serve("/token", func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-done:
-		case <-r.Context().Done():
-		}
-	})
+	w.servesNoTokens()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range signInRequests.DeploymentAtOnce {

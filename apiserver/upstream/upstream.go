@@ -73,8 +73,8 @@ type Options struct {
 	Keyring *seal.Keyring
 	// Egress decides which addresses providers may have.
 	Egress *egress.Policy
-	// OnNewCertificates is called before fetched metadata of SAML with certificates that the former ones did not have are
-	// stored, at least once. A nil one is not called.
+	// OnNewCertificates is called before fetched metadata of SAML are stored that have certificates which the former ones
+	// did not have. An error is logged, and the metadata are used anyway. It may be nil.
 	OnNewCertificates func(ctx context.Context, c Connection, added []*x509.Certificate) error
 	Clock             func() time.Time
 	Log               logr.Logger

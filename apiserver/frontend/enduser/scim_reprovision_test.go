@@ -167,7 +167,7 @@ func TestPassOverWaitingUsersIsBounded(t *testing.T) {
 	})
 }
 
-// A directory whose changes are slow does not hold the worker: at the end of its time, the pass goes on.
+// A task of a directory ends with its time, and a later pass continues it.
 func TestPassOverWaitingUsersIsBoundedInTime(t *testing.T) {
 	onSQLite(t, func(w *world) {
 		w.managesConnections(nil)

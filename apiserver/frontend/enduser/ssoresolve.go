@@ -3,8 +3,6 @@ package enduser
 import (
 	"encoding/json"
 	"errors"
-	"slices"
-	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
@@ -116,24 +114,6 @@ func refusalOf(intent string) error {
 		return errOtherIdentity
 	}
 	return account.ErrIdentityExists
-}
-
-// proofsOf returns what a response proves.
-func proofsOf(conn account.Connection, e connection.Evidence) []assurance.Method {
-	switch {
-	case e.MultiFactor && connection.AssertsTwoFactors(conn.Connection):
-		return []assurance.Method{assurance.SSOMultiFactor}
-	case e.MultiFactor && conn.Organization != "":
-		return []assurance.Method{assurance.SSO, assurance.SSOOrganization}
-	}
-	return []assurance.Method{assurance.SSO}
-}
-
-func withProofs(p assurance.Proofs, methods []assurance.Method, at time.Time) assurance.Proofs {
-	for _, method := range methods {
-		p = p.With(method, at)
-	}
-	return p
 }
 
 // situationOf returns what decides about a response, and the address of the account that would be selected by it.
@@ -287,11 +267,7 @@ func reauthenticateSSO(u *unit, a people.Attempt, at waitingAttempt, e connectio
 	if err := endAttempt(u, a.ID); err != nil {
 		return err
 	}
-	proofs := proofsOf(at.conn, e)
-	if g.Upstream.Connection != at.conn.ID { // what counts in an organization is what its connection states
-		proofs = slices.DeleteFunc(proofs, func(m assurance.Method) bool { return m == assurance.SSOOrganization })
-	}
-	return u.prove(g.User, proofs...)
+	return u.prove(g.User, proofsAgain(g, at.conn, e)...)
 }
 
 // proceedSSO continues a sign-in whose account is known: it signs the user in, or the attempt waits for a second

@@ -13,7 +13,7 @@ func NewCertificatesMail(app, organization, connection string, fingerprints []st
 	return delivery.Content{
 		Subject: "Your identity provider has a new certificate",
 		Body: "The metadata of the identity provider by which your organization signs in name a new certificate for signatures. Sign-ins that it signs are accepted from now on.\n\n" +
-			"If your provider did not announce it, check the metadata at once: whoever has the key of that certificate can sign in as your users. Deactivate the connection until it is clear.\n\n" +
+			"If your provider did not announce it, check the metadata at once: a party with the key of that certificate can sign in as your users. Until you know, deactivate the connection.\n\n" +
 			"Connection: “" + connection + "”\nSHA-256 of the certificate: " + strings.Join(fingerprints, ", ") + "\nOrganization: “" + organization + "”\nWhere: " + app + "\n",
 	}
 }
