@@ -113,7 +113,7 @@ func (v *person) visitsTheOrganizationsPages() {
 	v.until(`document.querySelector("h1")?.innerText.startsWith("Looked at")`)
 	for _, of := range []string{"members", "workspaces"} {
 		v.goes(eval[string](v.tab, `document.querySelector('a[href*="/`+of+`/"]').getAttribute("href")`))
-		v.until(`document.readyState === "complete"`)
+		v.whole()
 		v.at(eval[string](v.tab, `document.querySelector("h1").innerText`), "organization-"+of)
 		v.goes(address)
 		v.until(`document.querySelector("h1")?.innerText.startsWith("Looked at")`)

@@ -96,9 +96,11 @@ func (v *person) at(heading, name string) {
 	}
 }
 
-// types moves to a field by Tab, unless it already has the focus, and types. A label may continue with "(optional)".
+// types moves to a field of the whole page by Tab, unless it already has the focus, and types. A label may continue
+// with "(optional)".
 func (v *person) types(label, text string) {
 	v.t.Helper()
+	v.whole()
 	whole := eval[string](v.tab, `[...document.querySelectorAll("label")].map((l) => l.textContent.trim()).find((l) => l.startsWith(`+quoted(label)+`)) ?? `+quoted(label))
 	if !eval[bool](v.tab, `(document.activeElement.labels?.[0]?.textContent ?? "").trim() === `+quoted(whole)) {
 		v.tabTo(whole)
@@ -126,7 +128,7 @@ func (v *person) signsUp(email string) {
 	v.sees("Please check what you entered")
 	v.at("Create your Acme account", "sign-up-refused")
 	v.goes("/sign-up")
-	v.until(`document.readyState === "complete"`)
+	v.whole()
 	v.types("Email address", email)
 	v.email = email
 	v.types("First name", "Ada")
@@ -171,7 +173,7 @@ func (v *person) provesANumber(number string) {
 	v.keys(kb.Enter)
 	v.sees("Enter a mobile number with its country code")
 	v.goes("/account/phones")
-	v.until(`document.readyState === "complete"`)
+	v.whole()
 	v.types("Phone number", number)
 	v.keys(kb.Enter)
 	v.at("Verify your number", "phone-code")
@@ -233,7 +235,7 @@ func (v *person) switchesBackAndSignsOut() {
 	v.sees("You are signed out")
 	// A cached page would show now.
 	v.run(chromedp.NavigateBack(), chromedp.NavigateBack())
-	v.until(`document.readyState === "complete"`)
+	v.whole()
 	if v.shows(v.email) {
 		v.t.Errorf("the button back shows who was signed in:\n%s", v.text())
 	}

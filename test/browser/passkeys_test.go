@@ -163,7 +163,7 @@ func TestRequiredPasskeyLeadsToEnrollment(t *testing.T) {
 	v := arrives(t, w, look{width: 360}, true)
 	v.device()
 	v.goes("/sign-up?continue=%2Forganizations")
-	v.until(`document.readyState === "complete"`)
+	v.whole()
 	v.types("Email address", "ada@example.com")
 	v.types("Password", passphrase)
 	v.keys(kb.Enter)

@@ -182,5 +182,5 @@ func (v *person) isIn(name string) {
 		v.t.Errorf("the active organization is %q, want %s", got, name)
 	}
 	v.goes(here)
-	v.until(`document.readyState === "complete"`)
+	v.whole()
 }

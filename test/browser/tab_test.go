@@ -228,6 +228,12 @@ func (tb *tab) until(expression string) {
 	}
 }
 
+// whole waits until the page is read to its end. Before that, a field or its label can be missing.
+func (tb *tab) whole() {
+	tb.t.Helper()
+	tb.until(`document.readyState === "complete"`)
+}
+
 // sees waits until a whole page shows a text.
 func (tb *tab) sees(text string) {
 	tb.t.Helper()
@@ -245,9 +251,11 @@ func (tb *tab) keys(pressed string) {
 	tb.run(chromedp.KeyEvent(pressed))
 }
 
-// tabTo presses Tab until an element with a name has the focus: its label or its text. It never uses a pointer.
+// tabTo presses Tab until an element of the whole page has the focus, named by its label or its text. It never uses a
+// pointer.
 func (tb *tab) tabTo(name string) {
 	tb.t.Helper()
+	tb.whole()
 	for range 120 {
 		tb.keys(kb.Tab)
 		if eval[bool](tb, `(() => { const e = document.activeElement; const named = [e.getAttribute("aria-label"), e.labels?.[0]?.textContent, e.innerText];
