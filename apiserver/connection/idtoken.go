@@ -38,7 +38,9 @@ type Expected struct {
 	Nonce string
 	// AccessToken is the access token that came with it, "" if none came.
 	AccessToken string
-	Now         time.Time
+	// ResponseIssuer is the parameter iss of the authorization response, "" if it has none.
+	ResponseIssuer string
+	Now            time.Time
 }
 
 // Fault is why a response is not accepted, in words for the admin of the connection. It never contains a token.
@@ -179,8 +181,12 @@ func checkTimes(token *bearer.Token, now time.Time) error {
 	return nil
 }
 
-// checkClaims checks the claims that are the same for all types.
+// checkClaims checks the claims that are the same for all types. The response states the issuer of the token (RFC 9207
+// 2.4): of Microsoft, whose issuers for several tenants are not known before, no other tenant's.
 func checkClaims(token *bearer.Token, want Expected) error {
+	if want.ResponseIssuer != "" && want.ResponseIssuer != token.Claims.Issuer {
+		return &Fault{Reason: ReasonResponseIssuer, Got: want.ResponseIssuer, Expected: token.Claims.Issuer}
+	}
 	if err := checkAudience(token, want.ClientID); err != nil {
 		return err
 	}

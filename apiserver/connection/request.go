@@ -108,7 +108,8 @@ func ReadResponse(values url.Values) (Response, bool) {
 }
 
 // CheckIssuer returns a *Fault if the parameter iss of a response is not the provider's issuer, or if it is absent
-// although the provider promises it (RFC 9207). Microsoft's issuer is another for each tenant, and may be absent.
+// although the provider promises it (RFC 9207). Microsoft's issuer is another for each tenant, and may be absent;
+// VerifyIDToken compares it with that of the token.
 func CheckIssuer(c *document.Connection, r Response, issuer string, promised bool) error {
 	switch {
 	case r.Issuer == "" && !promised, r.Issuer != "" && r.Issuer == issuer:

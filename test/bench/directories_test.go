@@ -100,19 +100,21 @@ func TestBenchDirectories(t *testing.T) {
 	}
 }
 
+// sessions asks for the session of a user until done, and returns how long each request took.
+func (w *directoryWorld) sessions(t *testing.T, done func() bool) (took []time.Duration) {
+	for p := w.persons[1]; !done(); time.Sleep(5 * time.Millisecond) {
+		start := time.Now()
+		w.getSession(t, p)
+		took = append(took, time.Since(start))
+	}
+	return took
+}
+
 // sync fills the directory, while another user asks for the session.
 func (w *directoryWorld) sync(t *testing.T, engine string) {
 	t.Helper()
-	session := func(done func() bool) (took []time.Duration) {
-		for p := w.persons[1]; !done(); time.Sleep(5 * time.Millisecond) {
-			start := time.Now()
-			w.getSession(t, p)
-			took = append(took, time.Since(start))
-		}
-		return took
-	}
 	idleUntil := time.Now().Add(10 * time.Second)
-	idle := session(func() bool { return time.Now().After(idleUntil) })
+	idle := w.sessions(t, func() bool { return time.Now().After(idleUntil) })
 	heap := func() float64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -121,7 +123,7 @@ func (w *directoryWorld) sync(t *testing.T, engine string) {
 	}
 	var synced atomic.Bool
 	beside := make(chan []time.Duration)
-	go func() { beside <- session(synced.Load) }()
+	go func() { beside <- w.sessions(t, synced.Load) }()
 	before, most, begin := heap(), 0.0, time.Now()
 	for i := range syncedUsers {
 		if w.lookUp(t, i+1) != 0 {

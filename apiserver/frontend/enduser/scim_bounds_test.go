@@ -1,8 +1,10 @@
 package enduser_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 )
@@ -99,6 +101,61 @@ func TestDirectoryHasAtMostFourRequestsInProgress(t *testing.T) {
 		}
 		if got := <-waiting; got != http.StatusOK {
 			t.Errorf("the status of the request that waited is %d", got)
+		}
+	})
+}
+
+// exec runs a statement in the store.
+func (w *world) exec(statement string) {
+	w.T.Helper()
+	db := w.Open()
+	defer func() { _ = db.Close() }()
+	_, err := db.ExecContext(w.T.Context(), statement)
+	w.Must(err)
+}
+
+// The groups get their number of members by a statement: adding 100,000 users takes a minute, which
+// TestBenchGroupsOfDirectories does.
+func TestGroupsHaveAtMost100000Members(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		ann, bob, carl := g.adds("ann@globex.example"), g.adds("bob@globex.example"), g.adds("carl@globex.example")
+		staff := g.group("Staff", ann)
+		w.exec("UPDATE scim_groups SET member_count = 99999")
+		add := func(users ...string) string {
+			operations := ""
+			for _, user := range users {
+				operations += fmt.Sprintf(`,{"op":"add","path":"members","value":[{"value":%q}]}`, user)
+			}
+			return `{"Operations":[` + operations[1:] + `]}`
+		}
+		g.refused(http.StatusForbidden, "", "PATCH", "/Groups/"+staff, add(bob, carl))
+		members := func() int { return w.count("SELECT COUNT(*) FROM scim_members") }
+		if got := members(); got != 1 {
+			t.Errorf("a refused PATCH leaves %d members", got)
+		}
+		g.ok(http.StatusOK, "PATCH", "/Groups/"+staff, add(bob))
+		g.refused(http.StatusForbidden, "", "PATCH", "/Groups/"+staff, add(carl))
+		g.ok(http.StatusOK, "PATCH", "/Groups/"+staff, add(ann)) // a member already
+		g.ok(http.StatusOK, "PATCH", "/Groups/"+staff, fmt.Sprintf(`{"Operations":[{"op":"remove","path":"members[value eq \"%s\"]"},{"op":"add","path":"members","value":[{"value":%q}]}]}`, ann, carl))
+		if got := members(); got != 2 {
+			t.Errorf("%d members, want bob and carl", got)
+		}
+	})
+}
+
+func TestMembersBeyondTheSizeOfABodyChangeNothing(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		ann := g.adds("ann@globex.example")
+		staff := g.group("Staff", ann)
+		members := strings.Repeat(fmt.Sprintf(`,{"value":%q}`, ann), 100_000)[1:]
+		g.refused(http.StatusRequestEntityTooLarge, "", "PATCH", "/Groups/"+staff, `{"Operations":[{"op":"replace","path":"members","value":[`+members+`]}]}`)
+		g.refused(http.StatusRequestEntityTooLarge, "", "POST", "/Groups", `{"displayName":"Others","members":[`+members+`]}`)
+		got := g.ok(http.StatusOK, "GET", "/Groups", "")
+		group, _ := got["Resources"].([]any)[0].(map[string]any)
+		if got["totalResults"] != 1.0 || group["displayName"] != "Staff" || len(group["members"].([]any)) != 1 {
+			t.Errorf("%v", got)
 		}
 	})
 }

@@ -174,8 +174,8 @@ func TestOnlyWayToSignInIsNotRemoved(t *testing.T) {
 		b.refused(400, "NO_ALTERNATIVE_AUTH", "DELETE", "/me/identities/"+id, "")
 		b.refused(404, "IDENTITY_NOT_FOUND", "DELETE", "/me/identities/1", "")
 		w.Declare(w.Settings())
-		if got := b.ok("DELETE", "/me/identities/"+id, ""); got["id"] != id {
-			t.Errorf("%v", got)
+		if got := b.ok("DELETE", "/me/identities/"+id, ""); got["id"] != id || !b.isSignedIn() {
+			t.Errorf("%v, signed in: %t", got, b.isSignedIn())
 		}
 		if have := b.identities(); len(have) != 0 {
 			t.Errorf("%v", have)

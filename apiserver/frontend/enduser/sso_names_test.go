@@ -3,6 +3,7 @@ package enduser_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -129,6 +130,50 @@ func TestTextsOfFailuresAreBoundedAndCleaned(t *testing.T) {
 		}
 		if len(failures) != 5 || len(want) != 0 {
 			t.Errorf("of %d failures, none has %v: %+v", len(failures), want, failures)
+		}
+	})
+}
+
+func TestTextsOfSAMLFailuresAreBoundedAndCleaned(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		w.managesSAML()
+		owner, id, _ := w.customer("globex")
+		p := w.SAMLProvider()
+		path := "/organizations/" + id + "/connections"
+		conn := owner.ok("POST", path, samlBody("type", "SAML", "display_name", "Globex", "metadata_url", p.URL+"/metadata"))["id"].(string)
+		certificate := w.samlCertificate(conn)
+		const responder = "urn:oasis:names:tc:SAML:2.0:status:Responder"
+		want := map[string]bool{}
+		for _, sent := range []struct{ code, text, kept string }{
+			{"urn:x", scriptName, responder + ", urn:x: " + scriptName},
+			{"urn:x", reversedName, responder + ", urn:x: Ann\uFFFDlivd"},
+			{"urn:\u202Ex", "text", responder + ", urn:\uFFFDx: text"},
+			{"urn:x", strings.Repeat("a", 3000), (responder + ", urn:x: " + strings.Repeat("a", 256))[:256]},
+			{strings.Repeat("c", 3000), "text", (responder + ", " + strings.Repeat("c", 256))[:256]},
+		} {
+			b := w.browser()
+			r, err := p.ReadRedirect(b.begin(conn, ""), certificate)
+			w.Must(err)
+			resp := w.post("/sso/"+conn+"/acs", p.Refuse(r, sent.code, sent.text))
+			raw, err := io.ReadAll(resp.Body)
+			w.Must(err)
+			if resp.StatusCode != http.StatusBadRequest || strings.Contains(string(raw), "text") && sent.text == "text" || strings.Contains(string(raw), "script") || strings.Contains(string(raw), "aaa") {
+				t.Errorf("%.40q: the response is %d %.300s", sent.text, resp.StatusCode, raw)
+			}
+			want[sent.kept] = true
+		}
+		a := owner.do("GET", path+"/"+conn+"/failures", "")
+		a.isText(t)
+		var failures []struct{ Reason, Got string }
+		w.Must(json.Unmarshal(a.Body.Data, &failures))
+		for _, f := range failures {
+			delete(want, f.Got)
+			if f.Reason != "status" || strings.ContainsRune(f.Got, '\u202E') || len(f.Got) > 256 {
+				t.Errorf("%+v", f)
+			}
+		}
+		if len(failures) != 5 || len(want) != 0 {
+			t.Errorf("of %d failures, none has %q: %+v", len(failures), want, failures)
 		}
 	})
 }

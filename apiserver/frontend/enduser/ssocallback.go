@@ -191,7 +191,7 @@ func redeemCode(c *call, at waitingAttempt, response connection.Response) (perso
 		return c.Providers.Key(ctx, of, issuer, keyID)
 	}
 	person, err = connection.VerifyIDToken(c.r.Context(), at.conn.Connection, tokens.IDToken, keys,
-		connection.Expected{ClientID: at.conn.Client.ID, Nonce: nonce, AccessToken: tokens.AccessToken, Now: c.now})
+		connection.Expected{ClientID: at.conn.Client.ID, Nonce: nonce, AccessToken: tokens.AccessToken, ResponseIssuer: response.Issuer, Now: c.now})
 	if err != nil {
 		return person, "", err
 	}

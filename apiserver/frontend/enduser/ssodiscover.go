@@ -122,11 +122,7 @@ func removeIdentity(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		g := u.signedIn()
-		if _, found, err := u.Users().LockUser(g.User); err != nil || !found {
-			return reply{}, account.FirstOf(err, account.ErrUserUnknown)
-		}
-		removed, err := account.RemoveIdentity(u.Unit, g.User, id)
+		removed, err := account.RemoveIdentity(u.Unit, u.signedIn().User, id)
 		if err != nil {
 			return reply{}, err
 		}

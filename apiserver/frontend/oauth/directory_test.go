@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,59 +15,101 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 )
 
+// directoryWorld is a world with a directory of an organization, whose user ann signs in by the organization's provider
+// and grants a client access.
+type directoryWorld struct {
+	*world
+	organization, user           any
+	directory, connection, token string
+	provider                     *identityprovider.Provider
+	client                       *client
+}
+
+func (w *world) withDirectory() *directoryWorld {
+	w.T.Helper()
+	d := &directoryWorld{world: w, provider: w.Provider()}
+	w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization"})
+	owner := w.signUp("owner@globex.example")
+	owner.ask("POST", "/organizations", map[string]any{"name": "Globex"})
+	organization := owner.ask("GET", "/me/organization-memberships", nil)["data"].([]any)[0].(map[string]any)["organization"].(map[string]any)
+	slug := organization["slug"].(string)
+	d.organization = organization["id"]
+	d.connection = w.DeclareConnection("globex", d.provider, func(c *document.Connection) { c.Organization, c.Domains = slug, []string{"globex.example"} })
+	token, verifier := w.DirectoryToken()
+	d.token = token
+	d.directory = w.DeclareDirectory(document.Directory{Slug: "globex", Organization: slug, Connection: "globex", Active: true, Verifiers: []document.Verifier{verifier}})
+	d.user = d.scim(http.StatusCreated, "POST", "/Users", `{"userName":"ann@globex.example"}`)["id"]
+	d.client = w.web("reports", nil)
+	return d
+}
+
+// scim sends a request of the directory, which must have a status.
+func (d *directoryWorld) scim(want int, method, path, body string) map[string]any {
+	d.T.Helper()
+	status, _, raw := d.SCIM("localhost", d.directory, d.token, method, path, body)
+	if status != want {
+		d.T.Fatalf("%s %s: %d %s", method, path, status, raw)
+	}
+	out := map[string]any{}
+	d.Must(json.Unmarshal([]byte(raw), &out))
+	return out
+}
+
+// activates sets whether the user is active.
+func (d *directoryWorld) activates(active bool) {
+	d.T.Helper()
+	d.scim(http.StatusOK, "PATCH", fmt.Sprint("/Users/", d.user), fmt.Sprintf(`{"Operations":[{"op":"replace","value":{"active":%t}}]}`, active))
+}
+
+// signsIn signs the user in.
+func (d *directoryWorld) signsIn() *person {
+	d.T.Helper()
+	ann := d.anonymous()
+	ann.sso(d.connection, d.provider, identityprovider.User{"sub": "1", "email": "ann@globex.example"}, "sign_in")
+	return ann
+}
+
+// grants lets the client act for a signed-in user in the organization, and returns its tokens.
+func (d *directoryWorld) grants(ann *person) (access, refresh string) {
+	d.T.Helper()
+	done := ann.decide(ann.authorize(d.client.request("orders:read offline_access")), map[string]any{"decision": "allow", "organization_id": d.organization})
+	to, err := url.Parse(fmt.Sprint(done["redirect_to"]))
+	d.Must(err)
+	issued := d.client.post("/token", redeem(to.Query().Get("code")))
+	return issued.text("access_token"), issued.text("refresh_token")
+}
+
+// decides reports whether a server's decision API accepts an access token.
+func (d *directoryWorld) decides(handler http.Handler, access string) bool {
+	d.T.Helper()
+	raw, err := json.Marshal(map[string]any{"principal": map[string]any{"type": "oauth_access_token", "value": access}, "method": "GET", "resource": "/orders", "required_permissions": []string{"orders:read"}})
+	d.Must(err)
+	answer := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "/v1/authz/check", bytes.NewReader(raw))
+	r.Header.Set("Content-Type", "application/json")
+	handler.ServeHTTP(answer, r)
+	out := map[string]any{}
+	d.Must(json.Unmarshal(answer.Body.Bytes(), &out))
+	return out["allowed"] == true
+}
+
 // A deactivation by a directory ends the tokens of the user in the organization on every server. Activation does not
 // bring them back.
 func TestDeactivationByADirectoryEndsTokens(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.DeclareOAuthScope("orders-read", document.OAuthScope{Scope: "orders:read", DisplayName: "Read orders", Category: "organization"})
-		owner := w.signUp("owner@globex.example")
-		owner.ask("POST", "/organizations", map[string]any{"name": "Globex"})
-		organization := owner.ask("GET", "/me/organization-memberships", nil)["data"].([]any)[0].(map[string]any)["organization"].(map[string]any)
-		slug := organization["slug"].(string)
-		provider := w.Provider()
-		conn := w.DeclareConnection("globex", provider, func(c *document.Connection) { c.Organization, c.Domains = slug, []string{"globex.example"} })
-		token, verifier := w.DirectoryToken()
-		directory := w.DeclareDirectory(document.Directory{Slug: "globex", Organization: slug, Connection: "globex", Active: true, Verifiers: []document.Verifier{verifier}})
-		scim := func(want int, method, path, body string) map[string]any {
-			t.Helper()
-			status, _, raw := w.SCIM("localhost", directory, token, method, path, body)
-			if status != want {
-				t.Fatalf("%s %s: %d %s", method, path, status, raw)
-			}
-			out := map[string]any{}
-			w.Must(json.Unmarshal([]byte(raw), &out))
-			return out
-		}
-		user := scim(http.StatusCreated, "POST", "/Users", `{"userName":"ann@globex.example"}`)["id"]
-		c, ann := w.web("reports", nil), w.anonymous()
-		ann.sso(conn, provider, identityprovider.User{"sub": "1", "email": "ann@globex.example"}, "sign_in")
-		done := ann.decide(ann.authorize(c.request("orders:read offline_access")), map[string]any{"decision": "allow", "organization_id": organization["id"]})
-		to, err := url.Parse(fmt.Sprint(done["redirect_to"]))
-		w.Must(err)
-		issued := c.post("/token", redeem(to.Query().Get("code")))
-		access, refresh := issued.text("access_token"), issued.text("refresh_token")
-		decide := func(handler http.Handler) any {
-			t.Helper()
-			raw, err := json.Marshal(map[string]any{"principal": map[string]any{"type": "oauth_access_token", "value": access}, "method": "GET", "resource": "/orders", "required_permissions": []string{"orders:read"}})
-			w.Must(err)
-			answer := httptest.NewRecorder()
-			r := httptest.NewRequest("POST", "/v1/authz/check", bytes.NewReader(raw))
-			r.Header.Set("Content-Type", "application/json")
-			handler.ServeHTTP(answer, r)
-			out := map[string]any{}
-			w.Must(json.Unmarshal(answer.Body.Bytes(), &out))
-			return out["allowed"]
-		}
+		d := w.withDirectory()
+		ann := d.signsIn()
+		access, refresh := d.grants(ann)
 		first := w.Decision
 		w.Serve(w.Store, w.Store)
 		second := w.Decision
-		if c.introspect(access).body["active"] != true || decide(first) != true || decide(second) != true {
+		if d.client.introspect(access).body["active"] != true || !d.decides(first, access) || !d.decides(second, access) {
 			t.Fatal("the token is not accepted before the deactivation")
 		}
-		scim(http.StatusOK, "PATCH", fmt.Sprint("/Users/", user), `{"Operations":[{"op":"replace","value":{"active":false}}]}`)
+		d.activates(false)
 		ended := func(when string) {
 			t.Helper()
-			if c.introspect(access).body["active"] != false {
+			if d.client.introspect(access).body["active"] != false {
 				t.Errorf("%s: the token is active", when)
 			}
 			if status, _, _ := ann.send("GET", "/me", nil); status != http.StatusUnauthorized {
@@ -74,16 +117,57 @@ func TestDeactivationByADirectoryEndsTokens(t *testing.T) {
 			}
 			w.Clock.Advance(time.Second) // decisions use an evaluated token for half of it
 			for i, handler := range []http.Handler{first, second} {
-				if decide(handler) == true {
+				if d.decides(handler, access) {
 					t.Errorf("%s: server %d accepts the token", when, i+1)
 				}
 			}
-			if got := c.refresh(refresh); got.status != http.StatusBadRequest {
+			if got := d.client.refresh(refresh); got.status != http.StatusBadRequest {
 				t.Errorf("%s: refreshed: %d %s", when, got.status, got.raw)
 			}
 		}
 		ended("deactivated")
-		scim(http.StatusOK, "PATCH", fmt.Sprint("/Users/", user), `{"Operations":[{"op":"replace","value":{"active":true}}]}`)
+		d.activates(true)
 		ended("activated")
+	})
+}
+
+// Of requests that are concurrent with a deactivation, each gets no token or one that has ended: those of a refresh,
+// and those of a code.
+func TestDeactivationByADirectoryEndsConcurrentRefreshes(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		d := w.withDirectory()
+		for round := range 5 {
+			ann := d.signsIn()
+			var all sync.WaitGroup
+			issued := make(chan answer, 4)
+			for range 3 {
+				_, refresh := d.grants(ann)
+				all.Go(func() { issued <- d.client.refresh(refresh) })
+			}
+			done := ann.decide(ann.authorize(d.client.request("orders:read offline_access")), map[string]any{"decision": "allow", "organization_id": d.organization})
+			to, err := url.Parse(fmt.Sprint(done["redirect_to"]))
+			w.Must(err)
+			all.Go(func() { issued <- d.client.post("/token", redeem(to.Query().Get("code"))) })
+			all.Go(func() { d.activates(false) })
+			all.Wait()
+			close(issued)
+			w.Clock.Advance(time.Second) // decisions use an evaluated token for half of it
+			for got := range issued {
+				if got.status == http.StatusBadRequest {
+					continue
+				}
+				if got.status != http.StatusOK {
+					t.Fatalf("round %d: %d %s", round, got.status, got.raw)
+				}
+				access, refresh := got.text("access_token"), got.text("refresh_token")
+				if d.client.introspect(access).body["active"] != false || d.decides(w.Decision, access) {
+					t.Errorf("round %d: a token outlives the deactivation", round)
+				}
+				if again := d.client.refresh(refresh); again.status != http.StatusBadRequest {
+					t.Errorf("round %d: refreshed after the deactivation: %d %s", round, again.status, again.raw)
+				}
+			}
+			d.activates(true)
+		}
 	})
 }

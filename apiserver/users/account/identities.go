@@ -9,7 +9,6 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
-	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -197,8 +196,12 @@ func roleByConnection(u *Unit, s ConnectionSignIn) int64 {
 	return 0
 }
 
-// RemoveIdentity removes an identity of a locked user, and returns it. Errors: ErrIdentityUnknown, ErrOnlyWayIn.
+// RemoveIdentity removes an identity of a user, ends the sign-ins by it in other sessions than the unit's, and returns
+// it. Errors: ErrIdentityUnknown, ErrOnlyWayIn.
 func RemoveIdentity(u *Unit, user, id int64) (removed people.Identity, err error) {
+	if err := endSignInsBy(u, user, id); err != nil {
+		return removed, err
+	}
 	have, err := u.Identities().IdentitiesOf(user)
 	if err != nil {
 		return removed, err
@@ -231,24 +234,42 @@ func WithdrawIdentity(u *Unit, user, id int64) error {
 	if err != nil || !found || i.User != user {
 		return FirstOf(err, ErrIdentityUnknown)
 	}
-	// Sessions are locked before users.
-	ended, err := u.Sessions().EndSignInsBy(people.UpstreamFilter{Identity: id}, endedAtOnce)
-	if err != nil {
+	if err := endSignInsBy(u, user, id); err != nil {
 		return err
-	}
-	for _, g := range ended {
-		if err := u.AuditAs(u.Actor, "session.signed_out", object("signin", g.ID), g.Session); err != nil {
-			return err
-		}
-	}
-	if _, found, err := u.Users().LockUser(user); err != nil || !found {
-		return FirstOf(err, ErrUserUnknown)
 	}
 	return deleteIdentity(u, i)
 }
 
-// endedAtOnce is how many sign-ins by an identity are ended at once: more than one user may have.
-const endedAtOnce = 10 * session.MaxPerUser
+// endSignInsBy locks a user, and ends the user's sign-ins by an identity in other sessions than the unit's.
+func endSignInsBy(u *Unit, user, identity int64) error {
+	if err := leaveSignInsBy(u, user, identity); err != nil { // sessions are locked before users
+		return err
+	}
+	if _, found, err := u.Users().LockUser(user); err != nil || !found {
+		return FirstOf(err, ErrUserUnknown)
+	}
+	return leaveSignInsBy(u, user, identity) // those of meanwhile
+}
+
+// leaveSignInsBy ends a user's sign-ins by an identity in other sessions than the unit's.
+func leaveSignInsBy(u *Unit, user, identity int64) error {
+	all, err := u.Sessions().SignInsOf(user)
+	if err != nil {
+		return err
+	}
+	for _, g := range all {
+		if g.Upstream.Identity != identity || g.Session == u.Session {
+			continue
+		}
+		if err := u.Sessions().LeaveSession(g); err != nil {
+			return err
+		}
+		if err := u.AuditAs(u.Actor, "session.signed_out", object("signin", g.ID), g.Session); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // deleteIdentity deletes an identity of a locked user, and notifies the user.
 func deleteIdentity(u *Unit, i people.Identity) error {

@@ -38,14 +38,16 @@ type Provider struct {
 	server *httptest.Server
 	clock  func() time.Time
 
-	mu     sync.Mutex
-	key    *rsa.PrivateKey
-	keyID  string
-	codes  map[string]grant
-	tokens map[string]User
-	sign   func(claims map[string]any)
-	down   bool
-	secret string
+	mu    sync.Mutex
+	key   *rsa.PrivateKey
+	keyID string
+	// keyIssuer is the issuer that the key set states for the key, "" for none.
+	keyIssuer string
+	codes     map[string]grant
+	tokens    map[string]User
+	sign      func(claims map[string]any)
+	down      bool
+	secret    string
 	// silent reports that the provider does not serve its metadata and keys.
 	silent   bool
 	redeemed int
@@ -115,6 +117,13 @@ func (p *Provider) Rotate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.key, p.keyID = key, rand.Text()
+}
+
+// SetKeyIssuer sets the issuer that the key set states for the key, as Microsoft's does; "" for none.
+func (p *Provider) SetKeyIssuer(issuer string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keyIssuer = issuer
 }
 
 // Lie sets a function that changes the claims of every ID token before it is signed, nil for none.
@@ -192,7 +201,21 @@ func (p *Provider) discovery(w http.ResponseWriter, _ *http.Request) {
 func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: p.keyID, Algorithm: "RS256", Use: "sig"}}})
+	own := jose.JSONWebKey{Key: p.key.Public(), KeyID: p.keyID, Algorithm: "RS256", Use: "sig"}
+	if p.keyIssuer == "" {
+		answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{own}})
+		return
+	}
+	raw, err := own.MarshalJSON()
+	if err != nil {
+		panic(err) // the key is valid
+	}
+	var key map[string]any
+	if err := json.Unmarshal(raw, &key); err != nil {
+		panic(err) // a key is an object
+	}
+	key["issuer"] = p.keyIssuer
+	answer(w, http.StatusOK, map[string]any{"keys": []any{key}})
 }
 
 // token redeems a code, once.

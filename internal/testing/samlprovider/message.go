@@ -41,6 +41,16 @@ func (p *Provider) Respond(r Request, user User) url.Values {
 	return form
 }
 
+// Refuse returns the form that a browser posts if the provider refuses a request: a status of two codes and a text.
+func (p *Provider) Refuse(r Request, code, text string) url.Values {
+	const status = "urn:oasis:names:tc:SAML:2.0:status:"
+	response := `<samlp:Response xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion" Destination="` + r.ACSURL + `" ID="_` + rand.Text() +
+		`" InResponseTo="` + r.ID + `" IssueInstant="` + p.clock().UTC().Format(instant) + `" Version="2.0"><saml:Issuer>` + p.URL + `</saml:Issuer>` +
+		`<samlp:Status><samlp:StatusCode Value="` + status + `Responder"><samlp:StatusCode Value="` + html.EscapeString(code) + `"/></samlp:StatusCode>` +
+		`<samlp:StatusMessage>` + html.EscapeString(text) + `</samlp:StatusMessage></samlp:Status></samlp:Response>`
+	return url.Values{"SAMLResponse": {base64.StdEncoding.EncodeToString([]byte(response))}, "RelayState": {r.RelayState}}
+}
+
 // assertion returns an assertion about a user in canonical form.
 func (p *Provider) assertion(r Request, user User) string {
 	now := p.clock().UTC()
