@@ -3,12 +3,9 @@ package enduser_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 
-	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -102,56 +99,27 @@ func TestImportedIdentityAtMicrosoftSignsIn(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		const tenant, object = "72f988bf-86f1-41af-91ab-2d7cd011db47", "a0000000-0000-4000-8000-000000000001"
 		p := w.provider()
-		conn := w.connection("entra", p, func(c *document.Connection) {
-			c.Type, c.Provider.Tenant = string(v1alpha1.ConnectionTypeMicrosoft), "organizations"
-		})
-		p.Lie(func(claims map[string]any) { claims["iss"] = "https://login.microsoftonline.com/" + tenant + "/v2.0" })
+		conn := w.toMicrosoft("entra", p, nil)
 		status, raw := w.desk("mover", deploymentName, "users:write").importFile(w.importedUser("u1", "ada@example.com", "entra", tenant+"/"+object)...)
 		if status != http.StatusOK || !strings.Contains(raw, `"imported":3`) {
 			t.Fatalf("%d %s", status, raw)
 		}
-		a := w.browser().sso(conn, p, identityprovider.User{"sub": "pairwise", "tid": tenant, "oid": object})
+		a := w.browser().microsoft(conn, p, ofTenant(tenant, object, "ada@elsewhere.example"), issuerOfTenant(tenant))
 		if a.user() != ids.Format(w.rowOf("u1")) {
 			t.Errorf("%s", a.Raw)
 		}
 	})
 }
 
-// gitHub starts a stand-in of GitHub with one user.
-func (w *world) gitHub(id int64) *httptest.Server {
-	mux := http.NewServeMux()
-	serve := func(path, body string) {
-		mux.HandleFunc(path, func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("Content-Type", "application/json")
-			_, _ = fmt.Fprint(rw, body)
-		})
-	}
-	serve("POST /login/oauth/access_token", `{"access_token":"token","token_type":"bearer"}`)
-	serve("GET /api/v3/user", fmt.Sprintf(`{"id":%d,"login":"octocat"}`, id))
-	serve("GET /api/v3/user/emails", `[]`)
-	server := httptest.NewServer(mux)
-	w.T.Cleanup(server.Close)
-	return server
-}
-
 // GitHub has no issuer. Its base URL stands for one.
 func TestImportedIdentityAtGitHubSignsIn(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
-		base := w.gitHub(583231).URL
-		conn := w.connection("github", w.provider(), func(c *document.Connection) {
-			c.Type, c.Scopes = string(v1alpha1.ConnectionTypeGitHub), []string{"read:user", "user:email"}
-			c.Provider = document.UpstreamProvider{
-				BaseURL: base, AuthorizationURL: base + "/login/oauth/authorize", TokenURL: base + "/login/oauth/access_token", UserinfoURL: base + "/api/v3/user",
-			}
-		})
+		conn, g := w.toGitHub()
 		status, raw := w.desk("mover", deploymentName, "users:write").importFile(w.importedUser("u1", "ada@example.com", "github", "583231")...)
 		if status != http.StatusOK || !strings.Contains(raw, `"imported":3`) {
 			t.Fatalf("%d %s", status, raw)
 		}
-		b := w.browser()
-		request, err := url.Parse(b.begin(conn, ""))
-		w.Must(err)
-		a := b.do(http.MethodGet, callback(conn, url.Values{"code": {"code"}, "state": {request.Query().Get("state")}}), "", "Sec-Fetch-Site", "cross-site")
+		a := w.browser().gitHub(conn, g, identityprovider.GitHubUser{ID: 583231, Login: "octocat"})
 		if a.user() != ids.Format(w.rowOf("u1")) {
 			t.Errorf("%s", a.Raw)
 		}

@@ -173,7 +173,7 @@ func TestTextsOfSAMLFailuresAreBoundedAndCleaned(t *testing.T) {
 			}
 		}
 		if len(failures) != 5 || len(want) != 0 {
-			t.Errorf("of %d failures, none has %q: %+v", len(failures), want, failures)
+			t.Errorf("of %d failures, none has %v: %+v", len(failures), want, failures)
 		}
 	})
 }
