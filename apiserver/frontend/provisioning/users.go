@@ -40,7 +40,7 @@ func writeUser[T any](c *call, status int, read func([]byte) (T, error), write f
 		if err != nil {
 			return err
 		}
-		out, err = c.renderUser(change.Unit, row, selection)
+		out, err = c.renderUser(change.Unit, row, selection, status == http.StatusCreated)
 		return err
 	})
 	if err != nil {
@@ -106,7 +106,7 @@ func readUser(c *call) error {
 		if !found {
 			return provisioning.NotFound("user")
 		}
-		out, err = c.renderUser(u, row, selection)
+		out, err = c.renderUser(u, row, selection, false)
 		return err
 	})
 	if err != nil {
@@ -128,7 +128,7 @@ func listUsers(c *call) error {
 			return err == nil && f.MatchUser(doc, c.userMeta(row)), err
 		},
 		render: func(u *account.Unit, row people.SCIMUser, s scim.Selection) ([]byte, error) {
-			out, err := c.renderUser(u, row, s)
+			out, err := c.renderUser(u, row, s, false)
 			return out.body, err
 		},
 	})
@@ -142,14 +142,14 @@ func (c *call) userLocation(id int64) string { return c.directory.base + "/Users
 
 func (c *call) groupLocation(id int64) string { return c.directory.base + "/Groups/" + ids.Format(id) }
 
-// renderUser returns a user as it is served.
-func (c *call) renderUser(u *account.Unit, row people.SCIMUser, selection scim.Selection) (written, error) {
+// renderUser returns a user as it is served. A new user is in no group.
+func (c *call) renderUser(u *account.Unit, row people.SCIMUser, selection scim.Selection, isNew bool) (written, error) {
 	doc, err := scim.DecodeUser([]byte(row.Document))
 	if err != nil {
 		return written{}, err
 	}
 	var groups []scim.GroupRef
-	if selection.Wants("groups") {
+	if selection.Wants("groups") && !isNew {
 		named, err := u.SCIM().SCIMGroupsOf(row.Directory, row.ID, maxGroupsOfUser)
 		if err != nil {
 			return written{}, err

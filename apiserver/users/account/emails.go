@@ -11,7 +11,7 @@ import (
 // stands for an account that is about to be created. ErrEmailTaken: another account can sign in with the address.
 func freeAddress(u *Unit, folded string, owner int64) error {
 	before, err := u.Users().EmailsAt(folded)
-	if err != nil {
+	if err != nil || len(before) == 0 {
 		return err
 	}
 	for _, e := range before { // a concurrent verification commits before the next read, or no longer finds the address

@@ -27,14 +27,17 @@ type DirectoryUser struct {
 // A member who left or was removed becomes a member again only with step 1 or 2. Errors: ErrProvisionedElsewhere,
 // ErrSuspended, ErrOwnerLeaves, ErrEmailTaken, ErrTooManyEmails, a WaitError with ErrTooManyChanges.
 func Provision(u *Unit, d Directory, from, to DirectoryUser) (int64, error) {
-	tied := false
+	tied, made := false, false
 	user := to.Row.User
 	if user == 0 && (to.Row.Active || from.Row.Active) {
 		var err error
-		if user, err = accountFor(u, d, to); err != nil {
+		if user, made, err = accountFor(u, d, to); err != nil {
 			return 0, err
 		}
 		tied = user != 0
+	}
+	if made { // of which no other transaction knows, and which has no membership
+		return user, addNewMember(u, d, user)
 	}
 	if user == 0 {
 		return 0, nil
@@ -64,27 +67,39 @@ func Provision(u *Unit, d Directory, from, to DirectoryUser) (int64, error) {
 }
 
 // accountFor returns the account of a user with an address in a domain of the organization: the one where the address
-// is verified, else for an active user a new one. It returns 0 if there is none.
-func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
+// is verified, else for an active user a new one. It returns 0 if there is none. made reports that the account is new.
+func accountFor(u *Unit, d Directory, to DirectoryUser) (user int64, made bool, err error) {
 	if inside, err := HoldsDomain(u, d.Of, to.Address); err != nil || !inside {
-		return 0, err
+		return 0, false, err
 	}
-	holder, err := AddressForCode(u, to.Address)
+	_, known, err := u.Users().Email(people.FoldEmail(to.Address))
 	if err != nil {
-		return 0, err
+		return 0, false, err
+	}
+	var holder people.Email
+	if known {
+		if holder, err = AddressForCode(u, to.Address); err != nil {
+			return 0, false, err
+		}
 	}
 	if !to.Row.Active && !holder.Verified() {
-		return 0, nil
+		return 0, false, nil
 	}
 	u.provisions = d.Of.ID
 	defer func() { u.provisions = 0 }()
 	if holder.User == 0 {
 		account, err := u.CreateAccount(NewAccount{Email: to.Address, FirstName: to.FirstName, LastName: to.LastName, Method: people.MethodSCIM})
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
-		return account.ID, u.Directories().PutDirectoryAccount(people.DirectoryAccount{User: account.ID, CreatedBy: d.ID})
+		return account.ID, true, u.Directories().PutDirectoryAccount(people.DirectoryAccount{User: account.ID, CreatedBy: d.ID})
 	}
+	user, err = takeOver(u, d, to, holder)
+	return user, false, err
+}
+
+// takeOver returns the account that has a user's address, 0 if the user gets none.
+func takeOver(u *Unit, d Directory, to DirectoryUser, holder people.Email) (int64, error) {
 	if _, found, err := u.Users().LockUser(holder.User); err != nil || !found {
 		return 0, FirstOf(err, ErrEmailTaken)
 	}
@@ -94,10 +109,11 @@ func accountFor(u *Unit, d Directory, to DirectoryUser) (int64, error) {
 		}
 		return 0, err
 	}
-	if !holder.Verified() { // the organization controls the mailbox: what another person added to the account goes
-		err = ProveEmail(u, people.Attempt{User: holder.User, Email: to.Address, Method: people.MethodSSO})
+	if holder.Verified() {
+		return holder.User, nil
 	}
-	return holder.User, err
+	// The organization controls the mailbox: what another person added to the account goes.
+	return holder.User, ProveEmail(u, people.Attempt{User: holder.User, Email: to.Address, Method: people.MethodSSO})
 }
 
 // requireFree returns ErrProvisionedElsewhere if a user of a directory of the organization has an account.
@@ -132,6 +148,17 @@ func enable(u *Unit, d Directory, account *people.User) error {
 		return err
 	}
 	return u.Audit("user.enabled", object("user", account.ID))
+}
+
+// addNewMember makes a user whose account this transaction made a member of the directory's organization.
+func addNewMember(u *Unit, d Directory, user int64) error {
+	if _, found, err := u.Organizations().LockOrganization(d.Of.ID); err != nil || !found {
+		return FirstOf(err, ErrNoOrganization)
+	}
+	if _, err := addMember(u, d.Of, user, 0); err != nil {
+		return err
+	}
+	return u.Audit("organization.joined", object("organization", d.Of.ID))
 }
 
 // include makes a user a member of the directory's organization, or restores the membership that this directory
