@@ -69,13 +69,13 @@ func (d *directoryWorld) signsIn() *person {
 	return ann
 }
 
-// grants lets the client act for a signed-in user in the organization, and returns its tokens.
-func (d *directoryWorld) grants(ann *person) (access, refresh string) {
+// grants lets a client act for a signed-in user in the organization, and returns its tokens.
+func (d *directoryWorld) grants(ann *person, c *client) (access, refresh string) {
 	d.T.Helper()
-	done := ann.decide(ann.authorize(d.client.request("orders:read offline_access")), map[string]any{"decision": "allow", "organization_id": d.organization})
+	done := ann.decide(ann.authorize(c.request("orders:read offline_access")), map[string]any{"decision": "allow", "organization_id": d.organization})
 	to, err := url.Parse(fmt.Sprint(done["redirect_to"]))
 	d.Must(err)
-	issued := d.client.post("/token", redeem(to.Query().Get("code")))
+	issued := c.post("/token", redeem(to.Query().Get("code")))
 	return issued.text("access_token"), issued.text("refresh_token")
 }
 
@@ -99,7 +99,9 @@ func TestDeactivationByADirectoryEndsTokens(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		d := w.withDirectory()
 		ann := d.signsIn()
-		access, refresh := d.grants(ann)
+		access, refresh := d.grants(ann, d.client)
+		unused := w.web("unused", nil) // sends no request until the user is active again
+		unusedAccess, unusedRefresh := d.grants(ann, unused)
 		first := w.Decision
 		w.Serve(w.Store, w.Store)
 		second := w.Decision
@@ -128,6 +130,12 @@ func TestDeactivationByADirectoryEndsTokens(t *testing.T) {
 		ended("deactivated")
 		d.activates(true)
 		ended("activated")
+		if unused.introspect(unusedAccess).body["active"] != false {
+			t.Error("the token of another client is active after the activation")
+		}
+		if got := unused.refresh(unusedRefresh); got.status != http.StatusBadRequest {
+			t.Errorf("another client refreshed after the activation: %d %s", got.status, got.raw)
+		}
 	})
 }
 
@@ -141,7 +149,7 @@ func TestDeactivationByADirectoryEndsConcurrentRefreshes(t *testing.T) {
 			var all sync.WaitGroup
 			issued := make(chan answer, 4)
 			for range 3 {
-				_, refresh := d.grants(ann)
+				_, refresh := d.grants(ann, d.client)
 				all.Go(func() { issued <- d.client.refresh(refresh) })
 			}
 			done := ann.decide(ann.authorize(d.client.request("orders:read offline_access")), map[string]any{"decision": "allow", "organization_id": d.organization})
