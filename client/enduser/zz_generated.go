@@ -6548,8 +6548,8 @@ func (c *Client) ListIdentities(ctx context.Context) (*IdentitiesEnvelope, error
 
 // RemoveIdentity asks DELETE /me/identities/{id}: remove an identity.
 //
-// The user can no longer sign in by it. Fails with 400 NO_ALTERNATIVE_AUTH if the user could not sign in otherwise; 403
-// REAUTHENTICATION_REQUIRED; 404 IDENTITY_NOT_FOUND.
+// The user can no longer sign in by it, and sign-ins by it in other sessions end. Fails with 400 NO_ALTERNATIVE_AUTH if the
+// user could not sign in otherwise; 403 REAUTHENTICATION_REQUIRED; 404 IDENTITY_NOT_FOUND.
 func (c *Client) RemoveIdentity(ctx context.Context, id string) (*IdentityEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodDelete, Path: "/me/identities/{id}",
