@@ -201,6 +201,22 @@ func TestForgedIDTokensAreRefused(t *testing.T) {
 	}
 }
 
+// Package upstream leaves such keys out; this check does not rely on it.
+func TestKeysThatSignNoTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newSigner(t)
+	for name, key := range map[string]jose.JSONWebKey{
+		"a key for encryption": {Key: s.key.Public(), KeyID: "k1", Use: "enc"},
+		"a private key":        {Key: s.key, KeyID: "k1", Use: "sig"},
+	} {
+		keys := func(context.Context, string, string) (*jose.JSONWebKey, error) { return &key, nil }
+		expectFault(t, name, ReasonKey, func() error {
+			_, err := VerifyIDToken(t.Context(), oidcConnection(), s.token(nil), keys, Expected{ClientID: testClient, Nonce: testNonce, Now: now})
+			return err
+		})
+	}
+}
+
 func TestMicrosoftIssuerIsThatOfTheTokensTenant(t *testing.T) {
 	t.Parallel()
 	const own, foreign, person = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222", "33333333-3333-3333-3333-333333333333"

@@ -95,6 +95,7 @@ func TestAuthorityIsOfTheDomainsOwner(t *testing.T) {
 		"Apple's relay":                              {"Apple", nil, nil, "x@privaterelay.appleid.com", true},
 		"an address at Apple":                        {"Apple", nil, map[string]any{"email_verified": "true"}, "ann@globex.example", false},
 		"an address that Microsoft's admin wrote":    {"Microsoft", nil, verified, "ann@globex.example", false},
+		"... whose domain's owner is verified":       {"Microsoft", nil, map[string]any{"xms_edov": true}, "ann@globex.example", false},
 		"a domain of the connection at Microsoft":    {"Microsoft", []string{"globex.example"}, nil, "ann@globex.example", true},
 		"a verified primary address at GitHub alone": {"GitHub", nil, verified, "ann@globex.example", false},
 	} {

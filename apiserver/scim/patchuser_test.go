@@ -115,7 +115,7 @@ func TestPatchOfUserRefuses(t *testing.T) {
 		"remove without a path":          {`{"op":"remove"}`, NoTarget},
 		"a path that is a number":        {`{"op":"add","path":7,"value":"x"}`, InvalidPath},
 		"a path with a syntax error":     {`{"op":"add","path":"emails[","value":"x"}`, InvalidPath},
-		"a path over 1 KiB":              {`{"op":"add","path":"` + strings.Repeat("x", MaxPathBytes+1) + `","value":"x"}`, InvalidPath},
+		"a path over 1 KiB":              {`{"op":"add","path":"emails[value eq \"` + strings.Repeat("x", MaxPathBytes) + `\"]","value":{}}`, InvalidPath},
 		"an unknown attribute":           {`{"op":"add","path":"shoeSize","value":"x"}`, InvalidPath},
 		"an unknown sub-attribute":       {`{"op":"add","path":"name.x","value":"x"}`, InvalidPath},
 		"an unknown enterprise one":      {`{"op":"add","path":"` + enterprisePath + `:x","value":"x"}`, InvalidPath},

@@ -96,7 +96,9 @@ func TestRefusedDiscoveryDocuments(t *testing.T) {
 		"429":    {func(w *world) { w.provider.serve(discoveryPath, says(429, "{}")) }, nil, "Unreachable: "},
 		"a page": {func(w *world) { w.provider.serve(discoveryPath, says(200, "<html>")) }, nil, "InvalidMetadata: "},
 		"doubled members": {func(w *world) {
-			text := `{"issuer":"https://evil.example",` + strings.TrimPrefix(encoded(map[string]string{"issuer": w.provider.URL}), "{")
+			text := `{"issuer":"https://evil.example",` + strings.TrimPrefix(encoded(map[string]string{
+				"issuer": w.provider.URL, "authorization_endpoint": w.provider.URL, "token_endpoint": w.provider.URL, "jwks_uri": w.provider.URL,
+			}), "{")
 			w.provider.serve(discoveryPath, says(200, text))
 		}, nil, "InvalidMetadata: "},
 		"a redirect": {func(w *world) {

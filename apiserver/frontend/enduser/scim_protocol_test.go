@@ -108,6 +108,7 @@ func TestDirectoryListsByPagesAndFilters(t *testing.T) {
 			{"filter=" + url.QueryEscape(`title eq "T0"`) + "&startIndex=3", 3, ids[4:]},
 			{"filter=" + url.QueryEscape(`userName eq "u3@globex.example" and title eq "T0"`), 0, nil},
 			{"filter=" + url.QueryEscape(`userName eq "x' OR '1'='1"`), 0, nil},
+			{"filter=" + url.QueryEscape(`userName eq "u'3"`), 0, nil},
 			{"filter=" + url.QueryEscape(`userName sw "%"`), 0, nil},
 			{"filter=" + url.QueryEscape(`userName co "_"`), 0, nil},
 		} {

@@ -301,6 +301,26 @@ func TestManagedAccountFollowsItsDirectory(t *testing.T) {
 	})
 }
 
+func TestAccountOutsideTheDomainsDoesNotFollowItsDirectory(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		id := g.adds("late@mail.example")
+		b := w.browser()
+		b.signUp("late@mail.example")
+		before := b.ok("GET", "/me", "")
+		if got := b.organizations(); len(got) != 1 {
+			t.Fatalf("member of %v after the sign-up", got)
+		}
+		g.patches("/Users/"+id, `{"op":"replace","path":"emails[type eq \"work\"].value","value":"late@globex.example"},{"op":"replace","path":"name","value":{"givenName":"Eve","familyName":"Wu"}}`)
+		if me := b.ok("GET", "/me", ""); me["email"] != "late@mail.example" || me["first_name"] != before["first_name"] || me["last_name"] != before["last_name"] {
+			t.Errorf("the account follows the directory: %v, was %v", me, before)
+		}
+		if got := w.count("SELECT COUNT(*) FROM emails WHERE folded = 'late@globex.example'"); got != 0 {
+			t.Error("the account has the directory's address")
+		}
+	})
+}
+
 func TestDirectoryMailsAUserOnlySoOften(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)

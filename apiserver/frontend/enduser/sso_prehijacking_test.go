@@ -34,8 +34,8 @@ func TestSignUpThatAnAttackerBeganEndsWithTheUsersSignIn(t *testing.T) {
 	})
 }
 
-// An attacker adds the address of a user to an own account, and stays signed in. The user who signs in by the provider
-// of that address gets another account and the address, and a code from before does not move it.
+// An attacker adds the address of a user to an own account, and stays signed in. By the provider of that address, the
+// user gets another account and the address, and a code from before does not move it.
 func TestAddressThatAnAttackerAddedGoesToTheUser(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		p := w.provider()

@@ -23,9 +23,16 @@ func TestConnectionWithTheDomainCreatesAnAccountAndFindsItAgain(t *testing.T) {
 			t.Errorf("the account is %v", me)
 		}
 		ann["email"] = "ann@other.example" // the subject is the key, not the address
-		again := w.browser().sso(conn, p, ann)
+		second := w.browser()
+		again := second.sso(conn, p, ann)
 		if again.user() != a.user() {
 			t.Errorf("the second sign-in is of %s, want %s: %s", again.user(), a.user(), again.Raw)
+		}
+		if me := second.ok("GET", "/me", ""); me["email"] != "Ann@globex.example" {
+			t.Errorf("the account's address became %v", me["email"])
+		}
+		if got := w.count("SELECT COUNT(*) FROM emails"); got != 1 {
+			t.Errorf("the account has %d addresses", got)
 		}
 	})
 }

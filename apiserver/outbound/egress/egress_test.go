@@ -31,6 +31,17 @@ func TestPermit(t *testing.T) {
 	}
 }
 
+// Requests without TLS do not leave the operator's own network.
+func TestPrivatePolicyPermitsAllowedRangesAlone(t *testing.T) {
+	t.Parallel()
+	private := NewPolicy([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}).Private()
+	for address, want := range map[string]bool{"10.0.0.1:80": true, "[::ffff:10.0.0.1]:80": true, "10.1.0.1:80": false, "1.1.1.1:80": false, "127.0.0.1:80": false} {
+		if got := private.permit(address) == nil; got != want {
+			t.Errorf("%s: %t", address, got)
+		}
+	}
+}
+
 // The policy checks the address to which a name resolves when the client connects.
 func TestNamesAreCheckedByTheirAddress(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

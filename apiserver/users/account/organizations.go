@@ -202,8 +202,8 @@ func join(u *Unit, organization people.Organization, user, role int64) (people.M
 	return addMember(u, organization, user, role)
 }
 
-// addMember makes a user who is no member one, and a member of the default workspace, with a role; 0 for the one that
-// new members get. The organization is locked.
+// addMember makes a user a member, and a member of the default workspace, with a role; 0 for the one that new members
+// get. The user is no member yet, and the organization is locked.
 func addMember(u *Unit, organization people.Organization, user, role int64) (people.Member, error) {
 	if role == 0 {
 		role = u.assigned(u.B2B.OrgRole)
