@@ -237,7 +237,7 @@ test-agents: ## Run the tests of agents, with published MCP clients, ajv and the
 	@$(GO_TEST) ./apiserver/agents | $(SUMMARIZE)
 
 .PHONY: test-connections
-test-connections: upstream-peers saml-peers scim-peers k8s build ## Run the sign-ins by published providers of OpenID Connect and SAML, compare SAML with node-saml and SCIM with scim-patch and scimmy, and deprovision 100 users (needs npm; builds Dex once, which takes minutes).
+test-connections: upstream-peers saml-peers scim-peers k8s build ## Run the sign-ins by published providers of OpenID Connect and SAML, compare SAML with node-saml and Dex, and SCIM with scim-patch and scimmy, and deprovision 100 users (needs npm; builds Dex once, which takes minutes).
 	@CARDEA_DEPROVISIONINGS=100 $(GO_TEST) ./test/e2e -ginkgo.focus 'Connections and directories' | $(SUMMARIZE)
 	@$(GO_TEST) -run '^(TestPublishedProvider|TestDex|TestCardeaSignsUsersIn|TestPublishedServiceProvider|TestPublishedImplementations|TestPublishedParser)' ./apiserver/frontend/enduser ./apiserver/connection/saml ./apiserver/scim | $(SUMMARIZE)
 
@@ -246,7 +246,7 @@ upstream-peers: bin/upstream-peers/dex ## Install oidc-provider, and build Dex i
 	@hack/npm-ci.sh test/upstreampeers
 
 .PHONY: saml-peers
-saml-peers: ## Install node-saml and SimpleSAMLphp, a published service provider and a published identity provider of SAML.
+saml-peers: bin/upstream-peers/dex-saml ## Install node-saml, SimpleSAMLphp and Dex's connector: published service providers and a published identity provider of SAML.
 	@hack/npm-ci.sh test/samlpeers
 	@hack/install-samlpeers.sh
 
@@ -256,6 +256,9 @@ scim-peers: ## Install scim-patch, scimmy and scim2-parse-filter, published impl
 
 bin/upstream-peers/dex: test/upstreampeers/dex/go.mod test/upstreampeers/dex/go.sum
 	@cd test/upstreampeers/dex && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../../$@ github.com/dexidp/dex/cmd/dex
+
+bin/upstream-peers/dex-saml: test/upstreampeers/dex/go.mod test/upstreampeers/dex/go.sum test/upstreampeers/dex/saml/main.go
+	@cd test/upstreampeers/dex && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../../$@ ./saml
 
 .PHONY: test-modules
 test-modules: k8s build ## Run the tests of the chart and of the release, which have their own modules.

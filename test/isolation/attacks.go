@@ -18,6 +18,8 @@ type attack struct {
 	mu    sync.Mutex
 	// breach is the first response that the attack received although Cardea must refuse it.
 	breach error
+	// note is what the report says about the attack besides its figures.
+	note string
 }
 
 // attacks are all attacks, by name. Each returns after its context ended, and returns an error if it could not be
@@ -53,6 +55,7 @@ var attacks = []struct {
 	{"keys are presented to others' agents", (*attack).callElsewhere},
 	{"agents have long prompts", (*attack).longPrompts}, // deletes every agent of the attacker
 	{"identity providers never answer, and answer with endless and large bodies", (*attack).hostileProviders},
+	{"SAML responses and metadata are the most expensive ones known", (*attack).expensiveSAML},
 	{"a directory sends its most expensive requests", (*attack).expensiveDirectory},
 	{"connections are opened and left idle", (*attack).idleConnections},
 	{"bodies are the most expensive ones known", (*attack).expensiveBodies},

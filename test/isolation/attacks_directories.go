@@ -13,14 +13,6 @@ import (
 	"github.com/cardea-iam/cardea/test/testkit"
 )
 
-// organizationsEnabled lets the users of a deployment create organizations.
-const organizationsEnabled = `
-apiVersion: iam.cardea.dev/v1alpha1
-kind: B2BSettings
-metadata: {name: main, namespace: %s}
-spec: {deploymentRef: {name: main}, enabled: true}
-`
-
 // ownDirectories lets the organizations of a deployment set up directories, so that servers look tokens up in the
 // store.
 const ownDirectories = `  connections: {selfService: Enabled}
@@ -54,8 +46,7 @@ spec:
 // declareDirectory declares a directory of a new organization, and waits until a server serves it.
 func (a *attack) declareDirectory() (d testkit.Provisioned, err error) {
 	owner := a.Newcomer()
-	err = errors.Join(a.Apply(a.ctx, fmt.Sprintf(organizationsEnabled, a.Namespace)), a.SignUp(owner))
-	if err != nil {
+	if err := a.SignUp(owner); err != nil {
 		return d, err
 	}
 	slug := ""

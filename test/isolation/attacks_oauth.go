@@ -121,16 +121,54 @@ func (a *attack) guessPasswords() error {
 	return nil
 }
 
+// write is a kind of write of a signed-in user.
+type write struct {
+	name string
+	send func(n int) (testkit.Answer, error)
+	// daily is how many succeed in a day, 0 for no such bound.
+	daily int
+	done  int
+}
+
 // writingUser changes an account, creates organizations and signs in, without a pause.
 func (a *attack) writingUser() error {
-	a.begin()
 	person := a.People[0]
-	for n := 0; a.ctx.Err() == nil; n++ {
-		_, _ = person.Send(a.Server(), http.MethodPatch, "/me", fmt.Sprintf(`{"first_name": "Name %d"}`, n))
-		_, _ = person.Send(a.Server(), http.MethodPost, "/organizations", fmt.Sprintf(`{"name": "Organization %d"}`, n))
-		_, _ = person.SignIn(a.Server())
-		a.sent.Add(3)
+	writes := []write{
+		{name: "changes of the account", daily: 200, send: func(n int) (testkit.Answer, error) {
+			return person.Send(a.Server(), http.MethodPatch, "/me", fmt.Sprintf(`{"first_name": "Name %d"}`, n))
+		}},
+		{name: "new organizations", daily: 40, send: func(n int) (testkit.Answer, error) {
+			return person.Send(a.Server(), http.MethodPost, "/organizations", fmt.Sprintf(`{"name": "Organization %d"}`, n))
+		}},
+		{name: "sign-ins", send: func(int) (testkit.Answer, error) { return person.SignIn(a.Server()) }},
 	}
+	var refused error
+	a.begin()
+	rounds := 0
+	for ; a.ctx.Err() == nil; rounds++ {
+		for i := range writes {
+			if err := testkit.Fault(writes[i].send(rounds)); err != nil {
+				refused = fmt.Errorf("%s: %w", writes[i].name, err)
+			} else {
+				writes[i].done++
+			}
+			a.sent.Add(1)
+		}
+	}
+	for _, w := range writes {
+		a.note += fmt.Sprintf("%d %s, ", w.done, w.name)
+		possible := rounds
+		if w.daily > 0 {
+			possible = min(rounds, w.daily)
+		}
+		switch {
+		case 2*w.done < possible:
+			a.breached(fmt.Errorf("of %d %s, %d succeed: the attack does less than its name says; the last refusal is of %w", rounds, w.name, w.done, refused))
+		case w.daily > 0 && w.done > 2*w.daily: // midnight may fall into the attack
+			a.breached(fmt.Errorf("%d %s succeed; a day has %d", w.done, w.name, w.daily))
+		}
+	}
+	a.note += fmt.Sprintf("in %d rounds", rounds)
 	return nil
 }
 

@@ -19,8 +19,8 @@ const (
 
 // outcome is the effect of an attack on the others.
 type outcome struct {
-	name string
-	sent int64
+	name, note string
+	sent       int64
 	// requests counts the others' requests; faults describes those that failed.
 	requests int
 	faults   []string
@@ -64,6 +64,11 @@ func table(outcomes []outcome, calm map[string]time.Duration) string {
 			}
 		}
 		fmt.Fprintf(&text, "| %s | %d | %d | %d | %s | %d MiB | %d |\n", o.name, o.sent, o.requests, len(o.faults), slower, o.resident, o.rows)
+	}
+	for _, o := range outcomes {
+		if o.note != "" {
+			fmt.Fprintf(&text, "\n%s: %s.\n", o.name, o.note)
+		}
 	}
 	return text.String()
 }

@@ -90,15 +90,20 @@ func TestResponsesForOthersAreRefused(t *testing.T) {
 	}
 }
 
+// mayBeAbsent are right responses without a part.
+func mayBeAbsent() map[string]func(*etree.Element) {
+	return map[string]func(*etree.Element){
+		"without the ends of the conditions": func(root *etree.Element) { at(root, "Conditions").Attr = nil },
+		"without the end of the session":     set("AuthnStatement", "SessionNotOnOrAfter", "-"),
+		"without the index of the session":   set("AuthnStatement", "SessionIndex", "-"),
+		"without the attributes":             remove("AttributeStatement"),
+		"without the class of the context":   remove("AuthnContextClassRef"),
+	}
+}
+
 func TestWhatResponsesMayLeaveOut(t *testing.T) {
 	t.Parallel()
-	for name, states := range map[string]func(*etree.Element){
-		"the ends of the conditions": func(root *etree.Element) { at(root, "Conditions").Attr = nil },
-		"the end of the session":     set("AuthnStatement", "SessionNotOnOrAfter", "-"),
-		"the index of the session":   set("AuthnStatement", "SessionIndex", "-"),
-		"the attributes":             remove("AttributeStatement"),
-		"the class of the context":   remove("AuthnContextClassRef"),
-	} {
+	for name, states := range mayBeAbsent() {
 		for _, s := range shapes {
 			if got, err := evaluate(answer{shape: s, states: states}.xml(), expected()); err != nil || got.Subject != testSubject {
 				t.Errorf("%s, %s: %+v, %v", s.name, name, got, err)

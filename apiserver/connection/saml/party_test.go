@@ -41,9 +41,12 @@ type signer struct {
 	cert *x509.Certificate
 }
 
-func newSigner(key crypto.Signer) signer {
+func newSigner(key crypto.Signer) signer { return newSignerAt(key, now) }
+
+// newSignerAt returns a key with a certificate that is valid around a time.
+func newSignerAt(key crypto.Signer, at time.Time) signer {
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "idp"}, NotBefore: now.AddDate(-1, 0, 0), NotAfter: now.AddDate(1, 0, 0),
+		SerialNumber: big.NewInt(at.UnixNano()), Subject: pkix.Name{CommonName: "idp"}, NotBefore: at.AddDate(-1, 0, 0), NotAfter: at.AddDate(1, 0, 0),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -31,6 +31,10 @@ const ownAttributes, ownDeclarations = 32, 24
 // number.
 const maxComments = 1000
 
+// maxNamespace bounds a namespace, in bytes. The canonical form repeats it at each element that uses it, so that a
+// message with one long namespace would have a canonical form of a gigabyte.
+const maxNamespace = 256
+
 // absolute matches the beginning of an absolute URI. Canonical XML does not define relative namespaces.
 var absolute = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:.`)
 
@@ -62,8 +66,7 @@ type open struct {
 	declared int
 }
 
-// namespace is the number of a namespace. A namespace can be as long as the document, so it is hashed once, where it is
-// declared.
+// namespace is the number of a namespace, whose text is hashed once, where it is declared.
 type namespace int
 
 // noNamespace is that of names without a namespace, and xmlNamespace that of the prefix xml.
@@ -227,6 +230,8 @@ func (s *scanner) declare(t xml.StartElement) error {
 			prefix = a.Name.Local
 		}
 		switch {
+		case len(a.Value) > maxNamespace:
+			return fault(ReasonXML, fmt.Sprintf("a namespace of %d bytes", len(a.Value)), fmt.Sprintf("at most %d bytes", maxNamespace))
 		case prefix == "xml", prefix == "xmlns", !absolute.MatchString(a.Value) && !(isDefault && a.Value == ""):
 			return fault(ReasonXML, "the namespace "+a.Value, "an absolute URI")
 		case len(s.declared) >= s.declarations:

@@ -55,6 +55,7 @@ func TestDocumentsWithinTheBoundsAreRead(t *testing.T) {
 		"attributes with namespaces": {wide(199, ` xmlns="urn:x"`), wide(200, ` xmlns="urn:x"`)},
 		"comments":                   {"<a>" + strings.Repeat("<!---->", 1000) + "</a>", "<a>" + strings.Repeat("<!---->", 1001) + "</a>"},
 		"declarations":               {declarations(24), declarations(25)},
+		"bytes of a namespace":       {namespaced(256, "<n:y/>"), namespaced(257, "<n:y/>")},
 	} {
 		if _, err := parse([]byte(tc.accepted), messageBounds); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -283,27 +284,50 @@ func TestFormsOfMessages(t *testing.T) {
 	}
 }
 
+// namespaced returns an element with a namespace of a size in bytes around a text, which can use its prefix n.
+func namespaced(size int, inside string) string {
+	return `<x xmlns:n="urn:` + strings.Repeat("x", size-len("urn:")) + `">` + inside + "</x>"
+}
+
 // Documents at the bounds that are costly to canonicalize stay within the memory of one response.
 func TestCostlyDocumentsStayBounded(t *testing.T) {
-	declared := ""
+	unused, attributes := "", ""
 	for i := range 16 {
-		declared += fmt.Sprintf(` xmlns:n%d="urn:%s"`, i, strings.Repeat("x", 200))
+		unused += fmt.Sprintf(` xmlns:n%d="urn:%d%s"`, i, i, strings.Repeat("x", 200))
+		attributes += fmt.Sprintf(` n%d:a=""`, i)
 	}
-	states := func(root *etree.Element) {
-		wide := element("<x" + declared + ">" + strings.Repeat("<y/>", 4900) + "</x>")
-		at(root, "Assertion").AddChild(wide)
-	}
-	xml := answer{shape: shapes[2], states: states}.xml()
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	if _, err := evaluate(xml, expected()); err != nil {
-		t.Fatal(err)
-	}
-	runtime.ReadMemStats(&after)
-	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 128 {
-		t.Errorf("one response allocates %d MiB in total", used)
-	} else {
-		t.Logf("%d MiB", used)
+	const elements = 4800
+	for name, tc := range map[string]struct {
+		inside, reason string
+		unsigned       bool // it takes too long to sign
+	}{
+		"unused namespaces":                            {"<x" + unused + ">" + strings.Repeat("<y/>", elements) + "</x>", "", false},
+		"a namespace that many elements use":           {namespaced(85, strings.Repeat("<n:y/>", elements)), "", false},
+		"a canonical form beyond the bound":            {namespaced(maxNamespace, strings.Repeat("<n:y/>", elements)), ReasonXML, false},
+		"namespaces that many attributes use":          {"<x" + unused + ">" + strings.Repeat("<y"+attributes+"/>", elements/16) + "</x>", ReasonXML, false},
+		"a namespace of 20 KiB that many elements use": {namespaced(20<<10, strings.Repeat("<n:y/>", elements)), ReasonXML, true},
+	} {
+		made, change := answer{shape: shapes[2]}, func(root *etree.Element) { at(root, "Assertion").AddChild(element(tc.inside)) }
+		if tc.unsigned {
+			made.attack = change
+		} else {
+			made.states = change
+		}
+		xml := made.xml()
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		got, err := evaluate(xml, expected())
+		runtime.ReadMemStats(&after)
+		if tc.reason != "" {
+			expectFault(t, name, got, err, tc.reason)
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 128 {
+			t.Errorf("%s: one response allocates %d MiB in total", name, used)
+		} else {
+			t.Logf("%s: %d MiB", name, used)
+		}
 	}
 }

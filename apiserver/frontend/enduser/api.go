@@ -68,8 +68,8 @@ type API struct {
 	codes      *verification.Codes
 	challenges *passkey.Challenges
 	sso        *connection.Secrets
-	// messages admits messages of SAML.
-	messages *egress.Slots
+	// messages admits messages of SAML, and evaluations their evaluation.
+	messages, evaluations *egress.Slots
 }
 
 // operations maps every operation of enduser.yaml to its function. The document declares the session that an operation
@@ -227,7 +227,7 @@ func New(opts Options) (http.Handler, error) {
 	}
 	api := &API{
 		Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}, challenges: passkey.NewChallenges(opts.Keyring),
-		sso: connection.NewSecrets(opts.Keyring), messages: egress.NewSlots(messageBounds, opts.Clock),
+		sso: connection.NewSecrets(opts.Keyring), messages: egress.NewSlots(messageBounds, opts.Clock), evaluations: egress.NewSlots(evaluationBounds, opts.Clock),
 	}
 	api.router = httpapi.New(api.unrouted)
 	routes := document.Routes()

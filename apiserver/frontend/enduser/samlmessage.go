@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// messageWithin bounds the time in which a client sends a message of SAML, and messageWait the wait for a slot.
+	// messageWithin bounds the time in which a client sends a message of SAML, and messageWait each wait for a slot.
 	messageWithin, messageWait = 5 * time.Second, 2 * time.Second
 )
 
@@ -21,18 +21,18 @@ const (
 // all other bodies of this listener have body.MaxEndUserBytes.
 var messageBounds = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 16, SourceAtOnce: 4}
 
+// evaluationBounds bound the messages of SAML that are parsed, decrypted and verified at once: the most expensive ones
+// occupy a processor for a tenth of a second.
+var evaluationBounds = egress.Bounds{AtOnce: 2, DeploymentAtOnce: 1}
+
 // errTooManyMessages refuses a message whose slot was not free in time.
 var errTooManyMessages = apierror.Coded(http.StatusServiceUnavailable, "CONNECTION_UNAVAILABLE", "too many sign-ins are in progress: try again")
 
 // readMessage reads the form with a message of SAML. The caller calls done after it evaluated the message.
 func readMessage(c *call) (form url.Values, done func(), err error) {
-	ctx, cancel := context.WithTimeout(c.r.Context(), messageWait)
-	defer cancel()
-	done, err = c.messages.Begin(ctx, egress.Asker{Deployment: c.request.Key(), Source: c.request.Client.WideNetwork})
+	done, err = turn(c.r.Context(), c.messages, senderOf(c))
 	if err != nil {
-		answer := *errTooManyMessages
-		answer.Cause, answer.RetryAfter = err, messageWait
-		return nil, nil, &answer
+		return nil, nil, err
 	}
 	err = http.NewResponseController(c).SetReadDeadline(time.Now().Add(messageWithin))
 	if err == nil || errors.Is(err, http.ErrNotSupported) {
@@ -43,4 +43,37 @@ func readMessage(c *call) (form url.Values, done func(), err error) {
 		return nil, nil, err
 	}
 	return form, done, nil
+}
+
+// senderOf returns the deployment and the network for which a message of SAML takes its turn.
+func senderOf(c *call) egress.Asker {
+	return egress.Asker{Deployment: c.request.Key(), Source: c.request.Client.WideNetwork}
+}
+
+// turn waits for a slot, at most messageWait. The error is the response to the client.
+func turn(ctx context.Context, slots *egress.Slots, of egress.Asker) (done func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, messageWait)
+	defer cancel()
+	if done, err = slots.Begin(ctx, of); err != nil {
+		answer := *errTooManyMessages
+		answer.Cause, answer.RetryAfter = err, messageWait
+		return nil, &answer
+	}
+	return done, nil
+}
+
+// inTurn evaluates a message, or a part of one, in a slot.
+func inTurn[T any](ctx context.Context, slots *egress.Slots, of egress.Asker, evaluate func() (T, error)) (result T, err error) {
+	done, err := turn(ctx, slots, of)
+	if err != nil {
+		return result, err
+	}
+	defer done()
+	return evaluate()
+}
+
+// evaluated returns the result of an evaluation in its turn. It must not wait for anything else, because the other
+// messages of the deployment wait for it.
+func evaluated[T any](c *call, evaluate func() (T, error)) (T, error) {
+	return inTurn(c.r.Context(), c.evaluations, senderOf(c), evaluate)
 }

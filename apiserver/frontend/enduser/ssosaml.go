@@ -154,7 +154,7 @@ func evaluateSAML(c *call, at waitingAttempt, field string) (e connection.Eviden
 	if err != nil {
 		return e, err
 	}
-	response, err := saml.ReadResponse(field)
+	response, err := evaluated(c, func() (*saml.Response, error) { return saml.ReadResponse(field) })
 	if err != nil {
 		return e, err
 	}
@@ -172,11 +172,12 @@ func evaluateSAML(c *call, at waitingAttempt, field string) (e connection.Eviden
 		RequestID: at.row.RequestID, ACSURL: acsURL(c, at.conn.ID), EntityID: at.conn.SAML.ServiceEntityID, Provider: metadata, Keys: keys,
 		RequireEncryption: at.conn.SAML.Encrypted, SubjectAttribute: at.conn.SAML.Subject, Skew: time.Duration(at.conn.SAML.SkewSeconds) * time.Second, Now: c.now,
 	}
-	assertion, err := response.Evaluate(expected)
+	evaluate := func() (*saml.Assertion, error) { return response.Evaluate(expected) }
+	assertion, err := evaluated(c, evaluate)
 	var fault *connection.Fault
 	if errors.As(err, &fault) && (fault.Reason == saml.ReasonCertificate || fault.Reason == saml.ReasonDecryption) {
 		if expected.Provider = c.Providers.NewerSAML(c.r.Context(), of, metadata); expected.Provider != metadata {
-			assertion, err = response.Evaluate(expected)
+			assertion, err = evaluated(c, evaluate)
 		}
 	}
 	if errors.As(err, &fault) && fault.Reason == saml.ReasonDecryption {
@@ -215,7 +216,11 @@ func unsolicited(c *call, conn account.Connection, form url.Values, refused erro
 	if err := countUnsolicited(c); err != nil {
 		return c.answerTo(err)
 	}
-	response, err := saml.ReadResponse(form.Get("SAMLResponse"))
+	response, err := evaluated(c, func() (*saml.Response, error) { return saml.ReadResponse(form.Get("SAMLResponse")) })
+	var fault *connection.Fault
+	if err != nil && !errors.As(err, &fault) {
+		return err
+	}
 	if err != nil || !response.Unsolicited() {
 		return refused
 	}

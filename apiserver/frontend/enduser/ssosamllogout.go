@@ -56,9 +56,11 @@ func samlLogout(c *call) error {
 	if err != nil {
 		return c.answerTo(err)
 	}
-	logout, err := saml.ReadLogoutRequest(form.Get("SAMLRequest"), saml.LogoutExpected{
-		URL: site.Origin(c.request.Settings, c.r) + connectionPath(conn.ID) + "/slo", Provider: metadata,
-		Skew: time.Duration(conn.SAML.SkewSeconds) * time.Second, Now: c.now,
+	logout, err := evaluated(c, func() (*saml.LogoutRequest, error) {
+		return saml.ReadLogoutRequest(form.Get("SAMLRequest"), saml.LogoutExpected{
+			URL: site.Origin(c.request.Settings, c.r) + connectionPath(conn.ID) + "/slo", Provider: metadata,
+			Skew: time.Duration(conn.SAML.SkewSeconds) * time.Second, Now: c.now,
+		})
 	})
 	var fault *connection.Fault
 	if errors.As(err, &fault) {

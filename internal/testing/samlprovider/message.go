@@ -17,24 +17,46 @@ import (
 
 const instant = "2006-01-02T15:04:05Z"
 
+// How says how a response is made. Its functions change XML, nil for no change.
+type How struct {
+	// Assertion changes the assertion before it is signed, and Signed after that. The signature is of canonical XML.
+	Assertion, Signed func(assertion string) string
+	// Sent changes the response as it is sent.
+	Sent func(response string) string
+	// SignsResponse adds a signature of the response.
+	SignsResponse bool
+}
+
+func apply(change func(string) string, xml string) string {
+	if change == nil {
+		return xml
+	}
+	return change(xml)
+}
+
 // Respond returns the form that the browser of a user posts in response to a request. A request without an ID gets an
 // unsolicited response.
 func (p *Provider) Respond(r Request, user User) url.Values {
-	assertion := p.assertion(r, user)
 	p.mu.Lock()
 	change := p.change
 	p.mu.Unlock()
-	if change != nil {
-		assertion = change(assertion)
-	}
+	return p.RespondAs(r, user, How{Assertion: change})
+}
+
+// RespondAs is Respond with a response that is made in another way. It ignores the function of Lie.
+func (p *Provider) RespondAs(r Request, user User, how How) url.Values {
 	now, answers := p.clock().UTC().Format(instant), ""
 	if r.ID != "" {
 		answers = ` InResponseTo="` + r.ID + `"`
 	}
-	response := `<samlp:Response xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion" Destination="` + r.ACSURL + `" ID="_` + rand.Text() + `"` +
-		answers + ` IssueInstant="` + now + `" Version="2.0"><saml:Issuer>` + p.URL + `</saml:Issuer>` +
-		`<samlp:Status><samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:Success"/></samlp:Status>` + p.sign(assertion) + `</samlp:Response>`
-	form := url.Values{"SAMLResponse": {base64.StdEncoding.EncodeToString([]byte(response))}}
+	assertion := apply(how.Signed, p.sign(apply(how.Assertion, p.assertion(r, user))))
+	response := `<samlp:Response xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" Destination="` + r.ACSURL + `" ID="_` + rand.Text() + `"` +
+		answers + ` IssueInstant="` + now + `" Version="2.0"><saml:Issuer xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion">` + p.URL + `</saml:Issuer>` +
+		`<samlp:Status><samlp:StatusCode Value="urn:oasis:names:tc:SAML:2.0:status:Success"></samlp:StatusCode></samlp:Status>` + assertion + `</samlp:Response>`
+	if how.SignsResponse {
+		response = p.sign(response)
+	}
+	form := url.Values{"SAMLResponse": {base64.StdEncoding.EncodeToString([]byte(apply(how.Sent, response)))}}
 	if r.RelayState != "" {
 		form.Set("RelayState", r.RelayState)
 	}
@@ -137,7 +159,7 @@ func (p *Provider) Logout(address string, user User, sessions ...string) url.Val
 }
 
 // Undecryptable is an encrypted assertion that no key decrypts, for Provider.Lie.
-const Undecryptable = `<saml:EncryptedAssertion><xenc:EncryptedData xmlns:xenc="http://www.w3.org/2001/04/xmlenc#" Type="http://www.w3.org/2001/04/xmlenc#Element">` +
+const Undecryptable = `<saml:EncryptedAssertion xmlns:saml="urn:oasis:names:tc:SAML:2.0:assertion"><xenc:EncryptedData xmlns:xenc="http://www.w3.org/2001/04/xmlenc#" Type="http://www.w3.org/2001/04/xmlenc#Element">` +
 	`<xenc:EncryptionMethod Algorithm="http://www.w3.org/2009/xmlenc11#aes128-gcm"/><ds:KeyInfo xmlns:ds="http://www.w3.org/2000/09/xmldsig#"><xenc:EncryptedKey>` +
 	`<xenc:EncryptionMethod Algorithm="http://www.w3.org/2001/04/xmlenc#rsa-oaep-mgf1p"/><xenc:CipherData><xenc:CipherValue>AAAA</xenc:CipherValue></xenc:CipherData></xenc:EncryptedKey></ds:KeyInfo>` +
 	`<xenc:CipherData><xenc:CipherValue>AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=</xenc:CipherValue></xenc:CipherData></xenc:EncryptedData></saml:EncryptedAssertion>`

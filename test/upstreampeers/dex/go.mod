@@ -5,6 +5,8 @@ go 1.26.8
 
 tool github.com/dexidp/dex/cmd/dex
 
+require github.com/dexidp/dex v0.0.0-20260303133905-11d2eeb52b42
+
 require (
 	ariga.io/atlas v0.32.1-0.20250325101103-175b25e1c1b9 // indirect
 	cloud.google.com/go/auth v0.18.1 // indirect
@@ -29,7 +31,6 @@ require (
 	github.com/coreos/go-oidc/v3 v3.17.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
-	github.com/dexidp/dex v0.0.0-20260303133905-11d2eeb52b42 // indirect
 	github.com/dexidp/dex/api/v2 v2.4.0 // indirect
 	github.com/felixge/httpsnoop v1.0.4 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
