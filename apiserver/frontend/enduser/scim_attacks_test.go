@@ -24,6 +24,9 @@ func TestDirectoryTakesNoForeignAccount(t *testing.T) {
 		me := b.ok("GET", "/me", "")["id"]
 		for _, address := range []string{"victim@mail.example", "owner@initech.example", "VICTIM@MAIL.EXAMPLE"} {
 			id := g.adds(strings.Replace(address, "@", "+new@", 1), fmt.Sprintf(`,"emails":[{"value":%q,"primary":true,"type":"work"}],"externalId":%q`, address, address))
+			if len(victim.organizations()) != 0 || len(rival.organizations()) != 1 {
+				t.Errorf("%s: a foreign account became a member", address)
+			}
 			g.activates(id, false)
 			g.activates(id, true)
 			g.ok(http.StatusNoContent, "DELETE", "/Users/"+id, "")
@@ -49,6 +52,21 @@ func TestDirectoryTakesNoForeignAccount(t *testing.T) {
 			t.Errorf("signed in as the victim: %s", a.Raw)
 		}
 		g.ok(http.StatusNoContent, "DELETE", "/Users/"+waiting, "")
+	})
+}
+
+// An account whose address is not proven may have the password of another person.
+func TestDirectoryProvesTheAddressOfAnImportedAccount(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		w.importUser(900, oldHash, "ann@globex.example")
+		g.adds("ann@globex.example")
+		if _, membership := g.owner.memberAt(g.organization, "ann@globex.example"); membership == "" {
+			t.Error("the user is not a member")
+		}
+		if w.password(900) != "" || !w.verifiedEmail("ann@globex.example") {
+			t.Error("the account keeps a password from before the address was proven")
+		}
 	})
 }
 
