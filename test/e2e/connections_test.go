@@ -161,15 +161,6 @@ var _ = Describe("Connections and directories of two servers", Ordered, func() {
 		expectIn(servers[0], "ann@globex.example")
 	})
 
-	It("sign users in while the Kubernetes API is unavailable", func(ctx context.Context) {
-		Expect(cluster.StopAPIServer()).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Expect(cluster.StartAPIServer(ctx)).To(Succeed()) })
-		for i, server := range servers {
-			expectIn(server, "ann@globex.example")
-			expectIn(server, fmt.Sprintf("new-%d@globex.example", i))
-		}
-	})
-
 	It("end the access of deactivated users at both servers within a second", func(ctx context.Context) {
 		apply(ctx, globexDirectory(namespace, organization))
 		expectAllReady(ctx, namespace)
@@ -202,5 +193,15 @@ var _ = Describe("Connections and directories of two servers", Ordered, func() {
 		}
 		AddReportEntry("deprovisionings", fmt.Sprintf("%d in a row; the slowest was effective at both servers after %s", deprovisionings(), slowest.Round(time.Millisecond)))
 		expectNoTraceOf(ctx, d.Token)
+	})
+
+	// The operator ends if the API is away for longer than its lease, so nothing that needs it follows.
+	It("sign users in while the Kubernetes API is unavailable", func(ctx context.Context) {
+		Expect(cluster.StopAPIServer()).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(cluster.StartAPIServer(ctx)).To(Succeed()) })
+		for i, server := range servers {
+			expectIn(server, "ann@globex.example")
+			expectIn(server, fmt.Sprintf("new-%d@globex.example", i))
+		}
 	})
 })

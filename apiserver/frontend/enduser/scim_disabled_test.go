@@ -1,6 +1,9 @@
 package enduser_test
 
-import "testing"
+import (
+	"net/http"
+	"testing"
+)
 
 // The account of a user with an address of the organization is the organization's: no other way to sign in remains.
 func TestDeactivationDisablesAManagedAccountAlone(t *testing.T) {
@@ -21,6 +24,30 @@ func TestDeactivationDisablesAManagedAccountAlone(t *testing.T) {
 		d.activates(ann, true)
 		if got := disabled(); got != 0 {
 			t.Errorf("%d accounts are disabled after the activation", got)
+		}
+	})
+}
+
+// A directory does not enable an account that another one disabled, until that one is gone. Here, the suspended
+// membership is gone already, which would refuse the user otherwise.
+func TestDirectoryDoesNotEnableWhatAnotherDisabled(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		g := w.globex(nil)
+		ann := g.adds("ann@globex.example")
+		g.activates(ann, false)
+		g.ok(http.StatusNoContent, "DELETE", "/Users/"+ann, "")
+		w.exec("DELETE FROM suspended_memberships")
+		other := w.directory("second", g.document.Organization, nil)
+		again := other.adds("ann@globex.example")
+		disabled := func() int { return w.count("SELECT COUNT(*) FROM users WHERE disabled <> 0") }
+		if disabled() != 1 {
+			t.Error("the other directory enabled the account")
+		}
+		w.Withdraw("Directory", "acme", "globex")
+		other.activates(again, false)
+		other.activates(again, true)
+		if disabled() != 0 {
+			t.Error("the account stays disabled after its directory is gone")
 		}
 	})
 }
