@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,14 +77,17 @@ func (w *directoryWorld) groups(t *testing.T, engine string, users []string) {
 		return time.Since(start)
 	}
 	var added atomic.Bool
-	beside := make(chan []time.Duration)
-	go func() { beside <- w.sessions(t, added.Load) }()
+	var asking sync.WaitGroup
+	var busy []time.Duration
+	asking.Go(func() { busy = w.sessions(t, added.Load) })
+	defer asking.Wait() // a refused request ends the test
+	defer added.Store(true)
 	var took time.Duration
 	for from := 0; from < groupUsers; from += sentMembers {
 		took += add(users[from:from+sentMembers], http.StatusNoContent)
 	}
 	added.Store(true)
-	busy := <-beside
+	asking.Wait()
 	add(users[groupUsers:], http.StatusForbidden)
 	start := time.Now()
 	listed := w.scim("GET", path, "")

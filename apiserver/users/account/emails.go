@@ -72,7 +72,12 @@ func AddressForCode(u *Unit, email string) (people.Email, error) {
 	if err != nil {
 		return people.Email{}, err
 	}
-	others, err := u.Users().EmailsOf(e.User) // run for unknown addresses too, so that both cases execute the same statements
+	return usableForCode(u, e) // run for unknown addresses too, so that both cases execute the same statements
+}
+
+// usableForCode is AddressForCode for an address that was looked up.
+func usableForCode(u *Unit, e people.Email) (people.Email, error) {
+	others, err := u.Users().EmailsOf(e.User)
 	if err != nil || e.VerifiedAt.IsZero() && slices.ContainsFunc(others, people.Email.Verified) {
 		return people.Email{}, err
 	}

@@ -72,15 +72,12 @@ func accountFor(u *Unit, d Directory, to DirectoryUser) (user int64, made bool, 
 	if inside, err := HoldsDomain(u, d.Of, to.Address); err != nil || !inside {
 		return 0, false, err
 	}
-	_, known, err := u.Users().Email(people.FoldEmail(to.Address))
+	holder, known, err := u.Users().Email(people.FoldEmail(to.Address))
+	if err == nil && known {
+		holder, err = usableForCode(u, holder)
+	}
 	if err != nil {
 		return 0, false, err
-	}
-	var holder people.Email
-	if known {
-		if holder, err = AddressForCode(u, to.Address); err != nil {
-			return 0, false, err
-		}
 	}
 	if !to.Row.Active && !holder.Verified() {
 		return 0, false, nil
