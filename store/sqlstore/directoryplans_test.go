@@ -190,6 +190,64 @@ func TestDirectoriesUseIndexes(t *testing.T) {
 	}
 }
 
+// filteredByKey matches a step of a PostgreSQL plan that reads all users or members of a directory to find one by its
+// id. Comparing each with a whole list (= ANY) reads them once.
+var filteredByKey = regexp.MustCompile(`Filter: .*\b(id|member_id) = [^A]`)
+
+// TestDirectoriesUseKeysWithoutStatistics: PostgreSQL has no statistics of a table directly after its rows were
+// inserted or restored. A request with thousands of members looks each up by its id anyway.
+func TestDirectoriesUseKeysWithoutStatistics(t *testing.T) {
+	t.Parallel()
+	type statement struct {
+		text string
+		args []any
+	}
+	var traced []statement
+	s := openAt(t, tabled["postgres"](t), Options{Trace: func(query string, args []any) {
+		if strings.Contains(query, " scim_") {
+			traced = append(traced, statement{query, args})
+		}
+	}})
+	for _, fill := range []string{
+		`ALTER TABLE scim_users SET (autovacuum_enabled = off)`,
+		`ALTER TABLE scim_members SET (autovacuum_enabled = off)`,
+		`INSERT INTO scim_users SELECT 'apps/d0', 1, n, 0, 'name-' || n, '', '', 1, 1, '{}', 0, 0 FROM generate_series(1, 20000) n`,
+		`INSERT INTO scim_members SELECT 'apps/d0', 1, 1 + n % 50, n FROM generate_series(1, 20000) n`,
+	} {
+		if _, err := s.db.Writers.Exec(fill); err != nil {
+			t.Fatalf("%v: %s", err, fill)
+		}
+	}
+	users := []int64{3, 7, 20_000}
+	err := s.Change(t.Context(), "apps/d0", func(tx people.Tx) error {
+		for _, run := range []func() error{
+			func() error { _, _, err := tx.SCIM().SCIMUser(1, 3); return err },
+			func() error { _, err := tx.SCIM().TieSCIMUser(1, 3, 3); return err },
+			func() error { _, err := tx.SCIM().SCIMAccounts(1, users); return err },
+			func() error { _, err := tx.SCIM().AddSCIMMembers(1, 900, users); return err },
+			func() error { _, err := tx.SCIM().RemoveSCIMMembers(1, 900, users); return err },
+			func() error { _, err := tx.SCIM().SCIMMembers(1, 3, 100, 100); return err },
+			func() error { _, err := tx.SCIM().SCIMGroupsOf(1, 7, 10); return err },
+		} {
+			if err := run(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(traced) != 10 {
+		t.Errorf("%d statements, not 10: this test no longer checks all of them", len(traced))
+	}
+	for _, one := range traced {
+		if plan := planOf(t, s, one.text, one.args); filteredByKey.MatchString(plan) {
+			t.Errorf("%v: %s\n%s", one.args, one.text, plan)
+		}
+	}
+}
+
 func expectIndexes(t *testing.T, s *Store, text string, args []any) {
 	t.Helper()
 	if plan := planOf(t, s, text, args); wholeDirectoryTable.MatchString(plan) {

@@ -1,6 +1,7 @@
 package users
 
 import (
+	"cmp"
 	"database/sql"
 	"slices"
 
@@ -203,10 +204,18 @@ func (tx txSCIM) SCIMMemberIDs(directory, group int64) ([]int64, error) {
 	return db.List(tx.Tx, readID, `SELECT member_id FROM scim_members WHERE deployment = :deployment AND directory_id = ? AND group_id = ? ORDER BY member_id`, directory, group)
 }
 
+// SCIMMembers looks the users up by their ids. In a join, PostgreSQL reads all users of the directory for each member
+// while the table has no statistics.
 func (tx txSCIM) SCIMMembers(directory, group, after int64, limit int) ([]people.SCIMMember, error) {
-	return db.List(tx.Tx, func(row *sql.Rows, m *people.SCIMMember) error { return row.Scan(&m.ID, &m.Document) },
-		`SELECT u.id, u.document FROM scim_members m JOIN scim_users u ON u.deployment = m.deployment AND u.directory_id = m.directory_id AND u.id = m.member_id
-		WHERE m.deployment = :deployment AND m.directory_id = ? AND m.group_id = ? AND m.member_id > ? ORDER BY m.member_id LIMIT ?`, directory, group, after, limit)
+	ids, err := db.List(tx.Tx, readID, `SELECT member_id FROM scim_members WHERE deployment = :deployment AND directory_id = ? AND group_id = ?
+		AND member_id > ? ORDER BY member_id LIMIT ?`, directory, group, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	members, err := db.Among(tx.Tx, func(row *sql.Rows, m *people.SCIMMember) error { return row.Scan(&m.ID, &m.Document) },
+		`SELECT id, document FROM scim_users WHERE deployment = :deployment AND directory_id = ? AND id`, ids, directory)
+	slices.SortFunc(members, func(a, b people.SCIMMember) int { return cmp.Compare(a.ID, b.ID) })
+	return members, err
 }
 
 func (tx txSCIM) SCIMGroupsOf(directory, user int64, limit int) ([]people.SCIMGroupName, error) {
