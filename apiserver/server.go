@@ -28,6 +28,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/domain"
 	"github.com/cardea-iam/cardea/apiserver/endedconnections"
 	"github.com/cardea-iam/cardea/apiserver/endeddirectories"
+	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
 	"github.com/cardea-iam/cardea/apiserver/frontend"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
@@ -114,6 +115,8 @@ type Options struct {
 	// ToolCallRetention is how long records of calls of agents' tools are kept, at least 24 hours; 0 means
 	// DefaultToolCallRetention.
 	ToolCallRetention time.Duration
+	// EventRetention is how long events are kept, 24 hours to 8760; 0 means DefaultEventRetention.
+	EventRetention time.Duration
 	// PasswordCost is the cost of new password hashes; the zero Cost means password.DefaultCost. Only tests, which hash
 	// hundreds, use less.
 	PasswordCost password.Cost
@@ -147,6 +150,7 @@ type Server struct {
 	reprovision *reprovision.Worker
 	domains     *domain.Worker
 	calls       *callrecord.Recorder
+	events      *sequencer.Worker
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
@@ -205,11 +209,12 @@ func New(opts Options) (*Server, error) {
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	var agentTools *agents.Server
+	numbering := sequencer.New(opts.People, opts.Log.WithName("events"))
 	management, err := backend.New(backend.Options{
 		CallTool: callLater(&agentTools), Callers: callers,
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Keys: connectionKeys, Queries: analytics, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
-		People: opts.People, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
+		People: opts.People, Events: numbering, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
 		Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, FactorsRemoved: endUserMetrics.Removed,
 	})
 	if err != nil {
@@ -275,7 +280,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, events: numbering, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, newProvisioning(opts, follower, dispatcher), issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -297,8 +302,8 @@ func (s *Server) Position() store.Position { return s.follower.Current().Positio
 
 // Follow runs the work without listeners until ctx ends: it keeps the configuration current, sends the messages of the
 // outbox, fetches the documents of identity providers, ends what belongs to deleted connections, looks organizations'
-// domains up, deletes expired data, seals secrets again, writes the records of calls, and rolls up analytics. Run
-// includes it.
+// domains up, deletes expired data, seals secrets again, writes the records of calls, numbers events, and rolls up
+// analytics. Run includes it.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })
@@ -313,6 +318,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.reprovision.Run(ctx) })
 	group.Go(func() error { return s.agents.Run(ctx) })
 	group.Go(func() error { return s.calls.Work(ctx) })
+	group.Go(func() error { return s.events.Run(ctx) })
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })
 	}

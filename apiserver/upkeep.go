@@ -22,6 +22,8 @@ const (
 	DefaultAuditRetention = 400 * 24 * time.Hour
 	// DefaultToolCallRetention is the default retention of records of calls of agents' tools.
 	DefaultToolCallRetention = 90 * 24 * time.Hour
+	// DefaultEventRetention is the default retention of events.
+	DefaultEventRetention = 30 * 24 * time.Hour
 )
 
 // rollUp rolls up analytics until ctx ends. It starts once the configuration is loaded, which has the retention of
@@ -75,6 +77,9 @@ func (s *Server) keepUp(ctx context.Context) error {
 		s.inBatches(ctx, "Expired data was not deleted; trying again later", func() (int64, error) {
 			return s.opts.People.Purge(ctx, s.opts.Clock(), keep, upkeepBatch)
 		})
+		s.inBatches(ctx, "Old events were not deleted; trying again later", func() (int64, error) {
+			return s.forgetEvents(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.EventRetention, DefaultEventRetention)))
+		})
 		s.inBatches(ctx, "Calls of tools that a server did not end were not marked; trying again later", func() (int64, error) {
 			return s.opts.People.AbandonToolCalls(ctx, s.opts.Clock().Add(-callrecord.AbandonedAfter), upkeepBatch)
 		})
@@ -90,4 +95,21 @@ func (s *Server) keepUp(ctx context.Context) error {
 			s.opts.Log.Error(err, "Members were not notified of what their organizations require; trying again later")
 		}
 	}
+}
+
+// forgetEvents deletes a batch of events that happened before a time.
+func (s *Server) forgetEvents(ctx context.Context, before time.Time) (deleted int64, err error) {
+	deployments, err := s.opts.People.AgedEvents(ctx, before)
+	for _, deployment := range deployments {
+		if err != nil || deleted >= upkeepBatch {
+			break
+		}
+		var n int64
+		err = s.opts.People.Change(ctx, deployment, func(tx people.Tx) (err error) {
+			n, err = tx.EventLog().ForgetEvents(before, int(upkeepBatch-deleted))
+			return err
+		})
+		deleted += n
+	}
+	return deleted, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
@@ -56,6 +57,8 @@ type Options struct {
 	Metrics      *httpapi.Metrics
 	// People is the store of users, organizations, analytics and the audit of every write.
 	People people.Store
+	// Events lets requests wait for events; nil: no request waits.
+	Events *sequencer.Worker
 	// Hasher hashes the passwords of users that backends create.
 	Hasher *password.Hasher
 	// Keyring seals the mails to users and binds temporary codes; it may be empty.
@@ -129,6 +132,11 @@ func (a *API) operations() map[string]operation {
 		"GET /analytics/verification": verifyAnalytics,
 
 		"GET /audit": listAudit,
+
+		"GET /events":              listEvents,
+		"GET /events/types":        listEventTypes,
+		"GET /events/types/{type}": getEventType,
+		"GET /events/{event_id}":   getEvent,
 
 		"GET /decisions/summary": summarizeDecisions,
 

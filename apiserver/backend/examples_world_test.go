@@ -22,6 +22,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -343,6 +344,7 @@ func exampleRows(tx people.Tx) error {
 		func() error { return event(7, people.EventOrganization, exampleDay(9, 10), grace) },
 		func() error { return event(8, people.EventWorkspace, exampleDay(9, 10), grace) },
 		func() error { return event(9, people.EventSignIn, exampleDay(10, 7), ada) },
+		func() error { return exampleEvents(tx) },
 		func() error {
 			return audit(exampleID(exampleDay(9, 10), 7001), exampleDay(9, 10), fmt.Sprintf("user:%d", grace), "organization.created", fmt.Sprintf("organization:%d", navy))
 		},
@@ -350,6 +352,31 @@ func exampleRows(tx people.Tx) error {
 			return audit(exampleID(exampleDay(10, 11), 7002), exampleDay(10, 11), "key:3hTq8LmZ0aRc", "user.updated", fmt.Sprintf("user:%d", ada))
 		},
 	)
+}
+
+// exampleEvents logs and numbers the events of what was done last.
+func exampleEvents(tx people.Tx) error {
+	var list []people.LoggedEvent
+	for _, one := range []struct {
+		id    int64
+		at    time.Time
+		actor string
+		event events.Event
+	}{
+		{7001, exampleDay(9, 10), fmt.Sprintf("user:%d", grace), events.OfOrganization(events.OrganizationCreated, navy)},
+		{7002, exampleDay(10, 11), "key:3hTq8LmZ0aRc", events.OfUser(events.UserUpdated, ada, "first_name")},
+	} {
+		logged, err := one.event.Log(exampleID(one.at, one.id), one.at, one.actor)
+		if err != nil {
+			return err
+		}
+		list = append(list, logged)
+	}
+	if err := tx.Records().LogEvents(list); err != nil {
+		return err
+	}
+	_, err := tx.EventLog().NumberEvents(10)
+	return err
 }
 
 // exampleCalls records calls of the agent's tool: one that was refused, and one of Ada's with its arguments and its
@@ -500,6 +527,12 @@ func (k exampleCluster) Create(ctx context.Context, obj client.Object, opts ...c
 // exampleWorld returns a handler that serves the world of the document's examples.
 func exampleWorld(t *testing.T) served {
 	t.Helper()
+	return exampleWorldWith(t, func(*Options) {})
+}
+
+// exampleWorldWith is exampleWorld with further options.
+func exampleWorldWith(t *testing.T, with func(*Options)) served {
+	t.Helper()
 	template, err := exampleTemplate()
 	if err != nil {
 		t.Fatal(err)
@@ -523,6 +556,7 @@ func exampleWorld(t *testing.T) served {
 	world := serveFeed(t, cluster, d.documents, "sqlite://"+path, nil, func(o *Options) {
 		o.Clock, o.Random = func() time.Time { return exampleNow }, rand.NewChaCha8([32]byte{})
 		o.Authenticator.Clock, o.Keyring = o.Clock, keyring
+		with(o)
 	})
 	world.key = admin.Plain()
 	return world

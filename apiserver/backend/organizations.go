@@ -6,6 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -137,6 +138,7 @@ func removeOrganizationMember(c *call) (reply, error) {
 		if !removed {
 			return errNoMember
 		}
+		u.Log(events.OfMember(events.MembershipDeleted, member))
 		return p.audit(u, "organization.member_removed", "membership", member.ID)
 	})
 	return reply{}, err

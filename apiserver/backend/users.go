@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
@@ -141,7 +142,7 @@ func updateUser(c *call) (reply, error) {
 		}
 		if changed != user {
 			changed.UpdatedAt = p.Now
-			if err := p.saveUser(u, changed, user.Disabled); err != nil {
+			if err := p.saveUser(u, user, changed); err != nil {
 				return err
 			}
 		}
@@ -153,16 +154,21 @@ func updateUser(c *call) (reply, error) {
 }
 
 // saveUser writes a changed user, and audits the change.
-func (p *peopleRequest) saveUser(u *account.Unit, user people.User, wasDisabled bool) error {
+func (p *peopleRequest) saveUser(u *account.Unit, before, user people.User) error {
 	if err := u.Users().UpdateUser(user); err != nil {
 		return err
 	}
+	if names := account.ChangedNames(before, user); len(names) > 0 {
+		u.Log(events.OfUser(events.UserUpdated, user.ID, names...))
+	}
 	action := "user.updated"
 	switch {
-	case user.Disabled && !wasDisabled:
+	case user.Disabled && !before.Disabled:
 		action = "user.disabled"
-	case !user.Disabled && wasDisabled:
+		u.Log(events.OfUser(events.UserDisabled, user.ID))
+	case !user.Disabled && before.Disabled:
 		action = "user.enabled"
+		u.Log(events.OfUser(events.UserEnabled, user.ID))
 	}
 	return p.audit(u, action, "user", user.ID)
 }
@@ -174,6 +180,7 @@ func deleteUser(c *call) (reply, error) {
 		if err := u.Users().DeleteUser(user.ID); err != nil {
 			return err
 		}
+		u.Log(events.OfUser(events.UserDeleted, user.ID))
 		return p.audit(u, "user.deleted", "user", user.ID)
 	})
 }

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
@@ -77,6 +78,7 @@ func setPassword(c *call) (reply, error) {
 		if err := u.Users().PutCredential(user.ID, people.CredentialPassword, encoded, p.Now); err != nil {
 			return err
 		}
+		u.Log(events.OfUser(events.UserPasswordChanged, user.ID))
 		return p.audit(u, "user.password_set", "user", user.ID)
 	})
 }
@@ -92,6 +94,7 @@ func removePassword(c *call) (reply, error) {
 		if !removed {
 			return errNoPassword
 		}
+		u.Log(events.OfUser(events.UserPasswordRemoved, user.ID))
 		return p.audit(u, "user.password_removed", "user", user.ID)
 	})
 }

@@ -2054,6 +2054,9 @@ type ErrorItem struct {
 	// Code The HTTP status.
 	Code int `json:"code"`
 
+	// EarliestCursor The cursor with which the list of events can continue.
+	EarliestCursor *string `json:"earliest_cursor,omitempty"`
+
 	// Field A JSON pointer into the body, ?name for a query parameter, or :name for a path parameter.
 	Field *string `json:"field,omitempty"`
 
@@ -2065,6 +2068,87 @@ type ErrorItem struct {
 
 	// ResourcePath The field of the resource, such as spec.displayName.
 	ResourcePath *string `json:"resource_path,omitempty"`
+}
+
+// Event A change.
+type Event struct {
+	// Id The id, such as evt_420634165248007002.
+	Id string `json:"id"`
+
+	// Type The type, such as user.created.
+	Type string `json:"type"`
+
+	// Version The version of the form of the data.
+	Version int64 `json:"version"`
+
+	// Timestamp The time of the change.
+	Timestamp time.Time `json:"timestamp"`
+
+	// Sequence The number of the event within the deployment.
+	Sequence string `json:"sequence"`
+
+	// DeploymentId The deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// Actor The actor or the subject of an event.
+	Actor EventParty `json:"actor"`
+
+	// Subject The actor or the subject of an event.
+	Subject EventParty `json:"subject"`
+
+	// OrganizationId The organization of the change, or null.
+	OrganizationId *string `json:"organization_id"`
+
+	// WorkspaceId The workspace of the change, or null.
+	WorkspaceId *string `json:"workspace_id"`
+
+	// Data Ids and states beside the subject, in the form of the type. No personal data.
+	Data json.RawMessage `json:"data"`
+}
+
+// EventList A page of events.
+type EventList struct {
+	// Data The page, the oldest first.
+	Data []Event `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor with which the list continues, also after an empty page.
+	NextCursor string `json:"next_cursor"`
+}
+
+// EventParty The actor or the subject of an event.
+type EventParty struct {
+	// Type The kind. Of an actor: user, key, token, connection, directory, setup_link, system, anonymous. Of a subject: user, organization, workspace, membership, invitation.
+	Type string `json:"type"`
+
+	// Id The id. Empty for the actors system and anonymous.
+	Id string `json:"id"`
+}
+
+// EventType A type of events.
+type EventType struct {
+	// Type The type, such as user.created.
+	Type string `json:"type"`
+
+	// Version The version of the form of the data.
+	Version int64 `json:"version"`
+
+	// Description When the event happens.
+	Description string `json:"description"`
+
+	// Schema The JSON Schema (2020-12) of the data.
+	Schema json.RawMessage `json:"schema"`
+
+	// Example A change.
+	Example Event `json:"example"`
+}
+
+// EventTypeList All types of events.
+type EventTypeList struct {
+	// Data The types.
+	Data []EventType `json:"data"`
 }
 
 // Import The progress of an import.
@@ -4029,6 +4113,9 @@ type DeclaredClient = Error
 // ElsewhereInFile Every error response.
 type ElsewhereInFile = Error
 
+// EventsGone Every error response.
+type EventsGone = Error
+
 // InUse Every error response.
 type InUse = Error
 
@@ -4330,6 +4417,33 @@ type ListDirectoryUsersParams struct {
 
 	// Cursor The `next_cursor` of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListEventsParams defines parameters for ListEvents.
+type ListEventsParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// After The `next_cursor` of a page: the list continues after it.
+	After *string `form:"after,omitempty" json:"after,omitempty"`
+
+	// Since The list begins with the events of this time, RFC 3339 with its offset. Not with `after`.
+	Since *string `form:"since,omitempty" json:"since,omitempty"`
+
+	// Types Only these types, separated by commas: a type, `user.*`, or `*`.
+	Types *string `form:"types,omitempty" json:"types,omitempty"`
+
+	// SubjectType Only events of such subjects: user, organization, workspace, membership, invitation.
+	SubjectType *string `form:"subject_type,omitempty" json:"subject_type,omitempty"`
+
+	// SubjectId Only events of the subject with this id.
+	SubjectId *string `form:"subject_id,omitempty" json:"subject_id,omitempty"`
+
+	// OrganizationId Only events in this organization.
+	OrganizationId *string `form:"organization_id,omitempty" json:"organization_id,omitempty"`
+
+	// Wait How many seconds an empty page is held back, until there is an event.
+	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // ImportBatchParams defines parameters for ImportBatch.
@@ -5347,6 +5461,71 @@ func (c *Client) ListDirectoryUsers(ctx context.Context, directoryId string, par
 		Query:    params,
 	}
 	var answer DirectoryUserList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListEvents asks GET /events: list events.
+//
+// Returns the changes of the deployment's users, organizations, workspaces, memberships and invitations, the oldest first.
+// Each change has its event, which is recorded in the same transaction and soon gets the next `sequence` of the deployment.
+// Sequences are dense: a client that continues with `next_cursor` gets each event once and misses none. Without `after` and
+// `since`, the list begins now. With `wait`, an empty page is held back until there is an event.
+//
+// A request reads at most 10,000 events. If a filter selects few of them, the page can be short, or empty, while `has_more`
+// is true.
+func (c *Client) ListEvents(ctx context.Context, params ListEventsParams) (*EventList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/events",
+		Query: params,
+	}
+	var answer EventList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListEventTypes asks GET /events/types: list the types of events.
+//
+// Returns all types of events with the forms of their data.
+func (c *Client) ListEventTypes(ctx context.Context) (*EventTypeList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/events/types",
+	}
+	var answer EventTypeList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetEventType asks GET /events/types/{type}: get a type of events.
+//
+// Returns a type of events with the form of its data.
+func (c *Client) GetEventType(ctx context.Context, pType string) (*EventType, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/events/types/{type}",
+		Segments: []transport.Segment{{Name: "type", Value: pType}},
+	}
+	var answer EventType
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetEvent asks GET /events/{event_id}: get an event.
+//
+// Returns an event that has its sequence.
+func (c *Client) GetEvent(ctx context.Context, eventId string) (*Event, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/events/{event_id}",
+		Segments: []transport.Segment{{Name: "event_id", Value: eventId}},
+	}
+	var answer Event
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -139,6 +139,7 @@ type serverOptions struct {
 	anyDeployment   bool
 	auditRetention  time.Duration
 	callRetention   time.Duration
+	eventRetention  time.Duration
 	toolCalls       int
 	dnsResolver     string
 	tlsCert         string
@@ -163,6 +164,7 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.auditRetention, "audit-retention", apiserver.DefaultAuditRetention, "how long audit records are kept, from 24h to 87600h; if servers differ, the shortest counts")
 	flags.IntVar(&o.toolCalls, "max-tool-calls", agents.DefaultToolCalls, "how many calls of agents' tools this server runs at the same time, from 1 to 10000; a deployment has 128 of them")
 	flags.DurationVar(&o.callRetention, "tool-call-retention", apiserver.DefaultToolCallRetention, "how long records of calls of agents' tools are kept, from 24h to 87600h; if servers differ, the shortest counts")
+	flags.DurationVar(&o.eventRetention, "event-retention", apiserver.DefaultEventRetention, "how long events are kept, from 24h to 8760h; if servers differ, the shortest counts")
 	flags.StringVar(&o.dnsResolver, "dns-resolver", "", "host:port of the recursive DNS server that looks the records of organizations' domains up; absent: those of the system")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
@@ -204,6 +206,9 @@ func (o *serverOptions) validate() (ranges, error) {
 	}
 	if o.callRetention < day || o.callRetention > 3650*day {
 		return ranges{}, fmt.Errorf("--tool-call-retention is %s: give 24h to 87600h, such as 2160h for 90 days", o.callRetention)
+	}
+	if o.eventRetention < day || o.eventRetention > 365*day {
+		return ranges{}, fmt.Errorf("--event-retention is %s: give 24h to 8760h, such as 720h for 30 days", o.eventRetention)
 	}
 	if o.limiterMemory < minLimiterMemory {
 		return ranges{}, fmt.Errorf("--limiter-memory is %d: give at least %d", o.limiterMemory, minLimiterMemory)

@@ -95,8 +95,8 @@ type SCIM interface {
 	SCIMMembersNamed(directory int64, names []string, users []int64) ([]SCIMNamedMember, error)
 
 	// SetMemberRoles gives a role to those of some accounts that are members of an organization and not owners, and
-	// marks their keys there as changed. It returns the memberships that changed.
-	SetMemberRoles(organization, role int64, users []int64) ([]int64, error)
+	// marks their keys there as changed. It returns the id, the user and the role of each membership that changed.
+	SetMemberRoles(organization, role int64, users []int64) ([]Member, error)
 }
 
 // Directory is the state of a directory.

@@ -94,6 +94,7 @@ type Upkeep interface {
 	CallUpkeep
 	ConnectionUpkeep
 	DirectoryUpkeep
+	EventUpkeep
 }
 
 // Tx is one deployment's rows within a View or a Change, in groups. It ends with the callback. A method whose name
@@ -115,6 +116,7 @@ type Tx interface {
 	Imports() Imports
 	Bulk() Bulk
 	Records() Records
+	EventLog() EventLog
 	Listings() Listings
 	Factors() Factors
 	Approvals() Approvals
@@ -373,5 +375,7 @@ type Records interface {
 	// RecordEvents records many events in a few statements.
 	RecordEvents([]Event) error
 	RecordAudit(Audit) error
+	// LogEvents records events of the transaction's changes. They get their numbers after the commit.
+	LogEvents([]LoggedEvent) error
 	ToolCalls
 }

@@ -240,4 +240,4 @@ var writes = map[string]func(tx people.Tx) error{
 }
 
 // unseen are the writes whose rows no method of a Tx reads.
-var unseen = []string{"InsertMessage", "RecordEvent", "RecordEvents", "SpendChallenge"}
+var unseen = []string{"InsertMessage", "RecordEvent", "RecordEvents", "SpendChallenge", "LogEvents"}

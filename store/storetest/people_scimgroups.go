@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/onsi/gomega"
@@ -37,7 +36,7 @@ func memberIDs(e *env, directory, group int64) []int64 {
 }
 
 // returned runs a write on home and returns the ids that it returns.
-func returned(e *env, write func(tx people.Tx) ([]int64, error)) (ids []int64) {
+func returned[T any](e *env, write func(tx people.Tx) ([]T, error)) (ids []T) {
 	e.t.Helper()
 	e.change(home, func(tx people.Tx) (err error) {
 		ids, err = write(tx)
@@ -204,12 +203,12 @@ var scimGroupStories = []story{
 		first, unchanged, elsewhere := apiKey(1, "first"), apiKey(3, "unchanged"), apiKey(4, "elsewhere")
 		unchanged.Owner, elsewhere.Organization, elsewhere.Workspace = 3, 2, 0
 		e.addKeys(first, unchanged, elsewhere)
-		var changed []int64
+		var changed []people.Member
 		digests := e.changedBy(func(tx people.Tx) (err error) {
 			changed, err = tx.SCIM().SetMemberRoles(1, 300, []int64{3, 1, 2, 6, 99})
 			return err
 		})
-		e.Expect(changed).To(gomega.Equal([]int64{1}))
+		e.Expect(changed).To(gomega.Equal([]people.Member{{ID: 1, User: 1, Role: 300}}))
 		e.Expect(digests).To(gomega.Equal([]apikey.Digest{first.Digest}))
 		roles := func() (all []int64) {
 			for _, of := range [][2]int64{{1, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 1}} {
@@ -221,10 +220,10 @@ var scimGroupStories = []story{
 		}
 		e.Expect(roles()).To(gomega.Equal([]int64{300, 100, 300, 100, 100, 100}))
 		for _, none := range [][]int64{{1, 3}, {2}, {}, nil} {
-			e.Expect(returned(e, func(tx people.Tx) ([]int64, error) { return tx.SCIM().SetMemberRoles(1, 300, none) })).To(gomega.BeEmpty())
+			e.Expect(returned(e, func(tx people.Tx) ([]people.Member, error) { return tx.SCIM().SetMemberRoles(1, 300, none) })).To(gomega.BeEmpty())
 		}
-		several := returned(e, func(tx people.Tx) ([]int64, error) { return tx.SCIM().SetMemberRoles(1, 0, []int64{4, 3, 1}) })
-		e.Expect(slices.Sorted(slices.Values(several))).To(gomega.Equal([]int64{1, 3, 4}))
+		several := returned(e, func(tx people.Tx) ([]people.Member, error) { return tx.SCIM().SetMemberRoles(1, 0, []int64{4, 3, 1}) })
+		e.Expect(several).To(gomega.ConsistOf(people.Member{ID: 1, User: 1}, people.Member{ID: 3, User: 3}, people.Member{ID: 4, User: 4}))
 		e.Expect(roles()).To(gomega.Equal([]int64{0, 100, 0, 0, 100, 100}))
 	}},
 }

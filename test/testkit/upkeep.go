@@ -78,3 +78,21 @@ func (s *Interruptible) ListDirectories(ctx context.Context, after people.Direct
 	}
 	return engine.ListDirectories(ctx, after, limit)
 }
+
+// UnnumberedEvents implements people.EventUpkeep.
+func (s *Interruptible) UnnumberedEvents(ctx context.Context) ([]string, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.UnnumberedEvents(ctx)
+}
+
+// AgedEvents implements people.EventUpkeep.
+func (s *Interruptible) AgedEvents(ctx context.Context, before time.Time) ([]string, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.AgedEvents(ctx, before)
+}

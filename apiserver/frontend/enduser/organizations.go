@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -220,6 +221,21 @@ func changeOrganizationBy(c *call, change func(*unit, people.Member) (any, error
 	})
 }
 
+// changedOf returns the names of the members of an organization's profile that differ, as events name them.
+func changedOf(before, after people.Organization) (names []string) {
+	for _, member := range []struct {
+		name    string
+		differs bool
+	}{
+		{"name", before.Name != after.Name}, {"description", before.Description != after.Description}, {"image_url", before.ImageURL != after.ImageURL},
+	} {
+		if member.differs {
+			names = append(names, member.name)
+		}
+	}
+	return names
+}
+
 // changeOrganization changes an organization's name, description and picture, each only if the request has it. The
 // slug does not change.
 func changeOrganization(c *call) (reply, error) {
@@ -257,6 +273,7 @@ func changeOrganization(c *call) (reply, error) {
 		if err := u.Organizations().UpdateOrganization(o); err != nil || !described {
 			return viewMemberOrganization(o), err
 		}
+		u.Log(events.OfOrganization(events.OrganizationUpdated, o.ID, changedOf(member.Organization, o)...))
 		return viewMemberOrganization(o), u.Audit("organization.changed", "organization:"+format(o.ID))
 	})
 }

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -59,6 +60,7 @@ func renameMe(c *call) (reply, error) {
 			if err := u.Users().UpdateUser(user); err != nil {
 				return reply{}, err
 			}
+			u.Log(events.OfUser(events.UserUpdated, user.ID, account.ChangedNames(before, user)...))
 			if err := u.Audit("user.renamed", "user:"+format(user.ID)); err != nil {
 				return reply{}, err
 			}

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
@@ -100,6 +101,9 @@ func renameWorkspace(c *call) (reply, error) {
 		if err := u.Organizations().RenameWorkspace(w.ID, name); err != nil {
 			return nil, err
 		}
+		renamed := events.OfWorkspace(events.WorkspaceUpdated, w)
+		renamed.Data.Changed = []string{"name"}
+		u.Log(renamed)
 		return viewWorkspace(w), u.Audit("workspace.changed", "workspace:"+format(w.ID))
 	})
 }

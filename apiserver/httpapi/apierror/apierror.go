@@ -54,6 +54,8 @@ type Fault struct {
 	Message string
 	// ResourcePath is a field that was not written, and Manager is the field manager that owns it.
 	Manager, ResourcePath string
+	// EarliestCursor is the place with which a list of events can continue.
+	EarliestCursor string
 }
 
 // Error returns the message and the cause, for logs.

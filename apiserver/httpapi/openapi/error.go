@@ -39,6 +39,7 @@ func NewError(refused *apierror.Error, requestID string) backendapi.Error {
 	for _, fault := range faults {
 		body.Errors = append(body.Errors, backendapi.ErrorItem{
 			Message: fault.Message, Code: refused.Status, Field: optional(fault.Pointer), Manager: optional(fault.Manager), ResourcePath: optional(fault.ResourcePath),
+			EarliestCursor: optional(fault.EarliestCursor),
 		})
 	}
 	return body

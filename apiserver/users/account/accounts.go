@@ -1,6 +1,7 @@
 package account
 
 import (
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -32,10 +33,22 @@ func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
 			return user, err
 		}
 	}
+	u.Log(events.OfUser(events.UserCreated, id))
 	if err := u.recordEvent(people.EventSignUp, id, from.Method); err != nil {
 		return user, err
 	}
 	return user, tieWaiting(u, id, from.Email)
+}
+
+// ChangedNames returns the names of the members of a user's profile that differ, as events name them.
+func ChangedNames(before, after people.User) (names []string) {
+	if before.FirstName != after.FirstName {
+		names = append(names, "first_name")
+	}
+	if before.LastName != after.LastName {
+		names = append(names, "last_name")
+	}
+	return names
 }
 
 // SignOutEverywhere ends a user's sign-ins in every session, locks the user, and returns how many sign-ins it ended. A

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -54,6 +55,7 @@ func AddEmail(u *Unit, user int64, address string) (people.Email, error) {
 	if err := u.Bulk().InsertEmails([]people.Email{e}); err != nil {
 		return e, err
 	}
+	u.Log(events.OfEmail(events.UserEmailAdded, user, id))
 	return e, u.Audit("email.added", object("email", id))
 }
 
@@ -103,6 +105,7 @@ func AcceptEmail(u *Unit, e people.Email) (people.Email, error) {
 	if err := u.Challenges().VoidChallenges(people.PurposeVerifyEmail, e.ID); err != nil {
 		return e, err
 	}
+	u.Log(events.OfEmail(events.UserEmailVerified, e.User, e.ID))
 	if err := u.Audit("email.verified", object("email", e.ID)); err != nil {
 		return e, err
 	}
@@ -129,6 +132,7 @@ func PromoteEmail(u *Unit, e people.Email) (people.Email, error) {
 		return e, err
 	}
 	e.Primary = true
+	u.Log(events.OfEmail(events.UserEmailPrimaryChanged, e.User, e.ID))
 	if err := u.Audit("email.made_primary", object("email", e.ID)); err != nil {
 		return e, err
 	}
@@ -146,6 +150,7 @@ func RemoveEmail(u *Unit, e people.Email) error {
 	if err := u.Users().DeleteEmail(e.ID); err != nil {
 		return err
 	}
+	u.Log(events.OfEmail(events.UserEmailRemoved, e.User, e.ID))
 	if err := u.Audit("email.removed", object("email", e.ID)); err != nil || !e.Verified() {
 		return err
 	}

@@ -3,6 +3,7 @@ package account
 import (
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -40,6 +41,7 @@ func deprovision(u *Unit, d Directory, user int64) error {
 	if err := FirstOf(u.Users().UpdateUser(account), u.Directories().PutDirectoryAccount(state)); err != nil {
 		return err
 	}
+	u.Log(events.OfUser(events.UserDisabled, user))
 	return u.Audit("user.disabled", object("user", user))
 }
 
@@ -84,6 +86,7 @@ func suspend(u *Unit, d Directory, user int64) error {
 	if _, err := u.Directories().SuspendMember(d.Of.ID, user, d.ID, u.Now); err != nil {
 		return err
 	}
+	u.Log(events.OfMember(events.MembershipDeleted, m))
 	return u.Audit("scim.user.suspended", object("user", user))
 }
 
@@ -130,6 +133,7 @@ func EraseProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
 	if err := u.Users().DeleteUser(row.User); err != nil {
 		return err
 	}
+	u.Log(events.OfUser(events.UserDeleted, row.User))
 	return u.Audit("user.deleted", object("user", row.User))
 }
 

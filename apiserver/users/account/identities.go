@@ -8,6 +8,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
@@ -177,6 +178,7 @@ func joinByConnection(u *Unit, user int64, o people.Organization, s ConnectionSi
 	if err := u.Organizations().UpdateMember(m); err != nil {
 		return err
 	}
+	u.LogAs("connection:"+s.Connection.Slug, events.OfMember(events.MembershipUpdated, m))
 	return u.AuditAs("connection:"+s.Connection.Slug, "organization.member_changed", object("membership", m.ID), u.Session)
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/store/people"
@@ -55,6 +56,7 @@ func Invite(u *Unit, inviter people.Member, email string, role int64) (people.In
 	if err := u.Organizations().InsertInvitation(i); err != nil {
 		return i, err
 	}
+	u.Log(events.OfInvitation(events.InvitationCreated, i))
 	if err := u.Audit("organization.invited", object("invitation", id)); err != nil {
 		return i, err
 	}
@@ -145,6 +147,7 @@ func RevokeInvitationOf(u *Unit, member people.Member, id int64) (people.Invitat
 	if revoked, err := u.Organizations().RevokeInvitation(id, u.Now); err != nil || !revoked {
 		return i, FirstOf(err, ErrInvitationUnknown)
 	}
+	u.Log(events.OfInvitation(events.InvitationRevoked, i))
 	return i, u.Audit("organization.invitation_revoked", object("invitation", id))
 }
 
@@ -240,6 +243,9 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	if err := tieWaiting(u, user, i.Email); err != nil { // the token was mailed there
 		return false, err
 	}
+	accepted := events.OfInvitation(events.InvitationAccepted, i)
+	accepted.Data.User = user
+	u.LogAs(object("user", user), accepted)
 	return true, u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)
 }
 

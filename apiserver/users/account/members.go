@@ -2,6 +2,7 @@ package account
 
 import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -74,6 +75,7 @@ func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChan
 	if err := u.Organizations().UpdateMember(m); err != nil {
 		return m, err
 	}
+	u.Log(events.OfMember(events.MembershipUpdated, m))
 	if change.Owner != nil {
 		if err := notifyOwnership(u, by, m); err != nil {
 			return m, err
@@ -135,6 +137,7 @@ func RemoveMember(u *Unit, by people.Member, membership int64) (people.Member, e
 			}
 		}
 	}
+	u.Log(events.OfMember(events.MembershipDeleted, m))
 	return m, u.Audit("organization.member_removed", object("membership", m.ID))
 }
 
@@ -167,6 +170,7 @@ func RemoveOrganization(u *Unit, by people.Member) error {
 	if err := u.Organizations().DeleteOrganization(by.Organization.ID); err != nil {
 		return err
 	}
+	u.Log(events.OfOrganization(events.OrganizationDeleted, by.Organization.ID))
 	return u.Audit("organization.deleted", object("organization", by.Organization.ID))
 }
 

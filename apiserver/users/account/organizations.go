@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -88,10 +89,12 @@ func createOrganization(u *Unit, user int64, name, description string, newSlug f
 		return Created{}, err
 	}
 	member := people.Member{ID: id, User: user, Organization: o, Owner: true, CreatedAt: u.Now}
+	u.Log(events.OfOrganization(events.OrganizationCreated, id))
 	if user != 0 {
 		if err := u.Organizations().InsertMember(member); err != nil {
 			return Created{}, err
 		}
+		u.Log(events.OfMember(events.MembershipCreated, member))
 	}
 	if err := u.recordEvent(people.EventOrganization, user, ""); err != nil {
 		return Created{}, err
@@ -169,11 +172,13 @@ func addWorkspace(u *Unit, organization, user int64, name string, taken []string
 	if err := u.Organizations().InsertWorkspace(w); err != nil {
 		return people.WorkspaceMember{}, err
 	}
+	u.Log(events.OfWorkspace(events.WorkspaceCreated, w))
 	m := people.WorkspaceMember{ID: id, User: user, Workspace: w, Owner: true, CreatedAt: u.Now}
 	if user != 0 {
 		if err := u.Organizations().InsertWorkspaceMember(m); err != nil {
 			return people.WorkspaceMember{}, err
 		}
+		u.Log(events.OfWorkspaceMember(events.MembershipCreated, m))
 	}
 	return m, u.recordEvent(people.EventWorkspace, user, "")
 }
@@ -213,14 +218,20 @@ func addMember(u *Unit, organization people.Organization, user, role int64) (peo
 		return people.Member{}, err
 	}
 	m := people.Member{ID: id, User: user, Organization: organization, Role: role, CreatedAt: u.Now}
-	if err := u.Organizations().InsertMember(m); err != nil || organization.Workspace == 0 {
+	if err := u.Organizations().InsertMember(m); err != nil {
 		return m, err
+	}
+	u.Log(events.OfMember(events.MembershipCreated, m))
+	if organization.Workspace == 0 {
+		return m, nil
 	}
 	w, found, err := u.Organizations().Workspace(organization.Workspace)
 	if err != nil || !found {
 		return m, err
 	}
-	return m, u.Organizations().InsertWorkspaceMember(people.WorkspaceMember{ID: id, User: user, Workspace: w, Role: u.assigned(u.B2B.WorkspaceRole), CreatedAt: u.Now})
+	in := people.WorkspaceMember{ID: id, User: user, Workspace: w, Role: u.assigned(u.B2B.WorkspaceRole), CreatedAt: u.Now}
+	u.Log(events.OfWorkspaceMember(events.MembershipCreated, in))
+	return m, u.Organizations().InsertWorkspaceMember(in)
 }
 
 // Leave ends a user's membership by its id. ErrNotMember: it does not exist. ErrOwnerLeaves: the user is the last
@@ -244,5 +255,6 @@ func Leave(u *Unit, user, membership int64) (people.Member, error) {
 	if _, err := u.Organizations().DeleteMember(m.Organization.ID, user); err != nil {
 		return m, err
 	}
+	u.Log(events.OfMember(events.MembershipDeleted, m))
 	return m, u.Audit("organization.left", object("organization", m.Organization.ID))
 }

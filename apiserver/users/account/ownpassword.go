@@ -1,6 +1,7 @@
 package account
 
 import (
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -13,6 +14,7 @@ func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
 	if err := u.endCodes(user); err != nil {
 		return err
 	}
+	u.Log(events.OfUser(events.UserPasswordChanged, user))
 	if err := u.Audit(action, object("user", user)); err != nil {
 		return err
 	}
@@ -54,6 +56,7 @@ func (u *Unit) RemovePassword(user int64) (bool, error) {
 	if err := u.endCodes(user); err != nil {
 		return false, err
 	}
+	u.Log(events.OfUser(events.UserPasswordRemoved, user))
 	if err := u.Audit("user.password_removed", object("user", user)); err != nil {
 		return false, err
 	}
@@ -121,6 +124,7 @@ func (u *Unit) DeleteAccount(id int64) error {
 	if err := u.Users().DeleteUser(id); err != nil {
 		return err
 	}
+	u.Log(events.OfUser(events.UserDeleted, id))
 	return u.Audit("user.deleted", object("user", id))
 }
 
@@ -142,6 +146,7 @@ func (u *Unit) leaveOwned(m people.Member) error {
 		if err := u.Organizations().DeleteOrganization(m.Organization.ID); err != nil {
 			return err
 		}
+		u.Log(events.OfOrganization(events.OrganizationDeleted, m.Organization.ID))
 		return u.Audit("organization.deleted", object("organization", m.Organization.ID))
 	}
 	owners, err := u.Organizations().OwnersOf(m.Organization.ID)

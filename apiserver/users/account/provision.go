@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/directory"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -144,6 +145,7 @@ func enable(u *Unit, d Directory, account *people.User) error {
 	if err := FirstOf(u.Users().UpdateUser(*account), u.Directories().PutDirectoryAccount(state)); err != nil {
 		return err
 	}
+	u.Log(events.OfUser(events.UserEnabled, account.ID))
 	return u.Audit("user.enabled", object("user", account.ID))
 }
 
@@ -177,6 +179,13 @@ func include(u *Unit, d Directory, user int64) error {
 		if _, err := u.Directories().RestoreMember(d.Of.ID, user); err != nil {
 			return err
 		}
+		m, found, err := u.Organizations().Member(d.Of.ID, user)
+		if err != nil {
+			return err
+		}
+		if found {
+			u.Log(events.OfMember(events.MembershipCreated, m))
+		}
 		return u.Audit("scim.user.restored", object("user", user))
 	}
 	_, err = join(u, d.Of, user, 0)
@@ -196,10 +205,12 @@ func follow(u *Unit, d Directory, account people.User, from, to DirectoryUser) e
 		return err
 	}
 	if from.FirstName != to.FirstName || from.LastName != to.LastName {
+		before := account
 		account.FirstName, account.LastName, account.UpdatedAt = to.FirstName, to.LastName, u.Now
 		if err := u.Users().UpdateUser(account); err != nil {
 			return err
 		}
+		u.Log(events.OfUser(events.UserUpdated, account.ID, ChangedNames(before, account)...))
 	}
 	if from.Row.Email == to.Row.Email || people.FoldEmail(account.Email) == to.Row.Email {
 		return nil
@@ -288,7 +299,11 @@ func ApplyRoles(u *Unit, d Directory, users []int64) (changed []int64, err error
 			if err != nil {
 				return changed, err
 			}
-			changed = append(changed, these...)
+			for _, m := range these {
+				m.Organization = d.Of
+				u.Log(events.OfMember(events.MembershipUpdated, m))
+				changed = append(changed, m.ID)
+			}
 		}
 	}
 	return changed, nil

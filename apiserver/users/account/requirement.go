@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
@@ -76,6 +77,7 @@ func ChangeRequirement(u *Unit, g *people.SignIn, owner people.Member, o *people
 			return err
 		}
 	}
+	u.Log(events.OfOrganization(events.OrganizationUpdated, o.ID, "required_assurance"))
 	return u.Audit("organization.assurance_changed", object("organization", o.ID))
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/seal"
@@ -108,9 +109,9 @@ func (r *Request) Change(ctx context.Context, do func(*Unit) error) error {
 		err := do(u)
 		enqueued = u.enqueued
 		if errors.As(err, &refused) {
-			return nil
+			err = nil
 		}
-		return err
+		return FirstOf(err, u.recordLogged())
 	})
 	if err == nil && enqueued && r.OnEnqueue != nil {
 		r.OnEnqueue()
@@ -150,10 +151,16 @@ type Unit struct {
 	// Actor is the actor in audit records: the request's, unless the transaction finds another one.
 	Actor    string
 	enqueued bool
+	// logged are the events of the transaction, and logFailed why one of them cannot be recorded.
+	logged    []people.LoggedEvent
+	logFailed error
 	// provisions is the organization for which a directory gives a user an account now, 0: none. Waiting users of the
 	// organization's other directories do not get that account.
 	provisions int64
 }
+
+// system is the actor of changes that nobody asked for.
+const system = "system"
 
 // Audit records an action of the actor on an object, such as "user:1".
 func (u *Unit) Audit(action, object string) error {
@@ -176,6 +183,29 @@ func recordAudit(u *Unit, a people.Audit) (err error) {
 	}
 	a.At, a.Address = u.Now, cmp.Or(u.AuditAddress, u.Client.Address)
 	return u.Records().RecordAudit(a)
+}
+
+// Log records an event of a change by the actor, with the transaction. An event that the catalogue does not have fails
+// the transaction.
+func (u *Unit) Log(e events.Event) { u.LogAs(u.Actor, e) }
+
+// LogAs is Log for another actor, such as "system".
+func (u *Unit) LogAs(actor string, e events.Event) {
+	id, err := u.NewID()
+	if err == nil {
+		var logged people.LoggedEvent
+		logged, err = e.Log(id, u.Now, actor)
+		u.logged = append(u.logged, logged)
+	}
+	u.logFailed = FirstOf(u.logFailed, err)
+}
+
+// recordLogged records the events of the transaction, in the order in which they were logged.
+func (u *Unit) recordLogged() error {
+	if u.logFailed != nil || len(u.logged) == 0 {
+		return u.logFailed
+	}
+	return u.Records().LogEvents(u.logged)
 }
 
 // Post seals a message and puts it into the outbox, so that a copy of the store does not reveal codes. ErrCannotSeal:

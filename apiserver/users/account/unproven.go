@@ -1,6 +1,7 @@
 package account
 
 import (
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -28,7 +29,8 @@ func dropPassword(u *Unit, user int64) error {
 	if err != nil || !dropped {
 		return err
 	}
-	return u.AuditAs("system", "user.password_removed", object("user", user), u.Session)
+	u.LogAs(system, events.OfUser(events.UserPasswordRemoved, user))
+	return u.AuditAs(system, "user.password_removed", object("user", user), u.Session)
 }
 
 // keysAtOnce is how many keys one query reads.
@@ -69,7 +71,7 @@ func dropPhones(u *Unit, user int64) error {
 		if err := u.Phones().DeletePhone(p.ID); err != nil {
 			return err
 		}
-		if err := u.AuditAs("system", "phone.removed", object("phone", p.ID), u.Session); err != nil {
+		if err := u.AuditAs(system, "phone.removed", object("phone", p.ID), u.Session); err != nil {
 			return err
 		}
 	}
@@ -83,7 +85,8 @@ func dropEmails(u *Unit, kept people.Email, emails []people.Email) error {
 			continue
 		}
 		dropped = append(dropped, e.ID)
-		if err := u.AuditAs("system", "email.removed", object("email", e.ID), u.Session); err != nil {
+		u.LogAs(system, events.OfEmail(events.UserEmailRemoved, e.User, e.ID))
+		if err := u.AuditAs(system, "email.removed", object("email", e.ID), u.Session); err != nil {
 			return err
 		}
 	}
@@ -99,7 +102,7 @@ func dropIdentities(u *Unit, user int64) error {
 		if _, err := u.Identities().DeleteIdentity(user, i.ID); err != nil {
 			return err
 		}
-		if err := u.AuditAs("system", "identity.unlinked", object("identity", i.ID), u.Session); err != nil {
+		if err := u.AuditAs(system, "identity.unlinked", object("identity", i.ID), u.Session); err != nil {
 			return err
 		}
 	}
@@ -137,7 +140,7 @@ func dropFactors(u *Unit, user int64) error {
 		if _, err := u.Factors().DeleteAuthenticator(a.ID); err != nil {
 			return err
 		}
-		if err := u.AuditAs("system", "totp.removed", object("totp", a.ID), u.Session); err != nil {
+		if err := u.AuditAs(system, "totp.removed", object("totp", a.ID), u.Session); err != nil {
 			return err
 		}
 	}
@@ -149,7 +152,7 @@ func dropFactors(u *Unit, user int64) error {
 		if _, err := u.Factors().DeletePasskey(p.ID); err != nil {
 			return err
 		}
-		if err := u.AuditAs("system", "passkey.removed", object("passkey", p.ID), u.Session); err != nil {
+		if err := u.AuditAs(system, "passkey.removed", object("passkey", p.ID), u.Session); err != nil {
 			return err
 		}
 	}

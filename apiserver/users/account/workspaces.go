@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -115,6 +116,7 @@ func AddToWorkspace(u *Unit, a WorkspaceAccess, user, role int64) (people.Worksp
 	if err := u.Organizations().InsertWorkspaceMember(m); err != nil {
 		return m, err
 	}
+	u.Log(events.OfWorkspaceMember(events.MembershipCreated, m))
 	return m, u.Audit("workspace.member_added", object("workspace_membership", id))
 }
 
@@ -150,6 +152,7 @@ func ChangeWorkspaceMember(u *Unit, a WorkspaceAccess, membership, role int64) (
 		return m, err
 	}
 	m.Role = role
+	u.Log(events.OfWorkspaceMember(events.MembershipUpdated, m))
 	return m, u.Audit("workspace.member_changed", object("workspace_membership", m.ID))
 }
 
@@ -162,5 +165,6 @@ func RemoveFromWorkspace(u *Unit, a WorkspaceAccess, membership int64) (people.W
 	if err := u.Organizations().DeleteWorkspaceMember(m); err != nil {
 		return m, err
 	}
+	u.Log(events.OfWorkspaceMember(events.MembershipDeleted, m))
 	return m, u.Audit("workspace.member_removed", object("workspace_membership", m.ID))
 }

@@ -79,7 +79,7 @@ func becomesPrimary(former, e people.Email, asked bool) bool {
 
 // displace removes an unverified address from its account, for the account that verified it.
 func (b *batch) displace(e people.Email) {
-	b.rows.displacedEmails[e.ID] = true
+	b.rows.displacedEmails[e.ID] = e
 	if b.known.primaryEmails[e.User].ID == e.ID {
 		delete(b.known.primaryEmails, e.User)
 	}

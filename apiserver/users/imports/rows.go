@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -27,7 +28,8 @@ type rows struct {
 	demotedEmails, demotedPhones map[int64]bool
 	// displacedEmails holds the ids of addresses, of this batch or earlier, that are removed because another account
 	// verified them. lostEmail holds the ids of their users.
-	displacedEmails, lostEmail map[int64]bool
+	displacedEmails map[int64]people.Email
+	lostEmail       map[int64]bool
 	// freshOrganizations holds the indexes of new rows in organizations, and defaults the default workspaces of
 	// existing organizations.
 	freshOrganizations map[int64]int
@@ -36,7 +38,7 @@ type rows struct {
 
 func newRows() rows {
 	return rows{
-		demotedEmails: map[int64]bool{}, demotedPhones: map[int64]bool{}, displacedEmails: map[int64]bool{}, lostEmail: map[int64]bool{},
+		demotedEmails: map[int64]bool{}, demotedPhones: map[int64]bool{}, displacedEmails: map[int64]people.Email{}, lostEmail: map[int64]bool{},
 		freshOrganizations: map[int64]int{}, defaults: map[int64]int64{},
 	}
 }
@@ -52,7 +54,11 @@ func (r *rows) setDefault(o people.Organization) {
 
 // write writes all rows except API keys, each after the rows that it refers to.
 func (b *batch) write() error {
-	b.rows.emails = slices.DeleteFunc(b.rows.emails, func(e people.Email) bool { return b.rows.displacedEmails[e.ID] })
+	removed := maps.Clone(b.rows.displacedEmails)
+	for _, e := range b.rows.emails {
+		delete(removed, e.ID) // it never was there
+	}
+	b.rows.emails = slices.DeleteFunc(b.rows.emails, func(e people.Email) bool { _, displaced := b.rows.displacedEmails[e.ID]; return displaced })
 	for i := range b.rows.emails {
 		b.rows.emails[i].Primary = b.rows.emails[i].Primary && !b.rows.demotedEmails[b.rows.emails[i].ID]
 	}
@@ -76,12 +82,35 @@ func (b *batch) write() error {
 		func() error { return b.Bulk().InsertMembers(b.rows.members) },
 		func() error { return b.Bulk().InsertWorkspaceMembers(b.rows.workspaceMembers) },
 		func() error { return b.Records().RecordEvents(b.rows.events) },
+		func() error { b.logRows(removed); return nil },
 	} {
 		if err := write(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// logRows logs the events of the new rows, and of removed addresses.
+func (b *batch) logRows(removed map[int64]people.Email) {
+	for _, user := range b.rows.users {
+		b.Log(events.OfUser(events.UserCreated, user.ID))
+	}
+	for _, o := range b.rows.organizations {
+		b.Log(events.OfOrganization(events.OrganizationCreated, o.ID))
+	}
+	for _, w := range b.rows.workspaces {
+		b.Log(events.OfWorkspace(events.WorkspaceCreated, w))
+	}
+	for _, m := range b.rows.members {
+		b.Log(events.OfMember(events.MembershipCreated, m))
+	}
+	for _, m := range b.rows.workspaceMembers {
+		b.Log(events.OfWorkspaceMember(events.MembershipCreated, m))
+	}
+	for _, id := range slices.Sorted(maps.Keys(removed)) {
+		b.LogAs("system", events.OfEmail(events.UserEmailRemoved, removed[id].User, id))
+	}
 }
 
 // promoteRest chooses a new primary address for users who lost theirs, if they have another, and audits the loss.

@@ -17,6 +17,7 @@ type (
 	txImports       struct{ *peopleTx }
 	txBulk          struct{ *peopleTx }
 	txRecords       struct{ *peopleTx }
+	txEventLog      struct{ *peopleTx }
 	txListings      struct{ *peopleTx }
 	txFactors       struct{ *peopleTx }
 	txApprovals     struct{ *peopleTx }
@@ -87,6 +88,9 @@ func (tx *peopleTx) Domains() people.Domains { return txDomains{tx} }
 
 // Records implements people.Tx.
 func (tx *peopleTx) Records() people.Records { return txRecords{tx} }
+
+// EventLog implements people.Tx.
+func (tx *peopleTx) EventLog() people.EventLog { return txEventLog{tx} }
 
 // Listings implements people.Tx.
 func (tx *peopleTx) Listings() people.Listings { return txListings{tx} }

@@ -255,7 +255,7 @@ func (tx txSCIM) SCIMMembersNamed(directory int64, names []string, users []int64
 	}, `SELECT member_id, group_id FROM scim_members WHERE deployment = :deployment AND directory_id = ? AND group_id`+tx.Dialect.OneOf+` AND member_id`, users, directory, list)
 }
 
-func (tx txSCIM) SetMemberRoles(organization, role int64, users []int64) ([]int64, error) {
+func (tx txSCIM) SetMemberRoles(organization, role int64, users []int64) ([]people.Member, error) {
 	if err := tx.Writable(); err != nil || len(users) == 0 {
 		return nil, err
 	}
@@ -264,10 +264,10 @@ func (tx txSCIM) SetMemberRoles(organization, role int64, users []int64) ([]int6
 		return nil, err
 	}
 	var changed []int64
-	memberships, err := db.List(tx.Tx, func(row *sql.Rows, id *int64) error {
-		var user int64
-		err := row.Scan(id, &user)
-		changed = append(changed, user)
+	memberships, err := db.List(tx.Tx, func(row *sql.Rows, m *people.Member) error {
+		err := row.Scan(&m.ID, &m.User)
+		m.Role = role
+		changed = append(changed, m.User)
 		return err
 	}, `UPDATE organization_memberships SET role_id = ? WHERE owner = 0 AND role_id <> ? AND organization_id = ? AND deployment = :deployment AND user_id`+tx.Dialect.OneOf+`
 		RETURNING id, user_id`, tx.Dialect.Planned(role, role, organization, list)...)

@@ -26,7 +26,7 @@ var Tables = []struct{ Name, Key string }{
 	{"spent_challenges", "hash"}, {"identities", "id"}, {"connections", "id"}, {"upstream_documents", "connection_id, kind"},
 	{"ended_connections", "connection_id"}, {"connection_failures", "connection_id, at, id"}, {"domains", "id"}, {"setup_links", "id"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
-	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"api_keys", "id"}, {"imports", "file"},
+	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"event_log_new", "id"}, {"event_log", "sequence"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
 	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
 	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"}, {"tool_calls", "id"}, {"tool_approvals", "id"},
@@ -134,13 +134,7 @@ func purgeAudit(ctx context.Context, s *Rows, before time.Time, limit int) (int6
 // of each deployment. A condition on the column alone would read the whole table whenever few rows are due. The
 // condition is there twice, so that no plan reads more than the rows that are due.
 func purgeOldest(ctx context.Context, s *Rows, table, column, key string, below int64, limit int) (purged int64, err error) {
-	var deployments []string
-	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
-		var deployment string
-		err := row.Scan(&deployment)
-		deployments = append(deployments, deployment)
-		return err
-	}, fmt.Sprintf(`WITH RECURSIVE d(deployment) AS (
+	deployments, err := s.deployments(ctx, fmt.Sprintf(`WITH RECURSIVE d(deployment) AS (
 			SELECT MIN(deployment) FROM %[1]s
 			UNION ALL SELECT (SELECT MIN(c.deployment) FROM %[1]s c WHERE c.deployment > d.deployment) FROM d WHERE d.deployment IS NOT NULL
 		) SELECT deployment FROM d WHERE (SELECT MIN(c.%[2]s) FROM %[1]s c WHERE c.deployment = d.deployment) < ?`, table, column), below)

@@ -44,6 +44,8 @@ type Dialect struct {
 	listed      func(columns []column) (source string, args []any)
 	updatedRows int
 	rowsFrom    func(columns []column) ([]any, error)
+	// EventOrder is the column of event_log_new by which its rows are in the order in which they were inserted.
+	EventOrder string
 	// JSONList is the aggregate function that makes a JSON list.
 	JSONList string
 	// TableExists takes a table name and returns a row if there is such a table.

@@ -67,11 +67,11 @@ func (c column) sql() string {
 	return "TEXT"
 }
 
-// field builds a column from rows.
-type field[T any] func(rows []T) column
+// Field builds a column from rows.
+type Field[T any] func(rows []T) column
 
 // Numbers is a BIGINT column.
-func Numbers[T any](name string, of func(*T) int64) field[T] {
+func Numbers[T any](name string, of func(*T) int64) Field[T] {
 	return func(rows []T) column {
 		c := column{name: name, numbers: make([]int64, len(rows))}
 		for i := range rows {
@@ -82,7 +82,7 @@ func Numbers[T any](name string, of func(*T) int64) field[T] {
 }
 
 // Texts is a TEXT column.
-func Texts[T any](name string, of func(*T) string) field[T] {
+func Texts[T any](name string, of func(*T) string) Field[T] {
 	return func(rows []T) column {
 		c := column{name: name, texts: make([]string, len(rows))}
 		for i := range rows {
@@ -93,7 +93,7 @@ func Texts[T any](name string, of func(*T) string) field[T] {
 }
 
 // OptionalTexts is a TEXT column in which "" is stored as NULL.
-func OptionalTexts[T any](name string, of func(*T) string) field[T] {
+func OptionalTexts[T any](name string, of func(*T) string) Field[T] {
 	texts := Texts(name, of)
 	return func(rows []T) column {
 		c := texts(rows)
@@ -104,19 +104,19 @@ func OptionalTexts[T any](name string, of func(*T) string) field[T] {
 
 // InsertMany inserts rows of the deployment. The text of its statements depends on the columns in which all rows have
 // one value, but not on the number of rows.
-func InsertMany[T any](tx *Tx, table string, rows []T, fields ...field[T]) error {
+func InsertMany[T any](tx *Tx, table string, rows []T, fields ...Field[T]) error {
 	_, err := insertAll(tx, table, markSame, "", rows, fields)
 	return err
 }
 
 // InsertNew inserts rows of the deployment, but leaves out rows that violate a UNIQUE index or PRIMARY KEY. It returns
 // how many rows it inserted. The text of its statement is always the same, so it suits rows of many columns.
-func InsertNew[T any](tx *Tx, table string, rows []T, fields ...field[T]) (int64, error) {
+func InsertNew[T any](tx *Tx, table string, rows []T, fields ...Field[T]) (int64, error) {
 	return insertAll(tx, table, func([]column) {}, " ON CONFLICT DO NOTHING", rows, fields)
 }
 
 // insertAll inserts rows. prepare may mark columns, and end is the end of the statement.
-func insertAll[T any](tx *Tx, table string, prepare func([]column), end string, rows []T, fields []field[T]) (inserted int64, err error) {
+func insertAll[T any](tx *Tx, table string, prepare func([]column), end string, rows []T, fields []Field[T]) (inserted int64, err error) {
 	for part := range slices.Chunk(rows, bulkRows) {
 		columns := make([]column, len(fields))
 		names := make([]string, len(fields))
@@ -141,7 +141,7 @@ func insertAll[T any](tx *Tx, table string, prepare func([]column), end string, 
 // UpdateEach updates rows of the deployment, each with values of its own. set and where refer to the values as members
 // of l, and to the table as t; where identifies one row for each value. It returns how many rows it updated. Its
 // statements have one of two texts, for one row and for more.
-func UpdateEach[T any](tx *Tx, table, set, where string, rows []T, fields ...field[T]) (updated int64, err error) {
+func UpdateEach[T any](tx *Tx, table, set, where string, rows []T, fields ...Field[T]) (updated int64, err error) {
 	for part := range slices.Chunk(rows, tx.Dialect.updatedRows) {
 		columns := make([]column, len(fields))
 		for i, field := range fields {

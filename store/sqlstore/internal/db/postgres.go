@@ -49,6 +49,7 @@ var postgresDialect = Dialect{
 	listed:       rowsOfLists,
 	updatedRows:  bulkRows,
 	rowsFrom:     listsOf,
+	EventOrder:   "ord",
 	JSONList:     "json_agg",
 	TableExists:  `SELECT relname FROM pg_class WHERE oid = to_regclass(?)`,
 	readTx:       &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},

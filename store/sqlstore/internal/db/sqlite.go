@@ -29,6 +29,7 @@ var sqliteDialect = Dialect{
 	listed:      rowOfValues,
 	updatedRows: 1,
 	rowsFrom:    jsonRows,
+	EventOrder:  "rowid",
 	JSONList:    "json_group_array",
 	TableExists: `SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?`,
 	// SQLITE_MAX_VARIABLE_NUMBER is 32766.

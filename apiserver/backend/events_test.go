@@ -1,0 +1,218 @@
+package backend
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
+	backendapi "github.com/cardea-iam/cardea/client/backend"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/go-logr/logr"
+)
+
+// logUsers logs and numbers events of users with ids.
+func logUsers(t *testing.T, s served, number bool, users ...int64) {
+	t.Helper()
+	err := s.rows.Change(t.Context(), exampleTenant, func(tx people.Tx) error {
+		for _, user := range users {
+			e, err := events.OfUser(events.UserCreated, user).Log(1000+user, exampleDay(10, 12).Add(time.Duration(user)*time.Minute), "system")
+			if err != nil {
+				return err
+			}
+			if err := tx.Records().LogEvents([]people.LoggedEvent{e}); err != nil {
+				return err
+			}
+		}
+		if !number {
+			return nil
+		}
+		_, err := tx.EventLog().NumberEvents(20_000)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// subjects returns the ids of the subjects of a page.
+func subjects(list backendapi.EventList) (all []string) {
+	for _, e := range list.Data {
+		all = append(all, e.Subject.Id)
+	}
+	return all
+}
+
+func TestEventsAreReadOnceByCursor(t *testing.T) {
+	t.Parallel()
+	s := exampleWorld(t)
+	logUsers(t, s, true, 1, 2, 3, 4, 5)
+	var read []string
+	cursor := "0-0"
+	for pages := 1; ; pages++ {
+		page := asks[backendapi.EventList](t, s, "/events?limit=3&types=user.created&after="+cursor)
+		read = append(read, subjects(page)...)
+		if cursor = page.NextCursor; page.HasMore {
+			continue
+		}
+		if want := []string{"1", "2", "3", "4", "5"}; !slices.Equal(read, want) || pages != 2 {
+			t.Errorf("%d pages have %v", pages, read)
+		}
+		break
+	}
+	if page := asks[backendapi.EventList](t, s, "/events?after="+cursor); len(page.Data) != 0 || page.HasMore || page.NextCursor != cursor {
+		t.Errorf("at the end: %+v", page)
+	}
+	logUsers(t, s, true, 6)
+	if page := asks[backendapi.EventList](t, s, "/events?after="+cursor); !slices.Equal(subjects(page), []string{"6"}) || page.Data[0].Sequence != "8" {
+		t.Errorf("after another event: %+v", page)
+	}
+}
+
+func TestEventsBeginNowOrAtATime(t *testing.T) {
+	t.Parallel()
+	s := exampleWorld(t)
+	logUsers(t, s, true, 1, 2, 3)
+	now := asks[backendapi.EventList](t, s, "/events")
+	if len(now.Data) != 0 || now.HasMore || now.NextCursor != "5-1003" {
+		t.Errorf("from now on: %+v", now)
+	}
+	for since, want := range map[string][]string{
+		"2026-05-10T12:02:00Z": {"2", "3"}, "2026-05-10T12:02:01Z": {"3"}, "2026-05-10T12:04:00Z": nil, "2026-05-10T12:00:00Z": {"1", "2", "3"},
+		"1999-01-01T00:00:00Z": {navyID(), adaID(), "1", "2", "3"},
+	} {
+		if page := asks[backendapi.EventList](t, s, "/events?since="+since); !slices.Equal(subjects(page), want) {
+			t.Errorf("since %s: %v, want %v", since, subjects(page), want)
+		}
+	}
+}
+
+func navyID() string { return fmt.Sprint(navy) }
+func adaID() string  { return fmt.Sprint(ada) }
+
+func TestEventsAreSelected(t *testing.T) {
+	t.Parallel()
+	s := exampleWorld(t)
+	logUsers(t, s, true, 1)
+	for query, want := range map[string][]string{
+		"": {navyID(), adaID(), "1"}, "&types=*": {navyID(), adaID(), "1"}, "&types=user.*": {adaID(), "1"}, "&types=organization.created,user.created": {navyID(), "1"},
+		"&subject_type=user&subject_id=1": {"1"}, "&organization_id=" + navyID(): {navyID()}, "&organization_id=5": nil,
+	} {
+		page := asks[backendapi.EventList](t, s, "/events?after=0-0"+query)
+		if !slices.Equal(subjects(page), want) || page.HasMore || page.NextCursor != "3-1001" {
+			t.Errorf("%s: %v, %+v", query, subjects(page), page)
+		}
+	}
+}
+
+// TestSelectionOfFewEventsIsBounded: a request reads at most 10,000 events, and the client continues.
+func TestSelectionOfFewEventsIsBounded(t *testing.T) {
+	t.Parallel()
+	s := exampleWorld(t)
+	users := make([]int64, scannedMost)
+	for i := range users {
+		users[i] = int64(i) + 1
+	}
+	logUsers(t, s, true, users...)
+	logUsers(t, s, true, scannedMost+1)
+	path := fmt.Sprintf("/events?subject_id=%d&after=", scannedMost+1)
+	first := asks[backendapi.EventList](t, s, path+"0-0")
+	if len(first.Data) != 0 || !first.HasMore || !strings.HasPrefix(first.NextCursor, fmt.Sprint(scannedMost)+"-") {
+		t.Fatalf("the first page: %+v", first)
+	}
+	if second := asks[backendapi.EventList](t, s, path+first.NextCursor); len(second.Data) != 1 || second.HasMore {
+		t.Errorf("the second page: %+v", second)
+	}
+}
+
+func TestWrongParametersOfEventsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := exampleWorld(t)
+	for query, want := range map[string]string{
+		"after=2": "?after", "after=2-x": "?after", "after=-1-0": "?after", "after=0-0&since=2026-05-10T12:00:00Z": "?since", "since=yesterday": "?since", "types=user": "?types",
+		"types=": "?types", "wait=31": "?wait", "wait=-1": "?wait", "limit=0": "?limit", "organization_id=x": "?organization_id",
+	} {
+		answer := s.send("GET", "/events?"+query, "")
+		var refused backendapi.Error
+		if err := json.Unmarshal(answer.Body.Bytes(), &refused); err != nil || answer.Code != 400 || *refused.Errors[0].Field != want {
+			t.Errorf("%s: %d %s", query, answer.Code, answer.Body)
+		}
+	}
+	for _, path := range []string{"/events/evt_1", "/events/1", "/events/evt_x", "/events/evt_", "/events/types/user", "/events/types/user.renamed"} {
+		if answer := s.send("GET", path, ""); answer.Code != 404 {
+			t.Errorf("%s: %d %s", path, answer.Code, answer.Body)
+		}
+	}
+}
+
+// TestCursorsOfOtherEventsAreGone: events were deleted because of their age, or the store was restored and has others.
+func TestCursorsOfOtherEventsAreGone(t *testing.T) {
+	t.Parallel()
+	s := exampleWorld(t)
+	logUsers(t, s, true, 1, 2, 3, 4)
+	if err := s.rows.Change(t.Context(), exampleTenant, func(tx people.Tx) error {
+		_, err := tx.EventLog().ForgetEvents(exampleDay(10, 12).Add(2*time.Minute), 100)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, cursor := range []string{"0-0", "1-7", "2-0", "4-9", "4-1003", "7-0", "99-5"} {
+		answer := s.send("GET", "/events?after="+cursor, "")
+		var refused backendapi.Error
+		if err := json.Unmarshal(answer.Body.Bytes(), &refused); err != nil || answer.Code != 410 || refused.Errors[0].EarliestCursor == nil || *refused.Errors[0].EarliestCursor != "3-0" {
+			t.Errorf("%s: %d %s", cursor, answer.Code, answer.Body)
+		}
+	}
+	for cursor, want := range map[string][]string{"3-0": {"2", "3", "4"}, "3-1001": {"2", "3", "4"}, "4-1002": {"3", "4"}, "4-0": {"3", "4"}, "6-1004": nil} {
+		if page := asks[backendapi.EventList](t, s, "/events?after="+cursor); !slices.Equal(subjects(page), want) {
+			t.Errorf("%s: %v", cursor, subjects(page))
+		}
+	}
+}
+
+// TestRequestsWaitForEvents: an empty page is held back until there is an event that the filter selects, at most for
+// the time that the request asks for, and by at most 64 requests of a deployment.
+func TestRequestsWaitForEvents(t *testing.T) {
+	t.Parallel()
+	var worker *sequencer.Worker
+	s := exampleWorldWith(t, func(o *Options) {
+		worker = sequencer.New(o.People, logr.Discard())
+		o.Events = worker
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	if page := asks[backendapi.EventList](t, s, "/events?wait=1"); len(page.Data) != 0 || page.NextCursor != "2-"+fmt.Sprint(exampleID(exampleDay(10, 11), 7002)) {
+		t.Errorf("without an event: %+v", page)
+	}
+	answers := make(chan *httptest.ResponseRecorder, 70)
+	for range 70 {
+		go func() { answers <- s.send("GET", "/events?wait=30&subject_id=2", "") }()
+	}
+	for range 6 { // the others wait
+		if answer := <-answers; answer.Code != 429 || answer.Header().Get("Retry-After") != "1" {
+			t.Fatalf("one of too many: %d %s", answer.Code, answer.Body)
+		}
+	}
+	logUsers(t, s, false, 1)
+	logUsers(t, s, false, 2)
+	for range 64 {
+		answer := <-answers
+		var page backendapi.EventList
+		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil || answer.Code != 200 || !slices.Equal(subjects(page), []string{"2"}) {
+			t.Fatalf("%d %s", answer.Code, answer.Body)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+// Package events is the catalogue of what programs learn of a deployment's changes: the types of events with the form
+// of their data, the actions for auditors that each belongs to, filters, and cursors. Package account records events
+// with the changes, package eventlog numbers them, and package backend serves them.
+package events
+
+import (
+	"slices"
+	"strings"
+)
+
+// Type is the type of an event, such as "user.created". Its subject is what comes before the first dot.
+type Type string
+
+// The types of events.
+const (
+	UserCreated             Type = "user.created"
+	UserUpdated             Type = "user.updated"
+	UserDisabled            Type = "user.disabled"
+	UserEnabled             Type = "user.enabled"
+	UserDeleted             Type = "user.deleted"
+	UserPasswordChanged     Type = "user.password_changed"
+	UserPasswordRemoved     Type = "user.password_removed"
+	UserEmailAdded          Type = "user.email_added"
+	UserEmailVerified       Type = "user.email_verified"
+	UserEmailPrimaryChanged Type = "user.email_primary_changed"
+	UserEmailRemoved        Type = "user.email_removed"
+	OrganizationCreated     Type = "organization.created"
+	OrganizationUpdated     Type = "organization.updated"
+	OrganizationDeleted     Type = "organization.deleted"
+	WorkspaceCreated        Type = "workspace.created"
+	WorkspaceUpdated        Type = "workspace.updated"
+	MembershipCreated       Type = "membership.created"
+	MembershipUpdated       Type = "membership.updated"
+	MembershipDeleted       Type = "membership.deleted"
+	InvitationCreated       Type = "invitation.created"
+	InvitationAccepted      Type = "invitation.accepted"
+	InvitationRevoked       Type = "invitation.revoked"
+)
+
+// Subject is the kind of the changed entity, such as "user".
+func (t Type) Subject() string {
+	subject, _, _ := strings.Cut(string(t), ".")
+	return subject
+}
+
+// Entry describes a type of events.
+type Entry struct {
+	Type Type
+	// Version counts the incompatible changes of the data's form.
+	Version int64
+	// Description says when the event happens.
+	Description string
+	// Members are the members that the data has, in the order in which they are described.
+	Members []Member
+}
+
+// Member is a member of an event's data.
+type Member struct {
+	Name string
+	// Of is the form of the value.
+	Of Form
+	// Optional reports whether an event may lack it.
+	Optional    bool
+	Description string
+}
+
+// Form is the form of a member's value.
+type Form int
+
+// The forms of values.
+const (
+	// ID is a decimal id, as a text.
+	ID Form = iota
+	// Text is a short text, with one of the values that the description names.
+	Text
+	// Names are names of members that changed.
+	Names
+	// Truth is true or false.
+	Truth
+)
+
+var (
+	ofUser         = Member{Name: "user_id", Of: ID, Description: "the user"}
+	ofEmail        = Member{Name: "email_id", Of: ID, Description: "the address"}
+	changed        = Member{Name: "changed", Of: Names, Description: "the names of the members that changed"}
+	levelOf        = Member{Name: "level", Of: Text, Description: "organization or workspace: what the user is a member of"}
+	roleID         = Member{Name: "role_id", Of: ID, Optional: true, Description: "the role; absent for a member without one, and for an owner"}
+	ownerOf        = Member{Name: "owner", Of: Truth, Description: "whether the member is an owner"}
+	memberships    = []Member{ofUser, levelOf, ownerOf, roleID}
+	ofInvitation   = []Member{{Name: "role_id", Of: ID, Optional: true, Description: "the role that the invitation gives; absent for that of new members"}}
+	acceptedMember = append(slices.Clip(ofInvitation), Member{Name: "user_id", Of: ID, Description: "the user who accepted"})
+)
+
+// Catalogue has all types, in the order in which they are documented.
+var Catalogue = []Entry{
+	{UserCreated, 1, "A user has an account: after a sign-up, a first sign-in by a connection, a directory, a backend or an import.", nil},
+	{UserUpdated, 1, "The profile of a user changed.", []Member{changed}},
+	{UserDisabled, 1, "A user can no longer sign in.", nil},
+	{UserEnabled, 1, "A disabled user can sign in again.", nil},
+	{UserDeleted, 1, "A user was deleted, with all memberships.", nil},
+	{UserPasswordChanged, 1, "A user has a new password.", nil},
+	{UserPasswordRemoved, 1, "A user has no password any more.", nil},
+	{UserEmailAdded, 1, "A user added an address, which is not verified yet.", []Member{ofEmail}},
+	{UserEmailVerified, 1, "An address of a user was verified.", []Member{ofEmail}},
+	{UserEmailPrimaryChanged, 1, "Another address is the primary one of a user.", []Member{ofEmail}},
+	{UserEmailRemoved, 1, "An address of a user was removed.", []Member{ofEmail}},
+	{OrganizationCreated, 1, "An organization was created.", nil},
+	{OrganizationUpdated, 1, "The profile or the requirements of an organization changed.", []Member{changed}},
+	{OrganizationDeleted, 1, "An organization was deleted, with its workspaces, memberships and invitations.", nil},
+	{WorkspaceCreated, 1, "A workspace of an organization was created.", nil},
+	{WorkspaceUpdated, 1, "The profile of a workspace changed.", []Member{changed}},
+	{MembershipCreated, 1, "A user is a member of an organization, or of a workspace.", memberships},
+	{MembershipUpdated, 1, "The role of a member changed, or whether the member is an owner.", memberships},
+	{MembershipDeleted, 1, "A user is no longer a member of an organization, and of its workspaces; or of a workspace. Deletions of the user, or of the organization, have no such event.", []Member{ofUser, levelOf}},
+	{InvitationCreated, 1, "A member invited an address to an organization.", ofInvitation},
+	{InvitationAccepted, 1, "An invitation was accepted.", acceptedMember},
+	{InvitationRevoked, 1, "An invitation was revoked.", ofInvitation},
+}
+
+// Find returns the entry of a type.
+func Find(t Type) (Entry, bool) {
+	at := slices.IndexFunc(Catalogue, func(e Entry) bool { return e.Type == t })
+	if at < 0 {
+		return Entry{}, false
+	}
+	return Catalogue[at], true
+}

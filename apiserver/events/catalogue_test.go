@@ -1,0 +1,195 @@
+package events
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/cardea-iam/cardea/internal/testing/repository"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// compiled returns the schema of a type's data.
+func compiled(t *testing.T, e Entry) *jsonschema.Schema {
+	t.Helper()
+	raw, err := json.Marshal(e.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource(string(e.Type), parsed); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile(string(e.Type))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+func dataOf(t *testing.T, e people.LoggedEvent) any {
+	t.Helper()
+	text := e.Data
+	if text == "" {
+		text = "{}"
+	}
+	data, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestExampleOfEachTypeHasTheFormOfItsSchema(t *testing.T) {
+	t.Parallel()
+	seen := map[Type]bool{}
+	for _, e := range Catalogue {
+		if seen[e.Type] {
+			t.Errorf("%s is there twice", e.Type)
+		}
+		seen[e.Type] = true
+		example := e.Example()
+		if example.Type != string(e.Type) || example.SubjectID == "" {
+			t.Errorf("%s: the example is %+v", e.Type, example)
+			continue
+		}
+		if err := compiled(t, e).Validate(dataOf(t, example)); err != nil {
+			t.Errorf("%s: %v", e.Type, err)
+		}
+	}
+}
+
+func TestSchemasRefuseOtherForms(t *testing.T) {
+	t.Parallel()
+	entry, _ := Find(MembershipCreated)
+	schema := compiled(t, entry)
+	for _, data := range []string{
+		`{}`, `{"user_id":"1","level":"organization"}`, `{"user_id":1,"level":"organization","owner":true}`, `{"user_id":"01","level":"organization","owner":true}`,
+		`{"user_id":"1","level":"organization","owner":"true"}`,
+	} {
+		if schema.Validate(dataOf(t, people.LoggedEvent{Data: data})) == nil {
+			t.Errorf("%s is valid", data)
+		}
+	}
+	for _, data := range []string{`{"user_id":"1","level":"organization","owner":true}`, `{"user_id":"1","level":"organization","owner":true,"later":1}`} {
+		if err := schema.Validate(dataOf(t, people.LoggedEvent{Data: data})); err != nil {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+}
+
+func TestIncompleteEventsAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]Event{
+		"another type": {Type: "user.renamed", Subject: 1}, "no subject": {Type: UserCreated}, "without changed": {Type: UserUpdated, Subject: 1},
+		"without the user": {Type: MembershipDeleted, Subject: 1, Data: Data{Level: LevelOrganization}},
+	} {
+		if _, err := e.Log(1, time.Time{}, "system"); err == nil {
+			t.Errorf("%s is logged", name)
+		}
+	}
+	logged, err := OfMember(MembershipDeleted, people.Member{ID: 5, User: 6, Role: 7, Organization: people.Organization{ID: 8}}).Log(1, time.Time{}, "user:6")
+	if err != nil || logged.Data != `{"level":"organization","user_id":"6"}` || logged.Organization != 8 {
+		t.Errorf("a deletion has the data %s: %v", logged.Data, err)
+	}
+}
+
+func TestTypesAreSelectedByPatterns(t *testing.T) {
+	t.Parallel()
+	for patterns, want := range map[string]int{
+		"*": len(Catalogue), "user.created": 1, "user.*": 11, "user.created,user.*": 11, "membership.*,invitation.revoked": 4, "workspace.*": 2,
+	} {
+		if types, err := ParseTypes(strings.Split(patterns, ",")); err != nil || len(types) != want {
+			t.Errorf("%s selects %d types: %v", patterns, len(types), err)
+		}
+	}
+	for _, patterns := range []string{"", "user", "user.", "us*", "user.create", "user.created.*", "**", "user.*,", "User.created", "user.created@1"} {
+		if types, err := ParseTypes(strings.Split(patterns, ",")); err == nil {
+			t.Errorf("%q selects %v", patterns, types)
+		}
+	}
+	if _, err := ParseTypes(make([]string, MaxPatterns+1)); err == nil || !strings.Contains(err.Error(), "64") {
+		t.Errorf("too many patterns: %v", err)
+	}
+}
+
+func TestFilterSelectsBySubjectAndOrganization(t *testing.T) {
+	t.Parallel()
+	e := people.LoggedEvent{Type: "membership.created", SubjectType: "membership", SubjectID: "5", Organization: 8}
+	for name, f := range map[string]Filter{
+		"all": {}, "the type": {Types: map[Type]bool{MembershipCreated: true}}, "the subject": {SubjectType: "membership", SubjectID: "5"}, "the organization": {Organization: 8},
+	} {
+		if !f.Takes(&e) {
+			t.Errorf("%s: not selected", name)
+		}
+	}
+	for name, f := range map[string]Filter{
+		"another type": {Types: map[Type]bool{MembershipDeleted: true}}, "another kind of subject": {SubjectType: "user"}, "another subject": {SubjectID: "6"},
+		"another organization": {Organization: 9},
+	} {
+		if f.Takes(&e) {
+			t.Errorf("%s: selected", name)
+		}
+	}
+}
+
+// FuzzCursors: a text that is read as a cursor is the text of that cursor.
+func FuzzCursors(f *testing.F) {
+	for _, text := range []string{"0-0", "48213-420634165248007002", "1", "-1-2", "1--2", "01-2", "9223372036854775808-1", "1-2-3", "+1-2", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, ok := ParseCursor(text); ok && (c.String() != text || c.Sequence < 0 || c.ID < 0) {
+			t.Errorf("%q is read as %+v", text, c)
+		}
+	})
+}
+
+// FuzzTypes: a list of patterns selects types of the catalogue, or is refused.
+func FuzzTypes(f *testing.F) {
+	for _, text := range []string{"*", "user.*", "user.created,membership.*", "", "**", "user.*.created"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		types, err := ParseTypes(strings.Split(text, ","))
+		if (err == nil) != (len(types) > 0) {
+			t.Errorf("%q selects %v: %v", text, types, err)
+		}
+		for one := range types {
+			if _, found := Find(one); !found {
+				t.Errorf("%q selects %s", text, one)
+			}
+		}
+	})
+}
+
+// TestDocumentedTypesAreThoseOfTheCatalogue compares the table of docs/events.md with the catalogue.
+func TestDocumentedTypesAreThoseOfTheCatalogue(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(repository.Root(), "docs", "events.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	want.WriteString("| type | when | data |\n|---|---|---|\n")
+	for _, e := range Catalogue {
+		var members []string
+		for _, m := range e.Members {
+			members = append(members, "`"+m.Name+"`")
+		}
+		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", e.Type, e.Description, strings.Join(members, ", "))
+	}
+	if _, table, _ := strings.Cut(string(page), "| type | when | data |"); "| type | when | data |"+table != want.String() {
+		t.Errorf("docs/events.md ends with another table than\n%s", &want)
+	}
+}

@@ -1,0 +1,82 @@
+package events
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// changing matches the methods of the store that change what the catalogue has events of.
+var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails)|` +
+	`Update(User|Member|Organization)|Delete(User|Member|WorkspaceMember|Organization|Email|Unproven)|SetWorkspaceMemberRole|SetMemberRoles|RenameWorkspace|PutCredential|DeleteCredential|` +
+	`VerifyEmail|MakePrimaryEmail|DemoteEmails|(Accept|Revoke)Invitation|SuspendMember|RestoreMember)$`)
+
+// silent are the functions whose changes have no event of their own, with the reason for each.
+var silent = map[string]string{
+	"write":                 "rows of an import: logRows logs their events",
+	"RenewPassword":         "the same password with another hash",
+	"ChangeRequirement":     "the caller writes the organization",
+	"acceptInvitation":      "a request to the end-user API",
+	"revokeInvitation":      "a request to the end-user API",
+	"deleteOrganization":    "a request to the end-user API",
+	"deleteOrganizationNow": "a request to the end-user API",
+}
+
+// TestEachChangeLogsAnEvent reads the source: a function that changes users, organizations, memberships or invitations
+// logs an event, or is listed with its reason.
+func TestEachChangeLogsAnEvent(t *testing.T) {
+	t.Parallel()
+	changes := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
+			return err
+		}
+		if strings.HasPrefix(path, "../frontend/pages/") {
+			return nil // pages change nothing themselves: they are clients of the end-user API
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, declared := range file.Decls {
+			function, ok := declared.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			var method string
+			logs := false
+			ast.Inspect(function, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				if selected, ok := call.Fun.(*ast.SelectorExpr); ok {
+					logs = logs || selected.Sel.Name == "Log" || selected.Sel.Name == "LogAs"
+					if changing.MatchString(selected.Sel.Name) {
+						method = selected.Sel.Name
+					}
+				}
+				return true
+			})
+			if method == "" {
+				continue
+			}
+			changes++
+			if _, excepted := silent[function.Name.Name]; !logs && !excepted {
+				t.Errorf("%s: %s calls %s and logs no event", path, function.Name.Name, method)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes < 30 {
+		t.Errorf("%d functions change something: this test no longer finds them", changes)
+	}
+}

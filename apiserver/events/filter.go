@@ -1,0 +1,82 @@
+package events
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// MaxPatterns is the largest number of patterns of a filter.
+const MaxPatterns = 64
+
+// Filter selects events. The zero Filter selects all.
+type Filter struct {
+	// Types has the selected types; nil for all.
+	Types map[Type]bool
+	// SubjectType and SubjectID select by the subject, "" for any; Organization by the organization, 0 for any.
+	SubjectType, SubjectID string
+	Organization           int64
+}
+
+// Takes reports whether the filter selects an event.
+func (f Filter) Takes(e *people.LoggedEvent) bool {
+	return (f.Types == nil || f.Types[Type(e.Type)]) &&
+		(f.SubjectType == "" || f.SubjectType == e.SubjectType) && (f.SubjectID == "" || f.SubjectID == e.SubjectID) &&
+		(f.Organization == 0 || f.Organization == e.Organization)
+}
+
+// ParseTypes returns the types that patterns select: "*" is all types, "user.*" all whose name begins so, and every
+// other pattern is a type. The error names the pattern that selects nothing.
+func ParseTypes(patterns []string) (map[Type]bool, error) {
+	if len(patterns) > MaxPatterns {
+		return nil, fmt.Errorf("%d patterns, at most %d are allowed", len(patterns), MaxPatterns)
+	}
+	types := map[Type]bool{}
+	for _, pattern := range patterns {
+		prefix, all := strings.CutSuffix(pattern, "*")
+		selected := false
+		for _, e := range Catalogue {
+			if pattern == string(e.Type) || all && (prefix == "" || strings.HasSuffix(prefix, ".")) && strings.HasPrefix(string(e.Type), prefix) {
+				types[e.Type], selected = true, true
+			}
+		}
+		if !selected {
+			return nil, fmt.Errorf("%q selects no type of events: GET /events/types lists the types", pattern)
+		}
+	}
+	return types, nil
+}
+
+// Cursor is a place in the numbered events of a deployment.
+type Cursor struct {
+	// Sequence is the number of the last event before the place.
+	Sequence int64
+	// ID is that event's id, which shows whether the store still has the same events; 0: the event was not read.
+	ID int64
+}
+
+// String returns the cursor in the form that ParseCursor reads.
+func (c Cursor) String() string { return strconv.FormatInt(c.Sequence, 10) + "-" + ids.Format(c.ID) }
+
+// ParseCursor reads a cursor, and reports whether the text is one.
+func ParseCursor(text string) (Cursor, bool) {
+	sequence, id, found := strings.Cut(text, "-")
+	if !found {
+		return Cursor{}, false
+	}
+	var c Cursor
+	for _, part := range []struct {
+		from string
+		to   *int64
+	}{{sequence, &c.Sequence}, {id, &c.ID}} {
+		n, err := strconv.ParseInt(part.from, 10, 64)
+		if err != nil || n < 0 || strconv.FormatInt(n, 10) != part.from {
+			return Cursor{}, false
+		}
+		*part.to = n
+	}
+	return c, true
+}

@@ -1,0 +1,55 @@
+package events
+
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// schemas has the JSON Schema of each form.
+var schemas = map[Form]map[string]any{
+	ID:    {"type": "string", "pattern": "^[1-9][0-9]{0,18}$"},
+	Text:  {"type": "string"},
+	Names: {"type": "array", "items": map[string]any{"type": "string"}, "minItems": 1},
+	Truth: {"type": "boolean"},
+}
+
+// Schema returns the JSON Schema (2020-12) of the data of a type. Later versions of Cardea may add members.
+func (e Entry) Schema() map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, m := range e.Members {
+		property := map[string]any{"description": m.Description}
+		for name, value := range schemas[m.Of] {
+			property[name] = value
+		}
+		properties[m.Name] = property
+		if !m.Optional {
+			required = append(required, m.Name)
+		}
+	}
+	return map[string]any{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "title": string(e.Type), "type": "object",
+		"properties": properties, "required": required, "additionalProperties": true,
+	}
+}
+
+// Example returns an event of a type, with all members.
+func (e Entry) Example() people.LoggedEvent {
+	const subject, other, organization, workspace = 419524352409601001, 420437871820801002, 420445421568002002, 420445421568003003
+	at := time.Date(2026, time.May, 10, 11, 0, 0, 0, time.UTC)
+	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Role: other, Changed: []string{"name"}, Level: LevelOrganization}}
+	switch e.Type.Subject() {
+	case "user":
+		event.Data.Changed = []string{"first_name"}
+	case "organization":
+		event.Subject, event.Organization = organization, organization
+	case "workspace":
+		event.Subject, event.Organization, event.Workspace = workspace, organization, workspace
+	default:
+		event.Organization = organization
+	}
+	logged, _ := event.Log(420634165248007002, at, "user:"+ids.Format(other)) // a test logs the example of each type
+	logged.Sequence = 48213
+	return logged
+}

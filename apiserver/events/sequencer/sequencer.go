@@ -1,0 +1,151 @@
+// Package sequencer numbers the events of all deployments after their commits, and wakes requests that wait for new
+// ones. Writers of events so wait for no counter, and no event is added below a number that was read.
+package sequencer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/internal/pause"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// every is the pause between two passes.
+	every = 250 * time.Millisecond
+	// batch is how many events one transaction numbers. Deployments take turns by batches.
+	batch = 1000
+	// watchedMost is how many requests of a deployment can wait for events at once on one server.
+	watchedMost = 64
+)
+
+// ErrTooManyWaiting means that too many requests of the deployment wait for events already.
+var ErrTooManyWaiting = errors.New("too many requests wait for events")
+
+// Worker numbers events. Several servers do it without coordination: the store lets them take turns.
+type Worker struct {
+	store people.Store
+	log   logr.Logger
+
+	mu      sync.Mutex
+	watched map[string]*watch
+}
+
+// watch are the requests that wait for events of a deployment.
+type watch struct {
+	waiting int
+	// last is the number of the newest event, 0 if it was not read yet. woken is closed when it grows.
+	last  int64
+	woken chan struct{}
+}
+
+// New returns a worker. Run starts it.
+func New(store people.Store, log logr.Logger) *Worker {
+	return &Worker{store: store, log: log, watched: map[string]*watch{}}
+}
+
+// Run numbers events until ctx ends. It logs failures and tries again.
+func (w *Worker) Run(ctx context.Context) error {
+	failing := false
+	for {
+		err := w.Pass(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			w.log.Error(err, "Events were not numbered; trying again until it succeeds")
+		}
+		failing = err != nil
+		if pause.For(ctx, every) != nil {
+			return nil
+		}
+	}
+}
+
+// Pass numbers the events that are recorded, and wakes the requests that wait for them.
+func (w *Worker) Pass(ctx context.Context) error {
+	deployments, err := w.store.UnnumberedEvents(ctx)
+	for len(deployments) > 0 && err == nil {
+		var more []string
+		for _, deployment := range deployments {
+			numbered := 0
+			failed := w.store.Change(ctx, deployment, func(tx people.Tx) (err error) {
+				numbered, err = tx.EventLog().NumberEvents(batch)
+				return err
+			})
+			err = errors.Join(err, failed)
+			if failed == nil && numbered == batch {
+				more = append(more, deployment)
+			}
+		}
+		deployments = more
+	}
+	return errors.Join(err, w.wake(ctx))
+}
+
+// wake reads the newest number of each watched deployment.
+func (w *Worker) wake(ctx context.Context) (failed error) {
+	w.mu.Lock()
+	deployments := make([]string, 0, len(w.watched))
+	for deployment := range w.watched {
+		deployments = append(deployments, deployment)
+	}
+	w.mu.Unlock()
+	for _, deployment := range deployments {
+		var bounds people.EventBounds
+		err := w.store.View(ctx, deployment, func(tx people.Tx) (err error) {
+			bounds, err = tx.EventLog().EventBounds()
+			return err
+		})
+		if err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		w.mu.Lock()
+		if of := w.watched[deployment]; of != nil && bounds.Last > of.last {
+			of.last = bounds.Last
+			close(of.woken)
+			of.woken = make(chan struct{})
+		}
+		w.mu.Unlock()
+	}
+	return failed
+}
+
+// Wait returns when the deployment has an event with a larger number than after, or when ctx ends. ErrTooManyWaiting:
+// 64 requests of the deployment wait already.
+func (w *Worker) Wait(ctx context.Context, deployment string, after int64) error {
+	w.mu.Lock()
+	of := w.watched[deployment]
+	if of == nil {
+		of = &watch{woken: make(chan struct{})}
+		w.watched[deployment] = of
+	}
+	if of.waiting >= watchedMost {
+		w.mu.Unlock()
+		return ErrTooManyWaiting
+	}
+	of.waiting++
+	defer w.leave(deployment, of)
+	for of.last <= after {
+		woken := of.woken
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			w.mu.Lock()
+			return nil
+		case <-woken:
+		}
+		w.mu.Lock()
+	}
+	return nil
+}
+
+// leave ends a wait. The caller holds the lock, which leave releases.
+func (w *Worker) leave(deployment string, of *watch) {
+	if of.waiting--; of.waiting == 0 {
+		delete(w.watched, deployment)
+	}
+	w.mu.Unlock()
+}

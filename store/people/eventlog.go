@@ -1,0 +1,58 @@
+package people
+
+import (
+	"context"
+	"time"
+)
+
+// MaxEventData is the largest size of a logged event's data, in bytes.
+const MaxEventData = 16 << 10
+
+// LoggedEvent is a change of a deployment that programs learn of.
+type LoggedEvent struct {
+	// Sequence is dense from 1 within the deployment, in the order in which the changes of each entity happened. 0: the
+	// event has no number yet.
+	Sequence int64
+	// ID is unique within the deployment.
+	ID int64
+	At time.Time
+	// Type and Version name the form of Data, such as "user.created" and 1.
+	Type    string
+	Version int64
+	// Actor is that of the audit, such as "user:1".
+	Actor string
+	// SubjectType and SubjectID name the changed entity, such as "user" and "1".
+	SubjectType, SubjectID string
+	// Organization and Workspace are those in which the change happened, 0 for none.
+	Organization, Workspace int64
+	// Data is a JSON object of at most MaxEventData bytes, "" for none.
+	Data string
+}
+
+// EventBounds are the numbers of the oldest and of the newest event that a deployment's log has, 0 for an empty log.
+type EventBounds struct{ First, Last int64 }
+
+// EventLog numbers, reads and deletes the events of a deployment. Records.LogEvents writes them.
+type EventLog interface {
+	// NumberEvents gives the next numbers to up to limit events, in the order in which they were recorded, and returns
+	// how many. Transactions that do it at the same time wait for each other.
+	NumberEvents(limit int) (int, error)
+	// EventsAfter returns up to limit events with a larger number, in the order of their numbers.
+	EventsAfter(sequence int64, limit int) ([]LoggedEvent, error)
+	// LoggedEvent returns an event that has a number.
+	LoggedEvent(id int64) (LoggedEvent, bool, error)
+	EventBounds() (EventBounds, error)
+	// EventNumbered returns the id and the time of the event with a number.
+	EventNumbered(sequence int64) (id int64, at time.Time, found bool, err error)
+	// ForgetEvents deletes up to limit numbered events, the oldest first, up to the first one that did not happen before a
+	// time, and returns how many. The newest event stays.
+	ForgetEvents(before time.Time, limit int) (int64, error)
+}
+
+// EventUpkeep finds the deployments whose events are due.
+type EventUpkeep interface {
+	// UnnumberedEvents returns the deployments with events that have no number yet.
+	UnnumberedEvents(ctx context.Context) ([]string, error)
+	// AgedEvents returns the deployments whose oldest numbered event, of at least two, happened before a time.
+	AgedEvents(ctx context.Context, before time.Time) ([]string, error)
+}

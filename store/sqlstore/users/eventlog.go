@@ -1,0 +1,153 @@
+package users
+
+import (
+	"context"
+	"database/sql"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+)
+
+const loggedColumns = `id, type, version, at, actor, subject_type, subject_id, organization_id, workspace_id, data`
+
+// loggedTargets are where the columns of an event are read to.
+func loggedTargets(e *people.LoggedEvent) []any {
+	return []any{&e.ID, &e.Type, &e.Version, db.At{To: &e.At}, &e.Actor, &e.SubjectType, &e.SubjectID, &e.Organization, &e.Workspace, &e.Data}
+}
+
+func readNumbered(row *sql.Rows, e *people.LoggedEvent) error {
+	return row.Scan(append(loggedTargets(e), &e.Sequence)...)
+}
+
+// loggedFields are the columns of an event without its number.
+var loggedFields = []db.Field[people.LoggedEvent]{
+	db.Numbers("id", func(e *people.LoggedEvent) int64 { return e.ID }),
+	db.Texts("type", func(e *people.LoggedEvent) string { return e.Type }),
+	db.Numbers("version", func(e *people.LoggedEvent) int64 { return e.Version }),
+	db.Numbers("at", func(e *people.LoggedEvent) int64 { return db.Micros(e.At) }),
+	db.Texts("actor", func(e *people.LoggedEvent) string { return e.Actor }),
+	db.Texts("subject_type", func(e *people.LoggedEvent) string { return e.SubjectType }),
+	db.Texts("subject_id", func(e *people.LoggedEvent) string { return e.SubjectID }),
+	db.Numbers("organization_id", func(e *people.LoggedEvent) int64 { return e.Organization }),
+	db.Numbers("workspace_id", func(e *people.LoggedEvent) int64 { return e.Workspace }),
+	db.Texts("data", func(e *people.LoggedEvent) string { return e.Data }),
+}
+
+// numberedFields are loggedFields with the number.
+var numberedFields = append(slices.Clip(loggedFields), db.Numbers("sequence", func(e *people.LoggedEvent) int64 { return e.Sequence }))
+
+func (tx txRecords) LogEvents(events []people.LoggedEvent) error {
+	return db.InsertMany(tx.Tx, "event_log_new", events, loggedFields...)
+}
+
+func (tx txEventLog) EventsAfter(sequence int64, limit int) ([]people.LoggedEvent, error) {
+	return db.List(tx.Tx, readNumbered, `SELECT `+loggedColumns+`, sequence FROM event_log
+		WHERE deployment = :deployment AND sequence > ? ORDER BY sequence LIMIT ?`, sequence, limit)
+}
+
+func (tx txEventLog) LoggedEvent(id int64) (people.LoggedEvent, bool, error) {
+	return db.First(tx.Tx, readNumbered, `SELECT `+loggedColumns+`, sequence FROM event_log WHERE deployment = :deployment AND id = ?`, id)
+}
+
+func (tx txEventLog) EventBounds() (bounds people.EventBounds, err error) {
+	_, err = tx.Get([]any{&bounds.First, &bounds.Last}, `SELECT COALESCE(MIN(sequence), 0), COALESCE(MAX(sequence), 0) FROM event_log WHERE deployment = :deployment`)
+	return bounds, err
+}
+
+func (tx txEventLog) EventNumbered(sequence int64) (id int64, at time.Time, found bool, err error) {
+	found, err = tx.Get([]any{&id, db.At{To: &at}}, `SELECT id, at FROM event_log WHERE deployment = :deployment AND sequence = ?`, sequence)
+	return id, at, found, err
+}
+
+func (tx txEventLog) NumberEvents(limit int) (int, error) {
+	if err := tx.Writable(); err != nil {
+		return 0, err
+	}
+	turn := fnv.New64a()
+	turn.Write([]byte("event_log\x00" + tx.Deployment))
+	if err := tx.LockNamed(int64(turn.Sum64())); err != nil {
+		return 0, err
+	}
+	bounds, err := tx.EventBounds()
+	if err != nil {
+		return 0, err
+	}
+	order := tx.Dialect.EventOrder
+	var orders []int64
+	events, err := db.List(tx.Tx, func(row *sql.Rows, e *people.LoggedEvent) error {
+		var at int64
+		err := row.Scan(append(loggedTargets(e), &at)...)
+		orders = append(orders, at)
+		e.Sequence = bounds.Last + int64(len(orders))
+		return err
+	}, `SELECT `+loggedColumns+`, `+order+` FROM event_log_new WHERE deployment = :deployment ORDER BY `+order+` LIMIT ?`, limit)
+	if err != nil || len(events) == 0 {
+		return 0, err
+	}
+	if err := db.InsertMany(tx.Tx, "event_log", events, numberedFields...); err != nil {
+		return 0, err
+	}
+	list, err := tx.Dialect.ListOf(orders)
+	if err != nil {
+		return 0, err
+	}
+	return len(events), tx.Exec(`DELETE FROM event_log_new WHERE deployment = :deployment AND `+order+tx.Dialect.OneOf, tx.Dialect.Planned(list)...)
+}
+
+func (tx txEventLog) ForgetEvents(before time.Time, limit int) (int64, error) {
+	if err := tx.Writable(); err != nil {
+		return 0, err
+	}
+	bounds, err := tx.EventBounds()
+	if err != nil {
+		return 0, err
+	}
+	oldest, err := tx.EventsAfter(0, limit)
+	if err != nil {
+		return 0, err
+	}
+	last := int64(0)
+	for _, e := range oldest {
+		if e.Sequence == bounds.Last || !e.At.Before(before) {
+			break
+		}
+		last = e.Sequence
+	}
+	if last == 0 {
+		return 0, nil
+	}
+	return tx.Affected(`DELETE FROM event_log WHERE deployment = :deployment AND sequence <= ?`, last)
+}
+
+// UnnumberedEvents implements people.EventUpkeep. It steps from one deployment to the next, however many events they
+// have.
+func (s *Rows) UnnumberedEvents(ctx context.Context) ([]string, error) {
+	return s.deployments(ctx, `WITH RECURSIVE d(deployment) AS (
+			SELECT MIN(deployment) FROM event_log_new
+			UNION ALL SELECT (SELECT MIN(c.deployment) FROM event_log_new c WHERE c.deployment > d.deployment) FROM d WHERE d.deployment IS NOT NULL
+		) SELECT deployment FROM d WHERE deployment IS NOT NULL`)
+}
+
+// AgedEvents implements people.EventUpkeep.
+func (s *Rows) AgedEvents(ctx context.Context, before time.Time) ([]string, error) {
+	return s.deployments(ctx, `WITH RECURSIVE d(deployment) AS (
+			SELECT MIN(deployment) FROM event_log
+			UNION ALL SELECT (SELECT MIN(c.deployment) FROM event_log c WHERE c.deployment > d.deployment) FROM d WHERE d.deployment IS NOT NULL
+		) SELECT deployment FROM d WHERE (SELECT c.at FROM event_log c WHERE c.deployment = d.deployment ORDER BY c.sequence LIMIT 1) < ?
+			AND (SELECT MIN(c.sequence) FROM event_log c WHERE c.deployment = d.deployment) < (SELECT MAX(c.sequence) FROM event_log c WHERE c.deployment = d.deployment)`,
+		db.Micros(before))
+}
+
+// deployments runs a query that returns deployments.
+func (s *Rows) deployments(ctx context.Context, query string, args ...any) (all []string, err error) {
+	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var deployment string
+		err := row.Scan(&deployment)
+		all = append(all, deployment)
+		return err
+	}, query, args...)
+	return all, err
+}

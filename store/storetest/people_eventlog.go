@@ -1,0 +1,217 @@
+package storetest
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// logged returns an event with the data of an id.
+func logged(id int64) people.LoggedEvent {
+	return people.LoggedEvent{
+		ID: id, At: after(time.Duration(id) * time.Minute), Type: "membership.created", Version: 1, Actor: "user:1", SubjectType: "membership", SubjectID: "7",
+		Organization: 2, Workspace: 3, Data: `{"user_id":"1"}`,
+	}
+}
+
+// logEvents records events without numbers.
+func logEvents(ids ...int64) func(people.Tx) error {
+	return func(tx people.Tx) error {
+		list := make([]people.LoggedEvent, len(ids))
+		for i, id := range ids {
+			list[i] = logged(id)
+		}
+		return tx.Records().LogEvents(list)
+	}
+}
+
+// numberEvents numbers all events of a deployment.
+func numberEvents(tx people.Tx) error { _, err := tx.EventLog().NumberEvents(100); return err }
+
+// furnishEvents writes a numbered event, and one without a number.
+func furnishEvents(tx people.Tx, mark string) error {
+	e := logged(1)
+	e.Actor = mark
+	return errors.Join(tx.Records().LogEvents([]people.LoggedEvent{e}), numberEvents(tx), logEvents(2)(tx))
+}
+
+// eventReads are the part of reads for events.
+var eventReads = map[string]func(tx people.Tx) (any, error){
+	"EventsAfter": func(tx people.Tx) (any, error) { return value(tx.EventLog().EventsAfter(0, 10)) },
+	"LoggedEvent": func(tx people.Tx) (any, error) { return optional(tx.EventLog().LoggedEvent(1)) },
+	"EventBounds": func(tx people.Tx) (any, error) { return value(tx.EventLog().EventBounds()) },
+	"EventNumbered": func(tx people.Tx) (any, error) {
+		id, at, found, err := tx.EventLog().EventNumbered(1)
+		return []any{id, at, found}, err
+	},
+}
+
+// eventWrites are the part of writes for events.
+var eventWrites = map[string]func(tx people.Tx) error{
+	"LogEvents":    logEvents(9),
+	"NumberEvents": func(tx people.Tx) error { return errors.Join(logEvents(9)(tx), numberEvents(tx)) },
+	"ForgetEvents": func(tx people.Tx) error {
+		_, err := tx.EventLog().ForgetEvents(after(time.Hour), 1)
+		return errors.Join(logEvents(9)(tx), numberEvents(tx), err)
+	},
+}
+
+// numbersOf returns the ids of the numbered events of a deployment, after it checked that their numbers are dense.
+func (e *env) numbersOf(deployment string) (ids []int64) {
+	e.t.Helper()
+	e.view(deployment, func(tx people.Tx) error {
+		bounds, err := tx.EventLog().EventBounds()
+		if err != nil {
+			return err
+		}
+		list, err := tx.EventLog().EventsAfter(0, 10_000)
+		for i, one := range list {
+			e.Expect(one.Sequence).To(gomega.Equal(bounds.First + int64(i)))
+			ids = append(ids, one.ID)
+		}
+		if len(list) > 0 {
+			e.Expect(bounds.Last).To(gomega.Equal(list[len(list)-1].Sequence))
+		}
+		return err
+	})
+	return ids
+}
+
+var eventStories = []story{
+	{name: "events get dense numbers in the order in which they were recorded, and read as they were written", run: func(e *env) {
+		e.begin()
+		e.change(home, logEvents(5, 3))
+		e.change(home, logEvents(4))
+		e.change("apps/other", logEvents(1))
+		e.Expect(e.numbersOf(home)).To(gomega.BeEmpty())
+		waiting, err := e.store.UnnumberedEvents(e.ctx)
+		e.ok(err)
+		e.Expect(waiting).To(gomega.ConsistOf(home, "apps/other"))
+		for _, want := range []int{2, 1, 0} {
+			e.change(home, func(tx people.Tx) error {
+				n, err := tx.EventLog().NumberEvents(2)
+				e.Expect(n).To(gomega.Equal(want))
+				return err
+			})
+		}
+		e.Expect(e.numbersOf(home)).To(gomega.Equal([]int64{5, 3, 4}))
+		waiting, err = e.store.UnnumberedEvents(e.ctx)
+		e.ok(err)
+		e.Expect(waiting).To(gomega.ConsistOf("apps/other"))
+		want := logged(3)
+		want.Sequence = 2
+		found, has := one(e, func(tx people.Tx) (people.LoggedEvent, bool, error) { return tx.EventLog().LoggedEvent(3) })
+		e.Expect(has).To(gomega.BeTrue())
+		e.Expect(found).To(gomega.Equal(want))
+		_, has = one(e, func(tx people.Tx) (people.LoggedEvent, bool, error) { return tx.EventLog().LoggedEvent(1) })
+		e.Expect(has).To(gomega.BeFalse(), "of another deployment")
+		e.view(home, func(tx people.Tx) error {
+			id, at, found, err := tx.EventLog().EventNumbered(3)
+			e.Expect([]any{id, at, found}).To(gomega.Equal([]any{int64(4), logged(4).At, true}))
+			return err
+		})
+	}},
+	{name: "a rolled back transaction leaves no event", run: func(e *env) {
+		e.begin()
+		undone := errors.New("undone")
+		err := e.store.Change(e.ctx, home, func(tx people.Tx) error { return errors.Join(logEvents(1)(tx), undone) })
+		e.Expect(err).To(gomega.MatchError(undone))
+		e.change(home, logEvents(2))
+		e.change(home, numberEvents)
+		e.Expect(e.numbersOf(home)).To(gomega.Equal([]int64{2}))
+	}},
+	{name: "numbers stay dense with many writers, slow transactions and several servers that number", run: func(e *env) {
+		e.begin()
+		const writers, each = 8, 12
+		var writing, numbering sync.WaitGroup
+		done := make(chan struct{})
+		for w := range int64(writers) {
+			writing.Go(func() {
+				for n := range int64(each) {
+					e.change(home, func(tx people.Tx) error {
+						if err := logEvents(1 + w*100 + n*2)(tx); err != nil || w%4 != 0 {
+							return err
+						}
+						// Others commit while this transaction is open, where the engine lets them.
+						if _, err := tx.EventLog().EventsAfter(0, 100); err != nil {
+							return err
+						}
+						return logEvents(2 + w*100 + n*2)(tx)
+					})
+				}
+			})
+		}
+		for range 2 {
+			numbering.Go(func() {
+				for {
+					e.change(home, func(tx people.Tx) error { _, err := tx.EventLog().NumberEvents(5); return err })
+					select {
+					case <-done:
+						return
+					default:
+					}
+				}
+			})
+		}
+		seen, at := []int64(nil), int64(0)
+		read := func() {
+			list := all(e, func(tx people.Tx) ([]people.LoggedEvent, error) { return tx.EventLog().EventsAfter(at, 7) })
+			for _, one := range list {
+				e.Expect(one.Sequence).To(gomega.Equal(at+1), "a reader misses a number")
+				seen, at = append(seen, one.ID), one.Sequence
+			}
+		}
+		writing.Go(func() {
+			for range 50 {
+				read()
+			}
+		})
+		writing.Wait()
+		close(done)
+		numbering.Wait()
+		e.change(home, numberEvents)
+		for range 30 {
+			read()
+		}
+		e.Expect(seen).To(gomega.HaveLen(writers*each + writers/4*each))
+		e.Expect(e.numbersOf(home)).To(gomega.Equal(seen))
+		slices.Sort(seen)
+		e.Expect(slices.Compact(seen)).To(gomega.HaveLen(writers*each+writers/4*each), "each once")
+	}},
+	{name: "old events are forgotten in batches, the oldest first, and the newest one stays so that numbers go on", run: func(e *env) {
+		e.begin()
+		e.change(home, logEvents(1, 2, 3, 4, 5))
+		e.change(home, numberEvents)
+		before := logged(4).At
+		aged := func(at time.Time) []string {
+			found, err := e.store.AgedEvents(e.ctx, at)
+			e.ok(err)
+			return found
+		}
+		forget := func(at time.Time, limit int) (n int64) {
+			e.change(home, func(tx people.Tx) (err error) { n, err = tx.EventLog().ForgetEvents(at, limit); return err })
+			return n
+		}
+		e.Expect(aged(logged(1).At)).To(gomega.BeEmpty())
+		e.Expect(aged(before)).To(gomega.Equal([]string{home}))
+		e.Expect(forget(before, 2)).To(gomega.BeEquivalentTo(2))
+		e.Expect(forget(before, 2)).To(gomega.BeEquivalentTo(1))
+		e.Expect(forget(before, 2)).To(gomega.BeZero())
+		e.Expect(aged(before)).To(gomega.BeEmpty())
+		e.Expect(e.numbersOf(home)).To(gomega.Equal([]int64{4, 5}))
+		e.Expect(forget(after(24*time.Hour), 10)).To(gomega.BeEquivalentTo(1))
+		e.Expect(aged(after(24 * time.Hour))).To(gomega.BeEmpty())
+		e.change(home, logEvents(6))
+		e.change(home, numberEvents)
+		e.view(home, func(tx people.Tx) error {
+			bounds, err := tx.EventLog().EventBounds()
+			e.Expect(bounds).To(gomega.Equal(people.EventBounds{First: 5, Last: 6}))
+			return err
+		})
+	}},
+}
