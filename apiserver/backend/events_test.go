@@ -216,3 +216,96 @@ func TestRequestsWaitForEvents(t *testing.T) {
 		}
 	}
 }
+
+// happens runs do, numbers its events, and compares their types.
+func (s served) happens(t *testing.T, do func(), want ...events.Type) []people.LoggedEvent {
+	t.Helper()
+	number := func() (last int64) {
+		if err := s.rows.Change(t.Context(), exampleTenant, func(tx people.Tx) error {
+			if _, err := tx.EventLog().NumberEvents(1000); err != nil {
+				return err
+			}
+			bounds, err := tx.EventLog().EventBounds()
+			last = bounds.Last
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	before := number()
+	do()
+	number()
+	var list []people.LoggedEvent
+	if err := s.rows.View(t.Context(), exampleTenant, func(tx people.Tx) (err error) {
+		list, err = tx.EventLog().EventsAfter(before, 100)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var types []events.Type
+	for _, e := range list {
+		types = append(types, events.Type(e.Type))
+	}
+	if !slices.Equal(types, want) {
+		t.Errorf("the events are %v, want %v", types, want)
+		return make([]people.LoggedEvent, len(want))
+	}
+	return list
+}
+
+func TestChangesByBackendsLogEvents(t *testing.T) {
+	t.Parallel()
+	s := exampleWorld(t)
+	send := func(status int, method, path, body string) (made struct{ ID string }) {
+		t.Helper()
+		answer := s.send(method, path, body)
+		if answer.Code != status {
+			t.Fatalf("%s %s: %d %s", method, path, answer.Code, answer.Body)
+		}
+		_ = json.Unmarshal(answer.Body.Bytes(), &made) // some have no body
+		return made
+	}
+	var user, organization string
+	created := s.happens(t, func() { user = send(200, "POST", "/users", `{"email":"new@example.com","first_name":"New"}`).ID }, events.UserCreated)[0]
+	if created.SubjectID != user || !strings.HasPrefix(created.Actor, "key:") || created.Data != "" {
+		t.Errorf("%+v", created)
+	}
+	path := "/users/" + user
+	if e := s.happens(t, func() { send(200, "PATCH", path, `{"first_name":"Newer"}`) }, events.UserUpdated)[0]; e.Data != `{"changed":["first_name"]}` {
+		t.Errorf("%+v", e)
+	}
+	s.happens(t, func() { send(200, "PATCH", path, `{"first_name":"Newer"}`) })
+	s.happens(t, func() { send(200, "PATCH", path, `{"last_name":"L","disabled":true}`) }, events.UserUpdated, events.UserDisabled)
+	s.happens(t, func() { send(200, "PATCH", path, `{"disabled":false}`) }, events.UserEnabled)
+	s.happens(t, func() { send(204, "PUT", path+"/password", `{"password":"a long enough password 7"}`) }, events.UserPasswordChanged)
+	s.happens(t, func() { send(204, "DELETE", path+"/password", "") }, events.UserPasswordRemoved)
+	s.happens(t, func() { organization = send(200, "POST", "/organizations", `{"name":"Org"}`).ID }, events.OrganizationCreated, events.WorkspaceCreated)
+	members := "/organizations/" + organization + "/members"
+	joined := s.happens(t, func() { send(200, "POST", members, fmt.Sprintf(`{"user_id":%q}`, user)) }, events.MembershipCreated, events.MembershipCreated)
+	left := s.happens(t, func() { send(204, "DELETE", members+"/"+user, "") }, events.MembershipDeleted)[0]
+	if left.SubjectID != joined[0].SubjectID || fmt.Sprint(left.Organization) != organization {
+		t.Errorf("%+v", left)
+	}
+	s.happens(t, func() { send(204, "DELETE", path, "") }, events.UserDeleted)
+}
+
+// TestImportsLogTheEventsOfOthers: the users, organizations and memberships of an import have the events that they have
+// otherwise.
+func TestImportsLogTheEventsOfOthers(t *testing.T) {
+	t.Parallel()
+	s := exampleWorld(t)
+	lines := `{"type":"user","external_id":"u1"}
+{"type":"email","external_id":"e1","user":"u1","email":"imported@example.com","verified_at":"2024-03-01T08:30:00Z"}
+{"type":"organization","external_id":"o1","name":"Imported"}
+{"type":"workspace","external_id":"w1","organization":"o1","name":"Main"}
+{"type":"membership","external_id":"m1","user":"u1","organization":"o1","owner":true}
+{"type":"membership","external_id":"m2","user":"u1","workspace":"w1"}
+`
+	s.happens(t, func() {
+		answer := s.send("POST", "/imports/"+strings.Repeat("0", 64)+"/batches?offset=0&complete=true", lines)
+		if answer.Code != 200 || !strings.Contains(answer.Body.String(), `"imported":6`) {
+			t.Fatalf("%d %s", answer.Code, answer.Body)
+		}
+	}, events.UserCreated, events.OrganizationCreated, events.WorkspaceCreated, events.MembershipCreated, events.MembershipCreated)
+}
