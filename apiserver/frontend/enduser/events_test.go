@@ -92,7 +92,9 @@ func TestOwnChangesLogEvents(t *testing.T) {
 		w.happens(func() { b.refused(400, "CANNOT_REMOVE_PRIMARY_EMAIL", "DELETE", path, "") })
 		w.happens(func() { b.ok("DELETE", "/me/email-addresses/"+former(b), "") }, events.UserEmailRemoved)
 		w.happens(func() { b.ok("POST", "/me/update-password", updateBody(goodPassword, newPassword, "")) }, events.UserPasswordChanged)
-		w.happens(func() { b.refused(400, "INVALID_CURRENT_PASSWORD", "POST", "/me/update-password", updateBody("wrong", newPassword, "")) })
+		w.happens(func() {
+			b.refused(400, "INVALID_CURRENT_PASSWORD", "POST", "/me/update-password", updateBody("wrong", newPassword, ""))
+		})
 		w.happens(func() { b.ok("DELETE", "/me/password", fmt.Sprintf(`{"current_password":%q}`, newPassword)) }, events.UserPasswordRemoved)
 		w.happens(func() { b.ok("DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`) }, events.UserDeleted)
 	})
@@ -130,7 +132,9 @@ func TestChangesOfOrganizationsLogEvents(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 		var invitation string
-		w.happens(func() { invitation = owner.ok("POST", path+"/invitations", `{"email":"eve@example.com"}`)["id"].(string) }, events.InvitationCreated)
+		w.happens(func() {
+			invitation = owner.ok("POST", path+"/invitations", `{"email":"eve@example.com"}`)["id"].(string)
+		}, events.InvitationCreated)
 		if e := w.happens(func() { owner.ok("DELETE", path+"/invitations/"+invitation, "") }, events.InvitationRevoked)[0]; e.SubjectID != invitation || ids.Format(e.Organization) != organization {
 			t.Errorf("%+v", e)
 		}

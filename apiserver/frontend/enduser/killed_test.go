@@ -18,6 +18,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver"
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
 	"github.com/cardea-iam/cardea/apiserver/frontend/pages/texts"
 	"github.com/cardea-iam/cardea/apiserver/frontend/provisioning"
@@ -191,6 +192,11 @@ const (
 
 func auditsOf(action string) string {
 	return "SELECT count(*) FROM audit WHERE action = '" + action + "' AND (actor = 'user:$user' OR object = 'user:$user')"
+}
+
+// loggedOf counts the events of a type about the user, with and without a number.
+func loggedOf(t events.Type) string {
+	return "SELECT count(*) FROM (SELECT type, subject_id FROM event_log_new UNION ALL SELECT type, subject_id FROM event_log) e WHERE type = '" + string(t) + "' AND subject_id = '$user'"
 }
 
 // killedAt returns the statement at which a story kills its server first, how many statements it goes on each time, and

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+
+	"github.com/cardea-iam/cardea/apiserver/events"
 )
 
 // A server that is killed at any statement of a directory's change leaves all of it, with what it does to account and
@@ -35,20 +37,20 @@ func TestProvisioningIsAtomicWhenServerIsKilled(t *testing.T) {
 		)
 		for _, story := range []killedStory{
 			{
-				what: "an added user", members: entering, columns: []string{users, all, isMember},
+				what: "an added user", members: entering, columns: []string{users, all, isMember, loggedOf(events.UserCreated)},
 				request: func(m *member) killedRequest {
 					return request(http.MethodPost, "/Users", fmt.Sprintf(`{"userName":%q,"emails":[{"value":%q,"type":"work","primary":true}]}`, m.email, m.email), http.StatusCreated)
 				},
 			},
 			{
 				what: "a deactivation", members: leaving, signedIn: true,
-				columns: []string{"SELECT active FROM scim_users WHERE user_id = $user", isMember, suspended, disabled, signInsOf, auditsOf("scim.user.suspended"), auditsOf("user.disabled")},
+				columns: []string{"SELECT active FROM scim_users WHERE user_id = $user", isMember, suspended, disabled, signInsOf, auditsOf("scim.user.suspended"), auditsOf("user.disabled"), loggedOf(events.UserDisabled)},
 				request: func(m *member) killedRequest {
 					return request(http.MethodPatch, "/Users/"+ids[m], `{"Operations":[{"op":"replace","path":"active","value":false}]}`, http.StatusOK)
 				},
 			},
 			{
-				what: "a deletion", members: gone, signedIn: true, columns: []string{users, all, isMember, suspended, disabled, signInsOf, auditsOf("user.disabled")},
+				what: "a deletion", members: gone, signedIn: true, columns: []string{users, all, isMember, suspended, disabled, signInsOf, auditsOf("user.disabled"), loggedOf(events.UserDisabled)},
 				request: func(m *member) killedRequest {
 					return request(http.MethodDelete, "/Users/"+ids[m], "", http.StatusNoContent)
 				},

@@ -1,0 +1,181 @@
+package sequencer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+	"github.com/cardea-iam/cardea/store/storetest/sqlitetest"
+)
+
+func openStore(t *testing.T) store.Store {
+	t.Helper()
+	s, err := sqlstore.Open(t.Context(), sqlitetest.Copy(t, func(ctx context.Context, url string) error {
+		s, err := sqlstore.Open(ctx, url, sqlstore.Options{})
+		if err != nil {
+			return err
+		}
+		return errors.Join(s.Migrate(ctx), s.Close())
+	}), sqlstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// logs records n events of users, from an id on.
+func logs(t *testing.T, s people.Store, deployment string, from, n int) {
+	t.Helper()
+	list := make([]people.LoggedEvent, n)
+	for i := range list {
+		var err error
+		if list[i], err = events.OfUser(events.UserCreated, int64(from+i)).Log(int64(from+i), time.Now(), "system"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Change(t.Context(), deployment, func(tx people.Tx) error { return tx.Records().LogEvents(list) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newest(t *testing.T, s people.Store, deployment string) (last int64) {
+	t.Helper()
+	err := s.View(t.Context(), deployment, func(tx people.Tx) error {
+		bounds, err := tx.EventLog().EventBounds()
+		last = bounds.Last
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return last
+}
+
+func TestPassNumbersTheEventsOfAllDeployments(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	w := New(s, logr.Discard())
+	logs(t, s, "apps/large", 1, 2*batch+1)
+	logs(t, s, "apps/small", 1, 1)
+	if err := w.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if large, small := newest(t, s, "apps/large"), newest(t, s, "apps/small"); large != 2*batch+1 || small != 1 {
+		t.Errorf("the newest numbers are %d and %d", large, small)
+	}
+	waiting, err := s.UnnumberedEvents(t.Context())
+	if err != nil || len(waiting) != 0 {
+		t.Errorf("%v wait: %v", waiting, err)
+	}
+}
+
+func TestWaitEndsWithAnEventOrItsContext(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	w := New(s, logr.Discard())
+	logs(t, s, "apps/home", 1, 1)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := w.Wait(ended, "apps/home", 1); err != nil || len(w.watched) != 0 {
+		t.Errorf("%v, %d deployments are watched", err, len(w.watched))
+	}
+	woken := make(chan error, watchedMost)
+	for range watchedMost {
+		go func() { woken <- w.Wait(t.Context(), "apps/home", 1) }()
+	}
+	await := func(what string, holds func() bool) {
+		t.Helper()
+		for until := time.Now().Add(time.Minute); !holds(); {
+			if time.Now().After(until) {
+				t.Fatal(what)
+			}
+			if err := w.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	waiting := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if of := w.watched["apps/home"]; of != nil {
+			return of.waiting
+		}
+		return 0
+	}
+	await("the requests do not wait", func() bool { return waiting() == watchedMost && newest(t, s, "apps/home") == 1 })
+	if err := w.Wait(t.Context(), "apps/home", 1); !errors.Is(err, ErrTooManyWaiting) {
+		t.Errorf("one more waits: %v", err)
+	}
+	elsewhere, endElsewhere := context.WithCancel(t.Context())
+	other := make(chan error, 1)
+	go func() { other <- w.Wait(elsewhere, "apps/other", 0) }()
+	select {
+	case err := <-woken:
+		t.Fatalf("a request was woken without an event: %v", err)
+	default:
+	}
+	logs(t, s, "apps/home", 2, 1)
+	await("the requests are not woken", func() bool { return len(woken) == watchedMost })
+	if waiting() != 0 {
+		t.Errorf("%d still wait", waiting())
+	}
+	select {
+	case err := <-other:
+		t.Errorf("a request of another deployment was woken: %v", err)
+	default:
+	}
+	endElsewhere()
+	if err := <-other; err != nil {
+		t.Error(err)
+	}
+}
+
+// failing is a store that is unavailable for some passes.
+type failing struct {
+	people.Store
+	passes atomic.Int64
+}
+
+func (f *failing) UnnumberedEvents(ctx context.Context) ([]string, error) {
+	if f.passes.Add(-1) >= 0 {
+		return nil, fmt.Errorf("%w: for the test", store.ErrUnavailable)
+	}
+	return f.Store.UnnumberedEvents(ctx)
+}
+
+func TestRunGoesOnAfterFailures(t *testing.T) {
+	t.Parallel()
+	s := &failing{Store: openStore(t)}
+	s.passes.Store(3)
+	logs(t, s, "apps/home", 1, 1)
+	w := New(s, logr.Discard())
+	if err := w.Pass(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("%v", err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := w.Wait(bounded, "apps/home", 0); err != nil || bounded.Err() != nil || newest(t, s, "apps/home") != 1 {
+		t.Errorf("the event has no number: %v, %v", err, bounded.Err())
+	}
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
