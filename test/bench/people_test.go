@@ -91,6 +91,8 @@ type peopleWorld struct {
 	filler  *filler
 	keyring *seal.Keyring
 	handler http.Handler
+	// backend is the backend API.
+	backend http.Handler
 	// position is that of the configuration that the handler uses.
 	position  func() store.Position
 	recording *recording
@@ -210,7 +212,7 @@ func (w *peopleWorld) serve(t *testing.T, st *sqlstore.Store) {
 	following.Go(func() { _ = server.Follow(ctx) })
 	t.Cleanup(func() { cancel(); following.Wait() })
 	await(t, time.Minute, 10*time.Millisecond, server.Ready)
-	w.handler, w.position = server.Frontend(), server.Position
+	w.handler, w.backend, w.position = server.Frontend(), server.Backend(), server.Position
 }
 
 // openBare opens the database independently of Cardea, with the same driver and settings.

@@ -40,4 +40,4 @@ CREATE TABLE event_log (
     data            TEXT   NOT NULL,
     PRIMARY KEY (deployment, sequence)
 );
-CREATE UNIQUE INDEX event_log_id ON event_log (deployment, id);
+CREATE UNIQUE INDEX event_log_id ON event_log (id, deployment);
