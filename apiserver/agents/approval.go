@@ -193,7 +193,7 @@ func (r *recorded) decided(id int64) (a *people.Approval, err error) {
 	until := time.Now()
 	if bounds := []slot{{name: "approvals of " + r.agent.Deployment, most: waitsOfDeployment}, {name: "approvals", most: waitsOfServer}}; r.slots.try(bounds) == nil {
 		defer r.slots.giveBack(bounds)
-		if err := r.allowTime(waitForDecision); err != nil {
+		if err := r.AllowTime(waitForDecision + respondWithin); err != nil {
 			return nil, err
 		}
 		until = until.Add(waitForDecision)

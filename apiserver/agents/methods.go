@@ -3,7 +3,6 @@ package agents
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -304,17 +303,6 @@ func (c *call) takeQuota(t *toolset.Tool) (*toolcall.Result, error) {
 	refused := toolcall.Failed(codeRateLimited, "The limit %s for calls of this tool is used up. Wait %d seconds before you call it again.", limit, seconds)
 	refused.RetryAfter = seconds
 	return &refused, nil
-}
-
-// allowTime extends the deadlines of the connection, which are those of short requests, by the time of a call. A passed
-// deadline for reading would cancel the call.
-func (c *call) allowTime(timeout time.Duration) error {
-	until, controller := time.Now().Add(timeout+respondWithin), http.NewResponseController(c)
-	err := errors.Join(controller.SetReadDeadline(until), controller.SetWriteDeadline(until))
-	if errors.Is(err, http.ErrNotSupported) { // a request within the process has no connection
-		return nil
-	}
-	return err
 }
 
 // open returns the values of the tool's headers that come from Secrets, by the headers' names. It returns the result of

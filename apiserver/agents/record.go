@@ -97,7 +97,7 @@ func (r *recorded) broken(err error) error {
 // perform sends the allowed call.
 func (r *recorded) perform(allowed *toolcall.Call) (any, error) {
 	timeout := time.Duration(r.tool.Content.TimeoutSeconds) * time.Second
-	if err := r.allowTime(timeout); err != nil {
+	if err := r.AllowTime(timeout + respondWithin); err != nil {
 		return nil, r.broken(err)
 	}
 	until := time.Now().Add(timeout)

@@ -19,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/queries"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/connections"
@@ -81,6 +82,8 @@ type API struct {
 	Options
 	writer   *writer
 	bindings *limits.Bindings
+	// reads are the turns of requests that read events.
+	reads *egress.Slots
 	// codes binds temporary codes.
 	codes *verification.Binder
 	// builtIn are the permissions that the operations require, sorted.
@@ -98,7 +101,7 @@ func New(opts Options) (http.Handler, error) {
 	opts.LiveReads = cmp.Or(opts.LiveReads, NewLiveReads(opts.Clock))
 	opts.Queries = cmp.Or(opts.Queries, queries.New())
 	opts.Keys = cmp.Or(opts.Keys, connections.NewKeys(opts.Clock))
-	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limits.NewBindings(opts.Limiter), codes: verification.NewBinder(opts.Keyring), writer: &writer{
+	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limits.NewBindings(opts.Limiter), codes: verification.NewBinder(opts.Keyring), reads: egress.NewSlots(eventReads, opts.Clock), writer: &writer{
 		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}
 	pipeline, err := newPipeline(api)

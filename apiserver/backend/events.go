@@ -13,9 +13,11 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -24,9 +26,15 @@ const (
 	scannedAtOnce, scannedMost = 1000, 10_000
 	// eventWait is the largest wait in seconds, and waitRetry when a request that may not wait tries again.
 	eventWait, waitRetry = 30, time.Second
+	// rereadAfter is the least time between two reads of a request that found nothing, and respondWithin bounds the read and
+	// the response after a wait.
+	rereadAfter, respondWithin = time.Second, 10 * time.Second
 	// eventPrefix begins the ids of events.
 	eventPrefix = "evt_"
 )
+
+// eventReads bound the requests that read events at once on one server.
+var eventReads = egress.Bounds{AtOnce: 8, DeploymentAtOnce: 2}
 
 // eventQuery are the parameters of listEvents.
 type eventQuery struct {
@@ -77,21 +85,11 @@ func listEvents(c *call) (reply, error) {
 	}
 	p := c.people()
 	page := eventPage{query: asked}
-	read := func() error { return p.view(page.read) }
-	if err := read(); err != nil {
+	if err := readEvents(c, p, &page); err != nil {
 		return reply{}, err
 	}
-	waited, cancel := context.WithTimeout(c.r.Context(), asked.wait)
-	defer cancel()
-	for c.api.Events != nil && len(page.found) == 0 && !page.more && waited.Err() == nil {
-		err := c.api.Events.Wait(waited, c.tenant(), page.at.Sequence)
-		if errors.Is(err, sequencer.ErrTooManyWaiting) {
-			return reply{}, &apierror.Error{Status: http.StatusTooManyRequests, RetryAfter: waitRetry, Message: "too many requests of the deployment wait for events: wait for fewer at once"}
-		}
-		if err != nil {
-			return reply{}, err
-		}
-		if err := read(); err != nil {
+	if asked.wait > 0 && c.api.Events != nil {
+		if err := awaitEvents(c, p, &page); err != nil {
 			return reply{}, err
 		}
 	}
@@ -100,6 +98,44 @@ func listEvents(c *call) (reply, error) {
 		list.Data[i] = p.event(e)
 	}
 	return object(list), nil
+}
+
+// readEvents reads a page in its turn: a request can read thousands of events.
+func readEvents(c *call, p *peopleRequest, page *eventPage) error {
+	done, err := c.api.reads.Begin(c.r.Context(), egress.Asker{Deployment: c.tenant()})
+	if err != nil {
+		busy := apierror.Unavailable(err, "too many requests of the deployment read events: try again")
+		busy.RetryAfter = waitRetry
+		return busy
+	}
+	defer done()
+	return p.view(page.read)
+}
+
+// awaitEvents reads an empty page again when there are events, until the request's wait ends. Reads that find nothing
+// are at least rereadAfter apart.
+func awaitEvents(c *call, p *peopleRequest, page *eventPage) error {
+	if err := c.AllowTime(page.query.wait + respondWithin); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.r.Context(), page.query.wait)
+	defer cancel()
+	for len(page.found) == 0 && !page.more {
+		found, err := c.api.Events.Wait(ctx, c.tenant(), page.at.Sequence)
+		if errors.Is(err, sequencer.ErrTooManyWaiting) {
+			return &apierror.Error{Status: http.StatusTooManyRequests, RetryAfter: waitRetry, Message: "too many requests of the deployment wait for events: wait for fewer at once"}
+		}
+		if err != nil || !found {
+			return err
+		}
+		if err := readEvents(c, p, page); err != nil {
+			return err
+		}
+		if len(page.found) == 0 && pause.For(ctx, rereadAfter) != nil {
+			return nil
+		}
+	}
+	return nil
 }
 
 // eventPage reads a page of events. Each read continues where the one before it ended.
@@ -125,10 +161,15 @@ func (p *eventPage) read(u *account.Unit) error {
 		}
 	}
 	found, more := p.found[:0], false
-	for scanned := 0; scanned < scannedMost && !more; scanned += scannedAtOnce {
-		part, err := log.EventsAfter(at.Sequence, scannedAtOnce)
+	atOnce := p.query.limit + 1
+	for scanned := 0; scanned < scannedMost && !more; atOnce = min(4*atOnce, scannedAtOnce) {
+		atOnce = min(atOnce, scannedMost-scanned)
+		part, err := log.EventsAfter(at.Sequence, atOnce)
 		if err != nil {
 			return err
+		}
+		if len(part) > 0 && part[0].Sequence != at.Sequence+1 {
+			return eventsGone(people.EventBounds{First: part[0].Sequence}) // deleted since the place was checked
 		}
 		for i := range part {
 			if len(found) == p.query.limit {
@@ -139,7 +180,7 @@ func (p *eventPage) read(u *account.Unit) error {
 				found = append(found, part[i])
 			}
 		}
-		if len(part) < scannedAtOnce {
+		if scanned += len(part); len(part) < atOnce {
 			break
 		}
 	}
@@ -165,7 +206,11 @@ func (q eventQuery) begin(log people.EventLog, bounds people.EventBounds) (event
 		failed = account.FirstOf(failed, err)
 		return !at.Before(q.since)
 	}))
-	return events.Cursor{Sequence: first - 1}, failed
+	if failed != nil || first == bounds.First {
+		return events.Cursor{Sequence: first - 1}, failed
+	}
+	id, _, _, err := log.EventNumbered(first - 1)
+	return events.Cursor{Sequence: first - 1, ID: id}, err
 }
 
 // requireEvents returns an Error if events after a place were deleted, or if the store has other events than the one
@@ -183,8 +228,13 @@ func requireEvents(log people.EventLog, bounds people.EventBounds, at events.Cur
 	if known {
 		return nil
 	}
+	return eventsGone(bounds)
+}
+
+// eventsGone refuses a place before the events that the log has.
+func eventsGone(bounds people.EventBounds) error {
 	return &apierror.Error{Status: http.StatusGone, Faults: []apierror.Fault{{
-		Pointer: "?after", EarliestCursor: events.Cursor{Sequence: earliest}.String(),
+		Pointer: "?after", EarliestCursor: events.Cursor{Sequence: max(bounds.First-1, 0)}.String(),
 		Message: "is the cursor of an event that the server no longer has: read what you need again, and continue with earliest_cursor",
 	}}}
 }

@@ -3,7 +3,9 @@ package backend
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/go-logr/logr"
 )
@@ -22,7 +25,7 @@ func logUsers(t *testing.T, s served, number bool, users ...int64) {
 	t.Helper()
 	err := s.rows.Change(t.Context(), exampleTenant, func(tx people.Tx) error {
 		for _, user := range users {
-			e, err := events.OfUser(events.UserCreated, user).Log(1000+user, exampleDay(10, 12).Add(time.Duration(user)*time.Minute), "system")
+			e, err := events.OfUser(events.UserCreated, user).Log(exampleDay(10, 12).Add(time.Duration(user)*time.Minute), "system")
 			if err != nil {
 				return err
 			}
@@ -39,6 +42,11 @@ func logUsers(t *testing.T, s served, number bool, users ...int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// cursorOf returns the cursor of the event of a user that logUsers logged, with its number.
+func cursorOf(sequence, user int64) string {
+	return events.Cursor{Sequence: sequence, ID: ids.From(exampleDay(10, 12).Add(time.Duration(user)*time.Minute)) | sequence}.String()
 }
 
 // subjects returns the ids of the subjects of a page.
@@ -80,7 +88,7 @@ func TestEventsBeginNowOrAtATime(t *testing.T) {
 	s := exampleWorld(t)
 	logUsers(t, s, true, 1, 2, 3)
 	now := asks[backendapi.EventList](t, s, "/events")
-	if len(now.Data) != 0 || now.HasMore || now.NextCursor != "5-1003" {
+	if len(now.Data) != 0 || now.HasMore || now.NextCursor != cursorOf(5, 3) {
 		t.Errorf("from now on: %+v", now)
 	}
 	for since, want := range map[string][]string{
@@ -105,7 +113,7 @@ func TestEventsAreSelected(t *testing.T) {
 		"&subject_type=user&subject_id=1": {"1"}, "&organization_id=" + navyID(): {navyID()}, "&organization_id=5": nil,
 	} {
 		page := asks[backendapi.EventList](t, s, "/events?after=0-0"+query)
-		if !slices.Equal(subjects(page), want) || page.HasMore || page.NextCursor != "3-1001" {
+		if !slices.Equal(subjects(page), want) || page.HasMore || page.NextCursor != cursorOf(3, 1) {
 			t.Errorf("%s: %v, %+v", query, subjects(page), page)
 		}
 	}
@@ -162,14 +170,14 @@ func TestCursorsOfOtherEventsAreGone(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, cursor := range []string{"0-0", "1-7", "2-0", "4-9", "4-1003", "7-0", "99-5"} {
+	for _, cursor := range []string{"0-0", "1-7", "2-0", "4-9", cursorOf(4, 3), "7-0", "99-5"} {
 		answer := s.send("GET", "/events?after="+cursor, "")
 		var refused backendapi.Error
 		if err := json.Unmarshal(answer.Body.Bytes(), &refused); err != nil || answer.Code != 410 || refused.Errors[0].EarliestCursor == nil || *refused.Errors[0].EarliestCursor != "3-0" {
 			t.Errorf("%s: %d %s", cursor, answer.Code, answer.Body)
 		}
 	}
-	for cursor, want := range map[string][]string{"3-0": {"2", "3", "4"}, "3-1001": {"2", "3", "4"}, "4-1002": {"3", "4"}, "4-0": {"3", "4"}, "6-1004": nil} {
+	for cursor, want := range map[string][]string{"3-0": {"2", "3", "4"}, cursorOf(3, 1): {"2", "3", "4"}, cursorOf(4, 2): {"3", "4"}, "4-0": {"3", "4"}, cursorOf(6, 4): nil} {
 		if page := asks[backendapi.EventList](t, s, "/events?after="+cursor); !slices.Equal(subjects(page), want) {
 			t.Errorf("%s: %v", cursor, subjects(page))
 		}
@@ -194,9 +202,10 @@ func TestRequestsWaitForEvents(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if page := asks[backendapi.EventList](t, s, "/events?wait=1"); len(page.Data) != 0 || page.NextCursor != "2-"+fmt.Sprint(exampleID(exampleDay(10, 11), 7002)) {
+	if page := asks[backendapi.EventList](t, s, "/events?wait=1"); len(page.Data) != 0 || page.NextCursor != "2-"+fmt.Sprint(ids.From(exampleDay(10, 11))|2) {
 		t.Errorf("without an event: %+v", page)
 	}
+	expectLongWait(t, s)
 	answers := make(chan *httptest.ResponseRecorder, 70)
 	for range 70 {
 		go func() { answers <- s.send("GET", "/events?wait=30&subject_id=2", "") }()
@@ -214,6 +223,28 @@ func TestRequestsWaitForEvents(t *testing.T) {
 		if err := json.Unmarshal(answer.Body.Bytes(), &page); err != nil || answer.Code != 200 || !slices.Equal(subjects(page), []string{"2"}) {
 			t.Fatalf("%d %s", answer.Code, answer.Body)
 		}
+	}
+}
+
+// expectLongWait expects a response to a request that waits for longer than the deadlines of its connection.
+func expectLongWait(t *testing.T, s served) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(s)
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 300*time.Millisecond, 300*time.Millisecond
+	server.Start()
+	defer server.Close()
+	r, err := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/events?wait=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+s.key)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page backendapi.EventList
+	if err := errors.Join(json.NewDecoder(answer.Body).Decode(&page), answer.Body.Close()); err != nil || answer.StatusCode != 200 || page.NextCursor == "" {
+		t.Errorf("%d %+v: %v", answer.StatusCode, page, err)
 	}
 }
 

@@ -358,15 +358,14 @@ func exampleRows(tx people.Tx) error {
 func exampleEvents(tx people.Tx) error {
 	var list []people.LoggedEvent
 	for _, one := range []struct {
-		id    int64
 		at    time.Time
 		actor string
 		event events.Event
 	}{
-		{7001, exampleDay(9, 10), fmt.Sprintf("user:%d", grace), events.OfOrganization(events.OrganizationCreated, navy)},
-		{7002, exampleDay(10, 11), "key:3hTq8LmZ0aRc", events.OfUser(events.UserUpdated, ada, "first_name")},
+		{exampleDay(9, 10), fmt.Sprintf("user:%d", grace), events.OfOrganization(events.OrganizationCreated, navy)},
+		{exampleDay(10, 11), "key:3hTq8LmZ0aRc", events.OfUser(events.UserUpdated, ada, "first_name")},
 	} {
-		logged, err := one.event.Log(exampleID(one.at, one.id), one.at, one.actor)
+		logged, err := one.event.Log(one.at, one.actor)
 		if err != nil {
 			return err
 		}

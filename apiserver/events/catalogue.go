@@ -1,6 +1,6 @@
 // Package events is the catalogue of what programs learn of a deployment's changes: the types of events with the form
 // of their data, the actions for auditors that each belongs to, filters, and cursors. Package account records events
-// with the changes, package eventlog numbers them, and package backend serves them.
+// with the changes, package sequencer numbers them, and package backend serves them.
 package events
 
 import (
@@ -109,7 +109,7 @@ var Catalogue = []Entry{
 	{OrganizationDeleted, 1, "An organization was deleted, with its workspaces, memberships and invitations.", nil},
 	{WorkspaceCreated, 1, "A workspace of an organization was created.", nil},
 	{WorkspaceUpdated, 1, "The profile of a workspace changed.", []Member{changed}},
-	{MembershipCreated, 1, "A user is a member of an organization, or of a workspace.", memberships},
+	{MembershipCreated, 1, "A user is a member of an organization, or of a workspace: then the subject is a `workspace_membership`.", memberships},
 	{MembershipUpdated, 1, "The role of a member changed, or whether the member is an owner.", memberships},
 	{MembershipDeleted, 1, "A user is no longer a member of an organization, and of its workspaces; or of a workspace. Deletions of the user, or of the organization, have no such event.", []Member{ofUser, levelOf}},
 	{InvitationCreated, 1, "A member invited an address to an organization.", ofInvitation},

@@ -94,13 +94,35 @@ func TestIncompleteEventsAreRefused(t *testing.T) {
 		"another type": {Type: "user.renamed", Subject: 1}, "no subject": {Type: UserCreated}, "without changed": {Type: UserUpdated, Subject: 1},
 		"without the user": {Type: MembershipDeleted, Subject: 1, Data: Data{Level: LevelOrganization}},
 	} {
-		if _, err := e.Log(1, time.Time{}, "system"); err == nil {
+		if _, err := e.Log(time.Time{}, "system"); err == nil {
 			t.Errorf("%s is logged", name)
 		}
 	}
-	logged, err := OfMember(MembershipDeleted, people.Member{ID: 5, User: 6, Role: 7, Organization: people.Organization{ID: 8}}).Log(1, time.Time{}, "user:6")
+	logged, err := OfMember(MembershipDeleted, people.Member{ID: 5, User: 6, Role: 7, Organization: people.Organization{ID: 8}}).Log(time.Time{}, "user:6")
 	if err != nil || logged.Data != `{"level":"organization","user_id":"6"}` || logged.Organization != 8 {
 		t.Errorf("a deletion has the data %s: %v", logged.Data, err)
+	}
+}
+
+func TestActorsAreNoAddresses(t *testing.T) {
+	t.Parallel()
+	for actor, want := range map[string]string{
+		"user:5": "user:5", "system": "system", "key:abc": "key:abc", "token:system:serviceaccount:apps:shop": "token:system:serviceaccount:apps:shop",
+		"token:ada@example.com": "token:b5fc85e55755f9e0", "setup:ada@example.com": "setup:b5fc85e55755f9e0",
+	} {
+		logged, err := OfUser(UserCreated, 1).Log(time.Time{}, actor)
+		if err != nil || logged.Actor != want {
+			t.Errorf("%s is logged as %s: %v", actor, logged.Actor, err)
+		}
+	}
+}
+
+func TestMembershipsOfWorkspacesAreSubjectsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	in := people.WorkspaceMember{ID: 5, User: 6, Workspace: people.Workspace{ID: 7, Organization: 8}}
+	logged, err := OfWorkspaceMember(MembershipCreated, in).Log(time.Time{}, "user:6")
+	if err != nil || logged.SubjectType != "workspace_membership" || logged.SubjectID != "5" || logged.Workspace != 7 || logged.Organization != 8 {
+		t.Errorf("%+v: %v", logged, err)
 	}
 }
 

@@ -1,8 +1,11 @@
 package events
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -56,7 +59,7 @@ func (d Data) value(name string) (any, bool) {
 
 // Log returns the event in the form in which it is stored. It fails if the type is unknown, or if the data lack a
 // member that the type has.
-func (e Event) Log(id int64, at time.Time, actor string) (people.LoggedEvent, error) {
+func (e Event) Log(at time.Time, actor string) (people.LoggedEvent, error) {
 	entry, found := Find(e.Type)
 	if !found || e.Subject == 0 {
 		return people.LoggedEvent{}, fmt.Errorf("event %s: the catalogue has no such type, or the event has no subject", e.Type)
@@ -79,9 +82,28 @@ func (e Event) Log(id int64, at time.Time, actor string) (people.LoggedEvent, er
 		text = string(raw)
 	}
 	return people.LoggedEvent{
-		ID: id, At: at, Type: string(e.Type), Version: entry.Version, Actor: actor, SubjectType: e.Type.Subject(), SubjectID: ids.Format(e.Subject),
+		At: at, Type: string(e.Type), Version: entry.Version, Actor: impersonal(actor), SubjectType: e.subjectType(), SubjectID: ids.Format(e.Subject),
 		Organization: e.Organization, Workspace: e.Workspace, Data: text,
 	}, nil
+}
+
+// subjectType returns the kind of the changed entity. Memberships of organizations and of workspaces can have one id.
+func (e Event) subjectType() string {
+	if e.Data.Level == LevelWorkspace {
+		return "workspace_membership"
+	}
+	return e.Type.Subject()
+}
+
+// impersonal returns an actor without an address: the subject of a token can be one. The digest that replaces it is the
+// same in all events.
+func impersonal(actor string) string {
+	kind, id, _ := strings.Cut(actor, ":")
+	if !strings.Contains(id, "@") {
+		return actor
+	}
+	digest := sha256.Sum256([]byte(id))
+	return kind + ":" + hex.EncodeToString(digest[:8])
 }
 
 // OfMember returns an event of a membership of an organization.

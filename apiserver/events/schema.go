@@ -49,7 +49,7 @@ func (e Entry) Example() people.LoggedEvent {
 	default:
 		event.Organization = organization
 	}
-	logged, _ := event.Log(420634165248007002, at, "user:"+ids.Format(other)) // a test logs the example of each type
-	logged.Sequence = 48213
+	logged, _ := event.Log(at, "user:"+ids.Format(other)) // a test logs the example of each type
+	logged.Sequence, logged.ID = 48213, 420634165248007002
 	return logged
 }

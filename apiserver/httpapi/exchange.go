@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"runtime/debug"
@@ -19,6 +20,17 @@ type Exchange struct {
 	metrics *Metrics
 	// after is called at the end, nil for nothing.
 	after func()
+}
+
+// AllowTime moves the deadlines of the connection, which are those of short requests, to a time from now. A passed
+// deadline for reading would cancel the request. A request within the process has no connection, and no deadlines.
+func (x *Exchange) AllowTime(within time.Duration) error {
+	until, controller := time.Now().Add(within), http.NewResponseController(&x.Recorder)
+	err := errors.Join(controller.SetReadDeadline(until), controller.SetWriteDeadline(until))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
 }
 
 // After has End call a function, once the response is sent. Only the last function counts.

@@ -13,7 +13,7 @@ type LoggedEvent struct {
 	// Sequence is dense from 1 within the deployment, in the order in which the changes of each entity happened. 0: the
 	// event has no number yet.
 	Sequence int64
-	// ID is unique within the deployment.
+	// ID is unique within the deployment. The event gets it with its number.
 	ID int64
 	At time.Time
 	// Type and Version name the form of Data, such as "user.created" and 1.

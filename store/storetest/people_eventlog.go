@@ -8,23 +8,24 @@ import (
 
 	"github.com/onsi/gomega"
 
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// logged returns an event with the data of an id.
-func logged(id int64) people.LoggedEvent {
+// logged returns an event of a subject.
+func logged(subject int64) people.LoggedEvent {
 	return people.LoggedEvent{
-		ID: id, At: after(time.Duration(id) * time.Minute), Type: "membership.created", Version: 1, Actor: "user:1", SubjectType: "membership", SubjectID: "7",
+		At: after(time.Duration(subject) * time.Minute), Type: "membership.created", Version: 1, Actor: "user:1", SubjectType: "membership", SubjectID: ids.Format(subject),
 		Organization: 2, Workspace: 3, Data: `{"user_id":"1"}`,
 	}
 }
 
 // logEvents records events without numbers.
-func logEvents(ids ...int64) func(people.Tx) error {
+func logEvents(subjects ...int64) func(people.Tx) error {
 	return func(tx people.Tx) error {
-		list := make([]people.LoggedEvent, len(ids))
-		for i, id := range ids {
-			list[i] = logged(id)
+		list := make([]people.LoggedEvent, len(subjects))
+		for i, subject := range subjects {
+			list[i] = logged(subject)
 		}
 		return tx.Records().LogEvents(list)
 	}
@@ -43,7 +44,9 @@ func furnishEvents(tx people.Tx, mark string) error {
 // eventReads are the part of reads for events.
 var eventReads = map[string]func(tx people.Tx) (any, error){
 	"EventsAfter": func(tx people.Tx) (any, error) { return value(tx.EventLog().EventsAfter(0, 10)) },
-	"LoggedEvent": func(tx people.Tx) (any, error) { return optional(tx.EventLog().LoggedEvent(1)) },
+	"LoggedEvent": func(tx people.Tx) (any, error) {
+		return optional(tx.EventLog().LoggedEvent(ids.From(logged(1).At) | 1))
+	},
 	"EventBounds": func(tx people.Tx) (any, error) { return value(tx.EventLog().EventBounds()) },
 	"EventNumbered": func(tx people.Tx) (any, error) {
 		id, at, found, err := tx.EventLog().EventNumbered(1)
@@ -61,8 +64,9 @@ var eventWrites = map[string]func(tx people.Tx) error{
 	},
 }
 
-// numbersOf returns the ids of the numbered events of a deployment, after it checked that their numbers are dense.
-func (e *env) numbersOf(deployment string) (ids []int64) {
+// numbersOf returns the subjects of the numbered events of a deployment, after it checked that their numbers are dense
+// and their ids distinct.
+func (e *env) numbersOf(deployment string) (subjects []int64) {
 	e.t.Helper()
 	e.view(deployment, func(tx people.Tx) error {
 		bounds, err := tx.EventLog().EventBounds()
@@ -70,16 +74,21 @@ func (e *env) numbersOf(deployment string) (ids []int64) {
 			return err
 		}
 		list, err := tx.EventLog().EventsAfter(0, 10_000)
+		known := map[int64]bool{}
 		for i, one := range list {
 			e.Expect(one.Sequence).To(gomega.Equal(bounds.First + int64(i)))
-			ids = append(ids, one.ID)
+			e.Expect(known[one.ID]).To(gomega.BeFalse(), "two events have one id")
+			known[one.ID] = true
+			subject, err := ids.Parse(one.SubjectID)
+			e.ok(err)
+			subjects = append(subjects, subject)
 		}
 		if len(list) > 0 {
 			e.Expect(bounds.Last).To(gomega.Equal(list[len(list)-1].Sequence))
 		}
 		return err
 	})
-	return ids
+	return subjects
 }
 
 var eventStories = []story{
@@ -104,15 +113,17 @@ var eventStories = []story{
 		e.ok(err)
 		e.Expect(waiting).To(gomega.ConsistOf("apps/other"))
 		want := logged(3)
-		want.Sequence = 2
-		found, has := one(e, func(tx people.Tx) (people.LoggedEvent, bool, error) { return tx.EventLog().LoggedEvent(3) })
+		want.Sequence, want.ID = 2, ids.From(want.At)|2
+		found, has := one(e, func(tx people.Tx) (people.LoggedEvent, bool, error) { return tx.EventLog().LoggedEvent(want.ID) })
 		e.Expect(has).To(gomega.BeTrue())
 		e.Expect(found).To(gomega.Equal(want))
-		_, has = one(e, func(tx people.Tx) (people.LoggedEvent, bool, error) { return tx.EventLog().LoggedEvent(1) })
+		_, has = one(e, func(tx people.Tx) (people.LoggedEvent, bool, error) {
+			return tx.EventLog().LoggedEvent(ids.From(logged(1).At) | 1)
+		})
 		e.Expect(has).To(gomega.BeFalse(), "of another deployment")
 		e.view(home, func(tx people.Tx) error {
 			id, at, found, err := tx.EventLog().EventNumbered(3)
-			e.Expect([]any{id, at, found}).To(gomega.Equal([]any{int64(4), logged(4).At, true}))
+			e.Expect([]any{id, at, found}).To(gomega.Equal([]any{ids.From(logged(4).At) | 3, logged(4).At, true}))
 			return err
 		})
 	}},
@@ -163,7 +174,9 @@ var eventStories = []story{
 			list := all(e, func(tx people.Tx) ([]people.LoggedEvent, error) { return tx.EventLog().EventsAfter(at, 7) })
 			for _, one := range list {
 				e.Expect(one.Sequence).To(gomega.Equal(at+1), "a reader misses a number")
-				seen, at = append(seen, one.ID), one.Sequence
+				subject, err := ids.Parse(one.SubjectID)
+				e.ok(err)
+				seen, at = append(seen, subject), one.Sequence
 			}
 		}
 		writing.Go(func() {
@@ -182,6 +195,17 @@ var eventStories = []story{
 		e.Expect(e.numbersOf(home)).To(gomega.Equal(seen))
 		slices.Sort(seen)
 		e.Expect(slices.Compact(seen)).To(gomega.HaveLen(writers*each+writers/4*each), "each once")
+	}},
+	{name: "events of one moment have distinct ids", run: func(e *env) {
+		e.begin()
+		same := make([]people.LoggedEvent, 5000)
+		for i := range same {
+			same[i] = logged(int64(i + 1))
+			same[i].At = born
+		}
+		e.change(home, func(tx people.Tx) error { return tx.Records().LogEvents(same) })
+		e.change(home, func(tx people.Tx) error { _, err := tx.EventLog().NumberEvents(5000); return err })
+		e.Expect(e.numbersOf(home)).To(gomega.HaveLen(5000))
 	}},
 	{name: "old events are forgotten in batches, the oldest first, and the newest one stays so that numbers go on", run: func(e *env) {
 		e.begin()

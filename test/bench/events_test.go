@@ -76,7 +76,9 @@ func (w *eventWorld) page(t *testing.T, path string) (list backendapi.EventList)
 // event returns the next event of a user.
 func (w *eventWorld) event() (people.LoggedEvent, error) {
 	id := w.next.Add(1)
-	return events.OfUser(events.UserUpdated, id, "first_name").Log(id, time.Now(), "user:"+strconv.FormatInt(id, 10))
+	e, err := events.OfUser(events.UserUpdated, id, "first_name").Log(time.Now(), "user:"+strconv.FormatInt(id, 10))
+	e.ID = id
+	return e, err
 }
 
 func (w *eventWorld) log(ctx context.Context) error {

@@ -33,6 +33,8 @@ type Worker struct {
 
 	mu      sync.Mutex
 	watched map[string]*watch
+	// ended is closed when Run ends.
+	ended chan struct{}
 }
 
 // watch are the requests that wait for events of a deployment.
@@ -45,43 +47,57 @@ type watch struct {
 
 // New returns a worker. Run starts it.
 func New(store people.Store, log logr.Logger) *Worker {
-	return &Worker{store: store, log: log, watched: map[string]*watch{}}
+	return &Worker{store: store, log: log, watched: map[string]*watch{}, ended: make(chan struct{})}
 }
 
-// Run numbers events until ctx ends. It logs failures and tries again.
+// Run numbers events until ctx ends, and then ends all waits. It logs failures and tries again.
 func (w *Worker) Run(ctx context.Context) error {
-	failing := false
+	defer close(w.ended)
+	failing := map[string]bool{}
 	for {
-		err := w.Pass(ctx)
-		if err != nil && ctx.Err() == nil && !failing {
-			w.log.Error(err, "Events were not numbered; trying again until it succeeds")
+		more, failed := w.Pass(ctx)
+		for deployment, err := range failed {
+			if ctx.Err() == nil && !failing[deployment] {
+				w.log.Error(err, "Events were not numbered; trying again until it succeeds", "deployment", deployment)
+			}
 		}
-		failing = err != nil
+		failing = map[string]bool{}
+		for deployment := range failed {
+			failing[deployment] = true
+		}
+		if more && len(failed) == 0 && ctx.Err() == nil {
+			continue
+		}
 		if pause.For(ctx, every) != nil {
 			return nil
 		}
 	}
 }
 
-// Pass numbers the events that are recorded, and wakes the requests that wait for them.
-func (w *Worker) Pass(ctx context.Context) error {
+// Pass numbers a batch of each deployment that has events without numbers, and wakes the requests that wait for events.
+// It reports whether a deployment has more of them, and returns the failures by deployment, "" for those of all.
+func (w *Worker) Pass(ctx context.Context) (more bool, failed map[string]error) {
+	failed = map[string]error{}
 	deployments, err := w.store.UnnumberedEvents(ctx)
-	for len(deployments) > 0 && err == nil {
-		var more []string
-		for _, deployment := range deployments {
-			numbered := 0
-			failed := w.store.Change(ctx, deployment, func(tx people.Tx) (err error) {
-				numbered, err = tx.EventLog().NumberEvents(batch)
-				return err
-			})
-			err = errors.Join(err, failed)
-			if failed == nil && numbered == batch {
-				more = append(more, deployment)
-			}
-		}
-		deployments = more
+	if err != nil {
+		failed[""] = err
 	}
-	return errors.Join(err, w.wake(ctx))
+	for _, deployment := range deployments {
+		numbered := 0
+		err := w.store.Change(ctx, deployment, func(tx people.Tx) (err error) {
+			numbered, err = tx.EventLog().NumberEvents(batch)
+			return err
+		})
+		if err != nil {
+			failed[deployment] = err
+		} else if numbered == batch {
+			more = true
+		}
+	}
+	if err := w.wake(ctx); err != nil && failed[""] == nil {
+		failed[""] = err
+	}
+	return more, failed
 }
 
 // wake reads the newest number of each watched deployment.
@@ -103,7 +119,7 @@ func (w *Worker) wake(ctx context.Context) (failed error) {
 			continue
 		}
 		w.mu.Lock()
-		if of := w.watched[deployment]; of != nil && bounds.Last > of.last {
+		if of := w.watched[deployment]; of != nil && bounds.Last != of.last {
 			of.last = bounds.Last
 			close(of.woken)
 			of.woken = make(chan struct{})
@@ -113,9 +129,9 @@ func (w *Worker) wake(ctx context.Context) (failed error) {
 	return failed
 }
 
-// Wait returns when the deployment has an event with a larger number than after, or when ctx ends. ErrTooManyWaiting:
-// 64 requests of the deployment wait already.
-func (w *Worker) Wait(ctx context.Context, deployment string, after int64) error {
+// Wait returns when the deployment has an event with a larger number than after, or when ctx or Run ends. It reports
+// whether there is such an event. ErrTooManyWaiting: 64 requests of the deployment wait already.
+func (w *Worker) Wait(ctx context.Context, deployment string, after int64) (bool, error) {
 	w.mu.Lock()
 	of := w.watched[deployment]
 	if of == nil {
@@ -124,7 +140,7 @@ func (w *Worker) Wait(ctx context.Context, deployment string, after int64) error
 	}
 	if of.waiting >= watchedMost {
 		w.mu.Unlock()
-		return ErrTooManyWaiting
+		return false, ErrTooManyWaiting
 	}
 	of.waiting++
 	defer w.leave(deployment, of)
@@ -134,12 +150,15 @@ func (w *Worker) Wait(ctx context.Context, deployment string, after int64) error
 		select {
 		case <-ctx.Done():
 			w.mu.Lock()
-			return nil
+			return false, nil
+		case <-w.ended:
+			w.mu.Lock()
+			return false, nil
 		case <-woken:
 		}
 		w.mu.Lock()
 	}
-	return nil
+	return true, nil
 }
 
 // leave ends a wait. The caller holds the lock, which leave releases.

@@ -43,7 +43,7 @@ func logs(t *testing.T, s people.Store, deployment string, from, n int) {
 	list := make([]people.LoggedEvent, n)
 	for i := range list {
 		var err error
-		if list[i], err = events.OfUser(events.UserCreated, int64(from+i)).Log(int64(from+i), time.Now(), "system"); err != nil {
+		if list[i], err = events.OfUser(events.UserCreated, int64(from+i)).Log(time.Now(), "system"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,8 +71,10 @@ func TestPassNumbersTheEventsOfAllDeployments(t *testing.T) {
 	w := New(s, logr.Discard())
 	logs(t, s, "apps/large", 1, 2*batch+1)
 	logs(t, s, "apps/small", 1, 1)
-	if err := w.Pass(t.Context()); err != nil {
-		t.Fatal(err)
+	for _, want := range []bool{true, true, false} {
+		if more, failed := w.Pass(t.Context()); more != want || len(failed) != 0 {
+			t.Fatalf("more: %t, %v", more, failed)
+		}
 	}
 	if large, small := newest(t, s, "apps/large"), newest(t, s, "apps/small"); large != 2*batch+1 || small != 1 {
 		t.Errorf("the newest numbers are %d and %d", large, small)
@@ -90,12 +92,12 @@ func TestWaitEndsWithAnEventOrItsContext(t *testing.T) {
 	logs(t, s, "apps/home", 1, 1)
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := w.Wait(ended, "apps/home", 1); err != nil || len(w.watched) != 0 {
-		t.Errorf("%v, %d deployments are watched", err, len(w.watched))
+	if found, err := w.Wait(ended, "apps/home", 1); found || err != nil || len(w.watched) != 0 {
+		t.Errorf("%t, %v, %d deployments are watched", found, err, len(w.watched))
 	}
 	woken := make(chan error, watchedMost)
 	for range watchedMost {
-		go func() { woken <- w.Wait(t.Context(), "apps/home", 1) }()
+		go func() { _, err := w.Wait(t.Context(), "apps/home", 1); woken <- err }()
 	}
 	await := func(what string, holds func() bool) {
 		t.Helper()
@@ -103,8 +105,8 @@ func TestWaitEndsWithAnEventOrItsContext(t *testing.T) {
 			if time.Now().After(until) {
 				t.Fatal(what)
 			}
-			if err := w.Pass(t.Context()); err != nil {
-				t.Fatal(err)
+			if _, failed := w.Pass(t.Context()); len(failed) != 0 {
+				t.Fatal(failed)
 			}
 		}
 	}
@@ -117,12 +119,12 @@ func TestWaitEndsWithAnEventOrItsContext(t *testing.T) {
 		return 0
 	}
 	await("the requests do not wait", func() bool { return waiting() == watchedMost && newest(t, s, "apps/home") == 1 })
-	if err := w.Wait(t.Context(), "apps/home", 1); !errors.Is(err, ErrTooManyWaiting) {
+	if _, err := w.Wait(t.Context(), "apps/home", 1); !errors.Is(err, ErrTooManyWaiting) {
 		t.Errorf("one more waits: %v", err)
 	}
 	elsewhere, endElsewhere := context.WithCancel(t.Context())
 	other := make(chan error, 1)
-	go func() { other <- w.Wait(elsewhere, "apps/other", 0) }()
+	go func() { _, err := w.Wait(elsewhere, "apps/other", 0); other <- err }()
 	select {
 	case err := <-woken:
 		t.Fatalf("a request was woken without an event: %v", err)
@@ -163,19 +165,24 @@ func TestRunGoesOnAfterFailures(t *testing.T) {
 	s.passes.Store(3)
 	logs(t, s, "apps/home", 1, 1)
 	w := New(s, logr.Discard())
-	if err := w.Pass(t.Context()); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("%v", err)
+	if _, failed := w.Pass(t.Context()); !errors.Is(failed[""], store.ErrUnavailable) {
+		t.Errorf("%v", failed)
 	}
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := w.Wait(bounded, "apps/home", 0); err != nil || bounded.Err() != nil || newest(t, s, "apps/home") != 1 {
-		t.Errorf("the event has no number: %v, %v", err, bounded.Err())
+	if found, err := w.Wait(bounded, "apps/home", 0); !found || err != nil || newest(t, s, "apps/home") != 1 {
+		t.Errorf("the event has no number: %v", err)
 	}
+	waiting := make(chan bool)
+	go func() { found, _ := w.Wait(t.Context(), "apps/home", 1); waiting <- found }()
 	end()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	if <-waiting {
+		t.Error("an event was found at the end")
 	}
 }

@@ -194,9 +194,10 @@ func auditsOf(action string) string {
 	return "SELECT count(*) FROM audit WHERE action = '" + action + "' AND (actor = 'user:$user' OR object = 'user:$user')"
 }
 
-// loggedOf counts the events of a type about the user, with and without a number.
+// loggedOf counts the events of a type about the user, or about a membership of the user, with and without a number.
 func loggedOf(t events.Type) string {
-	return "SELECT count(*) FROM (SELECT type, subject_id FROM event_log_new UNION ALL SELECT type, subject_id FROM event_log) e WHERE type = '" + string(t) + "' AND subject_id = '$user'"
+	return "SELECT count(*) FROM (SELECT type, subject_id, data FROM event_log_new UNION ALL SELECT type, subject_id, data FROM event_log) e WHERE type = '" + string(t) +
+		"' AND (subject_id = '$user' OR data LIKE '%\"user_id\":\"$user\"%')"
 }
 
 // killedAt returns the statement at which a story kills its server first, how many statements it goes on each time, and

@@ -37,14 +37,14 @@ func TestProvisioningIsAtomicWhenServerIsKilled(t *testing.T) {
 		)
 		for _, story := range []killedStory{
 			{
-				what: "an added user", members: entering, columns: []string{users, all, isMember, loggedOf(events.UserCreated)},
+				what: "an added user", members: entering, columns: []string{users, all, isMember, loggedOf(events.MembershipCreated)},
 				request: func(m *member) killedRequest {
 					return request(http.MethodPost, "/Users", fmt.Sprintf(`{"userName":%q,"emails":[{"value":%q,"type":"work","primary":true}]}`, m.email, m.email), http.StatusCreated)
 				},
 			},
 			{
 				what: "a deactivation", members: leaving, signedIn: true,
-				columns: []string{"SELECT active FROM scim_users WHERE user_id = $user", isMember, suspended, disabled, signInsOf, auditsOf("scim.user.suspended"), auditsOf("user.disabled"), loggedOf(events.UserDisabled)},
+				columns: []string{"SELECT active FROM scim_users WHERE user_id = $user", isMember, suspended, disabled, signInsOf, auditsOf("scim.user.suspended"), auditsOf("user.disabled"), loggedOf(events.UserDisabled), loggedOf(events.MembershipDeleted)},
 				request: func(m *member) killedRequest {
 					return request(http.MethodPatch, "/Users/"+ids[m], `{"Operations":[{"op":"replace","path":"active","value":false}]}`, http.StatusOK)
 				},

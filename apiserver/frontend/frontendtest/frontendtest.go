@@ -170,7 +170,7 @@ func (w *World) Serve(feed store.Feed, st people.Store) (*httptest.Server, http.
 	server, err := apiserver.New(apiserver.Options{
 		Feed: feed, People: st, Keyring: w.Keyring, TrustedProxies: proxies, Clock: w.Clock.Now, Log: funcr.New(w.Logs.add, funcr.Options{Verbosity: 1}),
 		Registry: w.Registry, Tracer: w.Tracer, PasswordCost: w.PasswordCost, MaxStaleness: w.MaxStaleness, EgressAllowed: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-		DNSResolver: w.Carrier.DNS().Address(),
+		DNSResolver: w.Carrier.DNS().Address(), LeaveEvents: true,
 	})
 	w.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())

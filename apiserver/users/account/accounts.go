@@ -33,7 +33,7 @@ func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
 			return user, err
 		}
 	}
-	u.Log(events.OfUser(events.UserCreated, id))
+	u.LogAs(u.actorFor(id), events.OfUser(events.UserCreated, id))
 	if err := u.recordEvent(people.EventSignUp, id, from.Method); err != nil {
 		return user, err
 	}

@@ -140,6 +140,9 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 		}
 	}
 	u.LogAs(object("user", a.User), events.OfEmail(events.UserEmailVerified, e.User, e.ID))
+	if first && !e.Primary {
+		u.LogAs(object("user", a.User), events.OfEmail(events.UserEmailPrimaryChanged, e.User, e.ID))
+	}
 	if err := u.AuditAs(object("user", a.User), "email.verified", object("email", e.ID), u.Session); err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChan
 	if err != nil {
 		return m, err
 	}
+	before := m
 	if m.Owner && !by.Owner {
 		return m, ErrOwnersOnly
 	}
@@ -75,7 +76,9 @@ func ChangeMember(u *Unit, by people.Member, membership int64, change MemberChan
 	if err := u.Organizations().UpdateMember(m); err != nil {
 		return m, err
 	}
-	u.Log(events.OfMember(events.MembershipUpdated, m))
+	if m.Role != before.Role || m.Owner != before.Owner {
+		u.Log(events.OfMember(events.MembershipUpdated, m))
+	}
 	if change.Owner != nil {
 		if err := notifyOwnership(u, by, m); err != nil {
 			return m, err

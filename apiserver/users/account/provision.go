@@ -179,12 +179,8 @@ func include(u *Unit, d Directory, user int64) error {
 		if _, err := u.Directories().RestoreMember(d.Of.ID, user); err != nil {
 			return err
 		}
-		m, found, err := u.Organizations().Member(d.Of.ID, user)
-		if err != nil {
+		if err := logRestored(u, d.Of.ID, user); err != nil {
 			return err
-		}
-		if found {
-			u.Log(events.OfMember(events.MembershipCreated, m))
 		}
 		return u.Audit("scim.user.restored", object("user", user))
 	}
@@ -196,6 +192,20 @@ func include(u *Unit, d Directory, user int64) error {
 		return err
 	}
 	return u.Audit("organization.joined", object("organization", d.Of.ID))
+}
+
+// logRestored logs the memberships of a user whose membership of an organization was restored.
+func logRestored(u *Unit, organization, user int64) error {
+	m, found, err := u.Organizations().Member(organization, user)
+	if err != nil || !found {
+		return err
+	}
+	u.Log(events.OfMember(events.MembershipCreated, m))
+	workspaces, err := u.Organizations().WorkspaceMembershipsOf(user, organization)
+	for _, w := range workspaces {
+		u.Log(events.OfWorkspaceMember(events.MembershipCreated, w))
+	}
+	return err
 }
 
 // follow moves the primary address of a managed account to the directory's new one, and writes its new names.
@@ -210,7 +220,9 @@ func follow(u *Unit, d Directory, account people.User, from, to DirectoryUser) e
 		if err := u.Users().UpdateUser(account); err != nil {
 			return err
 		}
-		u.Log(events.OfUser(events.UserUpdated, account.ID, ChangedNames(before, account)...))
+		if changed := ChangedNames(before, account); len(changed) > 0 {
+			u.Log(events.OfUser(events.UserUpdated, account.ID, changed...))
+		}
 	}
 	if from.Row.Email == to.Row.Email || people.FoldEmail(account.Email) == to.Row.Email {
 		return nil

@@ -111,7 +111,10 @@ func (r *Request) Change(ctx context.Context, do func(*Unit) error) error {
 		if errors.As(err, &refused) {
 			err = nil
 		}
-		return FirstOf(err, u.recordLogged())
+		if err != nil {
+			return err
+		}
+		return u.recordLogged()
 	})
 	if err == nil && enqueued && r.OnEnqueue != nil {
 		r.OnEnqueue()
@@ -159,7 +162,7 @@ type Unit struct {
 	provisions int64
 }
 
-// system is the actor of changes that nobody asked for.
+// system is the actor of changes of the server itself.
 const system = "system"
 
 // Audit records an action of the actor on an object, such as "user:1".
@@ -191,13 +194,16 @@ func (u *Unit) Log(e events.Event) { u.LogAs(u.Actor, e) }
 
 // LogAs is Log for another actor, such as "system".
 func (u *Unit) LogAs(actor string, e events.Event) {
-	id, err := u.NewID()
-	if err == nil {
-		var logged people.LoggedEvent
-		logged, err = e.Log(id, u.Now, actor)
-		u.logged = append(u.logged, logged)
+	logged, err := e.Log(u.Now, actor)
+	u.logged, u.logFailed = append(u.logged, logged), FirstOf(u.logFailed, err)
+}
+
+// actorFor returns the actor of a change of a user: the user, if the request's own actor is anonymous.
+func (u *Unit) actorFor(user int64) string {
+	if u.Actor == "anonymous" && user != 0 {
+		return object("user", user)
 	}
-	u.logFailed = FirstOf(u.logFailed, err)
+	return u.Actor
 }
 
 // recordLogged records the events of the transaction, in the order in which they were logged.

@@ -151,8 +151,10 @@ func ChangeWorkspaceMember(u *Unit, a WorkspaceAccess, membership, role int64) (
 	if err := u.Organizations().SetWorkspaceMemberRole(m.ID, role); err != nil {
 		return m, err
 	}
-	m.Role = role
-	u.Log(events.OfWorkspaceMember(events.MembershipUpdated, m))
+	if m.Role != role {
+		m.Role = role
+		u.Log(events.OfWorkspaceMember(events.MembershipUpdated, m))
+	}
 	return m, u.Audit("workspace.member_changed", object("workspace_membership", m.ID))
 }
 

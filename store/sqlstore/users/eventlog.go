@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"hash/fnv"
+	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
@@ -40,6 +42,10 @@ var loggedFields = []db.Field[people.LoggedEvent]{
 var numberedFields = append(slices.Clip(loggedFields), db.Numbers("sequence", func(e *people.LoggedEvent) int64 { return e.Sequence }))
 
 func (tx txRecords) LogEvents(events []people.LoggedEvent) error {
+	events = slices.Clone(events)
+	for i := range events {
+		events[i].ID = rand.Int64() // until the event has its number
+	}
 	return db.InsertMany(tx.Tx, "event_log_new", events, loggedFields...)
 }
 
@@ -53,7 +59,9 @@ func (tx txEventLog) LoggedEvent(id int64) (people.LoggedEvent, bool, error) {
 }
 
 func (tx txEventLog) EventBounds() (bounds people.EventBounds, err error) {
-	_, err = tx.Get([]any{&bounds.First, &bounds.Last}, `SELECT COALESCE(MIN(sequence), 0), COALESCE(MAX(sequence), 0) FROM event_log WHERE deployment = :deployment`)
+	// Two subqueries: for one query with both, SQLite reads all rows.
+	_, err = tx.Get([]any{&bounds.First, &bounds.Last}, `SELECT COALESCE((SELECT MIN(sequence) FROM event_log WHERE deployment = :deployment), 0),
+		COALESCE((SELECT MAX(sequence) FROM event_log WHERE deployment = :deployment), 0)`)
 	return bounds, err
 }
 
@@ -61,6 +69,10 @@ func (tx txEventLog) EventNumbered(sequence int64) (id int64, at time.Time, foun
 	found, err = tx.Get([]any{&id, db.At{To: &at}}, `SELECT id, at FROM event_log WHERE deployment = :deployment AND sequence = ?`, sequence)
 	return id, at, found, err
 }
+
+// idOf returns the id of a numbered event: its time, and the last bits of its number. It is unique unless two million
+// events of a deployment happened in one millisecond.
+func idOf(e *people.LoggedEvent) int64 { return ids.From(e.At) | e.Sequence&(1<<21-1) }
 
 func (tx txEventLog) NumberEvents(limit int) (int, error) {
 	if err := tx.Writable(); err != nil {
@@ -82,6 +94,7 @@ func (tx txEventLog) NumberEvents(limit int) (int, error) {
 		err := row.Scan(append(loggedTargets(e), &at)...)
 		orders = append(orders, at)
 		e.Sequence = bounds.Last + int64(len(orders))
+		e.ID = idOf(e)
 		return err
 	}, `SELECT `+loggedColumns+`, `+order+` FROM event_log_new WHERE deployment = :deployment ORDER BY `+order+` LIMIT ?`, limit)
 	if err != nil || len(events) == 0 {

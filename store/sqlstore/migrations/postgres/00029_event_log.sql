@@ -8,6 +8,7 @@ CREATE TABLE event_log_new (
     deployment      TEXT   NOT NULL,
     -- The order in which events were recorded. Changes of one entity have its order, because they lock its row.
     ord             BIGINT NOT NULL DEFAULT nextval('event_order'),
+    -- A random number.
     id              BIGINT NOT NULL,
     type            TEXT   NOT NULL,
     version         BIGINT NOT NULL,

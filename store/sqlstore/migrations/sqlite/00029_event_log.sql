@@ -5,6 +5,7 @@
 -- +goose Up
 CREATE TABLE event_log_new (
     deployment      TEXT   NOT NULL,
+    -- A random number.
     id              BIGINT NOT NULL,
     type            TEXT   NOT NULL,
     version         BIGINT NOT NULL,
