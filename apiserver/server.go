@@ -207,11 +207,10 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, OnEnqueue: dispatcher.Wake,
 	})
 	endUserMetrics, liveReads, analytics, connectionKeys := enduser.NewMetrics(opts.Registry, opts.Tracer), backend.NewLiveReads(opts.Clock), queries.New(), connections.NewKeys(opts.Clock)
-	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
+	tools, numbering := toolset.NewSets(opts.Clock, opts.Log.WithName("agents")), sequencer.New(opts.People, opts.Log.WithName("events"))
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	var agentTools *agents.Server
-	numbering := sequencer.New(opts.People, opts.Log.WithName("events"))
 	management, err := backend.New(backend.Options{
 		CallTool: callLater(&agentTools), Callers: callers,
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Keys: connectionKeys, Queries: analytics, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,

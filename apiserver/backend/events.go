@@ -26,8 +26,8 @@ const (
 	scannedAtOnce, scannedMost = 1000, 10_000
 	// eventWait is the largest wait in seconds, and waitRetry when a request that may not wait tries again.
 	eventWait, waitRetry = 30, time.Second
-	// rereadAfter is the least time between two reads of a request that found nothing, and respondWithin bounds the read and
-	// the response after a wait.
+	// rereadAfter is the least time between two reads of a request that found nothing, and respondWithin bounds the read
+	// and the response after a wait.
 	rereadAfter, respondWithin = time.Second, 10 * time.Second
 	// eventPrefix begins the ids of events.
 	eventPrefix = "evt_"

@@ -49,7 +49,7 @@ func removeUnproven(u *Unit, e people.Email) error {
 	if err := u.Bulk().DeleteUnproven([]int64{e.ID}); err != nil {
 		return err
 	}
-	u.LogAs(system, events.OfEmail(events.UserEmailRemoved, e.User, e.ID))
+	LogAs(u, system, events.OfEmail(events.UserEmailRemoved, e.User, e.ID))
 	return PrimaryAmongRest(u, e.User)
 }
 
@@ -139,9 +139,9 @@ func ProveEmail(u *Unit, a people.Attempt) error {
 			return err
 		}
 	}
-	u.LogAs(object("user", a.User), events.OfEmail(events.UserEmailVerified, e.User, e.ID))
+	LogAs(u, object("user", a.User), events.OfEmail(events.UserEmailVerified, e.User, e.ID))
 	if first && !e.Primary {
-		u.LogAs(object("user", a.User), events.OfEmail(events.UserEmailPrimaryChanged, e.User, e.ID))
+		LogAs(u, object("user", a.User), events.OfEmail(events.UserEmailPrimaryChanged, e.User, e.ID))
 	}
 	if err := u.AuditAs(object("user", a.User), "email.verified", object("email", e.ID), u.Session); err != nil {
 		return err
@@ -163,7 +163,7 @@ func PrimaryAmongRest(u *Unit, user int64) error {
 		if err := u.Users().MakePrimaryEmail(user, rest[next].ID); err != nil {
 			return err
 		}
-		u.LogAs(system, events.OfEmail(events.UserEmailPrimaryChanged, user, rest[next].ID))
+		LogAs(u, system, events.OfEmail(events.UserEmailPrimaryChanged, user, rest[next].ID))
 	}
 	return u.AuditAs("system", "email.displaced", object("user", user), u.Session)
 }

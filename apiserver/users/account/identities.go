@@ -178,7 +178,7 @@ func joinByConnection(u *Unit, user int64, o people.Organization, s ConnectionSi
 	if err := u.Organizations().UpdateMember(m); err != nil {
 		return err
 	}
-	u.LogAs("connection:"+s.Connection.Slug, events.OfMember(events.MembershipUpdated, m))
+	LogAs(u, "connection:"+s.Connection.Slug, events.OfMember(events.MembershipUpdated, m))
 	return u.AuditAs("connection:"+s.Connection.Slug, "organization.member_changed", object("membership", m.ID), u.Session)
 }
 

@@ -245,7 +245,7 @@ func Accept(u *Unit, i people.Invitation, user int64) (bool, error) {
 	}
 	accepted := events.OfInvitation(events.InvitationAccepted, i)
 	accepted.Data.User = user
-	u.LogAs(object("user", user), accepted)
+	LogAs(u, object("user", user), accepted)
 	return true, u.AuditAs(object("user", user), "organization.joined", object("organization", o.ID), u.Session)
 }
 

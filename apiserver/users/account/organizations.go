@@ -89,12 +89,12 @@ func createOrganization(u *Unit, user int64, name, description string, newSlug f
 		return Created{}, err
 	}
 	member := people.Member{ID: id, User: user, Organization: o, Owner: true, CreatedAt: u.Now}
-	u.LogAs(u.actorFor(user), events.OfOrganization(events.OrganizationCreated, id))
+	LogAs(u, actorFor(u, user), events.OfOrganization(events.OrganizationCreated, id))
 	if user != 0 {
 		if err := u.Organizations().InsertMember(member); err != nil {
 			return Created{}, err
 		}
-		u.LogAs(u.actorFor(user), events.OfMember(events.MembershipCreated, member))
+		LogAs(u, actorFor(u, user), events.OfMember(events.MembershipCreated, member))
 	}
 	if err := u.recordEvent(people.EventOrganization, user, ""); err != nil {
 		return Created{}, err
@@ -172,13 +172,13 @@ func addWorkspace(u *Unit, organization, user int64, name string, taken []string
 	if err := u.Organizations().InsertWorkspace(w); err != nil {
 		return people.WorkspaceMember{}, err
 	}
-	u.LogAs(u.actorFor(user), events.OfWorkspace(events.WorkspaceCreated, w))
+	LogAs(u, actorFor(u, user), events.OfWorkspace(events.WorkspaceCreated, w))
 	m := people.WorkspaceMember{ID: id, User: user, Workspace: w, Owner: true, CreatedAt: u.Now}
 	if user != 0 {
 		if err := u.Organizations().InsertWorkspaceMember(m); err != nil {
 			return people.WorkspaceMember{}, err
 		}
-		u.LogAs(u.actorFor(user), events.OfWorkspaceMember(events.MembershipCreated, m))
+		LogAs(u, actorFor(u, user), events.OfWorkspaceMember(events.MembershipCreated, m))
 	}
 	return m, u.recordEvent(people.EventWorkspace, user, "")
 }
@@ -221,7 +221,7 @@ func addMember(u *Unit, organization people.Organization, user, role int64) (peo
 	if err := u.Organizations().InsertMember(m); err != nil {
 		return m, err
 	}
-	u.LogAs(u.actorFor(user), events.OfMember(events.MembershipCreated, m))
+	LogAs(u, actorFor(u, user), events.OfMember(events.MembershipCreated, m))
 	if organization.Workspace == 0 {
 		return m, nil
 	}
@@ -230,7 +230,7 @@ func addMember(u *Unit, organization people.Organization, user, role int64) (peo
 		return m, err
 	}
 	in := people.WorkspaceMember{ID: id, User: user, Workspace: w, Role: u.assigned(u.B2B.WorkspaceRole), CreatedAt: u.Now}
-	u.LogAs(u.actorFor(user), events.OfWorkspaceMember(events.MembershipCreated, in))
+	LogAs(u, actorFor(u, user), events.OfWorkspaceMember(events.MembershipCreated, in))
 	return m, u.Organizations().InsertWorkspaceMember(in)
 }
 

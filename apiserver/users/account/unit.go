@@ -114,7 +114,7 @@ func (r *Request) Change(ctx context.Context, do func(*Unit) error) error {
 		if err != nil {
 			return err
 		}
-		return u.recordLogged()
+		return recordLogged(u)
 	})
 	if err == nil && enqueued && r.OnEnqueue != nil {
 		r.OnEnqueue()
@@ -190,16 +190,16 @@ func recordAudit(u *Unit, a people.Audit) (err error) {
 
 // Log records an event of a change by the actor, with the transaction. An event that the catalogue does not have fails
 // the transaction.
-func (u *Unit) Log(e events.Event) { u.LogAs(u.Actor, e) }
+func (u *Unit) Log(e events.Event) { LogAs(u, u.Actor, e) }
 
-// LogAs is Log for another actor, such as "system".
-func (u *Unit) LogAs(actor string, e events.Event) {
+// LogAs is Unit.Log for another actor, such as "system".
+func LogAs(u *Unit, actor string, e events.Event) {
 	logged, err := e.Log(u.Now, actor)
 	u.logged, u.logFailed = append(u.logged, logged), FirstOf(u.logFailed, err)
 }
 
 // actorFor returns the actor of a change of a user: the user, if the request's own actor is anonymous.
-func (u *Unit) actorFor(user int64) string {
+func actorFor(u *Unit, user int64) string {
 	if u.Actor == "anonymous" && user != 0 {
 		return object("user", user)
 	}
@@ -207,7 +207,7 @@ func (u *Unit) actorFor(user int64) string {
 }
 
 // recordLogged records the events of the transaction, in the order in which they were logged.
-func (u *Unit) recordLogged() error {
+func recordLogged(u *Unit) error {
 	if u.logFailed != nil || len(u.logged) == 0 {
 		return u.logFailed
 	}

@@ -29,7 +29,7 @@ func dropPassword(u *Unit, user int64) error {
 	if err != nil || !dropped {
 		return err
 	}
-	u.LogAs(system, events.OfUser(events.UserPasswordRemoved, user))
+	LogAs(u, system, events.OfUser(events.UserPasswordRemoved, user))
 	return u.AuditAs(system, "user.password_removed", object("user", user), u.Session)
 }
 
@@ -85,7 +85,7 @@ func dropEmails(u *Unit, kept people.Email, emails []people.Email) error {
 			continue
 		}
 		dropped = append(dropped, e.ID)
-		u.LogAs(system, events.OfEmail(events.UserEmailRemoved, e.User, e.ID))
+		LogAs(u, system, events.OfEmail(events.UserEmailRemoved, e.User, e.ID))
 		if err := u.AuditAs(system, "email.removed", object("email", e.ID), u.Session); err != nil {
 			return err
 		}

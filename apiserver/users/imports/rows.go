@@ -67,7 +67,7 @@ func (b *batch) write() error {
 	}
 	for _, write := range []func() error{
 		func() error { return b.Bulk().InsertUsers(b.rows.users) },
-		func() error { b.logUsers(removed); return nil },
+		func() error { logUsers(b, removed); return nil },
 		func() error { return b.Bulk().InsertPasswords(b.rows.passwords) },
 		func() error { return b.Bulk().DemoteEmails(slices.Sorted(maps.Keys(b.rows.demotedEmails))) },
 		func() error { return b.Bulk().DeleteUnproven(slices.Sorted(maps.Keys(b.rows.displacedEmails))) },
@@ -83,7 +83,7 @@ func (b *batch) write() error {
 		func() error { return b.Bulk().InsertMembers(b.rows.members) },
 		func() error { return b.Bulk().InsertWorkspaceMembers(b.rows.workspaceMembers) },
 		func() error { return b.Records().RecordEvents(b.rows.events) },
-		func() error { b.logOrganizations(); return nil },
+		func() error { logOrganizations(b); return nil },
 	} {
 		if err := write(); err != nil {
 			return err
@@ -93,14 +93,14 @@ func (b *batch) write() error {
 }
 
 // logUsers logs the events of new users, of addresses that users of earlier batches get, and of removed addresses.
-func (b *batch) logUsers(removed map[int64]people.Email) {
+func logUsers(b *batch, removed map[int64]people.Email) {
 	fresh := map[int64]bool{}
 	for _, user := range b.rows.users {
 		fresh[user.ID] = true
 		b.Log(events.OfUser(events.UserCreated, user.ID))
 	}
 	for _, id := range slices.Sorted(maps.Keys(removed)) {
-		b.LogAs("system", events.OfEmail(events.UserEmailRemoved, removed[id].User, id))
+		account.LogAs(b.Unit, "system", events.OfEmail(events.UserEmailRemoved, removed[id].User, id))
 	}
 	for _, e := range b.rows.emails {
 		if fresh[e.User] {
@@ -118,7 +118,7 @@ func (b *batch) logUsers(removed map[int64]people.Email) {
 }
 
 // logOrganizations logs the events of new organizations, workspaces and memberships.
-func (b *batch) logOrganizations() {
+func logOrganizations(b *batch) {
 	for _, o := range b.rows.organizations {
 		b.Log(events.OfOrganization(events.OrganizationCreated, o.ID))
 	}
