@@ -92,11 +92,12 @@ var _ = Describe("The isolation matrix", func() {
 		elsewhere, err := cluster.Namespace(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		own := w.furnish(ctx, w.namespace, "acme")
+		own.kind = "user.created" // types belong to no deployment
 		places := map[string]premises{
 			"own": own, "sibling": w.furnish(ctx, w.namespace, "sibling"), "foreign": w.furnish(ctx, elsewhere, "foreign"),
 			"deleted": w.removed(ctx, w.furnish(ctx, elsewhere, "gone")),
 			"unknown": {
-				deployment: "12", slug: "unknown", scope: "unknown", template: "12", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", connection: "12", domain: "12", link: "12", directory: "12", token: "12", file: strings.Repeat("0", 64),
+				deployment: "12", slug: "unknown", scope: "unknown", template: "12", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", connection: "12", domain: "12", link: "12", directory: "12", token: "12", event: "evt_12", kind: "unknown.created", file: strings.Repeat("0", 64),
 			},
 		}
 		narrow := testkit.Key(w.namespace, "acme-app", "narrow", "orders:read")
@@ -222,14 +223,14 @@ var queries = map[string]string{
 
 // premises are the ids of the objects of one deployment.
 type premises struct {
-	namespace, name, deployment, slug, scope, template, tool, agent, user, organization, key, client, call, file, connection, domain, link, directory, token string
+	namespace, name, deployment, slug, scope, template, tool, agent, user, organization, key, client, call, file, connection, domain, link, directory, token, event, kind string
 }
 
 // fill fills the parameters of a route with the premises' objects.
 func (p premises) fill(path string) string {
 	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{template_id}", p.template, "{tool_id}", p.tool, "{tool}", p.tool, "{agent_id}", p.agent,
 		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{tool_call_id}", p.call, "{file}", p.file, "{connection_id}", p.connection,
-		"{domain_id}", p.domain, "{setup_link_id}", p.link, "{directory_id}", p.directory, "{token_id}", p.token).Replace(path)
+		"{domain_id}", p.domain, "{setup_link_id}", p.link, "{directory_id}", p.directory, "{token_id}", p.token, "{event_id}", p.event, "{type}", p.kind).Replace(path)
 }
 
 // furnish creates a deployment with one object of each kind.
@@ -275,7 +276,14 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	Expect(directory.Status).To(Equal(200), string(directory.Raw))
 	token := w.do("POST", "/directories/"+directory.JSON["id"].(string)+"/tokens", key, "{}")
 	Expect(token.Status).To(Equal(200), string(token.Raw))
+	var listed testkit.Answer
+	Eventually(func() []any { // events get their numbers soon after the change
+		listed = w.do("GET", "/events?since=1970-01-01T00:00:00Z&types=organization.created&limit=1", key, "")
+		data, _ := listed.JSON["data"].([]any)
+		return data
+	}).ShouldNot(BeEmpty())
 	return premises{
+		event: listed.JSON["data"].([]any)[0].(map[string]any)["id"].(string), kind: name + ".created",
 		template: template.Status.ID, client: client.JSON["client_id"].(string), call: w.called(ctx, namespace+"/"+name, name, agent.Status.ID, tool.Status.ID),
 		key: created.JSON["key"].(map[string]any)["id"].(string), file: file, connection: runtime.JSON["id"].(string), domain: domain.JSON["id"].(string), link: link.JSON["id"].(string),
 		directory: directory.JSON["id"].(string), token: token.JSON["id"].(string),
