@@ -1,6 +1,6 @@
 // Package events is the catalogue of what programs learn of a deployment's changes: the types of events with the form
-// of their data, the actions for auditors that each belongs to, filters, and cursors. Package account records events
-// with the changes, package sequencer numbers them, and package backend serves them.
+// of their data, filters, and cursors. Package account records events with the changes, package sequencer numbers them,
+// and package backend serves them.
 package events
 
 import (

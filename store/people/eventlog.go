@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// MaxEventData is the largest size of a logged event's data, in bytes.
-const MaxEventData = 16 << 10
-
 // LoggedEvent is a change of a deployment that programs learn of.
 type LoggedEvent struct {
 	// Sequence is dense from 1 within the deployment, in the order in which the changes of each entity happened. 0: the
@@ -25,7 +22,7 @@ type LoggedEvent struct {
 	SubjectType, SubjectID string
 	// Organization and Workspace are those in which the change happened, 0 for none.
 	Organization, Workspace int64
-	// Data is a JSON object of at most MaxEventData bytes, "" for none.
+	// Data is a JSON object of a few ids and names, "" for none.
 	Data string
 }
 

@@ -40,7 +40,8 @@ type Worker struct {
 // watch are the requests that wait for events of a deployment.
 type watch struct {
 	waiting int
-	// last is the number of the newest event, 0 if it was not read yet. woken is closed when it grows.
+	// last is the number of the newest event, 0 if it was not read yet. woken is closed when it
+	// changes.
 	last  int64
 	woken chan struct{}
 }
