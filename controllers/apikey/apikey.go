@@ -112,6 +112,7 @@ const annotationDigest = "iam.cardea.dev/api-key-sha256"
 // wanted is the credential that an APIKey declares.
 func wanted(key *v1alpha1.APIKey) credential.Wanted {
 	w := credential.Wanted{
+		Form: credential.Keys,
 		Owner: ownedsecret.Owner{
 			Object: key, Kind: v1alpha1.KindAPIKey, Marker: v1alpha1.AnnotationAPIKey, Taken: "set spec.secretTemplate.name to another name, or delete that Secret when no program uses it",
 		},
@@ -170,7 +171,7 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.AP
 // prepared derives verifiers, reservations and conditions from the content of the Secret.
 func (m *manager) prepared(key *v1alpha1.APIKey, w credential.Wanted, d credential.Delivered) engine.Prepared {
 	now := m.Clock()
-	verifiers := w.Verifiers(d, now)
+	verifiers := credential.Verifiers(w, d, now)
 	p := engine.Prepared{Value: verifiers, Conditions: w.Conditions(v1alpha1.KindAPIKey, now), RequeueAfter: w.NextWake(d, key.Spec.SecretTemplate != nil, now)}
 	for _, v := range verifiers {
 		p.Reserves = append(p.Reserves, reservation.APIKey(v.ID))

@@ -104,7 +104,7 @@ func (m *manager) token(ctx context.Context, d *v1alpha1.Directory, w credential
 		m.Events.Eventf(d, nil, corev1.EventTypeNormal, issue.Reason, "IssueToken", "%s", issue.Note)
 	}
 	now := m.Clock()
-	verifiers := w.Verifiers(found, now)
+	verifiers := credential.Verifiers(w, found, now)
 	p := engine.Prepared{Value: verifiers, Conditions: w.Conditions(v1alpha1.KindDirectory, now), RequeueAfter: w.NextWake(found, d.Spec.SecretTemplate != nil, now)}
 	for _, v := range verifiers {
 		p.Reserves = append(p.Reserves, reservation.SCIMToken(v.ID))
@@ -125,6 +125,7 @@ func readToken(plain string) (apikey.Key, error) {
 // wanted is the token that a directory declares. status.url is set before.
 func wanted(d *v1alpha1.Directory) credential.Wanted {
 	w := credential.Wanted{
+		Form:  credential.Keys,
 		Owner: ownerOf(d), Noun: "token", Name: secretName(d), Current: v1alpha1.SecretKeySCIMToken, Previous: v1alpha1.SecretKeyPreviousSCIMToken,
 		Fixed:  map[string]string{v1alpha1.SecretKeySCIMURL: d.Status.URL},
 		Digest: annotationDigest, Prefix: document.DirectoryTokenPrefix, Rotation: d.Spec.Rotation, RotateAt: d.Annotations[v1alpha1.AnnotationRotateAt],

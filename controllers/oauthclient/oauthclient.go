@@ -134,7 +134,7 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.OA
 		m.Secrets.Ensure(o.Namespace)
 		if found, err = m.secret(ctx, o, w); err == nil {
 			now := m.Clock()
-			made.verifiers = w.Verifiers(found, now)
+			made.verifiers = credential.Verifiers(w, found, now)
 			prepared.Conditions, prepared.RequeueAfter = w.Conditions(v1alpha1.KindOAuthClient, now), w.NextWake(found, o.Spec.SecretTemplate != nil, now)
 		}
 	}
@@ -176,6 +176,7 @@ func hasSecret(o *v1alpha1.OAuthClient) bool {
 // wanted is the secret that a client declares.
 func (m *manager) wanted(o *v1alpha1.OAuthClient, clientID string) credential.Wanted {
 	w := credential.Wanted{
+		Form:  credential.Keys,
 		Owner: ownerOf(o), Noun: "client secret", Name: secretName(o), Digest: annotationDigest, Prefix: secretPrefix,
 		Current: v1alpha1.SecretKeyClientSecret, Rotation: o.Spec.Rotation, RotateAt: o.Annotations[v1alpha1.AnnotationRotateAt],
 	}

@@ -5,6 +5,7 @@ package credential
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,17 +24,42 @@ import (
 	"github.com/cardea-iam/cardea/internal/apikey"
 )
 
-// Keeper keeps credentials.
-type Keeper struct {
+// Value is a credential.
+type Value interface {
+	// Plain is the credential itself, and ID its public id, "" for a kind of credential without ids.
+	Plain() string
+	ID() string
+}
+
+// Form parses and makes the credentials of a kind.
+type Form[V Value] struct {
+	Parse func(plain string) (V, error)
+	// Mint makes a credential from random bytes, with the prefix if the kind has prefixes.
+	Mint func(random io.Reader, prefix string) (V, error)
+}
+
+// Keys are API keys, and the tokens and secrets that have their form.
+var Keys = Form[apikey.Key]{apikey.Parse, apikey.Mint}
+
+// The names of types for Keys.
+type (
+	Keeper    = KeeperOf[apikey.Key]
+	Wanted    = WantedOf[apikey.Key]
+	Delivered = DeliveredOf[apikey.Key]
+)
+
+// KeeperOf keeps credentials.
+type KeeperOf[V Value] struct {
 	Secrets ownedsecret.Manager
 	Clock   func() time.Time
 	// Random is the source of credentials.
 	Random io.Reader
 }
 
-// Wanted is the credential that a resource declares.
-type Wanted struct {
+// WantedOf is the credential that a resource declares.
+type WantedOf[V Value] struct {
 	Owner ownedsecret.Owner
+	Form  Form[V]
 	// Noun is the credential's name in messages, such as "key".
 	Noun string
 	// Name is the name of the Secret. Labels and Annotations are set in addition to Cardea's own.
@@ -58,10 +84,10 @@ type Wanted struct {
 	Known bool
 }
 
-// Delivered is the content of a Secret.
-type Delivered struct {
-	Current  apikey.Key
-	Previous *apikey.Key
+// DeliveredOf is the content of a Secret.
+type DeliveredOf[V Value] struct {
+	Current  V
+	Previous *V
 	// IssuedAt is when the current credential was issued; zero if it was adopted.
 	IssuedAt time.Time
 	// RotatedFor is the value of the annotation rotate-at for which the last requested rotation was made, "" if none
@@ -76,25 +102,25 @@ type Issue struct{ Reason, Note string }
 
 // Adopt returns the credential that a user wrote under a key of a Secret, parsed by read. It returns a WaitingError if
 // the key is missing, and never generates a credential. mint says in messages how to make one.
-func (k Keeper) Adopt(ctx context.Context, namespace, name, key, mint string, read func(string) (apikey.Key, error)) (Delivered, error) {
+func (k KeeperOf[V]) Adopt(ctx context.Context, namespace, name, key, mint string, read func(string) (V, error)) (DeliveredOf[V], error) {
 	secret, err := k.Secrets.Read(ctx, namespace, name)
 	if err != nil {
-		return Delivered{}, err
+		return DeliveredOf[V]{}, err
 	}
 	if secret == nil || secret.Data[key] == nil {
-		return Delivered{}, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound,
+		return DeliveredOf[V]{}, engine.Waiting(v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound,
 			"there is no Secret %q with key %q: create it, for instance with %s", name, key, mint)
 	}
 	// Editors and `kubectl create secret --from-file` end a file with a line break, which is no part of it.
 	current, err := read(strings.TrimRight(string(secret.Data[key]), "\r\n"))
 	if err != nil {
-		return Delivered{}, engine.Terminal(v1alpha1.ReasonInvalidKey, "Secret %q, key %q: %v: use %s", name, key, err, mint)
+		return DeliveredOf[V]{}, engine.Terminal(v1alpha1.ReasonInvalidKey, "Secret %q, key %q: %v: use %s", name, key, err, mint)
 	}
-	return Delivered{Current: current}, nil
+	return DeliveredOf[V]{Current: current}, nil
 }
 
 // Generate ensures that the Secret exists, belongs to the resource, has a credential, and is rotated when due.
-func (k Keeper) Generate(ctx context.Context, w Wanted) (Delivered, Issue, error) {
+func (k KeeperOf[V]) Generate(ctx context.Context, w WantedOf[V]) (DeliveredOf[V], Issue, error) {
 	var done Issue
 	secret, err := k.Secrets.Ensure(ctx, w.Owner, w.Name, func(secret *corev1.Secret, fresh bool) (err error) {
 		w.template(secret)
@@ -108,17 +134,17 @@ func (k Keeper) Generate(ctx context.Context, w Wanted) (Delivered, Issue, error
 		return err
 	})
 	if apierrors.IsInvalid(err) {
-		return Delivered{}, Issue{}, engine.Terminal(v1alpha1.ReasonInvalid, "spec.secretTemplate: the API server refuses the Secret: %v", err)
+		return DeliveredOf[V]{}, Issue{}, engine.Terminal(v1alpha1.ReasonInvalid, "spec.secretTemplate: the API server refuses the Secret: %v", err)
 	}
 	if err != nil {
-		return Delivered{}, Issue{}, err
+		return DeliveredOf[V]{}, Issue{}, err
 	}
 	d, err := w.read(secret)
 	return d, done, err
 }
 
 // Remove deletes those of the named Secrets that were generated for the owner.
-func (k Keeper) Remove(ctx context.Context, o ownedsecret.Owner, names ...string) error {
+func (k KeeperOf[V]) Remove(ctx context.Context, o ownedsecret.Owner, names ...string) error {
 	for _, name := range names {
 		if err := k.Secrets.Remove(ctx, o, name); err != nil {
 			return err
@@ -127,7 +153,7 @@ func (k Keeper) Remove(ctx context.Context, o ownedsecret.Owner, names ...string
 	return nil
 }
 
-func (w Wanted) firstIssue() Issue {
+func (w WantedOf[V]) firstIssue() Issue {
 	if w.Known {
 		return Issue{v1alpha1.EventReasonKeyReplaced, "the Secret was gone: a new " + w.Noun + " was issued, the old one is revoked"}
 	}
@@ -136,7 +162,7 @@ func (w Wanted) firstIssue() Issue {
 
 // renew replaces the credential if the Secret was edited by hand or a rotation is due. It removes the previous
 // credential when its overlap has ended.
-func (k Keeper) renew(secret *corev1.Secret, w Wanted) (Issue, error) {
+func (k KeeperOf[V]) renew(secret *corev1.Secret, w WantedOf[V]) (Issue, error) {
 	now := k.Clock()
 	w.rename(secret)
 	found, err := w.read(secret)
@@ -157,12 +183,12 @@ func (k Keeper) renew(secret *corev1.Secret, w Wanted) (Issue, error) {
 
 // rename moves a credential to the data key Current, if it is under another key. It recognizes the credential by its
 // digest.
-func (w Wanted) rename(secret *corev1.Secret) {
+func (w WantedOf[V]) rename(secret *corev1.Secret) {
 	if secret.Data[w.Current] != nil {
 		return
 	}
 	for key, value := range secret.Data {
-		if current, err := apikey.Parse(string(value)); err == nil && secret.Annotations[w.Digest] == digestOf(current) {
+		if current, err := w.Form.Parse(string(value)); err == nil && secret.Annotations[w.Digest] == digestOf(current) {
 			delete(secret.Data, key)
 			secret.Data[w.Current] = value
 			if before, there := secret.Data[PreviousOf(key)]; there {
@@ -178,7 +204,7 @@ func (w Wanted) rename(secret *corev1.Secret) {
 func PreviousOf(key string) string { return "previous-" + key }
 
 // fix writes the Fixed data, and removes the same values under other keys, because a key may have been renamed.
-func (w Wanted) fix(secret *corev1.Secret) {
+func (w WantedOf[V]) fix(secret *corev1.Secret) {
 	for key, value := range w.Fixed {
 		if value == "" {
 			delete(secret.Data, key)
@@ -190,8 +216,8 @@ func (w Wanted) fix(secret *corev1.Secret) {
 }
 
 // replace puts a new credential into a Secret, keeping a previous one for the overlap.
-func (k Keeper) replace(secret *corev1.Secret, w Wanted, previous *apikey.Key) error {
-	minted, err := apikey.Mint(k.Random, w.Prefix)
+func (k KeeperOf[V]) replace(secret *corev1.Secret, w WantedOf[V], previous *V) error {
+	minted, err := w.Form.Mint(k.Random, w.Prefix)
 	if err != nil {
 		return err
 	}
@@ -205,14 +231,14 @@ func (k Keeper) replace(secret *corev1.Secret, w Wanted, previous *apikey.Key) e
 	secret.Annotations[v1alpha1.AnnotationRotatedAt] = now.UTC().Format(time.RFC3339Nano)
 	delete(secret.Annotations, v1alpha1.AnnotationPreviousExpiresAt)
 	if previous != nil {
-		secret.Data[w.Previous] = []byte(previous.Plain())
+		secret.Data[w.Previous] = []byte((*previous).Plain())
 		secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt] = now.Add(w.overlap()).UTC().Format(time.RFC3339)
 	}
 	return nil
 }
 
 // template gives a Secret the declared labels and annotations, except annotations with Cardea's prefix.
-func (w Wanted) template(secret *corev1.Secret) {
+func (w WantedOf[V]) template(secret *corev1.Secret) {
 	for name, value := range w.Labels {
 		secret.Labels[name] = string(value)
 	}
@@ -224,31 +250,31 @@ func (w Wanted) template(secret *corev1.Secret) {
 }
 
 // read reads a generated Secret. An error means that the Secret was edited by hand.
-func (w Wanted) read(secret *corev1.Secret) (Delivered, error) {
-	current, err := apikey.Parse(string(secret.Data[w.Current]))
+func (w WantedOf[V]) read(secret *corev1.Secret) (DeliveredOf[V], error) {
+	current, err := w.Form.Parse(string(secret.Data[w.Current]))
 	if err != nil {
-		return Delivered{}, err
+		return DeliveredOf[V]{}, err
 	}
 	if secret.Annotations[w.Digest] != digestOf(current) || w.ID != "" && string(secret.Data[w.ID]) != current.ID() {
-		return Delivered{}, fmt.Errorf("the %s does not match its digest and id", w.Noun)
+		return DeliveredOf[V]{}, fmt.Errorf("the %s does not match its digest and id", w.Noun)
 	}
 	issuedAt, err := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationRotatedAt])
 	if err != nil {
-		return Delivered{}, fmt.Errorf("annotation %s: %w", v1alpha1.AnnotationRotatedAt, err)
+		return DeliveredOf[V]{}, fmt.Errorf("annotation %s: %w", v1alpha1.AnnotationRotatedAt, err)
 	}
-	d := Delivered{Current: current, IssuedAt: issuedAt, RotatedFor: secret.Annotations[v1alpha1.AnnotationRotatedFor]}
+	d := DeliveredOf[V]{Current: current, IssuedAt: issuedAt, RotatedFor: secret.Annotations[v1alpha1.AnnotationRotatedFor]}
 	if plain := secret.Data[w.Previous]; plain != nil {
-		previous, err := apikey.Parse(string(plain))
+		previous, err := w.Form.Parse(string(plain))
 		until, timeErr := time.Parse(time.RFC3339, secret.Annotations[v1alpha1.AnnotationPreviousExpiresAt])
 		if err != nil || timeErr != nil {
-			return Delivered{}, errors.New("the previous " + w.Noun + " or its expiry is invalid")
+			return DeliveredOf[V]{}, errors.New("the previous " + w.Noun + " or its expiry is invalid")
 		}
 		d.Previous, d.PreviousUntil = &previous, until
 	}
 	return d, nil
 }
 
-func digestOf(key apikey.Key) string {
-	digest := key.Digest()
+func digestOf(key Value) string {
+	digest := sha256.Sum256([]byte(key.Plain()))
 	return hex.EncodeToString(digest[:])
 }

@@ -16,7 +16,7 @@ const defaultOverlap = 24 * time.Hour
 
 // rotationDue reports whether a credential is to be rotated now: the interval has passed, or the annotation rotate-at
 // requests a rotation that is due. An annotation that is not a time is ignored.
-func (w Wanted) rotationDue(d Delivered, now time.Time) bool {
+func (w WantedOf[V]) rotationDue(d DeliveredOf[V], now time.Time) bool {
 	if next := w.NextRotation(d); next != nil && !now.Before(*next) {
 		return true
 	}
@@ -25,7 +25,7 @@ func (w Wanted) rotationDue(d Delivered, now time.Time) bool {
 }
 
 // NextRotation returns when the declared interval ends, nil if none is declared.
-func (w Wanted) NextRotation(d Delivered) *time.Time {
+func (w WantedOf[V]) NextRotation(d DeliveredOf[V]) *time.Time {
 	if w.Rotation == nil {
 		return nil
 	}
@@ -35,13 +35,13 @@ func (w Wanted) NextRotation(d Delivered) *time.Time {
 
 // requestedRotation returns the time in the annotation rotate-at, and whether it requests a rotation that was not made
 // yet: the time is later than the issue. Each value causes one rotation, even if a clock is set back.
-func (w Wanted) requestedRotation(d Delivered) (time.Time, bool) {
+func (w WantedOf[V]) requestedRotation(d DeliveredOf[V]) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, w.RotateAt)
 	return at, err == nil && at.After(d.IssuedAt) && w.RotateAt != d.RotatedFor
 }
 
 // overlap is how long the previous credential is accepted after a rotation.
-func (w Wanted) overlap() time.Duration {
+func (w WantedOf[V]) overlap() time.Duration {
 	if w.Rotation == nil || w.Rotation.OverlapSeconds == nil {
 		return defaultOverlap
 	}
@@ -49,7 +49,7 @@ func (w Wanted) overlap() time.Duration {
 }
 
 // expiry returns the earlier of the declared expiry and a limit; the zero limit is none.
-func (w Wanted) expiry(limit time.Time) *time.Time {
+func (w WantedOf[V]) expiry(limit time.Time) *time.Time {
 	switch {
 	case w.ExpiresAt != nil && (limit.IsZero() || w.ExpiresAt.Time.Before(limit)):
 		return ptr.To(w.ExpiresAt.UTC())
@@ -61,7 +61,7 @@ func (w Wanted) expiry(limit time.Time) *time.Time {
 
 // NextWake returns the time until the credential next changes by the passage of time alone; 0: it will not. generated
 // reports that Cardea generated the credential and did not adopt it.
-func (w Wanted) NextWake(d Delivered, generated bool, now time.Time) time.Duration {
+func (w WantedOf[V]) NextWake(d DeliveredOf[V], generated bool, now time.Time) time.Duration {
 	var times []time.Time
 	if generated {
 		if next := w.NextRotation(d); next != nil {
@@ -88,7 +88,7 @@ func (w Wanted) NextWake(d Delivered, generated bool, now time.Time) time.Durati
 }
 
 // Conditions report whether the credential can be used.
-func (w Wanted) Conditions(kind string, now time.Time) []metav1.Condition {
+func (w WantedOf[V]) Conditions(kind string, now time.Time) []metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionCredentialsReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonIssued,
 		Message: "the " + w.Noun + " is in its Secret and registered"}
 	if w.ExpiresAt != nil && !now.Before(w.ExpiresAt.Time) {
@@ -99,7 +99,7 @@ func (w Wanted) Conditions(kind string, now time.Time) []metav1.Condition {
 }
 
 // Verifiers returns the verifiers of the accepted credentials, that of the current credential first.
-func (w Wanted) Verifiers(d Delivered, now time.Time) []document.Verifier {
+func Verifiers(w Wanted, d Delivered, now time.Time) []document.Verifier {
 	verifiers := []document.Verifier{verifier(d.Current, w.expiry(time.Time{}))}
 	if d.Previous != nil && now.Before(d.PreviousUntil) {
 		verifiers = append(verifiers, verifier(*d.Previous, w.expiry(d.PreviousUntil)))

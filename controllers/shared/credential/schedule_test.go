@@ -17,7 +17,7 @@ import (
 var issued = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func rotating(every, overlap int32) Wanted {
-	w := Wanted{Noun: "key", Name: "k", Current: "api-key", Previous: "previous-api-key", ID: "key-id", Digest: "digest", Prefix: "ck"}
+	w := Wanted{Form: Keys, Noun: "key", Name: "k", Current: "api-key", Previous: "previous-api-key", ID: "key-id", Digest: "digest", Prefix: "ck"}
 	w.Owner = ownedsecret.Owner{Object: &v1alpha1.APIKey{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "k"}}, Kind: v1alpha1.KindAPIKey, Marker: "marker"}
 	if every > 0 {
 		w.Rotation = &v1alpha1.KeyRotation{EverySeconds: every}
