@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"crypto/rand"
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,14 +10,18 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/agents"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/endedconnections"
+	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
+	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
 	"github.com/cardea-iam/cardea/apiserver/frontend/provisioning"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
 	"github.com/cardea-iam/cardea/apiserver/reprovision"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
 )
 
@@ -40,6 +45,16 @@ func newEnded(opts Options, follower *snapshot.Follower) *endedconnections.Worke
 	return endedconnections.New(endedconnections.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, Log: opts.Log.WithName("ended-connections"),
 	})
+}
+
+// newWebhooks returns the dispatcher of webhooks, which the sequencer wakes.
+func newWebhooks(opts Options, follower *snapshot.Follower, signer *tokensigner.Signer, policy *egress.Policy, numbering *sequencer.Worker) *webhooks.Dispatcher {
+	d := webhooks.New(webhooks.Options{
+		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Signer: signer, Egress: policy, Server: rand.Text(), Version: opts.Version, Clock: opts.Clock,
+		Log: opts.Log.WithName("webhooks"),
+	})
+	numbering.OnNumbered(d.Wake)
+	return d
 }
 
 // newFollower returns the follower of the configuration, and registers its metrics.

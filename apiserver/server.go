@@ -29,6 +29,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/endedconnections"
 	"github.com/cardea-iam/cardea/apiserver/endeddirectories"
 	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
+	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
 	"github.com/cardea-iam/cardea/apiserver/frontend"
 	"github.com/cardea-iam/cardea/apiserver/frontend/enduser"
 	"github.com/cardea-iam/cardea/apiserver/frontend/oauth"
@@ -153,6 +154,7 @@ type Server struct {
 	domains     *domain.Worker
 	calls       *callrecord.Recorder
 	events      *sequencer.Worker
+	webhooks    *webhooks.Dispatcher
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
@@ -281,7 +283,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, events: numbering, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, events: numbering, webhooks: newWebhooks(opts, follower, signer, policy, numbering), counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, newProvisioning(opts, follower, dispatcher), issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -303,8 +305,8 @@ func (s *Server) Position() store.Position { return s.follower.Current().Positio
 
 // Follow runs the work without listeners until ctx ends: it keeps the configuration current, sends the messages of the
 // outbox, fetches the documents of identity providers, ends what belongs to deleted connections, looks organizations'
-// domains up, deletes expired data, seals secrets again, writes the records of calls, numbers events, and rolls up
-// analytics. Run includes it.
+// domains up, deletes expired data, seals secrets again, writes the records of calls, numbers events and sends
+// them to webhook endpoints, and rolls up analytics. Run includes it.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })
@@ -321,6 +323,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	group.Go(func() error { return s.calls.Work(ctx) })
 	if !s.opts.LeaveEvents {
 		group.Go(func() error { return s.events.Run(ctx) })
+		group.Go(func() error { return s.webhooks.Run(ctx) })
 	}
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })

@@ -30,6 +30,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/ratelimitscheme"
 	"github.com/cardea-iam/cardea/controllers/shared/hostpolicy"
 	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
+	"github.com/cardea-iam/cardea/controllers/webhookendpoint"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/tracing"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -147,6 +148,10 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 	engine.Add(e, directory.Kind(directory.Options{
 		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.DirectoryList{} }),
 		Events: mgr.GetEventRecorder("cardea"), Rows: opts.Store, Local: opts.LocalFrontend, Clock: opts.Clock, Random: opts.Random,
+	}))
+	engine.Add(e, webhookendpoint.Kind(webhookendpoint.Options{
+		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.WebhookEndpointList{} }), Keyring: opts.Keyring,
+		Events: mgr.GetEventRecorder("cardea"), Rows: opts.Store, Clock: opts.Clock, Random: opts.Random,
 	}))
 	return nil
 }

@@ -31,10 +31,10 @@ type HeaderValueSource struct {
 	SecretKeyRef SecretKeyReference `json:"secretKeyRef"`
 }
 
-// ToolHeader is a header sent with a tool's request.
+// ToolHeader is a header sent with the request of a tool or of a webhook endpoint.
 // +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.valueFrom)",message="set exactly one of value and valueFrom"
 type ToolHeader struct {
-	// name of the header, unique in the tool.
+	// name of the header, unique in the resource.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100

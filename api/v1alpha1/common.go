@@ -46,6 +46,8 @@ const (
 	AnnotationOAuthClient = "iam.cardea.dev/oauth-client"
 	// AnnotationDirectory on a generated Secret names the Directory it belongs to.
 	AnnotationDirectory = "iam.cardea.dev/directory"
+	// AnnotationWebhookEndpoint on a generated Secret names the WebhookEndpoint it belongs to.
+	AnnotationWebhookEndpoint = "iam.cardea.dev/webhook-endpoint"
 	// AnnotationPreviousExpiresAt (RFC 3339) on a generated Secret is the time until which its previous key, secret or
 	// token is accepted.
 	AnnotationPreviousExpiresAt = "iam.cardea.dev/previous-expires-at"

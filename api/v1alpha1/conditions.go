@@ -51,6 +51,20 @@ const (
 	// ConditionMetadataChanged is true on a Connection of type SAML for 24 hours after the identity provider changed a
 	// certificate, an endpoint or the entity ID in its metadata. It does not count into Ready.
 	ConditionMetadataChanged = "MetadataChanged"
+	// ConditionDelivering reports whether events are sent to a WebhookEndpoint. It does not count into Ready.
+	ConditionDelivering = "Delivering"
+)
+
+// Reasons of the condition Delivering, which also has ReasonInactive and ReasonPending. The first two are also reasons
+// of events.
+const (
+	// ReasonFailing: for ten minutes or more, no request to the endpoint has succeeded; the message says why.
+	ReasonFailing = "Failing"
+	// ReasonDisabled: the endpoint failed for spec.disableAfterSeconds, or it responded with status 410. Events wait
+	// within their retention.
+	ReasonDisabled = "Disabled"
+	// ReasonDelivering: events are sent to the endpoint.
+	ReasonDelivering = "Delivering"
 )
 
 // Reasons of the condition Reachable. Unknown has ReasonPending: no server has fetched the documents yet.
@@ -82,7 +96,7 @@ const (
 	ReasonCallable = "Callable"
 	// ReasonServing: MCP clients can call the agent's tools, or the identity provider can use the directory.
 	ReasonServing = "Serving"
-	// ReasonInactive: spec.active is false.
+	// ReasonInactive: spec.active is false, or a WebhookEndpoint lacks a credential.
 	ReasonInactive = "Inactive"
 	// ReasonNoEndpoint: the tool has no endpoint, so that only its definition is served.
 	ReasonNoEndpoint = "NoEndpoint"

@@ -21,6 +21,7 @@ const (
 	KindAIAgent            = "AIAgent"
 	KindConnection         = "Connection"
 	KindDirectory          = "Directory"
+	KindWebhookEndpoint    = "WebhookEndpoint"
 )
 
 // Kinds is the only table of the kinds of this package. A kind comes before the kinds that refer to it. Scheme, mapper,
@@ -40,6 +41,7 @@ var Kinds = []KindInfo{
 	{KindAIAgent, "aiagents", mayGet, empty[AIAgent], emptyList[AIAgentList]},
 	{KindConnection, "connections", mayGet, empty[Connection], emptyList[ConnectionList]},
 	{KindDirectory, "directories", mayGet, empty[Directory], emptyList[DirectoryList]},
+	{KindWebhookEndpoint, "webhookendpoints", mayGet, empty[WebhookEndpoint], emptyList[WebhookEndpointList]},
 }
 
 // The rights of the HTTP server on a kind. It reads the conditions of every kind. It also patches some kinds whose

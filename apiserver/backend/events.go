@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"sort"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,8 +28,6 @@ const (
 	// rereadAfter is the least time between two reads of a request that found nothing, and respondWithin bounds the read
 	// and the response after a wait.
 	rereadAfter, respondWithin = time.Second, 10 * time.Second
-	// eventPrefix begins the ids of events.
-	eventPrefix = "evt_"
 )
 
 // eventReads bound the requests that read events at once on one server.
@@ -241,7 +238,7 @@ func eventsGone(bounds people.EventBounds) error {
 
 // getEvent serves an event.
 func getEvent(c *call) (reply, error) {
-	text, prefixed := strings.CutPrefix(c.r.PathValue("event_id"), eventPrefix)
+	text, prefixed := strings.CutPrefix(c.r.PathValue("event_id"), events.IDPrefix)
 	id, err := ids.Parse(text)
 	unknown := &apierror.Error{Status: http.StatusNotFound, Faults: []apierror.Fault{{
 		Pointer: ":event_id", Message: "is the id of no event of the deployment, or of one that was deleted because of its age: list the events to see which there are",
@@ -289,14 +286,5 @@ func (p *peopleRequest) eventType(entry events.Entry) backendapi.EventType {
 
 // event is the served form of an event.
 func (p *peopleRequest) event(e people.LoggedEvent) backendapi.Event {
-	actorType, actorID, _ := strings.Cut(e.Actor, ":")
-	served := backendapi.Event{
-		Id: eventPrefix + ids.Format(e.ID), Type: e.Type, Version: e.Version, Timestamp: e.At, Sequence: strconv.FormatInt(e.Sequence, 10),
-		DeploymentId: ids.Format(p.c.principal.Deployment.ID), Actor: backendapi.EventParty{Type: actorType, Id: actorID}, Subject: backendapi.EventParty{Type: e.SubjectType, Id: e.SubjectID},
-		OrganizationId: optionalID(e.Organization), WorkspaceId: optionalID(e.Workspace), Data: json.RawMessage("{}"),
-	}
-	if e.Data != "" {
-		served.Data = json.RawMessage(e.Data)
-	}
-	return served
+	return events.Served(&e, p.c.principal.Deployment.ID)
 }

@@ -97,6 +97,10 @@ var decoders = map[string]func(*Entry, []byte) error{
 		}
 		return err
 	},
+	v1alpha1.KindWebhookEndpoint: func(e *Entry, payload []byte) error {
+		content := &document.WebhookEndpoint{}
+		return e.read(payload, content, content)
+	},
 	v1alpha1.KindAITool: func(e *Entry, payload []byte) (err error) {
 		content := &Tool{}
 		if err = e.read(payload, &content.AITool, content); err == nil {

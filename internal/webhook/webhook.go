@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -84,3 +85,30 @@ func Sign(header http.Header, id string, at time.Time, body []byte, keys ...Key)
 	header.Set("Webhook-Timestamp", timestamp)
 	header.Set("Webhook-Signature", strings.Join(signatures, " "))
 }
+
+// Secret is a shared secret of Standard Webhooks.
+type Secret struct{ plain string }
+
+// NewSecret makes a secret of 32 bytes.
+func NewSecret(random io.Reader) (Secret, error) {
+	var raw [32]byte
+	if _, err := io.ReadFull(random, raw[:]); err != nil {
+		return Secret{}, err
+	}
+	return Secret{secretPrefix + base64.StdEncoding.EncodeToString(raw[:])}, nil
+}
+
+// ReadSecret checks that a text is a secret. Errors: ErrSecret.
+func ReadSecret(plain string) (Secret, error) {
+	_, err := ParseSecret(plain)
+	if err != nil {
+		return Secret{}, err
+	}
+	return Secret{plain}, nil
+}
+
+// Plain is the secret itself.
+func (s Secret) Plain() string { return s.plain }
+
+// ID is "": secrets have no public id.
+func (s Secret) ID() string { return "" }

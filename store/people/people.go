@@ -95,6 +95,7 @@ type Upkeep interface {
 	ConnectionUpkeep
 	DirectoryUpkeep
 	EventUpkeep
+	WebhookUpkeep
 }
 
 // Tx is one deployment's rows within a View or a Change, in groups. It ends with the callback. A method whose name
@@ -117,6 +118,7 @@ type Tx interface {
 	Bulk() Bulk
 	Records() Records
 	EventLog() EventLog
+	Webhooks() Webhooks
 	Listings() Listings
 	Factors() Factors
 	Approvals() Approvals

@@ -96,3 +96,30 @@ func (s *Interruptible) AgedEvents(ctx context.Context, before time.Time) ([]str
 	}
 	return engine.AgedEvents(ctx, before)
 }
+
+// DueWebhooks implements people.WebhookUpkeep.
+func (s *Interruptible) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]people.WebhookRef, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.DueWebhooks(ctx, now, limit)
+}
+
+// ListWebhooks implements people.WebhookUpkeep.
+func (s *Interruptible) ListWebhooks(ctx context.Context, after people.WebhookRef, limit int) ([]people.WebhookRef, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.ListWebhooks(ctx, after, limit)
+}
+
+// AgedDeliveries implements people.WebhookUpkeep.
+func (s *Interruptible) AgedDeliveries(ctx context.Context, before time.Time) ([]string, error) {
+	engine, err := s.reach()
+	if err != nil {
+		return nil, err
+	}
+	return engine.AgedDeliveries(ctx, before)
+}

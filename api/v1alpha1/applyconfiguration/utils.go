@@ -116,6 +116,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ExistingClientSecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExistingSecretReference"):
 		return &apiv1alpha1.ExistingSecretReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExistingSigningSecretReference"):
+		return &apiv1alpha1.ExistingSigningSecretReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExistingTokenReference"):
 		return &apiv1alpha1.ExistingTokenReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("GoogleProvider"):
@@ -252,8 +254,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TwilioAccountApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpstreamClient"):
 		return &apiv1alpha1.UpstreamClientApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WebhookEndpoint"):
+		return &apiv1alpha1.WebhookEndpointApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WebhookEndpointSpec"):
+		return &apiv1alpha1.WebhookEndpointSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WebhookEndpointStatus"):
+		return &apiv1alpha1.WebhookEndpointStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WebhookPublicKey"):
 		return &apiv1alpha1.WebhookPublicKeyApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WebhookSigning"):
+		return &apiv1alpha1.WebhookSigningApplyConfiguration{}
 
 	}
 	return nil

@@ -31,6 +31,9 @@ type Worker struct {
 	store people.Store
 	log   logr.Logger
 
+	// onNumbered is called after each transaction that numbered events.
+	onNumbered func()
+
 	mu      sync.Mutex
 	watched map[string]*watch
 	// ended is closed when Run ends.
@@ -48,8 +51,11 @@ type watch struct {
 
 // New returns a worker. Run starts it.
 func New(store people.Store, log logr.Logger) *Worker {
-	return &Worker{store: store, log: log, watched: map[string]*watch{}, ended: make(chan struct{})}
+	return &Worker{store: store, log: log, onNumbered: func() {}, watched: map[string]*watch{}, ended: make(chan struct{})}
 }
+
+// OnNumbered sets the function that is called after events were numbered. It is called before Run.
+func (w *Worker) OnNumbered(do func()) { w.onNumbered = do }
 
 // Run numbers events until ctx ends, and then ends all waits. It logs failures and tries again.
 func (w *Worker) Run(ctx context.Context) error {
@@ -93,6 +99,9 @@ func (w *Worker) Pass(ctx context.Context) (more bool, failed map[string]error) 
 			failed[deployment] = err
 		} else if numbered == batch {
 			more = true
+		}
+		if err == nil && numbered > 0 {
+			w.onNumbered()
 		}
 	}
 	if err := w.wake(ctx); err != nil && failed[""] == nil {

@@ -92,6 +92,9 @@ func (tx *peopleTx) Records() people.Records { return txRecords{tx} }
 // EventLog implements people.Tx.
 func (tx *peopleTx) EventLog() people.EventLog { return txEventLog{tx} }
 
+// Webhooks implements people.Tx.
+func (tx *peopleTx) Webhooks() people.Webhooks { return txWebhooks{tx} }
+
 // Listings implements people.Tx.
 func (tx *peopleTx) Listings() people.Listings { return txListings{tx} }
 

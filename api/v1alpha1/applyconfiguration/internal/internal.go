@@ -1188,6 +1188,8 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.SMTPServer
 - name: com.github.cardea-iam.cardea.api.v1alpha1.EndpointPattern
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.EventTypeFilter
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ExistingClientSecretReference
   map:
     fields:
@@ -1198,6 +1200,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.ExistingSecretReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.ExistingSigningSecretReference
   map:
     fields:
     - name: key
@@ -2803,6 +2814,139 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.UserinfoUse
   scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookEndpoint
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookEndpointSpec
+    - name: status
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookEndpointStatus
+      default:
+        observedGeneration: -1
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookEndpointSpec
+  map:
+    fields:
+    - name: active
+      type:
+        scalar: boolean
+    - name: deletionPolicy
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeletionPolicy
+    - name: deploymentRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DeploymentReference
+    - name: description
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.Description
+    - name: disableAfterSeconds
+      type:
+        scalar: numeric
+    - name: displayName
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.DisplayName
+    - name: format
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookFormat
+    - name: headers
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.ToolHeader
+          elementRelationship: associative
+          keys:
+          - name
+    - name: id
+      type:
+        scalar: string
+    - name: maxConcurrent
+      type:
+        scalar: numeric
+    - name: maxPerSecond
+      type:
+        scalar: numeric
+    - name: ordering
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookOrdering
+    - name: retrySeconds
+      type:
+        scalar: numeric
+    - name: signing
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookSigning
+    - name: suspend
+      type:
+        scalar: boolean
+    - name: timeoutSeconds
+      type:
+        scalar: numeric
+    - name: types
+      type:
+        list:
+          elementType:
+            namedType: com.github.cardea-iam.cardea.api.v1alpha1.EventTypeFilter
+          elementRelationship: associative
+    - name: url
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.URL
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookEndpointStatus
+  map:
+    fields:
+    - name: claims
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: contentHash
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
+    - name: lastDeliveredAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: lastHandledReconcileAt
+      type:
+        scalar: string
+    - name: lastRotatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: nextRotationAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: secretName
+      type:
+        scalar: string
+    - name: updatedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookFormat
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookOrdering
+  scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookPublicKey
   map:
     fields:
@@ -2815,6 +2959,23 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: publicKey
       type:
         scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookScheme
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookSigning
+  map:
+    fields:
+    - name: existingSecretRef
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.ExistingSigningSecretReference
+    - name: rotation
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.KeyRotation
+    - name: scheme
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookScheme
+    - name: secretTemplate
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.SecretTemplate
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

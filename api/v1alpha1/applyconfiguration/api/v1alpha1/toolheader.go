@@ -5,9 +5,9 @@ package v1alpha1
 // ToolHeaderApplyConfiguration represents a declarative configuration of the ToolHeader type for use
 // with apply.
 //
-// ToolHeader is a header sent with a tool's request.
+// ToolHeader is a header sent with the request of a tool or of a webhook endpoint.
 type ToolHeaderApplyConfiguration struct {
-	// name of the header, unique in the tool.
+	// name of the header, unique in the resource.
 	Name *string `json:"name,omitempty"`
 	// value of the header, which is served. Absent: see valueFrom.
 	Value *string `json:"value,omitempty"`

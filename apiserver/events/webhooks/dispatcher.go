@@ -1,0 +1,300 @@
+// Package webhooks sends the numbered events of deployments to their WebhookEndpoints: signed, in the order of each
+// subject, and again until the receiver accepts them. Each endpoint is served by the server that has its lease. It
+// moves the endpoint's position and writes the deliveries in one transaction, so that no event is lost, whatever ends.
+package webhooks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// lookEvery is the pause between two looks for due endpoints, and compareEvery that between two comparisons of states
+	// with the declared endpoints, which a new configuration triggers too.
+	lookEvery, compareEvery = 250 * time.Millisecond, time.Minute
+	// runnersMost bounds the endpoints that one server sends to at the same time.
+	runnersMost = 1024
+	// slotsMost bounds the open requests of one server, deploymentSlots those of one deployment. Endpoints that may not
+	// respond share unprovenSlots of them, a deployment's unprovenOfDeployment.
+	slotsMost, deploymentSlots          = 256, 64
+	unprovenSlots, unprovenOfDeployment = 64, 16
+	// listed is how many states one query lists.
+	listed = 500
+	// keptFor is how long the position of an endpoint is kept that is no longer declared, so that one that is declared
+	// again soon continues there.
+	keptFor = time.Hour
+	// removed is how many deliveries of a deleted endpoint one transaction deletes.
+	removed = 500
+	// lookBack is how old the events are at most that a new endpoint gets, and lookBackMost how many.
+	lookBack, lookBackMost = 5 * time.Minute, 1000
+)
+
+// Options configures a Dispatcher.
+type Options struct {
+	Store     people.Store
+	Snapshots *snapshot.Follower
+	// Keyring opens secrets and headers, and Signer the deployments' keys.
+	Keyring *seal.Keyring
+	Signer  *tokensigner.Signer
+	Egress  *egress.Policy
+	// Server names this server in leases.
+	Server string
+	// Version is Cardea's version, for the User-Agent.
+	Version string
+	Clock   func() time.Time
+	Log     logr.Logger
+}
+
+// Dispatcher sends to the endpoints of all deployments, together with the dispatchers of other servers.
+type Dispatcher struct {
+	Options
+	client *client
+	slots  *egress.Slots
+	// unproven are the slots that endpoints need in addition that may not respond.
+	unproven *egress.Slots
+
+	wake chan struct{}
+	mu   sync.Mutex
+	// running are the endpoints that this server sends to.
+	running map[key]*runner
+	ended   sync.WaitGroup
+}
+
+// key is an endpoint of a deployment.
+type key struct {
+	deployment string
+	endpoint   int64
+}
+
+// New returns a dispatcher. Run starts it.
+func New(opts Options) *Dispatcher {
+	return &Dispatcher{
+		Options: opts, client: newClient(opts.Egress), wake: make(chan struct{}, 1), running: map[key]*runner{},
+		slots:    egress.NewSlots(egress.Bounds{AtOnce: slotsMost, DeploymentAtOnce: deploymentSlots}, opts.Clock),
+		unproven: egress.NewSlots(egress.Bounds{AtOnce: unprovenSlots, DeploymentAtOnce: unprovenOfDeployment}, opts.Clock),
+	}
+}
+
+// Wake lets the dispatcher look for events now.
+func (d *Dispatcher) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends until ctx ends. It logs failures and tries again.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	defer d.client.close()
+	defer d.ended.Wait()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.Snapshots.Loaded():
+	}
+	var compared *snapshot.Snapshot
+	var comparedAt time.Time
+	failing := false
+	for {
+		current := d.Snapshots.Current()
+		var err error
+		if current != compared || time.Since(comparedAt) > compareEvery {
+			if err = d.compare(ctx, current); err == nil {
+				compared, comparedAt = current, time.Now()
+			}
+		}
+		err = errors.Join(err, d.look(ctx))
+		if err != nil && ctx.Err() == nil && !failing {
+			d.Log.Error(err, "Webhook endpoints were not read; trying again until it succeeds")
+		}
+		failing = err != nil
+		pause := time.NewTimer(lookEvery)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return nil
+		case <-pause.C:
+		case <-d.wake:
+			pause.Stop()
+			d.wakeRunners()
+		}
+	}
+}
+
+// wakeRunners lets the endpoints look for events that this server sends to.
+func (d *Dispatcher) wakeRunners() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, r := range d.running {
+		r.look()
+	}
+}
+
+// look starts runners for due endpoints.
+func (d *Dispatcher) look(ctx context.Context) error {
+	due, err := d.Store.DueWebhooks(ctx, d.Clock(), listed)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, ref := range due {
+		k := key{ref.Deployment, ref.Endpoint}
+		if d.running[k] != nil || len(d.running) >= runnersMost {
+			continue
+		}
+		r := newRunner(d, k)
+		d.running[k] = r
+		d.ended.Go(func() {
+			r.run(ctx)
+			d.mu.Lock()
+			delete(d.running, k)
+			d.mu.Unlock()
+		})
+	}
+	return nil
+}
+
+// served returns a declared endpoint that events are sent to, nil if there is none.
+func (d *Dispatcher) served(k key) (*snapshot.Entry, *document.WebhookEndpoint) {
+	current := d.Snapshots.Current()
+	e, found := current.ByID(v1alpha1.KindWebhookEndpoint, k.deployment, k.endpoint)
+	if !found {
+		return nil, nil
+	}
+	content := snapshot.ContentOf[document.WebhookEndpoint](e)
+	if _, found := current.Deployment(k.deployment); !found || !content.Active {
+		return nil, nil
+	}
+	return e, content
+}
+
+// targetOf is the digest of an endpoint's URL.
+func targetOf(content *document.WebhookEndpoint) string {
+	digest := sha256.Sum256([]byte(content.URL))
+	return hex.EncodeToString(digest[:16])
+}
+
+// compare compares the states with the declared endpoints: a new endpoint gets its state, an endpoint that was changed
+// is paused or continued, and a deleted one loses its rows after an hour. An error about one endpoint does not end it.
+func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (failed error) {
+	known := map[key]bool{}
+	for after := (people.WebhookRef{}); ; {
+		all, err := d.Store.ListWebhooks(ctx, after, listed)
+		if err != nil {
+			return err
+		}
+		for _, ref := range all {
+			k := key{ref.Deployment, ref.Endpoint}
+			known[k] = true
+			if _, found := current.Deployment(ref.Deployment); found { // else the rows are erased or kept as a whole
+				failed = errors.Join(failed, d.follow(ctx, k, ref))
+			}
+		}
+		if len(all) < listed {
+			break
+		}
+		after = all[len(all)-1]
+	}
+	current.ListAll(v1alpha1.KindWebhookEndpoint, func(e *snapshot.Entry) bool {
+		if !known[key{e.Deployment, e.ID}] {
+			failed = errors.Join(failed, d.begin(ctx, e))
+		}
+		return ctx.Err() == nil
+	})
+	return failed
+}
+
+// begin writes the state of a new endpoint. It begins with what happens from its acceptance on.
+func (d *Dispatcher) begin(ctx context.Context, e *snapshot.Entry) error {
+	content := snapshot.ContentOf[document.WebhookEndpoint](e)
+	from := d.Clock().Add(-lookBack)
+	if e.Meta.CreatedAt.After(from) {
+		from = e.Meta.CreatedAt
+	}
+	return d.Store.Change(ctx, e.Deployment, func(tx people.Tx) error {
+		bounds, err := tx.EventLog().EventBounds()
+		if err != nil {
+			return err
+		}
+		recent, err := tx.EventLog().EventsAfter(max(bounds.Last-lookBackMost, 0), lookBackMost)
+		if err != nil {
+			return err
+		}
+		state := people.WebhookState{Endpoint: e.ID, Position: bounds.Last, Target: targetOf(content), Paused: !content.Active}
+		for _, event := range recent {
+			if !event.At.Before(from) {
+				state.Position = event.Sequence - 1
+				break
+			}
+		}
+		_, err = tx.Webhooks().InsertWebhookState(state)
+		return err
+	})
+}
+
+// follow applies what is declared to the state of an endpoint.
+func (d *Dispatcher) follow(ctx context.Context, k key, ref people.WebhookRef) error {
+	_, content := d.served(k)
+	declared := d.Snapshots.Current().Declares(v1alpha1.KindWebhookEndpoint, k.deployment, k.endpoint)
+	now := d.Clock().UTC().Truncate(time.Microsecond)
+	if !declared && !ref.EndedAt.IsZero() {
+		if now.Sub(ref.EndedAt) < keptFor {
+			return nil
+		}
+		return d.remove(ctx, k)
+	}
+	paused := content == nil
+	moved := content != nil && targetOf(content) != ref.Target
+	if paused == ref.Paused && declared == ref.EndedAt.IsZero() && !moved && !(paused && ref.Disabled) {
+		return nil
+	}
+	return d.Store.Change(ctx, k.deployment, func(tx people.Tx) error {
+		state, found, err := tx.Webhooks().WebhookState(k.endpoint)
+		if err != nil || !found {
+			return err
+		}
+		read := state.Epoch
+		state.Epoch, state.LeasedUntil, state.Paused, state.EndedAt = read+1, time.Time{}, paused, time.Time{}
+		if !declared {
+			state.EndedAt = now
+		}
+		// A changed URL enables the endpoint, and so does active: false and then true.
+		if !state.DisabledAt.IsZero() && (moved || paused && declared) {
+			state = Enable(state, now)
+		}
+		if moved {
+			state.Target = targetOf(content)
+		}
+		_, err = tx.Webhooks().UpdateWebhookState(state, read) // if it changed meanwhile, the next comparison repeats this
+		return err
+	})
+}
+
+// remove deletes the rows of an endpoint in batches.
+func (d *Dispatcher) remove(ctx context.Context, k key) error {
+	for done := false; !done && ctx.Err() == nil; {
+		err := d.Store.Change(ctx, k.deployment, func(tx people.Tx) (err error) {
+			done, err = tx.Webhooks().RemoveWebhook(k.endpoint, removed)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

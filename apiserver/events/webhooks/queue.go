@@ -1,0 +1,117 @@
+package webhooks
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// openMost bounds the open deliveries of an endpoint. More events wait behind its position.
+	openMost = 1000
+	// passAfter is how long a delivery that fails holds back the later events of its subject.
+	passAfter = time.Hour
+	// jitter is the part by which a pause is varied, up and down.
+	jitter = 0.2
+)
+
+// schedule has the pauses before the second and the following requests. The last one repeats.
+var schedule = []time.Duration{
+	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour,
+}
+
+// maxAttempts is how many requests a delivery has at most within a time.
+func maxAttempts(within time.Duration) int64 {
+	var at time.Duration
+	n := int64(1)
+	for ; ; n++ {
+		if at += schedule[min(n-1, int64(len(schedule)-1))]; at >= within {
+			return n
+		}
+	}
+}
+
+// pauseBefore returns the pause before the next request of a delivery that had some. vary is between -1 and 1.
+func pauseBefore(attempts int64, vary float64) time.Duration {
+	pause := schedule[min(max(attempts, 1)-1, int64(len(schedule)-1))]
+	return pause + time.Duration(vary*jitter*float64(pause))
+}
+
+// pending is a delivery that has not ended.
+type pending struct {
+	people.WebhookDelivery
+	// event is the event, nil if it must be read.
+	event *people.LoggedEvent
+	// sending reports that a request of the delivery is open.
+	sending bool
+}
+
+// expired reports whether a delivery is too old for another request.
+func (p *pending) expired(now time.Time, content *document.WebhookEndpoint) bool {
+	return now.Sub(p.CreatedAt) >= time.Duration(content.RetrySeconds)*time.Second
+}
+
+// retry sets when the next request of a delivery is due: after the pause of the schedule, but not before a time that
+// the receiver asked for.
+func (p *pending) retry(now, notBefore time.Time) {
+	p.NextAt = now.Add(pauseBefore(p.Attempts, rand.Float64()*2-1))
+	if p.NextAt.Before(notBefore) {
+		p.NextAt = notBefore
+	}
+}
+
+// queue has the open deliveries of an endpoint in the order of their events.
+type queue []*pending
+
+// next returns the delivery whose request is to begin, nil if there is none, and when there is one otherwise; zero
+// without open deliveries. With order, a delivery waits for an earlier one of its subject.
+func (q queue) next(now time.Time, ordered bool) (due *pending, at time.Time) {
+	type subject struct{ kind, id string }
+	held := map[subject]bool{}
+	for _, p := range q {
+		of := subject{p.SubjectType, p.SubjectID}
+		blocked := ordered && held[of]
+		// A request that is open holds back later ones of its subject, and so does a delivery in its first hour.
+		if ordered && (p.sending || now.Sub(p.CreatedAt) < passAfter) {
+			held[of] = true
+		}
+		if p.sending || blocked {
+			continue
+		}
+		if !p.NextAt.After(now) {
+			return p, now
+		}
+		if at.IsZero() || p.NextAt.Before(at) {
+			at = p.NextAt
+		}
+	}
+	return nil, at
+}
+
+// sending is how many requests are open.
+func (q queue) sending() (n int) {
+	for _, p := range q {
+		if p.sending {
+			n++
+		}
+	}
+	return n
+}
+
+// without returns the queue without the deliveries that ended.
+func (q queue) without() queue {
+	return slices.DeleteFunc(q, func(p *pending) bool { return p.Status != people.DeliveryPending && !p.sending })
+}
+
+// earliest returns when the first open delivery is due, zero if there is none.
+func (q queue) earliest() (at time.Time) {
+	for _, p := range q {
+		if p.Status == people.DeliveryPending && (at.IsZero() || p.NextAt.Before(at)) {
+			at = p.NextAt
+		}
+	}
+	return at
+}

@@ -1,0 +1,56 @@
+package webhooks
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/internal/webhook"
+)
+
+// target opens the secrets of an endpoint. Errors: a secret cannot be opened, or the deployment has no key.
+func (d *Dispatcher) target(k key, content *document.WebhookEndpoint) (*target, error) {
+	deployment, found := d.Snapshots.Current().Deployment(k.deployment)
+	if !found {
+		return nil, fmt.Errorf("deployment %s is not declared", k.deployment)
+	}
+	t := &target{content: content, headers: http.Header{}, deployment: deployment.ID, agent: "Cardea-Webhooks/" + d.Version}
+	now, id := d.Clock(), ids.Format(k.endpoint)
+	for _, header := range content.Headers {
+		value := header.Value
+		if header.Secret {
+			opened, err := d.Keyring.Open(document.SealedEndpointHeader, document.ToolHeaderID(id, header.Name), header.Sealed)
+			if err != nil {
+				return nil, fmt.Errorf("header %s: %w", header.Name, err)
+			}
+			value = string(opened)
+			t.secrets = append(t.secrets, value)
+		}
+		t.headers[http.CanonicalHeaderKey(header.Name)] = []string{value}
+	}
+	if content.Scheme == document.WebhookEd25519 {
+		keys, err := d.Signer.Webhooks(snapshot.ContentOf[document.Deployment](deployment), now)
+		t.keys = keys
+		return t, err
+	}
+	for _, secret := range content.Secrets {
+		if secret.ExpiresAt != nil && !now.Before(*secret.ExpiresAt) {
+			continue
+		}
+		opened, err := d.Keyring.Open(document.SealedEndpointSecret, id, secret.Sealed)
+		if err != nil {
+			return nil, fmt.Errorf("signing secret: %w", err)
+		}
+		parsed, err := webhook.ParseSecret(string(opened))
+		if err != nil {
+			return nil, fmt.Errorf("signing secret: %w", err)
+		}
+		t.keys, t.secrets = append(t.keys, parsed), append(t.secrets, string(opened))
+	}
+	if len(t.keys) == 0 {
+		return nil, fmt.Errorf("endpoint %s has no signing secret", id)
+	}
+	return t, nil
+}

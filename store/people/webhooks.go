@@ -1,0 +1,123 @@
+package people
+
+import (
+	"context"
+	"time"
+)
+
+// WebhookState is how far the events of a deployment were sent to an endpoint, and how that goes.
+type WebhookState struct {
+	// Endpoint is the id of the WebhookEndpoint.
+	Endpoint int64
+	// Position is the number of the last event that was filtered for the endpoint: deliveries of earlier events have rows.
+	Position int64
+	// Target is a digest of the URL, which enables a disabled endpoint when it changes.
+	Target string
+	// Paused reports that the endpoint is not sent to, because it is inactive or no longer declared.
+	Paused bool
+	// EndedAt is when a server found that the endpoint is no longer declared, zero if it is.
+	EndedAt time.Time
+	// Owner is the server that sends, until LeasedUntil. Epoch grows with each lease.
+	Owner       string
+	LeasedUntil time.Time
+	Epoch       int64
+	// NextAt is when the next open delivery is due, zero for none.
+	NextAt time.Time
+	// Failures counts the failures in a row, and FailingSince is the time of the first of them. Both are zero after a
+	// success. Status is the last HTTP status, 0 for none, and Error says why the last request failed.
+	Failures     int64
+	FailingSince time.Time
+	Status       int64
+	Error        string
+	// SucceededAt is the last success, zero for none.
+	SucceededAt time.Time
+	// DisabledAt is when the endpoint was disabled, zero if it is not, and Reason why.
+	DisabledAt time.Time
+	Reason     string
+	// EnabledAt is when the endpoint was last enabled again, zero for never.
+	EnabledAt time.Time
+	// Reported is how many times programs learned of the present failure.
+	Reported int64
+}
+
+// The values of WebhookDelivery.Status.
+const (
+	DeliveryPending   = "pending"
+	DeliveryDelivered = "delivered"
+	DeliveryFailed    = "failed"
+)
+
+// WebhookDelivery is the sending of an event to an endpoint.
+type WebhookDelivery struct {
+	ID, Endpoint int64
+	// Sequence and Event are the number and the id of the event, Type its type.
+	Sequence, Event        int64
+	Type                   string
+	SubjectType, SubjectID string
+	Status                 string
+	// CreatedAt is when the delivery began, NextAt when the next request is due, and SettledAt when it ended, zero if it
+	// did not.
+	CreatedAt, NextAt, SettledAt time.Time
+	// Attempts counts the requests. HTTPStatus and Latency are those of the last one; 0 without an answer.
+	Attempts   int64
+	HTTPStatus int64
+	Latency    time.Duration
+	// Tries is a JSON list of the requests, "" for none, at most 16 KiB.
+	Tries string
+}
+
+// DeliveryFilter selects deliveries. Zero members select all.
+type DeliveryFilter struct {
+	Status, Type string
+	// Since and Until bound the time of creation; Until is exclusive.
+	Since, Until time.Time
+	// Before selects deliveries with a smaller id.
+	Before int64
+}
+
+// Webhooks keeps the state of webhook endpoints, and their deliveries.
+type Webhooks interface {
+	WebhookState(endpoint int64) (WebhookState, bool, error)
+	// InsertWebhookState writes the state of an endpoint that has none, and reports whether it had none.
+	InsertWebhookState(WebhookState) (bool, error)
+	// LeaseWebhook gives the endpoint to a server, and returns its state. It reports false if the endpoint has no state,
+	// is paused or disabled, or another server has it at a time.
+	LeaseWebhook(endpoint int64, owner string, now, until time.Time) (WebhookState, bool, error)
+	// UpdateWebhookState replaces the state that was read with an epoch. It reports false if the state has another one
+	// since. A writer other than the server that has the lease increments the epoch: that server then stops.
+	UpdateWebhookState(w WebhookState, read int64) (bool, error)
+	// RemoveWebhook deletes up to limit deliveries of an endpoint, and its state once none is left. It reports whether all
+	// is deleted.
+	RemoveWebhook(endpoint int64, limit int) (bool, error)
+	InsertDeliveries([]WebhookDelivery) error
+	// UpdateDeliveries writes what changes of deliveries: status, times and tries.
+	UpdateDeliveries([]WebhookDelivery) error
+	// OpenDeliveries returns up to limit pending deliveries of an endpoint, in the order of their events.
+	OpenDeliveries(endpoint int64, limit int) ([]WebhookDelivery, error)
+	// Deliveries returns up to limit deliveries of an endpoint, the newest first.
+	Deliveries(endpoint int64, of DeliveryFilter, limit int) ([]WebhookDelivery, error)
+	Delivery(id int64) (WebhookDelivery, bool, error)
+	// ForgetDeliveries deletes up to limit deliveries that ended and began before a time, and returns how many.
+	ForgetDeliveries(before time.Time, limit int) (int64, error)
+}
+
+// WebhookRef is an endpoint of a deployment with a part of its state.
+type WebhookRef struct {
+	Deployment string
+	Endpoint   int64
+	Target     string
+	Paused     bool
+	Disabled   bool
+	EndedAt    time.Time
+}
+
+// WebhookUpkeep finds endpoints of all deployments.
+type WebhookUpkeep interface {
+	// DueWebhooks returns up to limit endpoints that no server has at a time, and that have a due delivery or an event
+	// after their position. Those that were sent to longest ago come first.
+	DueWebhooks(ctx context.Context, now time.Time, limit int) ([]WebhookRef, error)
+	// ListWebhooks returns up to limit endpoints that have a state, after one in the order of deployment and id.
+	ListWebhooks(ctx context.Context, after WebhookRef, limit int) ([]WebhookRef, error)
+	// AgedDeliveries returns deployments whose oldest ended delivery began before a time.
+	AgedDeliveries(ctx context.Context, before time.Time) ([]string, error)
+}
