@@ -118,6 +118,8 @@ type Options struct {
 	ToolCallRetention time.Duration
 	// EventRetention is how long events are kept, 24 hours to 8760; 0 means DefaultEventRetention.
 	EventRetention time.Duration
+	// DeliveryRetention is how long records of webhooks are kept, 1 hour to 8760; 0 means DefaultDeliveryRetention.
+	DeliveryRetention time.Duration
 	// LeaveEvents leaves events without numbers. Only tests set it, which count the statements of requests.
 	LeaveEvents bool
 	// PasswordCost is the cost of new password hashes; the zero Cost means password.DefaultCost. Only tests, which hash

@@ -24,6 +24,8 @@ const (
 	DefaultToolCallRetention = 90 * 24 * time.Hour
 	// DefaultEventRetention is the default retention of events.
 	DefaultEventRetention = 30 * 24 * time.Hour
+	// DefaultDeliveryRetention is the default retention of the records of webhooks.
+	DefaultDeliveryRetention = 7 * 24 * time.Hour
 )
 
 // rollUp rolls up analytics until ctx ends. It starts once the configuration is loaded, which has the retention of
@@ -80,6 +82,9 @@ func (s *Server) keepUp(ctx context.Context) error {
 		s.inBatches(ctx, "Old events were not deleted; trying again later", func() (int64, error) {
 			return s.forgetEvents(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.EventRetention, DefaultEventRetention)))
 		})
+		s.inBatches(ctx, "Old records of webhooks were not deleted; trying again later", func() (int64, error) {
+			return s.forgetDeliveries(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.DeliveryRetention, DefaultDeliveryRetention)))
+		})
 		s.inBatches(ctx, "Calls of tools that a server did not end were not marked; trying again later", func() (int64, error) {
 			return s.opts.People.AbandonToolCalls(ctx, s.opts.Clock().Add(-callrecord.AbandonedAfter), upkeepBatch)
 		})
@@ -100,13 +105,30 @@ func (s *Server) keepUp(ctx context.Context) error {
 // forgetEvents deletes a batch of events that happened before a time.
 func (s *Server) forgetEvents(ctx context.Context, before time.Time) (deleted int64, err error) {
 	deployments, err := s.opts.People.AgedEvents(ctx, before)
+	if err != nil {
+		return 0, err
+	}
+	return s.forget(ctx, deployments, func(tx people.Tx, limit int) (int64, error) { return tx.EventLog().ForgetEvents(before, limit) })
+}
+
+// forgetDeliveries deletes a batch of records of webhooks that ended and began before a time.
+func (s *Server) forgetDeliveries(ctx context.Context, before time.Time) (deleted int64, err error) {
+	deployments, err := s.opts.People.AgedDeliveries(ctx, before)
+	if err != nil {
+		return 0, err
+	}
+	return s.forget(ctx, deployments, func(tx people.Tx, limit int) (int64, error) { return tx.Webhooks().ForgetDeliveries(before, limit) })
+}
+
+// forget deletes rows of deployments, one after the other, until a batch is full.
+func (s *Server) forget(ctx context.Context, deployments []string, do func(tx people.Tx, limit int) (int64, error)) (deleted int64, err error) {
 	for _, deployment := range deployments {
 		if err != nil || deleted >= upkeepBatch {
 			break
 		}
 		var n int64
 		err = s.opts.People.Change(ctx, deployment, func(tx people.Tx) (err error) {
-			n, err = tx.EventLog().ForgetEvents(before, int(upkeepBatch-deleted))
+			n, err = do(tx, int(upkeepBatch-deleted))
 			return err
 		})
 		deleted += n

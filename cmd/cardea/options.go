@@ -123,27 +123,28 @@ func (o *operatorOptions) localFrontend() (local translation.LocalFrontend, err 
 
 // serverOptions are the flags of commands that serve.
 type serverOptions struct {
-	backendAddress  string
-	frontendAddress string
-	decisionAddress string
-	envoyAddress    string
-	limiterMemory   int64
-	redis           string
-	replicas        int
-	decisionLog     string
-	decisionShare   float64
-	trustedProxies  []string
-	egressAllowed   []string
-	egressDenied    []string
-	maxStaleness    time.Duration
-	anyDeployment   bool
-	auditRetention  time.Duration
-	callRetention   time.Duration
-	eventRetention  time.Duration
-	toolCalls       int
-	dnsResolver     string
-	tlsCert         string
-	tlsKey          string
+	backendAddress    string
+	frontendAddress   string
+	decisionAddress   string
+	envoyAddress      string
+	limiterMemory     int64
+	redis             string
+	replicas          int
+	decisionLog       string
+	decisionShare     float64
+	trustedProxies    []string
+	egressAllowed     []string
+	egressDenied      []string
+	maxStaleness      time.Duration
+	anyDeployment     bool
+	auditRetention    time.Duration
+	callRetention     time.Duration
+	eventRetention    time.Duration
+	deliveryRetention time.Duration
+	toolCalls         int
+	dnsResolver       string
+	tlsCert           string
+	tlsKey            string
 }
 
 func (o *serverOptions) register(flags *pflag.FlagSet) {
@@ -165,6 +166,7 @@ func (o *serverOptions) register(flags *pflag.FlagSet) {
 	flags.IntVar(&o.toolCalls, "max-tool-calls", agents.DefaultToolCalls, "how many calls of agents' tools this server runs at the same time, from 1 to 10000; a deployment has 128 of them")
 	flags.DurationVar(&o.callRetention, "tool-call-retention", apiserver.DefaultToolCallRetention, "how long records of calls of agents' tools are kept, from 24h to 87600h; if servers differ, the shortest counts")
 	flags.DurationVar(&o.eventRetention, "event-retention", apiserver.DefaultEventRetention, "how long events are kept, from 24h to 8760h; if servers differ, the shortest counts")
+	flags.DurationVar(&o.deliveryRetention, "delivery-retention", apiserver.DefaultDeliveryRetention, "how long records of webhooks are kept, from 1h to 8760h; if servers differ, the shortest counts")
 	flags.StringVar(&o.dnsResolver, "dns-resolver", "", "host:port of the recursive DNS server that looks the records of organizations' domains up; absent: those of the system")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "certificate file; absent: TLS ends at the ingress")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "private key file of --tls-cert")
@@ -209,6 +211,9 @@ func (o *serverOptions) validate() (ranges, error) {
 	}
 	if o.eventRetention < day || o.eventRetention > 365*day {
 		return ranges{}, fmt.Errorf("--event-retention is %s: give 24h to 8760h, such as 720h for 30 days", o.eventRetention)
+	}
+	if o.deliveryRetention < time.Hour || o.deliveryRetention > 8760*time.Hour {
+		return ranges{}, fmt.Errorf("--delivery-retention is %s: give 1h to 8760h, such as 168h for a week", o.deliveryRetention)
 	}
 	if o.limiterMemory < minLimiterMemory {
 		return ranges{}, fmt.Errorf("--limiter-memory is %d: give at least %d", o.limiterMemory, minLimiterMemory)

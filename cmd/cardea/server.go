@@ -71,7 +71,7 @@ func newServer(p *process, opts serverOptions) (*apiserver.Server, error) {
 		Version: version,
 		Feed:    p.store, People: p.store, Kubernetes: kubernetes, OwnToken: apiserver.OwnToken(p.config), ClusterKeys: clusterKeys, Keyring: p.keyring, BackendAddress: opts.backendAddress, FrontendAddress: opts.frontendAddress,
 		DecisionAddress: opts.decisionAddress, EnvoyAddress: opts.envoyAddress, LimiterBytes: opts.limiterMemory, RedisURL: opts.redis, Replicas: opts.replicas, Journal: journal, TLSCert: opts.tlsCert, TLSKey: opts.tlsKey,
-		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, AnyDeployment: opts.anyDeployment, AuditRetention: opts.auditRetention, ToolCallRetention: opts.callRetention, EventRetention: opts.eventRetention, MaxToolCalls: opts.toolCalls, DNSResolver: opts.dnsResolver, Log: p.log,
+		TrustedProxies: read.trusted, EgressAllowed: read.egressAllowed, EgressDenied: read.egressDenied, MaxStaleness: opts.maxStaleness, AnyDeployment: opts.anyDeployment, AuditRetention: opts.auditRetention, ToolCallRetention: opts.callRetention, EventRetention: opts.eventRetention, DeliveryRetention: opts.deliveryRetention, MaxToolCalls: opts.toolCalls, DNSResolver: opts.dnsResolver, Log: p.log,
 		Registry: metrics.Registry, Tracer: p.tracer,
 	})
 }

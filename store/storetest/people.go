@@ -36,7 +36,7 @@ func furnish(tx people.Tx, mark string) error {
 		tx.Users().InsertUser(u, address), tx.Bulk().InsertEmails([]people.Email{{ID: 1003, User: 1, Address: "unproven-" + address.Address, CreatedAt: born}}), tx.Users().PutCredential(1, people.CredentialPassword, mark, born), tx.Phones().InsertPhone(p),
 		tx.Sessions().InsertSession(s), tx.Sessions().InsertToken(t), tx.Sessions().InsertSignIn(g), tx.Attempts().InsertAttempt(a), tx.Challenges().InsertChallenge(c), tx.Challenges().InsertMessage(body),
 		tx.Organizations().InsertOrganization(o), tx.Organizations().InsertWorkspace(w), tx.Organizations().InsertMember(m), tx.Organizations().InsertWorkspaceMember(wm), tx.Organizations().InsertInvitation(i),
-		tx.APIKeys().InsertAPIKey(apiKey(1, mark)), furnishEvents(tx, mark), furnishFactors(tx, mark), furnishConnections(tx, mark), furnishDirectories(tx, mark),
+		tx.APIKeys().InsertAPIKey(apiKey(1, mark)), furnishEvents(tx, mark), furnishWebhooks(tx, mark), furnishFactors(tx, mark), furnishConnections(tx, mark), furnishDirectories(tx, mark),
 		tx.Records().RecordEvent(event(1, people.EventSignIn, 1)), tx.Records().RecordAudit(audit(1)), tx.Records().InsertToolCall(called), insertApproval(marked(approval(1), mark))(tx),
 	} {
 		if err != nil {
@@ -114,9 +114,9 @@ func (e *env) pictureOf(deployment string) string {
 
 // The methods of a Tx, each called once.
 var (
-	allReads  = joined(reads, connectionReads, directoryReads, eventReads)
+	allReads  = joined(reads, connectionReads, directoryReads, eventReads, webhookReads)
 	allLocks  = joined(locks, connectionLocks, directoryLocks)
-	allWrites = joined(writes, connectionWrites, directoryWrites, eventWrites)
+	allWrites = joined(writes, connectionWrites, directoryWrites, eventWrites, webhookWrites)
 )
 
 func joined[V any](of ...map[string]V) map[string]V {
@@ -162,7 +162,7 @@ var peopleStories = []story{
 		e.Expect(summary.RecentSignIns).To(gomega.HaveLen(1))
 		erased, err := e.store.Erase(e.ctx, e.term, home, 100)
 		e.ok(err)
-		e.Expect(erased).To(gomega.BeEquivalentTo(59), "one row of every table, two of emails")
+		e.Expect(erased).To(gomega.BeEquivalentTo(62), "one row of every table, two of emails")
 	}},
 	{name: "a view reads, and neither writes nor locks", run: func(e *env) {
 		e.begin()

@@ -54,6 +54,9 @@ deploymentRef: {name: acme}
 slug: globex
 organization: {slug: globex}
 secretTemplate: {}`,
+	v1alpha1.KindWebhookEndpoint: `
+deploymentRef: {name: acme}
+url: https://crm.example/hooks`,
 	v1alpha1.KindAITool: `
 deploymentRef: {name: acme}
 type: API`,

@@ -164,3 +164,11 @@ func (c *Cluster) APIKey(ctx context.Context, namespace, secret string) string {
 
 // Yes is a pointer to true, for optional switches.
 func Yes() *bool { return ptr.To(true) }
+
+// WebhookEndpoint returns a WebhookEndpoint whose signing secret is generated.
+func WebhookEndpoint(namespace, deployment, name, url string) *v1alpha1.WebhookEndpoint {
+	return &v1alpha1.WebhookEndpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.WebhookEndpointSpec{DeploymentRef: v1alpha1.DeploymentReference{Name: deployment}, URL: v1alpha1.URL(url)},
+	}
+}
