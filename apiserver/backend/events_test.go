@@ -333,10 +333,19 @@ func TestImportsLogTheEventsOfOthers(t *testing.T) {
 {"type":"membership","external_id":"m1","user":"u1","organization":"o1","owner":true}
 {"type":"membership","external_id":"m2","user":"u1","workspace":"w1"}
 `
-	s.happens(t, func() {
-		answer := s.send("POST", "/imports/"+strings.Repeat("0", 64)+"/batches?offset=0&complete=true", lines)
-		if answer.Code != 200 || !strings.Contains(answer.Body.String(), `"imported":6`) {
-			t.Fatalf("%d %s", answer.Code, answer.Body)
-		}
-	}, events.UserCreated, events.OrganizationCreated, events.WorkspaceCreated, events.MembershipCreated, events.MembershipCreated)
+	imported := func(file, lines string, want ...events.Type) []people.LoggedEvent {
+		t.Helper()
+		return s.happens(t, func() {
+			answer := s.send("POST", "/imports/"+strings.Repeat(file, 64)+"/batches?offset=0&complete=true", lines)
+			if answer.Code != 200 || !strings.Contains(answer.Body.String(), fmt.Sprintf(`"imported":%d`, strings.Count(lines, "\n"))) {
+				t.Fatalf("%d %s", answer.Code, answer.Body)
+			}
+		}, want...)
+	}
+	imported("0", lines, events.UserCreated, events.OrganizationCreated, events.WorkspaceCreated, events.MembershipCreated, events.MembershipCreated)
+	more := `{"type":"email","external_id":"e2","user":"u1","email":"other@example.com","verified_at":"2024-03-01T08:30:00Z"}
+{"type":"phone","external_id":"p1","user":"u1","phone_number":"+12025550123"}
+{"type":"phone","external_id":"p2","user":"u1","phone_number":"+12025550124","verified_at":"2024-03-01T08:30:00Z"}
+`
+	imported("1", more, events.UserEmailVerified, events.UserPhoneAdded, events.UserPhoneVerified, events.UserPhonePrimaryChanged)
 }

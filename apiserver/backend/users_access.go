@@ -74,11 +74,11 @@ func setPassword(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
+	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, ended int64) error {
 		if err := u.Users().PutCredential(user.ID, people.CredentialPassword, encoded, p.Now); err != nil {
 			return err
 		}
-		u.Log(events.OfUser(events.UserPasswordChanged, user.ID))
+		u.Log(events.OfPassword(events.UserPasswordChanged, user.ID, ended))
 		return p.audit(u, "user.password_set", "user", user.ID)
 	})
 }
@@ -86,7 +86,7 @@ func setPassword(c *call) (reply, error) {
 // removePassword removes a user's password, and signs the user out everywhere: a leaked password is useless afterwards.
 func removePassword(c *call) (reply, error) {
 	p := c.people()
-	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
+	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, ended int64) error {
 		removed, err := u.Users().DeleteCredential(user.ID, people.CredentialPassword)
 		if err != nil {
 			return err
@@ -94,7 +94,7 @@ func removePassword(c *call) (reply, error) {
 		if !removed {
 			return errNoPassword
 		}
-		u.Log(events.OfUser(events.UserPasswordRemoved, user.ID))
+		u.Log(events.OfPassword(events.UserPasswordRemoved, user.ID, ended))
 		return p.audit(u, "user.password_removed", "user", user.ID)
 	})
 }

@@ -20,10 +20,15 @@ const (
 	UserDeleted             Type = "user.deleted"
 	UserPasswordChanged     Type = "user.password_changed"
 	UserPasswordRemoved     Type = "user.password_removed"
+	UserPasswordReset       Type = "user.password_reset"
 	UserEmailAdded          Type = "user.email_added"
 	UserEmailVerified       Type = "user.email_verified"
 	UserEmailPrimaryChanged Type = "user.email_primary_changed"
 	UserEmailRemoved        Type = "user.email_removed"
+	UserPhoneAdded          Type = "user.phone_added"
+	UserPhoneVerified       Type = "user.phone_verified"
+	UserPhonePrimaryChanged Type = "user.phone_primary_changed"
+	UserPhoneRemoved        Type = "user.phone_removed"
 	OrganizationCreated     Type = "organization.created"
 	OrganizationUpdated     Type = "organization.updated"
 	OrganizationDeleted     Type = "organization.deleted"
@@ -59,9 +64,13 @@ type Member struct {
 	Name string
 	// Of is the form of the value.
 	Of Form
+	// Values are the only values of a Text; nil: any.
+	Values []string
 	// Optional reports whether an event may lack it.
 	Optional    bool
 	Description string
+	// of returns the value in an event's data, and whether the data have it.
+	of func(*Data) (any, bool)
 }
 
 // Form is the form of a member's value.
@@ -71,24 +80,14 @@ type Form int
 const (
 	// ID is a decimal id, as a text.
 	ID Form = iota
-	// Text is a short text, with one of the values that the description names.
+	// Text is a short text, one of the member's Values if it has them.
 	Text
 	// Names are names of members that changed.
 	Names
 	// Truth is true or false.
 	Truth
-)
-
-var (
-	ofUser         = Member{Name: "user_id", Of: ID, Description: "the user"}
-	ofEmail        = Member{Name: "email_id", Of: ID, Description: "the address"}
-	changed        = Member{Name: "changed", Of: Names, Description: "the names of the members that changed"}
-	levelOf        = Member{Name: "level", Of: Text, Description: "organization or workspace: what the user is a member of"}
-	roleID         = Member{Name: "role_id", Of: ID, Optional: true, Description: "the role; absent for a member without one, and for an owner"}
-	ownerOf        = Member{Name: "owner", Of: Truth, Description: "whether the member is an owner"}
-	memberships    = []Member{ofUser, levelOf, ownerOf, roleID}
-	ofInvitation   = []Member{{Name: "role_id", Of: ID, Optional: true, Description: "the role that the invitation gives; absent for that of new members"}}
-	acceptedMember = append(slices.Clip(ofInvitation), Member{Name: "user_id", Of: ID, Description: "the user who accepted"})
+	// Count is a number of things.
+	Count
 )
 
 // Catalogue has all types, in the order in which they are documented.
@@ -98,12 +97,17 @@ var Catalogue = []Entry{
 	{UserDisabled, 1, "A user can no longer sign in.", nil},
 	{UserEnabled, 1, "A disabled user can sign in again.", nil},
 	{UserDeleted, 1, "A user was deleted, with all memberships.", nil},
-	{UserPasswordChanged, 1, "A user has a new password.", nil},
-	{UserPasswordRemoved, 1, "A user has no password any more.", nil},
+	{UserPasswordChanged, 1, "A user has a new password.", []Member{sessionsEnded}},
+	{UserPasswordRemoved, 1, "A user has no password any more.", []Member{sessionsEnded}},
+	{UserPasswordReset, 1, "A user who forgot the password has a new one, by a code.", []Member{sessionsEnded}},
 	{UserEmailAdded, 1, "A user added an address, which is not verified yet.", []Member{ofEmail}},
 	{UserEmailVerified, 1, "An address of a user was verified.", []Member{ofEmail}},
 	{UserEmailPrimaryChanged, 1, "Another address is the primary one of a user.", []Member{ofEmail}},
 	{UserEmailRemoved, 1, "An address of a user was removed.", []Member{ofEmail}},
+	{UserPhoneAdded, 1, "A user added a phone number, which is not verified yet.", []Member{ofPhone}},
+	{UserPhoneVerified, 1, "A phone number of a user was verified.", []Member{ofPhone}},
+	{UserPhonePrimaryChanged, 1, "Another phone number is the primary one of a user.", []Member{ofPhone}},
+	{UserPhoneRemoved, 1, "A phone number of a user was removed.", []Member{ofPhone}},
 	{OrganizationCreated, 1, "An organization was created.", nil},
 	{OrganizationUpdated, 1, "The profile or the requirements of an organization changed.", []Member{changed}},
 	{OrganizationDeleted, 1, "An organization was deleted, with its workspaces, memberships and invitations.", nil},
@@ -113,7 +117,7 @@ var Catalogue = []Entry{
 	{MembershipUpdated, 1, "The role of a member changed, or whether the member is an owner.", memberships},
 	{MembershipDeleted, 1, "A user is no longer a member of an organization, and of its workspaces; or of a workspace. Deletions of the user, or of the organization, have no such event.", []Member{ofUser, levelOf}},
 	{InvitationCreated, 1, "A member invited an address to an organization.", ofInvitation},
-	{InvitationAccepted, 1, "An invitation was accepted.", acceptedMember},
+	{InvitationAccepted, 1, "An invitation was accepted.", append(slices.Clip(ofInvitation), ofUser.saying("the user who accepted"))},
 	{InvitationRevoked, 1, "An invitation was revoked.", ofInvitation},
 }
 

@@ -75,7 +75,7 @@ func TestSchemasRefuseOtherForms(t *testing.T) {
 	schema := compiled(t, entry)
 	for _, data := range []string{
 		`{}`, `{"user_id":"1","level":"organization"}`, `{"user_id":1,"level":"organization","owner":true}`, `{"user_id":"01","level":"organization","owner":true}`,
-		`{"user_id":"1","level":"organization","owner":"true"}`,
+		`{"user_id":"1","level":"organization","owner":"true"}`, `{"user_id":"1","level":"team","owner":true}`,
 	} {
 		if schema.Validate(dataOf(t, people.LoggedEvent{Data: data})) == nil {
 			t.Errorf("%s is valid", data)
@@ -93,6 +93,7 @@ func TestIncompleteEventsAreRefused(t *testing.T) {
 	for name, e := range map[string]Event{
 		"another type": {Type: "user.renamed", Subject: 1}, "no subject": {Type: UserCreated}, "without changed": {Type: UserUpdated, Subject: 1},
 		"without the user": {Type: MembershipDeleted, Subject: 1, Data: Data{Level: LevelOrganization}},
+		"another level":    {Type: MembershipDeleted, Subject: 1, Data: Data{User: 1, Level: "team"}},
 	} {
 		if _, err := e.Log(time.Time{}, "system"); err == nil {
 			t.Errorf("%s is logged", name)
@@ -129,7 +130,7 @@ func TestMembershipsOfWorkspacesAreSubjectsOfTheirOwn(t *testing.T) {
 func TestTypesAreSelectedByPatterns(t *testing.T) {
 	t.Parallel()
 	for patterns, want := range map[string]int{
-		"*": len(Catalogue), "user.created": 1, "user.*": 11, "user.created,user.*": 11, "membership.*,invitation.revoked": 4, "workspace.*": 2,
+		"*": len(Catalogue), "user.created": 1, "user.*": 16, "user.created,user.*": 16, "membership.*,invitation.revoked": 4, "workspace.*": 2,
 	} {
 		if types, err := ParseTypes(strings.Split(patterns, ",")); err != nil || len(types) != want {
 			t.Errorf("%s selects %d types: %v", patterns, len(types), err)

@@ -12,13 +12,14 @@ import (
 )
 
 // changing matches the methods of the store that change what the catalogue has events of.
-var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails)|` +
+var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails|Phone|Phones)|` +
 	`Update(User|Member|Organization)|Delete(User|Member|WorkspaceMember|Organization|Email|Unproven)|SetWorkspaceMemberRole|SetMemberRoles|RenameWorkspace|PutCredential|DeleteCredential|` +
-	`VerifyEmail|MakePrimaryEmail|DemoteEmails|(Accept|Revoke)Invitation|SuspendMember|RestoreMember)$`)
+	`VerifyEmail|MakePrimaryEmail|DemoteEmails|VerifyPhone|MakePrimary|DemotePhones|DeletePhone|(Accept|Revoke)Invitation|SuspendMember|RestoreMember)$`)
 
 // silent are the functions whose changes have no event of their own, with the reason for each.
 var silent = map[string]string{
 	"RenewPassword": "the same password with another hash",
+	"dropPassword":  "its caller logs the event, with how many sign-ins end",
 }
 
 // TestEachChangeLogsAnEvent reads the source: a function that changes users, organizations, memberships or invitations

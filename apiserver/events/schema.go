@@ -13,6 +13,7 @@ var schemas = map[Form]map[string]any{
 	Text:  {"type": "string"},
 	Names: {"type": "array", "items": map[string]any{"type": "string"}, "minItems": 1},
 	Truth: {"type": "boolean"},
+	Count: {"type": "integer", "minimum": 0},
 }
 
 // Schema returns the JSON Schema (2020-12) of the data of a type. Later versions of Cardea may add members.
@@ -22,6 +23,9 @@ func (e Entry) Schema() map[string]any {
 		property := map[string]any{"description": m.Description}
 		for name, value := range schemas[m.Of] {
 			property[name] = value
+		}
+		if len(m.Values) > 0 {
+			property["enum"] = m.Values
 		}
 		properties[m.Name] = property
 		if !m.Optional {
@@ -38,7 +42,7 @@ func (e Entry) Schema() map[string]any {
 func (e Entry) Example() people.LoggedEvent {
 	const subject, other, organization, workspace = 419524352409601001, 420437871820801002, 420445421568002002, 420445421568003003
 	at := time.Date(2026, time.May, 10, 11, 0, 0, 0, time.UTC)
-	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Role: other, Changed: []string{"name"}, Level: LevelOrganization}}
+	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization}}
 	switch e.Type.Subject() {
 	case "user":
 		event.Data.Changed = []string{"first_name"}

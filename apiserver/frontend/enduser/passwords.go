@@ -3,6 +3,7 @@ package enduser
 import (
 	"errors"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
@@ -139,7 +140,7 @@ func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	user, err := u.LockAccount(a.User, ends.others)
+	user, ended, err := u.LockAccount(a.User, ends.others)
 	if errors.Is(err, account.ErrUserUnknown) {
 		err = errInvalidAttempt
 	}
@@ -159,7 +160,11 @@ func (u *unit) reset(id int64, encoded string, ends resetEnds) (reply, error) {
 	if err := account.ProveEmail(u.Unit, a); err != nil {
 		return reply{}, err
 	}
-	if err := u.SetPassword(user.ID, encoded, "user.password_reset", "The password of your account was reset by a code sent to "+a.Email+"."); err != nil {
+	err = u.SetPassword(account.PasswordChange{
+		User: user.ID, Encoded: encoded, Event: events.UserPasswordReset, Action: "user.password_reset", Ended: ended,
+		Sentence: "The password of your account was reset by a code sent to " + a.Email + ".",
+	})
+	if err != nil {
 		return reply{}, err
 	}
 	if ends.access {
@@ -216,7 +221,8 @@ func updatePassword(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		if _, err := u.LockAccount(u.signedIn().User, others); err != nil {
+		_, ended, err := u.LockAccount(u.signedIn().User, others)
+		if err != nil {
 			return reply{}, err
 		}
 		_, had, err := u.Users().Credential(u.signedIn().User, people.CredentialPassword)
@@ -226,7 +232,7 @@ func updatePassword(c *call) (reply, error) {
 		if had || u.signedIn().User != user.ID {
 			return reply{}, errWrongCurrent // a password was set meanwhile
 		}
-		return u.passwordSet(encoded, "user.password_set", "A password was set for your account.")
+		return u.passwordSet(encoded, "user.password_set", "A password was set for your account.", ended)
 	})
 }
 
@@ -254,13 +260,14 @@ func changePassword(c *call, user people.User, current, chosen string, others bo
 		if encoded == "" {
 			return reply{}, account.Refuse(errSamePassword)
 		}
-		if _, err := u.LockAccount(user.ID, others); err != nil {
+		_, ended, err := u.LockAccount(user.ID, others)
+		if err != nil {
 			return reply{}, err
 		}
 		if err := u.ConfirmPassword(try); err != nil {
 			return reply{}, wrongCurrent(err)
 		}
-		return u.passwordSet(encoded, "user.password_changed", "The password of your account was changed.")
+		return u.passwordSet(encoded, "user.password_changed", "The password of your account was changed.", ended)
 	})
 }
 
@@ -273,8 +280,10 @@ func wrongCurrent(err error) error {
 	return err
 }
 
-func (u *unit) passwordSet(encoded, action, change string) (reply, error) {
-	err := u.SetPassword(u.signedIn().User, encoded, action, change)
+func (u *unit) passwordSet(encoded, action, sentence string, ended int64) (reply, error) {
+	err := u.SetPassword(account.PasswordChange{
+		User: u.signedIn().User, Encoded: encoded, Event: events.UserPasswordChanged, Action: action, Sentence: sentence, Ended: ended,
+	})
 	if err != nil {
 		return reply{}, err
 	}

@@ -3,6 +3,7 @@ package enduser
 import (
 	"strings"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
@@ -118,6 +119,7 @@ func addPhone(c *call) (reply, error) {
 		if err := u.Phones().InsertPhone(p); err != nil {
 			return reply{}, err
 		}
+		u.Log(events.OfPhone(events.UserPhoneAdded, p.User, p.ID))
 		return reply{data: viewPhone(p)}, u.Audit("phone.added", "phone:"+format(id))
 	})
 }
@@ -234,11 +236,13 @@ func (u *unit) acceptPhone(id int64) (people.Phone, reply, error) {
 		return p, reply{}, err
 	}
 	p.VerifiedAt = u.Now
+	u.Log(events.OfPhone(events.UserPhoneVerified, p.User, p.ID))
 	if user.Phone == "" {
 		p.Primary = true
 		if err := u.Phones().MakePrimary(p.User, id); err != nil {
 			return p, reply{}, err
 		}
+		u.Log(events.OfPhone(events.UserPhonePrimaryChanged, p.User, p.ID))
 	}
 	if err := u.Challenges().VoidChallenges(people.PurposePhone, id); err != nil {
 		return p, reply{}, err
@@ -273,6 +277,7 @@ func makePhonePrimary(c *call) (reply, error) {
 		if err := u.Phones().MakePrimary(p.User, id); err != nil {
 			return reply{}, err
 		}
+		u.Log(events.OfPhone(events.UserPhonePrimaryChanged, p.User, p.ID))
 		return reply{data: viewPhone(p)}, u.phoneChanged(p, "phone.made_primary", "is the primary one of your account now.")
 	})
 }
@@ -301,6 +306,7 @@ func removePhone(c *call) (reply, error) {
 		if err := u.Phones().DeletePhone(id); err != nil {
 			return reply{}, err
 		}
+		u.Log(events.OfPhone(events.UserPhoneRemoved, p.User, p.ID))
 		if err := u.phoneChanged(p, "phone.removed", "was removed from your account."); err != nil {
 			return reply{}, err
 		}

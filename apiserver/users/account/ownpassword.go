@@ -5,20 +5,34 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
+// PasswordChange is a new password of a user.
+type PasswordChange struct {
+	User int64
+	// Encoded is the password's hash.
+	Encoded string
+	// Event is UserPasswordChanged or UserPasswordReset, and Action the action in audit records.
+	Event  events.Type
+	Action string
+	// Sentence describes the change to the user.
+	Sentence string
+	// Ended is how many sign-ins of the user ended with the change.
+	Ended int64
+}
+
 // SetPassword stores the hash of a user's new password. The user is locked. Pending codes of the account end, and with
-// them every reset. The user is notified by mail; change is the sentence that describes the change.
-func (u *Unit) SetPassword(user int64, encoded, action, change string) error {
-	if err := u.Users().PutCredential(user, people.CredentialPassword, encoded, u.Now); err != nil {
+// them every reset. The user is notified by mail.
+func (u *Unit) SetPassword(c PasswordChange) error {
+	if err := u.Users().PutCredential(c.User, people.CredentialPassword, c.Encoded, u.Now); err != nil {
 		return err
 	}
-	if err := u.endCodes(user); err != nil {
+	if err := u.endCodes(c.User); err != nil {
 		return err
 	}
-	u.Log(events.OfUser(events.UserPasswordChanged, user))
-	if err := u.Audit(action, object("user", user)); err != nil {
+	u.Log(events.OfPassword(c.Event, c.User, c.Ended))
+	if err := u.Audit(c.Action, object("user", c.User)); err != nil {
 		return err
 	}
-	return u.Notify(user, change)
+	return u.Notify(c.User, c.Sentence)
 }
 
 // endCodes ends everything on an account that waits for a code: attempts, and proofs of its addresses and numbers.
@@ -56,7 +70,7 @@ func (u *Unit) RemovePassword(user int64) (bool, error) {
 	if err := u.endCodes(user); err != nil {
 		return false, err
 	}
-	u.Log(events.OfUser(events.UserPasswordRemoved, user))
+	u.Log(events.OfPassword(events.UserPasswordRemoved, user, 0))
 	if err := u.Audit("user.password_removed", object("user", user)); err != nil {
 		return false, err
 	}
@@ -79,17 +93,16 @@ func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
 	return user, before + meanwhile, err
 }
 
-// LockAccount locks a user. If signOutOthers is set, it first ends the user's other sessions.
-func (u *Unit) LockAccount(id int64, signOutOthers bool) (people.User, error) {
+// LockAccount locks a user. If signOutOthers is set, it first ends the user's other sessions, as SignOutOthers does.
+func (u *Unit) LockAccount(id int64, signOutOthers bool) (user people.User, ended int64, err error) {
 	if signOutOthers {
-		user, _, err := u.SignOutOthers(id)
-		return user, err
+		return u.SignOutOthers(id)
 	}
 	user, found, err := u.Users().LockUser(id)
 	if err == nil && !found {
 		err = ErrUserUnknown
 	}
-	return user, err
+	return user, 0, err
 }
 
 // DeleteAccount deletes a user with their own data, and the organizations that have no other member. ErrOnlyOwner: the

@@ -9,28 +9,32 @@ import (
 // proven by a code alone: the password, API keys, phone numbers, other addresses, identities at the providers of
 // connections, and all other sign-ins.
 func dropUnproven(u *Unit, e people.Email, emails []people.Email) error {
+	hadPassword, ended := false, int64(0)
 	for _, drop := range []func() error{
-		func() error { return dropPassword(u, e.User) },
+		func() (err error) { hadPassword, err = dropPassword(u, e.User); return err },
 		func() error { return revokeKeysOf(u, e.User, "system", "owner_unproven") },
 		func() error { return dropPhones(u, e.User) },
 		func() error { return dropEmails(u, e, emails) },
 		func() error { return dropIdentities(u, e.User) },
-		func() error { _, err := leaveOthers(u, e.User, "system", "session.evicted"); return err },
+		func() (err error) { ended, err = leaveOthers(u, e.User, system, "session.evicted"); return err },
 	} {
 		if err := drop(); err != nil {
 			return err
 		}
 	}
+	if hadPassword {
+		LogAs(u, system, events.OfPassword(events.UserPasswordRemoved, e.User, ended))
+	}
 	return nil
 }
 
-func dropPassword(u *Unit, user int64) error {
+// dropPassword removes a user's password, and reports whether there was one.
+func dropPassword(u *Unit, user int64) (bool, error) {
 	dropped, err := u.Users().DeleteCredential(user, people.CredentialPassword)
 	if err != nil || !dropped {
-		return err
+		return false, err
 	}
-	LogAs(u, system, events.OfUser(events.UserPasswordRemoved, user))
-	return u.AuditAs(system, "user.password_removed", object("user", user), u.Session)
+	return true, u.AuditAs(system, "user.password_removed", object("user", user), u.Session)
 }
 
 // keysAtOnce is how many keys one query reads.
@@ -71,6 +75,7 @@ func dropPhones(u *Unit, user int64) error {
 		if err := u.Phones().DeletePhone(p.ID); err != nil {
 			return err
 		}
+		LogAs(u, system, events.OfPhone(events.UserPhoneRemoved, p.User, p.ID))
 		if err := u.AuditAs(system, "phone.removed", object("phone", p.ID), u.Session); err != nil {
 			return err
 		}

@@ -75,6 +75,7 @@ func (b *batch) write() error {
 		b.promoteRest,
 		func() error { return b.Bulk().DemotePhones(slices.Sorted(maps.Keys(b.rows.demotedPhones))) },
 		func() error { return b.Bulk().InsertPhones(b.rows.phones) },
+		func() error { logPhones(b); return nil },
 		b.writeFactors,
 		func() error { return b.Bulk().InsertIdentities(b.rows.identities) },
 		func() error { return b.Bulk().InsertOrganizations(b.rows.organizations) },
@@ -113,6 +114,27 @@ func logUsers(b *batch, removed map[int64]people.Email) {
 		b.Log(events.OfEmail(added, e.User, e.ID))
 		if e.Primary {
 			b.Log(events.OfEmail(events.UserEmailPrimaryChanged, e.User, e.ID))
+		}
+	}
+}
+
+// logPhones logs the events of phone numbers that users of earlier batches get.
+func logPhones(b *batch) {
+	fresh := map[int64]bool{}
+	for _, user := range b.rows.users {
+		fresh[user.ID] = true
+	}
+	for _, p := range b.rows.phones {
+		if fresh[p.User] {
+			continue
+		}
+		added := events.UserPhoneAdded
+		if !p.VerifiedAt.IsZero() {
+			added = events.UserPhoneVerified
+		}
+		b.Log(events.OfPhone(added, p.User, p.ID))
+		if p.Primary {
+			b.Log(events.OfPhone(events.UserPhonePrimaryChanged, p.User, p.ID))
 		}
 	}
 }

@@ -1,0 +1,73 @@
+package enduser_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+func TestChangesOfPhonesLogEvents(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		b, user := w.signedUp("ada@example.com")
+		var first, second string
+		added := w.happens(func() { first = b.addPhone(number) }, events.UserPhoneAdded)[0]
+		if want := fmt.Sprintf(`{"phone_id":%q}`, first); added.Data != want || added.SubjectID != user || added.Actor != "user:"+user {
+			t.Errorf("%+v", added)
+		}
+		code := b.prepare(first, number, 1)
+		w.happens(func() { b.refused(400, "INVALID_CODE", "POST", verifyPath(first), codeBody(wrong(code))) })
+		w.happens(func() { b.ok("POST", verifyPath(first), codeBody(code)) }, events.UserPhoneVerified, events.UserPhonePrimaryChanged)
+		w.happens(func() { second = b.addPhone("+12025550124") }, events.UserPhoneAdded)
+		code = b.prepare(second, "+12025550124", 1)
+		w.happens(func() { b.ok("POST", verifyPath(second), codeBody(code)) }, events.UserPhoneVerified)
+		path := "/me/phone-numbers/"
+		w.happens(func() { b.ok("POST", path+second+"/make-primary", `{}`) }, events.UserPhonePrimaryChanged)
+		w.happens(func() { b.ok("POST", path+second+"/make-primary", `{}`) })
+		removed := w.happens(func() { b.ok("DELETE", path+first, "") }, events.UserPhoneRemoved)[0]
+		if want := fmt.Sprintf(`{"phone_id":%q}`, first); removed.Data != want || removed.SubjectID != user {
+			t.Errorf("%+v", removed)
+		}
+		for _, e := range w.logged(0) {
+			if strings.Contains(e.Data, "202555") {
+				t.Errorf("%s has a phone number: %s", e.Type, e.Data)
+			}
+		}
+	})
+}
+
+func TestResetsOfPasswordsLogEvents(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		_, user := w.signedUp("ada@example.com")
+		w.browser().signIn("ada@example.com")
+		b := w.browser()
+		attempt := b.forgot("ada@example.com")
+		w.happens(func() {
+			b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
+		})
+		reset := w.happens(func() { b.ok("POST", "/auth/reset-password", resetBody(attempt, newPassword, "")) }, events.UserPasswordReset)[0]
+		if reset.Data != `{"sessions_ended":2}` || reset.SubjectID != user || reset.Actor != "user:"+user {
+			t.Errorf("%+v", reset)
+		}
+	})
+}
+
+// TestClaimOfAnAddressLogsWhatEnds: the owner of an imported, unverified address who proves it by a code ends what
+// another person may have added to the account.
+func TestClaimOfAnAddressLogsWhatEnds(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		w.importUser(1, oldHash, "ada@example.com")
+		w.tx(func(tx people.Tx) error {
+			return tx.Phones().InsertPhone(people.Phone{ID: 7, User: 1, Number: number, Region: "US", CreatedAt: w.Clock.Now().UTC()})
+		})
+		b := w.browser()
+		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
+		claimed := w.happens(func() { b.ok("POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("ada@example.com", 1))) },
+			events.UserPhoneRemoved, events.UserPasswordRemoved, events.UserEmailVerified)
+		if claimed[0].Data != `{"phone_id":"7"}` || claimed[0].Actor != "system" || claimed[1].Data != `{"sessions_ended":0}` {
+			t.Errorf("%+v", claimed)
+		}
+	})
+}
