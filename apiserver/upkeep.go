@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -77,6 +78,7 @@ func (s *Server) keepUp(ctx context.Context) error {
 		}
 		keep := people.Retention{Audit: cmp.Or(s.opts.AuditRetention, DefaultAuditRetention), ToolCalls: cmp.Or(s.opts.ToolCallRetention, DefaultToolCallRetention)}
 		s.inBatches(ctx, "Expired data was not deleted; trying again later", func() (int64, error) {
+			keep.Events = events.Expiry{At: s.opts.Clock().UTC().Truncate(time.Microsecond)}
 			return s.opts.People.Purge(ctx, s.opts.Clock(), keep, upkeepBatch)
 		})
 		s.inBatches(ctx, "Old events were not deleted; trying again later", func() (int64, error) {

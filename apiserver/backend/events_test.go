@@ -318,7 +318,40 @@ func TestChangesByBackendsLogEvents(t *testing.T) {
 	if left.SubjectID != joined[0].SubjectID || fmt.Sprint(left.Organization) != organization {
 		t.Errorf("%+v", left)
 	}
-	s.happens(t, func() { send(204, "DELETE", path, "") }, events.UserDeleted)
+	revoked := func(why events.Reason, do func(), more ...events.Type) {
+		t.Helper()
+		signInTwice(t, s, user)
+		for _, e := range s.happens(t, do, append([]events.Type{events.SessionRevoked, events.SessionRevoked}, more...)...)[:2] {
+			if !strings.Contains(e.Data, fmt.Sprintf(`"reason":%q`, why)) || !strings.HasPrefix(e.Actor, "key:") {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+	revoked(events.ByBackend, func() { send(200, "POST", path+"/sessions/revoke-all", "") })
+	revoked(events.PasswordChanged, func() { send(204, "PUT", path+"/password", `{"password":"a long enough password 8"}`) }, events.UserPasswordChanged)
+	revoked(events.Disabled, func() { send(200, "PATCH", path, `{"disabled":true}`) }, events.UserDisabled)
+	send(200, "PATCH", path, `{"disabled":false}`)
+	revoked(events.Deleted, func() { send(204, "DELETE", path, "") }, events.UserDeleted)
+}
+
+// signInTwice inserts two sessions with a sign-in of a user.
+func signInTwice(t *testing.T, s served, user string) {
+	t.Helper()
+	of, err := ids.Parse(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := exampleDay(10, 12)
+	for id := range int64(2) {
+		session := people.Session{ID: 100 + id, ActiveSignIn: 200 + id, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(1000 * time.Hour)}
+		signIn := people.SignIn{ID: 200 + id, Session: session.ID, User: of, Method: people.MethodPassword, CreatedAt: at}
+		err := s.rows.Change(t.Context(), exampleTenant, func(tx people.Tx) error {
+			return errors.Join(tx.Sessions().InsertSession(session), tx.Sessions().InsertSignIn(signIn))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestImportsLogTheEventsOfOthers: the users, organizations and memberships of an import have the events that they have

@@ -75,7 +75,7 @@ func removeUserPasskey(c *call) (reply, error) {
 // removeUserFactor removes a factor of a kind. An id that is malformed is unknown, unless the user is unknown.
 func removeUserFactor(c *call, kind string, unknown error, remove func(*account.Unit, people.User, int64) error) (reply, error) {
 	id, malformed := ids.Parse(c.r.PathValue("id"))
-	err := c.support().changeUser(false, func(u *account.Unit, user people.User, _ int64) error {
+	err := c.support().changeUser("", func(u *account.Unit, user people.User, _ int64) error {
 		if malformed != nil {
 			return unknown
 		}
@@ -142,7 +142,7 @@ func createTemporaryCode(c *call) (reply, error) {
 		return reply{}, err
 	}
 	var served backendapi.TemporaryCode
-	err = p.changeUser(false, func(u *account.Unit, user people.User, _ int64) (err error) {
+	err = p.changeUser("", func(u *account.Unit, user people.User, _ int64) (err error) {
 		served.Code, served.ExpiresAt, err = factors.NewTemporaryCode(u, c.api.codes, user.ID, lifetime)
 		return err
 	})

@@ -131,7 +131,11 @@ func updateUser(c *call) (reply, error) {
 		return reply{}, err
 	}
 	var served backendapi.User
-	err = p.changeUser(ptr.Deref(disabled, false), func(u *account.Unit, user people.User, _ int64) error {
+	why := events.Reason("")
+	if ptr.Deref(disabled, false) {
+		why = events.Disabled
+	}
+	err = p.changeUser(why, func(u *account.Unit, user people.User, _ int64) error {
 		changed := user
 		changed.FirstName, changed.LastName = ptr.Deref(first, user.FirstName), ptr.Deref(last, user.LastName)
 		changed.Disabled = ptr.Deref(disabled, user.Disabled)
@@ -176,25 +180,24 @@ func (p *peopleRequest) saveUser(u *account.Unit, before, user people.User) erro
 // deleteUser deletes an account with everything that belongs to it.
 func deleteUser(c *call) (reply, error) {
 	p := c.people()
-	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, _ int64) error {
-		if err := u.Users().DeleteUser(user.ID); err != nil {
+	return reply{}, p.changeUser(events.Deleted, func(u *account.Unit, user people.User, _ int64) error {
+		if err := account.EraseUser(u, user.ID); err != nil {
 			return err
 		}
-		u.Log(events.OfUser(events.UserDeleted, user.ID))
 		return p.audit(u, "user.deleted", "user", user.ID)
 	})
 }
 
-// changeUser runs do with the path's user, locked against concurrent changes, and signs the user out everywhere if
-// requested. It returns the user and how many sign-ins it ended.
-func (p *peopleRequest) changeUser(signOut bool, do func(u *account.Unit, user people.User, ended int64) error) error {
+// changeUser runs do with the path's user, locked against concurrent changes. If there is a reason, it first signs the
+// user out everywhere. do receives the user and how many sign-ins it ended.
+func (p *peopleRequest) changeUser(signOut events.Reason, do func(u *account.Unit, user people.User, ended int64) error) error {
 	id, err := p.c.userID()
 	if err != nil {
 		return err
 	}
 	return p.change(func(u *account.Unit) error {
-		if signOut {
-			user, ended, err := u.SignOutEverywhere(id)
+		if signOut != "" {
+			user, ended, err := u.SignOutEverywhere(id, signOut)
 			if err != nil {
 				return err
 			}

@@ -74,7 +74,7 @@ func setPassword(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, ended int64) error {
+	return reply{}, p.changeUser(events.PasswordChanged, func(u *account.Unit, user people.User, ended int64) error {
 		if err := u.Users().PutCredential(user.ID, people.CredentialPassword, encoded, p.Now); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func setPassword(c *call) (reply, error) {
 // removePassword removes a user's password, and signs the user out everywhere: a leaked password is useless afterwards.
 func removePassword(c *call) (reply, error) {
 	p := c.people()
-	return reply{}, p.changeUser(true, func(u *account.Unit, user people.User, ended int64) error {
+	return reply{}, p.changeUser(events.PasswordChanged, func(u *account.Unit, user people.User, ended int64) error {
 		removed, err := u.Users().DeleteCredential(user.ID, people.CredentialPassword)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func listUserSessions(c *call) (reply, error) {
 func revokeUserSessions(c *call) (reply, error) {
 	p := c.people()
 	var served backendapi.RevokedSessions
-	err := p.changeUser(true, func(u *account.Unit, user people.User, ended int64) error {
+	err := p.changeUser(events.ByBackend, func(u *account.Unit, user people.User, ended int64) error {
 		served.Revoked = ended
 		return p.audit(u, "user.sessions_revoked", "user", user.ID)
 	})

@@ -147,12 +147,17 @@ func (w *world) want(what, deployment string, connection int64, want left) {
 	}
 }
 
-// audited returns how many ended sign-ins were recorded under an actor.
+// audited returns how many ended sign-ins were recorded under an actor. Each has its event.
 func (w *world) audited(actor string) int {
 	w.T.Helper()
 	db, n := w.Open(), 0
 	defer func() { _ = db.Close() }()
 	w.Must(db.QueryRowContext(w.T.Context(), `SELECT COUNT(*) FROM audit WHERE action = 'session.ended_upstream' AND actor = '`+actor+`'`).Scan(&n))
+	logged := 0
+	w.Must(db.QueryRowContext(w.T.Context(), `SELECT COUNT(*) FROM event_log_new WHERE type = 'session.revoked' AND actor = '`+actor+`' AND data LIKE '%"connection"%'`).Scan(&logged))
+	if logged != n {
+		w.T.Errorf("%d ended sign-ins have %d events", n, logged)
+	}
 	return n
 }
 

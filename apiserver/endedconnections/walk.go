@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -148,6 +149,7 @@ func (w *Worker) endSignIns(ctx context.Context, of target, name string, recorde
 		if err != nil {
 			return err
 		}
+		account.LogEnds(u, ended, "connection:"+name, events.ByConnection)
 		for _, g := range ended {
 			if err := u.AuditAs("connection:"+name, "session.ended_upstream", "signin:"+strconv.FormatInt(g.ID, 10), g.Session); err != nil {
 				return err

@@ -29,6 +29,10 @@ const (
 	UserPhoneVerified       Type = "user.phone_verified"
 	UserPhonePrimaryChanged Type = "user.phone_primary_changed"
 	UserPhoneRemoved        Type = "user.phone_removed"
+	SessionCreated          Type = "session.created"
+	SessionEnded            Type = "session.ended"
+	SessionRevoked          Type = "session.revoked"
+	SessionSwitched         Type = "session.organization_switched"
 	OrganizationCreated     Type = "organization.created"
 	OrganizationUpdated     Type = "organization.updated"
 	OrganizationDeleted     Type = "organization.deleted"
@@ -108,6 +112,10 @@ var Catalogue = []Entry{
 	{UserPhoneVerified, 1, "A phone number of a user was verified.", []Member{ofPhone}},
 	{UserPhonePrimaryChanged, 1, "Another phone number is the primary one of a user.", []Member{ofPhone}},
 	{UserPhoneRemoved, 1, "A phone number of a user was removed.", []Member{ofPhone}},
+	{SessionCreated, 1, "A user signed in. A session can have sign-ins of several users: each has its events.", signIns},
+	{SessionEnded, 1, "A sign-in ended: its user signed out, or its time was over.", endedSignIns},
+	{SessionRevoked, 1, "A sign-in was ended for another reason.", endedSignIns},
+	{SessionSwitched, 1, "Another organization, which the event names, is the active one of a sign-in.", []Member{ofUser, ofSignIn}},
 	{OrganizationCreated, 1, "An organization was created.", nil},
 	{OrganizationUpdated, 1, "The profile or the requirements of an organization changed.", []Member{changed}},
 	{OrganizationDeleted, 1, "An organization was deleted, with its workspaces, memberships and invitations.", nil},

@@ -1,6 +1,11 @@
 package events
 
-import "github.com/cardea-iam/cardea/internal/ids"
+import (
+	"slices"
+
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
 
 // Data are the members of an event's data beside the subject. It holds ids and names of states, but neither personal
 // data nor secrets.
@@ -12,6 +17,10 @@ type Data struct {
 	Owner bool
 	// SessionsEnded is how many sign-ins the change ended.
 	SessionsEnded int64
+	SignIn        int64
+	// Method is how a user signed in, and Reason why a sign-in ended.
+	Method string
+	Reason Reason
 }
 
 // The values of Data.Level.
@@ -19,6 +28,45 @@ const (
 	LevelOrganization = "organization"
 	LevelWorkspace    = "workspace"
 )
+
+// Reason is why a sign-in ended.
+type Reason string
+
+// The reasons for which sign-ins end.
+const (
+	// SignedOut: its user signed out, in this session or from another one, or by an app.
+	SignedOut Reason = "signed_out"
+	// Expired: its time, or that of its session, was over.
+	Expired Reason = "expired"
+	// Replaced: the user signed in again in the same session.
+	Replaced Reason = "replaced"
+	// Evicted: there were too many newer sign-ins of the user, or in the session.
+	Evicted Reason = "evicted"
+	// TokenReused: a copy of the session's token was used.
+	TokenReused Reason = "token_reused"
+	// PasswordChanged: the password was changed, reset or removed.
+	PasswordChanged Reason = "password_changed"
+	// Claimed: the owner of the account's address proved it, and all that another person may have added ended.
+	Claimed Reason = "claimed"
+	// ByBackend: a backend signed the user out, or reset the second factors.
+	ByBackend Reason = "backend"
+	// Disabled and Deleted: a backend, or the user, did it to the account.
+	Disabled Reason = "user_disabled"
+	Deleted  Reason = "user_deleted"
+	// ByDirectory: a directory deactivated the user.
+	ByDirectory Reason = "directory"
+	// ByConnection: the provider signed the user out, or its connection or the user's identity there was removed.
+	ByConnection Reason = "connection"
+)
+
+// reasons are all reasons.
+var reasons = []string{
+	string(SignedOut), string(Expired), string(Replaced), string(Evicted), string(TokenReused), string(PasswordChanged), string(Claimed), string(ByBackend),
+	string(Disabled), string(Deleted), string(ByDirectory), string(ByConnection),
+}
+
+// methods are the methods of sign-ins.
+var methods = []string{people.MethodPassword, people.MethodEmailOTP, people.MethodPasskey, people.MethodSSO}
 
 // id returns the value of a member with an id, which the data have unless it is 0.
 func id(of func(*Data) int64) func(*Data) (any, bool) {
@@ -55,6 +103,11 @@ var (
 	}
 	memberships  = []Member{ofUser, levelOf, ownerOf, ofRole.saying("the role; absent for a member without one, and for an owner")}
 	ofInvitation = []Member{ofRole.saying("the role that the invitation gives; absent for that of new members")}
+	ofSignIn     = Member{Name: "signin_id", Of: ID, of: id(func(d *Data) int64 { return d.SignIn }), Description: "the sign-in in the session"}
+	methodOf     = Member{Name: "method", Of: Text, of: text(func(d *Data) string { return d.Method }), Values: methods, Description: "how the user signed in"}
+	reasonOf     = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return string(d.Reason) }), Values: reasons, Description: "why it ended"}
+	signIns      = []Member{ofUser, ofSignIn, methodOf}
+	endedSignIns = append(slices.Clip(signIns), reasonOf)
 )
 
 // saying returns the member with another description.

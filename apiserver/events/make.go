@@ -1,6 +1,10 @@
 package events
 
-import "github.com/cardea-iam/cardea/store/people"
+import (
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
 
 // OfMember returns an event of a membership of an organization.
 func OfMember(t Type, m people.Member) Event {
@@ -48,4 +52,35 @@ func OfPassword(t Type, user, ended int64) Event {
 // OfPhone returns an event of a phone number of a user.
 func OfPhone(t Type, user, phone int64) Event {
 	return Event{Type: t, Subject: user, Data: Data{Phone: phone}}
+}
+
+// OfSignIn returns an event of a sign-in.
+func OfSignIn(t Type, g people.SignIn) Event {
+	return Event{Type: t, Subject: g.Session, Data: Data{User: g.User, SignIn: g.ID, Method: g.Method}}
+}
+
+// OfEnd returns the event of a sign-in that ended.
+func OfEnd(g people.SignIn, why Reason) Event {
+	t := SessionRevoked
+	if why == SignedOut || why == Expired || why == Replaced {
+		t = SessionEnded
+	}
+	e := OfSignIn(t, g)
+	e.Data.Reason = why
+	return e
+}
+
+// OfSwitch returns the event of a sign-in with another active organization.
+func OfSwitch(g people.SignIn) Event {
+	e := OfSignIn(SessionSwitched, g)
+	e.Organization, e.Workspace = g.Organization, g.Workspace
+	return e
+}
+
+// Expiry makes the events of what upkeep ends at a time. It implements people.ExpiryEvents.
+type Expiry struct{ At time.Time }
+
+// SignIn implements people.ExpiryEvents.
+func (x Expiry) SignIn(g people.SignIn) (people.LoggedEvent, error) {
+	return OfEnd(g, Expired).Log(x.At, "system")
 }

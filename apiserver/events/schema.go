@@ -42,8 +42,16 @@ func (e Entry) Schema() map[string]any {
 func (e Entry) Example() people.LoggedEvent {
 	const subject, other, organization, workspace = 419524352409601001, 420437871820801002, 420445421568002002, 420445421568003003
 	at := time.Date(2026, time.May, 10, 11, 0, 0, 0, time.UTC)
-	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization}}
+	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization,
+		SignIn: other, Method: people.MethodPassword, Reason: SignedOut}}
 	switch e.Type.Subject() {
+	case "session":
+		switch e.Type {
+		case SessionRevoked:
+			event.Data.Reason = Evicted
+		case SessionSwitched:
+			event.Organization, event.Workspace = organization, workspace
+		}
 	case "user":
 		event.Data.Changed = []string{"first_name"}
 	case "organization":

@@ -46,6 +46,11 @@ type EventLog interface {
 	ForgetEvents(before time.Time, limit int) (int64, error)
 }
 
+// ExpiryEvents makes the events of rows that Purge ends because their time is over. They are recorded with the end.
+type ExpiryEvents interface {
+	SignIn(SignIn) (LoggedEvent, error)
+}
+
 // EventUpkeep finds the deployments whose events are due.
 type EventUpkeep interface {
 	// UnnumberedEvents returns the deployments with events that have no number yet.

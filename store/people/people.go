@@ -196,8 +196,8 @@ type Sessions interface {
 	// EndSession deletes a session with its tokens, sign-ins and attempts.
 	EndSession(id int64) error
 	// EndSessionsOf removes a user's sign-ins from every session and ends the sessions that have none left. It returns
-	// how many sign-ins it removed.
-	EndSessionsOf(user int64) (int64, error)
+	// the sign-ins that it removed, the oldest first.
+	EndSessionsOf(user int64) ([]SignIn, error)
 	// LeaveSession removes a sign-in from its session. If it was the active one, the newest other sign-in becomes
 	// active. A session without sign-ins ends.
 	LeaveSession(SignIn) error

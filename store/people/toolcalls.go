@@ -189,6 +189,8 @@ type CallUpkeep interface {
 type Retention struct {
 	// Audit is for audit records and completed imports, ToolCalls for records of calls.
 	Audit, ToolCalls time.Duration
+	// Events makes the events of what ends because its time is over; nil: it has no events.
+	Events ExpiryEvents
 }
 
 // The kinds for which the arguments and results of calls are sealed, for SealedFor.

@@ -296,7 +296,7 @@ func TestConcurrentSignInsKeepTheBound(t *testing.T) {
 				if err := tx.Sessions().InsertSession(s); err != nil {
 					return err
 				}
-				if err := tx.Sessions().InsertSignIn(people.SignIn{ID: 1000 + n, Session: 1000 + n, User: parseID(user), CreatedAt: w.Clock.Now()}); err != nil {
+				if err := tx.Sessions().InsertSignIn(people.SignIn{ID: 1000 + n, Session: 1000 + n, User: parseID(user), Method: people.MethodPassword, CreatedAt: w.Clock.Now()}); err != nil {
 					return err
 				}
 			}

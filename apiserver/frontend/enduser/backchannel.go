@@ -15,6 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -154,6 +155,7 @@ func endBatch(u *account.Unit, conn account.Connection, logout connection.Logout
 	if err != nil {
 		return 0, err
 	}
+	account.LogEnds(u, ended, "connection:"+conn.Slug, events.ByConnection)
 	for _, g := range ended {
 		if err := u.AuditAs("connection:"+conn.Slug, "session.ended_upstream", "signin:"+format(g.ID), g.Session); err != nil {
 			return 0, err

@@ -47,7 +47,12 @@ func TestResetsOfPasswordsLogEvents(t *testing.T) {
 		w.happens(func() {
 			b.ok("POST", "/auth/attempt-verification", fmt.Sprintf(`{"signin_attempt_id":%q,"code":%q}`, attempt, w.CodeFor("ada@example.com", 2)))
 		})
-		reset := w.happens(func() { b.ok("POST", "/auth/reset-password", resetBody(attempt, newPassword, "")) }, events.UserPasswordReset)[0]
+		ended := w.happens(func() { b.ok("POST", "/auth/reset-password", resetBody(attempt, newPassword, "")) },
+			events.SessionRevoked, events.SessionRevoked, events.UserPasswordReset)
+		if !strings.Contains(ended[0].Data, `"reason":"password_changed"`) {
+			t.Errorf("%+v", ended[0])
+		}
+		reset := ended[2]
 		if reset.Data != `{"sessions_ended":2}` || reset.SubjectID != user || reset.Actor != "user:"+user {
 			t.Errorf("%+v", reset)
 		}
@@ -65,8 +70,8 @@ func TestClaimOfAnAddressLogsWhatEnds(t *testing.T) {
 		b := w.browser()
 		b.ok("POST", "/auth/signin", `{"strategy":"email_otp","email":"ada@example.com"}`)
 		claimed := w.happens(func() { b.ok("POST", "/auth/attempt-verification", b.sendCode(w.CodeFor("ada@example.com", 1))) },
-			events.UserPhoneRemoved, events.UserPasswordRemoved, events.UserEmailVerified)
-		if claimed[0].Data != `{"phone_id":"7"}` || claimed[0].Actor != "system" || claimed[1].Data != `{"sessions_ended":0}` {
+			events.SessionCreated, events.UserPhoneRemoved, events.UserPasswordRemoved, events.UserEmailVerified)
+		if claimed[1].Data != `{"phone_id":"7"}` || claimed[1].Actor != "system" || claimed[2].Data != `{"sessions_ended":0}` {
 			t.Errorf("%+v", claimed)
 		}
 	})

@@ -67,7 +67,7 @@ func TestOwnChangesLogEvents(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {
 		var b *browser
 		var user string
-		created := w.happens(func() { b, user = w.signedUp("ada@example.com") }, events.UserCreated)[0]
+		created := w.happens(func() { b, user = w.signedUp("ada@example.com") }, events.UserCreated, events.SessionCreated)[0]
 		if created.SubjectType != "user" || created.SubjectID != user || created.Actor != "user:"+user || created.At.IsZero() {
 			t.Errorf("%+v", created)
 		}
@@ -96,7 +96,7 @@ func TestOwnChangesLogEvents(t *testing.T) {
 			b.refused(400, "INVALID_CURRENT_PASSWORD", "POST", "/me/update-password", updateBody("wrong", newPassword, ""))
 		})
 		w.happens(func() { b.ok("DELETE", "/me/password", fmt.Sprintf(`{"current_password":%q}`, newPassword)) }, events.UserPasswordRemoved)
-		w.happens(func() { b.ok("DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`) }, events.UserDeleted)
+		w.happens(func() { b.ok("DELETE", "/me/account", `{"confirmation":"DELETE_MY_ACCOUNT"}`) }, events.SessionRevoked, events.UserDeleted)
 	})
 }
 
@@ -118,7 +118,7 @@ func TestChangesOfOrganizationsLogEvents(t *testing.T) {
 		bob, bobID := w.signedUp("bob@example.com")
 		var organization string
 		made := w.happens(func() { organization = owner.organization("Org") },
-			events.OrganizationCreated, events.MembershipCreated, events.WorkspaceCreated, events.MembershipCreated)
+			events.OrganizationCreated, events.MembershipCreated, events.WorkspaceCreated, events.MembershipCreated, events.SessionSwitched)
 		if e := made[0]; e.SubjectID != organization || ids.Format(e.Organization) != organization || e.Actor != "user:"+ownerID {
 			t.Errorf("%+v", e)
 		}

@@ -55,10 +55,11 @@ func switchOrganization(c *call) (reply, error) {
 		if active {
 			data.Workspace = ptr.To(viewWorkspace(w))
 		}
+		another := g.Organization != id
 		if err := u.activate(g, id, w.ID); err != nil {
 			return reply{}, err
 		}
-		return reply{data: data}, u.auditSwitch("session.switched_organization", "organization:"+format(id))
+		return reply{data: data}, u.auditSwitch("session.switched_organization", "organization:"+format(id), another)
 	})
 }
 
@@ -77,9 +78,16 @@ func (u *unit) activate(g *people.SignIn, organization, workspace int64) error {
 	return u.rotate()
 }
 
+// switchesLogged is how many switches of a session between organizations have events per hour.
+const switchesLogged = 60
+
 // auditSwitch audits a switch at most once per hour and session, so that frequent switches do not fill the audit log.
-func (u *unit) auditSwitch(action, object string) error {
+// organization says whether the active sign-in has another active organization, which has an event.
+func (u *unit) auditSwitch(action, object string, organization bool) error {
 	n, err := u.Limits().Count("audit:"+action, format(u.session.ID), u.Now, u.Now.Add(time.Hour))
+	if err == nil && organization && n.Count <= switchesLogged {
+		u.Log(events.OfSwitch(*u.signedIn()))
+	}
 	if err != nil || n.Count > 1 {
 		return err
 	}
@@ -122,7 +130,7 @@ func switchWorkspace(c *call) (reply, error) {
 		if err := u.Organizations().SetMemberWorkspace(g.Organization, g.User, id); err != nil {
 			return reply{}, err
 		}
-		return reply{data: enduserapi.ActiveWorkspace{Workspace: viewWorkspace(m.Workspace)}}, u.auditSwitch("session.switched_workspace", "workspace:"+format(id))
+		return reply{data: enduserapi.ActiveWorkspace{Workspace: viewWorkspace(m.Workspace)}}, u.auditSwitch("session.switched_workspace", "workspace:"+format(id), false)
 	})
 }
 
@@ -155,6 +163,7 @@ func createOrganization(c *call) (reply, error) {
 		if err := u.activate(g, organization.ID, workspace); err != nil {
 			return reply{}, err
 		}
+		u.Log(events.OfSwitch(*g))
 		data := enduserapi.OwnOrganization{Organization: viewOrganization(organization), Membership: viewMember(u.Unit, g, created.Member, nil)}
 		return reply{data: data}, u.Audit("organization.created", "organization:"+format(organization.ID))
 	})

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
@@ -86,7 +87,7 @@ func signOutElsewhere(c *call) (reply, error) {
 		case signIns[at].Session == u.session.ID:
 			return reply{}, errCurrentSignIn
 		}
-		if err := u.Sessions().LeaveSession(signIns[at]); err != nil {
+		if err := account.EndSignIn(u.Unit, signIns[at], u.Actor, events.SignedOut); err != nil {
 			return reply{}, err
 		}
 		return reply{data: enduserapi.SignedOut{SignedOut: true}}, u.Audit("session.signed_out", "signin:"+format(id))
@@ -99,7 +100,7 @@ func signOutOthers(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return transact(c, func(u *unit) (reply, error) {
-		_, ended, err := u.SignOutOthers(u.signedIn().User)
+		_, ended, err := u.SignOutOthers(u.signedIn().User, events.SignedOut)
 		if err != nil {
 			return reply{}, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
@@ -174,6 +175,7 @@ func (u *unit) endSession() error {
 	if err := u.Sessions().EndSession(id); err != nil {
 		return err
 	}
+	account.LogEnds(u.Unit, u.session.SignIns, u.Actor, events.SignedOut)
 	u.session, u.clear = nil, true
 	return u.Audit("session.signed_out", "session:"+format(id))
 }
@@ -188,6 +190,7 @@ func (u *unit) removeSignIn(id int64) error {
 	if err := u.Sessions().DeleteSignIn(id); err != nil {
 		return err
 	}
+	u.Log(events.OfEnd(s.SignIns[at], events.SignedOut))
 	s.SignIns = slices.Delete(s.SignIns, at, at+1)
 	if s.ActiveSignIn == id {
 		s.ActiveSignIn = s.SignIns[len(s.SignIns)-1].ID
@@ -224,7 +227,7 @@ func (u *unit) makeActive(id int64) error {
 	if err := u.Sessions().UpdateSession(*u.session); err != nil {
 		return err
 	}
-	if err := u.auditSwitch("session.switched_signin", "signin:"+format(id)); err != nil {
+	if err := u.auditSwitch("session.switched_signin", "signin:"+format(id), false); err != nil {
 		return err
 	}
 	return u.rotate()

@@ -3,6 +3,7 @@ package enduser
 import (
 	"errors"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -262,6 +263,7 @@ func (c *call) recordUse() error {
 			if err := tx.Sessions().EndSession(s.ID); err != nil {
 				return err
 			}
+			account.LogEnds(tx, s.SignIns, "system", events.TokenReused)
 			return tx.AuditAs("system", "session.token_reused", "session:"+ids.Format(s.ID), s.ID)
 		}
 		if err := account.DropEnded(tx, &s); err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
@@ -72,7 +73,7 @@ func logOut(c *call) error {
 			return nil
 		}
 		ended = true
-		if err := u.Sessions().LeaveSession(s.SignIns[at]); err != nil {
+		if err := account.EndSignIn(u, s.SignIns[at], "user:"+asked.hint.Subject, events.SignedOut); err != nil {
 			return err
 		}
 		return u.AuditAs("user:"+asked.hint.Subject, "session.signed_out", "session:"+ids.Format(s.ID), s.ID)

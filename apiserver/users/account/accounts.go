@@ -50,22 +50,3 @@ func ChangedNames(before, after people.User) (names []string) {
 	}
 	return names
 }
-
-// SignOutEverywhere ends a user's sign-ins in every session, locks the user, and returns how many sign-ins it ended. A
-// concurrent sign-in either commits first and is ended too, or sees the result of this transaction. ErrUserUnknown: the
-// user does not exist.
-func (u *Unit) SignOutEverywhere(id int64) (people.User, int64, error) {
-	before, err := u.Sessions().EndSessionsOf(id) // sessions are locked before users
-	if err != nil {
-		return people.User{}, 0, err
-	}
-	user, found, err := u.Users().LockUser(id)
-	if err != nil {
-		return user, 0, err
-	}
-	if !found {
-		return user, 0, ErrUserUnknown
-	}
-	meanwhile, err := u.Sessions().EndSessionsOf(id)
-	return user, before + meanwhile, err
-}

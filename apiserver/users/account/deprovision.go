@@ -49,7 +49,7 @@ func deprovision(u *Unit, d Directory, user int64) error {
 // directory's connection. It locks the user, and returns the account.
 func endSignIns(u *Unit, d Directory, user int64, managed bool) (people.User, error) {
 	if managed {
-		account, _, err := u.SignOutEverywhere(user)
+		account, _, err := u.SignOutEverywhere(user, events.ByDirectory)
 		return account, err
 	}
 	used := DirectoryConnection(u.Tenant, d)
@@ -60,7 +60,7 @@ func endSignIns(u *Unit, d Directory, user int64, managed bool) (people.User, er
 			if err != nil || !by && g.Organization != d.Of.ID && g.Upstream.ConfinedTo != d.Of.ID {
 				continue
 			}
-			err = u.Sessions().LeaveSession(g)
+			err = EndSignIn(u, g, u.Actor, events.ByDirectory)
 		}
 		return err
 	}
@@ -130,10 +130,9 @@ func EraseProvisioned(u *Unit, d Directory, row people.SCIMUser) error {
 	if elsewhere, err := isElsewhere(u, d.Of.ID, row.User); err != nil || elsewhere {
 		return err
 	}
-	if err := u.Users().DeleteUser(row.User); err != nil {
+	if err := EraseUser(u, row.User); err != nil {
 		return err
 	}
-	u.Log(events.OfUser(events.UserDeleted, row.User))
 	return u.Audit("user.deleted", object("user", row.User))
 }
 

@@ -263,7 +263,7 @@ func leaveSignInsBy(u *Unit, user, identity int64) error {
 		if g.Upstream.Identity != identity || g.Session == u.Session {
 			continue
 		}
-		if err := u.Sessions().LeaveSession(g); err != nil {
+		if err := EndSignIn(u, g, u.Actor, events.ByConnection); err != nil {
 			return err
 		}
 		if err := u.AuditAs(u.Actor, "session.signed_out", object("signin", g.ID), g.Session); err != nil {

@@ -77,26 +77,10 @@ func (u *Unit) RemovePassword(user int64) (bool, error) {
 	return true, u.Notify(user, "The password of your account was removed.")
 }
 
-// SignOutOthers ends a user's sign-ins in all sessions except the unit's, locks the user, and returns how many sign-ins
-// it ended. A concurrent sign-in either commits first and is ended too, or sees the result of this transaction.
-// ErrUserUnknown: the user does not exist.
-func (u *Unit) SignOutOthers(id int64) (people.User, int64, error) {
-	before, err := leaveOthers(u, id, u.Actor, "session.signed_out") // sessions are locked before users
-	if err != nil {
-		return people.User{}, 0, err
-	}
-	user, found, err := u.Users().LockUser(id)
-	if err != nil || !found {
-		return user, 0, FirstOf(err, ErrUserUnknown)
-	}
-	meanwhile, err := leaveOthers(u, id, u.Actor, "session.signed_out")
-	return user, before + meanwhile, err
-}
-
 // LockAccount locks a user. If signOutOthers is set, it first ends the user's other sessions, as SignOutOthers does.
 func (u *Unit) LockAccount(id int64, signOutOthers bool) (user people.User, ended int64, err error) {
 	if signOutOthers {
-		return u.SignOutOthers(id)
+		return u.SignOutOthers(id, events.PasswordChanged)
 	}
 	user, found, err := u.Users().LockUser(id)
 	if err == nil && !found {
@@ -112,7 +96,7 @@ func (u *Unit) DeleteAccount(id int64) error {
 	if err := requireUnmanaged(u, id); err != nil {
 		return err
 	}
-	if _, _, err := u.SignOutOthers(id); err != nil {
+	if _, _, err := u.SignOutOthers(id, events.Deleted); err != nil {
 		return err
 	}
 	members, err := u.Organizations().MembershipsOf(id)
@@ -134,10 +118,9 @@ func (u *Unit) DeleteAccount(id int64) error {
 	if err := u.Notify(id, "Your account was deleted, with all data that belonged to it."); err != nil {
 		return err
 	}
-	if err := u.Users().DeleteUser(id); err != nil {
+	if err := EraseUser(u, id); err != nil {
 		return err
 	}
-	u.Log(events.OfUser(events.UserDeleted, id))
 	return u.Audit("user.deleted", object("user", id))
 }
 

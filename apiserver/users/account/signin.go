@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
@@ -64,7 +65,7 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, from NewSignIn) 
 	if user.Disabled {
 		return ErrUserDisabled
 	}
-	if err := u.addSignIn(s, policy, user, from); err != nil {
+	if err := u.addSignIn(s, policy, user, from, recorded); err != nil {
 		return err
 	}
 	if err := u.rememberClient(user.ID); err != nil {
@@ -83,7 +84,7 @@ func (u *Unit) SignIn(s *people.Session, policy session.Policy, from NewSignIn) 
 // ins still succeed.
 const signInsRecorded = 200
 
-// signInIsRecorded reports whether a sign-in writes an event and audit rows.
+// signInIsRecorded reports whether a sign-in writes events and audit rows.
 func (u *Unit) signInIsRecorded(user int64) (bool, error) {
 	today, err := u.Limits().Count("sign-ins", object("user", user), u.Now, u.Now.Add(24*time.Hour))
 	if err != nil || today.Count <= signInsRecorded {
@@ -109,6 +110,7 @@ func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error 
 		if !audited {
 			continue
 		}
+		LogAs(u, system, events.OfEnd(oldest, events.Evicted))
 		if err := u.AuditAs("system", "session.evicted", object("signin", oldest.ID), oldest.Session); err != nil {
 			return err
 		}
@@ -119,14 +121,15 @@ func (u *Unit) evictSessions(s *people.Session, user int64, audited bool) error 
 // DropEnded removes the sign-ins that have ended before their session from a locked live session, and from the store.
 func DropEnded(u *Unit, s *people.Session) error {
 	for _, g := range session.DropEnded(s, u.Now) {
-		if err := u.Sessions().LeaveSession(g); err != nil {
+		if err := EndSignIn(u, g, system, events.Expired); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, from NewSignIn) error {
+// addSignIn adds a sign-in to a session. recorded says whether its events are.
+func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.User, from NewSignIn, recorded bool) error {
 	id, err := u.NewID()
 	if err != nil {
 		return err
@@ -145,12 +148,15 @@ func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.U
 	if g.Organization, g.Workspace, err = u.lastActive(user); err != nil {
 		return err
 	}
-	kept, err := u.evictOldest(s, policy, user.ID)
+	kept, err := u.evictOldest(s, policy, user.ID, recorded)
 	if err != nil {
 		return err
 	}
 	if err := u.Sessions().InsertSignIn(g); err != nil {
 		return err
+	}
+	if recorded {
+		LogAs(u, object("user", user.ID), events.OfSignIn(events.SessionCreated, g))
 	}
 	if s.Anonymous {
 		s.Anonymous, s.ExpiresAt = false, u.Now.Add(policy.Lifetime)
@@ -165,7 +171,7 @@ func (u *Unit) addSignIn(s *people.Session, policy session.Policy, user people.U
 
 // evictOldest removes an account's earlier sign-in from a session, and the oldest others above its bound. It returns
 // the remaining ones.
-func (u *Unit) evictOldest(s *people.Session, policy session.Policy, user int64) ([]people.SignIn, error) {
+func (u *Unit) evictOldest(s *people.Session, policy session.Policy, user int64, recorded bool) ([]people.SignIn, error) {
 	var kept []people.SignIn
 	for _, other := range s.SignIns {
 		if other.User != user {
@@ -175,11 +181,15 @@ func (u *Unit) evictOldest(s *people.Session, policy session.Policy, user int64)
 		if err := u.Sessions().DeleteSignIn(other.ID); err != nil {
 			return nil, err
 		}
+		if recorded {
+			LogAs(u, object("user", user), events.OfEnd(other, events.Replaced))
+		}
 	}
 	for _, oldest := range session.Evicted(kept, policy.MaxSignIns) {
 		if err := u.Sessions().DeleteSignIn(oldest.ID); err != nil {
 			return nil, err
 		}
+		LogAs(u, system, events.OfEnd(oldest, events.Evicted))
 		if err := u.AuditAs("system", "session.evicted", object("signin", oldest.ID), s.ID); err != nil {
 			return nil, err
 		}

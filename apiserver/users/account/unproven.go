@@ -16,7 +16,10 @@ func dropUnproven(u *Unit, e people.Email, emails []people.Email) error {
 		func() error { return dropPhones(u, e.User) },
 		func() error { return dropEmails(u, e, emails) },
 		func() error { return dropIdentities(u, e.User) },
-		func() (err error) { ended, err = leaveOthers(u, e.User, system, "session.evicted"); return err },
+		func() (err error) {
+			ended, err = leaveOthers(u, e.User, system, "session.evicted", events.Claimed)
+			return err
+		},
 	} {
 		if err := drop(); err != nil {
 			return err
@@ -112,27 +115,6 @@ func dropIdentities(u *Unit, user int64) error {
 		}
 	}
 	return nil
-}
-
-// leaveOthers ends a user's sign-ins except that of the unit's session, audits each, and returns how many it ended.
-func leaveOthers(u *Unit, user int64, actor, action string) (ended int64, err error) {
-	signIns, err := u.Sessions().SignInsOf(user)
-	if err != nil {
-		return 0, err
-	}
-	for _, g := range signIns {
-		if g.Session == u.Session {
-			continue
-		}
-		if err := u.Sessions().LeaveSession(g); err != nil {
-			return ended, err
-		}
-		if err := u.AuditAs(actor, action, object("signin", g.ID), g.Session); err != nil {
-			return ended, err
-		}
-		ended++
-	}
-	return ended, nil
 }
 
 // dropFactors removes all factors and codes of an account, and turns two-step off.

@@ -11,6 +11,7 @@ import (
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
 	"github.com/cardea-iam/cardea/apiserver/connection/saml"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/store/people"
@@ -254,6 +255,7 @@ func endSome(u *account.Unit, id int64) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	account.LogEnds(u, ended, u.Actor, events.ByConnection)
 	for _, g := range ended {
 		if err := u.AuditAs(u.Actor, "session.signed_out", "signin:"+strconv.FormatInt(g.ID, 10), g.Session); err != nil {
 			return false, err

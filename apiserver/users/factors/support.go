@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/store/people"
@@ -22,7 +23,7 @@ func (r Removed) All() int { return r.Authenticators + r.Passkeys + r.Texts }
 // returns what was removed and how many sign-ins ended. The audit records the reason. account.ErrUserUnknown: there is
 // no such user.
 func Reset(u *account.Unit, id int64, reason string) (removed Removed, revoked int64, err error) {
-	if _, revoked, err = u.SignOutEverywhere(id); err != nil {
+	if _, revoked, err = u.SignOutEverywhere(id, events.ByBackend); err != nil {
 		return removed, 0, err
 	}
 	if removed, err = removeFactors(u, id); err != nil {

@@ -90,17 +90,17 @@ func (tx txSessions) EndSession(id int64) error {
 	return nil
 }
 
-func (tx txSessions) EndSessionsOf(user int64) (int64, error) {
+func (tx txSessions) EndSessionsOf(user int64) ([]people.SignIn, error) {
 	signIns, err := tx.SignInsOf(user)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, g := range signIns {
 		if err := tx.LeaveSession(g); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	return int64(len(signIns)), nil
+	return signIns, nil
 }
 
 func (tx txSessions) LeaveSession(g people.SignIn) error {

@@ -64,11 +64,18 @@ func (s *Rows) Erase(ctx context.Context, term store.Term, deployment string, li
 // Purge implements people.Upkeep.
 func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, limit int) (int64, error) {
 	purged := int64(0)
+	for _, purge := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns} {
+		n, err := purge(ctx, s, keep.Events, now, limit)
+		purged += n
+		if err != nil {
+			return purged, err
+		}
+	}
 	for _, over := range []struct {
 		before time.Time
 		purge  func(context.Context, *Rows, time.Time, int) (int64, error)
 	}{
-		{now, purgeSessions}, {now, purgeEndedSignIns}, {now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-keep.Audit), purgeAudit}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
+		{now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-keep.Audit), purgeAudit}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
 		{now.Add(-people.ApprovalArgumentsFor), purgeApprovalArguments},
 	} {
 		n, err := over.purge(ctx, s, over.before, limit)
@@ -155,7 +162,7 @@ func purgeOldest(ctx context.Context, s *Rows, table, column, key string, below 
 }
 
 // purgeSessions ends expired sessions, each with all its rows.
-func purgeSessions(ctx context.Context, s *Rows, now time.Time, limit int) (int64, error) {
+func purgeSessions(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (int64, error) {
 	type expired struct {
 		deployment string
 		id         int64
@@ -171,7 +178,7 @@ func purgeSessions(ctx context.Context, s *Rows, now time.Time, limit int) (int6
 		return 0, err
 	}
 	for i, e := range over {
-		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endExpired(e.id, now) }); err != nil {
+		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endExpired(e.id, log, now) }); err != nil {
 			return int64(i), err
 		}
 	}
@@ -179,11 +186,32 @@ func purgeSessions(ctx context.Context, s *Rows, now time.Time, limit int) (int6
 }
 
 // endExpired ends a session unless it was prolonged after it was found expired.
-func (tx *peopleTx) endExpired(session int64, now time.Time) error {
+func (tx *peopleTx) endExpired(session int64, log people.ExpiryEvents, now time.Time) error {
 	var locked int64
 	over, err := tx.Get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ? AND expires_at < ?`+tx.Lock(), session, db.Micros(now))
 	if err != nil || !over {
 		return err
 	}
+	if err := logExpired(tx, log, `session_id = ?`, session); err != nil {
+		return err
+	}
 	return tx.Sessions().EndSession(session)
+}
+
+// logExpired records the events of the sign-ins that a condition selects, before they end.
+func logExpired(tx *peopleTx, log people.ExpiryEvents, which string, of int64) error {
+	if log == nil {
+		return nil
+	}
+	signIns, err := db.List(tx.Tx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = :deployment AND `+which+` ORDER BY id`, of)
+	if err != nil || len(signIns) == 0 {
+		return err
+	}
+	events := make([]people.LoggedEvent, len(signIns))
+	for i, g := range signIns {
+		if events[i], err = log.SignIn(g); err != nil {
+			return err
+		}
+	}
+	return tx.Records().LogEvents(events)
 }

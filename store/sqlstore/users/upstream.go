@@ -50,7 +50,7 @@ func (tx txSessions) EndSignInsBy(filter people.UpstreamFilter, limit int) ([]pe
 }
 
 // purgeEndedSignIns ends sign-ins that end before their sessions.
-func purgeEndedSignIns(ctx context.Context, s *Rows, now time.Time, limit int) (int64, error) {
+func purgeEndedSignIns(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (int64, error) {
 	type ended struct {
 		deployment  string
 		id, session int64
@@ -66,7 +66,7 @@ func purgeEndedSignIns(ctx context.Context, s *Rows, now time.Time, limit int) (
 		return 0, err
 	}
 	for i, e := range over {
-		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endOver(e.session, e.id, now) }); err != nil {
+		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endOver(e.session, e.id, log, now) }); err != nil {
 			return int64(i), err
 		}
 	}
@@ -75,13 +75,16 @@ func purgeEndedSignIns(ctx context.Context, s *Rows, now time.Time, limit int) (
 
 // endOver ends a sign-in unless it was prolonged after it was found to have ended. A transaction that prolongs it locks
 // its session first.
-func (tx *peopleTx) endOver(session, signIn int64, now time.Time) error {
+func (tx *peopleTx) endOver(session, signIn int64, log people.ExpiryEvents, now time.Time) error {
 	var locked int64
 	if _, err := tx.Get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ?`+tx.Lock(), session); err != nil {
 		return err
 	}
 	over, err := tx.Get([]any{&locked}, `SELECT id FROM signins WHERE deployment = :deployment AND id = ? AND ends_at > 0 AND ends_at <= ?`, signIn, db.Micros(now))
 	if err != nil || !over {
+		return err
+	}
+	if err := logExpired(tx, log, `id = ?`, signIn); err != nil {
 		return err
 	}
 	return tx.Sessions().LeaveSession(people.SignIn{ID: signIn, Session: session})
