@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Type is the type of an event, such as "user.created". Its subject is what comes before the first dot.
+// Type is the type of an event, such as "user.created". Its subject is what comes before the first dot, or in subjects.
 type Type string
 
 // The types of events.
@@ -33,6 +33,7 @@ const (
 	SessionEnded            Type = "session.ended"
 	SessionRevoked          Type = "session.revoked"
 	SessionSwitched         Type = "session.organization_switched"
+	SigninFailing           Type = "signin.failing"
 	OrganizationCreated     Type = "organization.created"
 	OrganizationUpdated     Type = "organization.updated"
 	OrganizationDeleted     Type = "organization.deleted"
@@ -44,10 +45,17 @@ const (
 	InvitationCreated       Type = "invitation.created"
 	InvitationAccepted      Type = "invitation.accepted"
 	InvitationRevoked       Type = "invitation.revoked"
+	InvitationExpired       Type = "invitation.expired"
 )
+
+// subjects has the kinds of the changed entities that the types do not begin with.
+var subjects = map[Type]string{SigninFailing: "user"}
 
 // Subject is the kind of the changed entity, such as "user".
 func (t Type) Subject() string {
+	if subject, is := subjects[t]; is {
+		return subject
+	}
 	subject, _, _ := strings.Cut(string(t), ".")
 	return subject
 }
@@ -116,6 +124,7 @@ var Catalogue = []Entry{
 	{SessionEnded, 1, "A sign-in ended: its user signed out, or its time was over.", endedSignIns},
 	{SessionRevoked, 1, "A sign-in was ended for another reason.", endedSignIns},
 	{SessionSwitched, 1, "Another organization, which the event names, is the active one of a sign-in.", []Member{ofUser, ofSignIn}},
+	{SigninFailing, 1, "The owner of an account is notified of failing sign-ins, at most once a day. The subject is the user.", []Member{stepOf}},
 	{OrganizationCreated, 1, "An organization was created.", nil},
 	{OrganizationUpdated, 1, "The profile or the requirements of an organization changed.", []Member{changed}},
 	{OrganizationDeleted, 1, "An organization was deleted, with its workspaces, memberships and invitations.", nil},
@@ -127,6 +136,7 @@ var Catalogue = []Entry{
 	{InvitationCreated, 1, "A member invited an address to an organization.", ofInvitation},
 	{InvitationAccepted, 1, "An invitation was accepted.", append(slices.Clip(ofInvitation), ofUser.saying("the user who accepted"))},
 	{InvitationRevoked, 1, "An invitation was revoked.", ofInvitation},
+	{InvitationExpired, 1, "An invitation was deleted that was neither accepted nor revoked: a day after its end, or later.", ofInvitation},
 }
 
 // Find returns the entry of a type.

@@ -21,12 +21,20 @@ type Data struct {
 	// Method is how a user signed in, and Reason why a sign-in ended.
 	Method string
 	Reason Reason
+	// Step is StepPassword or StepSecond.
+	Step string
 }
 
 // The values of Data.Level.
 const (
 	LevelOrganization = "organization"
 	LevelWorkspace    = "workspace"
+)
+
+// The values of Data.Step.
+const (
+	StepPassword = "password"
+	StepSecond   = "second_step"
 )
 
 // Reason is why a sign-in ended.
@@ -106,6 +114,10 @@ var (
 	ofSignIn     = Member{Name: "signin_id", Of: ID, of: id(func(d *Data) int64 { return d.SignIn }), Description: "the sign-in in the session"}
 	methodOf     = Member{Name: "method", Of: Text, of: text(func(d *Data) string { return d.Method }), Values: methods, Description: "how the user signed in"}
 	reasonOf     = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return string(d.Reason) }), Values: reasons, Description: "why it ended"}
+	stepOf       = Member{
+		Name: "step", Of: Text, of: text(func(d *Data) string { return d.Step }), Values: []string{StepPassword, StepSecond},
+		Description: "what failed: the password, or the second step after the right first one",
+	}
 	signIns      = []Member{ofUser, ofSignIn, methodOf}
 	endedSignIns = append(slices.Clip(signIns), reasonOf)
 )

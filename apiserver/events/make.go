@@ -84,3 +84,13 @@ type Expiry struct{ At time.Time }
 func (x Expiry) SignIn(g people.SignIn) (people.LoggedEvent, error) {
 	return OfEnd(g, Expired).Log(x.At, "system")
 }
+
+// Invitation implements people.ExpiryEvents.
+func (x Expiry) Invitation(i people.Invitation) (people.LoggedEvent, error) {
+	return OfInvitation(InvitationExpired, i).Log(x.At, "system")
+}
+
+// OfFailing returns the event of a notice to the owner of an account about failing sign-ins.
+func OfFailing(user int64, step string) Event {
+	return Event{Type: SigninFailing, Subject: user, Data: Data{Step: step}}
+}

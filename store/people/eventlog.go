@@ -49,6 +49,7 @@ type EventLog interface {
 // ExpiryEvents makes the events of rows that Purge ends because their time is over. They are recorded with the end.
 type ExpiryEvents interface {
 	SignIn(SignIn) (LoggedEvent, error)
+	Invitation(Invitation) (LoggedEvent, error)
 }
 
 // EventUpkeep finds the deployments whose events are due.

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -74,5 +76,71 @@ func TestClaimOfAnAddressLogsWhatEnds(t *testing.T) {
 		if claimed[1].Data != `{"phone_id":"7"}` || claimed[1].Actor != "system" || claimed[2].Data != `{"sessions_ended":0}` {
 			t.Errorf("%+v", claimed)
 		}
+	})
+}
+
+func TestFailingSignInsLogOneEventADay(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		b, user := w.signedUp("ada@example.com")
+		fail := func(email string, want ...events.Type) []people.LoggedEvent {
+			t.Helper()
+			b.ok("POST", "/session/sign-out", `{}`)
+			list := w.happens(func() {
+				for range password.FreeFailures + 1 {
+					b.password(email, "this is a wrong password")
+					w.Clock.Advance(time.Minute)
+				}
+			}, want...)
+			w.Clock.Advance(time.Hour)
+			b.signIn("ada@example.com") // which ends the failures in a row
+			return list
+		}
+		failing := fail("ada@example.com", events.SigninFailing)[0]
+		if failing.SubjectType != "user" || failing.SubjectID != user || failing.Actor != "anonymous" || failing.Data != `{"step":"password"}` {
+			t.Errorf("%+v", failing)
+		}
+		fail("unknown@example.com")
+		fail("ada@example.com")
+		w.Clock.Advance(25 * time.Hour)
+		fail("ada@example.com", events.SigninFailing)
+	})
+}
+
+func TestFailingSecondStepsLogAnEvent(t *testing.T) {
+	onFactors(t, nil, func(t *testing.T, w *world) {
+		ada := w.browser()
+		user := ada.signUp("ada@example.com")
+		a, _ := ada.addApp()
+		thief := w.browser()
+		attempt := thief.firstStep("ada@example.com")
+		w.Clock.Advance(31 * time.Second)
+		failing := w.happens(func() {
+			for range 5 {
+				thief.refused(400, "INVALID_CODE", "POST", "/auth/attempt-second-factor", secondStep(attempt, "totp", wrong(a.code())))
+			}
+		}, events.SigninFailing)[0]
+		if failing.SubjectID != user || failing.Data != `{"step":"second_step"}` {
+			t.Errorf("%+v", failing)
+		}
+	})
+}
+
+func TestExpiredInvitationsLogEventsWhenTheyAreDeleted(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.manageable()
+		owner, _ := w.signedUp("owner@example.com")
+		organization := owner.organization("Org")
+		path := "/organizations/" + organization + "/invitations"
+		open := owner.ok("POST", path, `{"email":"open@example.com"}`)["id"].(string)
+		revoked := owner.ok("POST", path, `{"email":"revoked@example.com"}`)["id"].(string)
+		owner.ok("DELETE", path+"/"+revoked, "")
+		w.Clock.Advance(24 * time.Hour)
+		w.happens(func() { w.purge(w.Clock.Now()) })
+		w.Clock.Advance(100 * 24 * time.Hour)
+		expired := w.happens(func() { w.purge(w.Clock.Now()) }, events.SessionEnded, events.InvitationExpired)[1]
+		if expired.SubjectID != open || fmt.Sprint(expired.Organization) != organization || expired.Actor != "system" || expired.Data != "" {
+			t.Errorf("%+v", expired)
+		}
+		w.happens(func() { w.purge(w.Clock.Now()) })
 	})
 }

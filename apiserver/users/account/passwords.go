@@ -3,6 +3,7 @@ package account
 import (
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/apiserver/users/password"
 	"github.com/cardea-iam/cardea/store/people"
@@ -249,6 +250,11 @@ func (u *Unit) noticeFailures(user people.User, typed string) error {
 		notified.Until, notified.UpdatedAt = u.Now.Add(noticeEvery), u.Now
 	}
 	if err := u.Limits().PutFailure(notified); err != nil {
+		return err
+	}
+	if user.ID != 0 && !again {
+		LogAs(u, "anonymous", events.OfFailing(user.ID, events.StepPassword))
+	} else if err := u.Limits().PutFailure(notified); err != nil { // in the place of the event
 		return err
 	}
 	if err := u.AuditAs("anonymous", "signin.failing", object("user", user.ID), 0); err != nil {

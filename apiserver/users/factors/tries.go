@@ -3,6 +3,7 @@ package factors
 import (
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/messages"
 	"github.com/cardea-iam/cardea/store/people"
@@ -213,6 +214,7 @@ func (t Try) Notice(u *account.Unit) error {
 	if err := u.Limits().PutFailure(notified); err != nil {
 		return err
 	}
+	account.LogAs(u, "anonymous", events.OfFailing(t.user, events.StepSecond))
 	if err := u.AuditAs("anonymous", "second_factor.failing", object("user", t.user), 0); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package users
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -64,7 +63,7 @@ func (s *Rows) Erase(ctx context.Context, term store.Term, deployment string, li
 // Purge implements people.Upkeep.
 func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, limit int) (int64, error) {
 	purged := int64(0)
-	for _, purge := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns} {
+	for _, purge := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns, purgeInvitations} {
 		n, err := purge(ctx, s, keep.Events, now, limit)
 		purged += n
 		if err != nil {
@@ -95,7 +94,7 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		{"setup_links", "deployment, id", "expires_at < ?", db.Micros(now)},
 		{"upstream_documents", "deployment, connection_id, kind", "tried_at < ?", db.Micros(now.Add(-people.UpstreamDocumentKeptFor))},
 		{"connection_failures", "deployment, connection_id, at, id", "at < ?", db.Micros(now.Add(-people.ConnectionFailureKeptFor))},
-		{"invitations", "deployment, id", "expires_at < ?", forgotten},
+		{"invitations", "deployment, id", "(accepted_at > 0 OR revoked_at > 0) AND expires_at < ?", forgotten},
 		{"challenges", "deployment, id", "created_at < ?", forgotten},
 		{"sends", "deployment, id", "created_at < ?", forgotten},
 		{"failures", "deployment, scope, subject", "updated_at < ?", forgotten},
@@ -159,59 +158,4 @@ func purgeOldest(ctx context.Context, s *Rows, table, column, key string, below 
 		}
 	}
 	return purged, nil
-}
-
-// purgeSessions ends expired sessions, each with all its rows.
-func purgeSessions(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (int64, error) {
-	type expired struct {
-		deployment string
-		id         int64
-	}
-	var over []expired
-	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
-		var e expired
-		err := row.Scan(&e.deployment, &e.id)
-		over = append(over, e)
-		return err
-	}, `SELECT deployment, id FROM sessions WHERE expires_at < ? ORDER BY expires_at LIMIT ?`, db.Micros(now), limit)
-	if err != nil {
-		return 0, err
-	}
-	for i, e := range over {
-		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endExpired(e.id, log, now) }); err != nil {
-			return int64(i), err
-		}
-	}
-	return int64(len(over)), nil
-}
-
-// endExpired ends a session unless it was prolonged after it was found expired.
-func (tx *peopleTx) endExpired(session int64, log people.ExpiryEvents, now time.Time) error {
-	var locked int64
-	over, err := tx.Get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ? AND expires_at < ?`+tx.Lock(), session, db.Micros(now))
-	if err != nil || !over {
-		return err
-	}
-	if err := logExpired(tx, log, `session_id = ?`, session); err != nil {
-		return err
-	}
-	return tx.Sessions().EndSession(session)
-}
-
-// logExpired records the events of the sign-ins that a condition selects, before they end.
-func logExpired(tx *peopleTx, log people.ExpiryEvents, which string, of int64) error {
-	if log == nil {
-		return nil
-	}
-	signIns, err := db.List(tx.Tx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = :deployment AND `+which+` ORDER BY id`, of)
-	if err != nil || len(signIns) == 0 {
-		return err
-	}
-	events := make([]people.LoggedEvent, len(signIns))
-	for i, g := range signIns {
-		if events[i], err = log.SignIn(g); err != nil {
-			return err
-		}
-	}
-	return tx.Records().LogEvents(events)
 }

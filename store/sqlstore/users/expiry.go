@@ -1,0 +1,125 @@
+package users
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
+)
+
+// This file ends rows whose end has an event: each end and its event are one transaction.
+
+// purgeSessions ends expired sessions, each with all its rows.
+func purgeSessions(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (int64, error) {
+	type expired struct {
+		deployment string
+		id         int64
+	}
+	var over []expired
+	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var e expired
+		err := row.Scan(&e.deployment, &e.id)
+		over = append(over, e)
+		return err
+	}, `SELECT deployment, id FROM sessions WHERE expires_at < ? ORDER BY expires_at LIMIT ?`, db.Micros(now), limit)
+	if err != nil {
+		return 0, err
+	}
+	for i, e := range over {
+		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endExpired(e.id, log, now) }); err != nil {
+			return int64(i), err
+		}
+	}
+	return int64(len(over)), nil
+}
+
+// endExpired ends a session unless it was prolonged after it was found expired.
+func (tx *peopleTx) endExpired(session int64, log people.ExpiryEvents, now time.Time) error {
+	var locked int64
+	over, err := tx.Get([]any{&locked}, `SELECT id FROM sessions WHERE deployment = :deployment AND id = ? AND expires_at < ?`+tx.Lock(), session, db.Micros(now))
+	if err != nil || !over {
+		return err
+	}
+	if err := logExpired(tx, log, `session_id = ?`, session); err != nil {
+		return err
+	}
+	return tx.Sessions().EndSession(session)
+}
+
+// logExpired records the events of the sign-ins that a condition selects, before they end.
+func logExpired(tx *peopleTx, log people.ExpiryEvents, which string, of int64) error {
+	if log == nil {
+		return nil
+	}
+	signIns, err := db.List(tx.Tx, readSignIn, `SELECT `+signInColumns+` FROM signins WHERE deployment = :deployment AND `+which+` ORDER BY id`, of)
+	if err != nil || len(signIns) == 0 {
+		return err
+	}
+	events := make([]people.LoggedEvent, len(signIns))
+	for i, g := range signIns {
+		if events[i], err = log.SignIn(g); err != nil {
+			return err
+		}
+	}
+	return tx.Records().LogEvents(events)
+}
+
+// purgeInvitations deletes invitations that were neither accepted nor revoked, forgetAfter after their end.
+func purgeInvitations(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (purged int64, err error) {
+	before := db.Micros(now.Add(-forgetAfter))
+	over := map[string][]int64{}
+	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var deployment string
+		var id int64
+		err := row.Scan(&deployment, &id)
+		over[deployment] = append(over[deployment], id)
+		return err
+	}, `SELECT deployment, id FROM invitations WHERE accepted_at = 0 AND revoked_at = 0 AND expires_at < ? ORDER BY expires_at LIMIT ?`, before, limit)
+	if err != nil {
+		return 0, err
+	}
+	for deployment, ids := range over {
+		deleted := int64(0)
+		err := change(ctx, s, deployment, func(tx *peopleTx) (err error) {
+			deleted, err = tx.deleteInvitations(ids, log, before)
+			return err
+		})
+		if purged += deleted; err != nil {
+			return purged, err
+		}
+	}
+	return purged, nil
+}
+
+// deleteInvitations deletes those of some invitations that ended before a time and are still open. The deletion of
+// their organization can have revoked them meanwhile.
+func (tx *peopleTx) deleteInvitations(ids []int64, log people.ExpiryEvents, before int64) (deleted int64, err error) {
+	var events []people.LoggedEvent
+	for _, id := range ids {
+		i, found, err := tx.Organizations().Invitation(id)
+		if err != nil {
+			return deleted, err
+		}
+		if !found {
+			continue
+		}
+		n, err := tx.Affected(`DELETE FROM invitations WHERE deployment = :deployment AND id = ? AND accepted_at = 0 AND revoked_at = 0 AND expires_at < ?`, id, before)
+		if err != nil {
+			return deleted, err
+		}
+		if deleted += n; n == 0 || log == nil {
+			continue
+		}
+		e, err := log.Invitation(i)
+		if err != nil {
+			return deleted, err
+		}
+		events = append(events, e)
+	}
+	if len(events) == 0 {
+		return deleted, nil
+	}
+	return deleted, tx.Records().LogEvents(events)
+}
