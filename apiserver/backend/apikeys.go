@@ -6,6 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -168,9 +169,10 @@ func updateKey(c *call) (reply, error) {
 		if err := c.mayExtend(before, k, app.Ceiling); err != nil {
 			return k, err
 		}
-		if !changed {
+		if len(changed) == 0 {
 			return k, nil
 		}
+		u.Log(events.OfKey(events.APIKeyUpdated, k, changed...))
 		k.UpdatedAt = p.Now
 		if err := u.APIKeys().UpdateAPIKey(k); err != nil {
 			return k, err
@@ -196,7 +198,7 @@ func revokeKey(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return p.changeKey(entry, app, func(u *account.Unit, k people.APIKey) (people.APIKey, error) {
-		revoked, err := account.RevokeKey(u, &k, ptr.Deref(reason, ""))
+		revoked, err := account.RevokeKey(u, &k, u.Actor, ptr.Deref(reason, ""))
 		if err != nil || !revoked {
 			return k, err
 		}

@@ -52,8 +52,8 @@ func (p *peopleRequest) readKeyUpdate(o *body.Object, app *snapshot.App) (sent k
 	return sent
 }
 
-// apply changes a key, and reports whether it changed anything.
-func (s *keyUpdate) apply(k *people.APIKey) bool {
+// apply changes a key, and returns the names of the members that changed.
+func (s *keyUpdate) apply(k *people.APIKey) (changed []string) {
 	before := *k
 	if s.name != nil {
 		k.Name = *s.name
@@ -70,8 +70,18 @@ func (s *keyUpdate) apply(k *people.APIKey) bool {
 	if s.setsScheme {
 		k.Scheme = s.scheme
 	}
-	return k.Name != before.Name || !slices.Equal(k.Permissions, before.Permissions) || string(k.Metadata) != string(before.Metadata) ||
-		!k.ExpiresAt.Equal(before.ExpiresAt) || k.Scheme != before.Scheme
+	for _, member := range []struct {
+		name string
+		is   bool
+	}{
+		{"name", k.Name != before.Name}, {"permissions", !slices.Equal(k.Permissions, before.Permissions)}, {"metadata", string(k.Metadata) != string(before.Metadata)},
+		{"expires_at", !k.ExpiresAt.Equal(before.ExpiresAt)}, {"rate_limit_scheme_slug", k.Scheme != before.Scheme},
+	} {
+		if member.is {
+			changed = append(changed, member.name)
+		}
+	}
+	return changed
 }
 
 // readExpiry reads the member expires_at, zero for null; false: it was not sent.

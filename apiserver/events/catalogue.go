@@ -46,6 +46,10 @@ const (
 	InvitationAccepted      Type = "invitation.accepted"
 	InvitationRevoked       Type = "invitation.revoked"
 	InvitationExpired       Type = "invitation.expired"
+	APIKeyCreated           Type = "api_key.created"
+	APIKeyUpdated           Type = "api_key.updated"
+	APIKeyRotated           Type = "api_key.rotated"
+	APIKeyRevoked           Type = "api_key.revoked"
 )
 
 // subjects has the kinds of the changed entities that the types do not begin with.
@@ -137,6 +141,10 @@ var Catalogue = []Entry{
 	{InvitationAccepted, 1, "An invitation was accepted.", append(slices.Clip(ofInvitation), ofUser.saying("the user who accepted"))},
 	{InvitationRevoked, 1, "An invitation was revoked.", ofInvitation},
 	{InvitationExpired, 1, "An invitation was deleted that was neither accepted nor revoked: a day after its end, or later.", ofInvitation},
+	{APIKeyCreated, 1, "A backend, a user or an import added an API key. Keys that are declared have no events.", ofKey},
+	{APIKeyUpdated, 1, "An API key changed.", append(slices.Clip(ofKey), changed)},
+	{APIKeyRotated, 1, "An API key was replaced by another, which has the same rights. It ends at once, or after an overlap.", append(slices.Clip(ofKey), nextKey)},
+	{APIKeyRevoked, 1, "An API key was revoked, or deleted by its user.", ofKey},
 }
 
 // Find returns the entry of a type.

@@ -12,8 +12,8 @@ import (
 )
 
 // changing matches the methods of the store that change what the catalogue has events of.
-var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails|Phone|Phones|SignIn)|` +
-	`Update(User|Member|Organization)|Delete(User|Member|WorkspaceMember|Organization|Email|Unproven)|SetWorkspaceMemberRole|SetMemberRoles|RenameWorkspace|PutCredential|DeleteCredential|` +
+var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails|Phone|Phones|SignIn|APIKey)|` +
+	`Update(User|Member|Organization|APIKey)|Delete(APIKey|User|Member|WorkspaceMember|Organization|Email|Unproven)|SetWorkspaceMemberRole|SetMemberRoles|RenameWorkspace|PutCredential|DeleteCredential|` +
 	`VerifyEmail|MakePrimaryEmail|DemoteEmails|VerifyPhone|MakePrimary|DemotePhones|DeletePhone|(Accept|Revoke)Invitation|SuspendMember|RestoreMember|EndSession|EndSessionsOf|LeaveSession|DeleteSignIn|EndSignInsBy|SetActiveOrganization)$`)
 
 // logging matches the functions that log events.
@@ -22,6 +22,7 @@ var logging = regexp.MustCompile(`^(Log|LogAs|LogEnds|log[A-Z][A-Za-z]*)$`)
 // silent are the functions whose changes have no event of their own, with the reason for each.
 var silent = map[string]string{
 	"RenewPassword":   "the same password with another hash",
+	"insertKey":       "its callers log the events",
 	"activate":        "its callers log the events of switches",
 	"switchWorkspace": "the workspace is in the same organization",
 	"dropPassword":    "its caller logs the event, with how many sign-ins end",

@@ -23,7 +23,18 @@ type Data struct {
 	Reason Reason
 	// Step is StepPassword or StepSecond.
 	Step string
+	// App is the slug of an APIAuthApp, Last4 the end of a key, and Next the key that replaces it.
+	App, Last4 string
+	Next       int64
+	// Source is how an entity came into being: one of the sources of its type.
+	Source string
 }
+
+// The values of Data.Source.
+const (
+	SourceHTTP   = "http"
+	SourceImport = "import"
+)
 
 // The values of Data.Level.
 const (
@@ -106,6 +117,7 @@ var (
 		Description: "what the user is a member of",
 	}
 	ownerOf       = Member{Name: "owner", Of: Truth, of: always(func(d *Data) bool { return d.Owner }), Description: "whether the member is an owner"}
+	sourceOf      = Member{Name: "source", Of: Text, of: text(func(d *Data) string { return d.Source }), Description: "how it came into being"}
 	sessionsEnded = Member{
 		Name: "sessions_ended", Of: Count, of: always(func(d *Data) int64 { return d.SessionsEnded }), Description: "how many sign-ins of the user the change ended",
 	}
@@ -120,10 +132,28 @@ var (
 	}
 	signIns      = []Member{ofUser, ofSignIn, methodOf}
 	endedSignIns = append(slices.Clip(signIns), reasonOf)
+	ownerOfKey   = ofUser.saying("the user for whom the key acts; absent for a key of no user").optional()
+	appSlug      = Member{Name: "app_slug", Of: Text, of: text(func(d *Data) string { return d.App }), Description: "the slug of the app"}
+	keySource    = sourceOf.among(SourceHTTP, SourceImport)
+	last4        = Member{Name: "last4", Of: Text, Optional: true, of: text(func(d *Data) string { return d.Last4 }), Description: "the last characters of the key; absent if unknown"}
+	nextKey      = Member{Name: "next_id", Of: ID, of: id(func(d *Data) int64 { return d.Next }), Description: "the key that replaces it"}
+	ofKey        = []Member{ownerOfKey, appSlug, keySource, last4}
 )
 
 // saying returns the member with another description.
 func (m Member) saying(description string) Member {
 	m.Description = description
+	return m
+}
+
+// optional returns the member of an event that may lack it.
+func (m Member) optional() Member {
+	m.Optional = true
+	return m
+}
+
+// among returns the member with its only values.
+func (m Member) among(values ...string) Member {
+	m.Values = values
 	return m
 }

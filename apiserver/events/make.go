@@ -94,3 +94,22 @@ func (x Expiry) Invitation(i people.Invitation) (people.LoggedEvent, error) {
 func OfFailing(user int64, step string) Event {
 	return Event{Type: SigninFailing, Subject: user, Data: Data{Step: step}}
 }
+
+// OfKey returns an event of an API key.
+func OfKey(t Type, k people.APIKey, changed ...string) Event {
+	source := SourceHTTP
+	if k.PublicID == "" { // of imported keys, only the digest is known
+		source = SourceImport
+	}
+	return Event{
+		Type: t, Subject: k.ID, Organization: k.Organization, Workspace: k.Workspace,
+		Data: Data{User: k.Owner, App: k.App, Source: source, Last4: k.Suffix, Changed: changed},
+	}
+}
+
+// OfRotation returns the event of an API key that another one replaces.
+func OfRotation(k people.APIKey, next int64) Event {
+	e := OfKey(APIKeyRotated, k)
+	e.Data.Next = next
+	return e
+}

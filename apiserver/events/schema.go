@@ -43,7 +43,7 @@ func (e Entry) Example() people.LoggedEvent {
 	const subject, other, organization, workspace = 419524352409601001, 420437871820801002, 420445421568002002, 420445421568003003
 	at := time.Date(2026, time.May, 10, 11, 0, 0, 0, time.UTC)
 	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization,
-		SignIn: other, Method: people.MethodPassword, Reason: SignedOut, Step: StepPassword}}
+		SignIn: other, Method: people.MethodPassword, Reason: SignedOut, Step: StepPassword, App: "reports", Last4: "x7Qd", Next: other, Source: SourceHTTP}}
 	switch e.Type.Subject() {
 	case "session":
 		switch e.Type {

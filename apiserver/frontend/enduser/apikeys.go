@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -138,6 +139,7 @@ func removeAPIKey(c *call) (reply, error) {
 		if _, err := u.APIKeys().DeleteAPIKey(k.ID); err != nil {
 			return reply{}, err
 		}
+		u.Log(events.OfKey(events.APIKeyRevoked, k))
 		return reply{data: viewAPIKey(k)}, u.Audit("api_key.deleted", "api_key:"+format(k.ID))
 	})
 }

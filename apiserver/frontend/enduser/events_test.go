@@ -1,66 +1,28 @@
 package enduser_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/frontend/frontendtest"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-// logged numbers the events of the deployment, and returns those after a number. Each has a known type, and neither
-// personal data nor the data of another type.
-func (w *world) logged(after int64) (list []people.LoggedEvent) {
+// logged returns the events of the deployment after a number.
+func (w *world) logged(after int64) []people.LoggedEvent {
 	w.T.Helper()
-	w.tx(func(tx people.Tx) error {
-		for n, err := 1, error(nil); n > 0; {
-			if n, err = tx.EventLog().NumberEvents(1000); err != nil {
-				return err
-			}
-		}
-		all, err := tx.EventLog().EventsAfter(after, 1000)
-		list = all
-		return err
-	})
-	for _, e := range list {
-		if strings.Contains(e.Data+e.Actor, "@") || strings.Contains(e.Data, "Lovelace") {
-			w.T.Errorf("%s has personal data: %s %s", e.Type, e.Actor, e.Data)
-		}
-		entry, found := events.Find(events.Type(e.Type))
-		var data map[string]any
-		if e.Data != "" {
-			w.Must(json.Unmarshal([]byte(e.Data), &data))
-		}
-		for name := range data {
-			if !found || !slices.ContainsFunc(entry.Members, func(m events.Member) bool { return m.Name == name }) {
-				w.T.Errorf("%s has the data %s", e.Type, e.Data)
-			}
-		}
-	}
-	return list
+	return frontendtest.Logged(w.T, w.Store, after)
 }
 
 // happens runs do, and compares the types of its events.
 func (w *world) happens(do func(), want ...events.Type) []people.LoggedEvent {
 	w.T.Helper()
-	before := w.logged(0)
-	do()
-	list := w.logged(int64(len(before)))
-	var types []events.Type
-	for _, e := range list {
-		types = append(types, events.Type(e.Type))
-	}
-	if !slices.Equal(types, want) {
-		w.T.Errorf("the events are %v, want %v", types, want)
-		return make([]people.LoggedEvent, len(want))
-	}
-	return list
+	return frontendtest.Happens(w.T, w.Store, do, want...)
 }
 
 func TestOwnChangesLogEvents(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/internal/apikey"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -26,7 +27,11 @@ func CreateKey(u *Unit, asked people.APIKey, prefix string) (people.APIKey, apik
 	if err := BindKey(u, &asked); err != nil {
 		return people.APIKey{}, apikey.Key{}, err
 	}
-	return insertKey(u, asked, prefix)
+	k, secret, err := insertKey(u, asked, prefix)
+	if err == nil {
+		u.Log(events.OfKey(events.APIKeyCreated, k))
+	}
+	return k, secret, err
 }
 
 // BindKey checks and locks the objects that a key is bound to, so that none of them can end before the key is inserted.
@@ -127,15 +132,17 @@ func RotateKey(u *Unit, old people.APIKey, prefix string, overlap time.Duration)
 	} else {
 		old.RevokedAt, old.RevokedReason = u.Now, "rotated"
 	}
+	u.Log(events.OfRotation(old, next.ID))
 	return next, secret, u.APIKeys().UpdateAPIKey(old)
 }
 
-// RevokeKey revokes a key permanently. It reports whether this call revoked it.
-func RevokeKey(u *Unit, k *people.APIKey, reason string) (bool, error) {
+// RevokeKey revokes a key permanently, for an actor. It reports whether this call revoked it.
+func RevokeKey(u *Unit, k *people.APIKey, actor, reason string) (bool, error) {
 	if !k.RevokedAt.IsZero() {
 		return false, nil
 	}
 	k.RevokedAt, k.RevokedReason, k.UpdatedAt = u.Now, reason, u.Now
+	LogAs(u, actor, events.OfKey(events.APIKeyRevoked, *k))
 	return true, u.APIKeys().UpdateAPIKey(*k)
 }
 

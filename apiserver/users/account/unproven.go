@@ -51,7 +51,7 @@ func revokeKeysOf(u *Unit, user int64, actor, reason string) error {
 			return err
 		}
 		for i := range keys {
-			revoked, err := RevokeKey(u, &keys[i], reason)
+			revoked, err := RevokeKey(u, &keys[i], actor, reason)
 			if err != nil {
 				return err
 			}

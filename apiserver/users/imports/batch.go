@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -182,5 +183,6 @@ func (b *batch) writeKey(line *Line, key *people.APIKey) error {
 		return nil
 	}
 	b.rows.imported = append(b.rows.imported, people.ImportedRow{Kind: line.Kind, ExternalID: line.ExternalID, ID: key.ID})
+	b.Log(events.OfKey(events.APIKeyCreated, *key))
 	return b.APIKeys().InsertAPIKey(*key)
 }
