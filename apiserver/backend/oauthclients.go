@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -118,6 +119,9 @@ func updateOAuthClient(c *call) (reply, error) {
 	return object(answer), nil
 }
 
+// actionRotated is the action of rotateOAuthClientSecret in audit records.
+const actionRotated = "oauth.client_secret_rotated"
+
 // rotateOAuthClientSecret gives a client a new secret. The previous secret ends immediately, or after the requested
 // overlap.
 func rotateOAuthClientSecret(c *call) (reply, error) {
@@ -144,7 +148,7 @@ func rotateOAuthClientSecret(c *call) (reply, error) {
 			}
 			content.Verifiers = append(content.Verifiers, old)
 		}
-		return content, "oauth.client_secret_rotated", err
+		return content, actionRotated, err
 	})
 	if err != nil {
 		return reply{}, err
@@ -160,13 +164,17 @@ func deleteOAuthClient(c *call) (reply, error) {
 		return reply{}, err
 	}
 	return reply{}, p.change(func(u *account.Unit) error {
-		deleted, err := u.OAuthClients().DeleteOAuthClient(app.ID, id, u.Now)
-		if err == nil && !deleted {
+		row, found, err := u.OAuthClients().LockOAuthClient(app.ID, id)
+		if err == nil && !found {
 			err = noSuchClient()
 		}
 		if err != nil {
 			return err
 		}
+		if _, err := u.OAuthClients().DeleteOAuthClient(app.ID, id, u.Now); err != nil {
+			return err
+		}
+		u.Log(events.OfClient(events.OAuthClientDeleted, row))
 		return p.record(u, "oauth.client_deleted", "oauth_client:"+id)
 	})
 }
@@ -217,6 +225,11 @@ func (p *peopleRequest) changeClient(do func(*account.Unit, *consent.Client) (co
 		if changed.Registered.Content == row.Content {
 			return nil
 		}
+		kind := events.OAuthClientUpdated
+		if action == actionRotated {
+			kind = events.OAuthClientRotated
+		}
+		u.Log(events.OfClient(kind, row))
 		return p.record(u, action, "oauth_client:"+id)
 	})
 	return served, err

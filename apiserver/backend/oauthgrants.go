@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -99,6 +100,7 @@ func revokeOAuthGrant(c *call) (reply, error) {
 		}
 		served = grantView(g, app)
 		served.Status, served.RevokedAt, served.UpdatedAt = backendapi.OAuthGrantStatusRevoked, &p.Now, p.Now
+		u.Log(events.OfGrant(events.OAuthGrantRevoked, g))
 		return p.audit(u, "oauth.grant_revoked", "oauth_grant", id)
 	})
 	return object(served), err

@@ -4,6 +4,7 @@
 package events
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -50,14 +51,27 @@ const (
 	APIKeyUpdated           Type = "api_key.updated"
 	APIKeyRotated           Type = "api_key.rotated"
 	APIKeyRevoked           Type = "api_key.revoked"
+	OAuthClientCreated      Type = "oauth.client.created"
+	OAuthClientUpdated      Type = "oauth.client.updated"
+	OAuthClientRotated      Type = "oauth.client.secret_rotated"
+	OAuthClientDeleted      Type = "oauth.client.deleted"
+	OAuthGrantCreated       Type = "oauth.grant.created"
+	OAuthGrantRevoked       Type = "oauth.grant.revoked"
+	OAuthGrantLapsed        Type = "oauth.grant.lapsed"
+	OAuthCodeReplayed       Type = "oauth.code_replayed"
+	OAuthTokenReused        Type = "oauth.refresh_token_reused"
 )
 
-// subjects has the kinds of the changed entities that the types do not begin with.
-var subjects = map[Type]string{SigninFailing: "user"}
+// subjects has the kinds of the changed entities that the types do not begin with, by the type or by what it begins
+// with.
+var subjects = map[string]string{
+	string(SigninFailing): "user", "oauth.client": "oauth_client", "oauth.grant": "oauth_grant", string(OAuthCodeReplayed): "oauth_grant", string(OAuthTokenReused): "oauth_grant",
+}
 
 // Subject is the kind of the changed entity, such as "user".
 func (t Type) Subject() string {
-	if subject, is := subjects[t]; is {
+	last := strings.LastIndex(string(t), ".")
+	if subject := cmp.Or(subjects[string(t)], subjects[string(t[:max(last, 0)])]); subject != "" {
 		return subject
 	}
 	subject, _, _ := strings.Cut(string(t), ".")
@@ -104,6 +118,8 @@ const (
 	Truth
 	// Count is a number of things.
 	Count
+	// Texts are short texts.
+	Texts
 )
 
 // Catalogue has all types, in the order in which they are documented.
@@ -145,6 +161,15 @@ var Catalogue = []Entry{
 	{APIKeyUpdated, 1, "An API key changed.", append(slices.Clip(ofKey), changed)},
 	{APIKeyRotated, 1, "An API key was replaced by another, which has the same rights. It ends at once, or after an overlap.", append(slices.Clip(ofKey), nextKey)},
 	{APIKeyRevoked, 1, "An API key was revoked, or deleted by its user.", ofKey},
+	{OAuthClientCreated, 1, "A backend created a client of an OAuth app, or a client registered itself. Clients that are declared have no events.", ofClient},
+	{OAuthClientUpdated, 1, "The metadata of a client changed, or whether it is active.", ofClient},
+	{OAuthClientRotated, 1, "A backend gave a client another secret.", ofClient},
+	{OAuthClientDeleted, 1, "A client was deleted, with the grants that it had.", ofClient},
+	{OAuthGrantCreated, 1, "A user granted a client access, or more access than before: `scopes` is all that is granted.", append(slices.Clip(ofGrant), scopesOf)},
+	{OAuthGrantRevoked, 1, "A grant was revoked with its tokens: by its user, a backend, a directory, or the reset of a password.", ofGrant},
+	{OAuthGrantLapsed, 1, "Tokens of a grant ended when they were renewed: nothing was left of what they were for.", ofGrant},
+	{OAuthCodeReplayed, 1, "An authorization code was redeemed twice. The tokens that came from it ended.", ofGrant},
+	{OAuthTokenReused, 1, "A copy of a refresh token was used. The tokens that came from the same code ended.", ofGrant},
 }
 
 // Find returns the entry of a type.

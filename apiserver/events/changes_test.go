@@ -12,16 +12,19 @@ import (
 )
 
 // changing matches the methods of the store that change what the catalogue has events of.
-var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails|Phone|Phones|SignIn|APIKey)|` +
-	`Update(User|Member|Organization|APIKey)|Delete(APIKey|User|Member|WorkspaceMember|Organization|Email|Unproven)|SetWorkspaceMemberRole|SetMemberRoles|RenameWorkspace|PutCredential|DeleteCredential|` +
+var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails|Phone|Phones|SignIn|APIKey|OAuthClient)|` +
+	`Update(User|Member|Organization|APIKey|OAuthClient)|PutGrant|EndTokenFamily|EndOfflineFamilies|Delete(APIKey|Grant|OAuthClient|User|Member|WorkspaceMember|Organization|Email|Unproven)|SetWorkspaceMemberRole|SetMemberRoles|RenameWorkspace|PutCredential|DeleteCredential|` +
 	`VerifyEmail|MakePrimaryEmail|DemoteEmails|VerifyPhone|MakePrimary|DemotePhones|DeletePhone|(Accept|Revoke)Invitation|SuspendMember|RestoreMember|EndSession|EndSessionsOf|LeaveSession|DeleteSignIn|EndSignInsBy|SetActiveOrganization)$`)
 
 // logging matches the functions that log events.
-var logging = regexp.MustCompile(`^(Log|LogAs|LogEnds|log[A-Z][A-Za-z]*)$`)
+var logging = regexp.MustCompile(`^(Log|LogAs|LogEnds|log[A-Z][A-Za-z]*|auditSelf)$`)
 
 // silent are the functions whose changes have no event of their own, with the reason for each.
 var silent = map[string]string{
 	"RenewPassword":   "the same password with another hash",
+	"Rewrite":         "its callers log the events",
+	"touch":           "the client was used",
+	"revoke":          "the client gave its tokens back: its grant stands",
 	"insertKey":       "its callers log the events",
 	"activate":        "its callers log the events of switches",
 	"switchWorkspace": "the workspace is in the same organization",

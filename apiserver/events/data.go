@@ -28,12 +28,21 @@ type Data struct {
 	Next       int64
 	// Source is how an entity came into being: one of the sources of its type.
 	Source string
+	// Client is a client_id, OAuthApp the id of its app, and Scopes what is granted to it.
+	Client   string
+	OAuthApp int64
+	Scopes   []string
 }
 
 // The values of Data.Source.
 const (
 	SourceHTTP   = "http"
 	SourceImport = "import"
+	// SourceBackend, SourceRegistered and SourceDocument are clients that a backend created, that registered themselves,
+	// and that publish their metadata.
+	SourceBackend    = "backend"
+	SourceRegistered = "registered"
+	SourceDocument   = "metadata_document"
 )
 
 // The values of Data.Level.
@@ -138,6 +147,11 @@ var (
 	last4        = Member{Name: "last4", Of: Text, Optional: true, of: text(func(d *Data) string { return d.Last4 }), Description: "the last characters of the key; absent if unknown"}
 	nextKey      = Member{Name: "next_id", Of: ID, of: id(func(d *Data) int64 { return d.Next }), Description: "the key that replaces it"}
 	ofKey        = []Member{ownerOfKey, appSlug, keySource, last4}
+	oauthApp     = Member{Name: "app_id", Of: ID, of: id(func(d *Data) int64 { return d.OAuthApp }), Description: "the OAuth app"}
+	clientID     = Member{Name: "client_id", Of: Text, of: text(func(d *Data) string { return d.Client }), Description: "the client_id of the client"}
+	scopesOf     = Member{Name: "scopes", Of: Texts, of: always(func(d *Data) []string { return append([]string{}, d.Scopes...) }), Description: "the names of the granted scopes"}
+	ofClient     = []Member{oauthApp, clientID, sourceOf.among(SourceBackend, SourceRegistered, SourceDocument)}
+	ofGrant      = []Member{ofUser, oauthApp, clientID}
 )
 
 // saying returns the member with another description.

@@ -16,8 +16,9 @@ import (
 // Event is a change that is not recorded yet.
 type Event struct {
 	Type Type
-	// Subject is the id of the changed entity.
+	// Subject is the id of the changed entity, and Named that of one whose id is a text.
 	Subject int64
+	Named   string
 	// Organization and Workspace are those in which the change happened, 0 for none.
 	Organization, Workspace int64
 	Data                    Data
@@ -27,7 +28,11 @@ type Event struct {
 // that the type has, or if a member has another value than its type has.
 func (e Event) Log(at time.Time, actor string) (people.LoggedEvent, error) {
 	entry, found := Find(e.Type)
-	if !found || e.Subject == 0 {
+	subject := e.Named
+	if e.Subject != 0 {
+		subject = ids.Format(e.Subject)
+	}
+	if !found || subject == "" {
 		return people.LoggedEvent{}, fmt.Errorf("event %s: the catalogue has no such type, or the event has no subject", e.Type)
 	}
 	data := map[string]any{}
@@ -52,7 +57,7 @@ func (e Event) Log(at time.Time, actor string) (people.LoggedEvent, error) {
 		text = string(raw)
 	}
 	return people.LoggedEvent{
-		At: at, Type: string(e.Type), Version: entry.Version, Actor: impersonal(actor), SubjectType: e.subjectType(), SubjectID: ids.Format(e.Subject),
+		At: at, Type: string(e.Type), Version: entry.Version, Actor: impersonal(actor), SubjectType: e.subjectType(), SubjectID: subject,
 		Organization: e.Organization, Workspace: e.Workspace, Data: text,
 	}, nil
 }

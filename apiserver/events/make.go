@@ -113,3 +113,27 @@ func OfRotation(k people.APIKey, next int64) Event {
 	e.Data.Next = next
 	return e
 }
+
+// OfClient returns an event of a client of an OAuth app that is not declared.
+func OfClient(t Type, c people.OAuthClient) Event {
+	source := SourceRegistered
+	switch {
+	case c.ByBackend:
+		source = SourceBackend
+	case !c.FreshUntil.IsZero():
+		source = SourceDocument
+	}
+	return Event{Type: t, Named: c.Client, Data: Data{OAuthApp: c.App, Client: c.Client, Source: source}}
+}
+
+// OfGrant returns an event of a user's grant to a client.
+func OfGrant(t Type, g people.Grant) Event {
+	return Event{
+		Type: t, Subject: g.ID, Organization: g.Organization, Workspace: g.Workspace, Data: Data{User: g.User, OAuthApp: g.App, Client: g.Client, Scopes: g.Scopes},
+	}
+}
+
+// OfFamily returns an event of the grant of a token family.
+func OfFamily(t Type, f people.TokenFamily) Event {
+	return OfGrant(t, people.Grant{ID: f.Grant, App: f.App, Client: f.Client, User: f.User, Organization: f.Organization, Workspace: f.Workspace})
+}

@@ -14,6 +14,7 @@ var schemas = map[Form]map[string]any{
 	Names: {"type": "array", "items": map[string]any{"type": "string"}, "minItems": 1},
 	Truth: {"type": "boolean"},
 	Count: {"type": "integer", "minimum": 0},
+	Texts: {"type": "array", "items": map[string]any{"type": "string"}},
 }
 
 // Schema returns the JSON Schema (2020-12) of the data of a type. Later versions of Cardea may add members.
@@ -43,7 +44,8 @@ func (e Entry) Example() people.LoggedEvent {
 	const subject, other, organization, workspace = 419524352409601001, 420437871820801002, 420445421568002002, 420445421568003003
 	at := time.Date(2026, time.May, 10, 11, 0, 0, 0, time.UTC)
 	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization,
-		SignIn: other, Method: people.MethodPassword, Reason: SignedOut, Step: StepPassword, App: "reports", Last4: "x7Qd", Next: other, Source: SourceHTTP}}
+		SignIn: other, Method: people.MethodPassword, Reason: SignedOut, Step: StepPassword, App: "reports", Last4: "x7Qd", Next: other, Source: SourceHTTP,
+		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}}}
 	switch e.Type.Subject() {
 	case "session":
 		switch e.Type {
@@ -52,6 +54,8 @@ func (e Entry) Example() people.LoggedEvent {
 		case SessionSwitched:
 			event.Organization, event.Workspace = organization, workspace
 		}
+	case "oauth_client":
+		event.Data.Source = SourceBackend
 	case "user":
 		event.Data.Changed = []string{"first_name"}
 	case "organization":

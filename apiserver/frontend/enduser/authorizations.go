@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -227,6 +228,7 @@ func removeGrant(c *call) (reply, error) {
 		if _, err := u.OAuth().DeleteGrant(id); err != nil {
 			return reply{}, err
 		}
+		u.Log(events.OfGrant(events.OAuthGrantRevoked, g))
 		return reply{data: view}, u.Audit("oauth.grant_revoked", "oauth_grant:"+format(id))
 	})
 }

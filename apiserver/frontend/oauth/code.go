@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 )
@@ -63,7 +64,7 @@ func (r *codeRedemption) redeem(u *account.Unit) (*issued, error) {
 	case !r.ownsFamily(family):
 		return nil, ungrantable(nil, "the code was issued to another client")
 	case !code.RedeemedAt.IsZero() && !r.redemptions.racedWith(r.hash, r.began):
-		return nil, r.end(u, family, "oauth.code_replayed")
+		return nil, r.end(u, family, events.OAuthCodeReplayed, "oauth.code_replayed")
 	}
 	asked, err := r.restrict(r.form, family)
 	if err != nil {

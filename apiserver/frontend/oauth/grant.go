@@ -9,6 +9,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/credential/bearer"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/internal/assurance"
@@ -115,11 +116,12 @@ func (c *call) ownsFamily(family people.TokenFamily) bool {
 }
 
 // end ends a token family because one of its tokens was copied, or because nothing is left of its grant. It returns a
-// refusal that commits. why is the action in the audit.
-func (c *call) end(u *account.Unit, family people.TokenFamily, why string) error {
+// refusal that commits. why is the type of the event, and action that in the audit.
+func (c *call) end(u *account.Unit, family people.TokenFamily, why events.Type, action string) error {
 	ended, err := u.OAuth().EndTokenFamily(family.ID)
 	if err == nil && ended {
-		err = u.Audit(why, "oauth_grant:"+ids.Format(family.Grant))
+		u.Log(events.OfFamily(why, family))
+		err = u.Audit(action, "oauth_grant:"+ids.Format(family.Grant))
 	}
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/consent"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
@@ -67,7 +68,7 @@ func rotate(c *call, u *account.Unit, family people.TokenFamily, token people.Re
 	}
 	network := networkOf(c.address())
 	if !token.DiesAt.IsZero() && (!c.now.Before(token.DiesAt) || token.Network != network) || leftover(c, token) {
-		return nil, c.end(u, family, "oauth.refresh_token_reused")
+		return nil, c.end(u, family, events.OAuthTokenReused, "oauth.refresh_token_reused")
 	}
 	if token.UsedAt.IsZero() {
 		token.Network = network
@@ -77,7 +78,7 @@ func rotate(c *call, u *account.Unit, family people.TokenFamily, token people.Re
 	}
 	out, err := c.issueNext(u, family, &token, asked)
 	if errors.Is(err, errNothingLeft) {
-		return nil, c.end(u, family, "oauth.grant_lapsed") // the family ends permanently: a later grant makes a new one
+		return nil, c.end(u, family, events.OAuthGrantLapsed, "oauth.grant_lapsed") // the family ends permanently: a later grant makes a new one
 	}
 	return out, err
 }

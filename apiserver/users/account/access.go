@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/internal/assurance"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -177,6 +178,7 @@ func EndAccess(u *Unit, user int64, since time.Time) error {
 		if _, err := u.OAuth().DeleteGrant(g.ID); err != nil {
 			return err
 		}
+		u.Log(events.OfGrant(events.OAuthGrantRevoked, g))
 		if err := u.Audit("oauth.grant_revoked", object("oauth_grant", g.ID)); err != nil {
 			return err
 		}

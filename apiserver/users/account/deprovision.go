@@ -103,6 +103,7 @@ func endGrantsIn(u *Unit, organization, user int64) error {
 		if _, err := u.OAuth().DeleteGrant(g.ID); err != nil {
 			return err
 		}
+		u.Log(events.OfGrant(events.OAuthGrantRevoked, g))
 		if err := u.Audit("oauth.grant_revoked", object("oauth_grant", g.ID)); err != nil {
 			return err
 		}

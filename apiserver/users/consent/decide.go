@@ -373,22 +373,3 @@ func (r *Request) allow(u *account.Unit, person *Person, place Place) (string, e
 	}
 	return r.answer("code", code), nil
 }
-
-// grant records the scopes and resources that the user grants, merged with an earlier grant to the client in the same
-// place.
-func (r *Request) grant(u *account.Unit, person *Person, place Place, before []people.Grant) (people.Grant, error) {
-	g := people.Grant{App: r.App.Entry.ID, Client: r.Client.ID, User: person.User, Scopes: r.Scopes, Resources: r.Resources, CreatedAt: u.Now, UpdatedAt: u.Now}
-	g.Organization, g.Workspace = place.IDs()
-	for _, b := range before {
-		if b.Organization == g.Organization && b.Workspace == g.Workspace {
-			g.Scopes, g.Resources = union(b.Scopes, g.Scopes), union(b.Resources, g.Resources)
-		}
-	}
-	id, err := u.NewID()
-	if err != nil {
-		return g, err
-	}
-	g.ID = id
-	g.ID, err = u.OAuth().PutGrant(g, MaxGrants)
-	return g, err
-}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/apiserver/users/session"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -85,7 +86,7 @@ func Register(u *account.Unit, app *App, content document.OAuthClient, public bo
 	if err != nil {
 		return Registered{}, err
 	}
-	return Registered{client, manager}, auditSelf(u, row.App, "anonymous", "oauth.client_registered", "oauth_client:"+row.Client)
+	return Registered{client, manager}, auditSelf(u, row.App, "anonymous", "oauth.client_registered", events.OfClient(events.OAuthClientCreated, row))
 }
 
 // reuse returns the client of a row to another caller that registers the same metadata. If the client was never used,
@@ -115,7 +116,11 @@ func PutDocument(u *account.Unit, app *App, id string, content document.OAuthCli
 	}
 	if found {
 		row.FreshUntil = fresh
-		return rewriteSelf(u, row, content)
+		client, err := rewriteSelf(u, row, content)
+		if err != nil || client.Registered.Content == row.Content {
+			return client, err
+		}
+		return client, logDocument(u, events.OfClient(events.OAuthClientUpdated, row))
 	}
 	raw, err := json.Marshal(content)
 	if err != nil {
@@ -128,7 +133,19 @@ func PutDocument(u *account.Unit, app *App, id string, content document.OAuthCli
 	if err := u.OAuthClients().InsertOAuthClient(row); err != nil {
 		return nil, err
 	}
+	if err := logDocument(u, events.OfClient(events.OAuthClientCreated, row)); err != nil {
+		return nil, err
+	}
 	return NewRegistered(u.Tenant, row)
+}
+
+// logDocument logs an event of a client that publishes its metadata, within the bounds of auditSelf.
+func logDocument(u *account.Unit, e events.Event) error {
+	within, err := withinBounds(u, e.Data.OAuthApp, "anonymous")
+	if within {
+		account.LogAs(u, "anonymous", e)
+	}
+	return err
 }
 
 // evictForNew evicts a client if the app or the registering network has too many. The lock makes concurrent
@@ -214,7 +231,14 @@ func evict(u *account.Unit, oldest people.OAuthClient, until time.Time, wait tim
 	if u.Now.Before(until) {
 		return &account.WaitError{Reason: ErrTooManyClients, Wait: wait}
 	}
-	_, err := u.OAuthClients().DeleteOAuthClient(oldest.App, oldest.Client, u.Now)
+	deleted, err := u.OAuthClients().DeleteOAuthClient(oldest.App, oldest.Client, u.Now)
+	if err != nil || !deleted {
+		return err
+	}
+	below, err := belowBounds(u, oldest.App)
+	if below || !oldest.UsedAt.IsZero() {
+		account.LogAs(u, "system", events.OfClient(events.OAuthClientDeleted, oldest))
+	}
 	return err
 }
 
@@ -259,7 +283,7 @@ func Reregister(u *account.Unit, client *Client, content document.OAuthClient) (
 	if counted.Count > changesPerDay {
 		return nil, &account.WaitError{Reason: ErrChangedTooOften, Wait: counted.Ends.Sub(u.Now)}
 	}
-	return changed, auditSelf(u, row.App, "oauth_client:"+row.Client, "oauth.client_changed", "oauth_client:"+row.Client)
+	return changed, auditSelf(u, row.App, "oauth_client:"+row.Client, "oauth.client_changed", events.OfClient(events.OAuthClientUpdated, row))
 }
 
 // rewriteSelf is Rewrite by the client itself, which cannot change whether it is active.
@@ -301,5 +325,6 @@ func CreateClient(u *account.Unit, app *App, content document.OAuthClient) (*Cli
 	if err := u.OAuthClients().InsertOAuthClient(row); err != nil {
 		return nil, err
 	}
+	u.Log(events.OfClient(events.OAuthClientCreated, row))
 	return NewRegistered(u.Tenant, row)
 }

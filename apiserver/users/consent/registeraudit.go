@@ -3,6 +3,7 @@ package consent
 import (
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	"github.com/cardea-iam/cardea/internal/ids"
 )
@@ -18,30 +19,61 @@ const (
 	actionNotAudited = "oauth.registrations: more are not audited today"
 )
 
-// auditSelf audits a client's action on its own registration, within the daily bounds. Actions above a bound are done
-// without an audit record. Actions above a network's bound do not count toward the app's bound.
-func auditSelf(u *account.Unit, app int64, actor, action, object string) error {
+// auditSelf audits a client's action on its own registration and logs its event, within the daily bounds. Actions above
+// a bound are done without an audit record and an event. Actions above a network's bound do not count toward the app's
+// bound.
+func auditSelf(u *account.Unit, app int64, actor, action string, e events.Event) error {
+	within, err := withinBounds(u, app, actor)
+	if err != nil || !within {
+		return err
+	}
+	account.LogAs(u, actor, e)
+	return u.AuditAs(actor, action, "oauth_client:"+e.Named, 0)
+}
+
+// withinBounds counts an action that needs no account, and reports whether it is within the daily bounds. It audits the
+// first action above a bound.
+func withinBounds(u *account.Unit, app int64, actor string) (bool, error) {
 	name := ids.Format(app)
-	for _, bound := range []struct {
-		scope, subject string
-		most           int
-	}{{scopeAuditedNetwork, name + " " + u.Client.WideNetwork, auditedOfNetwork}, {scopeAuditedApp, name, auditedOfApp}} {
+	for _, bound := range boundsOf(u, app) {
 		before, err := u.Limits().Counted(bound.scope, bound.subject, u.Now)
 		if err != nil || before.Count > bound.most {
-			return err
+			return false, err
 		}
 		counted, err := u.Limits().Count(bound.scope, bound.subject, u.Now, u.Now.Add(auditedWithin))
 		if err != nil {
-			return err
+			return false, err
 		}
 		if counted.Count == bound.most+1 {
-			return u.AuditAs(actor, actionNotAudited, "oauth_app:"+name, 0)
+			return false, u.AuditAs(actor, actionNotAudited, "oauth_app:"+name, 0)
 		}
 		if counted.Count > bound.most {
-			return nil
+			return false, nil
 		}
 	}
-	return u.AuditAs(actor, action, object, 0)
+	return true, nil
+}
+
+// auditBound bounds the recorded actions of a subject.
+type auditBound struct {
+	scope, subject string
+	most           int
+}
+
+// boundsOf returns the bounds of a request's network and of an app.
+func boundsOf(u *account.Unit, app int64) []auditBound {
+	name := ids.Format(app)
+	return []auditBound{{scopeAuditedNetwork, name + " " + u.Client.WideNetwork, auditedOfNetwork}, {scopeAuditedApp, name, auditedOfApp}}
+}
+
+// belowBounds reports whether an action would be within the daily bounds, and does not count it.
+func belowBounds(u *account.Unit, app int64) (bool, error) {
+	for _, bound := range boundsOf(u, app) {
+		if counted, err := u.Limits().Counted(bound.scope, bound.subject, u.Now); err != nil || counted.Count >= bound.most {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // Unregister deletes a client that registered itself, at its own request. The deletion of a client that a user
@@ -52,9 +84,10 @@ func Unregister(u *account.Unit, client *Client) error {
 		return err
 	}
 	const action = "oauth.client_deleted"
-	self := "oauth_client:" + client.ID
+	self, deletion := "oauth_client:"+client.ID, events.OfClient(events.OAuthClientDeleted, *client.Registered)
 	if !client.Registered.UsedAt.IsZero() {
+		account.LogAs(u, self, deletion)
 		return u.AuditAs(self, action, self, 0)
 	}
-	return auditSelf(u, client.Registered.App, self, action, self)
+	return auditSelf(u, client.Registered.App, self, action, deletion)
 }
