@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -124,8 +125,12 @@ func (r *recorded) current(asked people.Approval) (a *people.Approval, refused a
 			return nil
 		}
 		if live {
-			if err := u.Approvals().FreeApproval(found.ID, u.Now); err != nil {
+			freed, err := u.Approvals().FreeApproval(found.ID, u.Now)
+			if err != nil {
 				return err
+			}
+			if freed && found.Status != people.ApprovalDenied {
+				account.LogAs(u, "system", events.OfApproval(events.ApprovalExpired, found))
 			}
 		}
 		// Concurrent calls wait here, because each would count before the others insert.
@@ -166,6 +171,7 @@ func (r *recorded) insert(u *account.Unit, asked people.Approval, to **people.Ap
 		return err
 	}
 	if inserted {
+		u.Log(events.OfApproval(events.ApprovalRequested, asked))
 		*to = &asked
 		return nil
 	}
@@ -183,7 +189,14 @@ func (r *recorded) decided(id int64) (a *people.Approval, err error) {
 	}
 	if raw, sent := r.request.params.InputResponses[approvalKey]; sent && json.Unmarshal(raw, &response) == nil && response.Action == "decline" {
 		err := r.changes(func(u *account.Unit) error {
-			_, err := u.Approvals().DecideApproval(id, people.ApprovalDenied, 0, u.Now, u.Now.Add(approvals.RefusedFor))
+			declined, exists, err := u.Approvals().Approval(id)
+			if err != nil || !exists {
+				return err
+			}
+			decided, err := u.Approvals().DecideApproval(id, people.ApprovalDenied, 0, u.Now, u.Now.Add(approvals.RefusedFor))
+			if decided {
+				u.Log(events.OfApproval(events.ApprovalDenied, declined))
+			}
 			return err
 		})
 		if err != nil {

@@ -51,7 +51,7 @@ func TestChangesOfKeysByBackendsLogEvents(t *testing.T) {
 		if answer.Code != 200 || !strings.Contains(answer.Body.String(), `"imported":1`) {
 			t.Fatalf("%d %s", answer.Code, answer.Body)
 		}
-	}, events.APIKeyCreated)[0]
+	}, events.APIKeyCreated, events.ImportCompleted)[0]
 	if !strings.Contains(imported.Data, `"source":"import"`) {
 		t.Errorf("%+v", imported)
 	}

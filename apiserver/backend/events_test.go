@@ -375,10 +375,13 @@ func TestImportsLogTheEventsOfOthers(t *testing.T) {
 			}
 		}, want...)
 	}
-	imported("0", lines, events.UserCreated, events.OrganizationCreated, events.WorkspaceCreated, events.MembershipCreated, events.MembershipCreated)
+	imported("0", lines, events.UserCreated, events.OrganizationCreated, events.WorkspaceCreated, events.MembershipCreated, events.MembershipCreated, events.ImportCompleted)
 	more := `{"type":"email","external_id":"e2","user":"u1","email":"other@example.com","verified_at":"2024-03-01T08:30:00Z"}
 {"type":"phone","external_id":"p1","user":"u1","phone_number":"+12025550123"}
 {"type":"phone","external_id":"p2","user":"u1","phone_number":"+12025550124","verified_at":"2024-03-01T08:30:00Z"}
 `
-	imported("1", more, events.UserEmailVerified, events.UserPhoneAdded, events.UserPhoneVerified, events.UserPhonePrimaryChanged)
+	done := imported("1", more, events.UserEmailVerified, events.UserPhoneAdded, events.UserPhoneVerified, events.UserPhonePrimaryChanged, events.ImportCompleted)[4]
+	if done.SubjectType != "import" || done.SubjectID != strings.Repeat("1", 64) || done.Data != `{"rows":3}` {
+		t.Errorf("%+v", done)
+	}
 }

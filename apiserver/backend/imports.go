@@ -10,6 +10,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/connection"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -196,6 +197,7 @@ func (r *importRun) batch(u *account.Unit, state *people.Import) (imports.Result
 		if err != nil {
 			return result, err
 		}
+		u.Log(events.OfImport(*state))
 		err = u.Records().RecordAudit(people.Audit{ID: id, At: r.Now, Actor: r.Actor, Action: "import.completed", Object: "import:" + state.File, Address: r.c.address()})
 		if err != nil {
 			return result, err

@@ -60,12 +60,17 @@ const (
 	OAuthGrantLapsed        Type = "oauth.grant.lapsed"
 	OAuthCodeReplayed       Type = "oauth.code_replayed"
 	OAuthTokenReused        Type = "oauth.refresh_token_reused"
+	ImportCompleted         Type = "import.completed"
+	ApprovalRequested       Type = "agent.approval.requested"
+	ApprovalApproved        Type = "agent.approval.approved"
+	ApprovalDenied          Type = "agent.approval.denied"
+	ApprovalExpired         Type = "agent.approval.expired"
 )
 
 // subjects has the kinds of the changed entities that the types do not begin with, by the type or by what it begins
 // with.
 var subjects = map[string]string{
-	string(SigninFailing): "user", "oauth.client": "oauth_client", "oauth.grant": "oauth_grant", string(OAuthCodeReplayed): "oauth_grant", string(OAuthTokenReused): "oauth_grant",
+	string(SigninFailing): "user", "oauth.client": "oauth_client", "oauth.grant": "oauth_grant", "agent.approval": "agent_approval", string(OAuthCodeReplayed): "oauth_grant", string(OAuthTokenReused): "oauth_grant",
 }
 
 // Subject is the kind of the changed entity, such as "user".
@@ -170,6 +175,11 @@ var Catalogue = []Entry{
 	{OAuthGrantLapsed, 1, "Tokens of a grant ended when they were renewed: nothing was left of what they were for.", ofGrant},
 	{OAuthCodeReplayed, 1, "An authorization code was redeemed twice. The tokens that came from it ended.", ofGrant},
 	{OAuthTokenReused, 1, "A copy of a refresh token was used. The tokens that came from the same code ended.", ofGrant},
+	{ImportCompleted, 1, "The last batch of a file was imported. The subject is the file, by its SHA-256.", []Member{rowsOf}},
+	{ApprovalRequested, 1, "A call of an agent's tool waits for a user's approval.", ofApproval},
+	{ApprovalApproved, 1, "A user approved the call.", ofApproval},
+	{ApprovalDenied, 1, "A user denied the call, or the client declined for the user.", ofApproval},
+	{ApprovalExpired, 1, "No user decided in time, or the approved call was not made in time.", ofApproval},
 }
 
 // Find returns the entry of a type.

@@ -12,9 +12,9 @@ import (
 )
 
 // changing matches the methods of the store that change what the catalogue has events of.
-var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails|Phone|Phones|SignIn|APIKey|OAuthClient)|` +
+var changing = regexp.MustCompile(`^(Insert(User|Users|Member|Members|WorkspaceMember|WorkspaceMembers|Organization|Organizations|Workspace|Workspaces|Invitation|Emails|Phone|Phones|SignIn|APIKey|OAuthClient|Approval)|` +
 	`Update(User|Member|Organization|APIKey|OAuthClient)|PutGrant|EndTokenFamily|EndOfflineFamilies|Delete(APIKey|Grant|OAuthClient|User|Member|WorkspaceMember|Organization|Email|Unproven)|SetWorkspaceMemberRole|SetMemberRoles|RenameWorkspace|PutCredential|DeleteCredential|` +
-	`VerifyEmail|MakePrimaryEmail|DemoteEmails|VerifyPhone|MakePrimary|DemotePhones|DeletePhone|(Accept|Revoke)Invitation|SuspendMember|RestoreMember|EndSession|EndSessionsOf|LeaveSession|DeleteSignIn|EndSignInsBy|SetActiveOrganization)$`)
+	`VerifyEmail|MakePrimaryEmail|DemoteEmails|VerifyPhone|MakePrimary|DemotePhones|DeletePhone|(Accept|Revoke)Invitation|SuspendMember|RestoreMember|EndSession|EndSessionsOf|LeaveSession|DeleteSignIn|EndSignInsBy|SetActiveOrganization|DecideApproval|FreeApproval)$`)
 
 // logging matches the functions that log events.
 var logging = regexp.MustCompile(`^(Log|LogAs|LogEnds|log[A-Z][A-Za-z]*|auditSelf)$`)

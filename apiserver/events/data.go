@@ -32,6 +32,10 @@ type Data struct {
 	Client   string
 	OAuthApp int64
 	Scopes   []string
+	// Rows is how many rows were imported.
+	Rows int64
+	// Agent and Tool are the agent and the tool of a call.
+	Agent, Tool int64
 }
 
 // The values of Data.Source.
@@ -152,6 +156,12 @@ var (
 	scopesOf     = Member{Name: "scopes", Of: Texts, of: always(func(d *Data) []string { return append([]string{}, d.Scopes...) }), Description: "the names of the granted scopes"}
 	ofClient     = []Member{oauthApp, clientID, sourceOf.among(SourceBackend, SourceRegistered, SourceDocument)}
 	ofGrant      = []Member{ofUser, oauthApp, clientID}
+	rowsOf       = Member{Name: "rows", Of: Count, of: always(func(d *Data) int64 { return d.Rows }), Description: "how many rows the import added"}
+	ofApproval   = []Member{
+		{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"},
+		{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"},
+		ofUser.saying("the user for whom the call is; absent for none").optional(), clientID.saying("the client that calls; absent for none").optional(),
+	}
 )
 
 // saying returns the member with another description.

@@ -137,3 +137,21 @@ func OfGrant(t Type, g people.Grant) Event {
 func OfFamily(t Type, f people.TokenFamily) Event {
 	return OfGrant(t, people.Grant{ID: f.Grant, App: f.App, Client: f.Client, User: f.User, Organization: f.Organization, Workspace: f.Workspace})
 }
+
+// OfImport returns the event of an import whose last batch was imported.
+func OfImport(i people.Import) Event {
+	return Event{Type: ImportCompleted, Named: i.File, Data: Data{Rows: i.Imported}}
+}
+
+// OfApproval returns an event of the approval of a call.
+func OfApproval(t Type, a people.Approval) Event {
+	return Event{
+		Type: t, Subject: a.ID, Organization: a.Caller.Organization, Workspace: a.Caller.Workspace,
+		Data: Data{Agent: a.Agent, Tool: a.Tool, User: a.Caller.User, Client: a.Caller.Client},
+	}
+}
+
+// Approval implements people.ExpiryEvents.
+func (x Expiry) Approval(a people.Approval) (people.LoggedEvent, error) {
+	return OfApproval(ApprovalExpired, a).Log(x.At, "system")
+}

@@ -45,7 +45,7 @@ func (e Entry) Example() people.LoggedEvent {
 	at := time.Date(2026, time.May, 10, 11, 0, 0, 0, time.UTC)
 	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization,
 		SignIn: other, Method: people.MethodPassword, Reason: SignedOut, Step: StepPassword, App: "reports", Last4: "x7Qd", Next: other, Source: SourceHTTP,
-		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}}}
+		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}, Rows: 1200, Agent: other, Tool: subject}}
 	switch e.Type.Subject() {
 	case "session":
 		switch e.Type {
@@ -54,6 +54,8 @@ func (e Entry) Example() people.LoggedEvent {
 		case SessionSwitched:
 			event.Organization, event.Workspace = organization, workspace
 		}
+	case "import":
+		event.Subject, event.Named = 0, "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	case "oauth_client":
 		event.Data.Source = SourceBackend
 	case "user":

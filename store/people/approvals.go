@@ -63,8 +63,8 @@ type Approvals interface {
 	DecideApproval(id int64, status string, by int64, now, ends time.Time) (bool, error)
 	// UseApproval claims an approval that is approved at a time, and reports whether this call did. It frees its Key.
 	UseApproval(id int64, now time.Time) (bool, error)
-	// FreeApproval frees the key of an approval that has ended by a time.
-	FreeApproval(id int64, now time.Time) error
+	// FreeApproval frees the key of an approval that has ended by a time, and reports whether this call did.
+	FreeApproval(id int64, now time.Time) (bool, error)
 	// ListApprovals returns up to limit approvals, the newest first, without arguments.
 	ListApprovals(filter ApprovalFilter, limit int) ([]Approval, error)
 }

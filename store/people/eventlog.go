@@ -50,6 +50,7 @@ type EventLog interface {
 type ExpiryEvents interface {
 	SignIn(SignIn) (LoggedEvent, error)
 	Invitation(Invitation) (LoggedEvent, error)
+	Approval(Approval) (LoggedEvent, error)
 }
 
 // EventUpkeep finds the deployments whose events are due.

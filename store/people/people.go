@@ -89,7 +89,9 @@ type Upkeep interface {
 	//   - sign-ins that end before their sessions, and documents and failures of connections after the time for which they
 	//     are kept;
 	//   - entries of the feed of changed API keys older than an hour, except the newest ones. These are not counted.
-	// It also deletes the arguments and results of up to limit calls older than CallBodiesFor, which are counted.
+	// It also deletes the arguments and results of up to limit calls older than CallBodiesFor, and frees the keys of up to
+	// limit approvals that ended without a decision or a use; both are counted. With keep.Events, sessions, sign-ins,
+	// invitations and approvals whose time is over have events.
 	Purge(ctx context.Context, now time.Time, keep Retention, limit int) (int64, error)
 	CallUpkeep
 	ConnectionUpkeep

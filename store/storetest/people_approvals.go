@@ -117,10 +117,15 @@ var approvalStories = []story{
 			_, found = one(e, func(tx people.Tx) (people.Approval, bool, error) { return tx.Approvals().LiveApproval(a.Key) })
 			return found
 		}
-		e.insert(func(tx people.Tx) error { return tx.Approvals().FreeApproval(a.ID, a.EndsAt.Add(-time.Second)) })
+		frees := func(at time.Time) (freed bool) {
+			e.insert(func(tx people.Tx) (err error) { freed, err = tx.Approvals().FreeApproval(a.ID, at); return err })
+			return freed
+		}
+		e.Expect(frees(a.EndsAt.Add(-time.Second))).To(gomega.BeFalse())
 		e.Expect(live()).To(gomega.BeTrue(), "it waits")
-		e.insert(func(tx people.Tx) error { return tx.Approvals().FreeApproval(a.ID, a.EndsAt) })
+		e.Expect(frees(a.EndsAt)).To(gomega.BeTrue())
 		e.Expect(live()).To(gomega.BeFalse())
+		e.Expect(frees(a.EndsAt)).To(gomega.BeFalse())
 	}},
 	{name: "the arguments of an approval are purged an hour after its end, and it with the records of calls", run: func(e *env) {
 		e.begin()

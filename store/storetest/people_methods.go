@@ -215,7 +215,10 @@ var writes = map[string]func(tx people.Tx) error{
 		}
 		return err
 	},
-	"FreeApproval": func(tx people.Tx) error { return tx.Approvals().FreeApproval(approval(1).ID, after(24*time.Hour)) },
+	"FreeApproval": func(tx people.Tx) error {
+		_, err := tx.Approvals().FreeApproval(approval(1).ID, after(24*time.Hour))
+		return err
+	},
 
 	"InsertToolCall": insertToolCall(toolCall(2)),
 	"RecordToolCalls": func(tx people.Tx) error {

@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"slices"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
@@ -226,6 +227,11 @@ func (u *unit) decide(a *people.Approval, status string) error {
 	if !decided { // another approver, or the clock, was faster
 		return errApprovalDecided
 	}
+	kind := events.ApprovalApproved
+	if status == people.ApprovalDenied {
+		kind = events.ApprovalDenied
+	}
+	u.Log(events.OfApproval(kind, *a))
 	a.Status, a.DecidedAt, a.DecidedBy, a.EndsAt = status, u.Now, by, ends
 	return u.Audit(action, "tool_approval:"+format(a.ID))
 }

@@ -2,8 +2,10 @@ package enduser_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
 )
@@ -32,5 +34,27 @@ func TestChangesOfOwnKeysLogEvents(t *testing.T) {
 				t.Errorf("%s has a secret, or the name of a key: %s", e.Type, e.Data)
 			}
 		}
+	})
+}
+
+func TestDecisionsOnApprovalsLogEvents(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		tool := w.DeclareApprovable(nil)
+		b, user := w.signedUp("ada@example.com")
+		first, second, third := tool.Ask(byUser(user), cancels), tool.Ask(byUser(user), `{"number":"1008"}`), tool.Ask(byUser(user), `{"number":"1009"}`)
+		approved := w.happens(func() { b.ok("POST", approvalPath(first)+"/approve", seen(first)) }, events.ApprovalApproved)[0]
+		want := fmt.Sprintf(`{"agent_id":"%d","tool_id":"%d","user_id":%q}`, tool.Agent, tool.Tool, user)
+		if approved.SubjectType != "agent_approval" || fmt.Sprint(first.ID) != approved.SubjectID || approved.Data != want || approved.Actor != "user:"+user {
+			t.Errorf("%+v, want %s", approved, want)
+		}
+		w.happens(func() { b.do("POST", approvalPath(first)+"/deny", `{}`) })
+		w.happens(func() { b.ok("POST", approvalPath(second)+"/deny", `{}`) }, events.ApprovalDenied)
+		w.happens(func() { w.purge(w.Clock.Now()) })
+		w.Clock.Advance(24 * time.Hour)
+		expired := w.happens(func() { w.purge(w.Clock.Now()) }, events.ApprovalExpired, events.ApprovalExpired)
+		if ids := []string{expired[0].SubjectID, expired[1].SubjectID}; !slices.Contains(ids, fmt.Sprint(first.ID)) || !slices.Contains(ids, fmt.Sprint(third.ID)) || expired[0].Actor != "system" {
+			t.Errorf("%+v", expired)
+		}
+		w.happens(func() { w.purge(w.Clock.Now()) })
 	})
 }

@@ -64,8 +64,9 @@ func (tx txApprovals) UseApproval(id int64, now time.Time) (bool, error) {
 	return n == 1, err
 }
 
-func (tx txApprovals) FreeApproval(id int64, now time.Time) error {
-	return tx.Exec(`UPDATE tool_approvals SET live = '' WHERE deployment = :deployment AND id = ? AND ends_at <= ?`, id, db.Micros(now))
+func (tx txApprovals) FreeApproval(id int64, now time.Time) (bool, error) {
+	n, err := tx.Affected(`UPDATE tool_approvals SET live = '' WHERE deployment = :deployment AND id = ? AND ends_at <= ? AND live <> ''`, id, db.Micros(now))
+	return n == 1, err
 }
 
 func (tx txApprovals) ListApprovals(filter people.ApprovalFilter, limit int) ([]people.Approval, error) {
@@ -85,7 +86,7 @@ func (tx txApprovals) ListApprovals(filter people.ApprovalFilter, limit int) ([]
 }
 
 func purgeApprovalArguments(ctx context.Context, s *Rows, before time.Time, limit int) (int64, error) {
-	const kept = `ends_at < ? AND arguments IS NOT NULL`
+	const kept = `ends_at < ? AND arguments IS NOT NULL AND (live = '' OR status = '` + people.ApprovalDenied + `')` // purgeApprovals ends the others
 	return s.db.Writes().Exec(ctx, `UPDATE tool_approvals SET arguments = NULL, live = '' WHERE `+kept+` AND (deployment, id) IN
 		(SELECT deployment, id FROM tool_approvals WHERE `+kept+` LIMIT ?)`, db.Micros(before), db.Micros(before), limit)
 }

@@ -123,3 +123,64 @@ func (tx *peopleTx) deleteInvitations(ids []int64, log people.ExpiryEvents, befo
 	}
 	return deleted, tx.Records().LogEvents(events)
 }
+
+// purgeApprovals frees the keys of approvals that were not decided, or not used, by their end.
+func purgeApprovals(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (purged int64, err error) {
+	over := map[string][]int64{}
+	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var deployment string
+		var id int64
+		err := row.Scan(&deployment, &id)
+		over[deployment] = append(over[deployment], id)
+		return err
+	}, `SELECT deployment, id FROM tool_approvals WHERE ends_at <= ? AND arguments IS NOT NULL AND live <> '' AND status <> '`+people.ApprovalDenied+`'
+		ORDER BY ends_at LIMIT ?`, db.Micros(now), limit)
+	if err != nil {
+		return 0, err
+	}
+	for deployment, ids := range over {
+		freed := int64(0)
+		err := change(ctx, s, deployment, func(tx *peopleTx) (err error) {
+			freed, err = tx.expireApprovals(ids, log, now)
+			return err
+		})
+		if purged += freed; err != nil {
+			return purged, err
+		}
+	}
+	return purged, nil
+}
+
+// expireApprovals frees the keys of those of some approvals that another transaction did not free meanwhile. A decision
+// comes before the end.
+func (tx *peopleTx) expireApprovals(ids []int64, log people.ExpiryEvents, now time.Time) (freed int64, err error) {
+	var events []people.LoggedEvent
+	for _, id := range ids {
+		a, found, err := tx.Approvals().Approval(id)
+		if err != nil {
+			return freed, err
+		}
+		if !found {
+			continue
+		}
+		this, err := tx.Approvals().FreeApproval(id, now)
+		if err != nil {
+			return freed, err
+		}
+		if !this {
+			continue
+		}
+		if freed++; log == nil {
+			continue
+		}
+		e, err := log.Approval(a)
+		if err != nil {
+			return freed, err
+		}
+		events = append(events, e)
+	}
+	if len(events) == 0 {
+		return freed, nil
+	}
+	return freed, tx.Records().LogEvents(events)
+}
