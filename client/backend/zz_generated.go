@@ -2120,7 +2120,7 @@ type EventList struct {
 
 // EventParty The actor or the subject of an event.
 type EventParty struct {
-	// Type The kind. Of an actor: user, key, token, connection, directory, system, anonymous. Of a subject: user, organization, workspace, membership, workspace_membership, invitation.
+	// Type The kind. Of an actor: user, key, token, client, session, oauth_client, connection, directory, setup, system, anonymous. Of a subject: user, session, organization, workspace, membership, workspace_membership, invitation, api_key, oauth_client, oauth_grant, import, agent_approval.
 	Type string `json:"type"`
 
 	// Id The id. Empty for the actors system and anonymous.
@@ -4433,7 +4433,7 @@ type ListEventsParams struct {
 	// Types Only these types, separated by commas: a type, `user.*`, or `*`.
 	Types *string `form:"types,omitempty" json:"types,omitempty"`
 
-	// SubjectType Only events of such subjects: user, organization, workspace, membership, workspace_membership, invitation.
+	// SubjectType Only events of such subjects: user, session, organization, workspace, membership, workspace_membership, invitation, api_key, oauth_client, oauth_grant, import, agent_approval.
 	SubjectType *string `form:"subject_type,omitempty" json:"subject_type,omitempty"`
 
 	// SubjectId Only events of the subject with this id.
