@@ -155,3 +155,8 @@ func OfApproval(t Type, a people.Approval) Event {
 func (x Expiry) Approval(a people.Approval) (people.LoggedEvent, error) {
 	return OfApproval(ApprovalExpired, a).Log(x.At, "system")
 }
+
+// Client implements people.ExpiryEvents.
+func (x Expiry) Client(c people.OAuthClient) (people.LoggedEvent, error) {
+	return OfClient(OAuthClientDeleted, c).Log(x.At, "system")
+}

@@ -51,6 +51,7 @@ type ExpiryEvents interface {
 	SignIn(SignIn) (LoggedEvent, error)
 	Invitation(Invitation) (LoggedEvent, error)
 	Approval(Approval) (LoggedEvent, error)
+	Client(OAuthClient) (LoggedEvent, error)
 }
 
 // EventUpkeep finds the deployments whose events are due.

@@ -238,4 +238,41 @@ var eventStories = []story{
 			return err
 		})
 	}},
+	{name: "what upkeep ends has events of its deployment, recorded with the end", run: func(e *env) {
+		e.begin()
+		open, revoked := invitation(5, 1), invitation(6, 1)
+		revoked.RevokedAt = revoked.CreatedAt
+		over := signIn(7, 8, 1)
+		over.Upstream = people.Upstream{Connection: 1, EndsAt: after(time.Minute)}
+		client := oauthClient(9)
+		client.UsedAt = born
+		e.insert(insertSession(session(1)), insertSignIn(signIn(3, 1, 1)), insertSignIn(signIn(4, 1, 2)), insertApproval(approval(1)),
+			func(tx people.Tx) error {
+				return errors.Join(tx.Organizations().InsertInvitation(open), tx.Organizations().InsertInvitation(revoked), tx.OAuthClients().InsertOAuthClient(client))
+			})
+		e.change("apps/other", func(tx people.Tx) error {
+			s := session(8)
+			s.ExpiresAt = after(10_000 * time.Hour)
+			return errors.Join(tx.Sessions().InsertSession(s), tx.Sessions().InsertSignIn(over))
+		})
+		keep := people.Retention{Audit: 10_000 * time.Hour, ToolCalls: 10_000 * time.Hour, Events: expiry{}}
+		for range 2 { // the second time, nothing is left to end
+			_, err := e.store.Purge(e.ctx, after(people.IdleClientFor+time.Hour), keep, 10)
+			e.ok(err)
+		}
+		e.change(home, numberEvents)
+		e.change("apps/other", numberEvents)
+		e.Expect(e.numbersOf(home)).To(gomega.ConsistOf(int64(3), int64(4), open.ID, int64(10), int64(9)))
+		e.Expect(e.numbersOf("apps/other")).To(gomega.Equal([]int64{7}))
+	}},
 }
+
+// expiry makes events of which the subject is the row that ended.
+type expiry struct{}
+
+func (expiry) SignIn(g people.SignIn) (people.LoggedEvent, error)         { return logged(g.ID), nil }
+func (expiry) Invitation(i people.Invitation) (people.LoggedEvent, error) { return logged(i.ID), nil }
+func (expiry) Approval(a people.Approval) (people.LoggedEvent, error) {
+	return logged(a.Agent + 9), nil
+}
+func (expiry) Client(people.OAuthClient) (people.LoggedEvent, error) { return logged(9), nil }

@@ -97,6 +97,25 @@ func TestClientsLogEvents(t *testing.T) {
 	})
 }
 
+func TestIdleClientsLogTheirDeletion(t *testing.T) {
+	onOneEngine(t, func(t *testing.T, w *world) {
+		w.openToAll()
+		made := w.ask("POST", "/register", "", map[string]any{"client_name": "Shop", "redirect_uris": []string{callback}})
+		c, p := &client{w: w, id: made.text("client_id"), secret: made.text("client_secret")}, w.signUp("ada@example.com")
+		w.happens(func() { p.allow(c.request("jobs:read")) }, events.OAuthGrantCreated)
+		w.Clock.Advance(people.IdleClientFor + 48*time.Hour)
+		now := w.Clock.Now()
+		keep := people.Retention{Audit: 10 * people.IdleClientFor, ToolCalls: 10 * people.IdleClientFor, Events: events.Expiry{At: now}}
+		deleted := w.happens(func() {
+			_, err := w.Store.Purge(t.Context(), now, keep, 100)
+			w.Must(err)
+		}, events.SessionEnded, events.OAuthClientDeleted)[1]
+		if deleted.SubjectID != c.id || deleted.Actor != "system" {
+			t.Errorf("%+v", deleted)
+		}
+	})
+}
+
 // TestRegistrationsLogBoundedEvents: registrations need no account, and above the bound of a day they have no events.
 func TestRegistrationsLogBoundedEvents(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, w *world) {

@@ -23,7 +23,7 @@ const (
 )
 
 // purgeIdleClients deletes runtime clients that were not used for people.IdleClientFor.
-func purgeIdleClients(ctx context.Context, s *Rows, now time.Time, limit int) (int64, error) {
+func purgeIdleClients(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (int64, error) {
 	type idle struct {
 		deployment, client string
 		app                int64
@@ -49,7 +49,14 @@ func purgeIdleClients(ctx context.Context, s *Rows, now time.Time, limit int) (i
 				return err
 			}
 			deleted, err = tx.OAuthClients().DeleteOAuthClient(c.app, c.client, now)
-			return err
+			if err != nil || !deleted || log == nil {
+				return err
+			}
+			e, err := log.Client(row)
+			if err != nil {
+				return err
+			}
+			return tx.Records().LogEvents([]people.LoggedEvent{e})
 		})
 		if err != nil {
 			return purged, err

@@ -63,7 +63,7 @@ func (s *Rows) Erase(ctx context.Context, term store.Term, deployment string, li
 // Purge implements people.Upkeep.
 func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, limit int) (int64, error) {
 	purged := int64(0)
-	for _, purge := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns, purgeInvitations, purgeApprovals} {
+	for _, purge := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns, purgeInvitations, purgeApprovals, purgeIdleClients} {
 		n, err := purge(ctx, s, keep.Events, now, limit)
 		purged += n
 		if err != nil {
@@ -74,7 +74,7 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		before time.Time
 		purge  func(context.Context, *Rows, time.Time, int) (int64, error)
 	}{
-		{now, purgeIdleClients}, {now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-keep.Audit), purgeAudit}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
+		{now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-keep.Audit), purgeAudit}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
 		{now.Add(-people.ApprovalArgumentsFor), purgeApprovalArguments},
 	} {
 		n, err := over.purge(ctx, s, over.before, limit)
