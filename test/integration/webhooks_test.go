@@ -31,7 +31,7 @@ func (w *world) storedWebhook(ctx context.Context, name string) (content documen
 var _ = Describe("A WebhookEndpoint", func() {
 	var w *world
 	BeforeEach(func(ctx context.Context) {
-		w = newWorld(ctx, testkit.OperatorOptions{})
+		w = newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		deployment := testkit.Deployment(w.namespace, "acme")
 		create(ctx, deployment)
 		expectReady(ctx, deployment)
