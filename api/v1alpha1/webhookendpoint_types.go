@@ -177,8 +177,8 @@ type WebhookEndpointSpec struct {
 	// +kubebuilder:validation:Maximum=604800
 	RetrySeconds *int32 `json:"retrySeconds,omitempty"`
 
-	// disableAfterSeconds is how long an endpoint may fail before it is disabled, 600 to 2592000 seconds. At least 20 tries
-	// failed then. Absent: 432000 (five days).
+	// disableAfterSeconds is how long an endpoint may fail before it is disabled, 600 to 2592000 seconds. At least 20
+	// requests failed then. Absent: 432000 (five days).
 	// +optional
 	// +kubebuilder:validation:Minimum=600
 	// +kubebuilder:validation:Maximum=2592000

@@ -22,7 +22,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/webhook"
 )
 
-// annotationDigest on a generated Secret is the SHA-256 of its current secret: a value edited by hand no longer fits it.
+// annotationDigest on a generated Secret is the SHA-256 of its current secret: a value edited by hand no longer fits
+// it.
 const annotationDigest = "iam.cardea.dev/signing-secret-sha256"
 
 // form is the form of signing secrets, which have no prefix of their own.

@@ -259,7 +259,8 @@ spec: {appRef: {name: user}, secretTemplate: {}}
 
 // notMade are the reasons of docs/operations.md that these specs do not produce: the store is available, there is a
 // root key, there are no former users and passkeys, there are few resources, and no server fetches from providers. The
-// tests of cmd/kubectl-cardea/cause cover these reasons, and those of test/integration the ones of Connections and WebhookEndpoints.
+// tests of cmd/kubectl-cardea/cause cover these reasons, and those of test/integration the ones of Connections and
+// WebhookEndpoints.
 var notMade = []string{
 	"StoreUnavailable", "RootKeyMissing", "FoundPeople", "Delivering", "Failing", "Disabled", "OtherPasskeys", "TooMany",
 	"OrganizationNotFound", "Fetched", "Unreachable", "Refused", "InvalidMetadata", "IssuerMismatch", "Expiring", "Changed",

@@ -24,7 +24,7 @@ const (
 	settleMost, settleAfter = 100, 50 * time.Millisecond
 	// lingerFor is how long a runner without work keeps its lease.
 	lingerFor = 2 * time.Second
-	// drainWithin is how long open requests may last after the server was told to end.
+	// drainWithin is how long open requests may last after the end of the server began.
 	drainWithin = 5 * time.Second
 	// retryWrite is the pause after a failed transaction.
 	retryWrite = 500 * time.Millisecond
