@@ -51,7 +51,7 @@ func newEnded(opts Options, follower *snapshot.Follower) *endedconnections.Worke
 func newWebhooks(opts Options, follower *snapshot.Follower, signer *tokensigner.Signer, policy *egress.Policy, numbering *sequencer.Worker) *webhooks.Dispatcher {
 	d := webhooks.New(webhooks.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Signer: signer, Egress: policy, Server: rand.Text(), Version: opts.Version, Clock: opts.Clock,
-		Log: opts.Log.WithName("webhooks"),
+		Log: opts.Log.WithName("webhooks"), Registry: opts.Registry,
 	})
 	numbering.OnNumbered(d.Wake)
 	return d

@@ -108,7 +108,8 @@ type WebhookRef struct {
 	Target     string
 	Paused     bool
 	Disabled   bool
-	EndedAt    time.Time
+	// FailingSince and EndedAt are those of WebhookState.
+	FailingSince, EndedAt time.Time
 }
 
 // WebhookUpkeep finds endpoints of all deployments.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
@@ -57,13 +58,16 @@ type Options struct {
 	Version string
 	Clock   func() time.Time
 	Log     logr.Logger
+	// Registry gets the metrics; nil: none does.
+	Registry prometheus.Registerer
 }
 
 // Dispatcher sends to the endpoints of all deployments, together with the dispatchers of other servers.
 type Dispatcher struct {
 	Options
-	client *client
-	slots  *egress.Slots
+	client  *client
+	metrics *metrics
+	slots   *egress.Slots
 	// unproven are the slots that endpoints need in addition that may not respond.
 	unproven *egress.Slots
 
@@ -83,7 +87,7 @@ type key struct {
 // New returns a dispatcher. Run starts it.
 func New(opts Options) *Dispatcher {
 	return &Dispatcher{
-		Options: opts, client: newClient(opts.Egress), wake: make(chan struct{}, 1), running: map[key]*runner{},
+		Options: opts, client: newClient(opts.Egress), metrics: newMetrics(opts.Registry, opts.Clock), wake: make(chan struct{}, 1), running: map[key]*runner{},
 		slots:    egress.NewSlots(egress.Bounds{AtOnce: slotsMost, DeploymentAtOnce: deploymentSlots}, opts.Clock),
 		unproven: egress.NewSlots(egress.Bounds{AtOnce: unprovenSlots, DeploymentAtOnce: unprovenOfDeployment}, opts.Clock),
 	}
@@ -193,6 +197,7 @@ func targetOf(content *document.WebhookEndpoint) string {
 // is paused or continued, and a deleted one loses its rows after an hour. An error about one endpoint does not end it.
 func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (failed error) {
 	known := map[key]bool{}
+	var inTrouble []troubled
 	for after := (people.WebhookRef{}); ; {
 		all, err := d.Store.ListWebhooks(ctx, after, listed)
 		if err != nil {
@@ -201,6 +206,9 @@ func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (f
 		for _, ref := range all {
 			k := key{ref.Deployment, ref.Endpoint}
 			known[k] = true
+			if e, found := current.ByID(v1alpha1.KindWebhookEndpoint, ref.Deployment, ref.Endpoint); found && !ref.Paused && (ref.Disabled || !ref.FailingSince.IsZero()) {
+				inTrouble = append(inTrouble, troubled{ref, e.Name})
+			}
 			if _, found := current.Deployment(ref.Deployment); found { // else the rows are erased or kept as a whole
 				failed = errors.Join(failed, d.follow(ctx, k, ref))
 			}
@@ -210,6 +218,7 @@ func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (f
 		}
 		after = all[len(all)-1]
 	}
+	d.metrics.compared(inTrouble, current)
 	current.ListAll(v1alpha1.KindWebhookEndpoint, func(e *snapshot.Entry) bool {
 		if !known[key{e.Deployment, e.ID}] {
 			failed = errors.Join(failed, d.begin(ctx, e))

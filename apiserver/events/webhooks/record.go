@@ -48,6 +48,14 @@ func (r *runner) collect(done result) {
 			p.Status, p.SettledAt, p.NextAt = people.DeliveryFailed, done.at, time.Time{}
 		}
 	}
+	outcome := outcomeRetried
+	switch p.Status {
+	case people.DeliveryDelivered:
+		outcome = outcomeDelivered
+	case people.DeliveryFailed:
+		outcome = outcomeFailed
+	}
+	r.d.metrics.ended(r.key.deployment, outcome, done.latency)
 	r.ended = append(r.ended, p)
 	r.queue = r.queue.without()
 }

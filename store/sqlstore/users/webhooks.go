@@ -164,11 +164,11 @@ func (s *Rows) webhooks(ctx context.Context, where string, args ...any) (all []p
 	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
 		var w people.WebhookRef
 		var paused, disabled int64
-		err := row.Scan(&w.Deployment, &w.Endpoint, &w.Target, &paused, &disabled, db.At{To: &w.EndedAt})
+		err := row.Scan(&w.Deployment, &w.Endpoint, &w.Target, &paused, &disabled, db.At{To: &w.FailingSince}, db.At{To: &w.EndedAt})
 		w.Paused, w.Disabled = paused != 0, disabled != 0
 		all = append(all, w)
 		return err
-	}, `SELECT w.deployment, w.endpoint_id, w.target, w.paused, w.disabled_at, w.ended_at FROM webhook_states w `+where, args...)
+	}, `SELECT w.deployment, w.endpoint_id, w.target, w.paused, w.disabled_at, w.failing_since, w.ended_at FROM webhook_states w `+where, args...)
 	return all, err
 }
 
