@@ -18,6 +18,7 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // logUsers logs and numbers events of users with ids.
@@ -190,7 +191,7 @@ func TestRequestsWaitForEvents(t *testing.T) {
 	t.Parallel()
 	var worker *sequencer.Worker
 	s := exampleWorldWith(t, func(o *Options) {
-		worker = sequencer.New(o.People, logr.Discard())
+		worker = sequencer.New(sequencer.Options{Store: o.People, Clock: o.Clock, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
 		o.Events = worker
 	})
 	ctx, stop := context.WithCancel(t.Context())

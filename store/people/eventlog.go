@@ -32,8 +32,8 @@ type EventBounds struct{ First, Last int64 }
 // EventLog numbers, reads and deletes the events of a deployment. Records.LogEvents writes them.
 type EventLog interface {
 	// NumberEvents gives the next numbers to up to limit events, in the order in which they were recorded, and returns
-	// how many. Transactions that do it at the same time wait for each other.
-	NumberEvents(limit int) (int, error)
+	// these events. Transactions that do it at the same time wait for each other.
+	NumberEvents(limit int) ([]LoggedEvent, error)
 	// EventsAfter returns up to limit events with a larger number, in the order of their numbers.
 	EventsAfter(sequence int64, limit int) ([]LoggedEvent, error)
 	// LoggedEvent returns an event that has a number.
@@ -54,10 +54,20 @@ type ExpiryEvents interface {
 	Client(OAuthClient) (LoggedEvent, error)
 }
 
+// Unnumbered is a deployment with events that have no number yet. Oldest is the time of the event that was recorded
+// first.
+type Unnumbered struct {
+	Deployment string
+	Oldest     time.Time
+}
+
 // EventUpkeep finds the deployments whose events are due.
 type EventUpkeep interface {
 	// UnnumberedEvents returns the deployments with events that have no number yet.
-	UnnumberedEvents(ctx context.Context) ([]string, error)
+	UnnumberedEvents(ctx context.Context) ([]Unnumbered, error)
+	// EventSignals is store.Feed.Signals for events. It receives after this process recorded events, and after any
+	// process gave them numbers. Events that another process recorded send no signal before they have numbers.
+	EventSignals(ctx context.Context) <-chan struct{}
 	// AgedEvents returns the deployments whose oldest numbered event, of at least two, happened before a time.
 	AgedEvents(ctx context.Context, before time.Time) ([]string, error)
 }

@@ -63,9 +63,9 @@ type Store struct {
 	*users.Rows
 	*rollup.Days
 
-	db         *db.DB
-	feed, keys *db.Notifier
-	stop       context.CancelFunc
+	db                 *db.DB
+	feed, keys, events *db.Notifier
+	stop               context.CancelFunc
 	// closing makes a second Close wait for the first and return its error.
 	closing func() error
 }
@@ -87,11 +87,11 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s := &Store{db: opened, stop: stop}
 	var listening func()
 	if opened.Listen != nil {
-		// One connection listens for both feeds. It starts with the first subscription to either feed.
+		// One connection listens for all feeds. It starts with the first subscription to one of them.
 		listening = sync.OnceFunc(func() { opened.Listen(running, opts.Logger, func(what db.Heard) { wakeFeeds(s, what) }) })
 	}
-	s.feed, s.keys = db.NewNotifier(listening), db.NewNotifier(listening)
-	s.Rows, s.Days = users.NewRows(opened, s.keys), rollup.NewDays(opened)
+	s.feed, s.keys, s.events = db.NewNotifier(listening), db.NewNotifier(listening), db.NewNotifier(listening)
+	s.Rows, s.Days = users.NewRows(opened, s.keys, s.events), rollup.NewDays(opened)
 	s.Documents = config.NewDocuments(running, opened, s.feed, s.Rows.WriteEndings)
 	s.closing = sync.OnceValue(func() error { return closeAll(s) })
 	return s, nil
@@ -104,6 +104,9 @@ func wakeFeeds(s *Store, what db.Heard) {
 	}
 	if what.Keys {
 		s.keys.Notify()
+	}
+	if what.Events {
+		s.events.Notify()
 	}
 }
 
@@ -123,5 +126,6 @@ func closeAll(s *Store) error {
 	s.Documents.WaitStopped()
 	s.feed.Close()
 	s.keys.Close()
+	s.events.Close()
 	return s.db.Close()
 }

@@ -37,7 +37,7 @@ var overAll = map[string]string{
 	"purgeCallBodies":        "deletes expired arguments and results of all deployments; its keys include the deployment",
 	"purgeApprovalArguments": "deletes expired arguments of all deployments; its keys include the deployment",
 	"purgeEndings":           "finds ended grants of all deployments; their rows are deleted deployment by deployment",
-	"UnnumberedEvents":       "returns only the names of deployments",
+	"UnnumberedEvents":       "returns only the names of deployments, and the time of an event of each",
 	"AgedEvents":             "returns only the names of deployments",
 	"Waiting":                "counts the waiting events of every deployment, and returns none of their content",
 	"ListDirectories":        "lists directories of all deployments; each is cleared in its own deployment",

@@ -37,10 +37,12 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 	_, erase := s.Erase(ctx, term, home, 1)
 	_, summarize := s.Summarize(ctx, home, people.Period{From: born, To: after(time.Hour)}, people.Period{}, 1)
 	_, _, lookUp := s.APIKeyByDigest(ctx, apiKey(1, "one").Digest)
+	_, unnumbered := s.UnnumberedEvents(ctx)
+	_, aged := s.AgedEvents(ctx, born)
 	_, keyPosition := s.KeyPosition(ctx)
 	_, keyChanges := s.KeyChanges(ctx, people.KeyPosition{Revision: 1, Tag: "x"})
 	return map[string]error{
-		"APIKeyByDigest": lookUp, "KeyPosition": keyPosition, "KeyChanges": keyChanges,
+		"UnnumberedEvents": unnumbered, "AgedEvents": aged, "APIKeyByDigest": lookUp, "KeyPosition": keyPosition, "KeyChanges": keyChanges,
 		"RecordKeyUses": s.RecordKeyUses(ctx, []people.KeyUse{{Deployment: home, ID: 1, At: born}}),
 		"Held":          held, "Holders": holders, "Owners": owners, "Put": put, "Load": load, "Changes": changes, "Take": take,
 		"Installed": installed, "OldestUser": oldest, "OtherPasskeys": otherPasskeys,
@@ -62,13 +64,14 @@ func everyCall(ctx context.Context, s store.Store, term store.Term) map[string]e
 var faultStories = []story{
 	{name: "a closed store answers every call with unavailable, and its signals end", run: func(e *env) {
 		e.begin()
-		signals, keySignals := e.store.Signals(e.ctx), e.store.KeySignals(e.ctx)
+		signals, keySignals, eventSignals := e.store.Signals(e.ctx), e.store.KeySignals(e.ctx), e.store.EventSignals(e.ctx)
 		e.ok(e.store.Close())
 		for name, err := range everyCall(e.ctx, e.store, e.term) {
 			e.Expect(err).To(gomega.MatchError(store.ErrUnavailable), name)
 		}
 		e.Eventually(signals).Should(gomega.BeClosed())
 		e.Eventually(keySignals).Should(gomega.BeClosed())
+		e.Eventually(eventSignals).Should(gomega.BeClosed())
 		e.Expect(e.store.Signals(e.ctx)).To(gomega.BeClosed())
 	}},
 	{name: "a cancelled call does nothing and says so", run: func(e *env) {

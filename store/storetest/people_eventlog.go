@@ -100,18 +100,23 @@ var eventStories = []story{
 		e.Expect(e.numbersOf(home)).To(gomega.BeEmpty())
 		waiting, err := e.store.UnnumberedEvents(e.ctx)
 		e.ok(err)
-		e.Expect(waiting).To(gomega.ConsistOf(home, "apps/other"))
+		e.Expect(waiting).To(gomega.ConsistOf(people.Unnumbered{Deployment: home, Oldest: logged(5).At}, people.Unnumbered{Deployment: "apps/other", Oldest: logged(1).At}))
 		for _, want := range []int{2, 1, 0} {
 			e.change(home, func(tx people.Tx) error {
-				n, err := tx.EventLog().NumberEvents(2)
-				e.Expect(n).To(gomega.Equal(want))
+				numbered, err := tx.EventLog().NumberEvents(2)
+				e.Expect(numbered).To(gomega.HaveLen(want))
+				if want == 2 {
+					first := logged(5)
+					first.Sequence, first.ID = 1, ids.From(first.At)|1
+					e.Expect(numbered[0]).To(gomega.Equal(first))
+				}
 				return err
 			})
 		}
 		e.Expect(e.numbersOf(home)).To(gomega.Equal([]int64{5, 3, 4}))
 		waiting, err = e.store.UnnumberedEvents(e.ctx)
 		e.ok(err)
-		e.Expect(waiting).To(gomega.ConsistOf("apps/other"))
+		e.Expect(waiting).To(gomega.ConsistOf(people.Unnumbered{Deployment: "apps/other", Oldest: logged(1).At}))
 		want := logged(3)
 		want.Sequence, want.ID = 2, ids.From(want.At)|2
 		found, has := one(e, func(tx people.Tx) (people.LoggedEvent, bool, error) { return tx.EventLog().LoggedEvent(want.ID) })
@@ -135,6 +140,29 @@ var eventStories = []story{
 		e.change(home, logEvents(2))
 		e.change(home, numberEvents)
 		e.Expect(e.numbersOf(home)).To(gomega.Equal([]int64{2}))
+	}},
+	{name: "events that were recorded, and events that got numbers, send signals", run: func(e *env) {
+		e.begin()
+		signals := e.store.EventSignals(e.ctx)
+		e.change(home, logEvents(1))
+		e.Expect(signals).To(gomega.Receive(), "recorded")
+		e.change(home, numberEvents)
+		e.Expect(signals).To(gomega.Receive(), "numbered")
+		e.ok(e.store.Single(e.ctx, home, logEvents(2)))
+		e.Expect(signals).To(gomega.Receive(), "recorded by one statement")
+	}},
+	{name: "another process hears of numbers", pair: true, run: func(e *env) {
+		e.begin()
+		other := e.suite.second(e.t, e.store)
+		signals, feed, keys := other.EventSignals(e.ctx), other.Signals(e.ctx), other.KeySignals(e.ctx)
+		for _, connected := range []<-chan struct{}{signals, feed, keys} {
+			e.Eventually(connected).Should(gomega.Receive(), "connected")
+		}
+		e.change(home, logEvents(1))
+		e.change(home, numberEvents)
+		e.Eventually(signals).Should(gomega.Receive(), "the commit")
+		e.Expect(feed).NotTo(gomega.Receive(), "the feed of configuration")
+		e.Expect(keys).NotTo(gomega.Receive(), "the feed of keys")
 	}},
 	{name: "numbers stay dense with many writers, slow transactions and several servers that number", run: func(e *env) {
 		e.begin()

@@ -80,12 +80,17 @@ func (s *Interruptible) ListDirectories(ctx context.Context, after people.Direct
 }
 
 // UnnumberedEvents implements people.EventUpkeep.
-func (s *Interruptible) UnnumberedEvents(ctx context.Context) ([]string, error) {
+func (s *Interruptible) UnnumberedEvents(ctx context.Context) ([]people.Unnumbered, error) {
 	engine, err := s.reach()
 	if err != nil {
 		return nil, err
 	}
 	return engine.UnnumberedEvents(ctx)
+}
+
+// EventSignals implements people.EventUpkeep. An interruption does not affect it.
+func (s *Interruptible) EventSignals(ctx context.Context) <-chan struct{} {
+	return s.Engine().EventSignals(ctx)
 }
 
 // AgedEvents implements people.EventUpkeep.

@@ -9,14 +9,18 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
 const (
-	// every is the pause between two passes.
+	// every is the longest pause between two passes. Events that another process recorded, and that no signal announces,
+	// wait for its end.
 	every = 250 * time.Millisecond
+	// least is the shortest pause, so that the events of busy writers are numbered together.
+	least = 50 * time.Millisecond
 	// batch is how many events one transaction numbers. Deployments take turns by batches.
 	batch = 1000
 	// watchedMost is how many requests of a deployment can wait for events at once on one server.
@@ -26,16 +30,26 @@ const (
 // ErrTooManyWaiting means that too many requests of the deployment wait for events already.
 var ErrTooManyWaiting = errors.New("too many requests wait for events")
 
+// Options configures a Worker.
+type Options struct {
+	Store    people.Store
+	Clock    func() time.Time
+	Log      logr.Logger
+	Registry prometheus.Registerer
+}
+
 // Worker numbers events. Several servers do it without coordination: the store lets them take turns.
 type Worker struct {
-	store people.Store
-	log   logr.Logger
+	Options
+	numbered *prometheus.CounterVec
 
-	// onNumbered is called after each transaction that numbered events.
+	// onNumbered is called when there may be new numbers, given by this server or another one.
 	onNumbered func()
 
 	mu      sync.Mutex
 	watched map[string]*watch
+	// oldest is the time of the oldest event without a number, as far as the last pass knows; zero for none.
+	oldest time.Time
 	// ended is closed when Run ends.
 	ended chan struct{}
 }
@@ -49,23 +63,29 @@ type watch struct {
 	woken chan struct{}
 }
 
-// New returns a worker. Run starts it.
-func New(store people.Store, log logr.Logger) *Worker {
-	return &Worker{store: store, log: log, onNumbered: func() {}, watched: map[string]*watch{}, ended: make(chan struct{})}
+// New returns a worker and registers its metrics. Run starts it.
+func New(opts Options) *Worker {
+	w := &Worker{Options: opts, onNumbered: func() {}, watched: map[string]*watch{}, ended: make(chan struct{})}
+	w.register()
+	return w
 }
 
-// OnNumbered sets the function that is called after events were numbered. It is called before Run.
+// OnNumbered sets the function that is called when this server, or another one, may have numbered events. It is called
+// before Run.
 func (w *Worker) OnNumbered(do func()) { w.onNumbered = do }
 
 // Run numbers events until ctx ends, and then ends all waits. It logs failures and tries again.
 func (w *Worker) Run(ctx context.Context) error {
 	defer close(w.ended)
-	failing := map[string]bool{}
+	signals, signaled, failing := w.Store.EventSignals(ctx), false, map[string]bool{}
 	for {
 		more, failed := w.Pass(ctx)
+		if signaled {
+			w.onNumbered()
+		}
 		for deployment, err := range failed {
 			if ctx.Err() == nil && !failing[deployment] {
-				w.log.Error(err, "Events were not numbered; trying again until it succeeds", "deployment", deployment)
+				w.Log.Error(err, "Events were not numbered; trying again until it succeeds", "deployment", deployment)
 			}
 		}
 		failing = map[string]bool{}
@@ -75,8 +95,30 @@ func (w *Worker) Run(ctx context.Context) error {
 		if more && len(failed) == 0 && ctx.Err() == nil {
 			continue
 		}
-		if pause.For(ctx, every) != nil {
+		if pause.For(ctx, least) != nil {
 			return nil
+		}
+		if signaled = awaitSignal(ctx, signals, every-least); ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// awaitSignal waits for a signal, at most for a time, or until ctx ends. It reports whether there was a signal.
+func awaitSignal(ctx context.Context, signals <-chan struct{}, atMost time.Duration) bool {
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			return false
+		case _, open := <-signals:
+			if open {
+				return true
+			}
+			signals = nil // the store was closed
 		}
 	}
 }
@@ -85,24 +127,35 @@ func (w *Worker) Run(ctx context.Context) error {
 // It reports whether a deployment has more of them, and returns the failures by deployment, "" for those of all.
 func (w *Worker) Pass(ctx context.Context) (more bool, failed map[string]error) {
 	failed = map[string]error{}
-	deployments, err := w.store.UnnumberedEvents(ctx)
+	waiting, err := w.Store.UnnumberedEvents(ctx)
 	if err != nil {
 		failed[""] = err
+	} else {
+		w.observeOldest(waiting)
 	}
-	for _, deployment := range deployments {
-		numbered := 0
-		err := w.store.Change(ctx, deployment, func(tx people.Tx) (err error) {
+	var left []people.Unnumbered
+	for _, of := range waiting {
+		var numbered []people.LoggedEvent
+		err := w.Store.Change(ctx, of.Deployment, func(tx people.Tx) (err error) {
 			numbered, err = tx.EventLog().NumberEvents(batch)
 			return err
 		})
 		if err != nil {
-			failed[deployment] = err
-		} else if numbered == batch {
-			more = true
+			failed[of.Deployment] = err
+			left = append(left, of)
+			continue
 		}
-		if err == nil && numbered > 0 {
+		w.count(of.Deployment, numbered)
+		if len(numbered) > 0 {
 			w.onNumbered()
 		}
+		if len(numbered) == batch {
+			more = true
+			left = append(left, people.Unnumbered{Deployment: of.Deployment, Oldest: numbered[batch-1].At})
+		}
+	}
+	if err == nil {
+		w.observeOldest(left)
 	}
 	if err := w.wake(ctx); err != nil && failed[""] == nil {
 		failed[""] = err
@@ -120,7 +173,7 @@ func (w *Worker) wake(ctx context.Context) (failed error) {
 	w.mu.Unlock()
 	for _, deployment := range deployments {
 		var bounds people.EventBounds
-		err := w.store.View(ctx, deployment, func(tx people.Tx) (err error) {
+		err := w.Store.View(ctx, deployment, func(tx people.Tx) (err error) {
 			bounds, err = tx.EventLog().EventBounds()
 			return err
 		})

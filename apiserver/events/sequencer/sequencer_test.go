@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/store"
@@ -35,6 +37,10 @@ func openStore(t *testing.T) store.Store {
 		}
 	})
 	return s
+}
+
+func newWorker(s people.Store) *Worker {
+	return New(Options{Store: s, Clock: time.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
 }
 
 // logs records n events of users, from an id on.
@@ -68,7 +74,7 @@ func newest(t *testing.T, s people.Store, deployment string) (last int64) {
 func TestPassNumbersTheEventsOfAllDeployments(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	w := New(s, logr.Discard())
+	w := newWorker(s)
 	logs(t, s, "apps/large", 1, 2*batch+1)
 	logs(t, s, "apps/small", 1, 1)
 	for _, want := range []bool{true, true, false} {
@@ -88,7 +94,7 @@ func TestPassNumbersTheEventsOfAllDeployments(t *testing.T) {
 func TestWaitEndsWithAnEventOrItsContext(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
-	w := New(s, logr.Discard())
+	w := newWorker(s)
 	logs(t, s, "apps/home", 1, 1)
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -152,7 +158,7 @@ type failing struct {
 	passes atomic.Int64
 }
 
-func (f *failing) UnnumberedEvents(ctx context.Context) ([]string, error) {
+func (f *failing) UnnumberedEvents(ctx context.Context) ([]people.Unnumbered, error) {
 	if f.passes.Add(-1) >= 0 {
 		return nil, fmt.Errorf("%w: for the test", store.ErrUnavailable)
 	}
@@ -164,7 +170,7 @@ func TestRunGoesOnAfterFailures(t *testing.T) {
 	s := &failing{Store: openStore(t)}
 	s.passes.Store(3)
 	logs(t, s, "apps/home", 1, 1)
-	w := New(s, logr.Discard())
+	w := newWorker(s)
 	if _, failed := w.Pass(t.Context()); !errors.Is(failed[""], store.ErrUnavailable) {
 		t.Errorf("%v", failed)
 	}
@@ -185,4 +191,118 @@ func TestRunGoesOnAfterFailures(t *testing.T) {
 	if <-waiting {
 		t.Error("an event was found at the end")
 	}
+}
+
+// signaled is a store whose signals a test sends, and which reports each pass.
+type signaled struct {
+	people.Store
+	signals, passes chan struct{}
+}
+
+func (s *signaled) EventSignals(context.Context) <-chan struct{} { return s.signals }
+
+func (s *signaled) UnnumberedEvents(ctx context.Context) ([]people.Unnumbered, error) {
+	select {
+	case s.passes <- struct{}{}:
+	case <-ctx.Done():
+	}
+	return s.Store.UnnumberedEvents(ctx)
+}
+
+// TestSignalsBeginPasses: a signal begins a pass before the poll does, and passes go on without signals, also after the
+// store closed them.
+func TestSignalsBeginPasses(t *testing.T) {
+	t.Parallel()
+	s := &signaled{Store: openStore(t), signals: make(chan struct{}, 1), passes: make(chan struct{})}
+	ctx, end := context.WithCancel(t.Context())
+	ended, w := make(chan error, 1), newWorker(s)
+	var called atomic.Int64
+	w.OnNumbered(func() { called.Add(1) })
+	go func() { ended <- w.Run(ctx) }()
+	timed := func(passes int) time.Duration {
+		<-s.passes
+		start := time.Now()
+		for range passes {
+			s.signals <- struct{}{}
+			<-s.passes
+		}
+		return time.Since(start)
+	}
+	if took := timed(40); took >= 40*every/2 {
+		t.Errorf("40 signaled passes took %s, as many polls take %s", took, 40*every)
+	}
+	<-s.passes
+	if n := called.Load(); n < 40 {
+		t.Errorf("%d calls after 40 signals of numbers, which another server may have given", n)
+	}
+	close(s.signals)
+	for range 3 {
+		<-s.passes
+	}
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMetricsOfNumbers: events are counted when they get their numbers, and the lag is the age of the oldest event
+// without one, also while passes fail or hang.
+func TestMetricsOfNumbers(t *testing.T) {
+	t.Parallel()
+	s := openStore(t)
+	now := time.Now()
+	stuck := &refusing{Store: s}
+	w := New(Options{Store: stuck, Clock: func() time.Time { return now }, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
+	logs(t, s, "apps/home", 1, 2)
+	logs(t, s, "apps/other", 1, 1)
+	expect := func(home, other, least, most float64) {
+		t.Helper()
+		if n := testutil.ToFloat64(w.numbered.WithLabelValues("apps/home", "user.created")); n != home {
+			t.Errorf("%v events of apps/home", n)
+		}
+		if n := testutil.ToFloat64(w.numbered.WithLabelValues("apps/other", "user.created")); n != other {
+			t.Errorf("%v events of apps/other", n)
+		}
+		if lag := w.lag(); lag < least || lag > most {
+			t.Errorf("the lag is %v, want %v to %v", lag, least, most)
+		}
+	}
+	expect(0, 0, 0, 0)
+	stuck.deployment = "apps/other"
+	w.Pass(t.Context())
+	now = now.Add(time.Minute)
+	expect(2, 0, 59, 61)
+	stuck.unlisted = true
+	w.Pass(t.Context())
+	expect(2, 0, 59, 61)
+	stuck.deployment, stuck.unlisted = "", false
+	w.Pass(t.Context())
+	expect(2, 1, 0, 0)
+	logs(t, s, "apps/home", 3, batch+1)
+	now = time.Now().Add(time.Minute)
+	w.Pass(t.Context())
+	expect(2+batch, 1, 59, 61)
+	w.Pass(t.Context())
+	expect(3+batch, 1, 0, 0)
+}
+
+// refusing is a store that refuses changes of a deployment, or the list of events without numbers.
+type refusing struct {
+	people.Store
+	deployment string
+	unlisted   bool
+}
+
+func (r *refusing) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	if deployment == r.deployment {
+		return fmt.Errorf("%w: for the test", store.ErrUnavailable)
+	}
+	return r.Store.Change(ctx, deployment, do)
+}
+
+func (r *refusing) UnnumberedEvents(ctx context.Context) ([]people.Unnumbered, error) {
+	if r.unlisted {
+		return nil, fmt.Errorf("%w: for the test", store.ErrUnavailable)
+	}
+	return r.Store.UnnumberedEvents(ctx)
 }

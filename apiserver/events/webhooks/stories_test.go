@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/events"
@@ -115,7 +116,7 @@ func newWorld(t *testing.T, url string) *world {
 	w.follower = snapshot.NewFollower(w.Store, 10*time.Millisecond, w.Clock.Now, logr.Discard())
 	w.Put(v1alpha1.KindIdentityDeployment, "acme", deployment, "acme", document.Deployment{DisplayName: "Acme"})
 	w.Follow(w.follower)
-	w.sequencer = sequencer.New(w.Store, logr.Discard())
+	w.sequencer = sequencer.New(sequencer.Options{Store: w.Store, Clock: w.Clock.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
 	return w
 }
 

@@ -15,9 +15,13 @@ import (
 func Logged(t testing.TB, store people.Store, after int64) (list []people.LoggedEvent) {
 	t.Helper()
 	err := store.Change(t.Context(), Deployment, func(tx people.Tx) error {
-		for n, err := 1, error(nil); n > 0; {
-			if n, err = tx.EventLog().NumberEvents(1000); err != nil {
+		for {
+			numbered, err := tx.EventLog().NumberEvents(1000)
+			if err != nil {
 				return err
+			}
+			if len(numbered) == 0 {
+				break
 			}
 		}
 		all, err := tx.EventLog().EventsAfter(after, 1000)

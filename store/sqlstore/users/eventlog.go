@@ -42,6 +42,7 @@ var loggedFields = []db.Field[people.LoggedEvent]{
 var numberedFields = append(slices.Clip(loggedFields), db.Numbers("sequence", func(e *people.LoggedEvent) int64 { return e.Sequence }))
 
 func (tx txRecords) LogEvents(events []people.LoggedEvent) error {
+	tx.logged = tx.logged || len(events) > 0
 	events = slices.Clone(events)
 	for i := range events {
 		events[i].ID = rand.Int64() // until the event has its number
@@ -74,18 +75,18 @@ func (tx txEventLog) EventNumbered(sequence int64) (id int64, at time.Time, foun
 // events of a deployment happened in one millisecond.
 func idOf(e *people.LoggedEvent) int64 { return ids.From(e.At) | e.Sequence&(1<<21-1) }
 
-func (tx txEventLog) NumberEvents(limit int) (int, error) {
+func (tx txEventLog) NumberEvents(limit int) ([]people.LoggedEvent, error) {
 	if err := tx.Writable(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	turn := fnv.New64a()
 	turn.Write([]byte("event_log\x00" + tx.Deployment))
 	if err := tx.LockNamed(int64(turn.Sum64())); err != nil {
-		return 0, err
+		return nil, err
 	}
 	bounds, err := tx.EventBounds()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	order := tx.Dialect.EventOrder
 	var orders []int64
@@ -98,16 +99,21 @@ func (tx txEventLog) NumberEvents(limit int) (int, error) {
 		return err
 	}, `SELECT `+loggedColumns+`, `+order+` FROM event_log_new WHERE deployment = :deployment ORDER BY `+order+` LIMIT ?`, limit)
 	if err != nil || len(events) == 0 {
-		return 0, err
+		return nil, err
 	}
 	if err := db.InsertMany(tx.Tx, "event_log", events, numberedFields...); err != nil {
-		return 0, err
+		return nil, err
 	}
 	list, err := tx.Dialect.ListOf(orders)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return len(events), tx.Exec(`DELETE FROM event_log_new WHERE deployment = :deployment AND `+order+tx.Dialect.OneOf, tx.Dialect.Planned(list)...)
+	if tx.logged = true; tx.Dialect.PublishEvents != "" {
+		if _, err := tx.Session.Exec(tx.Context(), tx.Dialect.PublishEvents); err != nil {
+			return nil, err
+		}
+	}
+	return events, tx.Exec(`DELETE FROM event_log_new WHERE deployment = :deployment AND `+order+tx.Dialect.OneOf, tx.Dialect.Planned(list)...)
 }
 
 func (tx txEventLog) ForgetEvents(before time.Time, limit int) (int64, error) {
@@ -137,12 +143,22 @@ func (tx txEventLog) ForgetEvents(before time.Time, limit int) (int64, error) {
 
 // UnnumberedEvents implements people.EventUpkeep. It steps from one deployment to the next, however many events they
 // have.
-func (s *Rows) UnnumberedEvents(ctx context.Context) ([]string, error) {
-	return s.deployments(ctx, `WITH RECURSIVE d(deployment) AS (
+func (s *Rows) UnnumberedEvents(ctx context.Context) (all []people.Unnumbered, err error) {
+	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+		var u people.Unnumbered
+		err := row.Scan(&u.Deployment, db.At{To: &u.Oldest})
+		all = append(all, u)
+		return err
+	}, `WITH RECURSIVE d(deployment) AS (
 			SELECT MIN(deployment) FROM event_log_new
 			UNION ALL SELECT (SELECT MIN(c.deployment) FROM event_log_new c WHERE c.deployment > d.deployment) FROM d WHERE d.deployment IS NOT NULL
-		) SELECT deployment FROM d WHERE deployment IS NOT NULL`)
+		) SELECT deployment, (SELECT c.at FROM event_log_new c WHERE c.deployment = d.deployment ORDER BY c.`+s.db.Dialect.EventOrder+` LIMIT 1)
+		FROM d WHERE deployment IS NOT NULL`)
+	return all, err
 }
+
+// EventSignals implements people.EventUpkeep.
+func (s *Rows) EventSignals(ctx context.Context) <-chan struct{} { return s.events.Subscribe(ctx) }
 
 // AgedEvents implements people.EventUpkeep.
 func (s *Rows) AgedEvents(ctx context.Context, before time.Time) ([]string, error) {

@@ -14,14 +14,17 @@ import (
 // number of goroutines.
 type Rows struct {
 	db *db.DB
-	// notifier wakes the readers of the feed of API keys.
-	notifier *db.Notifier
+	// notifier wakes the readers of the feed of API keys, and events the subscribers of EventSignals.
+	notifier, events *db.Notifier
 	// changes counts the calls of Change and Single.
 	changes atomic.Uint64
 }
 
-// NewRows returns the rows of a database. The notifier keys wakes subscribers of the feed of API keys.
-func NewRows(on *db.DB, keys *db.Notifier) *Rows { return &Rows{db: on, notifier: keys} }
+// NewRows returns the rows of a database. The notifier keys wakes subscribers of the feed of API keys, and events those
+// of EventSignals.
+func NewRows(on *db.DB, keys, events *db.Notifier) *Rows {
+	return &Rows{db: on, notifier: keys, events: events}
+}
 
 // View implements people.Store.
 func (s *Rows) View(ctx context.Context, deployment string, do func(people.Tx) error) error {
@@ -36,7 +39,17 @@ func (s *Rows) Change(ctx context.Context, deployment string, do func(people.Tx)
 // Single implements people.Store.
 func (s *Rows) Single(ctx context.Context, deployment string, do func(people.Tx) error) error {
 	s.changes.Add(1)
-	return s.db.Single(ctx, deployment, func(on *db.Tx) error { return do(&peopleTx{Tx: on}) })
+	logged := false
+	err := s.db.Single(ctx, deployment, func(on *db.Tx) error {
+		tx := &peopleTx{Tx: on}
+		err := do(tx)
+		logged = tx.logged
+		return err
+	})
+	if err == nil && logged {
+		s.events.Notify()
+	}
+	return err
 }
 
 // RowChanges implements people.RollUp.
@@ -49,17 +62,21 @@ func (s *Rows) Writers() int { return s.db.Writers.Stats().MaxOpenConnections }
 func change(ctx context.Context, s *Rows, deployment string, do func(*peopleTx) error) error {
 	s.changes.Add(1)
 	var keys pendingKeys
+	logged := false
 	err := s.db.Change(ctx, deployment, nil, func(on *db.Tx) error {
 		tx := &peopleTx{Tx: on}
 		err := do(tx)
 		if err == nil && on.Err() == nil {
 			err = tx.keys.publish(ctx, on.Session, s.db.Clock())
 		}
-		keys = tx.keys
+		keys, logged = tx.keys, tx.logged
 		return err
 	})
 	if err == nil {
 		wake(s, &keys)
+		if logged {
+			s.events.Notify()
+		}
 	}
 	return err
 }
@@ -69,4 +86,6 @@ type peopleTx struct {
 	*db.Tx
 	// keys is what the commit publishes in the feed of changed keys.
 	keys pendingKeys
+	// logged reports whether events were recorded or numbered.
+	logged bool
 }

@@ -55,7 +55,7 @@ type DB struct {
 }
 
 // Heard reports which feeds another process may have changed.
-type Heard struct{ Documents, Keys bool }
+type Heard struct{ Documents, Keys, Events bool }
 
 // schemePattern matches a scheme that is safe to repeat in an error: text before "://" can be a password only if the
 // URL is not valid.

@@ -29,6 +29,9 @@ type Dialect struct {
 	// PublishKeys notifies other processes on commit that the feed of API keys changed; empty if no other process can
 	// open the database.
 	PublishKeys string
+	// PublishEvents notifies other processes on commit that events got numbers; empty if no other process can open the
+	// database.
+	PublishEvents string
 	// among takes a query that ends with a column, and returns the query for rows where that column is in a list made
 	// by ListOf. kind is the list's type, BIGINT or TEXT. lock is forUpdate, or empty. among also reports whether the
 	// list is the first parameter; otherwise it is the last.

@@ -22,8 +22,8 @@ import (
 const (
 	// FeedChannel is the NOTIFY channel of the change feed.
 	FeedChannel = "cardea_feed"
-	// keysPayload marks the notifications of the feed of API keys on that channel.
-	keysPayload = "keys"
+	// keysPayload marks the notifications of the feed of API keys on that channel, and eventsPayload those of events.
+	keysPayload, eventsPayload = "keys", "events"
 	// statementTimeout bounds a statement and its wait for a lock, in milliseconds. idleTimeout ends an idle transaction
 	// of a hanging process, which holds the lock for which all writers wait.
 	statementTimeout = "10000"
@@ -60,6 +60,9 @@ var postgresDialect = Dialect{
 	// With such statistics, the planner may choose a parallel scan of gigabytes over reading a few rows by their key.
 	byKeys:  `SET LOCAL enable_seqscan = off; SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL jit = off`,
 	NewPart: `CREATE TABLE IF NOT EXISTS %s PARTITION OF past_events FOR VALUES FROM (%d) TO (%d)`,
+	// PostgreSQL commits transactions that notify one after the other. Those that record events therefore do not notify,
+	// but the one that numbers them does.
+	PublishEvents: `SELECT pg_notify('` + FeedChannel + `', '` + eventsPayload + `')`,
 	// The protocol's limit is 65535.
 	MaxParameters: 60000,
 	Variable:      unpreparedIfLarge,
@@ -211,7 +214,7 @@ func listenOnce(ctx context.Context, config *pgx.ConnConfig, notify func(Heard))
 	if _, err := conn.Exec(ctx, "LISTEN "+FeedChannel); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	notify(Heard{Documents: true, Keys: true})
+	notify(Heard{Documents: true, Keys: true, Events: true})
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenCheck)
 		notice, err := conn.WaitForNotification(wait)
@@ -219,7 +222,10 @@ func listenOnce(ctx context.Context, config *pgx.ConnConfig, notify func(Heard))
 		cancel()
 		switch {
 		case err == nil:
-			notify(Heard{Documents: notice.Payload != keysPayload, Keys: notice.Payload == keysPayload})
+			notify(Heard{
+				Documents: notice.Payload != keysPayload && notice.Payload != eventsPayload,
+				Keys:      notice.Payload == keysPayload, Events: notice.Payload == eventsPayload,
+			})
 		case quiet:
 			if err := pingBriefly(ctx, conn); err != nil {
 				return err
