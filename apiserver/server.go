@@ -211,8 +211,7 @@ func New(opts Options) (*Server, error) {
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Clock: opts.Clock, OnEnqueue: dispatcher.Wake,
 	})
 	endUserMetrics, liveReads, analytics, connectionKeys := enduser.NewMetrics(opts.Registry, opts.Tracer), backend.NewLiveReads(opts.Clock), queries.New(), connections.NewKeys(opts.Clock)
-	tools := toolset.NewSets(opts.Clock, opts.Log.WithName("agents"))
-	numbering := sequencer.New(sequencer.Options{Store: opts.People, Clock: opts.Clock, Log: opts.Log.WithName("events"), Registry: opts.Registry})
+	tools, numbering := toolset.NewSets(opts.Clock, opts.Log.WithName("agents")), sequencer.New(sequencer.Options{Store: opts.People, Clock: opts.Clock, Log: opts.Log.WithName("events"), Registry: opts.Registry})
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	var agentTools *agents.Server
