@@ -175,7 +175,7 @@ func (a *api) do(ctx context.Context, req *http.Request, into any) error {
 		if errors.As(err, &failed) {
 			err = failed.Err
 		}
-		return &accessError{err: err, message: fmt.Sprintf("the server at %s is unreachable: %v: check whether it runs, and the URL", a.base.Host, err)}
+		return &accessError{err: err, passing: true, message: fmt.Sprintf("the server at %s is unreachable: %v: check whether it runs, and the URL", a.base.Host, err)}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
@@ -183,7 +183,7 @@ func (a *api) do(ctx context.Context, req *http.Request, into any) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the request to the server at %s was interrupted: %w", a.base.Host, ctx.Err())
 		}
-		return &accessError{err: err, message: fmt.Sprintf("the response of the server at %s was cut off: %v: try again", a.base.Host, err)}
+		return &accessError{err: err, passing: true, message: fmt.Sprintf("the response of the server at %s was cut off: %v: try again", a.base.Host, err)}
 	}
 	if resp.StatusCode != http.StatusOK {
 		return a.refusal(resp.StatusCode, body)
@@ -201,6 +201,9 @@ func (a *api) refusal(status int, body []byte) error {
 		Error   struct {
 			Message string `json:"message"`
 		} `json:"error"`
+		Errors []struct {
+			EarliestCursor string `json:"earliest_cursor"`
+		} `json:"errors"`
 	}
 	_ = json.Unmarshal(body, &answer)
 	message := terminal.Clean(answer.Message + answer.Error.Message) // the second of agents
@@ -213,9 +216,12 @@ func (a *api) refusal(status int, body []byte) error {
 	case http.StatusForbidden:
 		return &accessError{message: fmt.Sprintf("the server at %s refuses this for the credential: %s", a.base.Host, message)}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return &accessError{message: fmt.Sprintf("the server at %s is unavailable (%d): %s: try again in a moment, and check its log and its store", a.base.Host, status, message)}
+		return &accessError{passing: true, message: fmt.Sprintf("the server at %s is unavailable (%d): %s: try again in a moment, and check its log and its store", a.base.Host, status, message)}
 	}
-	return fmt.Errorf("the server at %s responded %d: %s", a.base.Host, status, message)
+	if len(answer.Errors) > 0 && answer.Errors[0].EarliestCursor != "" {
+		message += "; --after " + terminal.Clean(answer.Errors[0].EarliestCursor) + " begins with the earliest event"
+	}
+	return &refusedError{status: status, message: fmt.Sprintf("the server at %s responded %d: %s", a.base.Host, status, message)}
 }
 
 // day formats a time for the output.

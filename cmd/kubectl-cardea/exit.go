@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/spf13/cobra"
 )
@@ -35,6 +36,8 @@ func usagef(format string, args ...any) error {
 type accessError struct {
 	message string
 	err     error
+	// passing reports whether the same request may succeed later.
+	passing bool
 }
 
 // Error implements error.
@@ -42,6 +45,22 @@ func (e *accessError) Error() string { return e.message }
 
 // Unwrap returns the cause.
 func (e *accessError) Unwrap() error { return e.err }
+
+// refusedError is a refusal that says nothing about access.
+type refusedError struct {
+	message string
+	status  int
+}
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.message }
+
+// passes reports whether the request that failed may succeed later.
+func passes(err error) bool {
+	var access *accessError
+	var refused *refusedError
+	return errors.As(err, &access) && access.passing || errors.As(err, &refused) && refused.status == http.StatusTooManyRequests
+}
 
 // runError is an error of a command that started to run. Errors before that are about the command line.
 type runError struct{ err error }
