@@ -136,7 +136,7 @@ func TestTypesAreSelectedByPatterns(t *testing.T) {
 			t.Errorf("%s selects %d types: %v", patterns, len(types), err)
 		}
 	}
-	for _, patterns := range []string{"", "user", "user.", "us*", "user.create", "user.created.*", "**", "user.*,", "User.created", "user.created@1"} {
+	for _, patterns := range []string{"", "user", "user.", "us*", "user.create", "user.created.*", "**", "user.*,", "User.created", "user.created@2"} {
 		if types, err := ParseTypes(strings.Split(patterns, ",")); err == nil {
 			t.Errorf("%q selects %v", patterns, types)
 		}

@@ -14,7 +14,7 @@ const MaxPatterns = 64
 
 // Filter selects events. The zero Filter selects all.
 type Filter struct {
-	// Types has the selected types; nil for all.
+	// Types has the selected types; nil for all that are not opt-in.
 	Types map[Type]bool
 	// SubjectType and SubjectID select by the subject, "" for any; Organization by the organization, 0 for any.
 	SubjectType, SubjectID string
@@ -23,28 +23,28 @@ type Filter struct {
 
 // Takes reports whether the filter selects an event.
 func (f Filter) Takes(e *people.LoggedEvent) bool {
-	return (f.Types == nil || f.Types[Type(e.Type)]) &&
+	return (f.Types == nil && !Type(e.Type).OptIn() || f.Types[Type(e.Type)]) &&
 		(f.SubjectType == "" || f.SubjectType == e.SubjectType) && (f.SubjectID == "" || f.SubjectID == e.SubjectID) &&
 		(f.Organization == 0 || f.Organization == e.Organization)
 }
 
-// ParseTypes returns the types that patterns select: "*" is all types, "user.*" all whose name begins so, and every
-// other pattern is a type. The error names the pattern that selects nothing.
+// ParseTypes returns the types that patterns select: "*" is all types that are not opt-in, "user.*" those whose name
+// begins so, and every other pattern is a type. With "@1" at its end, a pattern selects only types of this version. The
+// error names the pattern that selects nothing, and the nearest one that does.
 func ParseTypes(patterns []string) (map[Type]bool, error) {
 	if len(patterns) > MaxPatterns {
 		return nil, fmt.Errorf("%d patterns, at most %d are allowed", len(patterns), MaxPatterns)
 	}
 	types := map[Type]bool{}
 	for _, pattern := range patterns {
-		prefix, all := strings.CutSuffix(pattern, "*")
 		selected := false
 		for _, e := range Catalogue {
-			if pattern == string(e.Type) || all && (prefix == "" || strings.HasSuffix(prefix, ".")) && strings.HasPrefix(string(e.Type), prefix) {
+			if selects(pattern, e.Type, e.Version, e.Type.OptIn()) {
 				types[e.Type], selected = true, true
 			}
 		}
 		if !selected {
-			return nil, fmt.Errorf("%q selects no type of events: GET /events/types lists the types", pattern)
+			return nil, errNoType(pattern)
 		}
 	}
 	return types, nil
