@@ -28,6 +28,8 @@ const (
 	// rereadAfter is the least time between two reads of a request that found nothing, and respondWithin bounds the read
 	// and the response after a wait.
 	rereadAfter, respondWithin = time.Second, 10 * time.Second
+	// readsUsers is the permission that personal data of events need in addition.
+	readsUsers = "users:read"
 )
 
 // eventReads bound the requests that read events at once on one server.
@@ -41,6 +43,8 @@ type eventQuery struct {
 	since time.Time
 	limit int
 	wait  time.Duration
+	// personal adds personal data.
+	personal bool
 }
 
 func (q *parameters) events() eventQuery {
@@ -70,6 +74,9 @@ func (q *parameters) events() eventQuery {
 		q.Fault("wait", "must be at most %d", eventWait)
 	}
 	e.wait = time.Duration(wait) * time.Second
+	if personal := q.Flag("personal"); personal != nil {
+		e.personal = *personal
+	}
 	return e
 }
 
@@ -80,6 +87,9 @@ func listEvents(c *call) (reply, error) {
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
+	if asked.personal && !c.principal.Allows(readsUsers) {
+		return reply{}, lacking(readsUsers)
+	}
 	p := c.people()
 	page := eventPage{query: asked}
 	if err := readEvents(c, p, &page); err != nil {
@@ -87,6 +97,11 @@ func listEvents(c *call) (reply, error) {
 	}
 	if asked.wait > 0 && c.api.Events != nil {
 		if err := awaitEvents(c, p, &page); err != nil {
+			return reply{}, err
+		}
+	}
+	if asked.personal {
+		if err := p.view(func(u *account.Unit) error { return events.AddPersonal(u.EventLog(), page.found) }); err != nil {
 			return reply{}, err
 		}
 	}
@@ -280,6 +295,7 @@ func getEventType(c *call) (reply, error) {
 func (p *peopleRequest) eventType(entry events.Entry) backendapi.EventType {
 	schema, _ := json.Marshal(entry.Schema()) // texts, lists and maps cannot fail
 	return backendapi.EventType{
+		OptIn: entry.Type.OptIn(), Personal: entry.Personal(),
 		Type: string(entry.Type), Version: entry.Version, Description: entry.Description, Schema: schema, Example: p.event(entry.Example()),
 	}
 }

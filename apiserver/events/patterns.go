@@ -47,7 +47,7 @@ func errNoType(pattern string) error {
 	}
 	for _, e := range Catalogue {
 		consider(string(e.Type))
-		consider(e.Type.Subject() + ".*")
+		consider(string(e.Type)[:strings.LastIndex(string(e.Type), ".")] + ".*")
 	}
 	return fmt.Errorf("%q selects no type of events: the nearest is %q, and GET /events/types lists the types", pattern, nearest)
 }

@@ -2102,7 +2102,7 @@ type Event struct {
 	// WorkspaceId The workspace of the change, or null.
 	WorkspaceId *string `json:"workspace_id"`
 
-	// Data Ids and states beside the subject, in the form of the type. No personal data.
+	// Data Ids and states beside the subject, in the form of the type. No personal data, unless they were asked for.
 	Data json.RawMessage `json:"data"`
 }
 
@@ -2143,6 +2143,12 @@ type EventType struct {
 
 	// Example A change.
 	Example Event `json:"example"`
+
+	// OptIn Whether the type must be selected by its name, or by all of it before the last dot.
+	OptIn bool `json:"opt_in"`
+
+	// Personal The members that `data.personal` can have, if it is asked for.
+	Personal []string `json:"personal"`
 }
 
 // EventTypeList All types of events.
@@ -4430,7 +4436,8 @@ type ListEventsParams struct {
 	// Since The list begins with the events of this time, RFC 3339 with its offset. Not with `after`.
 	Since *string `form:"since,omitempty" json:"since,omitempty"`
 
-	// Types Only these types, separated by commas: a type, `user.*`, or `*`.
+	// Types Only these types, separated by commas: a type, `user.*`, or `*`, each with `@1` for this version only. Absent: `*`. Types with
+	// `opt_in` are selected by their name, or by what it has before its last dot (`agent.tool_call.*`).
 	Types *string `form:"types,omitempty" json:"types,omitempty"`
 
 	// SubjectType Only events of such subjects: user, session, organization, workspace, membership, workspace_membership, invitation, api_key, oauth_client, oauth_grant, import, agent_approval.
@@ -4444,6 +4451,10 @@ type ListEventsParams struct {
 
 	// Wait How many seconds an empty page is held back, until there is an event.
 	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Personal true: events have `data.personal` with the members that their type has (`email`, `first_name`, `last_name`, `phone_number`,
+	// `ip_address`, `user_agent`), as they are now. Data that the server no longer has are absent. The credential also needs `users:read`. Absent: false.
+	Personal *bool `form:"personal,omitempty" json:"personal,omitempty"`
 }
 
 // ImportBatchParams defines parameters for ImportBatch.

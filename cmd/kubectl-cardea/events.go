@@ -38,6 +38,7 @@ type eventFlags struct {
 	apiFlags
 	types                               []string
 	since, after, subject, organization string
+	personal                            bool
 }
 
 func (f *eventFlags) register(cmd *cobra.Command, to *connection, around surroundings, since, absent string) {
@@ -47,6 +48,7 @@ func (f *eventFlags) register(cmd *cobra.Command, to *connection, around surroun
 	flags.StringVar(&f.after, "after", "", "begin after this cursor, which an earlier command printed, instead of --since")
 	flags.StringVar(&f.subject, "subject", "", "only events of this entity, such as user/456230741233932971, or of this kind, such as user")
 	flags.StringVar(&f.organization, "organization", "", "only events of the organization with this id")
+	flags.BoolVar(&f.personal, "personal", false, "with names and addresses of the users, as they are now; the credential also needs users:read")
 	cmd.MarkFlagsMutuallyExclusive("since", "after")
 	f.apiFlags.register(cmd, to, envServer, "the backend API, port 8080")
 	_ = cmd.RegisterFlagCompletionFunc("types", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -79,6 +81,9 @@ func (f *eventFlags) query(now time.Time) (url.Values, error) {
 		if query.Set("subject_type", parts[1]); parts[2] != "" {
 			query.Set("subject_id", parts[2])
 		}
+	}
+	if f.personal {
+		query.Set("personal", "true")
 	}
 	if f.organization != "" {
 		query.Set("organization_id", f.organization)
@@ -142,7 +147,7 @@ func eventsListCommand(to *connection, around surroundings) *cobra.Command {
 		Use:   "list",
 		Short: "List events, the oldest first",
 		Long: "List the events of the credential's deployment that the server still has, the oldest first. The credential needs the permission events:read.\n" +
-			"Events have ids, states and names of changed members, but no names or addresses of users.",
+			"Events have ids, states and names of changed members, but names and addresses of users only with --personal.",
 		Example: `  kubectl cardea events list --since 24h --types 'user.*,membership.deleted' -n acme --use-key acme-backend-key
   kubectl cardea events list --since 2026-05-01T00:00:00Z --subject user/456230741233932971 -o json`,
 		Args: cobra.NoArgs,

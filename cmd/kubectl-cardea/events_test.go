@@ -61,12 +61,12 @@ func eventServer(t *testing.T, responses ...string) (env map[string]string, aske
 
 func TestEventsAreListedToTheirEnd(t *testing.T) {
 	env, asked := eventServer(t, eventPageOf(true, 0, 1, 2), eventPageOf(false, 0, 3))
-	args := []string{"events", "list", "--since", "2026-05-01T00:00:00Z", "--types", "user.*,membership.created", "--subject", "user/7", "--organization", "8"}
+	args := []string{"events", "list", "--since", "2026-05-01T00:00:00Z", "--types", "user.*,membership.created", "--subject", "user/7", "--organization", "8", "--personal"}
 	out, problems, code := run(t, env, args...)
 	if code != 0 || !strings.Contains(out, "2026-05-10 11:00:00   user.updated") || !strings.Contains(out, `{"changed":["first_name"]}`) || !strings.HasSuffix(out, "\n3 events.\n") || strings.Contains(out, "\x1b") {
 		t.Errorf("%d %q %s", code, problems, out)
 	}
-	const filter = "organization_id=8"
+	const filter = "organization_id=8&personal=true"
 	want := []string{
 		"/events limit=100&" + filter + "&since=2026-05-01T00%3A00%3A00Z&subject_id=7&subject_type=user&types=user.%2A%2Cmembership.created",
 		"/events after=2-4&limit=98&" + filter + "&subject_id=7&subject_type=user&types=user.%2A%2Cmembership.created",

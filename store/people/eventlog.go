@@ -29,6 +29,22 @@ type LoggedEvent struct {
 // EventBounds are the numbers of the oldest and of the newest event that a deployment's log has, 0 for an empty log.
 type EventBounds struct{ First, Last int64 }
 
+// EventPerson is what events say of a user on request: the primary address and number, "" for none.
+type EventPerson struct{ Email, FirstName, LastName, Phone string }
+
+// EventSubjects are the ids of users, of their addresses, numbers and sign-ins, and of invitations.
+type EventSubjects struct{ Users, Emails, Phones, SignIns, Invitations []int64 }
+
+// EventClient is the client of a sign-in.
+type EventClient struct{ Address, UserAgent string }
+
+// EventPeople are personal data by the ids of EventSubjects.
+type EventPeople struct {
+	Users                       map[int64]EventPerson
+	Emails, Phones, Invitations map[int64]string
+	SignIns                     map[int64]EventClient
+}
+
 // EventLog numbers, reads and deletes the events of a deployment. Records.LogEvents writes them.
 type EventLog interface {
 	// NumberEvents gives the next numbers to up to limit events, in the order in which they were recorded, and returns
@@ -41,6 +57,9 @@ type EventLog interface {
 	EventBounds() (EventBounds, error)
 	// EventNumbered returns the id and the time of the event with a number.
 	EventNumbered(sequence int64) (id int64, at time.Time, found bool, err error)
+	// EventPeople returns the personal data that the store has of subjects, of invitations while they are not accepted.
+	// The address of an accepted invitation belongs to a user, and that user may be erased before the invitation is.
+	EventPeople(EventSubjects) (EventPeople, error)
 	// ForgetEvents deletes up to limit numbered events, the oldest first, up to the first one that did not happen before a
 	// time, and returns how many. The newest event stays.
 	ForgetEvents(before time.Time, limit int) (int64, error)

@@ -48,6 +48,10 @@ var eventReads = map[string]func(tx people.Tx) (any, error){
 		return optional(tx.EventLog().LoggedEvent(ids.From(logged(1).At) | 1))
 	},
 	"EventBounds": func(tx people.Tx) (any, error) { return value(tx.EventLog().EventBounds()) },
+	"EventPeople": func(tx people.Tx) (any, error) {
+		ids := []int64{1, 2}
+		return value(tx.EventLog().EventPeople(people.EventSubjects{Users: ids, Emails: ids, Phones: ids, SignIns: ids, Invitations: ids}))
+	},
 	"EventNumbered": func(tx people.Tx) (any, error) {
 		id, at, found, err := tx.EventLog().EventNumbered(1)
 		return []any{id, at, found}, err

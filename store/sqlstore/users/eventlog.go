@@ -116,6 +116,40 @@ func (tx txEventLog) NumberEvents(limit int) ([]people.LoggedEvent, error) {
 	return events, tx.Exec(`DELETE FROM event_log_new WHERE deployment = :deployment AND `+order+tx.Dialect.OneOf, tx.Dialect.Planned(list)...)
 }
 
+func (tx txEventLog) EventPeople(of people.EventSubjects) (found people.EventPeople, err error) {
+	rows, err := db.Among(tx.Tx, readUser, `SELECT `+userColumns+` FROM users u WHERE u.deployment = :deployment AND u.id`, of.Users)
+	if err != nil {
+		return people.EventPeople{}, err
+	}
+	found.Users = make(map[int64]people.EventPerson, len(rows))
+	for _, u := range rows {
+		found.Users[u.ID] = people.EventPerson{Email: u.Email, FirstName: u.FirstName, LastName: u.LastName, Phone: u.Phone}
+	}
+	for _, texts := range []struct {
+		into  *map[int64]string
+		query string
+		ids   []int64
+	}{
+		{&found.Emails, `SELECT id, address FROM emails WHERE deployment = :deployment AND id`, of.Emails},
+		{&found.Phones, `SELECT id, number FROM phones WHERE deployment = :deployment AND id`, of.Phones},
+		{&found.Invitations, `SELECT id, email FROM invitations WHERE deployment = :deployment AND accepted_at = 0 AND id`, of.Invitations},
+	} {
+		if *texts.into, err = db.MapOf[int64, string](tx.Tx, texts.query, texts.ids); err != nil {
+			return people.EventPeople{}, err
+		}
+	}
+	found.SignIns = map[int64]people.EventClient{}
+	// A session can have sign-ins of several users: the client is that of a user whose sign-in is still there.
+	_, err = db.Among(tx.Tx, func(row *sql.Rows, client *people.EventClient) error {
+		var id int64
+		err := row.Scan(&id, &client.Address, &client.UserAgent)
+		found.SignIns[id] = *client
+		return err
+	}, `SELECT g.id, s.address, s.user_agent FROM signins g JOIN sessions s ON s.deployment = g.deployment AND s.id = g.session_id
+		WHERE g.deployment = :deployment AND g.id`, of.SignIns)
+	return found, err
+}
+
 func (tx txEventLog) ForgetEvents(before time.Time, limit int) (int64, error) {
 	if err := tx.Writable(); err != nil {
 		return 0, err
