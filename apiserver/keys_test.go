@@ -44,17 +44,24 @@ type replicas struct {
 // newReplicas starts servers with a new PostgreSQL database, each with its own connections.
 func newReplicas(t *testing.T, n int) *replicas {
 	t.Helper()
-	w := &replicas{World: servertest.New(t, servertest.Postgres(t), nil)}
+	w := newReplicated(t, servertest.Postgres(t))
+	for range n {
+		st := w.OpenStore()
+		w.servers = append(w.servers, w.start(st))
+	}
+	return w
+}
+
+// newReplicated returns a deployment without a server, in a new store at a URL.
+func newReplicated(t *testing.T, url string) *replicas {
+	t.Helper()
+	w := &replicas{World: servertest.New(t, url, nil)}
 	admin, err := apikey.Mint(rand.Reader, "ck")
 	w.Must(err)
 	w.admin = admin.Plain()
 	w.Put(v1alpha1.KindIdentityDeployment, "acme", acme, "", document.Deployment{ManagementWrites: "Enabled", FieldConflicts: "Reject"})
 	w.Put(v1alpha1.KindAPIAuthApp, "app", acme, "app", document.APIAuthApp{Slug: "app", Name: "App", Active: true, Permissions: []string{"*"}})
 	w.Put(v1alpha1.KindAPIKey, "admin", acme, "", document.APIKey{App: "app", Permissions: []string{"*"}, Verifiers: []document.Verifier{{ID: admin.ID(), Digest: admin.Digest()}}})
-	for range n {
-		st := w.OpenStore()
-		w.servers = append(w.servers, w.start(st))
-	}
 	return w
 }
 

@@ -81,12 +81,7 @@ func (s *Server) keepUp(ctx context.Context) error {
 			keep.Events = events.Expiry{At: s.opts.Clock().UTC().Truncate(time.Microsecond)}
 			return s.opts.People.Purge(ctx, s.opts.Clock(), keep, upkeepBatch)
 		})
-		s.inBatches(ctx, "Old events were not deleted; trying again later", func() (int64, error) {
-			return s.forgetEvents(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.EventRetention, DefaultEventRetention)))
-		})
-		s.inBatches(ctx, "Old records of webhooks were not deleted; trying again later", func() (int64, error) {
-			return s.forgetDeliveries(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.DeliveryRetention, DefaultDeliveryRetention)))
-		})
+		s.forgetOldEvents(ctx)
 		s.inBatches(ctx, "Calls of tools that a server did not end were not marked; trying again later", func() (int64, error) {
 			return s.opts.People.AbandonToolCalls(ctx, s.opts.Clock().Add(-callrecord.AbandonedAfter), upkeepBatch)
 		})
@@ -102,6 +97,16 @@ func (s *Server) keepUp(ctx context.Context) error {
 			s.opts.Log.Error(err, "Members were not notified of what their organizations require; trying again later")
 		}
 	}
+}
+
+// forgetOldEvents deletes the events, and the records of webhooks, that are older than their retention.
+func (s *Server) forgetOldEvents(ctx context.Context) {
+	s.inBatches(ctx, "Old events were not deleted; trying again later", func() (int64, error) {
+		return s.forgetEvents(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.EventRetention, DefaultEventRetention)))
+	})
+	s.inBatches(ctx, "Old records of webhooks were not deleted; trying again later", func() (int64, error) {
+		return s.forgetDeliveries(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.DeliveryRetention, DefaultDeliveryRetention)))
+	})
 }
 
 // forgetEvents deletes a batch of events that happened before a time.
