@@ -65,6 +65,10 @@ const (
 	ApprovalApproved        Type = "agent.approval.approved"
 	ApprovalDenied          Type = "agent.approval.denied"
 	ApprovalExpired         Type = "agent.approval.expired"
+	EndpointFailing         Type = "webhook_endpoint.failing"
+	EndpointRecovered       Type = "webhook_endpoint.recovered"
+	EndpointDisabled        Type = "webhook_endpoint.disabled"
+	EndpointEnabled         Type = "webhook_endpoint.enabled"
 )
 
 // subjects has the kinds of the changed entities that the types do not begin with, by the type or by what it begins
@@ -180,6 +184,10 @@ var Catalogue = []Entry{
 	{ApprovalApproved, 1, "A user approved the call.", ofApproval},
 	{ApprovalDenied, 1, "A user denied the call, or the client declined for the user.", ofApproval},
 	{ApprovalExpired, 1, "No user decided in time, or the approved call was not made in time.", ofApproval},
+	{EndpointFailing, 1, "No request to a webhook endpoint has succeeded for ten minutes, or for half of the time after which it is disabled.", []Member{sinceOf}},
+	{EndpointRecovered, 1, "A request to a webhook endpoint succeeded, which failed for more than ten minutes.", nil},
+	{EndpointDisabled, 1, "A webhook endpoint was disabled. Its events wait within their retention.", []Member{causeOf, sinceOf}},
+	{EndpointEnabled, 1, "A disabled webhook endpoint is enabled again.", nil},
 }
 
 // Find returns the entry of a type.

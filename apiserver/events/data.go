@@ -2,6 +2,7 @@ package events
 
 import (
 	"slices"
+	"time"
 
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
@@ -36,6 +37,9 @@ type Data struct {
 	Rows int64
 	// Agent and Tool are the agent and the tool of a call.
 	Agent, Tool int64
+	// Cause is why a webhook endpoint was disabled, CauseSustained or CauseGone, and Since when it began to fail.
+	Cause string
+	Since time.Time
 }
 
 // The values of Data.Source.
@@ -59,6 +63,12 @@ const (
 const (
 	StepPassword = "password"
 	StepSecond   = "second_step"
+)
+
+// The values of Data.Cause.
+const (
+	CauseSustained = "sustained_failure"
+	CauseGone      = "gone"
 )
 
 // Reason is why a sign-in ended.
@@ -115,6 +125,11 @@ func always[T any](of func(*Data) T) func(*Data) (any, bool) {
 	return func(d *Data) (any, bool) { return of(d), true }
 }
 
+// moment returns the value of a member with a time, which the data have unless it is zero.
+func moment(of func(*Data) time.Time) func(*Data) (any, bool) {
+	return func(d *Data) (any, bool) { return of(d).UTC().Format(time.RFC3339), !of(d).IsZero() }
+}
+
 // changedNames returns the value of the member with the names of changed members.
 func changedNames(d *Data) (any, bool) { return d.Changed, len(d.Changed) > 0 }
 
@@ -157,6 +172,8 @@ var (
 	ofClient     = []Member{oauthApp, clientID, sourceOf.among(SourceBackend, SourceRegistered, SourceDocument)}
 	ofGrant      = []Member{ofUser, oauthApp, clientID}
 	rowsOf       = Member{Name: "rows", Of: Count, of: always(func(d *Data) int64 { return d.Rows }), Description: "how many rows the import added"}
+	causeOf      = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return d.Cause }), Values: []string{CauseSustained, CauseGone}, Description: "why it was disabled"}
+	sinceOf      = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
 	ofApproval   = []Member{
 		{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"},
 		{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"},

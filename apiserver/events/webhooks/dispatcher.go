@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
@@ -285,13 +286,28 @@ func (d *Dispatcher) follow(ctx context.Context, k key, ref people.WebhookRef) e
 		// A changed URL enables the endpoint, and so does active: false and then true.
 		if !state.DisabledAt.IsZero() && (moved || paused && declared) {
 			state = Enable(state, now)
+			if err := logEnabled(tx, k.endpoint, now); err != nil {
+				return err
+			}
 		}
 		if moved {
 			state.Target = targetOf(content)
 		}
-		_, err = tx.Webhooks().UpdateWebhookState(state, read) // if it changed meanwhile, the next comparison repeats this
+		held, err := tx.Webhooks().UpdateWebhookState(state, read)
+		if err == nil && !held {
+			err = errFenced // it changed meanwhile; the next comparison repeats this
+		}
 		return err
 	})
+}
+
+// logEnabled records that an endpoint is enabled again.
+func logEnabled(tx people.Tx, endpoint int64, now time.Time) error {
+	e, err := events.OfEndpoint(events.EndpointEnabled, endpoint, "", time.Time{}).Log(now, "system")
+	if err != nil {
+		return err
+	}
+	return tx.Records().LogEvents([]people.LoggedEvent{e})
 }
 
 // remove deletes the rows of an endpoint in batches.

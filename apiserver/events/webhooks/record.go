@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -32,6 +33,7 @@ func (r *runner) collect(done result) {
 	if content == nil {
 		content = &document.WebhookEndpoint{MaxConcurrent: 1, RetrySeconds: 1 << 30, DisableAfterSeconds: 1 << 30}
 	}
+	reported := r.state.Reported
 	p.HTTPStatus, p.Latency = int64(done.status), done.latency
 	p.Tries = withTry(p.Tries, Try{At: done.at, Status: done.status, Milliseconds: done.latency.Milliseconds(), Error: done.failure, Excerpt: done.excerpt})
 	switch {
@@ -48,6 +50,7 @@ func (r *runner) collect(done result) {
 			p.Status, p.SettledAt, p.NextAt = people.DeliveryFailed, done.at, time.Time{}
 		}
 	}
+	r.report(reported, done.at, content)
 	outcome := outcomeRetried
 	switch p.Status {
 	case people.DeliveryDelivered:
@@ -58,6 +61,35 @@ func (r *runner) collect(done result) {
 	r.d.metrics.ended(r.key.deployment, outcome, done.latency)
 	r.ended = append(r.ended, p)
 	r.queue = r.queue.without()
+}
+
+// report notes the events about the endpoint itself after a result. reported is how many reports of a failure there were
+// before it.
+func (r *runner) report(reported int64, now time.Time, content *document.WebhookEndpoint) {
+	s := &r.state
+	switch due := r.due(now, content); {
+	case s.FailingSince.IsZero() && reported > 0:
+		r.happened(events.OfEndpoint(events.EndpointRecovered, r.key.endpoint, "", time.Time{}), now)
+	case !s.DisabledAt.IsZero() && s.DisabledAt.Equal(now):
+		cause := events.CauseSustained
+		if s.Reason == reasonGone {
+			cause = events.CauseGone
+		}
+		r.happened(events.OfEndpoint(events.EndpointDisabled, r.key.endpoint, cause, s.FailingSince), now)
+	case due > s.Reported:
+		s.Reported = due
+		r.happened(events.OfEndpoint(events.EndpointFailing, r.key.endpoint, "", s.FailingSince), now)
+	}
+}
+
+// happened keeps an event until the next transaction, which records it.
+func (r *runner) happened(e events.Event, now time.Time) {
+	logged, err := e.Log(now, "system")
+	if err != nil {
+		r.d.Log.Error(err, "An event of a webhook endpoint was not recorded")
+		return
+	}
+	r.own = append(r.own, logged)
 }
 
 // flush writes results once there are enough, or they are old enough, or all is to be written, and renews the lease.
@@ -83,9 +115,17 @@ func (r *runner) write(ctx context.Context) error {
 	for _, p := range r.ended {
 		rows = append(rows, p.WebhookDelivery)
 	}
-	err := r.change(ctx, func(tx people.Tx) error { return tx.Webhooks().UpdateDeliveries(unique(rows)) })
+	own := r.own
+	err := r.change(ctx, func(tx people.Tx) error {
+		if len(own) > 0 {
+			if err := tx.Records().LogEvents(own); err != nil {
+				return err
+			}
+		}
+		return tx.Webhooks().UpdateDeliveries(unique(rows))
+	})
 	if err == nil {
-		r.ended = r.ended[:0]
+		r.ended, r.own = r.ended[:0], nil
 	}
 	return err
 }

@@ -42,6 +42,8 @@ type runner struct {
 	// ended are deliveries whose results are to be written, since a time.
 	ended      []*pending
 	endedSince time.Time
+	// own are events about the endpoint itself, which are to be recorded with the results.
+	own []people.LoggedEvent
 	// caughtUp reports that there were no more events at the last read.
 	caughtUp bool
 	// busyAt is when there was work the last time. nextStart is when the next request may begin by the endpoint's rate.

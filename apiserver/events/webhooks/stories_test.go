@@ -174,6 +174,18 @@ func (w *world) deliveries(id int64, of people.DeliveryFilter) (all []people.Web
 	return all
 }
 
+// types are the types of all numbered events.
+func (w *world) types() (all []string) {
+	w.Must(w.Store.View(w.t.Context(), deployment, func(tx people.Tx) error {
+		list, err := tx.EventLog().EventsAfter(0, 1000)
+		for _, e := range list {
+			all = append(all, e.Type)
+		}
+		return err
+	}))
+	return all
+}
+
 // happens records and numbers an event of each user.
 func (w *world) happens(of events.Type, users ...int64) {
 	var list []people.LoggedEvent
@@ -345,6 +357,44 @@ func TestEndpointThatIsGoneIsDisabledAndContinuesWhereItWas(t *testing.T) {
 		w.Clock.Advance(time.Second)
 		return len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered})) == 3
 	})
+	w.numbers()
+	var own []string
+	for _, one := range w.types() {
+		if strings.HasPrefix(one, "webhook_endpoint.") {
+			own = append(own, one)
+		}
+	}
+	if !slices.Equal(own, []string{"webhook_endpoint.disabled", "webhook_endpoint.enabled"}) {
+		t.Errorf("the events are %v", own)
+	}
+}
+
+func TestProgramsLearnOfAFailingEndpointByItsEvents(t *testing.T) {
+	t.Parallel()
+	w, bad, good := newWorld(t, ""), newReceiver(t), newReceiver(t)
+	bad.answers(func(rw http.ResponseWriter, _ received) { rw.WriteHeader(http.StatusInternalServerError) })
+	w.serves("one")
+	id := w.endpoint("bad", bad.URL, func(c *document.WebhookEndpoint) { c.DisableAfterSeconds, c.RetrySeconds = 3600, 3600 })
+	w.follows(id)
+	w.follows(w.endpoint("good", good.URL, nil))
+	w.happens(events.UserCreated, 1)
+	w.Eventually("programs learn that it fails, twice", func() bool {
+		w.Clock.Advance(30 * time.Second)
+		w.numbers()
+		return w.state(id).Reported == 2
+	})
+	bad.answers(nil)
+	w.Eventually("programs learn that it recovered", func() bool {
+		w.Clock.Advance(30 * time.Second)
+		w.numbers()
+		return slices.Contains(w.types(), "webhook_endpoint.recovered")
+	})
+	w.Eventually("the other endpoint gets these events", func() bool { return len(good.all()) == 4 })
+	for _, one := range bad.all() {
+		if one.event.Subject.Type == "webhook_endpoint" {
+			t.Errorf("the endpoint itself got %s", one.event.Type)
+		}
+	}
 }
 
 func TestInactiveEndpointGetsItsEventsLater(t *testing.T) {
