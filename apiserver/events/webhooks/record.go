@@ -63,8 +63,8 @@ func (r *runner) collect(done result) {
 	r.queue = r.queue.without()
 }
 
-// report notes the events about the endpoint itself after a result. reported is how many reports of a failure there were
-// before it.
+// report notes the events about the endpoint itself after a result. reported is how many reports of a failure there
+// were before it.
 func (r *runner) report(reported int64, now time.Time, content *document.WebhookEndpoint) {
 	s := &r.state
 	switch due := r.due(now, content); {
