@@ -51,7 +51,7 @@ const (
 	// ConditionMetadataChanged is true on a Connection of type SAML for 24 hours after the identity provider changed a
 	// certificate, an endpoint or the entity ID in its metadata. It does not count into Ready.
 	ConditionMetadataChanged = "MetadataChanged"
-	// ConditionDelivering reports whether events are sent to a WebhookEndpoint. It does not count into Ready.
+	// ConditionDelivering reports whether events are sent to a WebhookEndpoint. Only ReasonDisabled counts into Ready.
 	ConditionDelivering = "Delivering"
 )
 

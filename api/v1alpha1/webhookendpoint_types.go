@@ -45,6 +45,17 @@ const (
 	WebhookOrderingNone WebhookOrdering = "None"
 )
 
+// WebhookPersonalData selects whether webhooks have personal data.
+// +kubebuilder:validation:Enum=Omit;Include
+type WebhookPersonalData string
+
+const (
+	// WebhookPersonalDataOmit sends ids and names of states alone.
+	WebhookPersonalDataOmit WebhookPersonalData = "Omit"
+	// WebhookPersonalDataInclude adds data.personal.
+	WebhookPersonalDataInclude WebhookPersonalData = "Include"
+)
+
 // EventTypeFilter selects types of events: a type such as `user.created`, all types of a subject such as `user.*`, or
 // `*`.
 // +kubebuilder:validation:MinLength=1
@@ -133,6 +144,12 @@ type WebhookEndpointSpec struct {
 	// 1.0 in structured JSON. Both have the headers of Standard Webhooks. Absent: StandardWebhooks.
 	// +optional
 	Format *WebhookFormat `json:"format,omitempty"`
+
+	// personalData selects whether events have the member data.personal with the address, names, phone number and client of
+	// the user, as they are when the event is sent. `Omit`: they do not. `Include`: they do, where their type has it.
+	// Absent: Omit.
+	// +optional
+	PersonalData *WebhookPersonalData `json:"personalData,omitempty"`
 
 	// signing configures how requests are signed. Absent: HMAC with a generated secret in a Secret with the resource's
 	// name.

@@ -4280,6 +4280,11 @@ func (in *WebhookEndpointSpec) DeepCopyInto(out *WebhookEndpointSpec) {
 		*out = new(WebhookFormat)
 		**out = **in
 	}
+	if in.PersonalData != nil {
+		in, out := &in.PersonalData, &out.PersonalData
+		*out = new(WebhookPersonalData)
+		**out = **in
+	}
 	if in.Signing != nil {
 		in, out := &in.Signing, &out.Signing
 		*out = new(WebhookSigning)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/cardea-iam/cardea/internal/eventtype"
 	"github.com/cardea-iam/cardea/internal/testing/repository"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -141,7 +142,7 @@ func TestTypesAreSelectedByPatterns(t *testing.T) {
 			t.Errorf("%q selects %v", patterns, types)
 		}
 	}
-	if _, err := ParseTypes(make([]string, MaxPatterns+1)); err == nil || !strings.Contains(err.Error(), "64") {
+	if _, err := ParseTypes(make([]string, eventtype.MaxPatterns+1)); err == nil || !strings.Contains(err.Error(), "64") {
 		t.Errorf("too many patterns: %v", err)
 	}
 }

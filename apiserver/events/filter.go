@@ -1,16 +1,13 @@
 package events
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/cardea-iam/cardea/internal/eventtype"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
-
-// MaxPatterns is the largest number of patterns of a filter.
-const MaxPatterns = 64
 
 // Filter selects events. The zero Filter selects all.
 type Filter struct {
@@ -28,24 +25,18 @@ func (f Filter) Takes(e *people.LoggedEvent) bool {
 		(f.Organization == 0 || f.Organization == e.Organization)
 }
 
-// ParseTypes returns the types that patterns select: "*" is all types that are not opt-in, "user.*" those whose name
-// begins so, and every other pattern is a type. With "@1" at its end, a pattern selects only types of this version. The
-// error names the pattern that selects nothing, and the nearest one that does.
+// OptIn is eventtype.OptIn.
+func (t Type) OptIn() bool { return eventtype.OptIn(string(t)) }
+
+// ParseTypes returns the types that patterns select (eventtype.Select).
 func ParseTypes(patterns []string) (map[Type]bool, error) {
-	if len(patterns) > MaxPatterns {
-		return nil, fmt.Errorf("%d patterns, at most %d are allowed", len(patterns), MaxPatterns)
+	selected, err := eventtype.Select(patterns)
+	if err != nil {
+		return nil, err
 	}
 	types := map[Type]bool{}
-	for _, pattern := range patterns {
-		selected := false
-		for _, e := range Catalogue {
-			if selects(pattern, e.Type, e.Version, e.Type.OptIn()) {
-				types[e.Type], selected = true, true
-			}
-		}
-		if !selected {
-			return nil, errNoType(pattern)
-		}
+	for name := range selected {
+		types[Type(name)] = true
 	}
 	return types, nil
 }

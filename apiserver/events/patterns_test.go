@@ -1,79 +1,22 @@
 package events
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/cardea-iam/cardea/internal/eventtype"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-func TestPatternsSelectVersionsAndOptInTypes(t *testing.T) {
+// The operator accepts the patterns that servers know.
+func TestCatalogueHasTheTypesAndVersionsThatPatternsSelect(t *testing.T) {
 	t.Parallel()
-	const call = Type("agent.tool_call.completed")
-	for _, tc := range []struct {
-		pattern string
-		of      Type
-		optIn   bool
-		want    bool
-	}{
-		{"user.updated@1", UserUpdated, false, true},
-		{"user.*@1", UserUpdated, false, true},
-		{"*@1", UserUpdated, false, true},
-		{"user.updated@2", UserUpdated, false, false},
-		{"user.updated@", UserUpdated, false, false},
-		{"user.updated@01", UserUpdated, false, false},
-		{"user.updated@1@1", UserUpdated, false, false},
-		{"@1", UserUpdated, false, false},
-		{"*", call, false, true},
-		{"agent.*", call, false, true},
-		{"*", call, true, false},
-		{"agent.*", call, true, false},
-		{"agent.tool_call.", call, true, false},
-		{"agent.tool_call.*", call, true, true},
-		{"agent.tool_call.*@1", call, true, true},
-		{"agent.tool_call.completed", call, true, true},
-		{"agent.tool_call.completed@1", call, true, true},
-		{"agent.tool_call.completed@2", call, true, false},
-		{"agent.tool_call.*@2", call, true, false},
-	} {
-		if got := selects(tc.pattern, tc.of, 1, tc.optIn); got != tc.want {
-			t.Errorf("%s selects %s, opt-in %t: %t", tc.pattern, tc.of, tc.optIn, got)
+	for _, e := range Catalogue {
+		if eventtype.Versions[string(e.Type)] != e.Version {
+			t.Errorf("eventtype.Versions has version %d of %s, the catalogue %d", eventtype.Versions[string(e.Type)], e.Type, e.Version)
 		}
 	}
-	for pattern, want := range map[string]int{"user.updated@1": 1, "*@1": len(Catalogue)} {
-		if types, err := ParseTypes([]string{pattern}); err != nil || len(types) != want {
-			t.Errorf("%s selects %v: %v", pattern, types, err)
-		}
-	}
-}
-
-func TestPatternsThatSelectNothingNameTheNearest(t *testing.T) {
-	t.Parallel()
-	for pattern, says := range map[string]string{
-		"user.craeted":           `the nearest is "user.created"`,
-		"users.*":                `the nearest is "user.*"`,
-		"user":                   `the nearest is "user.*"`,
-		"Membership.Deleted":     `the nearest is "membership.deleted"`,
-		"user.updated@2":         `user.updated has no version "2", its version is 1`,
-		"user.updated@":          `user.updated has no version ""`,
-		"user.updatet@2":         `the nearest is "user.updated"`,
-		"":                       `"" selects no type`,
-		strings.Repeat("x", 500): "a pattern of 500 characters",
-	} {
-		if types, err := ParseTypes([]string{"user.created", pattern}); err == nil || !strings.Contains(err.Error(), says) || types != nil {
-			t.Errorf("%s: %v, %v", pattern, types, err)
-		}
-	}
-}
-
-func TestDistanceOfTexts(t *testing.T) {
-	t.Parallel()
-	for texts, want := range map[[2]string]int{
-		{"", ""}: 0, {"", "abc"}: 3, {"abc", ""}: 3, {"abc", "abc"}: 0, {"abc", "abd"}: 1, {"abc", "bc"}: 1, {"kitten", "sitting"}: 3, {"user.craeted", "user.created"}: 2,
-	} {
-		if got := distance(texts[0], texts[1]); got != want {
-			t.Errorf("%q: %d", texts, got)
-		}
+	if len(Catalogue) != len(eventtype.Versions) {
+		t.Errorf("eventtype.Versions has %d types, the catalogue %d", len(eventtype.Versions), len(Catalogue))
 	}
 }
 

@@ -114,6 +114,14 @@ func TestHealthInArgoCDAndFlux(t *testing.T) {
 				own, status, _ := strings.Cut(row[0], "=")
 				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(own, metav1.ConditionStatus(status), reason, "because")}})
 				argo, flux = "Healthy", kstatus.CurrentStatus
+			case "Delivering=True", "Delivering=False", "Delivering=Unknown":
+				_, status, _ := strings.Cut(row[0], "=")
+				if reason == v1alpha1.ReasonDisabled {
+					conditions = summarize(outcome{synced: true, lacks: &WaitingError{Condition: v1alpha1.ConditionDelivering, Reason: reason, Message: "because"}})
+					break
+				}
+				conditions = summarize(outcome{synced: true, own: []metav1.Condition{condition(v1alpha1.ConditionDelivering, metav1.ConditionStatus(status), reason, "because")}})
+				argo, flux = "Healthy", kstatus.CurrentStatus
 			case "Ready as it was":
 				conditions, argo, flux = whileSuspended(summarize(outcome{synced: true}), 2, now), "Suspended", kstatus.CurrentStatus
 			case "Reconciling=True", "Stalled=True":

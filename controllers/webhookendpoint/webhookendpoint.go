@@ -17,6 +17,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/shared/organization"
 	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/eventtype"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/internal/translation"
 	"github.com/cardea-iam/cardea/internal/webhook"
@@ -53,6 +54,13 @@ func Kind(opts Options) engine.Kind[*v1alpha1.WebhookEndpoint] {
 		Check: func(w *v1alpha1.WebhookEndpoint, _ engine.ResolvedRefs) error {
 			if _, err := translation.WebhookEndpoint(w); err != nil {
 				return engine.Terminal(v1alpha1.ReasonInvalid, "%v", err)
+			}
+			patterns := make([]string, len(w.Spec.Types))
+			for i, pattern := range w.Spec.Types {
+				patterns[i] = string(pattern)
+			}
+			if _, err := eventtype.Select(patterns); err != nil {
+				return engine.Terminal(v1alpha1.ReasonInvalid, "spec.types: %v", err)
 			}
 			return nil
 		},

@@ -32,7 +32,9 @@ type WebhookEndpoint struct {
 	// Types are the declared filters of events.
 	Types  []string `json:"types"`
 	Format string   `json:"format"`
-	Scheme string   `json:"scheme"`
+	// Personal adds personal data.
+	Personal bool   `json:"personal,omitempty"`
+	Scheme   string `json:"scheme"`
 	// Secrets sign requests, the current one first. They are bound to the id of the endpoint.
 	Secrets []SealedSecret `json:"secrets,omitempty"`
 	Headers []ToolHeader   `json:"headers,omitempty"`

@@ -37,6 +37,7 @@ func WebhookEndpoint(w *v1alpha1.WebhookEndpoint) (document.WebhookEndpoint, err
 		RetrySeconds:        int64(ptr.Deref(w.Spec.RetrySeconds, webhookRetries)),
 		DisableAfterSeconds: int64(ptr.Deref(w.Spec.DisableAfterSeconds, webhookDisabledAfter)),
 		Active:              ptr.Deref(w.Spec.Active, true),
+		Personal:            ptr.Deref(w.Spec.PersonalData, "") == v1alpha1.WebhookPersonalDataInclude,
 	}
 	if len(content.Types) == 0 {
 		content.Types = []string{"*"}

@@ -21,6 +21,7 @@ func webhookEntries() []TableEntry {
 		Entry("a type in upper case", `types: [User.created]`, "spec.types[0]", "should match"),
 		Entry("64 types", repeated("types", "t#.x", 64)), Entry("65 types", repeated("types", "t#.x", 65), "spec.types", tooMany),
 		Entry("CloudEvents", `format: CloudEvents`), Entry("another format", `format: XML`, "spec.format", `supported values: "StandardWebhooks", "CloudEvents"`),
+		Entry("personal data", `personalData: Include`), Entry("other personal data", `personalData: Some`, "spec.personalData", `supported values: "Omit", "Include"`),
 		Entry("no order", `ordering: None`), Entry("another order", `ordering: All`, "spec.ordering", `supported values: "Entity", "None"`),
 		Entry("a header", `headers: [{name: X-Key, value: a}]`), Entry("a header of a Secret", "headers: [{name: Authorization, "+value+"}]"),
 		Entry("a header with both", "headers: [{name: Authorization, value: a, "+value+"}]", "spec.headers[0]", "set exactly one of value and valueFrom"),

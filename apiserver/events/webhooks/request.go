@@ -133,7 +133,10 @@ func (c *client) send(ctx context.Context, t *target, e *people.LoggedEvent, id 
 	}
 	defer func() { _ = response.Body.Close() }() // everything that is needed was read
 	read, err := io.ReadAll(io.LimitReader(response.Body, bodyMost))
-	o := outcome{status: response.StatusCode, latency: time.Since(began), excerpt: excerpt(read, t.secrets)}
+	o := outcome{status: response.StatusCode, latency: time.Since(began)}
+	if !t.content.Personal { // a response may repeat personal data, which records do not have
+		o.excerpt = excerpt(read, t.secrets)
+	}
 	switch {
 	case response.StatusCode < 200 || response.StatusCode > 299:
 		o.failure = "HTTP status " + strconv.Itoa(response.StatusCode)

@@ -334,7 +334,20 @@ func (r *runner) send(ctx context.Context, p *pending, t *target, attempt int64,
 			return
 		}
 	}
+	if t.content.Personal {
+		if event, err = r.withPersonalData(ctx, event); err != nil {
+			done.failure = "personal data could not be read"
+			return
+		}
+	}
 	done.outcome = r.d.client.send(ctx, t, event, events.IDPrefix+ids.Format(p.Event), http.Header{"Cardea-Attempt": {strconv.FormatInt(attempt, 10)}}, r.d.Clock)
+}
+
+// withPersonalData returns a copy of an event with the personal data that the store has now.
+func (r *runner) withPersonalData(ctx context.Context, e *people.LoggedEvent) (*people.LoggedEvent, error) {
+	list := []people.LoggedEvent{*e}
+	err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error { return events.AddPersonal(tx.EventLog(), list) })
+	return &list[0], err
 }
 
 // forgotten is the failure of a delivery whose event was deleted because of its age.

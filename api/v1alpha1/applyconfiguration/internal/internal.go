@@ -2878,6 +2878,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ordering
       type:
         namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookOrdering
+    - name: personalData
+      type:
+        namedType: com.github.cardea-iam.cardea.api.v1alpha1.WebhookPersonalData
     - name: retrySeconds
       type:
         scalar: numeric
@@ -2946,6 +2949,8 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookFormat
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookOrdering
+  scalar: string
+- name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookPersonalData
   scalar: string
 - name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookPublicKey
   map:

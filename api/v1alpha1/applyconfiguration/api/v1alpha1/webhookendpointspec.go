@@ -27,6 +27,10 @@ type WebhookEndpointSpecApplyConfiguration struct {
 	// format selects the form of the body. `StandardWebhooks`: the event as GET /events has it. `CloudEvents`: CloudEvents
 	// 1.0 in structured JSON. Both have the headers of Standard Webhooks. Absent: StandardWebhooks.
 	Format *apiv1alpha1.WebhookFormat `json:"format,omitempty"`
+	// personalData selects whether events have the member data.personal with the address, names, phone number and client of
+	// the user, as they are when the event is sent. `Omit`: they do not. `Include`: they do, where their type has it.
+	// Absent: Omit.
+	PersonalData *apiv1alpha1.WebhookPersonalData `json:"personalData,omitempty"`
 	// signing configures how requests are signed. Absent: HMAC with a generated secret in a Secret with the resource's
 	// name.
 	Signing *WebhookSigningApplyConfiguration `json:"signing,omitempty"`
@@ -45,8 +49,8 @@ type WebhookEndpointSpecApplyConfiguration struct {
 	// retrySeconds is how long an event is tried again, from the first try on, 600 to 604800 seconds. Absent: 259200
 	// (three days).
 	RetrySeconds *int32 `json:"retrySeconds,omitempty"`
-	// disableAfterSeconds is how long an endpoint may fail before it is disabled, 600 to 2592000 seconds. At least 20 tries
-	// failed then. Absent: 432000 (five days).
+	// disableAfterSeconds is how long an endpoint may fail before it is disabled, 600 to 2592000 seconds. At least 20
+	// requests failed then. Absent: 432000 (five days).
 	DisableAfterSeconds *int32 `json:"disableAfterSeconds,omitempty"`
 	// active lets events be sent. `false`: events wait, within their retention. `false` and then `true` enables a disabled
 	// endpoint. Absent: true.
@@ -130,6 +134,14 @@ func (b *WebhookEndpointSpecApplyConfiguration) WithTypes(values ...apiv1alpha1.
 // If called multiple times, the Format field is set to the value of the last call.
 func (b *WebhookEndpointSpecApplyConfiguration) WithFormat(value apiv1alpha1.WebhookFormat) *WebhookEndpointSpecApplyConfiguration {
 	b.Format = &value
+	return b
+}
+
+// WithPersonalData sets the PersonalData field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PersonalData field is set to the value of the last call.
+func (b *WebhookEndpointSpecApplyConfiguration) WithPersonalData(value apiv1alpha1.WebhookPersonalData) *WebhookEndpointSpecApplyConfiguration {
+	b.PersonalData = &value
 	return b
 }
 
