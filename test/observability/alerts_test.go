@@ -102,6 +102,7 @@ var healthy = []series{
 	{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0x120"},
 	{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "500+10x120"},
 	{`cardea_event_sequence_lag_seconds{job="cardea",instance="a"}`, "0.2x60 40 0.2x59"},
+	{`cardea_webhook_failing_seconds{job="cardea",instance="a",deployment="acme/home",endpoint="crm"}`, "0+60x50 _x69"},
 }
 
 // faults are the faults that trigger each alert: series that replace the healthy ones with the same name and labels. ""
@@ -128,6 +129,8 @@ var faults = map[string][]series{
 	"CardeaCertificateExpires":   {{`cardea_connection_certificate_expiry_timestamp_seconds{job="cardea",deployment="acme/home",connection="globex"}`, "864000+0x120"}},
 	"CardeaProxyUntrusted":       {{`cardea_untrusted_forwarded_requests_total{job="cardea",listener="backend"}`, "0+9x120"}},
 	"CardeaEventsUnsealed":       {{`cardea_analytics_waiting_events{job="cardea",instance="a"}`, "1500000+9000x120"}},
+	"CardeaWebhookFails":         {{`cardea_webhook_failing_seconds{job="cardea",instance="a",deployment="acme/home",endpoint="crm"}`, "0+60x120"}},
+	"CardeaWebhookDisabled":      {{`cardea_webhook_disabled{job="cardea",instance="a",deployment="acme/home",endpoint="crm"}`, "1x120"}},
 	"CardeaEventsNotNumbered":    {{`cardea_event_sequence_lag_seconds{job="cardea",instance="a"}`, "0.2x30 60+60x90"}},
 }
 
