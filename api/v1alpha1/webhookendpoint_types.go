@@ -145,8 +145,8 @@ type WebhookEndpointSpec struct {
 	// +optional
 	Format *WebhookFormat `json:"format,omitempty"`
 
-	// personalData selects whether events have the member data.personal with the address, names, phone number and client of
-	// the user, as they are when the event is sent. `Omit`: they do not. `Include`: they do, where their type has it.
+	// personalData selects whether events have the member data.personal with the address, names, phone number and client
+	// of the user, as they are when the event is sent. `Omit`: they do not. `Include`: they do, where their type has it.
 	// Absent: Omit.
 	// +optional
 	PersonalData *WebhookPersonalData `json:"personalData,omitempty"`

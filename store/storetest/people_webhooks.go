@@ -129,6 +129,11 @@ var webhookStories = []story{
 		second, leased := lease("two", 2*time.Hour)
 		e.Expect(leased).To(gomega.BeTrue())
 		e.Expect(second.Position).To(gomega.Equal(int64(8)))
+		behind := second
+		behind.Position = 5
+		e.Expect(update(behind)).To(gomega.BeTrue())
+		kept, _ := one(e, func(tx people.Tx) (people.WebhookState, bool, error) { return tx.Webhooks().WebhookState(1) })
+		e.Expect(kept.Position).To(gomega.Equal(int64(8)), "a position never moves back")
 		e.Expect(update(first)).To(gomega.BeFalse(), "the first server is fenced")
 		second.Paused, second.LeasedUntil = true, time.Time{}
 		e.Expect(update(second)).To(gomega.BeTrue())

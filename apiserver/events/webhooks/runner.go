@@ -91,19 +91,19 @@ func (r *runner) run(ctx context.Context) {
 	if ctx.Err() != nil {
 		defer time.AfterFunc(drainWithin, cancel).Stop()
 	}
-	r.release(context.WithoutCancel(ctx), !errors.Is(err, errFenced), errors.Is(err, errUncertain))
+	r.release(context.WithoutCancel(ctx), !errors.Is(err, errFenced))
 }
 
 // release collects the requests that are open, so that what they deliver is not sent again, and ends the lease if the
-// runner still has it. uncertain reports that the position in the store may be a later one.
-func (r *runner) release(ctx context.Context, held, uncertain bool) {
+// runner still has it.
+func (r *runner) release(ctx context.Context, held bool) {
 	for r.queue.sending() > 0 {
 		renew := time.NewTimer(time.Second)
 		select {
 		case done := <-r.results:
 			r.collect(done)
 		case <-renew.C:
-			held = held && (uncertain || r.flush(ctx, false) == nil)
+			held = held && r.flush(ctx, false) == nil
 		}
 		renew.Stop()
 	}
@@ -112,19 +112,8 @@ func (r *runner) release(ctx context.Context, held, uncertain bool) {
 	}
 	ctx, end := context.WithTimeout(ctx, drainWithin)
 	defer end()
-	err := error(nil)
-	if uncertain {
-		err = r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error {
-			stored, _, err := tx.Webhooks().WebhookState(r.key.endpoint)
-			r.state.Position = stored.Position
-			return err
-		})
-	}
 	r.state.LeasedUntil = r.now()
-	if err == nil {
-		err = r.write(ctx)
-	}
-	if err != nil {
+	if err := r.write(ctx); err != nil {
 		r.d.Log.V(1).Info("The lease of a webhook endpoint was not released; it ends by itself", "deployment", r.key.deployment, "error", err.Error())
 	}
 }

@@ -111,7 +111,7 @@ func evenly(all []*replica, asked int, window time.Duration) (*admissions, *dela
 					}
 					if out.Allowed {
 						log.Lock()
-						log.spans = append(log.spans, span{before, after})
+						log.spans = append(log.spans, span{before, after, i})
 						log.Unlock()
 					}
 				}

@@ -52,10 +52,10 @@ func (tx txWebhooks) LeaseWebhook(endpoint int64, owner string, now, until time.
 }
 
 func (tx txWebhooks) UpdateWebhookState(w people.WebhookState, read int64) (bool, error) {
-	n, err := tx.Affected(`UPDATE webhook_states SET position = ?, target = ?, paused = ?, ended_at = ?, leased_until = ?, next_at = ?, failures = ?, failing_since = ?,
+	n, err := tx.Affected(`UPDATE webhook_states SET position = CASE WHEN position > ? THEN position ELSE ? END, target = ?, paused = ?, ended_at = ?, leased_until = ?, next_at = ?, failures = ?, failing_since = ?,
 		status = ?, error = ?, succeeded_at = ?, disabled_at = ?, reason = ?, enabled_at = ?, reported = ?,
 		epoch = ? WHERE deployment = :deployment AND endpoint_id = ? AND epoch = ?`,
-		w.Position, w.Target, number(w.Paused), db.Micros(w.EndedAt), db.Micros(w.LeasedUntil), db.Micros(w.NextAt), w.Failures, db.Micros(w.FailingSince),
+		w.Position, w.Position, w.Target, number(w.Paused), db.Micros(w.EndedAt), db.Micros(w.LeasedUntil), db.Micros(w.NextAt), w.Failures, db.Micros(w.FailingSince),
 		w.Status, w.Error, db.Micros(w.SucceededAt), db.Micros(w.DisabledAt), w.Reason, db.Micros(w.EnabledAt), w.Reported, w.Epoch, w.Endpoint, read)
 	return n == 1, err
 }
