@@ -83,9 +83,9 @@ type Webhooks interface {
 	// LeaseWebhook gives the endpoint to a server, and returns its state. It reports false if the endpoint has no state,
 	// is paused or disabled, or another server has it at a time.
 	LeaseWebhook(endpoint int64, owner string, now, until time.Time) (WebhookState, bool, error)
-	// UpdateWebhookState replaces the state that was read with an epoch, but keeps a larger position: a transaction with an
-	// unknown result may still commit one. It reports false if the state has another one
-	// since. A writer other than the server that has the lease increments the epoch: that server then stops.
+	// UpdateWebhookState replaces the state that was read with an epoch, but keeps a larger position: a transaction with
+	// an unknown result may still commit one. It reports false if the state has another epoch since. A writer other than
+	// the server that has the lease increments the epoch: that server then stops.
 	UpdateWebhookState(w WebhookState, read int64) (bool, error)
 	// RemoveWebhook deletes up to limit deliveries of an endpoint, and its state once none is left. It reports whether all
 	// is deleted.

@@ -27,8 +27,8 @@ type WebhookEndpointSpecApplyConfiguration struct {
 	// format selects the form of the body. `StandardWebhooks`: the event as GET /events has it. `CloudEvents`: CloudEvents
 	// 1.0 in structured JSON. Both have the headers of Standard Webhooks. Absent: StandardWebhooks.
 	Format *apiv1alpha1.WebhookFormat `json:"format,omitempty"`
-	// personalData selects whether events have the member data.personal with the address, names, phone number and client of
-	// the user, as they are when the event is sent. `Omit`: they do not. `Include`: they do, where their type has it.
+	// personalData selects whether events have the member data.personal with the address, names, phone number and client
+	// of the user, as they are when the event is sent. `Omit`: they do not. `Include`: they do, where their type has it.
 	// Absent: Omit.
 	PersonalData *apiv1alpha1.WebhookPersonalData `json:"personalData,omitempty"`
 	// signing configures how requests are signed. Absent: HMAC with a generated secret in a Secret with the resource's
