@@ -58,6 +58,7 @@ func (e Entry) Example() people.LoggedEvent {
 		event.Subject, event.Named = 0, "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	case "oauth_client":
 		event.Data.Source = SourceBackend
+	case "webhook_endpoint": // it belongs to no organization
 	case "user":
 		event.Data.Changed = []string{"first_name"}
 	case "organization":
