@@ -41,21 +41,6 @@ func ParseTypes(patterns []string) (map[Type]bool, error) {
 	return types, nil
 }
 
-// KnownTypes returns the types that patterns select, without the patterns that select nothing.
-func KnownTypes(patterns []string) map[Type]bool {
-	types := map[Type]bool{}
-	for _, pattern := range patterns {
-		selected, err := ParseTypes([]string{pattern})
-		if err != nil {
-			continue
-		}
-		for t := range selected {
-			types[t] = true
-		}
-	}
-	return types
-}
-
 // Cursor is a place in the numbered events of a deployment.
 type Cursor struct {
 	// Sequence is the number of the last event before the place.

@@ -66,11 +66,9 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.We
 			return m.committed(ctx, p.Object, nil, credential.DeliveredOf[webhook.Secret]{})
 		}
 	}
-	if leftOut != nil {
-		content.Active = false
-	}
+	content.Incomplete = leftOut != nil
 	prepared.Value = content
-	for _, c := range m.observe(ctx, p, content.Active) {
+	for _, c := range m.observe(ctx, p, content.Active && !content.Incomplete) {
 		if c.Reason == v1alpha1.ReasonDisabled { // the endpoint is not Ready, so that it is noticed
 			leftOut = cmp.Or(leftOut, &engine.WaitingError{Condition: c.Type, Reason: c.Reason, Message: c.Message})
 		}

@@ -47,6 +47,8 @@ type WebhookEndpoint struct {
 	RetrySeconds        int64 `json:"retry_seconds"`
 	DisableAfterSeconds int64 `json:"disable_after_seconds"`
 	Active              bool  `json:"active"`
+	// Incomplete reports that a value may not be used: nothing is sent.
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // SealedSecret is a sealed secret with its end.

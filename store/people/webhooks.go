@@ -21,8 +21,10 @@ type WebhookState struct {
 	Owner       string
 	LeasedUntil time.Time
 	Epoch       int64
-	// NextAt is when the next open delivery is due, zero for none.
-	NextAt time.Time
+	// NextAt is when the next open delivery is due, zero for none. Blocked reports that events after the position wait
+	// until then.
+	NextAt  time.Time
+	Blocked bool
 	// Failures counts the failures in a row, and FailingSince is the time of the first of them. Both are zero after a
 	// success. Status is the last HTTP status, 0 for none, and Error says why the last request failed.
 	Failures     int64
@@ -62,7 +64,7 @@ type WebhookDelivery struct {
 	Attempts   int64
 	HTTPStatus int64
 	Latency    time.Duration
-	// Tries is a JSON list of the requests, "" for none, at most 16 KiB.
+	// Tries is a JSON list of the requests, "" for none, at most 8 KiB.
 	Tries string
 }
 
@@ -78,6 +80,8 @@ type DeliveryFilter struct {
 // Webhooks keeps the state of webhook endpoints, and their deliveries.
 type Webhooks interface {
 	WebhookState(endpoint int64) (WebhookState, bool, error)
+	// LockWebhookState is WebhookState with a lock on the row.
+	LockWebhookState(endpoint int64) (WebhookState, bool, error)
 	// InsertWebhookState writes the state of an endpoint that has none, and reports whether it had none.
 	InsertWebhookState(WebhookState) (bool, error)
 	// LeaseWebhook gives the endpoint to a server, and returns its state. It reports false if the endpoint has no state,
@@ -87,18 +91,22 @@ type Webhooks interface {
 	// an unknown result may still commit one. It reports false if the state has another epoch since. A writer other than
 	// the server that has the lease increments the epoch: that server then stops.
 	UpdateWebhookState(w WebhookState, read int64) (bool, error)
-	// RemoveWebhook deletes up to limit deliveries of an endpoint, and its state once none is left. It reports whether all
-	// is deleted.
-	RemoveWebhook(endpoint int64, limit int) (bool, error)
+	// RemoveWebhook deletes up to limit deliveries of an endpoint that ended before a time, and its state once none is left.
+	// It reports whether there is nothing to delete any more.
+	RemoveWebhook(endpoint int64, before time.Time, limit int) (bool, error)
 	InsertDeliveries([]WebhookDelivery) error
 	// UpdateDeliveries writes what changes of deliveries: status, times and tries.
 	UpdateDeliveries([]WebhookDelivery) error
-	// OpenDeliveries returns up to limit pending deliveries of an endpoint, in the order of their events.
+	// OpenDeliveries returns up to limit pending deliveries of an endpoint without their tries, in the order of their
+	// events.
 	OpenDeliveries(endpoint int64, limit int) ([]WebhookDelivery, error)
+	// DeliveryTries returns the tries of deliveries by their ids.
+	DeliveryTries(ids []int64) (map[int64]string, error)
 	// Deliveries returns up to limit deliveries of an endpoint, the newest first.
 	Deliveries(endpoint int64, of DeliveryFilter, limit int) ([]WebhookDelivery, error)
 	Delivery(id int64) (WebhookDelivery, bool, error)
-	// ForgetDeliveries deletes up to limit deliveries that ended and began before a time, and returns how many.
+	// ForgetDeliveries deletes up to limit deliveries that ended, and began before a time to the millisecond, and returns
+	// how many.
 	ForgetDeliveries(before time.Time, limit int) (int64, error)
 }
 
@@ -115,9 +123,10 @@ type WebhookRef struct {
 
 // WebhookUpkeep finds endpoints of all deployments.
 type WebhookUpkeep interface {
-	// DueWebhooks returns up to limit endpoints that no server has at a time, and that have a due delivery or an event
-	// after their position. Those that were sent to longest ago come first.
-	DueWebhooks(ctx context.Context, now time.Time, limit int) ([]WebhookRef, error)
+	// DueWebhooks returns up to limit endpoints, at most share of each deployment, that no server has at a time, and that
+	// have a due delivery or an event after their position. Those that were sent to longest ago come first, one of each
+	// deployment before the second one of any.
+	DueWebhooks(ctx context.Context, now time.Time, share, limit int) ([]WebhookRef, error)
 	// ListWebhooks returns up to limit endpoints that have a state, after one in the order of deployment and id.
 	ListWebhooks(ctx context.Context, after WebhookRef, limit int) ([]WebhookRef, error)
 	// AgedDeliveries returns deployments whose oldest ended delivery began before a time.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/onsi/gomega"
 
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -17,11 +18,14 @@ func webhookState(endpoint int64) people.WebhookState {
 	}
 }
 
+// deliveryID is the id of a delivery: ids ascend with the time of creation.
+func deliveryID(n int64) int64 { return ids.From(after(time.Duration(n) * time.Minute)) }
+
 // delivery returns a pending delivery of an endpoint.
-func delivery(id, endpoint int64) people.WebhookDelivery {
+func delivery(n, endpoint int64) people.WebhookDelivery {
 	return people.WebhookDelivery{
-		ID: id, Endpoint: endpoint, Sequence: id, Event: id + 1, Type: "user.created", SubjectType: "user", SubjectID: "1", Status: people.DeliveryPending,
-		CreatedAt: after(time.Duration(id) * time.Minute), NextAt: after(time.Hour), Attempts: 1, HTTPStatus: 500, Latency: 12 * time.Millisecond, Tries: `[{"ms":12}]`,
+		ID: deliveryID(n), Endpoint: endpoint, Sequence: n, Event: n + 1, Type: "user.created", SubjectType: "user", SubjectID: "1", Status: people.DeliveryPending,
+		CreatedAt: after(time.Duration(n) * time.Minute), NextAt: after(time.Hour), Attempts: 1, HTTPStatus: 500, Latency: 12 * time.Millisecond, Tries: `[{"ms":12}]`,
 	}
 }
 
@@ -46,11 +50,15 @@ var webhookReads = map[string]func(tx people.Tx) (any, error){
 		second, found, secondErr := tx.Webhooks().WebhookState(9)
 		return []any{first, second, found}, errors.Join(err, secondErr)
 	},
+	"LockWebhookState": func(tx people.Tx) (any, error) { return optional(tx.Webhooks().LockWebhookState(1)) },
+	"DeliveryTries": func(tx people.Tx) (any, error) {
+		return value(tx.Webhooks().DeliveryTries([]int64{deliveryID(1), deliveryID(2)}))
+	},
 	"OpenDeliveries": func(tx people.Tx) (any, error) { return value(tx.Webhooks().OpenDeliveries(1, 10)) },
 	"Deliveries": func(tx people.Tx) (any, error) {
 		return value(tx.Webhooks().Deliveries(1, people.DeliveryFilter{}, 10))
 	},
-	"Delivery": func(tx people.Tx) (any, error) { return optional(tx.Webhooks().Delivery(1)) },
+	"Delivery": func(tx people.Tx) (any, error) { return optional(tx.Webhooks().Delivery(deliveryID(1))) },
 }
 
 // webhookWrites are the part of writes for webhooks.
@@ -66,7 +74,7 @@ var webhookWrites = map[string]func(tx people.Tx) error{
 		_, err := tx.Webhooks().UpdateWebhookState(state, state.Epoch)
 		return err
 	},
-	"RemoveWebhook": func(tx people.Tx) error { _, err := tx.Webhooks().RemoveWebhook(1, 1); return err },
+	"RemoveWebhook": func(tx people.Tx) error { _, err := tx.Webhooks().RemoveWebhook(1, after(time.Hour), 1); return err },
 	"InsertDeliveries": func(tx people.Tx) error {
 		return tx.Webhooks().InsertDeliveries([]people.WebhookDelivery{delivery(9, 1)})
 	},
@@ -81,7 +89,7 @@ var webhookWrites = map[string]func(tx people.Tx) error{
 
 // due returns the endpoints that are due at a time.
 func (e *env) due(at time.Duration) (endpoints []int64) {
-	refs, err := e.store.DueWebhooks(e.ctx, after(at), 10)
+	refs, err := e.store.DueWebhooks(e.ctx, after(at), 10, 10)
 	e.ok(err)
 	for _, ref := range refs {
 		e.Expect(ref.Deployment).To(gomega.Equal(home))
@@ -146,13 +154,13 @@ var webhookStories = []story{
 		e.change(home, numberEvents)
 		for endpoint, state := range map[int64]people.WebhookState{
 			1: {Position: 3}, 2: {Position: 2}, 3: {Position: 3, NextAt: after(time.Hour)}, 4: {Position: 2, Paused: true}, 5: {Position: 2, DisabledAt: after(0)},
-			6: {Position: 2, LeasedUntil: after(time.Hour)},
+			6: {Position: 2, LeasedUntil: after(time.Hour)}, 7: {Position: 2, Blocked: true, NextAt: after(time.Hour)},
 		} {
 			state.Endpoint = endpoint
 			e.change(home, func(tx people.Tx) error { _, err := tx.Webhooks().InsertWebhookState(state); return err })
 		}
 		e.Expect(e.due(time.Minute)).To(gomega.ConsistOf(int64(2)))
-		e.Expect(e.due(time.Hour)).To(gomega.ConsistOf(int64(2), int64(3), int64(6)))
+		e.Expect(e.due(time.Hour)).To(gomega.ConsistOf(int64(2), int64(3), int64(6), int64(7)))
 		listed, err := e.store.ListWebhooks(e.ctx, people.WebhookRef{Deployment: home, Endpoint: 3}, 2)
 		e.ok(err)
 		e.Expect(listed).To(gomega.Equal([]people.WebhookRef{{Deployment: home, Endpoint: 4, Paused: true}, {Deployment: home, Endpoint: 5, Disabled: true}}))
@@ -166,26 +174,33 @@ var webhookStories = []story{
 		e.change(home, func(tx people.Tx) error {
 			return tx.Webhooks().UpdateDeliveries([]people.WebhookDelivery{ended(delivery(2, 1)), ended(delivery(4, 1))})
 		})
-		list := func(of people.DeliveryFilter, limit int) (ids []int64) {
+		list := func(of people.DeliveryFilter, limit int) (found []int64) {
 			for _, d := range all(e, func(tx people.Tx) ([]people.WebhookDelivery, error) { return tx.Webhooks().Deliveries(1, of, limit) }) {
-				ids = append(ids, d.ID)
+				found = append(found, d.Sequence)
 			}
-			return ids
+			return found
 		}
-		found, has := one(e, func(tx people.Tx) (people.WebhookDelivery, bool, error) { return tx.Webhooks().Delivery(2) })
+		found, has := one(e, func(tx people.Tx) (people.WebhookDelivery, bool, error) { return tx.Webhooks().Delivery(deliveryID(2)) })
 		e.Expect(has).To(gomega.BeTrue())
 		e.Expect(found).To(gomega.Equal(ended(delivery(2, 1))))
 		open := all(e, func(tx people.Tx) ([]people.WebhookDelivery, error) { return tx.Webhooks().OpenDeliveries(1, 10) })
-		e.Expect(open).To(gomega.Equal([]people.WebhookDelivery{delivery(1, 1)}))
+		want := delivery(1, 1)
+		want.Tries = ""
+		e.Expect(open).To(gomega.Equal([]people.WebhookDelivery{want}))
+		e.view(home, func(tx people.Tx) error {
+			tries, err := tx.Webhooks().DeliveryTries([]int64{deliveryID(1), deliveryID(2), 9})
+			e.Expect(tries).To(gomega.Equal(map[int64]string{deliveryID(1): delivery(1, 1).Tries, deliveryID(2): delivery(2, 1).Tries}))
+			return err
+		})
 		e.Expect(list(people.DeliveryFilter{}, 2)).To(gomega.Equal([]int64{4, 2}))
-		e.Expect(list(people.DeliveryFilter{Before: 4}, 10)).To(gomega.Equal([]int64{2, 1}))
+		e.Expect(list(people.DeliveryFilter{Before: deliveryID(4)}, 10)).To(gomega.Equal([]int64{2, 1}))
 		e.Expect(list(people.DeliveryFilter{Status: people.DeliveryPending, Type: "user.created"}, 10)).To(gomega.Equal([]int64{1}))
 		e.Expect(list(people.DeliveryFilter{Type: "user.deleted"}, 10)).To(gomega.BeEmpty())
 		e.Expect(list(people.DeliveryFilter{Since: after(2 * time.Minute), Until: after(4 * time.Minute)}, 10)).To(gomega.Equal([]int64{2}))
 		aged, err := e.store.AgedDeliveries(e.ctx, after(2*time.Minute))
 		e.ok(err)
 		e.Expect(aged).To(gomega.BeEmpty(), "only a pending one began before")
-		aged, err = e.store.AgedDeliveries(e.ctx, after(2*time.Minute+1000))
+		aged, err = e.store.AgedDeliveries(e.ctx, after(2*time.Minute+time.Millisecond))
 		e.ok(err)
 		e.Expect(aged).To(gomega.Equal([]string{home}))
 		e.change(home, func(tx people.Tx) error {
@@ -194,9 +209,15 @@ var webhookStories = []story{
 			return err
 		})
 		e.Expect(list(people.DeliveryFilter{}, 10)).To(gomega.Equal([]int64{4, 1}))
+		e.change(home, func(tx people.Tx) error {
+			done, err := tx.Webhooks().RemoveWebhook(1, after(time.Minute), 2)
+			e.Expect(done).To(gomega.BeTrue(), "it ended later")
+			return err
+		})
+		e.Expect(list(people.DeliveryFilter{}, 10)).To(gomega.HaveLen(2))
 		for _, want := range []bool{false, true} {
 			e.change(home, func(tx people.Tx) error {
-				done, err := tx.Webhooks().RemoveWebhook(1, 2)
+				done, err := tx.Webhooks().RemoveWebhook(1, after(time.Hour), 2)
 				e.Expect(done).To(gomega.Equal(want))
 				return err
 			})
@@ -204,7 +225,7 @@ var webhookStories = []story{
 		e.Expect(list(people.DeliveryFilter{}, 10)).To(gomega.BeEmpty())
 		_, has = one(e, func(tx people.Tx) (people.WebhookState, bool, error) { return tx.Webhooks().WebhookState(1) })
 		e.Expect(has).To(gomega.BeFalse())
-		_, has = one(e, func(tx people.Tx) (people.WebhookDelivery, bool, error) { return tx.Webhooks().Delivery(3) })
+		_, has = one(e, func(tx people.Tx) (people.WebhookDelivery, bool, error) { return tx.Webhooks().Delivery(deliveryID(3)) })
 		e.Expect(has).To(gomega.BeTrue(), "another endpoint's")
 	}},
 }

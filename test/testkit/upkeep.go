@@ -103,12 +103,12 @@ func (s *Interruptible) AgedEvents(ctx context.Context, before time.Time) ([]str
 }
 
 // DueWebhooks implements people.WebhookUpkeep.
-func (s *Interruptible) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]people.WebhookRef, error) {
+func (s *Interruptible) DueWebhooks(ctx context.Context, now time.Time, share, limit int) ([]people.WebhookRef, error) {
 	engine, err := s.reach()
 	if err != nil {
 		return nil, err
 	}
-	return engine.DueWebhooks(ctx, now, limit)
+	return engine.DueWebhooks(ctx, now, share, limit)
 }
 
 // ListWebhooks implements people.WebhookUpkeep.

@@ -43,8 +43,10 @@ type Worker struct {
 	Options
 	numbered *prometheus.CounterVec
 
-	// onNumbered is called when there may be new numbers, given by this server or another one.
-	onNumbered func()
+	// every is the longest pause between two passes.
+	every time.Duration
+	// onNumbered is called when there may be new numbers: of a deployment, given by this server, or of any ("").
+	onNumbered func(deployment string)
 
 	mu      sync.Mutex
 	watched map[string]*watch
@@ -65,14 +67,14 @@ type watch struct {
 
 // New returns a worker and registers its metrics. Run starts it.
 func New(opts Options) *Worker {
-	w := &Worker{Options: opts, onNumbered: func() {}, watched: map[string]*watch{}, ended: make(chan struct{})}
+	w := &Worker{Options: opts, every: every, onNumbered: func(string) {}, watched: map[string]*watch{}, ended: make(chan struct{})}
 	w.register()
 	return w
 }
 
-// OnNumbered sets the function that is called when this server, or another one, may have numbered events. It is called
-// before Run.
-func (w *Worker) OnNumbered(do func()) { w.onNumbered = do }
+// OnNumbered sets the function that is called when this server numbered events of a deployment, or with "" when another
+// server may have numbered events. It is called before Run.
+func (w *Worker) OnNumbered(do func(deployment string)) { w.onNumbered = do }
 
 // Run numbers events until ctx ends, and then ends all waits. It logs failures and tries again.
 func (w *Worker) Run(ctx context.Context) error {
@@ -81,7 +83,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for {
 		more, failed := w.Pass(ctx)
 		if signaled {
-			w.onNumbered()
+			w.onNumbered("")
 		}
 		for deployment, err := range failed {
 			if ctx.Err() == nil && !failing[deployment] {
@@ -98,7 +100,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		if pause.For(ctx, least) != nil {
 			return nil
 		}
-		if signaled = awaitSignal(ctx, signals, every-least); ctx.Err() != nil {
+		if signaled = awaitSignal(ctx, signals, w.every-least); ctx.Err() != nil {
 			return nil
 		}
 	}
@@ -147,7 +149,7 @@ func (w *Worker) Pass(ctx context.Context) (more bool, failed map[string]error) 
 		}
 		w.count(of.Deployment, numbered)
 		if len(numbered) > 0 {
-			w.onNumbered()
+			w.onNumbered(of.Deployment)
 		}
 		if len(numbered) == batch {
 			more = true

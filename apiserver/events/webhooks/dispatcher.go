@@ -20,6 +20,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/pause"
 	"github.com/cardea-iam/cardea/internal/seal"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -28,8 +29,9 @@ const (
 	// lookEvery is the pause between two looks for due endpoints, and compareEvery that between two comparisons of states
 	// with the declared endpoints, which a new configuration triggers too.
 	lookEvery, compareEvery = 250 * time.Millisecond, time.Minute
-	// runnersMost bounds the endpoints that one server sends to at the same time.
-	runnersMost = 1024
+	// runnersMost bounds the endpoints that one server sends to at the same time, and runnersOfDeployment those of one
+	// deployment.
+	runnersMost, runnersOfDeployment = 512, 128
 	// slotsMost bounds the open requests of one server, deploymentSlots those of one deployment. Endpoints that may not
 	// respond share unprovenSlots of them, a deployment's unprovenOfDeployment.
 	slotsMost, deploymentSlots          = 256, 64
@@ -41,6 +43,8 @@ const (
 	keptFor = time.Hour
 	// removed is how many deliveries of a deleted endpoint one transaction deletes.
 	removed = 500
+	// betweenRemovals is the pause between two such transactions.
+	betweenRemovals = 20 * time.Millisecond
 	// lookBack is how old the events are at most that a new endpoint gets, and lookBackMost how many.
 	lookBack, lookBackMost = 5 * time.Minute, 1000
 )
@@ -76,7 +80,11 @@ type Dispatcher struct {
 	mu   sync.Mutex
 	// running are the endpoints that this server sends to.
 	running map[key]*runner
-	ended   sync.WaitGroup
+	// count is how many of them each deployment has.
+	count map[string]int
+	ended sync.WaitGroup
+	// removals has endpoints whose rows are to be deleted.
+	removals chan key
 }
 
 // key is an endpoint of a deployment.
@@ -88,14 +96,22 @@ type key struct {
 // New returns a dispatcher. Run starts it.
 func New(opts Options) *Dispatcher {
 	return &Dispatcher{
-		Options: opts, client: newClient(opts.Egress), metrics: newMetrics(opts.Registry, opts.Clock), wake: make(chan struct{}, 1), running: map[key]*runner{},
+		Options: opts, client: newClient(opts.Egress), metrics: newMetrics(opts.Registry, opts.Clock), wake: make(chan struct{}, 1), running: map[key]*runner{}, count: map[string]int{}, removals: make(chan key, 1),
 		slots:    egress.NewSlots(egress.Bounds{AtOnce: slotsMost, DeploymentAtOnce: deploymentSlots}, opts.Clock),
 		unproven: egress.NewSlots(egress.Bounds{AtOnce: unprovenSlots, DeploymentAtOnce: unprovenOfDeployment}, opts.Clock),
 	}
 }
 
-// Wake lets the dispatcher look for events now.
-func (d *Dispatcher) Wake() {
+// Wake lets the dispatcher look for events now, and for those of a deployment the endpoints that this server sends to; ""
+// is an unknown deployment.
+func (d *Dispatcher) Wake(deployment string) {
+	d.mu.Lock()
+	for k, r := range d.running {
+		if k.deployment == deployment {
+			r.look()
+		}
+	}
+	d.mu.Unlock()
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -106,6 +122,7 @@ func (d *Dispatcher) Wake() {
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.client.close()
 	defer d.ended.Wait()
+	d.ended.Go(func() { d.removeEnded(ctx) })
 	select {
 	case <-ctx.Done():
 		return nil
@@ -123,35 +140,25 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 			}
 		}
 		err = errors.Join(err, d.look(ctx))
-		if err != nil && ctx.Err() == nil && !failing {
+		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, errFenced) {
 			d.Log.Error(err, "Webhook endpoints were not read; trying again until it succeeds")
 		}
-		failing = err != nil
-		pause := time.NewTimer(lookEvery)
+		failing = err != nil && !errors.Is(err, errFenced)
+		timer := time.NewTimer(lookEvery)
 		select {
 		case <-ctx.Done():
-			pause.Stop()
+			timer.Stop()
 			return nil
-		case <-pause.C:
+		case <-timer.C:
 		case <-d.wake:
-			pause.Stop()
-			d.wakeRunners()
+			timer.Stop()
 		}
-	}
-}
-
-// wakeRunners lets the endpoints look for events that this server sends to.
-func (d *Dispatcher) wakeRunners() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, r := range d.running {
-		r.look()
 	}
 }
 
 // look starts runners for due endpoints.
 func (d *Dispatcher) look(ctx context.Context) error {
-	due, err := d.Store.DueWebhooks(ctx, d.Clock(), listed)
+	due, err := d.Store.DueWebhooks(ctx, d.Clock(), runnersOfDeployment, listed)
 	if err != nil {
 		return err
 	}
@@ -159,15 +166,19 @@ func (d *Dispatcher) look(ctx context.Context) error {
 	defer d.mu.Unlock()
 	for _, ref := range due {
 		k := key{ref.Deployment, ref.Endpoint}
-		if d.running[k] != nil || len(d.running) >= runnersMost {
+		if d.running[k] != nil || len(d.running) >= runnersMost || d.count[k.deployment] >= runnersOfDeployment {
 			continue
 		}
 		r := newRunner(d, k)
 		d.running[k] = r
+		d.count[k.deployment]++
 		d.ended.Go(func() {
 			r.run(ctx)
 			d.mu.Lock()
 			delete(d.running, k)
+			if d.count[k.deployment]--; d.count[k.deployment] == 0 {
+				delete(d.count, k.deployment)
+			}
 			d.mu.Unlock()
 		})
 	}
@@ -182,7 +193,7 @@ func (d *Dispatcher) served(k key) (*snapshot.Entry, *document.WebhookEndpoint) 
 		return nil, nil
 	}
 	content := snapshot.ContentOf[document.WebhookEndpoint](e)
-	if _, found := current.Deployment(k.deployment); !found || !content.Active {
+	if _, found := current.Deployment(k.deployment); !found || !content.Active || content.Incomplete {
 		return nil, nil
 	}
 	return e, content
@@ -210,8 +221,9 @@ func (d *Dispatcher) compare(ctx context.Context, current *snapshot.Snapshot) (f
 			if e, found := current.ByID(v1alpha1.KindWebhookEndpoint, ref.Deployment, ref.Endpoint); found && !ref.Paused && (ref.Disabled || !ref.FailingSince.IsZero()) {
 				inTrouble = append(inTrouble, troubled{ref, e.Name})
 			}
-			if _, found := current.Deployment(ref.Deployment); found { // else the rows are erased or kept as a whole
-				failed = errors.Join(failed, d.follow(ctx, k, ref))
+			// The rows of a deployment that is not declared are erased or kept as a whole, and its endpoints are paused.
+			if _, found := current.Deployment(ref.Deployment); found || !ref.Paused {
+				failed = errors.Join(failed, d.follow(ctx, k, ref, found))
 			}
 		}
 		if len(all) < listed {
@@ -245,7 +257,7 @@ func (d *Dispatcher) begin(ctx context.Context, e *snapshot.Entry) error {
 		if err != nil {
 			return err
 		}
-		state := people.WebhookState{Endpoint: e.ID, Position: bounds.Last, Target: targetOf(content), Paused: !content.Active}
+		state := people.WebhookState{Endpoint: e.ID, Position: bounds.Last, Target: targetOf(content), Paused: !content.Active || content.Incomplete}
 		for _, event := range recent {
 			if !event.At.Before(from) {
 				state.Position = event.Sequence - 1
@@ -257,24 +269,32 @@ func (d *Dispatcher) begin(ctx context.Context, e *snapshot.Entry) error {
 	})
 }
 
-// follow applies what is declared to the state of an endpoint.
-func (d *Dispatcher) follow(ctx context.Context, k key, ref people.WebhookRef) error {
+// follow applies what is declared to the state of an endpoint. deployed reports whether its deployment is declared.
+func (d *Dispatcher) follow(ctx context.Context, k key, ref people.WebhookRef, deployed bool) error {
+	current := d.Snapshots.Current()
 	_, content := d.served(k)
-	declared := d.Snapshots.Current().Declares(v1alpha1.KindWebhookEndpoint, k.deployment, k.endpoint)
+	declared := current.Declares(v1alpha1.KindWebhookEndpoint, k.deployment, k.endpoint)
 	now := d.Clock().UTC().Truncate(time.Microsecond)
-	if !declared && !ref.EndedAt.IsZero() {
-		if now.Sub(ref.EndedAt) < keptFor {
-			return nil
+	if deployed && !declared && !ref.EndedAt.IsZero() {
+		if now.Sub(ref.EndedAt) >= keptFor {
+			select {
+			case d.removals <- k: // else the next comparison repeats this
+			default:
+			}
 		}
-		return d.remove(ctx, k)
+		return nil
 	}
 	paused := content == nil
 	moved := content != nil && targetOf(content) != ref.Target
-	if paused == ref.Paused && declared == ref.EndedAt.IsZero() && !moved && !(paused && ref.Disabled) {
+	inactive := false
+	if e, found := current.ByID(v1alpha1.KindWebhookEndpoint, k.deployment, k.endpoint); found {
+		inactive = !snapshot.ContentOf[document.WebhookEndpoint](e).Active
+	}
+	if paused == ref.Paused && declared == ref.EndedAt.IsZero() && !moved && !(inactive && ref.Disabled) {
 		return nil
 	}
 	return d.Store.Change(ctx, k.deployment, func(tx people.Tx) error {
-		state, found, err := tx.Webhooks().WebhookState(k.endpoint)
+		state, found, err := tx.Webhooks().LockWebhookState(k.endpoint)
 		if err != nil || !found {
 			return err
 		}
@@ -284,7 +304,7 @@ func (d *Dispatcher) follow(ctx context.Context, k key, ref people.WebhookRef) e
 			state.EndedAt = now
 		}
 		// A changed URL enables the endpoint, and so does active: false and then true.
-		if !state.DisabledAt.IsZero() && (moved || paused && declared) {
+		if !state.DisabledAt.IsZero() && (moved || inactive) {
 			state = Enable(state, now)
 			if err := logEnabled(tx, k.endpoint, now); err != nil {
 				return err
@@ -310,16 +330,23 @@ func logEnabled(tx people.Tx, endpoint int64, now time.Time) error {
 	return tx.Records().LogEvents([]people.LoggedEvent{e})
 }
 
-// remove deletes the rows of an endpoint in batches.
-func (d *Dispatcher) remove(ctx context.Context, k key) error {
-	for done := false; !done && ctx.Err() == nil; {
-		err := d.Store.Change(ctx, k.deployment, func(tx people.Tx) (err error) {
-			done, err = tx.Webhooks().RemoveWebhook(k.endpoint, removed)
-			return err
-		})
-		if err != nil {
-			return err
+// removeEnded deletes the rows of endpoints that ended, in batches, until ctx ends. A failure is repeated by a later
+// comparison.
+func (d *Dispatcher) removeEnded(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case k := <-d.removals:
+			for done := false; !done; {
+				err := d.Store.Change(ctx, k.deployment, func(tx people.Tx) (err error) {
+					done, err = tx.Webhooks().RemoveWebhook(k.endpoint, d.Clock().Add(-keptFor), removed)
+					return err
+				})
+				if err != nil || pause.For(ctx, betweenRemovals) != nil {
+					break
+				}
+			}
 		}
 	}
-	return nil
 }

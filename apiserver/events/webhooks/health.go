@@ -88,13 +88,15 @@ func (h *health) failed(status int, text string, now time.Time, content *documen
 		after, least = min(after, trialFor), 1
 	}
 	if s.Failures >= least && now.Sub(s.FailingSince) >= after {
-		s.DisabledAt, s.Reason = now, reasonSustained
+		h.disable(reasonSustained, now)
 	}
 }
 
-// gone disables the endpoint because it says that it is gone for good.
-func (h *health) gone(now time.Time) {
-	h.state.DisabledAt, h.state.Reason = now, reasonGone
+// disable disables the endpoint, unless it is disabled already.
+func (h *health) disable(reason string, now time.Time) {
+	if h.state.DisabledAt.IsZero() {
+		h.state.DisabledAt, h.state.Reason = now, reason
+	}
 }
 
 // due returns how many reports of the present failure programs should have by now.

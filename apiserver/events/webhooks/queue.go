@@ -23,17 +23,6 @@ var schedule = []time.Duration{
 	5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour,
 }
 
-// maxAttempts is how many requests a delivery has at most within a time.
-func maxAttempts(within time.Duration) int64 {
-	var at time.Duration
-	n := int64(1)
-	for ; ; n++ {
-		if at += schedule[min(n-1, int64(len(schedule)-1))]; at >= within {
-			return n
-		}
-	}
-}
-
 // pauseBefore returns the pause before the next request of a delivery that had some. vary is between -1 and 1.
 func pauseBefore(attempts int64, vary float64) time.Duration {
 	pause := schedule[min(max(attempts, 1)-1, int64(len(schedule)-1))]
@@ -47,11 +36,17 @@ type pending struct {
 	event *people.LoggedEvent
 	// sending reports that a request of the delivery is open.
 	sending bool
+	// tries are the requests that are not recorded yet.
+	tries []Try
 }
 
-// expired reports whether a delivery is too old for another request.
-func (p *pending) expired(now time.Time, content *document.WebhookEndpoint) bool {
-	return now.Sub(p.CreatedAt) >= time.Duration(content.RetrySeconds)*time.Second
+// expired reports whether a delivery is too old for its next request. The time counts from since on, if that is later
+// than its beginning.
+func (p *pending) expired(since time.Time, content *document.WebhookEndpoint) bool {
+	if p.CreatedAt.After(since) {
+		since = p.CreatedAt
+	}
+	return p.NextAt.Sub(since) >= time.Duration(content.RetrySeconds)*time.Second
 }
 
 // retry sets when the next request of a delivery is due: after the pause of the schedule, but not before a time that
@@ -66,26 +61,41 @@ func (p *pending) retry(now, notBefore time.Time) {
 // queue has the open deliveries of an endpoint in the order of their events.
 type queue []*pending
 
-// next returns the delivery whose request is to begin, nil if there is none, and when there is one otherwise; zero
-// without open deliveries. With order, a delivery waits for an earlier one of its subject.
+// subject is the entity that an event is about.
+type subject struct{ kind, id string }
+
+func (p *pending) subject() subject { return subject{p.SubjectType, p.SubjectID} }
+
+// next returns the delivery whose request is to begin, nil if there is none, and when there is one otherwise; zero if
+// that depends on a request that is open. With order, a delivery waits for an earlier one of its subject.
 func (q queue) next(now time.Time, ordered bool) (due *pending, at time.Time) {
-	type subject struct{ kind, id string }
-	held := map[subject]bool{}
-	for _, p := range q {
-		of := subject{p.SubjectType, p.SubjectID}
-		blocked := ordered && held[of]
-		// A request that is open holds back later ones of its subject, and so does a delivery in its first hour.
-		if ordered && (p.sending || now.Sub(p.CreatedAt) < passAfter) {
-			held[of] = true
+	// held has the subjects whose later deliveries wait, and until when; zero: until a request ends.
+	held := map[subject]time.Time{}
+	earlier := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
 		}
-		if p.sending || blocked {
+	}
+	for _, p := range q {
+		if ordered && p.sending {
+			held[p.subject()] = time.Time{}
+		}
+	}
+	for _, p := range q {
+		if p.sending {
+			continue
+		}
+		if until, waits := held[p.subject()]; ordered && waits {
+			earlier(until)
 			continue
 		}
 		if !p.NextAt.After(now) {
 			return p, now
 		}
-		if at.IsZero() || p.NextAt.Before(at) {
-			at = p.NextAt
+		earlier(p.NextAt)
+		// A delivery that waits for its next request holds back the later ones of its subject in its first hour.
+		if passes := p.CreatedAt.Add(passAfter); ordered && now.Before(passes) {
+			held[p.subject()] = passes
 		}
 	}
 	return nil, at

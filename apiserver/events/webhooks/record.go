@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
@@ -26,6 +27,10 @@ var errUncertain = errors.New("it is not known whether deliveries were written")
 func (r *runner) collect(done result) {
 	p := done.of
 	p.sending = false
+	if done.unsent {
+		r.uncounted(done)
+		return
+	}
 	if len(r.ended) == 0 {
 		r.endedSince = time.Now()
 	}
@@ -33,50 +38,58 @@ func (r *runner) collect(done result) {
 	if content == nil {
 		content = &document.WebhookEndpoint{MaxConcurrent: 1, RetrySeconds: 1 << 30, DisableAfterSeconds: 1 << 30}
 	}
-	reported := r.state.Reported
+	reported, disabled := r.state.Reported, !r.state.DisabledAt.IsZero()
 	p.HTTPStatus, p.Latency = int64(done.status), done.latency
-	p.Tries = withTry(p.Tries, Try{At: done.at, Status: done.status, Milliseconds: done.latency.Milliseconds(), Error: done.failure, Excerpt: done.excerpt})
+	p.tries = append(p.tries, Try{At: done.at, Status: done.status, Milliseconds: done.latency.Milliseconds(), Error: done.failure, Excerpt: done.excerpt})
+	outcome := outcomeRetried
 	switch {
 	case done.success():
-		p.Status, p.SettledAt, p.NextAt = people.DeliveryDelivered, done.at, time.Time{}
+		p.Status, p.SettledAt, p.NextAt, outcome = people.DeliveryDelivered, done.at, time.Time{}, outcomeDelivered
 		r.succeeded(done.status, done.at, content)
 	case done.failure == forgotten:
-		p.Status, p.SettledAt, p.NextAt = people.DeliveryFailed, done.at, time.Time{}
+		p.Status, p.SettledAt, p.NextAt, outcome = people.DeliveryFailed, done.at, time.Time{}, outcomeFailed
 	default:
 		if r.failed(done.status, done.failure, done.at, content); done.status == http.StatusGone {
-			r.gone(done.at)
+			r.disable(reasonGone, done.at)
 		}
-		if p.retry(done.at, done.retryAfter); p.expired(done.at, content) {
-			p.Status, p.SettledAt, p.NextAt = people.DeliveryFailed, done.at, time.Time{}
+		if done.retryAfter.After(r.pausedUntil) {
+			r.pausedUntil = done.retryAfter
+		}
+		p.event = nil // it is read again
+		if p.retry(done.at, done.retryAfter); p.expired(r.state.EnabledAt, content) {
+			p.Status, p.SettledAt, p.NextAt, outcome = people.DeliveryFailed, done.at, time.Time{}, outcomeFailed
 		}
 	}
-	r.report(reported, done.at, content)
-	outcome := outcomeRetried
-	switch p.Status {
-	case people.DeliveryDelivered:
-		outcome = outcomeDelivered
-	case people.DeliveryFailed:
-		outcome = outcomeFailed
-	}
+	r.report(reported, disabled, done.at, content)
 	r.d.metrics.ended(r.key.deployment, outcome, done.latency)
 	r.ended = append(r.ended, p)
 	r.queue = r.queue.without()
 }
 
+// uncounted lets a request be repeated that did not fail because of its receiver.
+func (r *runner) uncounted(done result) {
+	done.of.Attempts--
+	done.of.NextAt = done.at.Add(repeatUnsent)
+	if done.unsigned != nil {
+		r.d.Log.Error(done.unsigned, "A webhook cannot be signed; trying again", "deployment", r.key.deployment)
+		r.pausedUntil = done.at.Add(unsignedFor)
+	}
+}
+
 // report notes the events about the endpoint itself after a result. reported is how many reports of a failure there
-// were before it.
-func (r *runner) report(reported int64, now time.Time, content *document.WebhookEndpoint) {
+// were before it, and disabled reports whether the endpoint was disabled before it.
+func (r *runner) report(reported int64, disabled bool, now time.Time, content *document.WebhookEndpoint) {
 	s := &r.state
 	switch due := r.due(now, content); {
 	case s.FailingSince.IsZero() && reported > 0:
 		r.happened(events.OfEndpoint(events.EndpointRecovered, r.key.endpoint, "", time.Time{}), now)
-	case !s.DisabledAt.IsZero() && s.DisabledAt.Equal(now):
+	case !s.DisabledAt.IsZero() && !disabled:
 		cause := events.CauseSustained
 		if s.Reason == reasonGone {
 			cause = events.CauseGone
 		}
 		r.happened(events.OfEndpoint(events.EndpointDisabled, r.key.endpoint, cause, s.FailingSince), now)
-	case due > s.Reported:
+	case due > s.Reported && s.DisabledAt.IsZero():
 		s.Reported = due
 		r.happened(events.OfEndpoint(events.EndpointFailing, r.key.endpoint, "", s.FailingSince), now)
 	}
@@ -92,28 +105,34 @@ func (r *runner) happened(e events.Event, now time.Time) {
 	r.own = append(r.own, logged)
 }
 
-// flush writes results once there are enough, or they are old enough, or all is to be written, and renews the lease.
-func (r *runner) flush(ctx context.Context, all bool) error {
+// flush writes results once there are enough, or they are old enough, and renews the lease.
+func (r *runner) flush(ctx context.Context) error {
 	now := r.now()
 	if now.Before(r.failedUntil) {
-		return r.lost(now)
+		return r.fenced(now)
 	}
-	due := len(r.ended) > 0 && (all || len(r.ended) >= settleMost || time.Since(r.endedSince) >= settleAfter)
-	if !due && r.state.LeasedUntil.Sub(now) > leaseFor-renewAfter {
+	due := len(r.ended) >= settleMost || len(r.ended) > 0 && time.Since(r.endedSince) >= settleAfter
+	if !due && r.leasedUntil.Sub(now) > leaseFor-renewAfter {
 		return nil
 	}
 	r.state.LeasedUntil = now.Add(leaseFor)
 	if err := r.write(ctx); err != nil {
 		return r.failedWrite(err)
 	}
+	r.leasedUntil = r.state.LeasedUntil
 	return nil
 }
 
 // write writes the results and the state.
 func (r *runner) write(ctx context.Context) error {
-	rows := make([]people.WebhookDelivery, 0, len(r.ended))
+	// A delivery may have two results before they are written.
+	written := map[int64]*pending{}
+	var before []int64 // the deliveries that have earlier requests
 	for _, p := range r.ended {
-		rows = append(rows, p.WebhookDelivery)
+		if written[p.ID] == nil && p.Attempts > int64(len(p.tries)) {
+			before = append(before, p.ID)
+		}
+		written[p.ID] = p
 	}
 	own := r.own
 	err := r.change(ctx, func(tx people.Tx) error {
@@ -122,33 +141,38 @@ func (r *runner) write(ctx context.Context) error {
 				return err
 			}
 		}
-		return tx.Webhooks().UpdateDeliveries(unique(rows))
-	})
-	if err == nil {
-		r.ended, r.own = r.ended[:0], nil
-	}
-	return err
-}
-
-// unique returns the last row of each id: a delivery may have two results before they are written.
-func unique(rows []people.WebhookDelivery) []people.WebhookDelivery {
-	seen := map[int64]bool{}
-	var kept []people.WebhookDelivery
-	for _, row := range slices.Backward(rows) {
-		if !seen[row.ID] {
-			seen[row.ID] = true
-			kept = append(kept, row)
+		recorded, err := tx.Webhooks().DeliveryTries(before)
+		if err != nil {
+			return err
 		}
+		rows := make([]people.WebhookDelivery, 0, len(written))
+		for _, p := range written {
+			row := p.WebhookDelivery
+			row.Tries = withTries(recorded[p.ID], p.tries)
+			rows = append(rows, row)
+		}
+		return tx.Webhooks().UpdateDeliveries(rows)
+	})
+	if err != nil {
+		return err
 	}
-	return kept
+	for _, p := range r.ended {
+		p.tries = nil
+	}
+	r.ended, r.own = r.ended[:0], nil
+	return nil
 }
 
 // change runs a transaction that also writes the state. Errors: errFenced.
 func (r *runner) change(ctx context.Context, do func(people.Tx) error) error {
 	r.state.NextAt = r.queue.earliest()
+	if !r.idleUntil.IsZero() {
+		r.state.NextAt = r.idleUntil
+	}
 	if !r.again.IsZero() {
 		r.state.NextAt = r.again
 	}
+	r.state.Blocked = r.blocked && !r.state.NextAt.IsZero()
 	return r.d.Store.Change(ctx, r.key.deployment, func(tx people.Tx) error {
 		held, err := tx.Webhooks().UpdateWebhookState(r.state, r.state.Epoch)
 		if err == nil && !held {
@@ -161,7 +185,7 @@ func (r *runner) change(ctx context.Context, do func(people.Tx) error) error {
 	})
 }
 
-// failedWrite lets a failed transaction be repeated later. It returns the error if the lease is lost.
+// failedWrite lets a failed transaction be repeated later. It returns errFenced if the lease is lost.
 func (r *runner) failedWrite(err error) error {
 	if errors.Is(err, errFenced) {
 		return err
@@ -171,12 +195,15 @@ func (r *runner) failedWrite(err error) error {
 		r.d.Log.Error(err, "Deliveries of a webhook endpoint were not written; trying again", "deployment", r.key.deployment)
 	}
 	r.failedUntil = now.Add(retryWrite)
-	return r.lost(now)
+	return r.fenced(now)
 }
 
-// lost returns an error once the lease has ended.
-func (r *runner) lost(now time.Time) error {
-	if now.After(r.state.LeasedUntil) {
+// lost reports whether the lease that the store has is over.
+func (r *runner) lost(now time.Time) bool { return now.After(r.leasedUntil) }
+
+// fenced returns errFenced once the lease is over.
+func (r *runner) fenced(now time.Time) error {
+	if r.lost(now) {
 		return errFenced
 	}
 	return nil
@@ -196,17 +223,27 @@ type Try struct {
 // TriesOf reads the requests of a delivery.
 func TriesOf(text string) (tries []Try) {
 	if text != "" {
-		_ = json.Unmarshal([]byte(text), &tries) // the store has what withTry wrote
+		_ = json.Unmarshal([]byte(text), &tries) // the store has what withTries wrote
 	}
 	return tries
 }
 
-// withTry adds a request to the record of a delivery, which keeps the first and the last ones.
-func withTry(text string, try Try) string {
-	tries := append(TriesOf(text), try)
+// withTries adds requests to the record of a delivery. It keeps the first and the last ones, and of their responses the
+// first and the last one.
+func withTries(text string, more []Try) string {
+	tries := append(TriesOf(text), more...)
 	if len(tries) > triesMost {
 		tries = slices.Delete(tries, 1, len(tries)-triesMost+1)
 	}
-	written, _ := json.Marshal(tries) // texts and numbers cannot fail
-	return string(written)
+	for i := 1; i < len(tries)-1; i++ {
+		tries[i].Excerpt = ""
+	}
+	if len(tries) == 0 {
+		return ""
+	}
+	var written strings.Builder
+	encoder := json.NewEncoder(&written)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(tries) // texts and numbers cannot fail
+	return strings.TrimSuffix(written.String(), "\n")
 }

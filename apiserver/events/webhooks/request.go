@@ -26,6 +26,8 @@ import (
 const (
 	// dialWithin bounds a dial and a TLS handshake, each.
 	dialWithin = 10 * time.Second
+	// idlePerHost and idleFor bound the idle connections to one host.
+	idlePerHost, idleFor = 16, 30 * time.Second
 	// bodyMost is how much of a response's body is read, and excerptMost how many characters of it are kept.
 	bodyMost, excerptMost = 4 << 10, 512
 	// retryAfterMost is the longest pause that a receiver can ask for.
@@ -51,7 +53,7 @@ func newClient(policy *egress.Policy) *client {
 	transport := func(p *egress.Policy) *http.Transport {
 		t := p.Transport(dialWithin)
 		t.DisableCompression = true
-		t.MaxIdleConnsPerHost = slotsMost
+		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = slotsMost, idlePerHost, idleFor
 		return t
 	}
 	return &client{secure: transport(policy), plain: transport(policy.Private())}

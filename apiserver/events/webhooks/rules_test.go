@@ -33,8 +33,18 @@ func TestPausesFollowTheSchedule(t *testing.T) {
 	if at < 71*time.Hour || at > 73*time.Hour {
 		t.Errorf("the schedule ends after %v", at)
 	}
-	if n := maxAttempts(72 * time.Hour); n != 12 {
-		t.Errorf("%d requests in 72 hours", n)
+	for attempts, want := range map[int64]bool{1: false, 11: false, 12: true} {
+		p := &pending{WebhookDelivery: people.WebhookDelivery{CreatedAt: began, Attempts: attempts}}
+		p.NextAt = began
+		for n := int64(1); n <= attempts; n++ {
+			p.NextAt = p.NextAt.Add(pauseBefore(n, 0))
+		}
+		if got := p.expired(time.Time{}, usual()); got != want {
+			t.Errorf("after %d requests, the next one is at %v: %t", attempts, p.NextAt.Sub(began), got)
+		}
+		if attempts == 12 && p.expired(began.Add(24*time.Hour), usual()) {
+			t.Error("an endpoint that was enabled later gives deliveries no more time")
+		}
 	}
 }
 
@@ -70,6 +80,8 @@ func TestQueueKeepsTheOrderOfEachSubject(t *testing.T) {
 	const due, later = -time.Second, time.Minute
 	sending := queued(1, "a", 0, due)
 	sending.sending = true
+	sendingLater := queued(2, "a", 0, due)
+	sendingLater.sending = true
 	old := queued(1, "a", -2*time.Hour, due)
 	old.sending = true
 	for name, tc := range map[string]struct {
@@ -85,6 +97,8 @@ func TestQueueKeepsTheOrderOfEachSubject(t *testing.T) {
 		"another subject":                       {queue{queued(1, "a", 0, later), queued(2, "b", 0, due)}, true, 2, 0},
 		"another type with the same id":         {queue{queued(1, "a", 0, later), {WebhookDelivery: people.WebhookDelivery{Sequence: 2, SubjectType: "organization", SubjectID: "a", NextAt: began}}}, true, 2, 0},
 		"a predecessor that is sent":            {queue{sending, queued(2, "a", 0, due)}, true, 0, 0},
+		"one that passes its predecessor later": {queue{queued(1, "a", -50*time.Minute, 2*time.Hour), queued(2, "a", 0, due)}, true, 0, 10 * time.Minute},
+		"a predecessor that is passed now":      {queue{queued(1, "a", -2*time.Hour, due), sendingLater}, true, 0, 0},
 		"a predecessor of more than an hour":    {queue{queued(1, "a", -time.Hour, later), queued(2, "a", 0, due)}, true, 2, 0},
 		"an old predecessor that is sent":       {queue{old, queued(2, "a", 0, due)}, true, 0, 0},
 		"one sent without order":                {queue{sending, queued(2, "a", 0, due)}, false, 2, 0},
@@ -199,11 +213,14 @@ func TestExcerptHasNeitherSecretsNorControlCharacters(t *testing.T) {
 
 func TestRecordKeepsTheFirstAndTheLastRequests(t *testing.T) {
 	text := ""
-	for i := range 40 {
-		text = withTry(text, Try{At: began, Status: 100 + i, Excerpt: strings.Repeat("<", excerptMost)})
+	for i := range 20 {
+		text = withTries(text, []Try{{At: began, Status: 100 + 2*i, Excerpt: strings.Repeat("€", excerptMost)}, {At: began, Status: 101 + 2*i, Excerpt: strings.Repeat("<", excerptMost)}})
 	}
 	tries := TriesOf(text)
-	if len(tries) != triesMost || tries[0].Status != 100 || tries[1].Status != 129 || tries[triesMost-1].Status != 139 || !json.Valid([]byte(text)) {
-		t.Errorf("%d requests: %+v", len(tries), tries)
+	if len(tries) != triesMost || tries[0].Status != 100 || tries[1].Status != 129 || tries[triesMost-1].Status != 139 || !json.Valid([]byte(text)) || len(text) > 8<<10 {
+		t.Errorf("%d requests in %d bytes: %+v", len(tries), len(text), tries)
+	}
+	if tries[0].Excerpt == "" || tries[1].Excerpt != "" || tries[triesMost-1].Excerpt == "" {
+		t.Error("the first and the last response are kept, the others are not")
 	}
 }

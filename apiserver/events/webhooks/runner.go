@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
-	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/eventtype"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -26,28 +24,41 @@ const (
 	lingerFor = 2 * time.Second
 	// drainWithin is how long open requests may last after the end of the server began.
 	drainWithin = 5 * time.Second
-	// retryWrite is the pause after a failed transaction.
-	retryWrite = 500 * time.Millisecond
+	// retryWrite is the pause after a failed transaction, and repeatUnsent that before a request that did not count.
+	retryWrite, repeatUnsent = 500 * time.Millisecond, time.Second
+	// unsignedFor is the pause after a request that could not be signed.
+	unsignedFor = 10 * time.Second
 )
 
-// runner sends to one endpoint while it has the lease. One goroutine uses its fields, but for wake.
+// runner sends to one endpoint while it has the lease. One goroutine uses its fields, but for the channels.
 type runner struct {
 	d     *Dispatcher
 	key   key
 	state people.WebhookState
 	*health
 	queue queue
-	// results are those of the requests, of which at most 64 are open.
+	// results are those of the requests, of which at most 64 are open. slotted says that a request has its slot.
 	results chan result
+	slotted chan struct{}
+	// waits reports that a request waits for its slot.
+	waits bool
+	// leasedUntil is the end of the lease that the store has.
+	leasedUntil time.Time
 	// ended are deliveries whose results are to be written, since a time.
 	ended      []*pending
 	endedSince time.Time
 	// own are events about the endpoint itself, which are to be recorded with the results.
 	own []people.LoggedEvent
-	// caughtUp reports that there were no more events at the last read.
-	caughtUp bool
-	// busyAt is when there was work the last time. nextStart is when the next request may begin by the endpoint's rate.
-	busyAt, nextStart time.Time
+	// caughtUp reports that there were no more events at the last read, and blocked that none is read before a delivery is
+	// due.
+	caughtUp, blocked bool
+	// busyAt is when there was work the last time. nextStart is when the next request may begin by the endpoint's rate, and
+	// next when it is due, zero if that is not known.
+	busyAt, nextStart, next time.Time
+	// idleUntil is when there is work again, once the runner ends because it has none; zero if that is not known.
+	idleUntil time.Time
+	// pausedUntil is when the next request may begin: after one that could not be signed, or as the receiver asked.
+	pausedUntil time.Time
 	// again is a due time in addition to those of the queue, zero for none: of deliveries that may be in the store alone.
 	again time.Time
 	// failedUntil is when a failed transaction is repeated.
@@ -55,14 +66,10 @@ type runner struct {
 	wake        chan struct{}
 }
 
-type result struct {
-	of *pending
-	at time.Time
-	outcome
-}
-
 func newRunner(d *Dispatcher, k key) *runner {
-	return &runner{d: d, key: k, results: make(chan result, document.MaxWebhookConcurrent), wake: make(chan struct{}, 1)}
+	return &runner{
+		d: d, key: k, results: make(chan result, document.MaxWebhookConcurrent), slotted: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+	}
 }
 
 // look lets the runner read events now.
@@ -82,14 +89,12 @@ func (r *runner) run(ctx context.Context) {
 	}
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainWithin, cancel) })()
 	err := r.serve(ctx, sending)
 	if errors.Is(err, errFenced) {
 		cancel() // the other server sends these again
 	} else if err != nil && ctx.Err() == nil {
 		r.d.Log.Error(err, "Deliveries of a webhook endpoint were not written; trying again", "deployment", r.key.deployment)
-	}
-	if ctx.Err() != nil {
-		defer time.AfterFunc(drainWithin, cancel).Stop()
 	}
 	r.release(context.WithoutCancel(ctx), !errors.Is(err, errFenced))
 }
@@ -102,8 +107,9 @@ func (r *runner) release(ctx context.Context, held bool) {
 		select {
 		case done := <-r.results:
 			r.collect(done)
+		case <-r.slotted:
 		case <-renew.C:
-			held = held && r.flush(ctx, false) == nil
+			held = held && r.flush(ctx) == nil
 		}
 		renew.Stop()
 	}
@@ -125,13 +131,14 @@ func (r *runner) begin(ctx context.Context) (leased bool) {
 		return false // the next comparison pauses it
 	}
 	now := r.now()
+	until := now.Add(leaseFor)
 	err := r.d.Store.Change(ctx, r.key.deployment, func(tx people.Tx) (err error) {
-		r.state, leased, err = tx.Webhooks().LeaseWebhook(r.key.endpoint, r.d.Server, now, now.Add(leaseFor))
+		r.queue = nil
+		r.state, leased, err = tx.Webhooks().LeaseWebhook(r.key.endpoint, r.d.Server, now, until)
 		if err != nil || !leased {
 			return err
 		}
 		open, err := tx.Webhooks().OpenDeliveries(r.key.endpoint, openMost)
-		r.queue = nil
 		for _, d := range open {
 			r.queue = append(r.queue, &pending{WebhookDelivery: d})
 		}
@@ -140,43 +147,45 @@ func (r *runner) begin(ctx context.Context) (leased bool) {
 	if err != nil && ctx.Err() == nil {
 		r.d.Log.Error(err, "A webhook endpoint was not leased; trying again", "deployment", r.key.deployment)
 	}
-	r.health, r.busyAt = newHealth(&r.state, content), now
+	r.health, r.busyAt, r.leasedUntil = newHealth(&r.state, content), now, until
 	return leased && err == nil
 }
 
 // serve sends until there is no work. sending is the context of requests.
 func (r *runner) serve(ctx, sending context.Context) error {
 	for {
-		entry, content := r.d.served(r.key)
+		_, content := r.d.served(r.key)
 		if content == nil || !r.state.DisabledAt.IsZero() || ctx.Err() != nil {
-			return r.flush(ctx, true)
+			return nil
 		}
 		if err := r.fill(ctx, content); err != nil {
 			return err
 		}
-		next := r.start(sending, entry.Deployment, content)
-		if err := r.flush(ctx, false); err != nil {
+		if err := r.flush(ctx); err != nil {
 			return err
 		}
+		r.next = r.start(sending, content)
 		now := r.now()
-		if len(r.queue) > 0 && (r.queue.sending() > 0 || !r.queue.earliest().After(now.Add(lingerFor))) || !r.caughtUp {
+		soon := !r.next.IsZero() && r.next.Before(now.Add(lingerFor))
+		if r.queue.sending() > 0 || len(r.ended) > 0 || soon || !r.caughtUp && !r.blocked {
 			r.busyAt = now
 		}
-		if now.Sub(r.busyAt) >= lingerFor && len(r.ended) == 0 {
+		if now.Sub(r.busyAt) >= lingerFor {
+			r.idleUntil = r.next
 			return nil
 		}
-		r.await(ctx, next)
+		r.await(ctx)
 	}
 }
 
-// await waits for a result, for events, or for the time of what is due next; at most lookEvery.
-func (r *runner) await(ctx context.Context, next time.Time) {
+// await waits for a result, for a slot, for events, or for the time of what is due next; at most lookEvery.
+func (r *runner) await(ctx context.Context) {
 	pause := lookEvery
 	if len(r.ended) > 0 {
 		pause = min(pause, settleAfter)
 	}
-	if !next.IsZero() {
-		pause = max(min(pause, next.Sub(r.now())), time.Millisecond)
+	if !r.next.IsZero() {
+		pause = max(min(pause, r.next.Sub(r.now())), time.Millisecond)
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -191,6 +200,8 @@ func (r *runner) await(ctx context.Context, next time.Time) {
 				more = false
 			}
 		}
+	case <-r.slotted:
+		r.waits = false
 	case <-r.wake:
 		r.caughtUp = false
 	case <-timer.C:
@@ -199,10 +210,15 @@ func (r *runner) await(ctx context.Context, next time.Time) {
 	}
 }
 
-// fill reads and filters events after the position, and writes their deliveries. A failing endpoint reads no further.
+// fill reads and filters events after the position, and writes their deliveries. It reads no further while a failing
+// endpoint has a delivery to be probed with, and while there are many open deliveries.
 func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) error {
 	now := r.now()
-	if r.caughtUp || now.Before(r.failedUntil) || r.failing() && len(r.queue) > 0 || len(r.queue) > openMost-fillMost {
+	if r.caughtUp || now.Before(r.failedUntil) {
+		return nil
+	}
+	due, _ := r.queue.next(now, content.Ordering == document.WebhookByEntity)
+	if r.blocked = r.failing() && (due != nil || r.queue.sending() > 0) || len(r.queue) > openMost-fillMost; r.blocked {
 		return nil
 	}
 	var list []people.LoggedEvent
@@ -236,15 +252,12 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 
 // deliveriesOf returns the deliveries of those events that the endpoint's filter takes.
 func (r *runner) deliveriesOf(list []people.LoggedEvent, content *document.WebhookEndpoint, now time.Time) (added []*pending, rows []people.WebhookDelivery) {
-	types, err := events.ParseTypes(content.Types)
-	if err != nil { // declared with another version of Cardea: types that are not known select nothing
-		types = events.KnownTypes(content.Types)
-	}
 	// Ids ascend in the order of the events. Two batches of one millisecond collide rarely, and are then written again.
 	id := ids.From(now) | int64(rand.IntN(1<<20))
+	own := ids.Format(r.key.endpoint)
 	for i := range list {
 		e := &list[i]
-		if !types[events.Type(e.Type)] || e.SubjectType == events.SubjectWebhookEndpoint && e.SubjectID == ids.Format(r.key.endpoint) {
+		if !eventtype.Matches(content.Types, e.Type, e.Version) || e.SubjectType == events.SubjectWebhookEndpoint && e.SubjectID == own {
 			continue
 		}
 		id++
@@ -255,101 +268,4 @@ func (r *runner) deliveriesOf(list []people.LoggedEvent, content *document.Webho
 		added, rows = append(added, p), append(rows, p.WebhookDelivery)
 	}
 	return added, rows
-}
-
-// start begins the requests that are due, and returns when the next one is.
-func (r *runner) start(ctx context.Context, deployment string, content *document.WebhookEndpoint) (next time.Time) {
-	for {
-		now := r.now()
-		if now.Before(r.failedUntil) {
-			return r.failedUntil
-		}
-		if !r.permits(r.queue.sending(), now, content) {
-			return r.nextProbe
-		}
-		if content.MaxPerSecond > 0 && now.Before(r.nextStart) {
-			return r.nextStart
-		}
-		due, at := r.queue.next(now, content.Ordering == document.WebhookByEntity)
-		if due == nil {
-			return at
-		}
-		if content.MaxPerSecond > 0 {
-			pause := time.Second / time.Duration(content.MaxPerSecond)
-			r.nextStart = now.Add(pause)
-		}
-		t, err := r.d.target(r.key, content)
-		if err != nil {
-			r.d.Log.Error(err, "A webhook cannot be signed; trying again", "deployment", deployment)
-			r.failedUntil = now.Add(probeMost)
-			return r.failedUntil
-		}
-		due.sending = true
-		due.Attempts++
-		go r.send(ctx, due, t, due.Attempts, r.unproven())
-	}
-}
-
-// send sends one request in its turn, and reports the result.
-func (r *runner) send(ctx context.Context, p *pending, t *target, attempt int64, unproven bool) {
-	done := result{of: p}
-	defer func() {
-		done.at = r.now()
-		r.results <- done
-	}()
-	of := egress.Asker{Deployment: r.key.deployment, Source: ids.Format(r.key.endpoint)}
-	if unproven {
-		leave, err := r.d.unproven.Begin(ctx, of)
-		if err != nil {
-			done.failure = failedOtherwis
-			return
-		}
-		defer leave()
-	}
-	leave, err := r.d.slots.Begin(ctx, of)
-	if err != nil {
-		done.failure = failedOtherwis
-		return
-	}
-	defer leave()
-	event := p.event
-	if event == nil {
-		if event, err = r.event(ctx, p.Event); err != nil {
-			done.failure = "the event could not be read"
-			return
-		}
-		if event == nil {
-			done.failure = forgotten
-			return
-		}
-	}
-	if t.content.Personal {
-		if event, err = r.withPersonalData(ctx, event); err != nil {
-			done.failure = "personal data could not be read"
-			return
-		}
-	}
-	done.outcome = r.d.client.send(ctx, t, event, events.IDPrefix+ids.Format(p.Event), http.Header{"Cardea-Attempt": {strconv.FormatInt(attempt, 10)}}, r.d.Clock)
-}
-
-// withPersonalData returns a copy of an event with the personal data that the store has now.
-func (r *runner) withPersonalData(ctx context.Context, e *people.LoggedEvent) (*people.LoggedEvent, error) {
-	list := []people.LoggedEvent{*e}
-	err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error { return events.AddPersonal(tx.EventLog(), list) })
-	return &list[0], err
-}
-
-// forgotten is the failure of a delivery whose event was deleted because of its age.
-const forgotten = "the event was deleted because of its age"
-
-// event reads an event, nil if it was deleted.
-func (r *runner) event(ctx context.Context, id int64) (event *people.LoggedEvent, err error) {
-	err = r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error {
-		e, found, err := tx.EventLog().LoggedEvent(id)
-		if found {
-			event = &e
-		}
-		return err
-	})
-	return event, err
 }

@@ -5,20 +5,21 @@ import (
 	"database/sql"
 	"time"
 
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
 type txWebhooks struct{ *peopleTx }
 
-const webhookColumns = `endpoint_id, position, target, paused, ended_at, owner, leased_until, epoch, next_at, failures, failing_since, status, error, succeeded_at,
+const webhookColumns = `endpoint_id, position, target, paused, ended_at, owner, leased_until, epoch, next_at, blocked, failures, failing_since, status, error, succeeded_at,
 	disabled_at, reason, enabled_at, reported`
 
 func readWebhookState(row *sql.Rows, w *people.WebhookState) error {
-	var paused int64
-	err := row.Scan(&w.Endpoint, &w.Position, &w.Target, &paused, db.At{To: &w.EndedAt}, &w.Owner, db.At{To: &w.LeasedUntil}, &w.Epoch, db.At{To: &w.NextAt}, &w.Failures,
+	var paused, blocked int64
+	err := row.Scan(&w.Endpoint, &w.Position, &w.Target, &paused, db.At{To: &w.EndedAt}, &w.Owner, db.At{To: &w.LeasedUntil}, &w.Epoch, db.At{To: &w.NextAt}, &blocked, &w.Failures,
 		db.At{To: &w.FailingSince}, &w.Status, &w.Error, db.At{To: &w.SucceededAt}, db.At{To: &w.DisabledAt}, &w.Reason, db.At{To: &w.EnabledAt}, &w.Reported)
-	w.Paused = paused != 0
+	w.Paused, w.Blocked = paused != 0, blocked != 0
 	return err
 }
 
@@ -33,10 +34,14 @@ func (tx txWebhooks) WebhookState(endpoint int64) (people.WebhookState, bool, er
 	return db.First(tx.Tx, readWebhookState, `SELECT `+webhookColumns+` FROM webhook_states WHERE deployment = :deployment AND endpoint_id = ?`, endpoint)
 }
 
+func (tx txWebhooks) LockWebhookState(endpoint int64) (people.WebhookState, bool, error) {
+	return db.First(tx.Tx, readWebhookState, `SELECT `+webhookColumns+` FROM webhook_states WHERE deployment = :deployment AND endpoint_id = ?`+tx.Lock(), endpoint)
+}
+
 func (tx txWebhooks) InsertWebhookState(w people.WebhookState) (bool, error) {
 	n, err := tx.Affected(`INSERT INTO webhook_states (deployment, `+webhookColumns+`)
-		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		w.Endpoint, w.Position, w.Target, number(w.Paused), db.Micros(w.EndedAt), w.Owner, db.Micros(w.LeasedUntil), w.Epoch, db.Micros(w.NextAt), w.Failures,
+		VALUES (:deployment, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		w.Endpoint, w.Position, w.Target, number(w.Paused), db.Micros(w.EndedAt), w.Owner, db.Micros(w.LeasedUntil), w.Epoch, db.Micros(w.NextAt), number(w.Blocked), w.Failures,
 		db.Micros(w.FailingSince), w.Status, w.Error, db.Micros(w.SucceededAt), db.Micros(w.DisabledAt), w.Reason, db.Micros(w.EnabledAt), w.Reported)
 	return n == 1, err
 }
@@ -52,15 +57,19 @@ func (tx txWebhooks) LeaseWebhook(endpoint int64, owner string, now, until time.
 }
 
 func (tx txWebhooks) UpdateWebhookState(w people.WebhookState, read int64) (bool, error) {
-	n, err := tx.Affected(`UPDATE webhook_states SET position = CASE WHEN position > ? THEN position ELSE ? END, target = ?, paused = ?, ended_at = ?, leased_until = ?, next_at = ?, failures = ?, failing_since = ?,
+	n, err := tx.Affected(`UPDATE webhook_states SET position = CASE WHEN position > ? THEN position ELSE ? END, target = ?, paused = ?, ended_at = ?, leased_until = ?, next_at = ?, blocked = ?, failures = ?, failing_since = ?,
 		status = ?, error = ?, succeeded_at = ?, disabled_at = ?, reason = ?, enabled_at = ?, reported = ?,
 		epoch = ? WHERE deployment = :deployment AND endpoint_id = ? AND epoch = ?`,
-		w.Position, w.Position, w.Target, number(w.Paused), db.Micros(w.EndedAt), db.Micros(w.LeasedUntil), db.Micros(w.NextAt), w.Failures, db.Micros(w.FailingSince),
+		w.Position, w.Position, w.Target, number(w.Paused), db.Micros(w.EndedAt), db.Micros(w.LeasedUntil), db.Micros(w.NextAt), number(w.Blocked), w.Failures, db.Micros(w.FailingSince),
 		w.Status, w.Error, db.Micros(w.SucceededAt), db.Micros(w.DisabledAt), w.Reason, db.Micros(w.EnabledAt), w.Reported, w.Epoch, w.Endpoint, read)
 	return n == 1, err
 }
 
-func (tx txWebhooks) RemoveWebhook(endpoint int64, limit int) (bool, error) {
+func (tx txWebhooks) RemoveWebhook(endpoint int64, before time.Time, limit int) (bool, error) {
+	state, found, err := tx.LockWebhookState(endpoint)
+	if err != nil || !found || state.EndedAt.IsZero() || !state.EndedAt.Before(before) {
+		return true, err
+	}
 	n, err := tx.Affected(`DELETE FROM webhook_deliveries WHERE deployment = :deployment AND id IN (
 		SELECT id FROM webhook_deliveries WHERE deployment = :deployment AND endpoint_id = ? ORDER BY id LIMIT ?)`, endpoint, limit)
 	if err != nil || n == int64(limit) {
@@ -69,7 +78,10 @@ func (tx txWebhooks) RemoveWebhook(endpoint int64, limit int) (bool, error) {
 	return true, tx.Exec(`DELETE FROM webhook_states WHERE deployment = :deployment AND endpoint_id = ?`, endpoint)
 }
 
-const deliveryColumns = `id, endpoint_id, sequence, event_id, type, subject_type, subject_id, status, created_at, next_at, settled_at, attempts, http_status, latency_ms, tries`
+const (
+	openColumns     = `id, endpoint_id, sequence, event_id, type, subject_type, subject_id, status, created_at, next_at, settled_at, attempts, http_status, latency_ms`
+	deliveryColumns = openColumns + `, tries`
+)
 
 func readDelivery(row *sql.Rows, d *people.WebhookDelivery) error {
 	var latency int64
@@ -114,8 +126,18 @@ func (tx txWebhooks) UpdateDeliveries(deliveries []people.WebhookDelivery) error
 }
 
 func (tx txWebhooks) OpenDeliveries(endpoint int64, limit int) ([]people.WebhookDelivery, error) {
-	return db.List(tx.Tx, readDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries
+	return db.List(tx.Tx, readDelivery, `SELECT `+openColumns+`, '' FROM webhook_deliveries
 		WHERE deployment = :deployment AND endpoint_id = ? AND settled_at = 0 ORDER BY sequence LIMIT ?`, endpoint, limit)
+}
+
+func (tx txWebhooks) DeliveryTries(of []int64) (map[int64]string, error) {
+	tries := map[int64]string{}
+	_, err := db.Among(tx.Tx, func(row *sql.Rows, d *people.WebhookDelivery) error {
+		err := row.Scan(&d.ID, &d.Tries)
+		tries[d.ID] = d.Tries
+		return err
+	}, `SELECT id, tries FROM webhook_deliveries WHERE deployment = :deployment AND id`, of)
+	return tries, err
 }
 
 func (tx txWebhooks) Deliveries(endpoint int64, of people.DeliveryFilter, limit int) ([]people.WebhookDelivery, error) {
@@ -145,22 +167,23 @@ func (tx txWebhooks) Delivery(id int64) (people.WebhookDelivery, bool, error) {
 
 func (tx txWebhooks) ForgetDeliveries(before time.Time, limit int) (int64, error) {
 	return tx.Affected(`DELETE FROM webhook_deliveries WHERE deployment = :deployment AND id IN (
-		SELECT id FROM webhook_deliveries WHERE deployment = :deployment AND created_at < ? AND settled_at > 0 ORDER BY id LIMIT ?)`, db.Micros(before), limit)
+		SELECT id FROM webhook_deliveries WHERE deployment = :deployment AND id < ? AND settled_at > 0 ORDER BY id LIMIT ?)`, ids.From(before), limit)
 }
 
 // DueWebhooks implements people.WebhookUpkeep.
-func (s *Rows) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]people.WebhookRef, error) {
-	return s.webhooks(ctx, `WHERE w.paused = 0 AND w.disabled_at = 0 AND w.leased_until <= ? AND (w.next_at > 0 AND w.next_at <= ?
-			OR EXISTS (SELECT 1 FROM event_log e WHERE e.deployment = w.deployment AND e.sequence > w.position))
-		ORDER BY w.leased_until LIMIT ?`, db.Micros(now), db.Micros(now), limit)
+func (s *Rows) DueWebhooks(ctx context.Context, now time.Time, share, limit int) ([]people.WebhookRef, error) {
+	return s.webhooks(ctx, `(SELECT s.*, ROW_NUMBER() OVER (PARTITION BY s.deployment ORDER BY s.leased_until) AS turn FROM webhook_states s
+			WHERE s.paused = 0 AND s.disabled_at = 0 AND s.leased_until <= ? AND (s.next_at > 0 AND s.next_at <= ?
+				OR s.blocked = 0 AND EXISTS (SELECT 1 FROM event_log e WHERE e.deployment = s.deployment AND e.sequence > s.position))) w
+		WHERE w.turn <= ? ORDER BY w.turn, w.leased_until LIMIT ?`, db.Micros(now), db.Micros(now), share, limit)
 }
 
 // ListWebhooks implements people.WebhookUpkeep.
 func (s *Rows) ListWebhooks(ctx context.Context, after people.WebhookRef, limit int) ([]people.WebhookRef, error) {
-	return s.webhooks(ctx, `WHERE (w.deployment, w.endpoint_id) > (?, ?) ORDER BY w.deployment, w.endpoint_id LIMIT ?`, after.Deployment, after.Endpoint, limit)
+	return s.webhooks(ctx, `webhook_states w WHERE (w.deployment, w.endpoint_id) > (?, ?) ORDER BY w.deployment, w.endpoint_id LIMIT ?`, after.Deployment, after.Endpoint, limit)
 }
 
-func (s *Rows) webhooks(ctx context.Context, where string, args ...any) (all []people.WebhookRef, err error) {
+func (s *Rows) webhooks(ctx context.Context, from string, args ...any) (all []people.WebhookRef, err error) {
 	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
 		var w people.WebhookRef
 		var paused, disabled int64
@@ -168,7 +191,7 @@ func (s *Rows) webhooks(ctx context.Context, where string, args ...any) (all []p
 		w.Paused, w.Disabled = paused != 0, disabled != 0
 		all = append(all, w)
 		return err
-	}, `SELECT w.deployment, w.endpoint_id, w.target, w.paused, w.disabled_at, w.failing_since, w.ended_at FROM webhook_states w `+where, args...)
+	}, `SELECT w.deployment, w.endpoint_id, w.target, w.paused, w.disabled_at, w.failing_since, w.ended_at FROM `+from, args...)
 	return all, err
 }
 
@@ -177,6 +200,6 @@ func (s *Rows) AgedDeliveries(ctx context.Context, before time.Time) ([]string, 
 	return s.deployments(ctx, `WITH RECURSIVE d(deployment) AS (
 			SELECT MIN(deployment) FROM webhook_deliveries
 			UNION ALL SELECT (SELECT MIN(c.deployment) FROM webhook_deliveries c WHERE c.deployment > d.deployment) FROM d WHERE d.deployment IS NOT NULL
-		) SELECT deployment FROM d WHERE EXISTS (SELECT 1 FROM webhook_deliveries c WHERE c.deployment = d.deployment AND c.created_at < ? AND c.settled_at > 0)`,
-		db.Micros(before))
+		) SELECT deployment FROM d WHERE EXISTS (SELECT 1 FROM webhook_deliveries c WHERE c.deployment = d.deployment AND c.id < ? AND c.settled_at > 0)`,
+		ids.From(before))
 }

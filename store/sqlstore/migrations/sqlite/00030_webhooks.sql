@@ -12,6 +12,8 @@ CREATE TABLE webhook_states (
     leased_until  BIGINT  NOT NULL,
     epoch         BIGINT  NOT NULL,
     next_at       BIGINT  NOT NULL,
+    -- 1 if events after the position wait until next_at.
+    blocked       BIGINT  NOT NULL,
     failures      BIGINT  NOT NULL,
     failing_since BIGINT  NOT NULL,
     status        BIGINT  NOT NULL,

@@ -1,0 +1,136 @@
+package webhooks
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// forgotten is the failure of a delivery whose event was deleted because of its age.
+const forgotten = "the event was deleted because of its age"
+
+// result is what became of a request of a delivery.
+type result struct {
+	of *pending
+	at time.Time
+	outcome
+	// unsent reports that the receiver is not the reason: the request does not count, and is repeated. unsigned is why the
+	// request could not be signed.
+	unsent   bool
+	unsigned error
+}
+
+// start begins the requests that are due, and returns when the next one is; zero: when a request gets its slot or ends,
+// or when there are events. One request at a time waits for a slot, so that endpoints take turns.
+func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (next time.Time) {
+	for {
+		now := r.now()
+		due, at := r.queue.next(now, content.Ordering == document.WebhookByEntity)
+		sending := r.queue.sending()
+		switch {
+		case due == nil:
+			return at
+		case r.waits || r.lost(now):
+			return time.Time{}
+		case now.Before(r.pausedUntil):
+			return r.pausedUntil
+		case !r.permits(sending, now, content) && sending > 0:
+			return time.Time{}
+		case !r.permits(sending, now, content):
+			return r.nextProbe
+		case content.MaxPerSecond > 0 && now.Before(r.nextStart):
+			return r.nextStart
+		}
+		if content.MaxPerSecond > 0 {
+			r.nextStart = now.Add(time.Second / time.Duration(content.MaxPerSecond))
+		}
+		due.sending, r.waits = true, true
+		due.Attempts++
+		go r.send(ctx, due, due.Attempts, r.unproven())
+	}
+}
+
+// send sends one request in its turn, and reports the result.
+func (r *runner) send(ctx context.Context, p *pending, attempt int64, unproven bool) {
+	done := result{of: p, unsent: true}
+	defer func() {
+		done.at = r.now()
+		r.results <- done
+	}()
+	leave, err := r.turn(ctx, unproven)
+	r.slotted <- struct{}{}
+	if err != nil {
+		return
+	}
+	defer leave()
+	// The endpoint may have changed while the request waited.
+	_, content := r.d.served(r.key)
+	if content == nil {
+		return
+	}
+	t, err := r.d.target(r.key, content)
+	if err != nil {
+		done.unsigned = err
+		return
+	}
+	event := p.event
+	if event == nil {
+		if event, err = r.event(ctx, p.Event); err != nil {
+			return
+		}
+	}
+	if event == nil {
+		done.unsent, done.failure = false, forgotten
+		return
+	}
+	if content.Personal {
+		if event, err = r.withPersonalData(ctx, event); err != nil {
+			return
+		}
+	}
+	done.outcome = r.d.client.send(ctx, t, event, events.IDPrefix+ids.Format(p.Event), http.Header{"Cardea-Attempt": {strconv.FormatInt(attempt, 10)}}, r.d.Clock)
+	done.unsent = !done.success() && ctx.Err() != nil // the server ends
+}
+
+// turn waits for the slots of a request.
+func (r *runner) turn(ctx context.Context, unproven bool) (leave func(), err error) {
+	of := egress.Asker{Deployment: r.key.deployment, Source: ids.Format(r.key.endpoint)}
+	first := func() {}
+	if unproven {
+		if first, err = r.d.unproven.Begin(ctx, of); err != nil {
+			return nil, err
+		}
+	}
+	second, err := r.d.slots.Begin(ctx, of)
+	if err != nil {
+		first()
+		return nil, err
+	}
+	return func() { second(); first() }, nil
+}
+
+// event reads an event, nil if it was deleted.
+func (r *runner) event(ctx context.Context, id int64) (event *people.LoggedEvent, err error) {
+	err = r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error {
+		e, found, err := tx.EventLog().LoggedEvent(id)
+		if found {
+			event = &e
+		}
+		return err
+	})
+	return event, err
+}
+
+// withPersonalData returns a copy of an event with the personal data that the store has now.
+func (r *runner) withPersonalData(ctx context.Context, e *people.LoggedEvent) (*people.LoggedEvent, error) {
+	list := []people.LoggedEvent{*e}
+	err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error { return events.AddPersonal(tx.EventLog(), list) })
+	return &list[0], err
+}
