@@ -101,8 +101,8 @@ func Select(patterns []string) (map[string]bool, error) {
 	return selected, nil
 }
 
-// Matches reports whether one of the patterns selects an event by its type and version, also of a type that only a later
-// version of Cardea knows.
+// Matches reports whether one of the patterns selects an event by its type and version, also of a type that only a
+// later version of Cardea knows.
 func Matches(patterns []string, name string, version int64) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		return strings.Contains(name, ".") && selects(pattern, name, version, OptIn(name))

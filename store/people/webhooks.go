@@ -91,8 +91,8 @@ type Webhooks interface {
 	// an unknown result may still commit one. It reports false if the state has another epoch since. A writer other than
 	// the server that has the lease increments the epoch: that server then stops.
 	UpdateWebhookState(w WebhookState, read int64) (bool, error)
-	// RemoveWebhook deletes up to limit deliveries of an endpoint that ended before a time, and its state once none is left.
-	// It reports whether there is nothing to delete any more.
+	// RemoveWebhook deletes up to limit deliveries of an endpoint that ended before a time, and its state once none is
+	// left. It reports whether there is nothing to delete any more.
 	RemoveWebhook(endpoint int64, before time.Time, limit int) (bool, error)
 	InsertDeliveries([]WebhookDelivery) error
 	// UpdateDeliveries writes what changes of deliveries: status, times and tries.

@@ -161,6 +161,9 @@ var webhookStories = []story{
 		}
 		e.Expect(e.due(time.Minute)).To(gomega.ConsistOf(int64(2)))
 		e.Expect(e.due(time.Hour)).To(gomega.ConsistOf(int64(2), int64(3), int64(6), int64(7)))
+		refs, err := e.store.DueWebhooks(e.ctx, after(time.Hour), 1, 10)
+		e.ok(err)
+		e.Expect(refs).To(gomega.HaveLen(1), "the share of the deployment")
 		listed, err := e.store.ListWebhooks(e.ctx, people.WebhookRef{Deployment: home, Endpoint: 3}, 2)
 		e.ok(err)
 		e.Expect(listed).To(gomega.Equal([]people.WebhookRef{{Deployment: home, Endpoint: 4, Paused: true}, {Deployment: home, Endpoint: 5, Disabled: true}}))

@@ -102,8 +102,8 @@ func New(opts Options) *Dispatcher {
 	}
 }
 
-// Wake lets the dispatcher look for events now, and for those of a deployment the endpoints that this server sends to; ""
-// is an unknown deployment.
+// Wake lets the dispatcher look for events now, and for those of a deployment the endpoints that this server sends to.
+// "" is an unknown deployment.
 func (d *Dispatcher) Wake(deployment string) {
 	d.mu.Lock()
 	for k, r := range d.running {

@@ -224,3 +224,28 @@ func TestRecordKeepsTheFirstAndTheLastRequests(t *testing.T) {
 		t.Error("the first and the last response are kept, the others are not")
 	}
 }
+
+func TestRunnerSleepsWhileItsProbeIsOpen(t *testing.T) {
+	now := began
+	open := queued(1, "a", 0, -time.Second)
+	open.sending = true
+	state := people.WebhookState{Failures: failingFrom, FailingSince: began}
+	r := newRunner(&Dispatcher{Options: Options{Clock: func() time.Time { return now }}}, key{})
+	r.health, r.queue, r.leasedUntil = newHealth(&state, usual()), queue{open, queued(2, "b", 0, -time.Second)}, began.Add(leaseFor)
+	if next := r.start(t.Context(), usual()); !next.IsZero() {
+		t.Errorf("the next request is due at %v, while a probe is open", next)
+	}
+	open.sending, open.NextAt = false, began.Add(time.Minute)
+	r.queue, r.nextProbe = queue{open}, began.Add(10*time.Second)
+	if next := r.start(t.Context(), usual()); !next.Equal(open.NextAt) {
+		t.Errorf("the next request is due at %v, before the delivery", next)
+	}
+	open.NextAt = began
+	if next := r.start(t.Context(), usual()); !next.Equal(r.nextProbe) {
+		t.Errorf("the next request is due at %v, not with the next probe", next)
+	}
+	now = began.Add(leaseFor + time.Second)
+	if next := r.start(t.Context(), usual()); !next.IsZero() || r.queue.sending() > 0 {
+		t.Error("a request begins after the lease")
+	}
+}

@@ -52,8 +52,8 @@ type runner struct {
 	// caughtUp reports that there were no more events at the last read, and blocked that none is read before a delivery is
 	// due.
 	caughtUp, blocked bool
-	// busyAt is when there was work the last time. nextStart is when the next request may begin by the endpoint's rate, and
-	// next when it is due, zero if that is not known.
+	// busyAt is when there was work the last time. nextStart is when the next request may begin by the endpoint's rate,
+	// and next when it is due, zero if that is not known.
 	busyAt, nextStart, next time.Time
 	// idleUntil is when there is work again, once the runner ends because it has none; zero if that is not known.
 	idleUntil time.Time

@@ -343,6 +343,30 @@ func TestEventsOfOneSubjectKeepTheirOrder(t *testing.T) {
 	}
 }
 
+func TestEventThatAlwaysFailsStopsNoOtherSubject(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t, ""), newReceiver(t)
+	r.answers(func(rw http.ResponseWriter, one received) {
+		if one.event.Subject.ID == "1" {
+			rw.WriteHeader(http.StatusBadRequest)
+		}
+	})
+	w.serves("one")
+	id := w.endpoint("crm", r.URL, nil)
+	w.follows(id)
+	w.happens(events.UserCreated, 1)
+	w.Eventually("the endpoint is failing", func() bool {
+		w.Clock.Advance(10 * time.Second)
+		return w.state(id).Failures >= 5
+	})
+	w.happens(events.UserCreated, 2)
+	w.Eventually("the event of another user arrives", func() bool {
+		w.Clock.Advance(time.Second)
+		return len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered})) == 1
+	})
+	w.Eventually("the endpoint no longer counts as failing", func() bool { return w.state(id).Failures == 0 })
+}
+
 func TestEndpointThatIsGoneIsDisabledAndContinuesWhereItWas(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t, ""), newReceiver(t)
