@@ -94,6 +94,8 @@ func evaluate(c metav1.Condition) (counts, harmless bool) {
 		return c.Status == metav1.ConditionTrue, true
 	case v1alpha1.ConditionPasskeysReady, v1alpha1.ConditionCallable, v1alpha1.ConditionServed, v1alpha1.ConditionReachable:
 		return c.Status != metav1.ConditionTrue, true // the resource is Ready: only some passkeys, calls by agents, or sign-ins by a provider do not work
+	case v1alpha1.ConditionDelivering:
+		return c.Status != metav1.ConditionTrue, c.Reason != v1alpha1.ReasonDisabled
 	case v1alpha1.ConditionReferencesResolved:
 		return c.Status != metav1.ConditionTrue, c.Reason == v1alpha1.ReasonOrganizationNotFound
 	}

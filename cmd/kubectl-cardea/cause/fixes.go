@@ -100,6 +100,11 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionServed, v1alpha1.ReasonAppNotReady}:       "create the OAuthApp of spec.access.oauthAppRef, or add a host to spec.frontendHosts of its deployment",
 	{v1alpha1.ConditionServed, v1alpha1.ReasonDuplicateToolName}: "set spec.toolName of one of the two tools to another name",
 
+	{v1alpha1.ConditionDelivering, v1alpha1.ReasonPending}:  "wait a moment; if it stays, check whether servers run: kubectl cardea doctor",
+	{v1alpha1.ConditionDelivering, v1alpha1.ReasonInactive}: "set spec.active to true, or remove it, if events are to be sent; if CredentialsReady is False, correct that",
+	{v1alpha1.ConditionDelivering, v1alpha1.ReasonFailing}:  "correct the receiver of spec.url; servers try again by themselves",
+	{v1alpha1.ConditionDelivering, v1alpha1.ReasonDisabled}: "correct the receiver, then set spec.active to false and to true again: kubectl edit {resource} {name} -n {namespace}",
+
 	{v1alpha1.ConditionRelyingPartyChanged, v1alpha1.ReasonOtherPasskeys}: "set spec.signIn.passkey.relyingPartyID to the relying party that the message names, if these passkeys are to work again; " +
 		"otherwise no action is needed: users add new passkeys",
 

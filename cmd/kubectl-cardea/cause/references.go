@@ -26,19 +26,20 @@ type Reference struct {
 
 // referents maps the API's reference types to the kinds that they refer to.
 var referents = map[reflect.Type]string{
-	reflect.TypeFor[v1alpha1.DeploymentReference]():           v1alpha1.KindIdentityDeployment,
-	reflect.TypeFor[v1alpha1.RateLimitSchemeReference]():      v1alpha1.KindRateLimitScheme,
-	reflect.TypeFor[v1alpha1.APIAuthAppReference]():           v1alpha1.KindAPIAuthApp,
-	reflect.TypeFor[v1alpha1.MembershipRoleReference]():       v1alpha1.KindMembershipRole,
-	reflect.TypeFor[v1alpha1.OAuthAppReference]():             v1alpha1.KindOAuthApp,
-	reflect.TypeFor[v1alpha1.JWTTemplateReference]():          v1alpha1.KindJWTTemplate,
-	reflect.TypeFor[v1alpha1.AIToolReference]():               v1alpha1.KindAITool,
-	reflect.TypeFor[v1alpha1.SecretKeyReference]():            KindSecret,
-	reflect.TypeFor[v1alpha1.ExistingSecretReference]():       KindSecret,
-	reflect.TypeFor[v1alpha1.ExistingClientSecretReference](): KindSecret,
-	reflect.TypeFor[v1alpha1.ExistingTokenReference]():        KindSecret,
-	reflect.TypeFor[v1alpha1.ConfigMapKeyReference]():         KindConfigMap,
-	reflect.TypeFor[v1alpha1.ConnectionReference]():           v1alpha1.KindConnection,
+	reflect.TypeFor[v1alpha1.DeploymentReference]():            v1alpha1.KindIdentityDeployment,
+	reflect.TypeFor[v1alpha1.RateLimitSchemeReference]():       v1alpha1.KindRateLimitScheme,
+	reflect.TypeFor[v1alpha1.APIAuthAppReference]():            v1alpha1.KindAPIAuthApp,
+	reflect.TypeFor[v1alpha1.MembershipRoleReference]():        v1alpha1.KindMembershipRole,
+	reflect.TypeFor[v1alpha1.OAuthAppReference]():              v1alpha1.KindOAuthApp,
+	reflect.TypeFor[v1alpha1.JWTTemplateReference]():           v1alpha1.KindJWTTemplate,
+	reflect.TypeFor[v1alpha1.AIToolReference]():                v1alpha1.KindAITool,
+	reflect.TypeFor[v1alpha1.SecretKeyReference]():             KindSecret,
+	reflect.TypeFor[v1alpha1.ExistingSecretReference]():        KindSecret,
+	reflect.TypeFor[v1alpha1.ExistingClientSecretReference]():  KindSecret,
+	reflect.TypeFor[v1alpha1.ExistingTokenReference]():         KindSecret,
+	reflect.TypeFor[v1alpha1.ExistingSigningSecretReference](): KindSecret,
+	reflect.TypeFor[v1alpha1.ConfigMapKeyReference]():          KindConfigMap,
+	reflect.TypeFor[v1alpha1.ConnectionReference]():            v1alpha1.KindConnection,
 }
 
 // References returns the references in the spec of a resource, in the order of its fields.

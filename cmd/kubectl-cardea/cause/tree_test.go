@@ -454,7 +454,7 @@ func documented(t *testing.T) []documentedCause {
 			condition, _, _ = strings.Cut(named, " ")
 			status = "True" // the row of Suspended says "Ready as it was"
 		}
-		if named == "condition" || strings.ContainsAny(reason, " [") || slices.Contains([]string{v1alpha1.ReasonReady, v1alpha1.ReasonCallable, v1alpha1.ReasonServing, v1alpha1.ReasonFetched}, reason) {
+		if named == "condition" || strings.ContainsAny(reason, " [") || slices.Contains([]string{v1alpha1.ReasonReady, v1alpha1.ReasonCallable, v1alpha1.ReasonServing, v1alpha1.ReasonFetched, v1alpha1.ReasonDelivering}, reason) {
 			continue
 		}
 		causes = append(causes, documentedCause{cause{condition, reason}, status})
