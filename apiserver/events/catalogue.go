@@ -69,6 +69,7 @@ const (
 	EndpointRecovered       Type = "webhook_endpoint.recovered"
 	EndpointDisabled        Type = "webhook_endpoint.disabled"
 	EndpointEnabled         Type = "webhook_endpoint.enabled"
+	EndpointBacklogExpired  Type = "webhook_endpoint.backlog_expired"
 )
 
 // subjects has the kinds of the changed entities that the types do not begin with, by the type or by what it begins
@@ -188,6 +189,7 @@ var Catalogue = []Entry{
 	{EndpointRecovered, 1, "A request to a webhook endpoint succeeded, which failed for more than ten minutes.", nil},
 	{EndpointDisabled, 1, "A webhook endpoint was disabled. Its events wait within their retention.", []Member{causeOf, sinceOf}},
 	{EndpointEnabled, 1, "A disabled webhook endpoint is enabled again.", nil},
+	{EndpointBacklogExpired, 1, "Events were deleted because of their age before they were sent to a webhook endpoint.", []Member{fromOf, toOf}},
 }
 
 // Find returns the entry of a type.

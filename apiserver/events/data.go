@@ -40,6 +40,8 @@ type Data struct {
 	// Cause is why a webhook endpoint was disabled, CauseSustained or CauseGone, and Since when it began to fail.
 	Cause string
 	Since time.Time
+	// From and To are the first and the last number of events.
+	From, To int64
 }
 
 // The values of Data.Source.
@@ -174,6 +176,8 @@ var (
 	rowsOf       = Member{Name: "rows", Of: Count, of: always(func(d *Data) int64 { return d.Rows }), Description: "how many rows the import added"}
 	causeOf      = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return d.Cause }), Values: []string{CauseSustained, CauseGone}, Description: "why it was disabled"}
 	sinceOf      = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
+	fromOf       = Member{Name: "from_sequence", Of: ID, of: id(func(d *Data) int64 { return d.From }), Description: "the number of the first of these events"}
+	toOf         = Member{Name: "to_sequence", Of: ID, of: id(func(d *Data) int64 { return d.To }), Description: "the number of the last of these events"}
 	ofApproval   = []Member{
 		{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"},
 		{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"},

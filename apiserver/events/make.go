@@ -165,3 +165,8 @@ func (x Expiry) Client(c people.OAuthClient) (people.LoggedEvent, error) {
 func OfEndpoint(t Type, endpoint int64, cause string, since time.Time) Event {
 	return Event{Type: t, Subject: endpoint, Data: Data{Cause: cause, Since: since}}
 }
+
+// OfExpiredBacklog returns the event of an endpoint that did not get the events of a range of numbers.
+func OfExpiredBacklog(endpoint, from, to int64) Event {
+	return Event{Type: EndpointBacklogExpired, Subject: endpoint, Data: Data{From: from, To: to}}
+}

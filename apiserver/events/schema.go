@@ -45,7 +45,7 @@ func (e Entry) Example() people.LoggedEvent {
 	at := time.Date(2026, time.May, 10, 11, 0, 0, 0, time.UTC)
 	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization,
 		SignIn: other, Method: people.MethodPassword, Reason: SignedOut, Step: StepPassword, App: "reports", Last4: "x7Qd", Next: other, Source: SourceHTTP,
-		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}, Rows: 1200, Agent: other, Tool: subject, Cause: CauseSustained, Since: at.Add(-time.Hour)}}
+		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}, Rows: 1200, Agent: other, Tool: subject, Cause: CauseSustained, Since: at.Add(-time.Hour), From: 41200, To: 45911}}
 	switch e.Type.Subject() {
 	case "session":
 		switch e.Type {

@@ -233,6 +233,10 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 	if len(list) == 0 {
 		return nil
 	}
+	// Numbers are dense: what is missing was deleted because of its age.
+	if first := list[0].Sequence; first > r.state.Position+1 {
+		r.happened(events.OfExpiredBacklog(r.key.endpoint, r.state.Position+1, first-1), now)
+	}
 	added, rows := r.deliveriesOf(list, content, now)
 	before := r.state.Position
 	r.again = now

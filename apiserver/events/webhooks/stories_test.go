@@ -453,6 +453,30 @@ func TestInactiveEndpointGetsItsEventsLater(t *testing.T) {
 	w.Eventually("its rows are deleted", func() bool { return w.state(id).Endpoint == 0 && len(w.deliveries(id, people.DeliveryFilter{})) == 0 })
 }
 
+func TestEventsThatExpiredBeforeTheyWereSentAreReported(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t, ""), newReceiver(t)
+	w.serves("one")
+	id := w.endpoint("crm", r.URL, func(c *document.WebhookEndpoint) { c.Active = false })
+	w.follows(id)
+	w.happens(events.UserCreated, upTo(5)...)
+	w.Clock.Advance(48 * time.Hour)
+	w.happens(events.UserDeleted, 7, 8)
+	w.Must(w.Store.Change(t.Context(), deployment, func(tx people.Tx) error {
+		n, err := tx.EventLog().ForgetEvents(w.Clock.Now().Add(-time.Hour), 100)
+		if n != 5 {
+			t.Errorf("%d events were deleted", n)
+		}
+		return err
+	}))
+	w.endpoint("crm", r.URL, nil)
+	w.Eventually("the other events arrive", func() bool { return len(r.all()) == 2 })
+	w.Eventually("the gap has an event", func() bool {
+		w.numbers()
+		return slices.Contains(w.types(), "webhook_endpoint.backlog_expired")
+	})
+}
+
 func TestServerThatEndsLosesNothing(t *testing.T) {
 	servertest.OnEngines(t, func(t *testing.T, url string) {
 		w, r := newWorld(t, url), newReceiver(t)
