@@ -131,14 +131,24 @@ var _ = Describe("A WebhookEndpoint", func() {
 		create(ctx, e)
 		expectReady(ctx, e)
 		now := time.Now().UTC().Truncate(time.Microsecond)
-		state := people.WebhookState{
-			Endpoint: ids.Derive(v1alpha1.KindWebhookEndpoint, w.namespace, "crm"), Position: 7, Status: 500, Error: "HTTP status 500", Failures: 30,
-			FailingSince: now.Add(-time.Hour), SucceededAt: now.Add(-2 * time.Hour), DisabledAt: now, Reason: "SustainedFailure",
-		}
-		Expect(w.store.Change(ctx, w.namespace+"/acme", func(tx people.Tx) error { _, err := tx.Webhooks().InsertWebhookState(state); return err })).To(Succeed())
+		endpoint := ids.Derive(v1alpha1.KindWebhookEndpoint, w.namespace, "crm")
+		Eventually(func() (seen bool, err error) { // a server has seen the endpoint, and its state is changed then
+			err = w.store.Change(ctx, w.namespace+"/acme", func(tx people.Tx) error {
+				state, found, err := tx.Webhooks().LockWebhookState(endpoint)
+				if err != nil || !found {
+					return err
+				}
+				read := state.Epoch
+				state.Epoch, state.Position, state.Status, state.Error, state.Failures = read+1, 7, 500, "HTTP status 500", 30
+				state.FailingSince, state.SucceededAt, state.DisabledAt, state.Reason = now.Add(-time.Hour), now.Add(-2*time.Hour), now, "SustainedFailure"
+				seen, err = tx.Webhooks().UpdateWebhookState(state, read)
+				return err
+			})
+			return seen, err
+		}).Should(BeTrue())
 		update(ctx, e, func(e *v1alpha1.WebhookEndpoint) { e.Spec.MaxConcurrent = ptr.To[int32](4) })
 		Eventually(condition(ctx, e, v1alpha1.ConditionDelivering)).Should(Equal("False/Disabled"))
-		Expect(condition(ctx, e, v1alpha1.ConditionReady)()).To(Equal("False/Disabled"))
+		Eventually(condition(ctx, e, v1alpha1.ConditionReady)).Should(Equal("False/Disabled"))
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(e), e)).To(Succeed())
 		Expect(e.Status.LastDeliveredAt).NotTo(BeNil())
 		Eventually(func() (string, error) { return cluster.Kubectl(ctx, "", "get", "events", "-n", w.namespace) }).Should(ContainSubstring("after event 7"))
