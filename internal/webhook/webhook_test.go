@@ -63,3 +63,20 @@ func TestTextsThatAreNoSecrets(t *testing.T) {
 		}
 	}
 }
+
+func TestNewSecretsAreSecretsOf32Bytes(t *testing.T) {
+	made, err := NewSecret(bytes.NewReader(bytes.Repeat([]byte{7}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := ReadSecret(made.Plain())
+	if err != nil || read != made || made.ID() != "" || len(made.Plain()) != len("whsec_")+44 {
+		t.Errorf("%v %v", made, err)
+	}
+	if _, err := NewSecret(bytes.NewReader(nil)); err == nil {
+		t.Error("a secret of no random bytes")
+	}
+	if _, err := ReadSecret("whsec_short"); err != ErrSecret {
+		t.Errorf("%v", err)
+	}
+}
