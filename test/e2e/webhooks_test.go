@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
+	"github.com/cardea-iam/cardea/test/testkit"
+)
+
+// leaseEnds is within what time another server goes on after one was killed, on a slow machine.
+const leaseEnds = time.Minute
+
+// hooks is a receiver of webhooks. It accepts only requests whose signature verifies.
+type hooks struct {
+	mu     sync.Mutex
+	secret string
+	// types has the type of each event, by its number.
+	types   map[int64]string
+	refused int
+}
+
+func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	var event struct{ Type, Sequence string }
+	var library *standardwebhooks.Webhook
+	if err == nil {
+		library, err = standardwebhooks.NewWebhook(h.secret)
+	}
+	if err == nil {
+		err = library.Verify(body, r.Header)
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &event)
+	}
+	number, numberErr := strconv.ParseInt(event.Sequence, 10, 64)
+	if err != nil || numberErr != nil {
+		h.refused++
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	h.types[number] = event.Type
+}
+
+// count returns a function that counts the events of a type.
+func (h *hooks) count(of string) func() int {
+	return func() (n int) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, one := range h.types {
+			if one == of {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+// missing returns the numbers that were not received, up to the last one that was.
+func (h *hooks) missing() (numbers []int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := int64(0)
+	for number := range h.types {
+		last = max(last, number)
+	}
+	for number := range last {
+		if h.types[number+1] == "" {
+			numbers = append(numbers, number+1)
+		}
+	}
+	return numbers
+}
+
+var _ = Describe("A WebhookEndpoint of two servers", Ordered, func() {
+	const host = "hooks.localhost"
+	var (
+		servers   []*testkit.Cardea
+		inbox     *messagegateway.Gateway
+		received  *hooks
+		namespace string
+	)
+	BeforeAll(func(ctx context.Context) {
+		db := startDatabase(ctx)
+		inbox = startCarrier()
+		received = &hooks{types: map[int64]string{}}
+		receiver := httptest.NewServer(received)
+		DeferCleanup(receiver.Close)
+		start(ctx, testkit.Launch{Role: "operator", Store: db.url})
+		for range 2 {
+			servers = append(servers, start(ctx, testkit.Launch{Role: "server", Store: db.url, Flags: serving}))
+		}
+		var err error
+		namespace, err = cluster.Namespace(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		apply(ctx, secretsRoleBinding(namespace)+"\n---\n"+staging(namespace, host, inbox, "")+fmt.Sprintf(`
+---
+apiVersion: iam.cardea.dev/v1alpha1
+kind: WebhookEndpoint
+metadata: {name: crm, namespace: %s}
+spec:
+  deploymentRef: {name: people}
+  url: %s/hooks
+`, namespace, receiver.URL))
+		expectAllReady(ctx, namespace)
+		secret, err := cluster.Kubectl(ctx, "", "get", "secret", "crm", "-n", namespace, "-o", "go-template={{index .data \"signing-secret\" | base64decode}}")
+		Expect(err).NotTo(HaveOccurred(), secret)
+		received.mu.Lock()
+		received.secret = secret
+		received.mu.Unlock()
+	})
+	AfterAll(func() { processes.KillAll() })
+
+	// signUp signs new users up at a server.
+	signUp := func(server *testkit.Cardea, users int) {
+		GinkgoHelper()
+		for range users {
+			visitor := newVisitor(host, inbox, server)
+			Eventually(visitor.poll("/auth/config")).Should(HaveField("Status", http.StatusOK))
+			visitor.signUp()
+		}
+	}
+
+	It("gets the signed events of changes at either server", func() {
+		signUp(servers[0], 2)
+		signUp(servers[1], 2)
+		Eventually(received.count("user.created")).Should(Equal(4))
+	})
+
+	It("gets every event although a server is killed", func() {
+		signUp(servers[0], 2)
+		servers[0].Kill()
+		signUp(servers[1], 3)
+		Eventually(received.count("user.created")).WithTimeout(leaseEnds).Should(Equal(9))
+		Eventually(received.missing).Should(BeEmpty(), "numbers are dense")
+		received.mu.Lock()
+		defer received.mu.Unlock()
+		Expect(received.refused).To(BeZero())
+	})
+})
