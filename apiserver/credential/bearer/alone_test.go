@@ -23,7 +23,9 @@ func TestNoOtherPackageSplitsTokens(t *testing.T) {
 		"apiserver/frontend/pages/assets.go",    // file names
 		"apiserver/httpapi/site/site.go",        // host names
 		"apiserver/scim/path.go",                // paths of attributes
+		"cmd/kubectl-cardea/events.go",          // types of events
 		"internal/domainname/domainname.go",     // domain names
+		"internal/eventtype/eventtype.go",       // types of events
 		"internal/relyingparty/relyingparty.go", // domain names
 		"internal/seal/seal.go",                 // sealed values
 	}

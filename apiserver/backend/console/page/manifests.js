@@ -16,6 +16,7 @@ const specs = {
   AIAgent: ["displayName: Helper", "active: true"],
   Connection: ["displayName: Globex", "active: true"],
   Directory: ["groupRoles:", "- {group: Engineering, roleRef: {name: developer}}", "active: true"],
+  WebhookEndpoint: ["url: https://crm.example/hooks", "types: [\"user.*\", \"membership.*\"]", "active: true"],
 };
 
 // manifest returns the beginning of a merge patch, which contains only the fields that it changes.

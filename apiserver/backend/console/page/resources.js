@@ -5,7 +5,7 @@ import { empty, fill } from "./state.js";
 import { pages, pageSize } from "./pager.js";
 import { manifest } from "./manifests.js";
 
-const kinds = ["IdentityDeployment", "RateLimitScheme", "APIAuthApp", "APIKey", "MembershipRole", "B2BSettings", "OAuthApp", "OAuthScope", "OAuthClient", "JWTTemplate", "AITool", "AIAgent", "Connection", "Directory"];
+const kinds = ["IdentityDeployment", "RateLimitScheme", "APIAuthApp", "APIKey", "MembershipRole", "B2BSettings", "OAuthApp", "OAuthScope", "OAuthClient", "JWTTemplate", "AITool", "AIAgent", "Connection", "Directory", "WebhookEndpoint"];
 
 export function resources({ ask }) {
   const place = h("div", { class: "stack" });
