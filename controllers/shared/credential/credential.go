@@ -41,12 +41,14 @@ type Form[V Value] struct {
 // Keys are API keys, and the tokens and secrets that have their form.
 var Keys = Form[apikey.Key]{apikey.Parse, apikey.Mint}
 
-// The names of types for Keys.
-type (
-	Keeper    = KeeperOf[apikey.Key]
-	Wanted    = WantedOf[apikey.Key]
-	Delivered = DeliveredOf[apikey.Key]
-)
+// Keeper keeps credentials that have the form of API keys.
+type Keeper = KeeperOf[apikey.Key]
+
+// Wanted is such a credential that a resource declares.
+type Wanted = WantedOf[apikey.Key]
+
+// Delivered is the content of a Secret with such a credential.
+type Delivered = DeliveredOf[apikey.Key]
 
 // KeeperOf keeps credentials.
 type KeeperOf[V Value] struct {
