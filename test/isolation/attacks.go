@@ -57,6 +57,7 @@ var attacks = []struct {
 	{"identity providers never answer, and answer with endless and large bodies", (*attack).hostileProviders},
 	{"SAML responses and metadata are the most expensive ones known", (*attack).expensiveSAML},
 	{"a directory sends its most expensive requests", (*attack).expensiveDirectory},
+	{"receivers of webhooks never answer, and answer with endless and large bodies", (*attack).hostileReceivers},
 	{"connections are opened and left idle", (*attack).idleConnections},
 	{"bodies are the most expensive ones known", (*attack).expensiveBodies},
 }
