@@ -52,14 +52,11 @@ func Kind(opts Options) engine.Kind[*v1alpha1.WebhookEndpoint] {
 			return []engine.Reference{engine.CatalogReference(w.Spec.DeploymentRef)}
 		},
 		Check: func(w *v1alpha1.WebhookEndpoint, _ engine.ResolvedRefs) error {
-			if _, err := translation.WebhookEndpoint(w); err != nil {
+			content, err := translation.WebhookEndpoint(w)
+			if err != nil {
 				return engine.Terminal(v1alpha1.ReasonInvalid, "%v", err)
 			}
-			patterns := make([]string, len(w.Spec.Types))
-			for i, pattern := range w.Spec.Types {
-				patterns[i] = string(pattern)
-			}
-			if _, err := eventtype.Select(patterns); err != nil {
+			if _, err := eventtype.Select(content.Types); err != nil {
 				return engine.Terminal(v1alpha1.ReasonInvalid, "spec.types: %v", err)
 			}
 			return nil

@@ -540,7 +540,7 @@ func TestTwoServersShareTheEndpoints(t *testing.T) {
 	})
 }
 
-func TestDeadEndpointsDelayNoOther(t *testing.T) {
+func TestDeadEndpointsStopNoOther(t *testing.T) {
 	t.Parallel()
 	w, r := newWorld(t, ""), newReceiver(t)
 	hangs, released := newReceiver(t), make(chan struct{})

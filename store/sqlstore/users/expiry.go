@@ -69,28 +69,35 @@ func logExpired(tx *peopleTx, log people.ExpiryEvents, which string, of int64) e
 // purgeInvitations deletes invitations that were neither accepted nor revoked, forgetAfter after their end.
 func purgeInvitations(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (purged int64, err error) {
 	before := db.Micros(now.Add(-forgetAfter))
-	over := map[string][]int64{}
+	return byDeployment(ctx, s, func(tx *peopleTx, ids []int64) (int64, error) { return tx.deleteInvitations(ids, log, before) },
+		`SELECT deployment, id FROM invitations WHERE accepted_at = 0 AND revoked_at = 0 AND expires_at < ? ORDER BY expires_at LIMIT ?`, before, limit)
+}
+
+// byDeployment runs a query for rows that are due, and changes those of each deployment in a transaction. It returns
+// how many were changed.
+func byDeployment(ctx context.Context, s *Rows, do func(tx *peopleTx, ids []int64) (int64, error), query string, args ...any) (changed int64, err error) {
+	due := map[string][]int64{}
 	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
 		var deployment string
 		var id int64
 		err := row.Scan(&deployment, &id)
-		over[deployment] = append(over[deployment], id)
+		due[deployment] = append(due[deployment], id)
 		return err
-	}, `SELECT deployment, id FROM invitations WHERE accepted_at = 0 AND revoked_at = 0 AND expires_at < ? ORDER BY expires_at LIMIT ?`, before, limit)
+	}, query, args...)
 	if err != nil {
 		return 0, err
 	}
-	for deployment, ids := range over {
-		deleted := int64(0)
+	for deployment, ids := range due {
+		n := int64(0)
 		err := change(ctx, s, deployment, func(tx *peopleTx) (err error) {
-			deleted, err = tx.deleteInvitations(ids, log, before)
+			n, err = do(tx, ids)
 			return err
 		})
-		if purged += deleted; err != nil {
-			return purged, err
+		if changed += n; err != nil {
+			return changed, err
 		}
 	}
-	return purged, nil
+	return changed, nil
 }
 
 // deleteInvitations deletes those of some invitations that ended before a time and are still open. The deletion of
@@ -126,29 +133,9 @@ func (tx *peopleTx) deleteInvitations(ids []int64, log people.ExpiryEvents, befo
 
 // purgeApprovals frees the keys of approvals that were not decided, or not used, by their end.
 func purgeApprovals(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (purged int64, err error) {
-	over := map[string][]int64{}
-	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
-		var deployment string
-		var id int64
-		err := row.Scan(&deployment, &id)
-		over[deployment] = append(over[deployment], id)
-		return err
-	}, `SELECT deployment, id FROM tool_approvals WHERE ends_at <= ? AND arguments IS NOT NULL AND live <> '' AND status <> '`+people.ApprovalDenied+`'
+	return byDeployment(ctx, s, func(tx *peopleTx, ids []int64) (int64, error) { return tx.expireApprovals(ids, log, now) },
+		`SELECT deployment, id FROM tool_approvals WHERE ends_at <= ? AND arguments IS NOT NULL AND live <> '' AND status <> '`+people.ApprovalDenied+`'
 		ORDER BY ends_at LIMIT ?`, db.Micros(now), limit)
-	if err != nil {
-		return 0, err
-	}
-	for deployment, ids := range over {
-		freed := int64(0)
-		err := change(ctx, s, deployment, func(tx *peopleTx) (err error) {
-			freed, err = tx.expireApprovals(ids, log, now)
-			return err
-		})
-		if purged += freed; err != nil {
-			return purged, err
-		}
-	}
-	return purged, nil
 }
 
 // expireApprovals frees the keys of those of some approvals that another transaction did not free meanwhile. A decision
