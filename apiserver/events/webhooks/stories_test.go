@@ -97,6 +97,13 @@ func (r *receiver) all() []received {
 	return slices.Clone(r.got)
 }
 
+// atOnce is how many requests were open at once at most.
+func (r *receiver) atOnce() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.most
+}
+
 // ids are the ids of the events of all requests, in the order of their arrival.
 func (r *receiver) ids() (all []string) {
 	for _, one := range r.all() {
@@ -244,8 +251,8 @@ func TestEveryEventReachesTheEndpointSigned(t *testing.T) {
 			seen[one.event.Sequence] = true
 			verify(t, secrets[0], one)
 		}
-		if r.most > 8 {
-			t.Errorf("%d requests at once", r.most)
+		if n := r.atOnce(); n > 8 {
+			t.Errorf("%d requests at once", n)
 		}
 		if s := w.state(id); s.Position != 600 || s.Failures != 0 || s.SucceededAt.IsZero() {
 			t.Errorf("the state is %+v", s)
@@ -561,7 +568,7 @@ func TestDeadEndpointsStopNoOther(t *testing.T) {
 	w.happens(events.UserCreated, upTo(100)...)
 	w.Eventually("the others arrive", func() bool { return len(r.all()) == 101 })
 	w.Eventually("the dead endpoints were tried", func() bool { return len(hangs.all()) > 0 })
-	if hangs.most > 24 { // 16, and those that the receiver has not seen end yet
-		t.Errorf("%d requests to endpoints that never responded at once", hangs.most)
+	if n := hangs.atOnce(); n > 24 { // 16, and those that the receiver has not seen end yet
+		t.Errorf("%d requests to endpoints that never responded at once", n)
 	}
 }
