@@ -105,7 +105,8 @@ func (s *Server) forgetOldEvents(ctx context.Context) {
 		return s.forgetEvents(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.EventRetention, DefaultEventRetention)))
 	})
 	s.inBatches(ctx, "Old records of webhooks were not deleted; trying again later", func() (int64, error) {
-		return s.forgetDeliveries(ctx, s.opts.Clock().Add(-cmp.Or(s.opts.DeliveryRetention, DefaultDeliveryRetention)))
+		now := s.opts.Clock()
+		return s.forgetDeliveries(ctx, now.Add(-cmp.Or(s.opts.DeliveryRetention, DefaultDeliveryRetention)), now.Add(-cmp.Or(s.opts.EventRetention, DefaultEventRetention)))
 	})
 }
 
@@ -118,13 +119,16 @@ func (s *Server) forgetEvents(ctx context.Context, before time.Time) (deleted in
 	return s.forget(ctx, deployments, func(tx people.Tx, limit int) (int64, error) { return tx.EventLog().ForgetEvents(before, limit) })
 }
 
-// forgetDeliveries deletes a batch of records of webhooks that ended and began before a time.
-func (s *Server) forgetDeliveries(ctx context.Context, before time.Time) (deleted int64, err error) {
-	deployments, err := s.opts.People.AgedDeliveries(ctx, before)
+// forgetDeliveries deletes a batch of records of webhooks that ended and began before a time. Failed ones are kept as
+// long as their events, so that they can be sent again: until they began before another time.
+func (s *Server) forgetDeliveries(ctx context.Context, before, failedBefore time.Time) (deleted int64, err error) {
+	deployments, err := s.opts.People.AgedDeliveries(ctx, before, failedBefore)
 	if err != nil {
 		return 0, err
 	}
-	return s.forget(ctx, deployments, func(tx people.Tx, limit int) (int64, error) { return tx.Webhooks().ForgetDeliveries(before, limit) })
+	return s.forget(ctx, deployments, func(tx people.Tx, limit int) (int64, error) {
+		return tx.Webhooks().ForgetDeliveries(before, failedBefore, limit)
+	})
 }
 
 // forget deletes rows of deployments, one after the other, until a batch is full.

@@ -54,6 +54,8 @@ type EventLog interface {
 	EventsAfter(sequence int64, limit int) ([]LoggedEvent, error)
 	// LoggedEvent returns an event that has a number.
 	LoggedEvent(id int64) (LoggedEvent, bool, error)
+	// LoggedEvents returns those events that have numbers, in the order of their numbers.
+	LoggedEvents(ids []int64) ([]LoggedEvent, error)
 	EventBounds() (EventBounds, error)
 	// EventNumbered returns the id and the time of the event with a number.
 	EventNumbered(sequence int64) (id int64, at time.Time, found bool, err error)

@@ -47,6 +47,8 @@ const (
 	DeliveryPending   = "pending"
 	DeliveryDelivered = "delivered"
 	DeliveryFailed    = "failed"
+	// DeliverySkipped is a delivery that ended without success because a person or a program wanted no more requests.
+	DeliverySkipped = "skipped"
 )
 
 // WebhookDelivery is the sending of an event to an endpoint.
@@ -66,15 +68,23 @@ type WebhookDelivery struct {
 	Latency    time.Duration
 	// Tries is a JSON list of the requests, "" for none, at most 8 KiB.
 	Tries string
+	// Replay is the replay that made the delivery, 0 for none, and Source the delivery that it repeats, 0 for none.
+	Replay, Source int64
+	// Resent reports that a replay repeated the failed delivery with success.
+	Resent bool
 }
 
 // DeliveryFilter selects deliveries. Zero members select all.
 type DeliveryFilter struct {
 	Status, Type string
-	// Since and Until bound the time of creation; Until is exclusive.
+	// Since and Until bound the time of creation, to the millisecond; Until is exclusive.
 	Since, Until time.Time
-	// Before selects deliveries with a smaller id.
-	Before int64
+	// Before and After select deliveries with a smaller and a larger id.
+	Before, After int64
+	// Dead selects failed deliveries that repeat no other one, and that no replay repeated with success.
+	Dead bool
+	// OldestFirst orders deliveries from the oldest one on, else they begin with the newest one.
+	OldestFirst bool
 }
 
 // Webhooks keeps the state of webhook endpoints, and their deliveries.
@@ -102,12 +112,59 @@ type Webhooks interface {
 	OpenDeliveries(endpoint int64, limit int) ([]WebhookDelivery, error)
 	// DeliveryTries returns the tries of deliveries by their ids.
 	DeliveryTries(ids []int64) (map[int64]string, error)
-	// Deliveries returns up to limit deliveries of an endpoint, the newest first.
+	// Deliveries returns up to limit deliveries of an endpoint.
 	Deliveries(endpoint int64, of DeliveryFilter, limit int) ([]WebhookDelivery, error)
 	Delivery(id int64) (WebhookDelivery, bool, error)
-	// ForgetDeliveries deletes up to limit deliveries that ended, and began before a time to the millisecond, and returns
+	// DeliveriesAmong returns those deliveries of an endpoint whose ids are in a list, without their tries.
+	DeliveriesAmong(endpoint int64, ids []int64) ([]WebhookDelivery, error)
+	// CountDeliveries counts deliveries of an endpoint, up to most.
+	CountDeliveries(endpoint int64, of DeliveryFilter, most int64) (int64, error)
+	// SkipDeliveries ends the pending deliveries of an endpoint at a time, those of one replay if it is not 0, and returns
 	// how many.
-	ForgetDeliveries(before time.Time, limit int) (int64, error)
+	SkipDeliveries(endpoint, replay int64, at time.Time) (int64, error)
+	// MarkResent sets Resent of deliveries.
+	MarkResent(ids []int64) error
+	// ForgetDeliveries deletes up to limit deliveries that ended, and began before a time to the millisecond, failed ones
+	// before another time, and returns how many.
+	ForgetDeliveries(before, failedBefore time.Time, limit int) (int64, error)
+	// InsertReplay reports false if the endpoint has a replay that has not ended, or one with the same key.
+	InsertReplay(WebhookReplay) (bool, error)
+	Replay(id int64) (WebhookReplay, bool, error)
+	// OpenReplay returns the replay of an endpoint that has not ended.
+	OpenReplay(endpoint int64) (WebhookReplay, bool, error)
+	// ReplayByKey returns the replay of an endpoint that has an idempotency key.
+	ReplayByKey(endpoint int64, key string) (WebhookReplay, bool, error)
+	// Replays returns up to limit replays of an endpoint with ids less than before, 0 for all, the newest first.
+	Replays(endpoint, before int64, limit int) ([]WebhookReplay, error)
+	// UpdateReplay writes what changes of a replay, unless it has ended, and reports whether it had not.
+	UpdateReplay(WebhookReplay) (bool, error)
+	// ForgetReplays deletes the replays of an endpoint that ended, except the newest ones.
+	ForgetReplays(endpoint int64, keep int) error
+}
+
+// The values of WebhookReplay.Status.
+const (
+	ReplayPending   = "pending"
+	ReplayRunning   = "running"
+	ReplayCompleted = "completed"
+	ReplayCancelled = "cancelled"
+)
+
+// WebhookReplay sends events to an endpoint again.
+type WebhookReplay struct {
+	ID, Endpoint int64
+	Status       string
+	// Key is the idempotency key, "" for none.
+	Key string
+	// Selection is a JSON object that says which events are sent, at most 64 KiB. Place is how far it was read.
+	Selection string
+	Place     int64
+	// Total counts the selected events, and Skipped those that need no request. Replayed and Failed count deliveries.
+	Total, Skipped, Replayed, Failed int64
+	// NextAt is when a server that has the endpoint continues.
+	NextAt time.Time
+	// StartedAt and CompletedAt are zero before the beginning and the end.
+	CreatedAt, StartedAt, CompletedAt time.Time
 }
 
 // WebhookRef is an endpoint of a deployment with a part of its state.
@@ -129,6 +186,7 @@ type WebhookUpkeep interface {
 	DueWebhooks(ctx context.Context, now time.Time, share, limit int) ([]WebhookRef, error)
 	// ListWebhooks returns up to limit endpoints that have a state, after one in the order of deployment and id.
 	ListWebhooks(ctx context.Context, after WebhookRef, limit int) ([]WebhookRef, error)
-	// AgedDeliveries returns deployments whose oldest ended delivery began before a time.
-	AgedDeliveries(ctx context.Context, before time.Time) ([]string, error)
+	// AgedDeliveries returns deployments with a delivery that ended and began before a time, or failed and began before
+	// another time.
+	AgedDeliveries(ctx context.Context, before, failedBefore time.Time) ([]string, error)
 }

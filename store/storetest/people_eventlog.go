@@ -47,6 +47,9 @@ var eventReads = map[string]func(tx people.Tx) (any, error){
 	"LoggedEvent": func(tx people.Tx) (any, error) {
 		return optional(tx.EventLog().LoggedEvent(ids.From(logged(1).At) | 1))
 	},
+	"LoggedEvents": func(tx people.Tx) (any, error) {
+		return value(tx.EventLog().LoggedEvents([]int64{9, ids.From(logged(1).At) | 1}))
+	},
 	"EventBounds": func(tx people.Tx) (any, error) { return value(tx.EventLog().EventBounds()) },
 	"EventPeople": func(tx people.Tx) (any, error) {
 		ids := []int64{1, 2}

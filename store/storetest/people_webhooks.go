@@ -40,7 +40,24 @@ func furnishWebhooks(tx people.Tx, mark string) error {
 	state := webhookState(1)
 	state.Error = mark
 	_, err := tx.Webhooks().InsertWebhookState(state)
-	return errors.Join(err, tx.Webhooks().InsertDeliveries([]people.WebhookDelivery{delivery(1, 1), ended(delivery(2, 1))}))
+	replay := webhookReplay(1, 1)
+	replay.Selection = mark
+	_, replayErr := tx.Webhooks().InsertReplay(replay)
+	return errors.Join(err, replayErr, tx.Webhooks().InsertDeliveries([]people.WebhookDelivery{delivery(1, 1), ended(delivery(2, 1))}))
+}
+
+// webhookReplay returns a replay that has begun.
+func webhookReplay(n, endpoint int64) people.WebhookReplay {
+	return people.WebhookReplay{
+		ID: deliveryID(n), Endpoint: endpoint, Status: people.ReplayRunning, Key: "key " + ids.Format(n), Selection: `{"events":["1"]}`, Place: 1, Total: 6, Skipped: 1, Replayed: 2, Failed: 3,
+		NextAt: after(time.Hour), CreatedAt: after(time.Minute), StartedAt: after(2 * time.Minute),
+	}
+}
+
+// completed returns a replay that has ended.
+func completed(r people.WebhookReplay) people.WebhookReplay {
+	r.Status, r.CompletedAt, r.Replayed = people.ReplayCompleted, after(time.Hour), 5
+	return r
 }
 
 // webhookReads are the part of reads for webhooks.
@@ -59,6 +76,20 @@ var webhookReads = map[string]func(tx people.Tx) (any, error){
 		return value(tx.Webhooks().Deliveries(1, people.DeliveryFilter{}, 10))
 	},
 	"Delivery": func(tx people.Tx) (any, error) { return optional(tx.Webhooks().Delivery(deliveryID(1))) },
+	"DeliveriesAmong": func(tx people.Tx) (any, error) {
+		return value(tx.Webhooks().DeliveriesAmong(1, []int64{deliveryID(1), deliveryID(9)}))
+	},
+	"CountDeliveries": func(tx people.Tx) (any, error) {
+		return value(tx.Webhooks().CountDeliveries(1, people.DeliveryFilter{}, 10))
+	},
+	"Replay": func(tx people.Tx) (any, error) {
+		first, _, err := tx.Webhooks().Replay(deliveryID(1))
+		second, found, secondErr := tx.Webhooks().Replay(deliveryID(9))
+		return []any{first, second, found}, errors.Join(err, secondErr)
+	},
+	"OpenReplay":  func(tx people.Tx) (any, error) { return optional(tx.Webhooks().OpenReplay(1)) },
+	"ReplayByKey": func(tx people.Tx) (any, error) { return optional(tx.Webhooks().ReplayByKey(1, "key 1")) },
+	"Replays":     func(tx people.Tx) (any, error) { return value(tx.Webhooks().Replays(1, 0, 10)) },
 }
 
 // webhookWrites are the part of writes for webhooks.
@@ -81,8 +112,19 @@ var webhookWrites = map[string]func(tx people.Tx) error{
 	"UpdateDeliveries": func(tx people.Tx) error {
 		return tx.Webhooks().UpdateDeliveries([]people.WebhookDelivery{ended(delivery(1, 1))})
 	},
+	"SkipDeliveries": func(tx people.Tx) error { _, err := tx.Webhooks().SkipDeliveries(1, 0, after(time.Hour)); return err },
+	"MarkResent":     func(tx people.Tx) error { return tx.Webhooks().MarkResent([]int64{deliveryID(2)}) },
+	"InsertReplay":   func(tx people.Tx) error { _, err := tx.Webhooks().InsertReplay(webhookReplay(9, 9)); return err },
+	"UpdateReplay": func(tx people.Tx) error {
+		_, err := tx.Webhooks().UpdateReplay(completed(webhookReplay(1, 1)))
+		return err
+	},
+	"ForgetReplays": func(tx people.Tx) error {
+		_, err := tx.Webhooks().UpdateReplay(completed(webhookReplay(1, 1)))
+		return errors.Join(err, tx.Webhooks().ForgetReplays(1, 0))
+	},
 	"ForgetDeliveries": func(tx people.Tx) error {
-		_, err := tx.Webhooks().ForgetDeliveries(after(24*time.Hour), 10)
+		_, err := tx.Webhooks().ForgetDeliveries(after(24*time.Hour), after(24*time.Hour), 10)
 		return err
 	},
 }
@@ -200,14 +242,14 @@ var webhookStories = []story{
 		e.Expect(list(people.DeliveryFilter{Status: people.DeliveryPending, Type: "user.created"}, 10)).To(gomega.Equal([]int64{1}))
 		e.Expect(list(people.DeliveryFilter{Type: "user.deleted"}, 10)).To(gomega.BeEmpty())
 		e.Expect(list(people.DeliveryFilter{Since: after(2 * time.Minute), Until: after(4 * time.Minute)}, 10)).To(gomega.Equal([]int64{2}))
-		aged, err := e.store.AgedDeliveries(e.ctx, after(2*time.Minute))
+		aged, err := e.store.AgedDeliveries(e.ctx, after(2*time.Minute), after(24*time.Hour))
 		e.ok(err)
 		e.Expect(aged).To(gomega.BeEmpty(), "only a pending one began before")
-		aged, err = e.store.AgedDeliveries(e.ctx, after(2*time.Minute+time.Millisecond))
+		aged, err = e.store.AgedDeliveries(e.ctx, after(2*time.Minute+time.Millisecond), after(0))
 		e.ok(err)
 		e.Expect(aged).To(gomega.Equal([]string{home}))
 		e.change(home, func(tx people.Tx) error {
-			n, err := tx.Webhooks().ForgetDeliveries(after(time.Hour), 1)
+			n, err := tx.Webhooks().ForgetDeliveries(after(time.Hour), after(time.Hour), 1)
 			e.Expect(n).To(gomega.Equal(int64(1)))
 			return err
 		})

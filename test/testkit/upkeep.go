@@ -121,10 +121,10 @@ func (s *Interruptible) ListWebhooks(ctx context.Context, after people.WebhookRe
 }
 
 // AgedDeliveries implements people.WebhookUpkeep.
-func (s *Interruptible) AgedDeliveries(ctx context.Context, before time.Time) ([]string, error) {
+func (s *Interruptible) AgedDeliveries(ctx context.Context, before, failedBefore time.Time) ([]string, error) {
 	engine, err := s.reach()
 	if err != nil {
 		return nil, err
 	}
-	return engine.AgedDeliveries(ctx, before)
+	return engine.AgedDeliveries(ctx, before, failedBefore)
 }

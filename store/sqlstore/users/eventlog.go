@@ -1,6 +1,7 @@
 package users
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"hash/fnv"
@@ -57,6 +58,12 @@ func (tx txEventLog) EventsAfter(sequence int64, limit int) ([]people.LoggedEven
 
 func (tx txEventLog) LoggedEvent(id int64) (people.LoggedEvent, bool, error) {
 	return db.First(tx.Tx, readNumbered, `SELECT `+loggedColumns+`, sequence FROM event_log WHERE deployment = :deployment AND id = ?`, id)
+}
+
+func (tx txEventLog) LoggedEvents(ids []int64) ([]people.LoggedEvent, error) {
+	found, err := db.Among(tx.Tx, readNumbered, `SELECT `+loggedColumns+`, sequence FROM event_log WHERE deployment = :deployment AND id`, ids)
+	slices.SortFunc(found, func(a, b people.LoggedEvent) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return found, err
 }
 
 func (tx txEventLog) EventBounds() (bounds people.EventBounds, err error) {

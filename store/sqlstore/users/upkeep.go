@@ -26,7 +26,7 @@ var Tables = []struct{ Name, Key string }{
 	{"ended_connections", "connection_id"}, {"connection_failures", "connection_id, at, id"}, {"domains", "id"}, {"setup_links", "id"}, {"phones", "id"}, {"emails", "id"}, {"users", "id"},
 	{"events", "kind, at, id"}, {"past_events", "kind, at, id"}, {"recent_events", "kind, at, id"}, {"sealed_days", "day"}, {"sealed_months", "month"},
 	{"sealed_totals", "what"}, {"user_ordinals", "user_id"}, {"audit", "at, id"}, {"event_log_new", "id"}, {"event_log", "sequence"}, {"webhook_deliveries", "id"},
-	{"webhook_states", "endpoint_id"}, {"api_keys", "id"}, {"imports", "file"},
+	{"webhook_replays", "id"}, {"webhook_states", "endpoint_id"}, {"api_keys", "id"}, {"imports", "file"},
 	{"imported_rows", "kind, external_id"}, {"oauth_requests", "hash"}, {"oauth_grants", "id"}, {"oauth_families", "id"}, {"oauth_codes", "hash"},
 	{"oauth_refresh_tokens", "hash"}, {"oauth_devices", "hash"}, {"oauth_clients", "app_id, client"},
 	{"oauth_logouts", "app_id, client, user_id, session_id"}, {"oauth_endings", "app_id, client"}, {"tool_calls", "id"}, {"tool_approvals", "id"},

@@ -75,18 +75,22 @@ func (tx txWebhooks) RemoveWebhook(endpoint int64, before time.Time, limit int) 
 	if err != nil || n == int64(limit) {
 		return false, err
 	}
+	if err := tx.Exec(`DELETE FROM webhook_replays WHERE deployment = :deployment AND endpoint_id = ?`, endpoint); err != nil {
+		return false, err
+	}
 	return true, tx.Exec(`DELETE FROM webhook_states WHERE deployment = :deployment AND endpoint_id = ?`, endpoint)
 }
 
 const (
-	openColumns     = `id, endpoint_id, sequence, event_id, type, subject_type, subject_id, status, created_at, next_at, settled_at, attempts, http_status, latency_ms`
+	openColumns     = `id, endpoint_id, sequence, event_id, type, subject_type, subject_id, status, created_at, next_at, settled_at, attempts, http_status, latency_ms, replay_id, source_id, resent`
 	deliveryColumns = openColumns + `, tries`
 )
 
 func readDelivery(row *sql.Rows, d *people.WebhookDelivery) error {
-	var latency int64
+	var latency, resent int64
 	err := row.Scan(&d.ID, &d.Endpoint, &d.Sequence, &d.Event, &d.Type, &d.SubjectType, &d.SubjectID, &d.Status, db.At{To: &d.CreatedAt}, db.At{To: &d.NextAt},
-		db.At{To: &d.SettledAt}, &d.Attempts, &d.HTTPStatus, &latency, &d.Tries)
+		db.At{To: &d.SettledAt}, &d.Attempts, &d.HTTPStatus, &latency, &d.Replay, &d.Source, &resent, &d.Tries)
+	d.Resent = resent != 0
 	d.Latency = time.Duration(latency) * time.Millisecond
 	return err
 }
@@ -112,6 +116,8 @@ func (tx txWebhooks) InsertDeliveries(deliveries []people.WebhookDelivery) error
 		db.Texts("subject_type", func(d *people.WebhookDelivery) string { return d.SubjectType }),
 		db.Texts("subject_id", func(d *people.WebhookDelivery) string { return d.SubjectID }),
 		db.Numbers("created_at", func(d *people.WebhookDelivery) int64 { return db.Micros(d.CreatedAt) }),
+		db.Numbers("replay_id", func(d *people.WebhookDelivery) int64 { return d.Replay }),
+		db.Numbers("source_id", func(d *people.WebhookDelivery) int64 { return d.Source }),
 	}, settledFields...)
 	return db.InsertMany(tx.Tx, "webhook_deliveries", deliveries, fields...)
 }
@@ -140,42 +146,17 @@ func (tx txWebhooks) DeliveryTries(of []int64) (map[int64]string, error) {
 	return tries, err
 }
 
-func (tx txWebhooks) Deliveries(endpoint int64, of people.DeliveryFilter, limit int) ([]people.WebhookDelivery, error) {
-	query, args := `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE deployment = :deployment AND endpoint_id = ?`, []any{endpoint}
-	add := func(condition string, value any) { query, args = query+" AND "+condition, append(args, value) }
-	if of.Before != 0 {
-		add("id < ?", of.Before)
-	}
-	if of.Status != "" {
-		add("status = ?", of.Status)
-	}
-	if of.Type != "" {
-		add("type = ?", of.Type)
-	}
-	if !of.Since.IsZero() {
-		add("created_at >= ?", db.Micros(of.Since))
-	}
-	if !of.Until.IsZero() {
-		add("created_at < ?", db.Micros(of.Until))
-	}
-	return db.List(tx.Tx, readDelivery, query+` ORDER BY id DESC LIMIT ?`, append(args, limit)...)
-}
-
 func (tx txWebhooks) Delivery(id int64) (people.WebhookDelivery, bool, error) {
 	return db.First(tx.Tx, readDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE deployment = :deployment AND id = ?`, id)
-}
-
-func (tx txWebhooks) ForgetDeliveries(before time.Time, limit int) (int64, error) {
-	return tx.Affected(`DELETE FROM webhook_deliveries WHERE deployment = :deployment AND id IN (
-		SELECT id FROM webhook_deliveries WHERE deployment = :deployment AND id < ? AND settled_at > 0 ORDER BY id LIMIT ?)`, ids.From(before), limit)
 }
 
 // DueWebhooks implements people.WebhookUpkeep.
 func (s *Rows) DueWebhooks(ctx context.Context, now time.Time, share, limit int) ([]people.WebhookRef, error) {
 	return s.webhooks(ctx, `(SELECT s.*, ROW_NUMBER() OVER (PARTITION BY s.deployment ORDER BY s.leased_until) AS turn FROM webhook_states s
 			WHERE s.paused = 0 AND s.disabled_at = 0 AND s.leased_until <= ? AND (s.next_at > 0 AND s.next_at <= ?
-				OR s.blocked = 0 AND EXISTS (SELECT 1 FROM event_log e WHERE e.deployment = s.deployment AND e.sequence > s.position))) w
-		WHERE w.turn <= ? ORDER BY w.turn, w.leased_until LIMIT ?`, db.Micros(now), db.Micros(now), share, limit)
+				OR s.blocked = 0 AND EXISTS (SELECT 1 FROM event_log e WHERE e.deployment = s.deployment AND e.sequence > s.position)
+				OR EXISTS (SELECT 1 FROM webhook_replays r WHERE r.deployment = s.deployment AND r.endpoint_id = s.endpoint_id AND r.completed_at = 0 AND r.next_at <= ?))) w
+		WHERE w.turn <= ? ORDER BY w.turn, w.leased_until LIMIT ?`, db.Micros(now), db.Micros(now), db.Micros(now), share, limit)
 }
 
 // ListWebhooks implements people.WebhookUpkeep.
@@ -196,10 +177,11 @@ func (s *Rows) webhooks(ctx context.Context, from string, args ...any) (all []pe
 }
 
 // AgedDeliveries implements people.WebhookUpkeep. It steps from one deployment to the next.
-func (s *Rows) AgedDeliveries(ctx context.Context, before time.Time) ([]string, error) {
+func (s *Rows) AgedDeliveries(ctx context.Context, before, failedBefore time.Time) ([]string, error) {
 	return s.deployments(ctx, `WITH RECURSIVE d(deployment) AS (
 			SELECT MIN(deployment) FROM webhook_deliveries
 			UNION ALL SELECT (SELECT MIN(c.deployment) FROM webhook_deliveries c WHERE c.deployment > d.deployment) FROM d WHERE d.deployment IS NOT NULL
-		) SELECT deployment FROM d WHERE EXISTS (SELECT 1 FROM webhook_deliveries c WHERE c.deployment = d.deployment AND c.id < ? AND c.settled_at > 0)`,
-		ids.From(before))
+		) SELECT deployment FROM d WHERE EXISTS (SELECT 1 FROM webhook_deliveries c WHERE c.deployment = d.deployment AND c.id < ? AND c.settled_at > 0 AND c.status <> 'failed')
+			OR EXISTS (SELECT 1 FROM webhook_deliveries c WHERE c.deployment = d.deployment AND c.id < ? AND c.status = 'failed')`,
+		ids.From(before), ids.From(failedBefore))
 }
