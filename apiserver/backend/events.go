@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"sort"
 	"strings"
 	"time"
 
@@ -211,15 +210,9 @@ func (q eventQuery) begin(log people.EventLog, bounds people.EventBounds) (event
 	case bounds.Last == 0:
 		return events.Cursor{}, nil
 	}
-	// Times ascend with the numbers, except for transactions that took longer than others.
-	var failed error
-	first := bounds.First + int64(sort.Search(int(bounds.Last-bounds.First+1), func(n int) bool {
-		_, at, _, err := log.EventNumbered(bounds.First + int64(n))
-		failed = account.FirstOf(failed, err)
-		return !at.Before(q.since)
-	}))
-	if failed != nil || first == bounds.First {
-		return events.Cursor{Sequence: first - 1}, failed
+	first, err := events.FirstSince(log, bounds, q.since)
+	if err != nil || first == bounds.First {
+		return events.Cursor{Sequence: first - 1}, err
 	}
 	id, _, _, err := log.EventNumbered(first - 1)
 	return events.Cursor{Sequence: first - 1, ID: id}, err

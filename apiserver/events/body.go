@@ -36,9 +36,8 @@ func idOrNull(id int64) *string {
 	return &text
 }
 
-// CloudEvent returns an event in the structured JSON of CloudEvents 1.0.2.
-func CloudEvent(e *people.LoggedEvent, deployment int64) ([]byte, error) {
-	served := Served(e, deployment)
+// CloudEvent returns a served event in the structured JSON of CloudEvents 1.0.2.
+func CloudEvent(served backendapi.Event) ([]byte, error) {
 	data := map[string]any{}
 	if err := json.Unmarshal(served.Data, &data); err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package events
 
 import (
+	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/internal/eventtype"
 	"github.com/cardea-iam/cardea/internal/ids"
@@ -70,4 +72,21 @@ func ParseCursor(text string) (Cursor, bool) {
 		*part.to = n
 	}
 	return c, true
+}
+
+// FirstSince returns the number of the first event that happened at a time or later, the number after the last one if
+// there is none. Times ascend with the numbers, except for transactions that took longer than others.
+func FirstSince(log people.EventLog, bounds people.EventBounds, since time.Time) (int64, error) {
+	if bounds.Last == 0 {
+		return 1, nil
+	}
+	var failed error
+	first := bounds.First + int64(sort.Search(int(bounds.Last-bounds.First+1), func(n int) bool {
+		_, at, _, err := log.EventNumbered(bounds.First + int64(n))
+		if failed == nil {
+			failed = err
+		}
+		return !at.Before(since)
+	}))
+	return first, failed
 }

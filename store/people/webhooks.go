@@ -122,6 +122,8 @@ type Webhooks interface {
 	// SkipDeliveries ends the pending deliveries of an endpoint at a time, those of one replay if it is not 0, and returns
 	// how many.
 	SkipDeliveries(endpoint, replay int64, at time.Time) (int64, error)
+	// HastenDeliveries lets the pending deliveries of an endpoint be due at a time, and returns how many are pending.
+	HastenDeliveries(endpoint int64, at time.Time) (int64, error)
 	// MarkResent sets Resent of deliveries.
 	MarkResent(ids []int64) error
 	// ForgetDeliveries deletes up to limit deliveries that ended, and began before a time to the millisecond, failed ones

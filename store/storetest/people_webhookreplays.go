@@ -137,6 +137,14 @@ var replayStories = []story{
 		e.change(home, func(tx people.Tx) error {
 			return tx.Webhooks().InsertDeliveries([]people.WebhookDelivery{delivery(1, 1), replayed, ended(delivery(3, 1)), delivery(4, 2)})
 		})
+		e.change(home, func(tx people.Tx) error {
+			n, err := tx.Webhooks().HastenDeliveries(1, after(time.Minute))
+			e.Expect(n).To(gomega.Equal(int64(2)), "pending ones of the endpoint")
+			return err
+		})
+		for _, d := range all(e, func(tx people.Tx) ([]people.WebhookDelivery, error) { return tx.Webhooks().OpenDeliveries(1, 10) }) {
+			e.Expect(d.NextAt).To(gomega.Equal(after(time.Minute)))
+		}
 		for _, replay := range []int64{77, 0} {
 			e.change(home, func(tx people.Tx) error {
 				n, err := tx.Webhooks().SkipDeliveries(1, replay, after(time.Hour))

@@ -113,8 +113,12 @@ var webhookWrites = map[string]func(tx people.Tx) error{
 		return tx.Webhooks().UpdateDeliveries([]people.WebhookDelivery{ended(delivery(1, 1))})
 	},
 	"SkipDeliveries": func(tx people.Tx) error { _, err := tx.Webhooks().SkipDeliveries(1, 0, after(time.Hour)); return err },
-	"MarkResent":     func(tx people.Tx) error { return tx.Webhooks().MarkResent([]int64{deliveryID(2)}) },
-	"InsertReplay":   func(tx people.Tx) error { _, err := tx.Webhooks().InsertReplay(webhookReplay(9, 9)); return err },
+	"HastenDeliveries": func(tx people.Tx) error {
+		_, err := tx.Webhooks().HastenDeliveries(1, after(2*time.Minute))
+		return err
+	},
+	"MarkResent":   func(tx people.Tx) error { return tx.Webhooks().MarkResent([]int64{deliveryID(2)}) },
+	"InsertReplay": func(tx people.Tx) error { _, err := tx.Webhooks().InsertReplay(webhookReplay(9, 9)); return err },
 	"UpdateReplay": func(tx people.Tx) error {
 		_, err := tx.Webhooks().UpdateReplay(completed(webhookReplay(1, 1)))
 		return err

@@ -75,6 +75,8 @@ type Dispatcher struct {
 	slots   *egress.Slots
 	// unproven are the slots that endpoints need in addition that may not respond.
 	unproven *egress.Slots
+	// tests are those of tests.
+	tests *egress.Slots
 
 	wake chan struct{}
 	mu   sync.Mutex
@@ -99,6 +101,7 @@ func New(opts Options) *Dispatcher {
 		Options: opts, client: newClient(opts.Egress), metrics: newMetrics(opts.Registry, opts.Clock), wake: make(chan struct{}, 1), running: map[key]*runner{}, count: map[string]int{}, removals: make(chan key, 1),
 		slots:    egress.NewSlots(egress.Bounds{AtOnce: slotsMost, DeploymentAtOnce: deploymentSlots}, opts.Clock),
 		unproven: egress.NewSlots(egress.Bounds{AtOnce: unprovenSlots, DeploymentAtOnce: unprovenOfDeployment}, opts.Clock),
+		tests:    egress.NewSlots(testBounds, opts.Clock),
 	}
 }
 
@@ -305,7 +308,9 @@ func (d *Dispatcher) follow(ctx context.Context, k key, ref people.WebhookRef, d
 		}
 		// A changed URL enables the endpoint, and so does active: false and then true.
 		if !state.DisabledAt.IsZero() && (moved || inactive) {
-			state = Enable(state, now)
+			if state, err = enable(tx, state, now); err != nil {
+				return err
+			}
 			if err := logEnabled(tx, k.endpoint, now); err != nil {
 				return err
 			}

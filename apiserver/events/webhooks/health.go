@@ -115,9 +115,19 @@ func (h *health) due(now time.Time, content *document.WebhookEndpoint) int64 {
 	return 0
 }
 
-// Enable returns the state of an endpoint that is enabled again at a time: it continues where it was disabled.
-func Enable(s people.WebhookState, now time.Time) people.WebhookState {
+// enabled returns the state of an endpoint that is enabled again at a time: it continues where it was disabled.
+func enabled(s people.WebhookState, now time.Time) people.WebhookState {
 	s.DisabledAt, s.Reason, s.EnabledAt = time.Time{}, "", now
 	s.Failures, s.FailingSince, s.Reported = 0, time.Time{}, 0
 	return s
+}
+
+// enable is enabled, and lets the open deliveries of the endpoint be due.
+func enable(tx people.Tx, s people.WebhookState, now time.Time) (people.WebhookState, error) {
+	s = enabled(s, now)
+	hastened, err := tx.Webhooks().HastenDeliveries(s.Endpoint, now)
+	if s.NextAt = now; hastened == 0 {
+		s.NextAt = time.Time{}
+	}
+	return s, err
 }

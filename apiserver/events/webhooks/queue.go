@@ -67,8 +67,9 @@ type subject struct{ kind, id string }
 func (p *pending) subject() subject { return subject{p.SubjectType, p.SubjectID} }
 
 // next returns the delivery whose request is to begin, nil if there is none, and when there is one otherwise; zero if
-// that depends on a request that is open. With order, a delivery waits for an earlier one of its subject.
-func (q queue) next(now time.Time, ordered bool) (due *pending, at time.Time) {
+// that depends on a request that is open. With order, a delivery waits for an earlier one of its subject. replays selects
+// the deliveries of replays, else the others are selected; neither waits for the other ones, except for open requests.
+func (q queue) next(now time.Time, ordered, replays bool) (due *pending, at time.Time) {
 	// held has the subjects whose later deliveries wait, and until when; zero: until a request ends.
 	held := map[subject]time.Time{}
 	earlier := func(t time.Time) {
@@ -82,7 +83,7 @@ func (q queue) next(now time.Time, ordered bool) (due *pending, at time.Time) {
 		}
 	}
 	for _, p := range q {
-		if p.sending {
+		if p.sending || replays != (p.Replay != 0) {
 			continue
 		}
 		if until, waits := held[p.subject()]; ordered && waits {
@@ -105,6 +106,26 @@ func (q queue) next(now time.Time, ordered bool) (due *pending, at time.Time) {
 func (q queue) sending() (n int) {
 	for _, p := range q {
 		if p.sending {
+			n++
+		}
+	}
+	return n
+}
+
+// replayed is how many deliveries of replays are open.
+func (q queue) replayed() (n int) {
+	for _, p := range q {
+		if p.Replay != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// replaysSending is how many requests of replays are open.
+func (q queue) replaysSending() (n int) {
+	for _, p := range q {
+		if p.Replay != 0 && p.sending {
 			n++
 		}
 	}

@@ -31,9 +31,6 @@ func (r *runner) collect(done result) {
 		r.uncounted(done)
 		return
 	}
-	if len(r.ended) == 0 {
-		r.endedSince = time.Now()
-	}
 	_, content := r.d.served(r.key)
 	if content == nil {
 		content = &document.WebhookEndpoint{MaxConcurrent: 1, RetrySeconds: 1 << 30, DisableAfterSeconds: 1 << 30}
@@ -56,14 +53,22 @@ func (r *runner) collect(done result) {
 			r.pausedUntil = done.retryAfter
 		}
 		p.event = nil // it is read again
-		if p.retry(done.at, done.retryAfter); p.expired(r.state.EnabledAt, content) {
+		if p.retry(done.at, done.retryAfter); p.expired(r.state.EnabledAt, content) || p.Replay != 0 && p.Attempts >= ReplayAttempts {
 			p.Status, p.SettledAt, p.NextAt, outcome = people.DeliveryFailed, done.at, time.Time{}, outcomeFailed
 		}
 	}
 	r.report(reported, disabled, done.at, content)
 	r.d.metrics.ended(r.key.deployment, outcome, done.latency)
-	r.ended = append(r.ended, p)
+	r.ends(p)
 	r.queue = r.queue.without()
+}
+
+// ends keeps a result until the next transaction, which writes it.
+func (r *runner) ends(p *pending) {
+	if len(r.ended) == 0 {
+		r.endedSince = time.Now()
+	}
+	r.ended = append(r.ended, p)
 }
 
 // uncounted lets a request be repeated that did not fail because of its receiver.
@@ -134,8 +139,13 @@ func (r *runner) write(ctx context.Context) error {
 		}
 		written[p.ID] = p
 	}
-	own := r.own
+	own, replay := r.own, r.replay
+	next, resent := r.counted()
+	r.replay = next
 	err := r.change(ctx, func(tx people.Tx) error {
+		if err := tx.Webhooks().MarkResent(resent); err != nil {
+			return err
+		}
 		if len(own) > 0 {
 			if err := tx.Records().LogEvents(own); err != nil {
 				return err
@@ -154,7 +164,11 @@ func (r *runner) write(ctx context.Context) error {
 		return tx.Webhooks().UpdateDeliveries(rows)
 	})
 	if err != nil {
+		r.replay = replay
 		return err
+	}
+	if next != nil && !next.CompletedAt.IsZero() {
+		r.replay = nil
 	}
 	for _, p := range r.ended {
 		p.tries = nil
@@ -177,6 +191,9 @@ func (r *runner) change(ctx context.Context, do func(people.Tx) error) error {
 		held, err := tx.Webhooks().UpdateWebhookState(r.state, r.state.Epoch)
 		if err == nil && !held {
 			err = errFenced
+		}
+		if err == nil {
+			err = r.saveReplay(tx)
 		}
 		if err != nil {
 			return err

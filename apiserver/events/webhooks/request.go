@@ -19,6 +19,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/webhook"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -91,19 +92,21 @@ type outcome struct {
 
 func (o outcome) success() bool { return o.failure == "" }
 
-// body returns the body of an event's request and its media type.
-func body(format string, e *people.LoggedEvent, deployment int64) (content []byte, mediaType string, err error) {
+// body returns the body of an event's request and its media type. prefix begins its id.
+func body(format string, e *people.LoggedEvent, deployment int64, prefix string) (content []byte, mediaType string, err error) {
+	served := events.Served(e, deployment)
+	served.Id = prefix + ids.Format(e.ID)
 	if format == document.WebhookCloudEvents {
-		content, err = events.CloudEvent(e, deployment)
+		content, err = events.CloudEvent(served)
 		return content, "application/cloudevents+json", err
 	}
-	content, err = json.Marshal(events.Served(e, deployment))
+	content, err = json.Marshal(served)
 	return content, "application/json", err
 }
 
-// send sends an event once. id is the webhook-id. clock gives the time of the signature.
-func (c *client) send(ctx context.Context, t *target, e *people.LoggedEvent, id string, more http.Header, clock func() time.Time) outcome {
-	content, mediaType, err := body(t.content.Format, e, t.deployment)
+// send sends an event once. prefix begins the event's id, which is the webhook-id. clock gives the time of the signature.
+func (c *client) send(ctx context.Context, t *target, e *people.LoggedEvent, prefix string, more http.Header, clock func() time.Time) outcome {
+	content, mediaType, err := body(t.content.Format, e, t.deployment, prefix)
 	if err != nil {
 		return outcome{failure: "the event cannot be written as JSON"}
 	}
@@ -123,7 +126,7 @@ func (c *client) send(ctx context.Context, t *target, e *people.LoggedEvent, id 
 	}
 	r.Header.Set("Content-Type", mediaType)
 	r.Header.Set("User-Agent", t.agent)
-	webhook.Sign(r.Header, id, clock(), content, t.keys...)
+	webhook.Sign(r.Header, prefix+ids.Format(e.ID), clock(), content, t.keys...)
 	transport := c.secure
 	if r.URL.Scheme == "http" {
 		transport = c.plain

@@ -105,7 +105,7 @@ func TestQueueKeepsTheOrderOfEachSubject(t *testing.T) {
 		"the earliest time of those that wait":  {queue{queued(1, "a", 0, 2*later), queued(2, "b", 0, later)}, true, 0, later},
 		"only the first of a subject has times": {queue{queued(1, "a", 0, 2*later), queued(2, "a", 0, later)}, true, 0, 2 * later},
 	} {
-		p, at := tc.q.next(began, tc.ordered)
+		p, at := tc.q.next(began, tc.ordered, false)
 		switch {
 		case (p == nil) != (tc.want == 0), p != nil && p.Sequence != tc.want:
 			t.Errorf("%s: %+v", name, p)
@@ -177,7 +177,7 @@ func TestEndpointIsDisabledByTimeAndTries(t *testing.T) {
 		}
 	}
 	disabled := people.WebhookState{Position: 7, DisabledAt: began, Reason: reasonGone, Failures: 30, FailingSince: began, Reported: 2}
-	if s := Enable(disabled, enough); s.Position != 7 || !s.DisabledAt.IsZero() || s.Reason != "" || s.Failures != 0 || !s.EnabledAt.Equal(enough) || s.Reported != 0 {
+	if s := enabled(disabled, enough); s.Position != 7 || !s.DisabledAt.IsZero() || s.Reason != "" || s.Failures != 0 || !s.EnabledAt.Equal(enough) || s.Reported != 0 {
 		t.Errorf("enabled again: %+v", s)
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/internal/document"
-	"github.com/cardea-iam/cardea/internal/eventtype"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -61,6 +60,9 @@ type runner struct {
 	pausedUntil time.Time
 	// again is a due time in addition to those of the queue, zero for none: of deliveries that may be in the store alone.
 	again time.Time
+	// replay is the replay of the endpoint, nil for none. followed reports that it was read since the last look for events.
+	replay   *replaying
+	followed bool
 	// failedUntil is when a failed transaction is repeated.
 	failedUntil time.Time
 	wake        chan struct{}
@@ -133,7 +135,7 @@ func (r *runner) begin(ctx context.Context) (leased bool) {
 	now := r.now()
 	until := now.Add(leaseFor)
 	err := r.d.Store.Change(ctx, r.key.deployment, func(tx people.Tx) (err error) {
-		r.queue = nil
+		r.queue, r.replay = nil, nil
 		r.state, leased, err = tx.Webhooks().LeaseWebhook(r.key.endpoint, r.d.Server, now, until)
 		if err != nil || !leased {
 			return err
@@ -141,6 +143,9 @@ func (r *runner) begin(ctx context.Context) (leased bool) {
 		open, err := tx.Webhooks().OpenDeliveries(r.key.endpoint, openMost)
 		for _, d := range open {
 			r.queue = append(r.queue, &pending{WebhookDelivery: d})
+		}
+		if err == nil {
+			r.replay, err = readReplay(tx, r.key.endpoint)
 		}
 		return err
 	})
@@ -158,7 +163,13 @@ func (r *runner) serve(ctx, sending context.Context) error {
 		if content == nil || !r.state.DisabledAt.IsZero() || ctx.Err() != nil {
 			return nil
 		}
+		if err := r.follow(ctx); err != nil {
+			return err
+		}
 		if err := r.fill(ctx, content); err != nil {
+			return err
+		}
+		if err := r.refill(ctx, content); err != nil {
 			return err
 		}
 		if err := r.flush(ctx); err != nil {
@@ -203,9 +214,9 @@ func (r *runner) await(ctx context.Context) {
 	case <-r.slotted:
 		r.waits = false
 	case <-r.wake:
-		r.caughtUp = false
+		r.caughtUp, r.followed = false, false
 	case <-timer.C:
-		r.caughtUp = false
+		r.caughtUp, r.followed = false, false
 	case <-ctx.Done():
 	}
 }
@@ -217,7 +228,7 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 	if r.caughtUp || now.Before(r.failedUntil) {
 		return nil
 	}
-	due, _ := r.queue.next(now, content.Ordering == document.WebhookByEntity)
+	due, _ := r.nextDue(now, content)
 	if r.blocked = r.failing() && (due != nil || r.queue.sending() > 0) || len(r.queue) > openMost-fillMost; r.blocked {
 		return nil
 	}
@@ -256,20 +267,25 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 
 // deliveriesOf returns the deliveries of those events that the endpoint's filter takes.
 func (r *runner) deliveriesOf(list []people.LoggedEvent, content *document.WebhookEndpoint, now time.Time) (added []*pending, rows []people.WebhookDelivery) {
-	// Ids ascend in the order of the events. Two batches of one millisecond collide rarely, and are then written again.
-	id := ids.From(now) | int64(rand.IntN(1<<20))
-	own := ids.Format(r.key.endpoint)
+	id := firstID(now)
 	for i := range list {
-		e := &list[i]
-		if !eventtype.Matches(content.Types, e.Type, e.Version) || e.SubjectType == events.SubjectWebhookEndpoint && e.SubjectID == own {
-			continue
+		if e := &list[i]; sends(content.Types, r.key.endpoint, e) {
+			id++
+			p := r.delivery(id, e, now)
+			added, rows = append(added, p), append(rows, p.WebhookDelivery)
 		}
-		id++
-		p := &pending{event: e, WebhookDelivery: people.WebhookDelivery{
-			ID: id, Endpoint: r.key.endpoint, Sequence: e.Sequence, Event: e.ID, Type: e.Type, SubjectType: e.SubjectType, SubjectID: e.SubjectID,
-			Status: people.DeliveryPending, CreatedAt: now, NextAt: now,
-		}}
-		added, rows = append(added, p), append(rows, p.WebhookDelivery)
 	}
 	return added, rows
+}
+
+// firstID returns an id before those of a batch of deliveries. Ids ascend in the order of the events. Two batches of one
+// millisecond collide rarely, and are then written again.
+func firstID(now time.Time) int64 { return ids.From(now) | int64(rand.IntN(1<<20)) }
+
+// delivery returns a delivery of an event that begins at a time.
+func (r *runner) delivery(id int64, e *people.LoggedEvent, now time.Time) *pending {
+	return &pending{event: e, WebhookDelivery: people.WebhookDelivery{
+		ID: id, Endpoint: r.key.endpoint, Sequence: e.Sequence, Event: e.ID, Type: e.Type, SubjectType: e.SubjectType, SubjectID: e.SubjectID,
+		Status: people.DeliveryPending, CreatedAt: now, NextAt: now,
+	}}
 }

@@ -32,7 +32,7 @@ type result struct {
 func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (next time.Time) {
 	for {
 		now := r.now()
-		due, at := r.queue.next(now, content.Ordering == document.WebhookByEntity)
+		due, at := r.nextDue(now, content)
 		sending := r.queue.sending()
 		switch {
 		case due == nil:
@@ -55,6 +55,21 @@ func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (
 		due.Attempts++
 		go r.send(ctx, due, due.Attempts, r.unproven())
 	}
+}
+
+// nextDue returns the delivery whose request is to begin, as queue.next does. Deliveries of a replay come after the others, and
+// get half of the requests that may be open.
+func (r *runner) nextDue(now time.Time, content *document.WebhookEndpoint) (*pending, time.Time) {
+	ordered := content.Ordering == document.WebhookByEntity
+	live, at := r.queue.next(now, ordered, false)
+	if live != nil || r.replay == nil || int64(r.queue.replaysSending()) >= max(min(r.window, content.MaxConcurrent)/2, 1) {
+		return live, at
+	}
+	replayed, replayedAt := r.queue.next(now, ordered, true)
+	if replayed == nil && !replayedAt.IsZero() && (at.IsZero() || replayedAt.Before(at)) {
+		at = replayedAt
+	}
+	return replayed, at
 }
 
 // send sends one request in its turn, and reports the result.
@@ -95,7 +110,11 @@ func (r *runner) send(ctx context.Context, p *pending, attempt int64, unproven b
 			return
 		}
 	}
-	done.outcome = r.d.client.send(ctx, t, event, events.IDPrefix+ids.Format(p.Event), http.Header{"Cardea-Attempt": {strconv.FormatInt(attempt, 10)}}, r.d.Clock)
+	more := http.Header{"Cardea-Attempt": {strconv.FormatInt(attempt, 10)}}
+	if p.Replay != 0 {
+		more["Cardea-Replay"] = []string{ids.Format(p.Replay)}
+	}
+	done.outcome = r.d.client.send(ctx, t, event, events.IDPrefix, more, r.d.Clock)
 	done.unsent = !done.success() && ctx.Err() != nil // the server ends
 }
 

@@ -118,6 +118,8 @@ type world struct {
 	t         *testing.T
 	follower  *snapshot.Follower
 	sequencer *sequencer.Worker
+	// replayed counts replays, for their ids.
+	replayed int64
 }
 
 func newWorld(t *testing.T, url string) *world {

@@ -72,6 +72,10 @@ func (tx txWebhooks) SkipDeliveries(endpoint, replay int64, at time.Time) (int64
 	return tx.Affected(query, args...)
 }
 
+func (tx txWebhooks) HastenDeliveries(endpoint int64, at time.Time) (int64, error) {
+	return tx.Affected(`UPDATE webhook_deliveries SET next_at = ? WHERE deployment = :deployment AND endpoint_id = ? AND settled_at = 0`, db.Micros(at), endpoint)
+}
+
 func (tx txWebhooks) MarkResent(of []int64) error {
 	if len(of) == 0 {
 		return tx.Writable()

@@ -1,0 +1,305 @@
+package webhooks
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// ReplayFailed and ReplayAll are the statuses of Wanted: deliveries that failed, and all events.
+	ReplayFailed, ReplayAll = "failed", "all"
+	// ReplayMost bounds the events of a replay, ReplayListMost the listed ids, and replaysKept the replays of an endpoint
+	// that are kept.
+	ReplayMost, ReplayListMost, replaysKept = 100_000, 1000, 100
+	// EnableAfter is the least time between two times at which an endpoint is enabled again by a request.
+	EnableAfter = time.Minute
+	// testPrefix begins the ids of test events.
+	testPrefix = "evt_test_"
+)
+
+// testBounds bound the tests of endpoints on one server.
+var testBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 2, DeploymentPerMinute: 30, DeploymentWaiting: 4}
+
+// Errors of the operations on endpoints.
+var (
+	// ErrNotSeen: no server has sent to the endpoint yet.
+	ErrNotSeen = errors.New("no server has seen the endpoint yet")
+	// ErrDisabled: the endpoint is disabled.
+	ErrDisabled = errors.New("the endpoint is disabled")
+	// ErrReplayOpen: the endpoint has a replay that has not ended.
+	ErrReplayOpen = errors.New("the endpoint has a replay that has not ended")
+	// ErrKeyReused: the idempotency key belongs to another request.
+	ErrKeyReused = errors.New("the idempotency key belongs to another request")
+	// ErrTooMany: the range has more than ReplayMost events.
+	ErrTooMany = errors.New("the range has too many events")
+	// ErrChanged: the state changed meanwhile.
+	ErrChanged = errors.New("the endpoint changed meanwhile")
+	// ErrIncomplete: the endpoint has a value that may not be used.
+	ErrIncomplete = errors.New("the endpoint cannot be sent to")
+)
+
+// TooSoonError means that an endpoint was enabled again a short time ago.
+type TooSoonError struct{ RetryAfter time.Duration }
+
+func (e *TooSoonError) Error() string { return "the endpoint was enabled again a short time ago" }
+
+// UnknownIDError means that an id of a replay is unknown. Index is its place in the list.
+type UnknownIDError struct {
+	Index int
+	// Unselected reports that the event exists, and that the endpoint does not get it.
+	Unselected bool
+}
+
+func (e *UnknownIDError) Error() string { return fmt.Sprintf("the id at index %d is unknown", e.Index) }
+
+// Wanted are the events of a replay: the deliveries or events of a list, or those of a range of time.
+type Wanted struct {
+	Deliveries []int64 `json:"deliveries,omitempty"`
+	Events     []int64 `json:"events,omitempty"`
+	// Status is ReplayFailed or ReplayAll.
+	Status string `json:"status,omitempty"`
+	// Type selects a type, "" for all. Since and Until bound the time: of the beginning of a failed delivery, or of an
+	// event. Until is exclusive; zero: now.
+	Type         string `json:"type,omitempty"`
+	Since, Until time.Time
+	// Key is the idempotency key, "" for none.
+	Key string `json:"-"`
+}
+
+// StartReplay begins to send events to an endpoint again, with a new id. A request with the key of an earlier one returns
+// that one. Errors: ErrNotSeen, ErrDisabled, ErrReplayOpen, ErrKeyReused, ErrTooMany, an UnknownIDError.
+func StartReplay(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, want Wanted, id int64, now time.Time) (people.WebhookReplay, error) {
+	state, found, err := tx.Webhooks().LockWebhookState(endpoint)
+	if err != nil {
+		return people.WebhookReplay{}, err
+	}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		return people.WebhookReplay{}, err
+	}
+	sum := sha256.Sum256(raw)
+	digest := hex.EncodeToString(sum[:16])
+	if want.Key != "" {
+		earlier, found, err := replayOfKey(tx, endpoint, want.Key, digest)
+		if err != nil || found {
+			return earlier, err
+		}
+	}
+	switch {
+	case !found:
+		return people.WebhookReplay{}, ErrNotSeen
+	case !state.DisabledAt.IsZero():
+		return people.WebhookReplay{}, ErrDisabled
+	}
+	row := people.WebhookReplay{ID: id, Endpoint: endpoint, Status: people.ReplayPending, Key: want.Key, NextAt: now, CreatedAt: now}
+	chosen, err := choose(tx, endpoint, content, want, now, &row)
+	if err != nil {
+		return people.WebhookReplay{}, err
+	}
+	chosen.Digest = digest
+	text, err := json.Marshal(chosen)
+	if err != nil {
+		return people.WebhookReplay{}, err
+	}
+	if row.Selection = string(text); row.Total == 0 {
+		row.Status, row.CompletedAt = people.ReplayCompleted, now
+	}
+	if err := tx.Webhooks().ForgetReplays(endpoint, replaysKept); err != nil {
+		return people.WebhookReplay{}, err
+	}
+	fresh, err := tx.Webhooks().InsertReplay(row)
+	if err == nil && !fresh {
+		err = ErrReplayOpen
+	}
+	return row, err
+}
+
+// replayOfKey returns the replay that has an idempotency key.
+func replayOfKey(tx people.Tx, endpoint int64, key, digest string) (people.WebhookReplay, bool, error) {
+	row, found, err := tx.Webhooks().ReplayByKey(endpoint, key)
+	if err != nil || !found {
+		return row, false, err
+	}
+	var chosen selection
+	if err := json.Unmarshal([]byte(row.Selection), &chosen); err != nil {
+		return row, false, err
+	}
+	if chosen.Digest != digest {
+		return people.WebhookReplay{}, false, ErrKeyReused
+	}
+	return row, true, nil
+}
+
+// choose returns the selection of a replay, and writes its beginning and its number of events to row.
+func choose(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, want Wanted, now time.Time, row *people.WebhookReplay) (chosen selection, err error) {
+	switch {
+	case len(want.Deliveries) > 0:
+		found, err := tx.Webhooks().DeliveriesAmong(endpoint, want.Deliveries)
+		if err != nil {
+			return chosen, err
+		}
+		known := map[int64]bool{}
+		for _, d := range found {
+			known[d.ID] = true
+		}
+		for i, id := range want.Deliveries {
+			if !known[id] {
+				return chosen, &UnknownIDError{Index: i}
+			}
+		}
+		chosen.Deliveries, row.Total = want.Deliveries, int64(len(want.Deliveries))
+		return chosen, nil
+	case len(want.Events) > 0:
+		found, err := tx.EventLog().LoggedEvents(want.Events)
+		if err != nil {
+			return chosen, err
+		}
+		for i, id := range want.Events {
+			at := slices.IndexFunc(found, func(e people.LoggedEvent) bool { return e.ID == id })
+			if at < 0 || !sends(content.Types, endpoint, &found[at]) {
+				return chosen, &UnknownIDError{Index: i, Unselected: at >= 0}
+			}
+		}
+		chosen.Events, row.Total = want.Events, int64(len(want.Events))
+		return chosen, nil
+	}
+	until := want.Until
+	if until.IsZero() || until.After(now) {
+		until = now
+	}
+	chosen.Status, chosen.Type = want.Status, want.Type
+	if want.Status == ReplayAll {
+		bounds, err := tx.EventLog().EventBounds()
+		if err != nil {
+			return chosen, err
+		}
+		first, err := events.FirstSince(tx.EventLog(), bounds, want.Since)
+		if err != nil {
+			return chosen, err
+		}
+		after, err := events.FirstSince(tx.EventLog(), bounds, until)
+		chosen.From, chosen.To = first-1, max(after, first)-1
+		row.Total = chosen.To - chosen.From
+		row.Place = chosen.From
+		if row.Total > ReplayMost {
+			return chosen, ErrTooMany
+		}
+		return chosen, err
+	}
+	chosen.From, chosen.To = max(ids.From(want.Since)-1, 0), ids.From(until)
+	row.Place = chosen.From
+	row.Total, err = tx.Webhooks().CountDeliveries(endpoint, chosen.dead(chosen.From), ReplayMost+1)
+	if row.Total > ReplayMost {
+		return chosen, ErrTooMany
+	}
+	return chosen, err
+}
+
+// CancelReplay ends a replay: requests that are open go on, and no other one begins. It does nothing if the replay has
+// ended.
+func CancelReplay(tx people.Tx, row people.WebhookReplay, now time.Time) error {
+	if !row.CompletedAt.IsZero() {
+		return nil
+	}
+	row.Status, row.CompletedAt = people.ReplayCancelled, now
+	if _, err := tx.Webhooks().UpdateReplay(row); err != nil {
+		return err
+	}
+	_, err := tx.Webhooks().SkipDeliveries(row.Endpoint, row.ID, now)
+	return err
+}
+
+// Reactivate enables a disabled endpoint, and reports whether it was disabled. It continues where it was disabled, or
+// with the next event if skip is set: open deliveries and replays then end. Errors: ErrNotSeen, ErrChanged, a
+// TooSoonError.
+func Reactivate(tx people.Tx, endpoint int64, skip bool, now time.Time) (changed bool, err error) {
+	state, found, err := tx.Webhooks().LockWebhookState(endpoint)
+	switch {
+	case err != nil:
+		return false, err
+	case !found:
+		return false, ErrNotSeen
+	case state.DisabledAt.IsZero():
+		return false, nil
+	}
+	if wait := EnableAfter - now.Sub(state.EnabledAt); wait > 0 {
+		return false, &TooSoonError{wait}
+	}
+	if skip {
+		if err := skipAll(tx, &state, now); err != nil {
+			return false, err
+		}
+	}
+	read := state.Epoch
+	state.Epoch, state.LeasedUntil = read+1, time.Time{}
+	if state, err = enable(tx, state, now); err != nil {
+		return false, err
+	}
+	held, err := tx.Webhooks().UpdateWebhookState(state, read)
+	if err == nil && !held {
+		err = ErrChanged
+	}
+	return true, err
+}
+
+// skipAll ends the open deliveries and the replay of an endpoint, and moves its position to the last event.
+func skipAll(tx people.Tx, state *people.WebhookState, now time.Time) error {
+	bounds, err := tx.EventLog().EventBounds()
+	if err != nil {
+		return err
+	}
+	state.Position = max(state.Position, bounds.Last)
+	if _, err := tx.Webhooks().SkipDeliveries(state.Endpoint, 0, now); err != nil {
+		return err
+	}
+	row, found, err := tx.Webhooks().OpenReplay(state.Endpoint)
+	if err != nil || !found {
+		return err
+	}
+	return CancelReplay(tx, row, now)
+}
+
+// Tested is what became of a test.
+type Tested struct {
+	// Status is the HTTP status, 0 without a response. Failure says why it is no success, "" for a success.
+	Status  int
+	Failure string
+	Latency time.Duration
+}
+
+// Test sends the example of a type to an endpoint once. It is no delivery. Errors: ErrIncomplete, those of
+// egress.Slots.Begin, of secrets.
+func (d *Dispatcher) Test(ctx context.Context, deployment string, endpoint int64, entry events.Entry) (Tested, error) {
+	e, found := d.Snapshots.Current().ByID(v1alpha1.KindWebhookEndpoint, deployment, endpoint)
+	if !found || snapshot.ContentOf[document.WebhookEndpoint](e).Incomplete {
+		return Tested{}, ErrIncomplete
+	}
+	leave, err := d.tests.Begin(ctx, egress.Asker{Deployment: deployment})
+	if err != nil {
+		return Tested{}, err
+	}
+	defer leave()
+	t, err := d.target(key{deployment, endpoint}, snapshot.ContentOf[document.WebhookEndpoint](e))
+	if err != nil {
+		return Tested{}, err
+	}
+	example, now := entry.Example(), d.Clock().UTC().Truncate(time.Microsecond)
+	example.At, example.ID = now, firstID(now)
+	done := d.client.send(ctx, t, &example, testPrefix, http.Header{"Cardea-Test": {"true"}, "Cardea-Attempt": {"1"}}, d.Clock)
+	return Tested{done.status, done.failure, done.latency}, nil
+}
