@@ -138,7 +138,8 @@ type Webhooks interface {
 	ReplayByKey(endpoint int64, key string) (WebhookReplay, bool, error)
 	// Replays returns up to limit replays of an endpoint with ids less than before, 0 for all, the newest first.
 	Replays(endpoint, before int64, limit int) ([]WebhookReplay, error)
-	// UpdateReplay writes what changes of a replay, unless it has ended, and reports whether it had not.
+	// UpdateReplay writes what changes of a replay, unless it has ended, and reports whether it had not. It keeps a larger
+	// place and larger counts: a transaction with an unknown result may have committed them.
 	UpdateReplay(WebhookReplay) (bool, error)
 	// ForgetReplays deletes the replays of an endpoint that ended, except the newest ones.
 	ForgetReplays(endpoint int64, keep int) error

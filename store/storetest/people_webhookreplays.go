@@ -34,7 +34,9 @@ var replayStories = []story{
 		open, has := one(e, func(tx people.Tx) (people.WebhookReplay, bool, error) { return tx.Webhooks().OpenReplay(1) })
 		e.Expect(has).To(gomega.BeTrue())
 		e.Expect(open).To(gomega.Equal(first))
-		e.Expect(update(completed(first))).To(gomega.BeTrue())
+		behind := completed(first)
+		behind.Place, behind.Skipped, behind.Failed = 0, 0, 2 // larger numbers stay
+		e.Expect(update(behind)).To(gomega.BeTrue())
 		e.Expect(update(first)).To(gomega.BeFalse(), "it has ended")
 		found, _ := one(e, func(tx people.Tx) (people.WebhookReplay, bool, error) { return tx.Webhooks().Replay(first.ID) })
 		e.Expect(found).To(gomega.Equal(completed(first)))

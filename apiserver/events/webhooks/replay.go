@@ -20,6 +20,9 @@ const (
 	ReplayAttempts = 5
 )
 
+// errCancelled means that a request ended the replay.
+var errCancelled = errors.New("the replay was cancelled")
+
 // selection says which events a replay sends, as its row has it.
 type selection struct {
 	// Deliveries and Events are ids.
@@ -164,7 +167,7 @@ func (r *runner) follow(ctx context.Context) error {
 	if err != nil {
 		return r.failedWrite(err)
 	}
-	r.followed = true
+	r.followed, r.lookedAt = true, time.Now()
 	if r.replay == nil || open == nil || r.replay.ID != open.ID { // else the counts in memory are newer
 		r.replay = open
 	}
@@ -217,7 +220,17 @@ func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) 
 	}
 	before := r.replay
 	r.replay, r.again = &next, now
-	if err := r.change(ctx, func(tx people.Tx) error { return tx.Webhooks().InsertDeliveries(rows) }); err != nil {
+	err := r.change(ctx, func(tx people.Tx) error {
+		if r.cancelled {
+			return errCancelled
+		}
+		return tx.Webhooks().InsertDeliveries(rows)
+	})
+	switch {
+	case errors.Is(err, errCancelled): // nothing was written
+		r.replay, r.again, r.followed = before, time.Time{}, false
+		return nil
+	case err != nil:
 		r.replay = before
 		return errors.Join(errUncertain, err)
 	}
@@ -281,7 +294,7 @@ func (r *runner) counted() (next *replaying, resent []int64) {
 	return next, resent
 }
 
-// saveReplay writes the replay with the state. Another one that ended it meanwhile is found by the next look.
+// saveReplay writes the replay with the state, and notes whether a request ended it meanwhile.
 func (r *runner) saveReplay(tx people.Tx) error {
 	if r.replay == nil {
 		return nil
@@ -290,6 +303,7 @@ func (r *runner) saveReplay(tx people.Tx) error {
 	if row.NextAt = r.state.NextAt; row.NextAt.IsZero() {
 		row.NextAt = r.now()
 	}
-	_, err := tx.Webhooks().UpdateReplay(row)
+	open, err := tx.Webhooks().UpdateReplay(row)
+	r.cancelled = !open
 	return err
 }

@@ -60,12 +60,15 @@ type runner struct {
 	pausedUntil time.Time
 	// again is a due time in addition to those of the queue, zero for none: of deliveries that may be in the store alone.
 	again time.Time
-	// replay is the replay of the endpoint, nil for none. followed reports that it was read since the last look for events.
-	replay   *replaying
-	followed bool
+	// replay is the replay of the endpoint, nil for none. followed reports that it was read since the last look for events,
+	// and cancelled that the last transaction found that it had ended.
+	replay              *replaying
+	followed, cancelled bool
 	// failedUntil is when a failed transaction is repeated.
 	failedUntil time.Time
-	wake        chan struct{}
+	// lookedAt is when the runner last looked for events and for a replay.
+	lookedAt time.Time
+	wake     chan struct{}
 }
 
 func newRunner(d *Dispatcher, k key) *runner {
@@ -163,6 +166,9 @@ func (r *runner) serve(ctx, sending context.Context) error {
 		if content == nil || !r.state.DisabledAt.IsZero() || ctx.Err() != nil {
 			return nil
 		}
+		if time.Since(r.lookedAt) >= lookEvery {
+			r.caughtUp, r.followed = false, false
+		}
 		if err := r.follow(ctx); err != nil {
 			return err
 		}
@@ -216,7 +222,6 @@ func (r *runner) await(ctx context.Context) {
 	case <-r.wake:
 		r.caughtUp, r.followed = false, false
 	case <-timer.C:
-		r.caughtUp, r.followed = false, false
 	case <-ctx.Done():
 	}
 }

@@ -134,9 +134,10 @@ func (tx txWebhooks) Replays(endpoint, before int64, limit int) ([]people.Webhoo
 }
 
 func (tx txWebhooks) UpdateReplay(r people.WebhookReplay) (bool, error) {
-	n, err := tx.Affected(`UPDATE webhook_replays SET status = ?, place = ?, total = ?, skipped = ?, replayed = ?, failed = ?, next_at = ?, started_at = ?, completed_at = ?
+	larger := func(column string) string { return column + ` = CASE WHEN ` + column + ` > ? THEN ` + column + ` ELSE ? END, ` }
+	n, err := tx.Affected(`UPDATE webhook_replays SET `+larger("place")+larger("skipped")+larger("replayed")+larger("failed")+`status = ?, next_at = ?, started_at = ?, completed_at = ?
 		WHERE deployment = :deployment AND id = ? AND completed_at = 0`,
-		r.Status, r.Place, r.Total, r.Skipped, r.Replayed, r.Failed, db.Micros(r.NextAt), db.Micros(r.StartedAt), db.Micros(r.CompletedAt), r.ID)
+		r.Place, r.Place, r.Skipped, r.Skipped, r.Replayed, r.Replayed, r.Failed, r.Failed, r.Status, db.Micros(r.NextAt), db.Micros(r.StartedAt), db.Micros(r.CompletedAt), r.ID)
 	return n == 1, err
 }
 
