@@ -236,6 +236,11 @@ test-agents: ## Run the tests of agents, with published MCP clients, ajv and the
 	@hack/npm-ci.sh test/agentpeers
 	@$(GO_TEST) ./apiserver/agents | $(SUMMARIZE)
 
+.PHONY: test-webhooks
+test-webhooks: ## Run the tests of webhooks, with standardwebhooks, svix and cloudevents as peers (needs npm).
+	@hack/npm-ci.sh test/webhooks
+	@$(GO_TEST) ./apiserver/events/webhooks | $(SUMMARIZE)
+
 .PHONY: test-connections
 test-connections: upstream-peers saml-peers scim-peers k8s build ## Run the sign-ins by published providers of OpenID Connect and SAML, compare SAML with node-saml and Dex, and SCIM with scim-patch and scimmy, and deprovision 100 users (needs npm; builds Dex once, which takes minutes).
 	@CARDEA_DEPROVISIONINGS=100 $(GO_TEST) ./test/e2e -ginkgo.focus 'Connections and directories' | $(SUMMARIZE)
