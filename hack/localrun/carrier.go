@@ -8,13 +8,16 @@ import (
 	"github.com/cardea-iam/cardea/internal/testing/messagegateway"
 )
 
-// startCarrier runs the message gateway stand-in in this process, with the account that the samples name.
+// startCarrier runs the message gateway stand-in in this process, with the account that the samples name, and the
+// receiver of webhooks.
 func (r *localRun) startCarrier() (err error) {
-	r.carrier, err = messagegateway.Start(messagegateway.Options{HTTPPort: r.ports.CarrierHTTP, SMTPPort: r.ports.CarrierSMTP, DNSPort: r.ports.CarrierDNS})
+	r.carrier, err = messagegateway.Start(messagegateway.Options{
+		HTTPPort: r.ports.CarrierHTTP, SMTPPort: r.ports.CarrierSMTP, DNSPort: r.ports.CarrierDNS, Handlers: r.webhookReceiver(),
+	})
 	if err != nil {
 		return fmt.Errorf("message gateway stand-in: %w", err)
 	}
-	r.step("message gateway stand-in started on ports %d (texts, inbox), %d (mails) and %d (DNS)", r.ports.CarrierHTTP, r.ports.CarrierSMTP, r.ports.CarrierDNS)
+	r.step("message gateway stand-in started on ports %d (texts, webhooks, inboxes), %d (mails) and %d (DNS)", r.ports.CarrierHTTP, r.ports.CarrierSMTP, r.ports.CarrierDNS)
 	return nil
 }
 

@@ -55,7 +55,7 @@ func TestBannerHoldsNoSecret(t *testing.T) {
 			t.Errorf("the banner holds %s", secret)
 		}
 	}
-	for _, place := range []string{e.frontendURL + "/", e.baseURL + "/console", e.baseURL + "/docs", e.issuer + "\n", e.inboxURL + "/_inbox"} {
+	for _, place := range []string{e.frontendURL + "/", e.baseURL + "/console", e.baseURL + "/docs", e.issuer + "\n", e.inboxURL + "/_inbox", e.inboxURL + "/_webhooks"} {
 		if !strings.Contains(text, place) {
 			t.Errorf("the banner lacks %s", place)
 		}
@@ -86,6 +86,28 @@ func TestCarrierPatch(t *testing.T) {
 		if !strings.Contains(string(sample), line) {
 			t.Errorf("the sample lacks %q", line)
 		}
+	}
+}
+
+// The manifest has no URL of a port that the stand-in does not have, and the receiver verifies with both secrets of a
+// rotation.
+func TestEndpointOfTheLocalReceiver(t *testing.T) {
+	t.Parallel()
+	manifest := endpointManifest("corp/main", "http://127.0.0.1:18084/_webhooks")
+	for _, line := range []string{"  name: local-inbox\n  namespace: corp\n", "  deploymentRef:\n    name: main\n", "  url: http://127.0.0.1:18084/_webhooks\n"} {
+		if !strings.Contains(manifest, line) {
+			t.Errorf("the manifest lacks %q:\n%s", line, manifest)
+		}
+	}
+	for data, want := range map[string]string{
+		`{"signing-secret":"d2hzZWNfYQ=="}`: "whsec_a", `{"signing-secret":"d2hzZWNfYQ==","previous-signing-secret":"d2hzZWNfYg=="}`: "whsec_a whsec_b", `{}`: "",
+	} {
+		if got, err := secretsOf([]byte(data)); err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, %v", data, got, err)
+		}
+	}
+	if _, err := secretsOf([]byte(`{"signing-secret":"?"}`)); err == nil || strings.Contains(err.Error(), "?") {
+		t.Errorf("data that is not base64: %v", err)
 	}
 }
 

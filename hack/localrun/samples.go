@@ -63,8 +63,9 @@ func (o object) describe() string {
 	return text
 }
 
-// applySamples applies the samples and waits until each of them is Ready. Objects that are not samples are the user's
-// own, kept from earlier runs. applySamples does not wait for these, and returns those that are not Ready.
+// applySamples applies the samples, and the endpoint of the local receiver, and waits until each of them is Ready.
+// Objects that are not samples are the user's own, kept from earlier runs. applySamples does not wait for these, and
+// returns those that are not Ready.
 func (r *localRun) applySamples(ctx context.Context) (others []object, err error) {
 	if _, err := r.kubectl(ctx, "apply", "-k", r.samples); err != nil {
 		return nil, err
@@ -76,7 +77,11 @@ func (r *localRun) applySamples(ctx context.Context) (others []object, err error
 	if err != nil {
 		return nil, err
 	}
-	samples := map[string]bool{}
+	endpoint, err := r.applyEndpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	samples := map[string]bool{endpoint: true}
 	for _, o := range applied {
 		samples[o.key()] = true
 	}

@@ -134,9 +134,10 @@ func expectTour(ctx context.Context, dir string) {
 	}
 	withOrders := startOrders("tour-orders", block("ORDERS_TOKEN="))
 	script := "cd '" + folder + "'\n. .dev/env\nexport PATH='" + filepath.Dir(processes.Binary()) + "':\"$PATH\"\n" +
-		block("api=") + withOrders.Replace(block("export PATH=")+block("sleep 1")) + block("frontend=") + block("verifier=")
+		block("api=") + withOrders.Replace(block("export PATH=")+block("sleep 1")) + block("frontend=") + block("hooks=") + block("verifier=")
 	shown := runShell(ctx, script)
 	Expect(shown).To(SatisfyAll(MatchRegexp("tour-find-order +number"), ContainSubstring(`{"number":"1007","state":"open"}`), MatchRegexp(`"outcome": ?"succeeded"`)))
+	Expect(shown).To(SatisfyAll(ContainSubstring(`"type": "user.created"`), ContainSubstring(`"verified": true`), Not(ContainSubstring(`"verified": false`))))
 	Expect(shown).To(SatisfyAll(ContainSubstring(`"name":"Report terminal"`), ContainSubstring(`"scope":"openid email read:reports"`), ContainSubstring(`"scope":"read:reports"`)))
 }
 

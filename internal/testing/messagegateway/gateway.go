@@ -40,6 +40,8 @@ type Options struct {
 	// TLS makes the mail server offer STARTTLS; with ImplicitTLS it begins with TLS. Nil: neither.
 	TLS         *tls.Config
 	ImplicitTLS bool
+	// Handlers serve further paths of the HTTP server, by their patterns.
+	Handlers map[string]http.Handler
 }
 
 // Gateway is a running stand-in.

@@ -28,6 +28,9 @@ func (c *Gateway) handler() http.Handler {
 	mux.HandleFunc("POST /_faults", c.postFaults)
 	mux.HandleFunc("DELETE /_faults", c.deleteFaults)
 	mux.HandleFunc("/"+apiVersion+"/", c.api)
+	for pattern, handler := range c.opts.Handlers {
+		mux.Handle(pattern, handler)
+	}
 	return mux
 }
 
