@@ -57,6 +57,7 @@ var _ = Describe("make run", func() {
 		expectLimitsByPlan(ctx, dir)
 		expectSignIn(ctx, dir)
 		expectAgentTools(ctx, dir)
+		expectWebhooks(ctx, dir)
 		endLocalRun(run, dir)
 	})
 })
@@ -139,6 +140,57 @@ func expectTour(ctx context.Context, dir string) {
 	Expect(shown).To(SatisfyAll(MatchRegexp("tour-find-order +number"), ContainSubstring(`{"number":"1007","state":"open"}`), MatchRegexp(`"outcome": ?"succeeded"`)))
 	Expect(shown).To(SatisfyAll(ContainSubstring(`"type": "user.created"`), ContainSubstring(`"verified": true`), Not(ContainSubstring(`"verified": false`))))
 	Expect(shown).To(SatisfyAll(ContainSubstring(`"name":"Report terminal"`), ContainSubstring(`"scope":"openid email read:reports"`), ContainSubstring(`"scope":"read:reports"`)))
+}
+
+// expectWebhooks runs the commands of docs/webhooks.md: they rotate the secret, and make the receiver refuse each event
+// once. Then an event arrives twice, verified by either secret.
+func expectWebhooks(ctx context.Context, dir string) {
+	GinkgoHelper()
+	page, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "webhooks.md"))
+	Expect(err).NotTo(HaveOccurred())
+	_, after, found := strings.Cut(string(page), "```sh\n. .dev/env\n")
+	Expect(found).To(BeTrue(), "docs/webhooks.md has no block for make run")
+	commands, _, _ := strings.Cut(after, "```\n")
+	hooks := strings.TrimSpace(sourced(ctx, dir, commands+`echo "$CARDEA_INBOX_URL/_webhooks"`))
+	hooks = hooks[strings.LastIndex(hooks, "\n")+1:]
+	Eventually(func() string {
+		return sourced(ctx, dir, `kubectl get secret local-inbox -n acme -o 'jsonpath={.data.previous-signing-secret}'`)
+	}).ShouldNot(BeEmpty())
+	type request struct {
+		Attempt, Status int
+		Verified        bool
+		Headers         map[string]string
+		Body            struct{ Subject struct{ ID string } }
+	}
+	about := func(user string) (requests []request) {
+		GinkgoHelper()
+		response, err := http.Get(hooks + "?type=user.created")
+		Expect(err).NotTo(HaveOccurred())
+		defer response.Body.Close()
+		var list struct{ Requests []request }
+		Expect(json.NewDecoder(response.Body).Decode(&list)).To(Succeed())
+		for _, one := range list.Requests {
+			if one.Body.Subject.ID == user {
+				requests = append(requests, one)
+			}
+		}
+		return requests
+	}
+	twice := HaveField("Headers", HaveKeyWithValue("webhook-signature", MatchRegexp(`^v1,\S+ v1,\S+$`)))
+	Eventually(func() (requests []request) { // until the server has the URL and both secrets
+		var user struct{ ID string }
+		body := fmt.Sprintf(`{"email": "hooks-%d@people.example"}`, time.Now().UnixNano())
+		created := sourced(ctx, dir, `curl -sf -H "Authorization: Bearer $CARDEA_API_KEY" -H 'Content-Type: application/json' "$CARDEA_BASE_URL/users" -d '`+body+`'`)
+		Expect(json.Unmarshal([]byte(created), &user)).To(Succeed())
+		Eventually(func() []request {
+			requests = about(user.ID)
+			return requests
+		}).WithTimeout(time.Minute).Should(ContainElement(HaveField("Status", 204)))
+		return requests
+	}).WithTimeout(2 * time.Minute).Should(ConsistOf(
+		SatisfyAll(HaveField("Attempt", 1), HaveField("Status", 500), HaveField("Verified", true), twice),
+		SatisfyAll(HaveField("Attempt", 2), HaveField("Status", 204), HaveField("Verified", true), twice),
+	))
 }
 
 // startLocalRun runs localrun from the repository's root, as make does.
