@@ -1,7 +1,6 @@
 package toolcall
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log"
@@ -10,109 +9,48 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/net/dns/dnsmessage"
-
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/testing/dnsserver"
 )
 
 // nameServer is a name server that answers every question with the addresses that a test sets.
-type nameServer struct {
-	conn  net.PacketConn
-	mu    sync.Mutex
-	turns [][]netip.Addr
-	asked int
-}
+type nameServer struct{ *dnsserver.Server }
+
+const internalName, reboundName = "internal.example", "rebound.example"
 
 func newNameServer(t *testing.T) *nameServer {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	server, err := dnsserver.Start(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &nameServer{conn: conn}
-	var serving sync.WaitGroup
-	serving.Go(n.serve)
-	t.Cleanup(func() {
-		_ = conn.Close()
-		serving.Wait()
-	})
-	return n
+	t.Cleanup(func() { _ = server.Close() })
+	return &nameServer{server}
 }
 
-// point sets the addresses of all names: the n-th look-up gets the n-th list, and the lists repeat.
+// point sets the addresses of both names: the n-th look-up gets the n-th list, and the lists repeat.
 func (n *nameServer) point(turns ...[]string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.turns, n.asked = nil, 0
-	for _, addresses := range turns {
-		var parsed []netip.Addr
-		for _, address := range addresses {
-			parsed = append(parsed, netip.MustParseAddr(address))
+	var parsed [][]netip.Addr
+	for _, texts := range turns {
+		var addresses []netip.Addr
+		for _, text := range texts {
+			addresses = append(addresses, netip.MustParseAddr(text))
 		}
-		n.turns = append(n.turns, parsed)
+		parsed = append(parsed, addresses)
 	}
-}
-
-// lookUps returns how many questions for IPv4 addresses were asked since point.
-func (n *nameServer) lookUps() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.asked
-}
-
-func (n *nameServer) serve() {
-	buffer := make([]byte, 1<<10)
-	for {
-		size, from, err := n.conn.ReadFrom(buffer)
-		if err != nil {
-			return
-		}
-		var asked dnsmessage.Message
-		if asked.Unpack(buffer[:size]) != nil || len(asked.Questions) != 1 {
-			continue
-		}
-		if raw, err := n.answer(asked).Pack(); err == nil {
-			_, _ = n.conn.WriteTo(raw, from)
-		}
-	}
-}
-
-func (n *nameServer) answer(asked dnsmessage.Message) *dnsmessage.Message {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	question := asked.Questions[0]
-	out := &dnsmessage.Message{Header: dnsmessage.Header{ID: asked.ID, Response: true, RecursionAvailable: true}, Questions: asked.Questions}
-	if len(n.turns) == 0 {
-		return out
-	}
-	header := dnsmessage.ResourceHeader{Name: question.Name, Class: dnsmessage.ClassINET}
-	for _, address := range n.turns[n.asked%len(n.turns)] {
-		switch {
-		case address.Is4() && question.Type == dnsmessage.TypeA:
-			out.Answers = append(out.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: address.As4()}})
-		case address.Is6() && question.Type == dnsmessage.TypeAAAA:
-			out.Answers = append(out.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: address.As16()}})
-		}
-	}
-	if question.Type == dnsmessage.TypeA {
-		n.asked++
-	}
-	return out
+	n.Point(internalName, parsed...)
+	n.Point(reboundName, parsed...)
 }
 
 // client returns a client under a policy that resolves names at this name server.
 func (n *nameServer) client(policy *egress.Policy) *Client {
-	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "udp", n.conn.LocalAddr().String())
-	}}
 	transport := func(p *egress.Policy) *http.Transport {
 		dialer := p.Dialer(dialWithin)
-		dialer.Resolver = resolver
+		dialer.Resolver = n.Resolver()
 		t := p.Transport(dialWithin)
 		t.DialContext = dialer.DialContext
 		return t
@@ -180,8 +118,8 @@ func TestReboundNamesReachNoInternalServer(t *testing.T) {
 	good, bad, metadata := []string{"127.0.0.1"}, []string{"127.0.0.2"}, []string{"169.254.169.254"}
 
 	names.point(good)
-	if got := outcome(); got != open || names.lookUps() != 1 {
-		t.Fatalf("a permitted name: %s after %d look-ups", got, names.lookUps())
+	if got := outcome(); got != open || names.LookUps(reboundName) != 1 {
+		t.Fatalf("a permitted name: %s after %d look-ups", got, names.LookUps(reboundName))
 	}
 	for _, moved := range [][]string{bad, metadata, {"::1"}, {"::ffff:127.0.0.2"}, {"64:ff9b::7f00:2"}} {
 		if names.point(moved); outcome() != unreachable {

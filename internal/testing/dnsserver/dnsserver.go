@@ -1,13 +1,15 @@
-// Package dnsserver is a DNS server with TXT records that tests and the local run set. It answers like a recursive
-// server, on UDP and TCP of one port on loopback.
+// Package dnsserver is a DNS server with TXT records and addresses that tests and the local run set. It answers like a
+// recursive server, on UDP and TCP of one port on loopback.
 package dnsserver
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +49,9 @@ type entry struct {
 	records  [][]string
 	alias    string
 	behavior Behavior
+	// turns are the addresses: each query of A gets the next list.
+	turns   [][]netip.Addr
+	lookUps int
 }
 
 // Server is a running DNS server.
@@ -110,6 +115,26 @@ func (s *Server) SetStrings(name string, parts ...string) {
 // Alias gives a name a CNAME record, "" for none.
 func (s *Server) Alias(name, target string) {
 	s.change(name, func(e *entry) { e.alias = fold(target) })
+}
+
+// Point sets the addresses of a name. The n-th look-up gets the n-th list, and the lists repeat. Without lists, the
+// name has no address.
+func (s *Server) Point(name string, turns ...[]netip.Addr) {
+	s.change(name, func(e *entry) { e.turns, e.lookUps = turns, 0 })
+}
+
+// LookUps returns how many queries for the IPv4 addresses of a name the server received since Point.
+func (s *Server) LookUps(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.names[fold(name)].lookUps
+}
+
+// Resolver returns a resolver that asks this server alone.
+func (s *Server) Resolver() *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, s.Address())
+	}}
 }
 
 // Behave sets how the server answers queries of a name.
@@ -235,9 +260,16 @@ func (s *Server) resolve(reply *dnsmessage.Message, asked dnsmessage.Question) b
 			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.CNAMEResource{CNAME: target}})
 			name = e.alias
 			continue
-		case len(e.records) == 0:
+		case len(e.records) == 0 && len(e.turns) == 0:
 			reply.RCode = dnsmessage.RCodeNameError
 			return true
+		}
+		if len(e.turns) > 0 {
+			reply.Answers = append(reply.Answers, addresses(e.turns[e.lookUps%len(e.turns)], header, asked.Type)...)
+			if asked.Type == dnsmessage.TypeA {
+				e.lookUps++
+				s.names[name] = e
+			}
 		}
 		if asked.Type == dnsmessage.TypeTXT {
 			for _, parts := range e.records {
@@ -248,4 +280,17 @@ func (s *Server) resolve(reply *dnsmessage.Message, asked dnsmessage.Question) b
 	}
 	reply.RCode = dnsmessage.RCodeServerFailure
 	return true
+}
+
+// addresses returns the records of a type with addresses.
+func addresses(all []netip.Addr, header dnsmessage.ResourceHeader, of dnsmessage.Type) (records []dnsmessage.Resource) {
+	for _, address := range all {
+		switch {
+		case address.Is4() && of == dnsmessage.TypeA:
+			records = append(records, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: address.As4()}})
+		case address.Is6() && of == dnsmessage.TypeAAAA:
+			records = append(records, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: address.As16()}})
+		}
+	}
+	return records
 }

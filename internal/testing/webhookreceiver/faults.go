@@ -105,8 +105,8 @@ func (f injected) respond(w http.ResponseWriter, r *http.Request) {
 	case FaultTrickle:
 		f.trickle(w, r)
 	case FaultEndless:
-		for zeros := bytes.Repeat([]byte("x"), chunk); r.Context().Err() == nil; {
-			if _, err := w.Write(zeros); err != nil {
+		for same := bytes.Repeat([]byte("x"), chunk); r.Context().Err() == nil; {
+			if _, err := w.Write(same); err != nil {
 				return
 			}
 		}
@@ -142,9 +142,9 @@ func (f injected) trickle(w http.ResponseWriter, r *http.Request) {
 func bomb(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Encoding", "gzip")
 	compressed := gzip.NewWriter(w)
-	zeros := make([]byte, chunk)
+	same := bytes.Repeat([]byte("x"), chunk)
 	for written := 0; written < bombSize && r.Context().Err() == nil; written += chunk {
-		if _, err := compressed.Write(zeros); err != nil {
+		if _, err := compressed.Write(same); err != nil {
 			return
 		}
 	}
