@@ -150,8 +150,12 @@ func TestHostileResponsesAreReadWithinBounds(t *testing.T) {
 		cases[fmt.Sprintf("%s?fault=%d", url, status)] = want{status, fmt.Sprintf("HTTP status %d", status), 0}
 	}
 	endpoints := map[int64]string{}
-	for at := range cases {
-		id := w.endpoint(fmt.Sprintf("hostile%d", len(endpoints)), at, func(c *document.WebhookEndpoint) { c.TimeoutSeconds = 1 })
+	for at, want := range cases {
+		id := w.endpoint(fmt.Sprintf("hostile%d", len(endpoints)), at, func(c *document.WebhookEndpoint) {
+			if c.TimeoutSeconds = 30; want.failure == timedOut {
+				c.TimeoutSeconds = 1
+			}
+		})
 		endpoints[id] = at
 		w.follows(id)
 	}
