@@ -17,9 +17,11 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/webhook"
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // presented is a request as test/webhooks/verify.js reads it, with the secret or the public key of its receiver.
@@ -135,15 +137,33 @@ func TestPublishedLibrariesVerifyRequests(t *testing.T) {
 	w.Eventually("the first request failed", func() bool { return w.state(id).Failures == 1 })
 	w.Clock.Advance(7 * time.Second)
 	w.Eventually("the event is sent again", func() bool { return len(r.all()) == 2 })
-	first, second, elsewhere := r.all()[0], r.all()[1], other.all()[0]
-	if id := first.header.Get("webhook-id"); id != second.header.Get("webhook-id") || id != elsewhere.header.Get("webhook-id") || first.header.Get("webhook-timestamp") == second.header.Get("webhook-timestamp") {
-		t.Errorf("%v, then %v", first.header, second.header)
+	w.Eventually("the delivery has ended", func() bool {
+		return len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered})) == 1
+	})
+	w.Clock.Advance(2 * time.Second)
+	r.answers(nil)
+	_, err := w.replays(id, webhooks.Wanted{Events: []int64{w.numbered()[0].ID}})
+	w.Must(err)
+	w.Eventually("the event is sent a third time by a replay", func() bool { return len(r.all()) == 3 })
+	first, second, replayed, elsewhere := r.all()[0], r.all()[1], r.all()[2], other.all()[0]
+	times := map[string]bool{}
+	for _, one := range []received{first, second, replayed} {
+		times[one.header.Get("webhook-timestamp")] = true
+	}
+	for _, one := range []received{second, replayed, elsewhere} {
+		if one.header.Get("webhook-id") != first.header.Get("webhook-id") {
+			t.Errorf("%v, then %v", first.header, one.header)
+		}
+	}
+	if len(times) != 3 || replayed.header.Get("Cardea-Replay") == "" {
+		t.Errorf("the timestamps %v, the last request %v", times, replayed.header)
 	}
 	key, err := webhook.ParseSecret(secrets[0])
 	w.Must(err)
 	cases := []presented{
 		present("the first request", first, secrets[0], true),
 		present("the second request of the same event", second, secrets[0], true),
+		present("the request of a replay", replayed, secrets[0], true),
 		present("the request of another endpoint", elsewhere, secrets[0], true),
 		present("another secret", first, secrets[1], false),
 		present("a request of four minutes ago", sentEarlier(t, first, 4*time.Minute, key), secrets[0], true),
