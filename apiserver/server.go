@@ -212,6 +212,8 @@ func New(opts Options) (*Server, error) {
 	})
 	endUserMetrics, liveReads, analytics, connectionKeys := enduser.NewMetrics(opts.Registry, opts.Tracer), backend.NewLiveReads(opts.Clock), queries.New(), connections.NewKeys(opts.Clock)
 	tools, numbering := toolset.NewSets(opts.Clock, opts.Log.WithName("agents")), sequencer.New(sequencer.Options{Store: opts.People, Clock: opts.Clock, Log: opts.Log.WithName("events"), Registry: opts.Registry})
+	signer := tokensigner.New(opts.Keyring)
+	hooks := newWebhooks(opts, follower, signer, policy, numbering)
 	accessTokens := bearer.NewAccessTokens(opts.Keyring)
 	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	var agentTools *agents.Server
@@ -219,13 +221,13 @@ func New(opts Options) (*Server, error) {
 		CallTool: callLater(&agentTools), Callers: callers,
 		Snapshots: follower, Kubernetes: kubernetes, LiveReads: liveReads, Keys: connectionKeys, Queries: analytics, Authenticator: authenticator, Limiter: limiter, Tools: tools, MaxStaleness: opts.MaxStaleness,
 		Clock: opts.Clock, Log: opts.Log.WithName("management"), Metrics: httpapi.NewMetrics(opts.Registry, "backend", opts.Tracer),
-		People: opts.People, Events: numbering, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
+		People: opts.People, Events: numbering, TestWebhook: hooks.Test, WakeWebhooks: hooks.Wake, Hasher: hasher, Random: rand.Reader, OnImported: rollUp.Imported,
 		Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, FactorsRemoved: endUserMetrics.Removed,
 	})
 	if err != nil {
 		return nil, err
 	}
-	signer, providers := tokensigner.New(opts.Keyring), upstream.New(upstream.Options{
+	providers := upstream.New(upstream.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Egress: policy, Clock: opts.Clock, Log: opts.Log.WithName("upstream"), Registry: opts.Registry,
 		OnNewCertificates: onNewCertificates(connections.Notifier{Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, OnEnqueue: dispatcher.Wake, Clock: opts.Clock}),
 	})
@@ -285,7 +287,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, events: numbering, webhooks: newWebhooks(opts, follower, signer, policy, numbering), counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, events: numbering, webhooks: hooks, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, newProvisioning(opts, follower, dispatcher), issuing, pages, agentTools)), connections: connections,
 	}, nil
 }

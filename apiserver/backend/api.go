@@ -4,6 +4,7 @@ package backend
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/agents/caller"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
+	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/openapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
@@ -60,6 +63,10 @@ type Options struct {
 	People people.Store
 	// Events lets requests wait for events; nil: no request waits.
 	Events *sequencer.Worker
+	// TestWebhook sends the example of a type of events to a webhook endpoint.
+	TestWebhook func(ctx context.Context, deployment string, endpoint int64, entry events.Entry) (webhooks.Tested, error)
+	// WakeWebhooks, if set, is called with a deployment whose endpoints have something to send.
+	WakeWebhooks func(deployment string)
 	// Hasher hashes the passwords of users that backends create.
 	Hasher *password.Hasher
 	// Keyring seals the mails to users and binds temporary codes; it may be empty.
@@ -140,6 +147,17 @@ func (a *API) operations() map[string]operation {
 		"GET /events/types":        listEventTypes,
 		"GET /events/types/{type}": getEventType,
 		"GET /events/{event_id}":   getEvent,
+
+		"GET /webhooks/endpoints":                                    listWebhookEndpoints,
+		"GET /webhooks/endpoints/{endpoint_id}":                      getWebhookEndpoint,
+		"GET /webhooks/endpoints/{endpoint_id}/deliveries":           listWebhookDeliveries,
+		"GET /webhooks/deliveries/{delivery_id}":                     getWebhookDelivery,
+		"POST /webhooks/endpoints/{endpoint_id}/replay":              replayWebhookDeliveries,
+		"GET /webhooks/endpoints/{endpoint_id}/replays":              listWebhookReplays,
+		"GET /webhooks/endpoints/{endpoint_id}/replays/{task_id}":    getWebhookReplay,
+		"DELETE /webhooks/endpoints/{endpoint_id}/replays/{task_id}": cancelWebhookReplay,
+		"POST /webhooks/endpoints/{endpoint_id}/test":                testWebhookEndpoint,
+		"POST /webhooks/endpoints/{endpoint_id}/reactivate":          reactivateWebhookEndpoint,
 
 		"GET /decisions/summary": summarizeDecisions,
 

@@ -135,6 +135,7 @@ func (d *exampleDocuments) configuration(admin document.Verifier) {
 	d.oauthAndAI(ref)
 	d.organizations(ref)
 	d.directories(ref)
+	d.webhooks(ref)
 }
 
 func (d *exampleDocuments) schemes(ref v1alpha1.DeploymentReference) {
@@ -345,6 +346,7 @@ func exampleRows(tx people.Tx) error {
 		func() error { return event(8, people.EventWorkspace, exampleDay(9, 10), grace) },
 		func() error { return event(9, people.EventSignIn, exampleDay(10, 7), ada) },
 		func() error { return exampleEvents(tx) },
+		func() error { return exampleWebhooks(tx) },
 		func() error {
 			return audit(exampleID(exampleDay(9, 10), 7001), exampleDay(9, 10), fmt.Sprintf("user:%d", grace), "organization.created", fmt.Sprintf("organization:%d", navy))
 		},

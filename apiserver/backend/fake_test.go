@@ -193,7 +193,8 @@ func serveFeed(t testing.TB, kubernetes Kubernetes, feed fixedFeed, url string, 
 	options := Options{
 		Snapshots: follower, Kubernetes: kubernetes, Authenticator: &credential.Authenticator{Clock: time.Now}, Clock: time.Now,
 		Limiter: limits.New(engine.NewEngine(engine.DefaultMaxBytes), engine.NewClock(time.Now).Now, nil, follower.Current), Log: logr.Discard(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry(), "backend", nil),
-		Tools: toolset.NewSets(time.Now, logr.Discard()),
+		Tools:       toolset.NewSets(time.Now, logr.Discard()),
+		TestWebhook: testsWebhook,
 		// Package agents tests the calls themselves, through both listeners.
 		CallTool: func(*httpapi.Exchange, *http.Request, toolset.Call) (*backendapi.ToolCallResult, error) {
 			const text = "The tool is not configured, so nothing was sent. Do not call it again; say that the tool is unavailable."

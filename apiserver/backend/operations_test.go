@@ -217,18 +217,18 @@ func (a away) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 func TestListResourcesWithConditions(t *testing.T) {
 	s := exampleWorld(t)
 	all := asks[backendapi.ResourceList](t, s, "/resources")
-	if all.Total != 20 || len(all.Data) != 20 || all.HasMore || all.Note != nil || all.Data[0].Kind != v1alpha1.KindIdentityDeployment {
+	if all.Total != 22 || len(all.Data) != 22 || all.HasMore || all.Note != nil || all.Data[0].Kind != v1alpha1.KindIdentityDeployment {
 		t.Fatalf("%+v", all)
 	}
 	var paged []backendapi.Resource
-	for offset := 0; offset < 20; offset += 4 {
+	for offset := 0; offset < 22; offset += 4 {
 		page := asks[backendapi.ResourceList](t, s, "/resources?limit=4&offset="+strconv.Itoa(offset))
-		if page.HasMore != (offset+4 < 20) {
+		if page.HasMore != (offset+4 < 22) {
 			t.Errorf("at %d: more %v", offset, page.HasMore)
 		}
 		paged = append(paged, page.Data...)
 	}
-	if len(paged) != 20 {
+	if len(paged) != 22 {
 		t.Errorf("%d by pages", len(paged))
 	}
 	for i, got := range paged {

@@ -597,6 +597,159 @@ func (e UserSessionLevel) Valid() bool {
 	}
 }
 
+// Defines values for WebhookDeliveryStatus.
+const (
+	WebhookDeliveryDelivered WebhookDeliveryStatus = "delivered"
+	WebhookDeliveryFailed    WebhookDeliveryStatus = "failed"
+	WebhookDeliveryPending   WebhookDeliveryStatus = "pending"
+	WebhookDeliverySkipped   WebhookDeliveryStatus = "skipped"
+)
+
+// Valid indicates whether the value is a known member of the WebhookDeliveryStatus enum.
+func (e WebhookDeliveryStatus) Valid() bool {
+	switch e {
+	case WebhookDeliveryDelivered:
+		return true
+	case WebhookDeliveryFailed:
+		return true
+	case WebhookDeliveryPending:
+		return true
+	case WebhookDeliverySkipped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookDeliveryDetailStatus.
+const (
+	WebhookDeliveryDetailDelivered WebhookDeliveryDetailStatus = "delivered"
+	WebhookDeliveryDetailFailed    WebhookDeliveryDetailStatus = "failed"
+	WebhookDeliveryDetailPending   WebhookDeliveryDetailStatus = "pending"
+	WebhookDeliveryDetailSkipped   WebhookDeliveryDetailStatus = "skipped"
+)
+
+// Valid indicates whether the value is a known member of the WebhookDeliveryDetailStatus enum.
+func (e WebhookDeliveryDetailStatus) Valid() bool {
+	switch e {
+	case WebhookDeliveryDetailDelivered:
+		return true
+	case WebhookDeliveryDetailFailed:
+		return true
+	case WebhookDeliveryDetailPending:
+		return true
+	case WebhookDeliveryDetailSkipped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookEndpointFormat.
+const (
+	WebhookEndpointFormatCloudevents      WebhookEndpointFormat = "cloudevents"
+	WebhookEndpointFormatStandardWebhooks WebhookEndpointFormat = "standard_webhooks"
+)
+
+// Valid indicates whether the value is a known member of the WebhookEndpointFormat enum.
+func (e WebhookEndpointFormat) Valid() bool {
+	switch e {
+	case WebhookEndpointFormatCloudevents:
+		return true
+	case WebhookEndpointFormatStandardWebhooks:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookEndpointState.
+const (
+	WebhookEndpointDelivering WebhookEndpointState = "delivering"
+	WebhookEndpointDisabled   WebhookEndpointState = "disabled"
+	WebhookEndpointFailing    WebhookEndpointState = "failing"
+)
+
+// Valid indicates whether the value is a known member of the WebhookEndpointState enum.
+func (e WebhookEndpointState) Valid() bool {
+	switch e {
+	case WebhookEndpointDelivering:
+		return true
+	case WebhookEndpointDisabled:
+		return true
+	case WebhookEndpointFailing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookReplayStatus.
+const (
+	WebhookReplayCancelled WebhookReplayStatus = "cancelled"
+	WebhookReplayCompleted WebhookReplayStatus = "completed"
+	WebhookReplayPending   WebhookReplayStatus = "pending"
+	WebhookReplayRunning   WebhookReplayStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the WebhookReplayStatus enum.
+func (e WebhookReplayStatus) Valid() bool {
+	switch e {
+	case WebhookReplayCancelled:
+		return true
+	case WebhookReplayCompleted:
+		return true
+	case WebhookReplayPending:
+		return true
+	case WebhookReplayRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookReplayCreateStatus.
+const (
+	WebhookReplayCreateAll    WebhookReplayCreateStatus = "all"
+	WebhookReplayCreateFailed WebhookReplayCreateStatus = "failed"
+)
+
+// Valid indicates whether the value is a known member of the WebhookReplayCreateStatus enum.
+func (e WebhookReplayCreateStatus) Valid() bool {
+	switch e {
+	case WebhookReplayCreateAll:
+		return true
+	case WebhookReplayCreateFailed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookReplayStartedStatus.
+const (
+	WebhookReplayStartedCancelled WebhookReplayStartedStatus = "cancelled"
+	WebhookReplayStartedCompleted WebhookReplayStartedStatus = "completed"
+	WebhookReplayStartedPending   WebhookReplayStartedStatus = "pending"
+	WebhookReplayStartedRunning   WebhookReplayStartedStatus = "running"
+)
+
+// Valid indicates whether the value is a known member of the WebhookReplayStartedStatus enum.
+func (e WebhookReplayStartedStatus) Valid() bool {
+	switch e {
+	case WebhookReplayStartedCancelled:
+		return true
+	case WebhookReplayStartedCompleted:
+		return true
+	case WebhookReplayStartedPending:
+		return true
+	case WebhookReplayStartedRunning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListAIAgentsParamsIsActive.
 const (
 	ListAIAgentsParamsIsActiveFalse ListAIAgentsParamsIsActive = "false"
@@ -4086,6 +4239,327 @@ type UserUpdate struct {
 	LastName *string `json:"last_name,omitempty"`
 }
 
+// WebhookAttempt A request of a delivery.
+type WebhookAttempt struct {
+	// At When it ended.
+	At time.Time `json:"at"`
+
+	// HttpStatusCode The status of the response, or null.
+	HttpStatusCode *int64 `json:"http_status_code"`
+
+	// ResponseTimeMs How long it took in milliseconds.
+	ResponseTimeMs int64 `json:"response_time_ms"`
+
+	// Error Why it failed, or empty.
+	Error string `json:"error"`
+
+	// ResponseExcerpt The beginning of the response, at most 512 characters, without the endpoint's secrets.
+	ResponseExcerpt string `json:"response_excerpt"`
+}
+
+// WebhookDelivery The sending of an event to an endpoint.
+type WebhookDelivery struct {
+	// DeliveryId The id.
+	DeliveryId string `json:"delivery_id"`
+
+	// DeploymentId The deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// EndpointId The endpoint.
+	EndpointId string `json:"endpoint_id"`
+
+	// EventId The event, such as evt_420634165248007002, which is also the header webhook-id.
+	EventId string `json:"event_id"`
+
+	// EventName The type of the event.
+	EventName string `json:"event_name"`
+
+	// Sequence The number of the event within the deployment.
+	Sequence string `json:"sequence"`
+
+	// Status pending: a request is open or follows. skipped: no request follows, because of a cancelled replay or skip_backlog.
+	Status WebhookDeliveryStatus `json:"status"`
+
+	// HttpStatusCode The status of the last response, or null.
+	HttpStatusCode *int64 `json:"http_status_code"`
+
+	// ResponseTimeMs How long the last request took in milliseconds, or null before the first one.
+	ResponseTimeMs *int64 `json:"response_time_ms"`
+
+	// AttemptNumber The number of requests.
+	AttemptNumber int64 `json:"attempt_number"`
+
+	// MaxAttempts How many requests there are at most.
+	MaxAttempts int64 `json:"max_attempts"`
+
+	// NextAttemptAt When the next request is due, or null.
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+
+	// ReplayTaskId The replay that made the delivery, or null.
+	ReplayTaskId *string `json:"replay_task_id"`
+
+	// Timestamp When the delivery began.
+	Timestamp time.Time `json:"timestamp"`
+}
+
+// WebhookDeliveryStatus pending: a request is open or follows. skipped: no request follows, because of a cancelled replay or skip_backlog.
+type WebhookDeliveryStatus string
+
+// WebhookDeliveryDetail A delivery with its event and its requests.
+type WebhookDeliveryDetail struct {
+	// DeliveryId The id.
+	DeliveryId string `json:"delivery_id"`
+
+	// DeploymentId The deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// EndpointId The endpoint.
+	EndpointId string `json:"endpoint_id"`
+
+	// EventId The event, such as evt_420634165248007002, which is also the header webhook-id.
+	EventId string `json:"event_id"`
+
+	// EventName The type of the event.
+	EventName string `json:"event_name"`
+
+	// Sequence The number of the event within the deployment.
+	Sequence string `json:"sequence"`
+
+	// Status pending: a request is open or follows. skipped: no request follows, because of a cancelled replay or skip_backlog.
+	Status WebhookDeliveryDetailStatus `json:"status"`
+
+	// HttpStatusCode The status of the last response, or null.
+	HttpStatusCode *int64 `json:"http_status_code"`
+
+	// ResponseTimeMs How long the last request took in milliseconds, or null before the first one.
+	ResponseTimeMs *int64 `json:"response_time_ms"`
+
+	// AttemptNumber The number of requests.
+	AttemptNumber int64 `json:"attempt_number"`
+
+	// MaxAttempts How many requests there are at most.
+	MaxAttempts int64 `json:"max_attempts"`
+
+	// NextAttemptAt When the next request is due, or null.
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+
+	// ReplayTaskId The replay that made the delivery, or null.
+	ReplayTaskId *string `json:"replay_task_id"`
+
+	// Timestamp When the delivery began.
+	Timestamp time.Time `json:"timestamp"`
+
+	// Payload The event without personal data, or null once it was deleted because of its age.
+	Payload *Event `json:"payload"`
+
+	// Attempts The requests, the oldest first.
+	Attempts []WebhookAttempt `json:"attempts"`
+}
+
+// WebhookDeliveryDetailStatus pending: a request is open or follows. skipped: no request follows, because of a cancelled replay or skip_backlog.
+type WebhookDeliveryDetailStatus string
+
+// WebhookDeliveryList A page of deliveries.
+type WebhookDeliveryList struct {
+	// Data The page, the newest first.
+	Data []WebhookDelivery `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor of the next page, or null.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// WebhookEndpoint A WebhookEndpoint with its state.
+type WebhookEndpoint struct {
+	// Id The id.
+	Id string `json:"id"`
+
+	// DeploymentId The deployment.
+	DeploymentId string `json:"deployment_id"`
+
+	// Name The display name.
+	Name string `json:"name"`
+
+	// Url The URL.
+	Url string `json:"url"`
+
+	// Types The selected types of events, as declared.
+	Types []string `json:"types"`
+
+	// Format The form of requests.
+	Format WebhookEndpointFormat `json:"format"`
+
+	// IsActive Whether spec.active is true.
+	IsActive bool `json:"is_active"`
+
+	// State failing: no request has succeeded for 10 minutes.
+	State WebhookEndpointState `json:"state"`
+
+	// FailingSince The first failure since the last success, or null.
+	FailingSince *time.Time `json:"failing_since"`
+
+	// DisabledAt When the endpoint was disabled, or null.
+	DisabledAt *time.Time `json:"disabled_at"`
+
+	// DisabledReason SustainedFailure, Gone, or null.
+	DisabledReason *string `json:"disabled_reason"`
+
+	// LastSuccessAt The last success, or null.
+	LastSuccessAt *time.Time `json:"last_success_at"`
+
+	// Position The number of the last event that was selected or passed over, or null before servers have seen the endpoint.
+	Position *string `json:"position"`
+
+	// LastSequence The number of the deployment's last event.
+	LastSequence string `json:"last_sequence"`
+
+	// CreatedAt The time of its creation.
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt The time of its last change.
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// WebhookEndpointFormat The form of requests.
+type WebhookEndpointFormat string
+
+// WebhookEndpointState failing: no request has succeeded for 10 minutes.
+type WebhookEndpointState string
+
+// WebhookEndpointList A page of webhook endpoints.
+type WebhookEndpointList struct {
+	// Data The page.
+	Data []WebhookEndpoint `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// Limit The page size that was applied.
+	Limit int64 `json:"limit"`
+
+	// Offset The number of entries that were skipped.
+	Offset int64 `json:"offset"`
+
+	// Total The total number.
+	Total int64 `json:"total"`
+}
+
+// WebhookReactivate Where a reactivated endpoint continues.
+type WebhookReactivate struct {
+	// SkipBacklog true: with the next event. Absent: false, where it stopped.
+	SkipBacklog *bool `json:"skip_backlog,omitempty"`
+}
+
+// WebhookReplay A replay.
+type WebhookReplay struct {
+	// TaskId The id.
+	TaskId string `json:"task_id"`
+
+	// Status The status.
+	Status WebhookReplayStatus `json:"status"`
+
+	// TotalCount The number of selected deliveries or events. With status all: of all events of the time.
+	TotalCount int64 `json:"total_count"`
+
+	// Processed How many of them have ended, including those that need no request: events that were deleted, or that the endpoint does not select.
+	Processed int64 `json:"processed"`
+
+	// ReplayedCount How many were delivered.
+	ReplayedCount int64 `json:"replayed_count"`
+
+	// FailedCount How many failed.
+	FailedCount int64 `json:"failed_count"`
+
+	// CreatedAt When it was requested.
+	CreatedAt time.Time `json:"created_at"`
+
+	// StartedAt When a server began, or null.
+	StartedAt *time.Time `json:"started_at"`
+
+	// CompletedAt When it ended, or null.
+	CompletedAt *time.Time `json:"completed_at"`
+}
+
+// WebhookReplayStatus The status.
+type WebhookReplayStatus string
+
+// WebhookReplayCreate Which events are sent again: delivery_ids, event_ids, or those since start_date.
+type WebhookReplayCreate struct {
+	// DeliveryIds Deliveries of the endpoint.
+	DeliveryIds *[]string `json:"delivery_ids,omitempty"`
+
+	// EventIds Events that the endpoint selects.
+	EventIds *[]string `json:"event_ids,omitempty"`
+
+	// StartDate The beginning of a time.
+	StartDate *time.Time `json:"start_date,omitempty"`
+
+	// EndDate The end of the time, exclusive. Absent: now.
+	EndDate *time.Time `json:"end_date,omitempty"`
+
+	// Status failed: deliveries that began in the time and failed. all: the events of the time that the endpoint selects. Absent: failed.
+	Status *WebhookReplayCreateStatus `json:"status,omitempty"`
+
+	// EventName Only events of this type.
+	EventName *string `json:"event_name,omitempty"`
+
+	// IdempotencyKey A key of this request. The same request with it returns the same replay.
+	IdempotencyKey *string `json:"idempotency_key,omitempty"`
+}
+
+// WebhookReplayCreateStatus failed: deliveries that began in the time and failed. all: the events of the time that the endpoint selects. Absent: failed.
+type WebhookReplayCreateStatus string
+
+// WebhookReplayList A page of replays.
+type WebhookReplayList struct {
+	// Data The page, the newest first.
+	Data []WebhookReplay `json:"data"`
+
+	// HasMore Whether there are more.
+	HasMore bool `json:"has_more"`
+
+	// NextCursor The cursor of the next page, or null.
+	NextCursor *string `json:"next_cursor"`
+}
+
+// WebhookReplayStarted A replay that has begun.
+type WebhookReplayStarted struct {
+	// Status The status.
+	Status WebhookReplayStartedStatus `json:"status"`
+
+	// Message How many events are sent.
+	Message string `json:"message"`
+
+	// TaskId The id of the replay.
+	TaskId string `json:"task_id"`
+}
+
+// WebhookReplayStartedStatus The status.
+type WebhookReplayStartedStatus string
+
+// WebhookTest What became of a test.
+type WebhookTest struct {
+	// Success Whether the receiver accepted it (2xx).
+	Success bool `json:"success"`
+
+	// StatusCode The status of the response, or null.
+	StatusCode *int64 `json:"status_code"`
+
+	// ResponseTimeMs How long it took in milliseconds.
+	ResponseTimeMs int64 `json:"response_time_ms"`
+
+	// Error Why it failed, or null.
+	Error *string `json:"error"`
+}
+
+// WebhookTestCreate The type of a test.
+type WebhookTestCreate struct {
+	// EventName The type of events whose example is sent.
+	EventName string `json:"event_name"`
+}
+
 // Workspace A workspace.
 type Workspace struct {
 	// Id The id.
@@ -4565,6 +5039,45 @@ type ListUsersParams struct {
 // ListUsersParamsSecondFactor defines parameters for ListUsers.
 type ListUsersParamsSecondFactor string
 
+// ListWebhookEndpointsParams defines parameters for ListWebhookEndpoints.
+type ListWebhookEndpointsParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset The number of entries to skip, at least 0. Absent: 0.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+}
+
+// ListWebhookDeliveriesParams defines parameters for ListWebhookDeliveries.
+type ListWebhookDeliveriesParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Status Only deliveries with this status: pending, delivered, failed or skipped.
+	Status *string `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventName Only deliveries of events of this type.
+	EventName *string `form:"event_name,omitempty" json:"event_name,omitempty"`
+
+	// Since Only deliveries that began at this time or later, RFC 3339 with its offset.
+	Since *string `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only deliveries that began before this time, RFC 3339 with its offset.
+	Until *string `form:"until,omitempty" json:"until,omitempty"`
+}
+
+// ListWebhookReplaysParams defines parameters for ListWebhookReplays.
+type ListWebhookReplaysParams struct {
+	// Limit The page size, at least 1; a value over 100 becomes 100. Absent: 50.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // CallToolJSONRequestBody defines body for CallTool for application/json ContentType.
 type CallToolJSONRequestBody = ToolCallRequest
 
@@ -4657,6 +5170,15 @@ type ResetUserSecondFactorsJSONRequestBody = SecondFactorsReset
 
 // CreateUserTemporaryCodeJSONRequestBody defines body for CreateUserTemporaryCode for application/json ContentType.
 type CreateUserTemporaryCodeJSONRequestBody = TemporaryCodeCreate
+
+// ReactivateWebhookEndpointJSONRequestBody defines body for ReactivateWebhookEndpoint for application/json ContentType.
+type ReactivateWebhookEndpointJSONRequestBody = WebhookReactivate
+
+// ReplayWebhookDeliveriesJSONRequestBody defines body for ReplayWebhookDeliveries for application/json ContentType.
+type ReplayWebhookDeliveriesJSONRequestBody = WebhookReplayCreate
+
+// TestWebhookEndpointJSONRequestBody defines body for TestWebhookEndpoint for application/json ContentType.
+type TestWebhookEndpointJSONRequestBody = WebhookTestCreate
 
 // ListAIAgents asks GET /ai-agents: list AI agents by page.
 //
@@ -6395,6 +6917,174 @@ func (c *Client) CreateUserTemporaryCode(ctx context.Context, userId string, bod
 		Body:     body,
 	}
 	var answer TemporaryCode
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetWebhookDelivery asks GET /webhooks/deliveries/{delivery_id}: get a delivery.
+//
+// Returns a delivery with its event and its requests: the first one and the last 11. The event is without personal data.
+// The beginnings of responses are recorded for the first and the last request, unless the endpoint gets personal data.
+func (c *Client) GetWebhookDelivery(ctx context.Context, deliveryId string) (*WebhookDeliveryDetail, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/webhooks/deliveries/{delivery_id}",
+		Segments: []transport.Segment{{Name: "delivery_id", Value: deliveryId}},
+	}
+	var answer WebhookDeliveryDetail
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListWebhookEndpoints asks GET /webhooks/endpoints: list webhook endpoints.
+//
+// Returns the WebhookEndpoints of the deployment, the newest first, with how far events were sent to them, and how that goes.
+func (c *Client) ListWebhookEndpoints(ctx context.Context, params ListWebhookEndpointsParams) (*WebhookEndpointList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/webhooks/endpoints",
+		Query: params,
+	}
+	var answer WebhookEndpointList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// GetWebhookEndpoint asks GET /webhooks/endpoints/{endpoint_id}: get a webhook endpoint.
+//
+// Returns a WebhookEndpoint with how far events were sent to it, and how that goes.
+func (c *Client) GetWebhookEndpoint(ctx context.Context, endpointId string) (*WebhookEndpoint, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/webhooks/endpoints/{endpoint_id}",
+		Segments: []transport.Segment{{Name: "endpoint_id", Value: endpointId}},
+	}
+	var answer WebhookEndpoint
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListWebhookDeliveries asks GET /webhooks/endpoints/{endpoint_id}/deliveries: list deliveries of a webhook endpoint.
+//
+// Returns the deliveries of an endpoint, the newest first. A delivery is the sending of one event, with all its requests.
+// Deliveries are kept for `--delivery-retention` (7 days), failed ones as long as their events. A request reads at most
+// 5,000 deliveries. If a filter selects few of them, the page can be short, or empty, while `has_more` is true.
+func (c *Client) ListWebhookDeliveries(ctx context.Context, endpointId string, params ListWebhookDeliveriesParams) (*WebhookDeliveryList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/webhooks/endpoints/{endpoint_id}/deliveries",
+		Segments: []transport.Segment{{Name: "endpoint_id", Value: endpointId}},
+		Query:    params,
+	}
+	var answer WebhookDeliveryList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ReactivateWebhookEndpoint asks POST /webhooks/endpoints/{endpoint_id}/reactivate: reactivate a webhook endpoint.
+//
+// Enables an endpoint that was disabled because of failures. It continues where it stopped: events waited within their
+// retention. With `skip_backlog`, it continues with the next event, and deliveries and a replay that have not ended are
+// skipped. An endpoint that is not disabled stays as it is. 429 within 60 seconds of the last time. Without any success,
+// the endpoint is disabled again after an hour.
+func (c *Client) ReactivateWebhookEndpoint(ctx context.Context, endpointId string, body WebhookReactivate) (*WebhookEndpoint, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/webhooks/endpoints/{endpoint_id}/reactivate",
+		Segments: []transport.Segment{{Name: "endpoint_id", Value: endpointId}},
+		Body:     body,
+	}
+	var answer WebhookEndpoint
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ReplayWebhookDeliveries asks POST /webhooks/endpoints/{endpoint_id}/replay: send events to a webhook endpoint again.
+//
+// Begins a replay. It sends deliveries by their ids, events by their ids, failed deliveries of a time (`start_date`,
+// `end_date`), or all events of a time (`status: all`), also those from before the endpoint existed. Events keep their
+// ids, and requests have the header `Cardea-Replay`. A failed delivery that a replay repeats with success is not selected
+// again. Each delivery of a replay has at most 5 requests. Live events are sent first, and a replay gets at most half of
+// the endpoint's requests.
+//
+// A replay has at most 100,000 events (400), and an endpoint one replay at a time (409). A request with the
+// `idempotency_key` of an earlier one returns that one. The endpoint keeps its last 100 replays. 409 for a disabled
+// endpoint: reactivate it first.
+func (c *Client) ReplayWebhookDeliveries(ctx context.Context, endpointId string, body WebhookReplayCreate) (*WebhookReplayStarted, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/webhooks/endpoints/{endpoint_id}/replay",
+		Segments: []transport.Segment{{Name: "endpoint_id", Value: endpointId}},
+		Body:     body,
+	}
+	var answer WebhookReplayStarted
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// ListWebhookReplays asks GET /webhooks/endpoints/{endpoint_id}/replays: list replays of a webhook endpoint.
+//
+// Returns the last 100 replays of an endpoint, the newest first.
+func (c *Client) ListWebhookReplays(ctx context.Context, endpointId string, params ListWebhookReplaysParams) (*WebhookReplayList, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/webhooks/endpoints/{endpoint_id}/replays",
+		Segments: []transport.Segment{{Name: "endpoint_id", Value: endpointId}},
+		Query:    params,
+	}
+	var answer WebhookReplayList
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// CancelWebhookReplay asks DELETE /webhooks/endpoints/{endpoint_id}/replays/{task_id}: cancel a replay.
+//
+// Ends a replay. Its deliveries that have not ended are skipped. Servers stop within a second; requests that are open go
+// on. A replay that has ended stays as it is.
+func (c *Client) CancelWebhookReplay(ctx context.Context, endpointId string, taskId string) error {
+	call := transport.Call{
+		Method: http.MethodDelete, Path: "/webhooks/endpoints/{endpoint_id}/replays/{task_id}",
+		Segments: []transport.Segment{{Name: "endpoint_id", Value: endpointId}, {Name: "task_id", Value: taskId}},
+	}
+	return c.transport.Do(ctx, call, nil)
+}
+
+// GetWebhookReplay asks GET /webhooks/endpoints/{endpoint_id}/replays/{task_id}: get a replay.
+//
+// Returns a replay with how far it is.
+func (c *Client) GetWebhookReplay(ctx context.Context, endpointId string, taskId string) (*WebhookReplay, error) {
+	call := transport.Call{
+		Method: http.MethodGet, Path: "/webhooks/endpoints/{endpoint_id}/replays/{task_id}",
+		Segments: []transport.Segment{{Name: "endpoint_id", Value: endpointId}, {Name: "task_id", Value: taskId}},
+	}
+	var answer WebhookReplay
+	if err := c.transport.Do(ctx, call, &answer); err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// TestWebhookEndpoint asks POST /webhooks/endpoints/{endpoint_id}/test: test a webhook endpoint.
+//
+// Sends the example of a type of events to an endpoint once, signed, with the header `Cardea-Test: true` and an id that
+// begins with `evt_test_`. It also works for an inactive or disabled endpoint, and changes nothing about it. A
+// deployment has at most 30 tests in a minute on each server, and 2 at the same time (429).
+func (c *Client) TestWebhookEndpoint(ctx context.Context, endpointId string, body WebhookTestCreate) (*WebhookTest, error) {
+	call := transport.Call{
+		Method: http.MethodPost, Path: "/webhooks/endpoints/{endpoint_id}/test",
+		Segments: []transport.Segment{{Name: "endpoint_id", Value: endpointId}},
+		Body:     body,
+	}
+	var answer WebhookTest
 	if err := c.transport.Do(ctx, call, &answer); err != nil {
 		return nil, err
 	}

@@ -17,12 +17,8 @@ import (
 	"github.com/cardea-iam/cardea/store/people"
 )
 
-const (
-	// observeEvery is how often the state of an endpoint is read.
-	observeEvery = organization.CheckEvery
-	// failingAfter is how long an endpoint fails before its condition says so.
-	failingAfter = 10 * time.Minute
-)
+// observeEvery is how often the state of an endpoint is read.
+const observeEvery = organization.CheckEvery
 
 // observe reads what servers noted about the endpoint, and returns the condition Delivering. It writes
 // status.lastDeliveredAt. If the state cannot be read, both stay as they were.
@@ -67,9 +63,9 @@ func delivering(active, found bool, s people.WebhookState, now time.Time) metav1
 	case !found:
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonPending, "no server has seen the endpoint yet"
 	case !s.DisabledAt.IsZero():
-		c.Reason, c.Message = v1alpha1.ReasonDisabled, fmt.Sprintf("disabled at %s (%s), after event %d; %s. Events wait within their retention: correct the receiver, then set spec.active to false and to true again",
+		c.Reason, c.Message = v1alpha1.ReasonDisabled, fmt.Sprintf("disabled at %s (%s), after event %d; %s. Events wait within their retention: correct the receiver, then reactivate the endpoint (POST /webhooks/endpoints/{id}/reactivate, kubectl cardea webhooks reactivate), or set spec.active to false and to true again",
 			s.DisabledAt.UTC().Format(time.RFC3339), s.Reason, s.Position, lastTry)
-	case !s.FailingSince.IsZero() && now.Sub(s.FailingSince) >= failingAfter:
+	case s.Fails(now):
 		c.Reason, c.Message = v1alpha1.ReasonFailing, fmt.Sprintf("no request has succeeded since %s; %s", s.FailingSince.UTC().Format(time.RFC3339), lastTry)
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonDelivering, "events are sent"

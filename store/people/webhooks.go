@@ -42,6 +42,14 @@ type WebhookState struct {
 	Reported int64
 }
 
+// failsAfter is how long an endpoint has no success before it counts as failing.
+const failsAfter = 10 * time.Minute
+
+// Fails reports whether the endpoint has failed at a time for so long that people and programs learn of it.
+func (w WebhookState) Fails(now time.Time) bool {
+	return !w.FailingSince.IsZero() && now.Sub(w.FailingSince) >= failsAfter
+}
+
 // The values of WebhookDelivery.Status.
 const (
 	DeliveryPending   = "pending"

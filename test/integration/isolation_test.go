@@ -97,7 +97,7 @@ var _ = Describe("The isolation matrix", func() {
 			"own": own, "sibling": w.furnish(ctx, w.namespace, "sibling"), "foreign": w.furnish(ctx, elsewhere, "foreign"),
 			"deleted": w.removed(ctx, w.furnish(ctx, elsewhere, "gone")),
 			"unknown": {
-				deployment: "12", slug: "unknown", scope: "unknown", template: "12", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", connection: "12", domain: "12", link: "12", directory: "12", token: "12", event: "evt_12", kind: "unknown.created", file: strings.Repeat("0", 64),
+				deployment: "12", slug: "unknown", scope: "unknown", template: "12", tool: "12", agent: "12", user: "12", organization: "12", key: "12", client: "12", call: "12", connection: "12", domain: "12", link: "12", directory: "12", token: "12", event: "evt_12", kind: "unknown.created", endpoint: "12", delivery: "12", replay: "12", file: strings.Repeat("0", 64),
 			},
 		}
 		narrow := testkit.Key(w.namespace, "acme-app", "narrow", "orders:read")
@@ -160,7 +160,7 @@ var _ = Describe("The isolation matrix", func() {
 						body = `{"email":"it@example.com","intents":["sso"]}`
 					case strings.HasSuffix(path, "/clients"):
 						body = clientBody
-					case strings.HasSuffix(path, "/rotate-secret"), strings.HasSuffix(path, "/second-factors/reset"), strings.HasSuffix(path, "/temporary-code"), strings.HasSuffix(path, "/tokens"):
+					case strings.HasSuffix(path, "/rotate-secret"), strings.HasSuffix(path, "/second-factors/reset"), strings.HasSuffix(path, "/temporary-code"), strings.HasSuffix(path, "/tokens"), strings.HasSuffix(path, "/reactivate"):
 						body = "{}"
 					case route.HasBody && changes:
 						body = fmt.Sprintf(`{"user_id":%q}`, own.user)
@@ -223,14 +223,14 @@ var queries = map[string]string{
 
 // premises are the ids of the objects of one deployment.
 type premises struct {
-	namespace, name, deployment, slug, scope, template, tool, agent, user, organization, key, client, call, file, connection, domain, link, directory, token, event, kind string
+	namespace, name, deployment, slug, scope, template, tool, agent, user, organization, key, client, call, file, connection, domain, link, directory, token, event, kind, endpoint, delivery, replay string
 }
 
 // fill fills the parameters of a route with the premises' objects.
 func (p premises) fill(path string) string {
 	return strings.NewReplacer("{deployment_id}", p.deployment, "{oauth_app_slug}", p.slug, "{slug}", p.slug, "{scope}", p.scope, "{template_id}", p.template, "{tool_id}", p.tool, "{tool}", p.tool, "{agent_id}", p.agent,
 		"{user_id}", p.user, "{organization_id}", p.organization, "{id}", p.key, "{oauth_client_id}", p.client, "{grant_id}", "12", "{tool_call_id}", p.call, "{file}", p.file, "{connection_id}", p.connection,
-		"{domain_id}", p.domain, "{setup_link_id}", p.link, "{directory_id}", p.directory, "{token_id}", p.token, "{event_id}", p.event, "{type}", p.kind).Replace(path)
+		"{domain_id}", p.domain, "{setup_link_id}", p.link, "{directory_id}", p.directory, "{token_id}", p.token, "{event_id}", p.event, "{type}", p.kind, "{endpoint_id}", p.endpoint, "{delivery_id}", p.delivery, "{task_id}", p.replay).Replace(path)
 }
 
 // furnish creates a deployment with one object of each kind.
@@ -248,8 +248,9 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 	settings.Spec.Enabled = ptr.To(true)
 	connection := testkit.Connection(namespace, name, name+"-slug", "https://idp.example")
 	connection.Spec.Active = ptr.To(false) // so that it needs no Secret
-	create(ctx, deployment, app, customers, testkit.Key(namespace, name+"-app", name+"-key", "*"), scheme, oauth, scope, template, tool, agent, settings, connection)
-	expectReady(ctx, deployment, app, customers, scheme, oauth, scope, template, tool, agent, settings, connection)
+	webhook := testkit.WebhookEndpoint(namespace, name, name+"-hook", "https://hooks.example/"+name)
+	create(ctx, deployment, app, customers, testkit.Key(namespace, name+"-app", name+"-key", "*"), scheme, oauth, scope, template, tool, agent, settings, connection, webhook)
+	expectReady(ctx, deployment, app, customers, scheme, oauth, scope, template, tool, agent, settings, connection, webhook)
 	var key string
 	Eventually(func() any {
 		key = cluster.APIKey(ctx, namespace, name+"-key")
@@ -282,7 +283,10 @@ func (w *world) furnish(ctx context.Context, namespace, name string) premises {
 		data, _ := listed.JSON["data"].([]any)
 		return data
 	}).ShouldNot(BeEmpty())
+	endpoint := ids.Derive(v1alpha1.KindWebhookEndpoint, namespace, name+"-hook")
+	delivery, replay := w.delivered(ctx, namespace+"/"+name, endpoint)
 	return premises{
+		endpoint: ids.Format(endpoint), delivery: ids.Format(delivery), replay: ids.Format(replay),
 		event: listed.JSON["data"].([]any)[0].(map[string]any)["id"].(string), kind: name + ".created",
 		template: template.Status.ID, client: client.JSON["client_id"].(string), call: w.called(ctx, namespace+"/"+name, name, agent.Status.ID, tool.Status.ID),
 		key: created.JSON["key"].(map[string]any)["id"].(string), file: file, connection: runtime.JSON["id"].(string), domain: domain.JSON["id"].(string), link: link.JSON["id"].(string),
@@ -325,4 +329,21 @@ func (w *world) removed(ctx context.Context, p premises) premises {
 	Expect(cluster.Client.Delete(ctx, deployment)).To(Succeed())
 	expectGone(ctx, deployment)
 	return p
+}
+
+// delivered writes a delivery and a replay of a webhook endpoint, and returns their ids.
+func (w *world) delivered(ctx context.Context, deployment string, endpoint int64) (delivery, replay int64) {
+	GinkgoHelper()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	delivery, replay = ids.From(now)|endpoint&0xffff|1<<20, ids.From(now)|endpoint&0xffff|1<<19
+	Expect(w.store.Change(ctx, deployment, func(tx people.Tx) error {
+		if _, err := tx.Webhooks().InsertWebhookState(people.WebhookState{Endpoint: endpoint}); err != nil {
+			return err
+		}
+		if _, err := tx.Webhooks().InsertReplay(people.WebhookReplay{ID: replay, Endpoint: endpoint, Status: people.ReplayCompleted, Selection: "{}", CreatedAt: now, CompletedAt: now}); err != nil {
+			return err
+		}
+		return tx.Webhooks().InsertDeliveries([]people.WebhookDelivery{{ID: delivery, Endpoint: endpoint, Event: 1, Type: "user.created", Status: people.DeliveryFailed, CreatedAt: now, SettledAt: now}})
+	})).To(Succeed())
+	return delivery, replay
 }

@@ -14,9 +14,6 @@ const (
 	probeFirst, probeMost = time.Second, 10 * time.Second
 	// leastTries is how many requests failed before an endpoint is disabled.
 	leastTries = 20
-	// reportAfter is how long an endpoint fails before programs learn of it; they learn again at half of the time after
-	// which it is disabled.
-	reportAfter = 10 * time.Minute
 	// trialFor is how long an endpoint that was enabled again may fail without any success.
 	trialFor = time.Hour
 )
@@ -99,20 +96,18 @@ func (h *health) disable(reason string, now time.Time) {
 	}
 }
 
-// due returns how many reports of the present failure programs should have by now.
+// due returns how many reports of the present failure programs should have by now: one once the endpoint counts as
+// failing, and another one at half of the time after which it is disabled.
 func (h *health) due(now time.Time, content *document.WebhookEndpoint) int64 {
 	s := h.state
-	if s.FailingSince.IsZero() {
-		return 0
-	}
-	lasts, half := now.Sub(s.FailingSince), time.Duration(content.DisableAfterSeconds)*time.Second/2
+	half := time.Duration(content.DisableAfterSeconds) * time.Second / 2
 	switch {
-	case lasts >= max(half, reportAfter):
+	case !s.Fails(now):
+		return 0
+	case now.Sub(s.FailingSince) >= half:
 		return 2
-	case lasts >= reportAfter:
-		return 1
 	}
-	return 0
+	return 1
 }
 
 // enabled returns the state of an endpoint that is enabled again at a time: it continues where it was disabled.

@@ -29,6 +29,21 @@ func pauseBefore(attempts int64, vary float64) time.Duration {
 	return pause + time.Duration(vary*jitter*float64(pause))
 }
 
+// MaxAttempts is how many requests a delivery has at most, by the schedule: one of a replay or not, to an endpoint that
+// retries for some seconds.
+func MaxAttempts(replay bool, retrySeconds int64) int64 {
+	n, since := int64(1), time.Duration(0)
+	for ; n < 1000; n++ {
+		if since += pauseBefore(n, 0); since >= time.Duration(retrySeconds)*time.Second {
+			break
+		}
+	}
+	if replay {
+		return min(n, ReplayAttempts)
+	}
+	return n
+}
+
 // pending is a delivery that has not ended.
 type pending struct {
 	people.WebhookDelivery
