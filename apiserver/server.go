@@ -212,10 +212,8 @@ func New(opts Options) (*Server, error) {
 	})
 	endUserMetrics, liveReads, analytics, connectionKeys := enduser.NewMetrics(opts.Registry, opts.Tracer), backend.NewLiveReads(opts.Clock), queries.New(), connections.NewKeys(opts.Clock)
 	tools, numbering := toolset.NewSets(opts.Clock, opts.Log.WithName("agents")), sequencer.New(sequencer.Options{Store: opts.People, Clock: opts.Clock, Log: opts.Log.WithName("events"), Registry: opts.Registry})
-	signer := tokensigner.New(opts.Keyring)
-	hooks := newWebhooks(opts, follower, signer, policy, numbering)
-	accessTokens := bearer.NewAccessTokens(opts.Keyring)
-	callers := caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
+	signer, accessTokens := tokensigner.New(opts.Keyring), bearer.NewAccessTokens(opts.Keyring)
+	hooks, callers := newWebhooks(opts, follower, signer, policy, numbering), caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	var agentTools *agents.Server
 	management, err := backend.New(backend.Options{
 		CallTool: callLater(&agentTools), Callers: callers,

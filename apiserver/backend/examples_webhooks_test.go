@@ -41,7 +41,8 @@ func (d *exampleDocuments) webhooks(ref v1alpha1.DeploymentReference) {
 	}
 }
 
-// exampleWebhooks writes the state of an endpoint that is disabled, with a delivery that failed and a replay that ended.
+// exampleWebhooks writes the states of the endpoints: one is disabled, and has a delivery that failed and a replay that
+// ended.
 func exampleWebhooks(tx people.Tx) error {
 	at := exampleDay(10, 11)
 	list, err := tx.EventLog().EventsAfter(1, 1)

@@ -15,7 +15,8 @@ var views = []struct{ name, title, shows string }{
 	{"overview", "Overview", "Newest sign-ins"}, {"decisions", "Decisions", "100000/1min"}, {"people", "People", "person2@example.com"},
 	{"people/1", "People", "person1@example.com"}, {"organizations", "Organizations", "organization-2"}, {"keys", "Keys", "auditor"},
 	{"apps", "OAuth apps", "orders:write"}, {"agents", "Agents", "https://id.acme.example/mcp/support"}, {"agents/AGENT", "Agents", "By tool"}, {"calls", "Calls", "invalid_arguments"},
-	{"calls/CALL", "Calls", "Digest of the arguments"}, {"approvals", "Approvals", "cancel-order"}, {"resources", "Resources", "RateLimitScheme"}, {"audit", "Audit", "user.created"},
+	{"calls/CALL", "Calls", "Digest of the arguments"}, {"approvals", "Approvals", "cancel-order"},
+	{"webhooks", "Webhooks", "Disabled"}, {"webhooks/HOOK", "Webhooks", "HTTP status"}, {"deliveries/DELIVERY", "Webhooks", "no complete response within the timeout"}, {"resources", "Resources", "RateLimitScheme"}, {"audit", "Audit", "user.created"},
 }
 
 // entered opens the console and signs in by keyboard.
@@ -528,7 +529,7 @@ func TestFailedViewShowsRequestIDAndRetries(t *testing.T) {
 	w := newConsoleWorld(t)
 	tb := w.entered(t, look{width: 1280}, "en", w.admin)
 	tb.expects("503")
-	for prefix, view := range map[string]string{"/users": "people", "/audit": "audit", "/resources": "resources", "/analytics": "overview", "/decisions": "decisions", "/organizations": "organizations", "/api-auth": "keys", "/oauth/apps": "apps", "/ai/mcp-servers": "agents", "/ai/tool-calls": "calls", "/ai/tool-approvals": "approvals"} {
+	for prefix, view := range map[string]string{"/users": "people", "/audit": "audit", "/resources": "resources", "/analytics": "overview", "/decisions": "decisions", "/organizations": "organizations", "/api-auth": "keys", "/oauth/apps": "apps", "/ai/mcp-servers": "agents", "/ai/tool-calls": "calls", "/ai/tool-approvals": "approvals", "/webhooks": "webhooks"} {
 		w.refuses.Store(&prefix)
 		tb.goTo(view, "the store is unavailable: try again")
 		if id := eval[string](tb, `document.querySelector("[role=alert] code").textContent`); len(id) != 32 {

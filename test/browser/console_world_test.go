@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/cookiejar"
@@ -51,6 +52,8 @@ type consoleWorld struct {
 	// portal is the id of the OAuth app, agent that of the agent with tools, tool that of its tool with calls, and call
 	// that of a failed call.
 	portal, agent, tool, call int64
+	// hook is the id of a webhook endpoint that is disabled, and delivery that of a failed delivery to it.
+	hook, delivery int64
 	// refuses makes the backend respond with 503 to requests whose path begins with the string.
 	refuses atomic.Pointer[string]
 }
@@ -122,6 +125,7 @@ func (w *consoleWorld) declareConsole() {
 		App: "portal", Name: "Reports", Authentication: "None", GrantTypes: []string{"AuthorizationCode"}, RedirectURIs: []string{"https://reports.example/callback"}, Active: true,
 	})
 	w.declareAgents()
+	w.declareWebhook()
 	for name, permission := range map[string]string{"admin": "*", "auditor": "audit:read", "reader": "ai_agents:read"} {
 		minted, err := apikey.Mint(rand.Reader, "ck")
 		w.Must(err)
@@ -154,9 +158,10 @@ func (w *consoleWorld) declareAgents() {
 	w.Put(v1alpha1.KindAIAgent, "paused", consoleTenant, "", document.AIAgent{Name: "Paused", URL: "https://id.acme.example/mcp/paused"})
 }
 
-// address returns the address of a view, with the ids of the agent and of the failed call in place of AGENT and CALL.
+// address returns the address of a view, with the ids of the agent, of the failed call, of the webhook endpoint and of
+// the failed delivery in place of AGENT, CALL, HOOK and DELIVERY.
 func (w *consoleWorld) address(view string) string {
-	return strings.NewReplacer("AGENT", ids.Format(w.agent), "CALL", ids.Format(w.call)).Replace(view)
+	return strings.NewReplacer("AGENT", ids.Format(w.agent), "CALL", ids.Format(w.call), "HOOK", ids.Format(w.hook), "DELIVERY", ids.Format(w.delivery)).Replace(view)
 }
 
 // recordCalls records thirty calls of the agent's tool, among them a failed one, and two approvals.
@@ -243,7 +248,7 @@ func (w *consoleWorld) populate(tx people.Tx) error {
 			return err
 		}
 	}
-	if err := w.recordCalls(tx); err != nil {
+	if err := errors.Join(w.recordCalls(tx), w.recordDeliveries(tx)); err != nil {
 		return err
 	}
 	return w.grant(tx)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -81,8 +80,9 @@ type Wanted struct {
 	Key string `json:"-"`
 }
 
-// StartReplay begins to send events to an endpoint again, with a new id. A request with the key of an earlier one returns
-// that one. Errors: ErrNotSeen, ErrDisabled, ErrReplayOpen, ErrKeyReused, ErrTooMany, an UnknownIDError.
+// StartReplay begins to send events to an endpoint again, as a replay with a new id. A request with the key of an
+// earlier one returns that replay. Errors: ErrNotSeen, ErrDisabled, ErrReplayOpen, ErrKeyReused, ErrTooMany, an
+// UnknownIDError.
 func StartReplay(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, want Wanted, id int64, now time.Time) (people.WebhookReplay, error) {
 	state, found, err := tx.Webhooks().LockWebhookState(endpoint)
 	if err != nil {
@@ -149,41 +149,17 @@ func replayOfKey(tx people.Tx, endpoint int64, key, digest string) (people.Webho
 func choose(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, want Wanted, now time.Time, row *people.WebhookReplay) (chosen selection, err error) {
 	switch {
 	case len(want.Deliveries) > 0:
-		found, err := tx.Webhooks().DeliveriesAmong(endpoint, want.Deliveries)
-		if err != nil {
-			return chosen, err
-		}
-		known := map[int64]bool{}
-		for _, d := range found {
-			known[d.ID] = true
-		}
-		for i, id := range want.Deliveries {
-			if !known[id] {
-				return chosen, &UnknownIDError{Index: i}
-			}
-		}
 		chosen.Deliveries, row.Total = want.Deliveries, int64(len(want.Deliveries))
-		return chosen, nil
+		return chosen, knownDeliveries(tx, endpoint, want.Deliveries)
 	case len(want.Events) > 0:
-		found, err := tx.EventLog().LoggedEvents(want.Events)
-		if err != nil {
-			return chosen, err
-		}
-		for i, id := range want.Events {
-			at := slices.IndexFunc(found, func(e people.LoggedEvent) bool { return e.ID == id })
-			if at < 0 || !sends(content.Types, endpoint, &found[at]) {
-				return chosen, &UnknownIDError{Index: i, Unselected: at >= 0}
-			}
-		}
 		chosen.Events, row.Total = want.Events, int64(len(want.Events))
-		return chosen, nil
+		return chosen, knownEvents(tx, endpoint, content, want.Events)
 	}
 	until := want.Until
 	if until.IsZero() || until.After(now) {
 		until = now
 	}
-	chosen.Status, chosen.Type = want.Status, want.Type
-	if want.Status == ReplayAll {
+	if chosen.Status, chosen.Type = want.Status, want.Type; want.Status == ReplayAll {
 		bounds, err := tx.EventLog().EventBounds()
 		if err != nil {
 			return chosen, err
@@ -193,21 +169,56 @@ func choose(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, wan
 			return chosen, err
 		}
 		after, err := events.FirstSince(tx.EventLog(), bounds, until)
+		if err != nil {
+			return chosen, err
+		}
 		chosen.From, chosen.To = first-1, max(after, first)-1
 		row.Total = chosen.To - chosen.From
-		row.Place = chosen.From
-		if row.Total > ReplayMost {
-			return chosen, ErrTooMany
-		}
-		return chosen, err
+	} else {
+		chosen.From, chosen.To = max(ids.From(want.Since)-1, 0), ids.From(until)
+		row.Total, err = tx.Webhooks().CountDeliveries(endpoint, chosen.dead(chosen.From), ReplayMost+1)
 	}
-	chosen.From, chosen.To = max(ids.From(want.Since)-1, 0), ids.From(until)
 	row.Place = chosen.From
-	row.Total, err = tx.Webhooks().CountDeliveries(endpoint, chosen.dead(chosen.From), ReplayMost+1)
 	if row.Total > ReplayMost {
 		return chosen, ErrTooMany
 	}
 	return chosen, err
+}
+
+// knownDeliveries returns an UnknownIDError unless all ids are those of deliveries of an endpoint.
+func knownDeliveries(tx people.Tx, endpoint int64, wanted []int64) error {
+	found, err := tx.Webhooks().DeliveriesAmong(endpoint, wanted)
+	if err != nil {
+		return err
+	}
+	known := map[int64]bool{}
+	for _, d := range found {
+		known[d.ID] = true
+	}
+	for i, id := range wanted {
+		if !known[id] {
+			return &UnknownIDError{Index: i}
+		}
+	}
+	return nil
+}
+
+// knownEvents returns an UnknownIDError unless all ids are those of events that an endpoint gets.
+func knownEvents(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, wanted []int64) error {
+	found, err := tx.EventLog().LoggedEvents(wanted)
+	if err != nil {
+		return err
+	}
+	known := map[int64]*people.LoggedEvent{}
+	for i := range found {
+		known[found[i].ID] = &found[i]
+	}
+	for i, id := range wanted {
+		if e := known[id]; e == nil || !sends(content.Types, endpoint, e) {
+			return &UnknownIDError{Index: i, Unselected: e != nil}
+		}
+	}
+	return nil
 }
 
 // CancelReplay ends a replay: requests that are open go on, and no other one begins. It does nothing if the replay has

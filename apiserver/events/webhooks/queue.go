@@ -82,8 +82,8 @@ type subject struct{ kind, id string }
 func (p *pending) subject() subject { return subject{p.SubjectType, p.SubjectID} }
 
 // next returns the delivery whose request is to begin, nil if there is none, and when there is one otherwise; zero if
-// that depends on a request that is open. With order, a delivery waits for an earlier one of its subject. replays selects
-// the deliveries of replays, else the others are selected; neither waits for the other ones, except for open requests.
+// that depends on a request that is open. With order, a delivery waits for an earlier one of its subject. It selects
+// from deliveries of replays, or from the others; neither wait for the other ones, except for their open requests.
 func (q queue) next(now time.Time, ordered, replays bool) (due *pending, at time.Time) {
 	// held has the subjects whose later deliveries wait, and until when; zero: until a request ends.
 	held := map[subject]time.Time{}

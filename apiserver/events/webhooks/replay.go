@@ -263,7 +263,7 @@ func (r *runner) repeats(batch []picked, replay int64, now time.Time) (added []*
 	return added, rows
 }
 
-// counted returns the replay with the results that are to be written, nil if there is none, and the deliveries that were
+// counted returns the replay with the results that are to be written, nil if there is none, and the deliveries that it
 // repeated with success. The numbers are absolute, so that they can be written again.
 func (r *runner) counted() (next *replaying, resent []int64) {
 	if r.replay == nil {

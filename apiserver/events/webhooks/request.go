@@ -42,6 +42,7 @@ const (
 	failedTimeout  = "no complete response within the timeout"
 	failedRefused  = "the servers may not connect to the address: --egress-allowed-cidrs does not name it"
 	failedTLS      = "the TLS certificate of the receiver is not valid"
+	failedNoTLS    = "the receiver does not respond with TLS: correct the scheme or the port of spec.url"
 	failedOtherwis = "the receiver could not be reached"
 )
 
@@ -104,7 +105,7 @@ func body(format string, e *people.LoggedEvent, deployment int64, prefix string)
 	return content, "application/json", err
 }
 
-// send sends an event once. prefix begins the event's id, which is the webhook-id. clock gives the time of the signature.
+// send sends an event once. prefix begins the event's id, which is the webhook-id. clock is for the signature's time.
 func (c *client) send(ctx context.Context, t *target, e *people.LoggedEvent, prefix string, more http.Header, clock func() time.Time) outcome {
 	content, mediaType, err := body(t.content.Format, e, t.deployment, prefix)
 	if err != nil {
@@ -136,27 +137,24 @@ func (c *client) send(ctx context.Context, t *target, e *people.LoggedEvent, pre
 	if err != nil {
 		return outcome{failure: failureOf(ctx, err), latency: time.Since(began)}
 	}
-	defer func() { _ = response.Body.Close() }() // everything that is needed was read
-	read, err := io.ReadAll(io.LimitReader(response.Body, bodyMost))
+	defer func() { _ = response.Body.Close() }()                   // everything that is needed was read
+	read, _ := io.ReadAll(io.LimitReader(response.Body, bodyMost)) // the status alone counts
 	o := outcome{status: response.StatusCode, latency: time.Since(began)}
 	if !t.content.Personal { // a response may repeat personal data, which records do not have
 		o.excerpt = excerpt(read, t.secrets)
 	}
-	switch {
-	case response.StatusCode < 200 || response.StatusCode > 299:
+	if response.StatusCode < 200 || response.StatusCode > 299 {
 		o.failure = "HTTP status " + strconv.Itoa(response.StatusCode)
 		o.retryAfter = retryAfter(response, clock())
-	case err != nil:
-		o.failure = failureOf(ctx, err)
 	}
-	return o
+	return o // a 2xx is a success although its body did not end in time, or broke off
 }
 
 // failureOf says why there is no complete response.
 func failureOf(ctx context.Context, err error) string {
 	var refused *egress.RefusedError
 	var timeout net.Error
-	var record *tls.RecordHeaderError
+	var record tls.RecordHeaderError
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
 	switch {
@@ -164,7 +162,9 @@ func failureOf(ctx context.Context, err error) string {
 		return failedRefused
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return failedTimeout
-	case errors.As(err, &record), errors.As(err, &certificate), errors.As(err, &authority):
+	case errors.As(err, &record), strings.Contains(err.Error(), "HTTP response to HTTPS client"): // net/http has no type for it
+		return failedNoTLS
+	case errors.As(err, &certificate), errors.As(err, &authority):
 		return failedTLS
 	}
 	return failedOtherwis
@@ -191,10 +191,15 @@ func retryAfter(response *http.Response, now time.Time) time.Time {
 
 // excerpt returns the beginning of a response's body as text, without control characters and secret values.
 func excerpt(read []byte, secrets []string) string {
-	if !utf8.Valid(read) && len(read) < bodyMost {
+	if len(read) == bodyMost { // the end may be in the middle of a character
+		for cut := 0; cut < utf8.UTFMax-1 && !utf8.Valid(read); cut++ {
+			read = read[:len(read)-1]
+		}
+	}
+	if !utf8.Valid(read) {
 		return ""
 	}
-	text := strings.ToValidUTF8(string(read), "")
+	text := string(read)
 	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, redacted)
 	}

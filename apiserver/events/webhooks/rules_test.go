@@ -197,13 +197,15 @@ func TestProgramsLearnTwiceOfAFailure(t *testing.T) {
 
 func TestExcerptHasNeitherSecretsNorControlCharacters(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                             "",
-		"all good":                     "all good",
-		"a\x00b\r\nc\u202ed":           "a b  c d",
-		"you sent Bearer hush-1 to me": "you sent " + redacted + " to me",
-		strings.Repeat("ä", 600):       strings.Repeat("ä", excerptMost),
-		"\x1f\x8b\x08 no text\xff":     "",
-		strings.Repeat("x", 510) + "Bearer hush-1": strings.Repeat("x", 510) + redacted[:2],
+		"":                               "",
+		"all good":                       "all good",
+		"a\x00b\r\nc\u202ed":             "a b  c d",
+		"you sent Bearer hush-1 to me":   "you sent " + redacted + " to me",
+		strings.Repeat("ä", 600):         strings.Repeat("ä", excerptMost),
+		"\x1f\x8b\x08 no text\xff":       "",
+		strings.Repeat("\xff", bodyMost): "",
+		strings.Repeat("ä", bodyMost/2-1) + "a\xc3": strings.Repeat("ä", excerptMost),
+		strings.Repeat("x", 510) + "Bearer hush-1":  strings.Repeat("x", 510) + redacted[:2],
 	} {
 		if got := excerpt([]byte(text), []string{"Bearer hush-1"}); got != want {
 			t.Errorf("%q: %q", text, got)

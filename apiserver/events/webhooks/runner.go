@@ -60,8 +60,8 @@ type runner struct {
 	pausedUntil time.Time
 	// again is a due time in addition to those of the queue, zero for none: of deliveries that may be in the store alone.
 	again time.Time
-	// replay is the replay of the endpoint, nil for none. followed reports that it was read since the last look for events,
-	// and cancelled that the last transaction found that it had ended.
+	// replay is the replay of the endpoint, nil for none. followed reports that it was read since the last look, and
+	// cancelled that the last transaction found that it had ended.
 	replay              *replaying
 	followed, cancelled bool
 	// failedUntil is when a failed transaction is repeated.
@@ -283,8 +283,8 @@ func (r *runner) deliveriesOf(list []people.LoggedEvent, content *document.Webho
 	return added, rows
 }
 
-// firstID returns an id before those of a batch of deliveries. Ids ascend in the order of the events. Two batches of one
-// millisecond collide rarely, and are then written again.
+// firstID returns an id before those of a batch of deliveries. Ids ascend in the order of the events. Two batches of
+// one millisecond rarely collide, and are then written again.
 func firstID(now time.Time) int64 { return ids.From(now) | int64(rand.IntN(1<<20)) }
 
 // delivery returns a delivery of an event that begins at a time.

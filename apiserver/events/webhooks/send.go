@@ -57,8 +57,8 @@ func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (
 	}
 }
 
-// nextDue returns the delivery whose request is to begin, as queue.next does. Deliveries of a replay come after the others, and
-// get half of the requests that may be open.
+// nextDue returns the delivery whose request is to begin, as queue.next does. Deliveries of a replay come after the
+// others, and get half of the requests that may be open.
 func (r *runner) nextDue(now time.Time, content *document.WebhookEndpoint) (*pending, time.Time) {
 	ordered := content.Ordering == document.WebhookByEntity
 	live, at := r.queue.next(now, ordered, false)

@@ -11,13 +11,16 @@ import { apps } from "./apps.js";
 import { agent, agents } from "./agents.js";
 import { call, calls } from "./calls.js";
 import { approvals } from "./approvals.js";
+import { webhook, webhookDelivery, webhooks } from "./webhooks.js";
 import { resources } from "./resources.js";
 import { audit } from "./audit.js";
 
 // The views by the first part of their address, in the order of the menu. A view fills its element until its signal is aborted.
-const views = { overview, decisions, people, organizations, keys, apps, agents, calls, approvals, resources, audit };
+const views = { overview, decisions, people, organizations, keys, apps, agents, calls, approvals, webhooks, resources, audit };
 // The views of one object, such as #/people/123.
-const singles = { people: person, agents: agent, calls: call };
+const singles = { people: person, agents: agent, calls: call, webhooks: webhook, deliveries: webhookDelivery };
+// The views in the menu to which the others belong.
+const within = { deliveries: "webhooks" };
 
 const root = document.getElementById("console");
 let deployment = "";
@@ -27,7 +30,8 @@ let leave = new AbortController();
 function parse() {
   const [route, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, id] = route.split("/").map(decodeURIComponent);
-  return { name: name in views ? name : "overview", id, query: new URLSearchParams(query) };
+  const menu = within[name] ?? name;
+  return { name: menu in views ? menu : "overview", of: name, id, query: new URLSearchParams(query) };
 }
 
 function languageChoice() {
@@ -128,7 +132,7 @@ function route(went = true) {
   const heading = h("h1", { tabindex: "-1" }, t("nav." + at.name));
   place.replaceChildren(heading);
   document.title = t("nav." + at.name) + " · Cardea";
-  const show = (at.id && singles[at.name]) || views[at.name];
+  const show = (at.id && singles[at.of]) || views[at.name];
   add(place, show({ ...at, heading, signal: leave.signal, ask: guarded(leave.signal) }));
   if (went) {
     heading.focus();
