@@ -88,7 +88,7 @@ var _ = Describe("Tokens of ServiceAccounts", func() {
 // isolated.
 var _ = Describe("The isolation matrix", func() {
 	It("holds for every route, object and credential", func(ctx context.Context) {
-		w := newWorld(ctx, testkit.OperatorOptions{})
+		w := newWorld(ctx, testkit.OperatorOptions{Keyring: rootKey(1)})
 		elsewhere, err := cluster.Namespace(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		own := w.furnish(ctx, w.namespace, "acme")
