@@ -148,6 +148,7 @@ func (a *api) post(ctx context.Context, path string, body, into any) error {
 	return a.send(ctx, http.MethodPost, path, nil, sent, into)
 }
 
+// send requests a path with a method. With a nil into, the response must be 204.
 func (a *api) send(ctx context.Context, method, path string, query url.Values, sent []byte, into any) error {
 	target := a.base.JoinPath(path)
 	target.RawQuery = query.Encode()
@@ -184,6 +185,9 @@ func (a *api) do(ctx context.Context, req *http.Request, into any) error {
 			return fmt.Errorf("the request to the server at %s was interrupted: %w", a.base.Host, ctx.Err())
 		}
 		return &accessError{err: err, passing: true, message: fmt.Sprintf("the response of the server at %s was cut off: %v: try again", a.base.Host, err)}
+	}
+	if resp.StatusCode == http.StatusNoContent && into == nil {
+		return nil
 	}
 	if resp.StatusCode != http.StatusOK {
 		return a.refusal(resp.StatusCode, body)

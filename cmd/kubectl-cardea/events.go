@@ -64,7 +64,7 @@ func (f *eventFlags) query(now time.Time) (url.Values, error) {
 	if f.after != "" {
 		query.Set("after", f.after)
 	} else if f.since != "" {
-		since, err := parseSince(now, f.since)
+		since, err := parseTime(now, "--since", f.since)
 		if err != nil {
 			return nil, err
 		}
@@ -91,20 +91,20 @@ func (f *eventFlags) query(now time.Time) (url.Values, error) {
 	return query, nil
 }
 
-// parseSince returns a time that is given as such, or as the time since then.
-func parseSince(now time.Time, text string) (time.Time, error) {
+// parseTime returns the time of a flag that is given as such, or as the time since then.
+func parseTime(now time.Time, flag, text string) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, usagef("--since must be a time such as 2026-05-01T00:00:00Z, or how long ago, such as 90m")
+		return time.Time{}, usagef("%s must be a time such as 2026-05-01T00:00:00Z, or how long ago, such as 90m", flag)
 	}
 	return at, nil
 }
 
-// completeTypes completes the last of the types. Completion ignores all errors.
-func (f *eventFlags) completeTypes(ctx context.Context, to *connection, around surroundings, word string) []string {
+// eventTypes returns the server's types of events for a completion, which ignores all errors.
+func (f *apiFlags) eventTypes(ctx context.Context, to *connection, around surroundings) []backendapi.EventType {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
 	server, err := f.open(ctx, to, around)
@@ -115,10 +115,15 @@ func (f *eventFlags) completeTypes(ctx context.Context, to *connection, around s
 	if server.get(ctx, "events/types", nil, &list) != nil {
 		return nil
 	}
+	return list.Data
+}
+
+// completeTypes completes the last of the types.
+func (f *eventFlags) completeTypes(ctx context.Context, to *connection, around surroundings, word string) []string {
 	before := word[:strings.LastIndex(word, ",")+1]
 	var words []string
 	kind := ""
-	for _, entry := range list.Data {
+	for _, entry := range f.eventTypes(ctx, to, around) {
 		if of, _, _ := strings.Cut(entry.Type, "."); of != kind {
 			kind = of
 			words = append(words, before+kind+".*")
@@ -199,14 +204,11 @@ func writeEvents(w io.Writer, list backendapi.EventList) error {
 	if err := terminal.Table(w, []string{"SEQUENCE", "TIME (UTC)", "TYPE", "SUBJECT", "ACTOR", "DATA"}, rows); err != nil {
 		return err
 	}
-	counted := fmt.Sprintf("%d events", len(list.Data))
-	if len(list.Data) == 1 {
-		counted = "1 event"
-	}
+	end := counted(len(list.Data), "event", "events")
 	if list.HasMore {
-		counted += "; --after " + terminal.Clean(list.NextCursor) + " shows the next"
+		end += "; --after " + terminal.Clean(list.NextCursor) + " shows the next"
 	}
-	_, err := fmt.Fprintln(w, counted+".")
+	_, err := fmt.Fprintln(w, end+".")
 	return err
 }
 

@@ -26,9 +26,9 @@ const askAgain = 250 * time.Millisecond
 func keyCommand(to *connection, around surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Rotate, reveal or revoke an API key; rotate or reveal the secret of an OAuth client or the token of a directory",
-		Long: "Rotate, reveal or revoke the key of an APIKey. For rotate and reveal, oclient/NAME selects the secret of an OAuthClient instead, and dir/NAME\n" +
-			"the token of a Directory. These two cannot be revoked here, because that would end more than a credential.",
+		Short: "Rotate, reveal or revoke an API key; rotate or reveal the secret of an OAuth client or a webhook endpoint, or the token of a directory",
+		Long: "Rotate, reveal or revoke the key of an APIKey. For rotate and reveal, oclient/NAME selects the secret of an OAuthClient instead, dir/NAME the token\n" +
+			"of a Directory, and whe/NAME the signing secret of a WebhookEndpoint. These cannot be revoked here, because that would end more than a credential.",
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("a subcommand is required: rotate, reveal or revoke")
 		},
@@ -66,7 +66,7 @@ func (f *changeFlags) addTo(cmd *cobra.Command, yes string) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait for the operator")
 }
 
-// credential is an APIKey, an OAuthClient or a Directory.
+// credential is an APIKey, an OAuthClient, a Directory or a WebhookEndpoint.
 type credential struct {
 	*cluster
 	info v1alpha1.KindInfo
@@ -85,8 +85,8 @@ func (c *cluster) credentialName(argument string) (info v1alpha1.KindInfo, name 
 	if info, err = c.kind(kind); err != nil {
 		return info, "", err
 	}
-	if !slices.Contains([]string{v1alpha1.KindAPIKey, v1alpha1.KindOAuthClient, v1alpha1.KindDirectory}, info.Kind) || name == "" {
-		return info, "", usagef("%q is neither an APIKey nor an OAuthClient nor a Directory: write NAME, oclient/NAME or dir/NAME", argument)
+	if !slices.Contains([]string{v1alpha1.KindAPIKey, v1alpha1.KindOAuthClient, v1alpha1.KindDirectory, v1alpha1.KindWebhookEndpoint}, info.Kind) || name == "" {
+		return info, "", usagef("%q is no APIKey, OAuthClient, Directory or WebhookEndpoint: write NAME, oclient/NAME, dir/NAME or whe/NAME", argument)
 	}
 	return info, name, nil
 }
@@ -131,8 +131,37 @@ func (c *credential) delivered() (secret, key string, issued *metav1.Time, gener
 			return ref.Name, ptr.Deref(ref.Key, key), obj.Status.LastRotatedAt, false
 		}
 		return obj.Status.SecretName, key, obj.Status.LastRotatedAt, true
+	case *v1alpha1.WebhookEndpoint:
+		key = v1alpha1.SecretKeySigningSecret
+		if signing := obj.Spec.Signing; signing != nil {
+			if ref := signing.ExistingSecretRef; ref != nil {
+				return ref.Name, ptr.Deref(ref.Key, key), obj.Status.LastRotatedAt, false
+			}
+			if ptr.Deref(signing.Scheme, v1alpha1.WebhookSchemeHMAC) == v1alpha1.WebhookSchemeEd25519 {
+				return "", "", nil, false // the deployment's key signs
+			}
+		}
+		return obj.Status.SecretName, key, obj.Status.LastRotatedAt, true
 	}
 	return "", "", nil, false
+}
+
+// wording says what a credential is for.
+type wording struct {
+	// holder is what a program with the value can do, and overlap what follows a rotation.
+	holder, overlap string
+	// previous is the state of the previous value in the overlap, and cut what another rotation does to it.
+	previous, cut string
+}
+
+func (c *credential) wording() wording {
+	if c.info.Kind == v1alpha1.KindWebhookEndpoint {
+		return wording{
+			"can sign requests to its receiver", "requests are also signed with the previous one until the overlap ends",
+			"requests are also signed with the previous secret until", "ends that immediately",
+		}
+	}
+	return wording{"can act as its owner", "the previous one is accepted until the overlap ends", "the previous key is accepted until", "refuses it immediately"}
 }
 
 func revealCommand(to *connection, around surroundings) *cobra.Command {
@@ -145,7 +174,7 @@ func revealCommand(to *connection, around surroundings) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(around.err, "This is the value of Secret %s for %s. Every program with this value can act as its owner: keep it out of screens and logs.\n", secret, c)
+		_, _ = fmt.Fprintf(around.err, "This is the value of Secret %s for %s. Every program with this value %s: keep it out of screens and logs.\n", secret, c, c.wording().holder)
 		_, err = fmt.Fprintln(around.out, value)
 		return err
 	})
@@ -153,7 +182,10 @@ func revealCommand(to *connection, around surroundings) *cobra.Command {
 
 // read returns the credential and the name of its Secret. No error repeats the credential.
 func (c *credential) read(ctx context.Context) (value, secret string, err error) {
-	secret, key, _, _ := c.delivered()
+	secret, key, _, generated := c.delivered()
+	if secret == "" && !generated && c.info.Kind == v1alpha1.KindWebhookEndpoint {
+		return "", "", fmt.Errorf("%s has no secret: the key of its IdentityDeployment signs, whose public part is in status.webhookPublicKeys", c)
+	}
 	if secret == "" {
 		return "", "", fmt.Errorf("%s has no Secret: see kubectl cardea why %s/%s -n %s", c, strings.ToLower(c.info.Kind), c.obj.GetName(), c.obj.GetNamespace())
 	}

@@ -19,7 +19,7 @@ func revokeCommand(to *connection, around surroundings) *cobra.Command {
 		Short: "Delete an APIKey, so that its key is refused within a second; this cannot be undone",
 		Long: "Delete an APIKey, so that its key is refused within a second; this cannot be undone. OAuthClients are refused: deleting one permanently ends\n" +
 			"the consents of its users. `key rotate oclient/NAME` gives it a new secret, and spec.active: false disables it temporarily. Directories are\n" +
-			"refused too: deleting one ends the synchronization of its organization's members.",
+			"refused too: deleting one ends the synchronization of its organization's members. So are WebhookEndpoints: deleting one ends its deliveries.",
 	}, func(ctx context.Context, c *credential) error {
 		if err := c.checkRevocable(); err != nil {
 			return err
@@ -39,8 +39,8 @@ func revokeCommand(to *connection, around surroundings) *cobra.Command {
 	return cmd
 }
 
-// checkRevocable refuses an OAuthClient and a Directory. The consents of a client's users end with the resource, and a
-// new client of the same name does not restore them. A Directory is more than its token.
+// checkRevocable refuses an OAuthClient, a Directory and a WebhookEndpoint. The consents of a client's users end with
+// the resource, and a new client of the same name does not restore them. The others are more than their secrets.
 func (c *credential) checkRevocable() error {
 	switch c.info.Kind {
 	case v1alpha1.KindAPIKey:
@@ -49,6 +49,11 @@ func (c *credential) checkRevocable() error {
 		return usagef("revoke accepts only APIKeys: deleting Directory %[1]s ends the synchronization of its organization's members. For a new token: "+
 			"kubectl cardea key rotate dir/%[1]s -n %[2]s; to refuse every token temporarily, set active: false: "+
 			"kubectl patch directory %[1]s -n %[2]s --type=merge -p '{\"spec\":{\"active\":false}}'; to delete it: kubectl delete directory %[1]s -n %[2]s",
+			c.obj.GetName(), c.obj.GetNamespace())
+	case v1alpha1.KindWebhookEndpoint:
+		return usagef("revoke accepts only APIKeys: deleting WebhookEndpoint %[1]s ends its deliveries. For a new secret: kubectl cardea key rotate whe/%[1]s -n %[2]s; "+
+			"a second rotation with --yes ends the use of the previous one; to let events wait, set active: false: "+
+			"kubectl patch webhookendpoint %[1]s -n %[2]s --type=merge -p '{\"spec\":{\"active\":false}}'; to delete it: kubectl delete webhookendpoint %[1]s -n %[2]s",
 			c.obj.GetName(), c.obj.GetNamespace())
 	}
 	return usagef("revoke accepts only APIKeys: deleting OAuthClient %[1]s permanently ends the consents of its users. For a new secret: "+

@@ -31,7 +31,7 @@ func rotateCommand(to *connection, around surroundings) *cobra.Command {
 			return err
 		}
 		secret, _, _, _ := c.delivered()
-		_, err := fmt.Fprintf(around.out, "%s is rotated: the new value is in Secret %s, and the previous one is accepted until the overlap ends.\n", c, secret)
+		_, err := fmt.Fprintf(around.out, "%s is rotated: the new value is in Secret %s, and %s.\n", c, secret, c.wording().overlap)
 		return err
 	})
 	flags.addTo(cmd, "rotate although the overlap of the last rotation has not ended: the key before it is refused immediately")
@@ -88,8 +88,9 @@ func (c *credential) checkOverlap(ctx context.Context, secret string, now time.T
 	if err != nil || !now.Before(until) {
 		return nil
 	}
-	return usagef("%s was rotated recently, and the previous key is accepted until %s: another rotation refuses it immediately. "+
-		"Wait until then, or add --yes if no program uses it any more", c, until.UTC().Format(time.RFC3339))
+	said := c.wording()
+	return usagef("%s was rotated recently, and %s %s: another rotation %s. Wait until then, or add --yes if no program uses it any more",
+		c, said.previous, until.UTC().Format(time.RFC3339), said.cut)
 }
 
 // rotateAt returns the value of the annotation: the second after the last issue, whose precision is a second. That time

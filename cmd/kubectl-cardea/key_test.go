@@ -39,6 +39,7 @@ func inMemory(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 		{Name: "apikeys", SingularName: "apikey", Kind: v1alpha1.KindAPIKey, ShortNames: []string{"akey"}},
 		{Name: "oauthclients", SingularName: "oauthclient", Kind: v1alpha1.KindOAuthClient, ShortNames: []string{"oclient"}},
 		{Name: "directories", SingularName: "directory", Kind: v1alpha1.KindDirectory, ShortNames: []string{"dir"}},
+		{Name: "webhookendpoints", SingularName: "webhookendpoint", Kind: v1alpha1.KindWebhookEndpoint, ShortNames: []string{"whe"}},
 		{Name: "aitools", SingularName: "aitool", Kind: v1alpha1.KindAITool},
 	}
 	return &cluster{config: &rest.Config{Host: "https://cluster.example"}, client: made, namespace: "acme", served: served}
@@ -59,7 +60,8 @@ func issuedKey(until string) []client.Object {
 
 func TestRevokeAcceptsOnlyAPIKeys(t *testing.T) {
 	web := metav1.ObjectMeta{Name: "web", Namespace: "acme"}
-	c := inMemory(t, interceptor.Funcs{}, &v1alpha1.APIKey{ObjectMeta: web}, &v1alpha1.OAuthClient{ObjectMeta: web}, &v1alpha1.Directory{ObjectMeta: web})
+	c := inMemory(t, interceptor.Funcs{}, &v1alpha1.APIKey{ObjectMeta: web}, &v1alpha1.OAuthClient{ObjectMeta: web}, &v1alpha1.Directory{ObjectMeta: web},
+		&v1alpha1.WebhookEndpoint{ObjectMeta: web})
 	check := func(argument string) error {
 		named, err := c.credential(t.Context(), argument)
 		if err != nil {
@@ -67,7 +69,7 @@ func TestRevokeAcceptsOnlyAPIKeys(t *testing.T) {
 		}
 		return named.checkRevocable()
 	}
-	for argument, refused := range map[string]bool{"web": false, "apikey/web": false, "akey/web": false, "oclient/web": true, "oauthclients/web": true, "dir/web": true, "aitool/x": true, "oclient/": true} {
+	for argument, refused := range map[string]bool{"web": false, "apikey/web": false, "akey/web": false, "oclient/web": true, "oauthclients/web": true, "dir/web": true, "whe/web": true, "aitool/x": true, "oclient/": true} {
 		err := check(argument)
 		if refused != (err != nil) || refused && exitCode(&runError{err}) != exitUsage {
 			t.Errorf("%s: %v", argument, err)
@@ -120,6 +122,57 @@ func TestTheCredentialOfADirectoryIsItsToken(t *testing.T) {
 	}
 	for _, part := range []string{"kubectl cardea key rotate dir/generated -n acme", "active: false", "kubectl delete directory generated"} {
 		if refusal := check.checkRevocable(); refusal == nil || !strings.Contains(refusal.Error(), part) {
+			t.Errorf("%q is not in %v", part, refusal)
+		}
+	}
+}
+
+func TestTheCredentialOfAWebhookEndpointIsItsSigningSecret(t *testing.T) {
+	endpoint := func(name string, signing *v1alpha1.WebhookSigning) *v1alpha1.WebhookEndpoint {
+		e := &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "acme"}}
+		e.Spec.Signing = signing
+		return e
+	}
+	key, ed25519 := "hmac", v1alpha1.WebhookSchemeEd25519
+	generated, public := endpoint("crm", nil), endpoint("public", &v1alpha1.WebhookSigning{Scheme: &ed25519})
+	generated.Status.SecretName, generated.Status.LastRotatedAt = "crm", &metav1.Time{Time: issued}
+	brought := endpoint("brought", &v1alpha1.WebhookSigning{ExistingSecretRef: &v1alpha1.ExistingSigningSecretReference{Name: "mine", Key: &key}})
+	secret := func(name, key string) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "acme"}, Data: map[string][]byte{key: []byte("of " + name)}}
+	}
+	own := secret("crm", "signing-secret")
+	own.Annotations = map[string]string{v1alpha1.AnnotationPreviousExpiresAt: time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}
+	c := inMemory(t, interceptor.Funcs{}, generated, brought, public, own, secret("mine", "hmac"))
+	for _, tc := range []struct {
+		name, secret, noRead, noRotation string
+	}{
+		{name: "crm", secret: "crm", noRotation: "requests are also signed with the previous secret until 20"},
+		{name: "brought", secret: "mine", noRotation: "write a new value to your Secret"},
+		{name: "public", noRead: "status.webhookPublicKeys", noRotation: "has no secret to rotate"},
+	} {
+		named, err := c.credential(t.Context(), "whe/"+tc.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, from, err := named.read(t.Context())
+		if tc.noRead == "" && (err != nil || value != "of "+tc.secret || from != tc.secret) || tc.noRead != "" && (err == nil || !strings.Contains(err.Error(), tc.noRead)) {
+			t.Errorf("%s: %q from %q, %v", tc.name, value, from, err)
+		}
+		if err := named.rotate(t.Context(), time.Millisecond, false); err == nil || !strings.Contains(err.Error(), tc.noRotation) {
+			t.Errorf("%s is rotated: %v", tc.name, err)
+		}
+	}
+	named, err := c.credential(t.Context(), "webhookendpoint/crm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = named.rotate(t.Context(), time.Millisecond, true) // no operator runs
+	var rotated v1alpha1.WebhookEndpoint
+	if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(generated), &rotated); err != nil || rotated.Annotations[v1alpha1.AnnotationRotateAt] == "" {
+		t.Errorf("no rotation is requested: %v, %v", rotated.Annotations, err)
+	}
+	for _, part := range []string{"kubectl cardea key rotate whe/crm -n acme", "\"active\":false", "kubectl delete webhookendpoint crm"} {
+		if refusal := named.checkRevocable(); refusal == nil || !strings.Contains(refusal.Error(), part) {
 			t.Errorf("%q is not in %v", part, refusal)
 		}
 	}

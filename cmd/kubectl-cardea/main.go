@@ -65,8 +65,9 @@ func newRoot(around surroundings) *cobra.Command {
 	to.register(root)
 	root.AddCommand(
 		whyCommand(to, around), exportCommand(to, around), keyCommand(to, around),
-		keysCommand(to, around), usersCommand(to, around), analyticsCommand(to, around), eventsCommand(to, around), decideCommand(to, around), toolsCommand(to, around),
-		importCommand(to, around), doctorCommand(to, around), versionCommand(),
+		keysCommand(to, around), usersCommand(to, around), analyticsCommand(to, around), eventsCommand(to, around), webhooksCommand(to, around),
+		decideCommand(to, around), toolsCommand(to, around), importCommand(to, around),
+		doctorCommand(to, around), versionCommand(),
 	)
 	markRuns(root)
 	return root

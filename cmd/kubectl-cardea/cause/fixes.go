@@ -22,7 +22,7 @@ const (
 type cause struct{ condition, reason string }
 
 // fixes say what to do about each cause. {kind}, {resource}, {name} and {namespace} are those of the resource,
-// and {deployment} is the name of its deployment.
+// {deployment} is the name of its deployment, and {endpoint} selects a WebhookEndpoint for kubectl cardea webhooks.
 var fixes = map[cause]string{
 	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonNotFound}: "create the missing resource, or correct the name",
 	{v1alpha1.ConditionReferencesResolved, v1alpha1.ReasonOrganizationNotFound}: "let the application create the organization, or correct spec.organization.slug; " +
@@ -102,8 +102,10 @@ var fixes = map[cause]string{
 
 	{v1alpha1.ConditionDelivering, v1alpha1.ReasonPending}:  "wait a moment; if it stays, check whether servers run: kubectl cardea doctor",
 	{v1alpha1.ConditionDelivering, v1alpha1.ReasonInactive}: "set spec.active to true, or remove it, if events are to be sent; if CredentialsReady is False, correct that",
-	{v1alpha1.ConditionDelivering, v1alpha1.ReasonFailing}:  "correct the receiver of spec.url; servers try again by themselves",
-	{v1alpha1.ConditionDelivering, v1alpha1.ReasonDisabled}: "correct the receiver, then set spec.active to false and to true again: kubectl edit {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionDelivering, v1alpha1.ReasonFailing}: "correct the receiver of spec.url; servers try again by themselves, and after retrySeconds a delivery has failed: " +
+		"kubectl cardea webhooks deliveries {endpoint} --status failed -n {namespace}",
+	{v1alpha1.ConditionDelivering, v1alpha1.ReasonDisabled}: "correct the receiver, then enable the endpoint: kubectl cardea webhooks reactivate {endpoint} -n {namespace}, " +
+		"or set spec.active to false and to true again: kubectl edit {resource} {name} -n {namespace}",
 
 	{v1alpha1.ConditionRelyingPartyChanged, v1alpha1.ReasonOtherPasskeys}: "set spec.signIn.passkey.relyingPartyID to the relying party that the message names, if these passkeys are to work again; " +
 		"otherwise no action is needed: users add new passkeys",
@@ -128,7 +130,17 @@ func fixOf(obj metav1.Object, kind, condition, reason string) string {
 	}
 	resource := strings.ToLower(kind)
 	return strings.NewReplacer("{kind}", kind, "{resource}", resource, "{name}", obj.GetName(), "{namespace}", obj.GetNamespace(),
-		"{deployment}", deploymentOf(obj)).Replace(text)
+		"{deployment}", deploymentOf(obj), "{endpoint}", endpointOf(obj)).Replace(text)
+}
+
+// endpointOf returns the argument that selects a WebhookEndpoint for kubectl cardea webhooks: its name, or its id if it
+// has a display name, which may need quotes, and which other endpoints may have too.
+func endpointOf(obj metav1.Object) string {
+	e, is := obj.(*v1alpha1.WebhookEndpoint)
+	if is && e.Spec.DisplayName != nil && string(*e.Spec.DisplayName) != e.Name && e.Status.ID != "" {
+		return e.Status.ID
+	}
+	return obj.GetName()
 }
 
 // deploymentOf returns the name of the deployment that a resource names, its own name if it names none.

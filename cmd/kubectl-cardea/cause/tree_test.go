@@ -3,6 +3,7 @@ package cause
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -307,6 +308,23 @@ func TestFixesSayWhatTheyLose(t *testing.T) {
 		}
 		if strings.HasPrefix(text, "kubectl ") && strings.HasSuffix(text, ")") {
 			t.Errorf("%s cannot be pasted: %s", reason.reason, text)
+		}
+	}
+}
+
+// kubectl cardea webhooks selects an endpoint by its display name or its id, not by the name of a resource that has a
+// display name.
+func TestFixesOfWebhookEndpointsCanBePasted(t *testing.T) {
+	display := v1alpha1.DisplayName("Customer hub")
+	plain, named := in(&v1alpha1.WebhookEndpoint{}, "crm"), in(&v1alpha1.WebhookEndpoint{}, "hub")
+	named.Spec.DisplayName, named.Status.ID = &display, "7306112409600000007"
+	for reason, want := range map[string]string{
+		v1alpha1.ReasonFailing: "kubectl cardea webhooks deliveries %s --status failed -n acme", v1alpha1.ReasonDisabled: "kubectl cardea webhooks reactivate %s -n acme",
+	} {
+		for endpoint, obj := range map[string]*v1alpha1.WebhookEndpoint{"crm": plain, "7306112409600000007": named} {
+			if fix := fixOf(obj, v1alpha1.KindWebhookEndpoint, v1alpha1.ConditionDelivering, reason); !strings.Contains(fix, fmt.Sprintf(want, endpoint)) {
+				t.Errorf("%s: %s", reason, fix)
+			}
 		}
 	}
 }
