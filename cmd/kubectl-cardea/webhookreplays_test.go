@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -118,6 +120,23 @@ func TestReplayOfAnEndpointThatGetsNothingIsNotAwaited(t *testing.T) {
 		if _, problems, code := run(t, env, "webhooks", "replay", "Customer hub", "--event", "evt_1", "--wait"); code != exitFault || !strings.Contains(problems, says) {
 			t.Errorf("%d %q", code, problems)
 		}
+	}
+}
+
+func TestInterruptedWaitSaysThatTheReplayGoesOn(t *testing.T) {
+	s, env := startWebhooks(t)
+	s.answers[task91] = []any{replayAt("running", 3, 0)}
+	base, err := url.Parse(env[envServer])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	var problems strings.Builder
+	wait := &replayWait{server: &api{base: base, http: http.DefaultClient}, around: surroundings{err: &problems}, endpoint: backendapi.WebhookEndpoint{Id: "74"}, task: "91"}
+	s.then = interrupt
+	_, err = wait.run(ctx)
+	if err == nil || exitCode(&runError{err}) != exitFault || !strings.Contains(err.Error(), "the replay has not ended: kubectl cardea webhooks replays 74") {
+		t.Errorf("%v %q", err, problems.String())
 	}
 }
 

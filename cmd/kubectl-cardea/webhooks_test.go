@@ -26,6 +26,8 @@ type webhookServer struct {
 	// answers replace the responses to "METHOD path": each is given once, and the last one again. A number is a status,
 	// and "" cuts the connection.
 	answers map[string][]any
+	// then is called with each request, if it is set.
+	then func()
 }
 
 var webhookTime = time.Date(2026, 5, 10, 11, 0, 0, 0, time.UTC)
@@ -52,6 +54,9 @@ func startWebhooks(t *testing.T) (*webhookServer, map[string]string) {
 func (s *webhookServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.then != nil {
+		defer s.then()
+	}
 	body, _ := io.ReadAll(r.Body)
 	request := r.Method + " " + r.URL.Path
 	s.asked = append(s.asked, strings.TrimSpace(strings.TrimSuffix(request+"?"+r.URL.RawQuery, "?")+" "+string(body)))

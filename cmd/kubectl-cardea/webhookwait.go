@@ -11,8 +11,8 @@ import (
 	"github.com/cardea-iam/cardea/internal/pause"
 )
 
-// replayPause is the longest pause between two reads of a replay. The first pause is askAgain, and each is twice the one
-// before.
+// replayPause is the longest pause between two reads of a replay. The first pause is askAgain, and each is twice the
+// previous one.
 const replayPause = 2 * time.Second
 
 // replayWait waits for the end of a replay, and prints how it goes on standard error.
@@ -59,8 +59,8 @@ func (r *replayWait) goesOn(err error) error {
 	return fmt.Errorf("%w: the replay has not ended: kubectl cardea webhooks replays %s shows how it goes, and kubectl cardea webhooks cancel %[2]s %s ends it", err, id, terminal.Clean(r.task))
 }
 
-// report prints a state of the replay, once for each tenth of it. If the state did not change, it returns an error if no
-// events are sent to the endpoint.
+// report prints a state of the replay, once for each tenth of it. If the state did not change, it returns an error if
+// no events are sent to the endpoint.
 func (r *replayWait) report(ctx context.Context, now backendapi.WebhookReplay) error {
 	before := r.last
 	if r.last = &now; before == nil || now.Status != before.Status || now.Processed != before.Processed {

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +31,9 @@ type hooks struct {
 	// types has the type of each event, by its number.
 	types   map[int64]string
 	refused int
+	// tests and replays count the requests of tests and of replays. With down, every request is refused.
+	tests, replays int
+	down           bool
 }
 
 func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -45,6 +50,17 @@ func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		err = json.Unmarshal(body, &event)
+	}
+	if err == nil && h.down {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if err == nil && r.Header.Get("Cardea-Test") != "" {
+		h.tests++
+		return
+	}
+	if err == nil && r.Header.Get("Cardea-Replay") != "" {
+		h.replays++
 	}
 	number, numberErr := strconv.ParseInt(event.Sequence, 10, 64)
 	if err != nil || numberErr != nil {
@@ -138,6 +154,49 @@ spec:
 		signUp(servers[0], 2)
 		signUp(servers[1], 2)
 		Eventually(received.count("user.created")).Should(Equal(4))
+	})
+
+	It("is listed, tested and sent events again with the plugin", func(ctx context.Context) {
+		keyFile := processes.Path("hooks.key")
+		Expect(os.WriteFile(keyFile, []byte(cluster.APIKey(ctx, namespace, "people-key")), 0o600)).To(Succeed())
+		webhooks := func(args ...string) said {
+			GinkgoHelper()
+			return admin(ctx, append([]string{"webhooks", "--server", servers[1].Backend, "--api-key-file", keyFile, "-n", namespace}, args...)...)
+		}
+		set := func(down bool) { received.mu.Lock(); received.down = down; received.mu.Unlock() }
+		Eventually(func() said { return webhooks("list") }).Should(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`(?m)^crm +\d+ +delivering +- +(\d+)/\d+ +20\S+ \S+ +http://`))))
+
+		Expect(webhooks("test", "crm", "--type", "user.created")).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("accepted the example of user.created: status 200"))))
+		set(true)
+		Expect(webhooks("test", "crm", "--type", "user.created")).To(And(HaveField("Code", 1), HaveField("Out", ContainSubstring("did not accept the example of user.created: status 503"))))
+		set(false)
+		received.mu.Lock()
+		Expect(received.tests).To(Equal(1))
+		received.mu.Unlock()
+
+		Eventually(func() string {
+			return webhooks("deliveries", "crm", "--type", "user.created", "--status", "delivered").Out
+		}).Should(HaveSuffix("\n4 deliveries.\n"))
+		listed := webhooks("deliveries", "crm", "--type", "user.created", "--limit", "1").Out
+		id := strings.Fields(strings.Split(listed, "\n")[1])[0]
+		Expect(webhooks("delivery", id)).To(And(HaveField("Code", 0), HaveField("Out", And(ContainSubstring("user.created, number "), ContainSubstring(`"type": "user.created"`)))))
+
+		Expect(webhooks("replay", "crm", "--all", "--since", "1h", "--type", "user.created", "--wait")).To(
+			And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`(?m)^\d+ +completed +\d+ +\d+ +4 +0 `))))
+		again := webhooks("replay", "crm", "--delivery", id, "--wait")
+		Expect(again).To(And(HaveField("Code", 0), HaveField("Out", MatchRegexp(`(?m)^\d+ +completed +1 +1 +1 +0 `))))
+		received.mu.Lock()
+		Expect(received.replays).To(Equal(5))
+		received.mu.Unlock()
+		Expect(webhooks("replays", "crm").Out).To(MatchRegexp(`(?m)\A.*\n\d+ +completed +1 .*\n\d+ +completed `))
+		task := strings.Fields(strings.Split(again.Out, "\n")[1])[0]
+		Expect(webhooks("cancel", "crm", task)).To(HaveField("Code", 0), "a replay that has ended stays as it is")
+		Expect(webhooks("reactivate", "crm")).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("WebhookEndpoint crm is enabled"))))
+		Expect(webhooks("deliveries", "unknown")).To(refuses(1, "no webhook endpoint of the deployment has the name unknown"))
+		Expect(admin(ctx, "key", "reveal", "whe/crm", "-n", namespace).Out).To(Equal(received.secret + "\n"))
+		// The next specs verify with the previous secret, in the overlap.
+		Expect(admin(ctx, "key", "rotate", "whe/crm", "-n", namespace)).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("requests are also signed with the previous one"))))
+		Expect(admin(ctx, "key", "reveal", "whe/crm", "-n", namespace).Out).NotTo(Equal(received.secret + "\n"))
 	})
 
 	It("gets every event although a server is killed", func() {
