@@ -16,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/limits"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/limits/exceeded"
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/outbound/outbox"
@@ -89,6 +90,16 @@ func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limite
 	}
 	limiter := limits.New(local, clock.Now, counters, current)
 	return limiter, counters, opts.Registry.Register(limiter)
+}
+
+// newRefusals returns the reporter of the limiter's refusals.
+func newRefusals(opts Options, follower *snapshot.Follower, limiter *limits.Limiter) *exceeded.Reporter {
+	r := exceeded.New(exceeded.Options{
+		Store: opts.People, Clock: opts.Clock, Log: opts.Log.WithName("rate-limits"),
+		Served: func(deployment string) bool { _, found := follower.Current().Deployment(deployment); return found },
+	})
+	limiter.ReportTo(r)
+	return r
 }
 
 // callLater returns a function that calls tools by a server of agents that is made later.

@@ -38,6 +38,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/outage"
 	"github.com/cardea-iam/cardea/apiserver/limits/engine"
+	"github.com/cardea-iam/cardea/apiserver/limits/exceeded"
 	"github.com/cardea-iam/cardea/apiserver/limits/shared"
 	"github.com/cardea-iam/cardea/apiserver/notices"
 	"github.com/cardea-iam/cardea/apiserver/outbound/delivery"
@@ -157,6 +158,7 @@ type Server struct {
 	calls       *callrecord.Recorder
 	events      *sequencer.Worker
 	webhooks    *webhooks.Dispatcher
+	refusals    *exceeded.Reporter
 	// counters are shared by the replicas; nil if this server counts alone.
 	counters  *shared.Counters
 	decisions *decision.API
@@ -199,6 +201,7 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	refusals := newRefusals(opts, follower, limiter)
 	rollUp := rollup.New(rollup.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("roll-up"), Registry: opts.Registry,
 	})
@@ -275,7 +278,7 @@ func New(opts Options) (*Server, error) {
 		"declared_key_sets": keySets.Exhausted, "registered_key_sets": issuing.KeySetsExhausted, "registered_clients": func() uint64 { return follower.Current().PreparedClientsEvicted() },
 		"connections": connections.exhausted.Load, "messages": dispatcher.Exhausted, "password_hashes": hasher.Exhausted, "token_reviews": reviews.Exhausted,
 		"domain_lookups": domains.Resolver.Exhausted, "upstream_documents": providers.DocumentsExhausted, "upstream_requests": providers.RequestsExhausted, "redis_calls": counters.Busy, "client_metadata": issuing.MetadataExhausted,
-		"resource_reads": liveReads.Exhausted, "analytics": analytics.Exhausted, "tool_call_records": calls.Dropped, "tool_call_bodies": calls.NotKept, "agent_streams": agentTools.StreamsExhausted,
+		"resource_reads": liveReads.Exhausted, "analytics": analytics.Exhausted, "tool_call_records": calls.Dropped, "tool_call_bodies": calls.NotKept, "rate_limit_events": refusals.Dropped, "agent_streams": agentTools.StreamsExhausted,
 	})
 	untrusted := newUntrusted(opts.Registry)
 	guarded := func(listener string, next http.Handler) http.Handler {
@@ -285,7 +288,7 @@ func New(opts Options) (*Server, error) {
 		}
 	}
 	return &Server{
-		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, events: numbering, webhooks: hooks, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
+		opts: opts, follower: follower, dispatcher: dispatcher, keys: keys, rollUps: rollUp, reseals: reseals, notices: memberNotices, providers: providers, ended: newEnded(opts, follower), directories: endeddirectories.New(endeddirectories.Options{Store: opts.People, Snapshots: follower, Clock: opts.Clock, Log: opts.Log.WithName("ended-directories")}), reprovision: newReprovision(opts, follower, dispatcher), domains: domains, calls: calls, refusals: refusals, events: numbering, webhooks: hooks, counters: counters, decisions: decisions, agents: agentTools, issuing: issuing, decision: guarded("decision", decisions),
 		backend: guarded("backend", management), frontend: guarded("end-user", frontend.New(endUser, newProvisioning(opts, follower, dispatcher), issuing, pages, agentTools)), connections: connections,
 	}, nil
 }
@@ -308,7 +311,7 @@ func (s *Server) Position() store.Position { return s.follower.Current().Positio
 // Follow runs the work without listeners until ctx ends: it keeps the configuration current, sends the messages of the
 // outbox, fetches the documents of identity providers, ends what belongs to deleted connections, looks organizations'
 // domains up, deletes expired data, seals secrets again, writes the records of calls, numbers events and sends
-// them to webhook endpoints, and rolls up analytics. Run includes it.
+// them to webhook endpoints, reports exceeded rate limits, and rolls up analytics. Run includes it.
 func (s *Server) Follow(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.follower.Run(ctx) })
@@ -326,6 +329,7 @@ func (s *Server) Follow(ctx context.Context) error {
 	if !s.opts.LeaveEvents {
 		group.Go(func() error { return s.events.Run(ctx) })
 		group.Go(func() error { return s.webhooks.Run(ctx) })
+		group.Go(func() error { return s.refusals.Run(ctx) })
 	}
 	if s.counters != nil {
 		group.Go(func() error { return s.counters.Run(ctx) })

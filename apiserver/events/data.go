@@ -37,9 +37,15 @@ type Data struct {
 	Rows int64
 	// Agent and Tool are the agent and the tool of a call.
 	Agent, Tool int64
-	// Cause is why a webhook endpoint was disabled, CauseSustained or CauseGone, and Since when it began to fail.
+	// Cause is why a webhook endpoint was disabled, CauseSustained or CauseGone. Since is when it began to fail, or when
+	// the first of counted refusals was.
 	Cause string
 	Since time.Time
+	// Scheme is the slug of a rate-limit scheme, Rule the text of a rule, and Mode what it counts by. Key is an API key.
+	Scheme, Rule, Mode string
+	Key                int64
+	// Count is how many requests were refused.
+	Count int64
 	// From and To are the first and the last number of events.
 	From, To int64
 }
@@ -178,7 +184,16 @@ var (
 	sinceOf      = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
 	fromOf       = Member{Name: "from_sequence", Of: ID, of: id(func(d *Data) int64 { return d.From }), Description: "the number of the first of these events"}
 	toOf         = Member{Name: "to_sequence", Of: ID, of: id(func(d *Data) int64 { return d.To }), Description: "the number of the last of these events"}
-	ofApproval   = []Member{
+	ofLimit      = []Member{
+		{Name: "scheme", Of: Text, of: text(func(d *Data) string { return d.Scheme }), Description: "the slug of the scheme"},
+		{Name: "rule", Of: Text, of: text(func(d *Data) string { return d.Rule }), Description: "the limit of the rule, such as 100/1min"},
+		{Name: "mode", Of: Text, of: text(func(d *Data) string { return d.Mode }), Values: []string{"per_key", "per_app", "per_ip", "per_key_and_ip", "per_app_and_ip"}, Description: "what the rule counts by"},
+		{Name: "key_id", Of: ID, Optional: true, of: id(func(d *Data) int64 { return d.Key }), Description: "the API key that the rule counts; absent for other credentials and other rules"},
+		oauthApp.saying("the app that the rule counts; absent for other rules").optional(),
+		{Name: "count", Of: Count, of: always(func(d *Data) int64 { return d.Count }), Description: "how many requests the rule refused at this server since window_started_at"},
+		{Name: "window_started_at", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when it refused the first of them (RFC 3339)"},
+	}
+	ofApproval = []Member{
 		{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"},
 		{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"},
 		ofUser.saying("the user for whom the call is; absent for none").optional(), clientID.saying("the client that calls; absent for none").optional(),

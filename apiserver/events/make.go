@@ -170,3 +170,8 @@ func OfEndpoint(t Type, endpoint int64, cause string, since time.Time) Event {
 func OfExpiredBacklog(endpoint, from, to int64) Event {
 	return Event{Type: EndpointBacklogExpired, Subject: endpoint, Data: Data{From: from, To: to}}
 }
+
+// OfExceeded returns an event of refusals by a rate-limit scheme.
+func OfExceeded(scheme int64, data Data) Event {
+	return Event{Type: RateLimitExceeded, Subject: scheme, Data: data}
+}

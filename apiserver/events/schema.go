@@ -45,7 +45,8 @@ func (e Entry) Example() people.LoggedEvent {
 	at := time.Date(2026, time.May, 10, 11, 0, 0, 0, time.UTC)
 	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization,
 		SignIn: other, Method: people.MethodPassword, Reason: SignedOut, Step: StepPassword, App: "reports", Last4: "x7Qd", Next: other, Source: SourceHTTP,
-		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}, Rows: 1200, Agent: other, Tool: subject, Cause: CauseSustained, Since: at.Add(-time.Hour), From: 41200, To: 45911}}
+		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}, Rows: 1200, Agent: other, Tool: subject, Cause: CauseSustained, Since: at.Add(-time.Hour), From: 41200, To: 45911,
+		Scheme: "partners", Rule: "100/1min", Mode: "per_key", Key: subject, Count: 1730}}
 	switch e.Type.Subject() {
 	case "session":
 		switch e.Type {
@@ -58,7 +59,7 @@ func (e Entry) Example() people.LoggedEvent {
 		event.Subject, event.Named = 0, "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	case "oauth_client":
 		event.Data.Source = SourceBackend
-	case "webhook_endpoint": // it belongs to no organization
+	case "webhook_endpoint", "rate_limit_scheme": // it belongs to no organization
 	case "user":
 		event.Data.Changed = []string{"first_name"}
 	case "organization":

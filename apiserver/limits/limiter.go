@@ -24,6 +24,8 @@ type Limiter struct {
 	clock  func() engine.Instant
 	// shared counts together with other replicas, nil for a single replica.
 	shared Shared
+	// refusals learns of refused requests, nil for nothing.
+	refusals Refusals
 	// current is the newest state of the configuration.
 	current func() *snapshot.Snapshot
 
@@ -126,17 +128,19 @@ func (l *Limiter) bindCall(s *snapshot.Snapshot, p *credential.Principal, agent 
 		b.AppID = uint64(p.App.ID)
 	}
 	var compiled [2]*engine.Scheme
+	var slugs [2]string
 	for i, name := range schemes {
 		entry, err := byName(s, p.Deployment, name)
 		if err != nil {
 			return b, err
 		}
 		if entry != nil {
-			compiled[i] = l.scheme(s, entry)
+			compiled[i], slugs[i] = l.scheme(s, entry), entry.Key
 		}
 	}
+	b.SchemeSlug, b.AppSlug = slugs[0], slugs[1]
 	if b.Scheme, b.App = compiled[0], compiled[1]; b.Scheme == nil {
-		b.Scheme, b.App = b.App, nil
+		b.Scheme, b.App, b.SchemeSlug, b.AppSlug = b.App, nil, b.AppSlug, ""
 	}
 	return b, nil
 }
@@ -214,10 +218,12 @@ func (l *Limiter) Decide(ctx context.Context, b *Binding, method, path string, a
 	if l.shared != nil {
 		request := b.request(method, path, address)
 		l.shared.Decide(ctx, &request, out)
+		l.report(b, out)
 		return
 	}
 	request := b.request(method, path, address) // a separate value, which stays on the stack
 	l.engine.Decide(l.clock(), &request, out)
+	l.report(b, out)
 }
 
 // Peek returns the decision that Decide would make, and charges nothing. The result has what is left before the
