@@ -75,21 +75,21 @@ func newFollower(opts *Options) *snapshot.Follower {
 	return follower
 }
 
-// newLimiter returns the limiter, and the counters that replicas share, nil without Redis.
-func newLimiter(opts Options, current func() *snapshot.Snapshot) (*limits.Limiter, *shared.Counters, error) {
+// newLimiter returns the limiter, what reports its refusals, and the counters that replicas share, nil without Redis.
+func newLimiter(opts Options, follower *snapshot.Follower) (*limits.Limiter, *exceeded.Reporter, *shared.Counters, error) {
 	local, clock := engine.NewEngine(cmp.Or(opts.LimiterBytes, engine.DefaultMaxBytes)), opts.counting
 	if opts.RedisURL == "" {
-		limiter := limits.New(local, clock.Now, nil, current)
-		return limiter, nil, opts.Registry.Register(limiter)
+		limiter := limits.New(local, clock.Now, nil, follower.Current)
+		return limiter, newRefusals(opts, follower, limiter), nil, opts.Registry.Register(limiter)
 	}
 	counters, err := shared.New(shared.Options{
 		URL: opts.RedisURL, Engine: local, Clock: clock.Now, Replicas: opts.Replicas, Log: opts.Log.WithName("shared-limits"), Registry: opts.Registry,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	limiter := limits.New(local, clock.Now, counters, current)
-	return limiter, counters, opts.Registry.Register(limiter)
+	limiter := limits.New(local, clock.Now, counters, follower.Current)
+	return limiter, newRefusals(opts, follower, limiter), counters, opts.Registry.Register(limiter)
 }
 
 // newRefusals returns the reporter of the limiter's refusals.

@@ -197,11 +197,10 @@ func New(opts Options) (*Server, error) {
 	})
 	authenticator := &credential.Authenticator{Tokens: tokens, Keys: keys, Attempts: credential.NewAttempts(), Proxies: opts.TrustedProxies, Clock: opts.Clock}
 	hasher := password.NewHasher(cmp.Or(opts.PasswordCost, password.DefaultCost)) // shared by both listeners, because they share the processors
-	limiter, counters, err := newLimiter(opts, follower.Current)
+	limiter, refusals, counters, err := newLimiter(opts, follower)
 	if err != nil {
 		return nil, err
 	}
-	refusals := newRefusals(opts, follower, limiter)
 	rollUp := rollup.New(rollup.Options{
 		Store: opts.People, Retention: retentionIn(follower), Clock: opts.Clock, Log: opts.Log.WithName("roll-up"), Registry: opts.Registry,
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/agents/callrecord"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolcall"
 	"github.com/cardea-iam/cardea/apiserver/agents/toolset"
 	"github.com/cardea-iam/cardea/apiserver/credential"
@@ -272,8 +273,10 @@ func (c *arrival) settleLate(request *account.Request, record *people.ToolCall, 
 	}
 	settled := false
 	err := request.Change(context.WithoutCancel(c.r.Context()), func(u *account.Unit) (err error) {
-		settled, err = u.Records().ReceiveToolResult(*record)
-		return err
+		if settled, err = u.Records().ReceiveToolResult(*record); err != nil || !settled {
+			return err
+		}
+		return callrecord.LogCompleted(u.Tx, *record)
 	})
 	if err != nil {
 		return storeFault(err)

@@ -65,6 +65,7 @@ const (
 	ApprovalApproved        Type = "agent.approval.approved"
 	ApprovalDenied          Type = "agent.approval.denied"
 	ApprovalExpired         Type = "agent.approval.expired"
+	ToolCallCompleted       Type = "agent.tool_call.completed"
 	RateLimitExceeded       Type = "rate_limit.exceeded"
 	EndpointFailing         Type = "webhook_endpoint.failing"
 	EndpointRecovered       Type = "webhook_endpoint.recovered"
@@ -77,7 +78,7 @@ const (
 // with.
 var subjects = map[string]string{
 	string(SigninFailing): "user", "oauth.client": "oauth_client", "oauth.grant": "oauth_grant", "agent.approval": "agent_approval", string(OAuthCodeReplayed): "oauth_grant", string(OAuthTokenReused): "oauth_grant",
-	"rate_limit": "rate_limit_scheme",
+	"agent.tool_call": "agent_tool_call", "rate_limit": "rate_limit_scheme",
 }
 
 // Subject is the kind of the changed entity, such as "user".
@@ -187,6 +188,7 @@ var Catalogue = []Entry{
 	{ApprovalApproved, 1, "A user approved the call.", ofApproval},
 	{ApprovalDenied, 1, "A user denied the call, or the client declined for the user.", ofApproval},
 	{ApprovalExpired, 1, "No user decided in time, or the approved call was not made in time.", ofApproval},
+	{ToolCallCompleted, 1, "A call of an agent's tool ended, or was refused.", ofCall},
 	{RateLimitExceeded, 1, "A rule of a rate-limit scheme refused requests: reported by each server, at most once in 5 minutes for the same rule and subject. The subject is the scheme.", ofLimit},
 	{EndpointFailing, 1, "No request to a webhook endpoint has succeeded for ten minutes, or for half of the time after which it is disabled.", []Member{sinceOf}},
 	{EndpointRecovered, 1, "A request to a webhook endpoint succeeded, which failed for more than ten minutes.", nil},

@@ -37,6 +37,10 @@ type Data struct {
 	Rows int64
 	// Agent and Tool are the agent and the tool of a call.
 	Agent, Tool int64
+	// Call is a call of a tool, Decision, Outcome and Code what its record says of it, and Latency how long it took.
+	Call                    int64
+	Decision, Outcome, Code string
+	Latency                 time.Duration
 	// Cause is why a webhook endpoint was disabled, CauseSustained or CauseGone. Since is when it began to fail, or when
 	// the first of counted refusals was.
 	Cause string
@@ -184,6 +188,8 @@ var (
 	sinceOf      = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
 	fromOf       = Member{Name: "from_sequence", Of: ID, of: id(func(d *Data) int64 { return d.From }), Description: "the number of the first of these events"}
 	toOf         = Member{Name: "to_sequence", Of: ID, of: id(func(d *Data) int64 { return d.To }), Description: "the number of the last of these events"}
+	agentOf      = Member{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"}
+	toolOf       = Member{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"}
 	ofLimit      = []Member{
 		{Name: "scheme", Of: Text, of: text(func(d *Data) string { return d.Scheme }), Description: "the slug of the scheme"},
 		{Name: "rule", Of: Text, of: text(func(d *Data) string { return d.Rule }), Description: "the limit of the rule, such as 100/1min"},
@@ -193,9 +199,16 @@ var (
 		{Name: "count", Of: Count, of: always(func(d *Data) int64 { return d.Count }), Description: "how many requests the rule refused at this server since window_started_at"},
 		{Name: "window_started_at", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when it refused the first of them (RFC 3339)"},
 	}
+	ofCall = []Member{
+		{Name: "call_id", Of: ID, of: id(func(d *Data) int64 { return d.Call }), Description: "the call, as in GET /ai/tool-calls/{id}"},
+		agentOf, toolOf, clientID.saying("the OAuth client that called; absent for none").optional(),
+		{Name: "decision", Of: Text, of: text(func(d *Data) string { return d.Decision }), Values: people.CallDecisions(), Description: "whether the call was allowed, or why it was refused"},
+		{Name: "outcome", Of: Text, Optional: true, of: text(func(d *Data) string { return d.Outcome }), Values: people.CallOutcomes(), Description: "how the call ended; absent for a call that was refused"},
+		{Name: "code", Of: Text, Optional: true, of: text(func(d *Data) string { return d.Code }), Description: "the code of the refusal or of the failure; absent for success"},
+		{Name: "latency_ms", Of: Count, of: always(func(d *Data) int64 { return d.Latency.Milliseconds() }), Description: "the time from the request to the result, in milliseconds"},
+	}
 	ofApproval = []Member{
-		{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"},
-		{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"},
+		agentOf, toolOf,
 		ofUser.saying("the user for whom the call is; absent for none").optional(), clientID.saying("the client that calls; absent for none").optional(),
 	}
 )

@@ -175,3 +175,11 @@ func OfExpiredBacklog(endpoint, from, to int64) Event {
 func OfExceeded(scheme int64, data Data) Event {
 	return Event{Type: RateLimitExceeded, Subject: scheme, Data: data}
 }
+
+// OfCall returns the event of a call of a tool that has ended.
+func OfCall(c people.ToolCall) Event {
+	return Event{
+		Type: ToolCallCompleted, Subject: c.ID, Organization: c.Caller.Organization, Workspace: c.Caller.Workspace,
+		Data: Data{Call: c.ID, Agent: c.Agent, Tool: c.Tool, Client: c.Caller.Client, Decision: c.Decision, Outcome: c.Outcome, Code: c.Code, Latency: c.Latency},
+	}
+}

@@ -66,6 +66,7 @@ var Versions = map[string]int64{
 	"agent.approval.approved":          1,
 	"agent.approval.denied":            1,
 	"agent.approval.expired":           1,
+	"agent.tool_call.completed":        1,
 	"rate_limit.exceeded":              1,
 	"webhook_endpoint.failing":         1,
 	"webhook_endpoint.recovered":       1,
@@ -75,7 +76,7 @@ var Versions = map[string]int64{
 }
 
 // optIn has the types that can be too many for readers that did not ask for them.
-var optIn = map[string]bool{"rate_limit.exceeded": true}
+var optIn = map[string]bool{"agent.tool_call.completed": true, "rate_limit.exceeded": true}
 
 // OptIn reports whether only patterns select a type that name it, or all that its name has before the last dot: "*" and
 // shorter prefixes do not.

@@ -38,7 +38,7 @@ func TestPatternsSelectVersionsAndOptInTypes(t *testing.T) {
 			t.Errorf("%s selects %s, opt-in %t: %t", tc.pattern, tc.of, tc.optIn, got)
 		}
 	}
-	for pattern, want := range map[string]int{"user.updated@1": 1, "*@1": len(Versions) - len(optIn), "rate_limit.*": 1, "rate_limit.exceeded@1": 1} {
+	for pattern, want := range map[string]int{"user.updated@1": 1, "*@1": len(Versions) - len(optIn), "rate_limit.*": 1, "agent.*": 4, "agent.tool_call.*": 1, "rate_limit.exceeded@1": 1} {
 		if types, err := Select([]string{pattern}); err != nil || len(types) != want {
 			t.Errorf("%s selects %v: %v", pattern, types, err)
 		}

@@ -18,6 +18,11 @@ const (
 	CallApprovalDenied   = "approval_denied"
 )
 
+// CallDecisions returns all decisions.
+func CallDecisions() []string {
+	return []string{CallAllowed, CallInvalid, CallPermissionDenied, CallRateLimited, CallBusy, CallApprovalRequired, CallApprovalDenied}
+}
+
 // The outcomes of an allowed call. A call that was refused has none.
 const (
 	// CallStarted is the outcome until the call has ended.
@@ -32,6 +37,11 @@ const (
 	// CallAccepted: the tool accepted the call and answers later.
 	CallAccepted = "accepted"
 )
+
+// CallOutcomes returns the outcomes of calls that have ended by themselves, or by their server.
+func CallOutcomes() []string {
+	return []string{CallSucceeded, CallFailed, CallTimeout, CallCancelled, CallUnknown}
+}
 
 // Unanswered returns the outcomes of calls that have no result yet: they have started, were accepted, or ended without
 // an answer of their tool.

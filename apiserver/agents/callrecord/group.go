@@ -17,9 +17,6 @@ const (
 	groupWriters, groupShare = 4, 5
 )
 
-// errTaken: another call has an id of the transaction.
-var errTaken = errors.New("an id is taken")
-
 // group lets concurrent writes of a deployment share a transaction. While as many commit as may at once, the writes
 // that arrive form the next one; no write is delayed to make it larger. Deployments share none, so that locks of one do
 // not hold up another. Slots of calls bound how many wait. It is safe for concurrent use.
@@ -124,7 +121,7 @@ func fitting(all []*write) (n int) {
 	return n
 }
 
-// write writes a part in one transaction, or each write in its own if an id is taken.
+// write writes a part in one transaction, or each write in its own if an id is taken, or a result is there already.
 func (g *group) write(ctx context.Context, deployment string, part []*write) {
 	if len(part) == 1 {
 		part[0].done <- g.alone(ctx, deployment, part[0])
@@ -132,7 +129,7 @@ func (g *group) write(ctx context.Context, deployment string, part []*write) {
 	}
 	err := g.together(ctx, deployment, part)
 	for _, w := range part {
-		if errors.Is(err, errTaken) {
+		if errors.Is(err, errPartly) {
 			w.done <- g.alone(ctx, deployment, w)
 			continue
 		}
@@ -158,31 +155,26 @@ func (g *group) together(ctx context.Context, deployment string, part []*write) 
 				return err
 			}
 			if stored < int64(len(begins)) {
-				return errTaken
+				return errPartly
 			}
 		}
-		if len(ends) == 0 {
-			return nil
-		}
-		_, err := tx.Records().SettleToolCalls(ends)
-		return err
+		return settleAll(tx, ends, false)
 	})
 }
 
-// alone writes in a transaction of its own. Without a user that must not be deleted before the commit, that is one
-// statement.
+// alone writes in a transaction of its own. That is one statement for the beginning of a call without a user that must
+// not be deleted before the commit, and for a result without an event.
 func (g *group) alone(ctx context.Context, deployment string, w *write) error {
 	ctx, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	change := g.store.Single
-	if !w.ends && w.call.Caller.User != 0 {
-		change = g.store.Change
+	change := g.store.Change
+	if w.ends && !completes(&w.call) || !w.ends && w.call.Caller.User == 0 {
+		change = g.store.Single
 	}
 	return change(ctx, deployment, func(tx people.Tx) error {
 		if !w.ends {
 			return tx.Records().InsertToolCall(w.call)
 		}
-		_, err := tx.Records().SettleToolCalls([]people.ToolCall{w.call})
-		return err
+		return settleAll(tx, []people.ToolCall{w.call}, true)
 	})
 }

@@ -2,6 +2,7 @@ package callrecord
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -224,13 +225,18 @@ func (r *Recorder) write(ctx context.Context, deployment string, part []*waiting
 		}
 	}
 	var stored int64
-	err := r.Store.Change(ctx, deployment, func(tx people.Tx) (err error) {
-		if stored, err = tx.Records().RecordToolCalls(calls); err != nil {
-			return err
+	err := errPartly
+	for _, alone := range []bool{false, true} {
+		if !errors.Is(err, errPartly) {
+			break
 		}
-		_, err = tx.Records().SettleToolCalls(results)
-		return err
-	})
+		err = r.Store.Change(ctx, deployment, func(tx people.Tx) (err error) {
+			if stored, err = record(tx, calls, alone); err != nil {
+				return err
+			}
+			return settleAll(tx, results, alone)
+		})
+	}
 	if err == nil && !tried {
 		r.duplicates.Add(uint64(int64(len(calls)) - stored))
 	}

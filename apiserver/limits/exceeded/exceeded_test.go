@@ -146,7 +146,7 @@ func TestLimitsOfDifferentSubjectsAreReportedApart(t *testing.T) {
 	}
 }
 
-// A deployment that causes refusals of ever more limits has a bounded number of events and of counted limits, and others
+// A deployment that causes refusals of ever more limits has a bounded number of events and of counted limits. Others
 // keep theirs.
 func TestEventsOfADeploymentAreBounded(t *testing.T) {
 	t.Parallel()
