@@ -54,6 +54,14 @@ type Document struct {
 	Revision int64
 }
 
+// The values of Put.Source.
+const (
+	// SourceDeclared is a resource whose spec a manager other than the management API declares.
+	SourceDeclared = "declared"
+	// SourceHTTP is a resource that the management API created, and whose spec no other manager declares.
+	SourceHTTP = "http"
+)
+
 // Put is one write of a document with all reservations that it must hold exclusively.
 type Put struct {
 	Document
@@ -69,6 +77,8 @@ type Put struct {
 	// its reservations. A document of another kind is never displaced. A document in another namespace is displaced
 	// only for a reservation that derives from the writer's own kind, namespace and name.
 	Displace []Owner
+	// Source says how the resource came into being, for the event of the write; "" for a write without an event.
+	Source string
 }
 
 // Stored is what the store holds for one identity.

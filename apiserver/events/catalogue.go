@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/cardea-iam/cardea/store/people"
 )
 
 // Type is the type of an event, such as "user.created". Its subject is what comes before the first dot, or in subjects.
@@ -65,6 +67,9 @@ const (
 	ApprovalApproved        Type = "agent.approval.approved"
 	ApprovalDenied          Type = "agent.approval.denied"
 	ApprovalExpired         Type = "agent.approval.expired"
+	ConfigurationCreated    Type = people.ConfigurationCreated
+	ConfigurationUpdated    Type = people.ConfigurationUpdated
+	ConfigurationDeleted    Type = people.ConfigurationDeleted
 	ToolCallCompleted       Type = "agent.tool_call.completed"
 	RateLimitExceeded       Type = "rate_limit.exceeded"
 	EndpointFailing         Type = "webhook_endpoint.failing"
@@ -188,6 +193,9 @@ var Catalogue = []Entry{
 	{ApprovalApproved, 1, "A user approved the call.", ofApproval},
 	{ApprovalDenied, 1, "A user denied the call, or the client declined for the user.", ofApproval},
 	{ApprovalExpired, 1, "No user decided in time, or the approved call was not made in time.", ofApproval},
+	{ConfigurationCreated, 1, "A resource of the deployment is in effect: it was declared, or created by a backend.", append(slices.Clip(ofResource), resourceSource)},
+	{ConfigurationUpdated, 1, "A change of a resource's spec is in effect.", append(slices.Clip(ofResource), resourceSource)},
+	{ConfigurationDeleted, 1, "A resource is no longer in effect: it was deleted, or another one took its slug.", ofResource},
 	{ToolCallCompleted, 1, "A call of an agent's tool ended, or was refused.", ofCall},
 	{RateLimitExceeded, 1, "A rule of a rate-limit scheme refused requests: reported by each server, at most once in 5 minutes for the same rule and subject. The subject is the scheme.", ofLimit},
 	{EndpointFailing, 1, "No request to a webhook endpoint has succeeded for ten minutes, or for half of the time after which it is disabled.", []Member{sinceOf}},

@@ -37,6 +37,9 @@ type Data struct {
 	Rows int64
 	// Agent and Tool are the agent and the tool of a call.
 	Agent, Tool int64
+	// Kind, Name and Generation are those of a resource.
+	Kind, Name string
+	Generation int64
 	// Call is a call of a tool, Decision, Outcome and Code what its record says of it, and Latency how long it took.
 	Call                    int64
 	Decision, Outcome, Code string
@@ -56,8 +59,10 @@ type Data struct {
 
 // The values of Data.Source.
 const (
-	SourceHTTP   = "http"
-	SourceImport = "import"
+	SourceHTTP = "http"
+	// SourceDeclared is a resource that a manager other than the management API declares.
+	SourceDeclared = "declared"
+	SourceImport   = "import"
 	// SourceBackend, SourceRegistered and SourceDocument are clients that a backend created, that registered themselves,
 	// and that publish their metadata.
 	SourceBackend    = "backend"
@@ -199,7 +204,13 @@ var (
 		{Name: "count", Of: Count, of: always(func(d *Data) int64 { return d.Count }), Description: "how many requests the rule refused at this server since window_started_at"},
 		{Name: "window_started_at", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when it refused the first of them (RFC 3339)"},
 	}
-	ofCall = []Member{
+	ofResource = []Member{
+		{Name: "kind", Of: Text, of: text(func(d *Data) string { return d.Kind }), Description: "the kind of the resource"},
+		{Name: "name", Of: Text, of: text(func(d *Data) string { return d.Name }), Description: "its name, in the namespace of the deployment"},
+		{Name: "generation", Of: Count, of: always(func(d *Data) int64 { return d.Generation }), Description: "the generation of its spec that is, or was, in effect"},
+	}
+	resourceSource = sourceOf.among(SourceDeclared, SourceHTTP)
+	ofCall         = []Member{
 		{Name: "call_id", Of: ID, of: id(func(d *Data) int64 { return d.Call }), Description: "the call, as in GET /ai/tool-calls/{id}"},
 		agentOf, toolOf, clientID.saying("the OAuth client that called; absent for none").optional(),
 		{Name: "decision", Of: Text, of: text(func(d *Data) string { return d.Decision }), Values: people.CallDecisions(), Description: "whether the call was allowed, or why it was refused"},

@@ -46,7 +46,7 @@ func (e Entry) Example() people.LoggedEvent {
 	event := Event{Type: e.Type, Subject: subject, Data: Data{User: other, Email: other, Phone: other, Role: other, SessionsEnded: 2, Changed: []string{"name"}, Level: LevelOrganization,
 		SignIn: other, Method: people.MethodPassword, Reason: SignedOut, Step: StepPassword, App: "reports", Last4: "x7Qd", Next: other, Source: SourceHTTP,
 		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}, Rows: 1200, Agent: other, Tool: subject, Cause: CauseSustained, Since: at.Add(-time.Hour), From: 41200, To: 45911,
-		Scheme: "partners", Rule: "100/1min", Mode: "per_key", Key: subject, Count: 1730,
+		Scheme: "partners", Rule: "100/1min", Mode: "per_key", Key: subject, Count: 1730, Kind: "APIAuthApp", Name: "reports", Generation: 3,
 		Call: subject, Decision: people.CallAllowed, Outcome: people.CallFailed, Code: "upstream_status", Latency: 213 * time.Millisecond}}
 	switch e.Type.Subject() {
 	case "session":
@@ -60,7 +60,7 @@ func (e Entry) Example() people.LoggedEvent {
 		event.Subject, event.Named = 0, "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	case "oauth_client":
 		event.Data.Source = SourceBackend
-	case "webhook_endpoint", "rate_limit_scheme": // it belongs to no organization
+	case "webhook_endpoint", "rate_limit_scheme", "configuration": // it belongs to no organization
 	case "user":
 		event.Data.Changed = []string{"first_name"}
 	case "organization":

@@ -76,7 +76,10 @@ func (r *reconciler) put(ctx context.Context, s *state) error {
 	if err != nil {
 		return &storeError{err}
 	}
-	put := store.Put{Document: s.document, Reservations: s.reservations, Displace: s.displace}
+	put := store.Put{Document: s.document, Reservations: s.reservations, Displace: s.displace, Source: store.SourceDeclared}
+	if createdByHTTP(s.obj) {
+		put.Source = store.SourceHTTP
+	}
 	if s.stored.Found {
 		put.SeenUID = s.stored.Document.UID
 	}

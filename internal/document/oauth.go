@@ -6,8 +6,11 @@ import (
 	"time"
 )
 
-// The kinds that users grant access to, by their names in package v1alpha1.
+// Kinds that the store knows, by their names in package v1alpha1: those that users grant access to, and that of
+// deployments.
 const (
+	KindIdentityDeployment = "IdentityDeployment"
+
 	KindOAuthApp    = "OAuthApp"
 	KindOAuthClient = "OAuthClient"
 )

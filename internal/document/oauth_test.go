@@ -9,7 +9,7 @@ import (
 
 func TestKindsHaveTheNamesOfTheAPI(t *testing.T) {
 	t.Parallel()
-	if document.KindOAuthApp != v1alpha1.KindOAuthApp || document.KindOAuthClient != v1alpha1.KindOAuthClient {
-		t.Errorf("%s, %s", document.KindOAuthApp, document.KindOAuthClient)
+	if document.KindOAuthApp != v1alpha1.KindOAuthApp || document.KindOAuthClient != v1alpha1.KindOAuthClient || document.KindIdentityDeployment != v1alpha1.KindIdentityDeployment {
+		t.Errorf("%s, %s, %s", document.KindOAuthApp, document.KindOAuthClient, document.KindIdentityDeployment)
 	}
 }

@@ -92,7 +92,7 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	}
 	s.feed, s.keys, s.events = db.NewNotifier(listening), db.NewNotifier(listening), db.NewNotifier(listening)
 	s.Rows, s.Days = users.NewRows(opened, s.keys, s.events), rollup.NewDays(opened)
-	s.Documents = config.NewDocuments(running, opened, s.feed, s.Rows.WriteEndings)
+	s.Documents = config.NewDocuments(running, opened, s.feed, config.After{Deleted: s.Rows.WriteEndings, Changed: s.Rows.LogConfiguration})
 	s.closing = sync.OnceValue(func() error { return closeAll(s) })
 	return s, nil
 }

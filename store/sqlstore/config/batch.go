@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
@@ -14,6 +15,7 @@ func CommitBatch(ctx context.Context, s *Documents, ops []Op) []db.Result[int64]
 	var results []db.Result[int64]
 	var changed bool
 	var deleted []store.Document
+	var happened []people.ConfigurationChange
 	var term store.Term
 	var position store.Position
 	err := s.db.Write(ctx, func(tx db.Session, row db.StoreRow) (bool, error) {
@@ -25,11 +27,13 @@ func CommitBatch(ctx context.Context, s *Documents, ops []Op) []db.Result[int64]
 			return false, err
 		}
 		results, deleted = results[:0], deleted[:0]
+		happened = happened[:0]
 		for _, o := range ops {
 			decided := decide(held, o)
 			if decided.remove {
 				deleted = append(deleted, held.documents[o.Put.Identity])
 			}
+			happened = append(happened, changesOf(held, decided, o)...)
 			results = append(results, db.Result[int64]{Value: held.apply(decided, o.Put.Identity, rand.Text), Err: decided.err})
 		}
 		changed = len(held.feed) > 0
@@ -40,7 +44,10 @@ func CommitBatch(ctx context.Context, s *Documents, ops []Op) []db.Result[int64]
 		if err := writeBatchState(ctx, s, tx, held); err != nil {
 			return false, err
 		}
-		return true, s.afterDelete(ctx, tx, deleted)
+		if err := s.after.Deleted(ctx, tx, deleted); err != nil {
+			return false, err
+		}
+		return true, s.after.Changed(ctx, tx, happened)
 	})
 	if err != nil {
 		results = make([]db.Result[int64], len(ops))

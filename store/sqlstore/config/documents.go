@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
@@ -35,14 +36,21 @@ type Documents struct {
 	committer *db.Committer[Op, int64]
 	// history is the position of the last write of this process.
 	history history
-	// afterDelete writes the rows that follow from a deletion of documents, in the same transaction.
-	afterDelete func(ctx context.Context, on db.Session, deleted []store.Document) error
+	after   After
+}
+
+// After writes the rows that follow from writes of documents, in the same transaction.
+type After struct {
+	// Deleted writes those of deletions, without documents that were displaced.
+	Deleted func(ctx context.Context, on db.Session, deleted []store.Document) error
+	// Changed writes the events of changes, in their order.
+	Changed func(ctx context.Context, on db.Session, changes []people.ConfigurationChange) error
 }
 
 // NewDocuments returns the documents of a database and commits writes until the context ends. The notifier feed wakes
 // subscribers of the feed.
-func NewDocuments(ctx context.Context, on *db.DB, feed *db.Notifier, afterDelete func(context.Context, db.Session, []store.Document) error) *Documents {
-	s := &Documents{db: on, notifier: feed, afterDelete: afterDelete}
+func NewDocuments(ctx context.Context, on *db.DB, feed *db.Notifier, after After) *Documents {
+	s := &Documents{db: on, notifier: feed, after: after}
 	s.committer = db.NewCommitter(on, func(ctx context.Context, ops []Op) []db.Result[int64] { return CommitBatch(ctx, s, ops) },
 		func(o Op) int { return len(o.Put.Payload) })
 	go s.committer.Run(ctx)

@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"github.com/onsi/gomega"
+
+	"github.com/cardea-iam/cardea/store"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// ofHome makes a put one of the deployment home, which is declared.
+func ofHome(put store.Put) store.Put {
+	put.Deployment, put.Source = home, store.SourceDeclared
+	return put
+}
+
+// declareHome puts the document of the deployment home, without an event.
+func (e *env) declareHome() store.Put {
+	e.t.Helper()
+	put := putOf("home", "u", 1)
+	put.Kind, put.Namespace, put.Name, put.Deployment = "IdentityDeployment", "apps", "main", home
+	e.put(put)
+	return put
+}
+
+// configurationEvents numbers the events of the deployment home, and returns those after a number.
+func (e *env) configurationEvents(after int64) (list []people.LoggedEvent) {
+	e.t.Helper()
+	e.change(home, numberEvents)
+	e.view(home, func(tx people.Tx) (err error) { list, err = tx.EventLog().EventsAfter(after, 100); return err })
+	for i := range list {
+		list[i].ID, list[i].At = 0, born
+	}
+	return list
+}
+
+// happened returns the event with a number of a put.
+func happened(sequence int64, what string, put store.Put) people.LoggedEvent {
+	e, _ := people.ConfigurationChange{
+		Type: what, Deployment: put.Deployment, ID: put.ID, Kind: put.Kind, Name: put.Name, Generation: put.Generation, Source: put.Source,
+	}.Event(born)
+	e.Sequence = sequence
+	return e
+}
+
+var configurationStories = []story{
+	{name: "a change of a resource has one event, with its commit", run: func(e *env) {
+		e.begin()
+		e.declareHome()
+		first := ofHome(putOf("a", "u1", 1, "slug/a"))
+		e.put(first)
+		e.Expect(e.configurationEvents(0)).To(gomega.Equal([]people.LoggedEvent{happened(1, people.ConfigurationCreated, first)}))
+		e.put(again(first, "u1"))
+		another := again(first, "u1")
+		another.Hash, another.Payload = "another", []byte(`{"another":1}`)
+		e.put(another)
+		e.Expect(e.configurationEvents(1)).To(gomega.BeEmpty(), "another content of the same generation")
+
+		second := again(ofHome(putOf("a", "u1", 2, "slug/a")), "u1")
+		second.Source = store.SourceHTTP
+		e.put(second)
+		newLife := again(ofHome(putOf("a", "u2", 1, "slug/a")), "u1")
+		e.put(newLife)
+		unseen := again(ofHome(putOf("a", "u2", 2, "slug/a")), "u2")
+		unseen.Source = ""
+		e.put(unseen)
+		e.ok(e.store.Retain(e.ctx, e.term, newLife.Owner))
+		e.ok(e.store.Delete(e.ctx, e.term, newLife.Owner))
+		e.ok(e.store.Delete(e.ctx, e.term, newLife.Owner))
+		e.Expect(e.configurationEvents(1)).To(gomega.Equal([]people.LoggedEvent{
+			happened(2, people.ConfigurationUpdated, second), happened(3, people.ConfigurationUpdated, newLife), happened(4, people.ConfigurationDeleted, unseen),
+		}))
+	}},
+	{name: "a refused or fenced write has no event, and a displaced document has that of its deletion", run: func(e *env) {
+		e.begin()
+		e.declareHome()
+		holder := ofHome(putOf("a", "u1", 1, "slug/a"))
+		e.put(holder)
+		taker := ofHome(putOf("b", "u2", 1, "slug/a"))
+		_, err := e.store.Put(e.ctx, e.term, taker)
+		e.Expect(err).To(gomega.HaveOccurred())
+		before := e.term
+		e.begin()
+		_, err = e.store.Put(e.ctx, before, again(ofHome(putOf("a", "u1", 2, "slug/a")), "u1"))
+		e.fails(err, store.ErrFenced)
+		e.fails(e.store.Delete(e.ctx, before, holder.Owner), store.ErrFenced)
+		taker.Displace = []store.Owner{holder.Owner}
+		e.put(taker)
+		holder.Source = ""
+		e.Expect(e.configurationEvents(1)).To(gomega.Equal([]people.LoggedEvent{
+			happened(2, people.ConfigurationDeleted, holder), happened(3, people.ConfigurationCreated, taker),
+		}))
+	}},
+	{name: "resources of a deployment without a document leave no events", run: func(e *env) {
+		e.begin()
+		orphan := ofHome(putOf("a", "u1", 1))
+		e.put(orphan)
+		deployment := e.declareHome()
+		e.put(again(ofHome(putOf("a", "u1", 2)), "u1"))
+		e.ok(e.store.Delete(e.ctx, e.term, deployment.Owner))
+		e.ok(e.store.Delete(e.ctx, e.term, orphan.Owner))
+		list := e.configurationEvents(0)
+		e.Expect(list).To(gomega.HaveLen(1))
+		e.Expect(list[0].Type).To(gomega.Equal(people.ConfigurationUpdated))
+	}},
+}
