@@ -14,7 +14,7 @@ func ofHome(put store.Put) store.Put {
 }
 
 // declareHome puts the document of the deployment home, without an event.
-func (e *env) declareHome() store.Put {
+func declareHome(e *env) store.Put {
 	e.t.Helper()
 	put := putOf("home", "u", 1)
 	put.Kind, put.Namespace, put.Name, put.Deployment = "IdentityDeployment", "apps", "main", home
@@ -23,7 +23,7 @@ func (e *env) declareHome() store.Put {
 }
 
 // configurationEvents numbers the events of the deployment home, and returns those after a number.
-func (e *env) configurationEvents(after int64) (list []people.LoggedEvent) {
+func configurationEvents(e *env, after int64) (list []people.LoggedEvent) {
 	e.t.Helper()
 	e.change(home, numberEvents)
 	e.view(home, func(tx people.Tx) (err error) { list, err = tx.EventLog().EventsAfter(after, 100); return err })
@@ -45,15 +45,15 @@ func happened(sequence int64, what string, put store.Put) people.LoggedEvent {
 var configurationStories = []story{
 	{name: "a change of a resource has one event, with its commit", run: func(e *env) {
 		e.begin()
-		e.declareHome()
+		declareHome(e)
 		first := ofHome(putOf("a", "u1", 1, "slug/a"))
 		e.put(first)
-		e.Expect(e.configurationEvents(0)).To(gomega.Equal([]people.LoggedEvent{happened(1, people.ConfigurationCreated, first)}))
+		e.Expect(configurationEvents(e, 0)).To(gomega.Equal([]people.LoggedEvent{happened(1, people.ConfigurationCreated, first)}))
 		e.put(again(first, "u1"))
 		another := again(first, "u1")
 		another.Hash, another.Payload = "another", []byte(`{"another":1}`)
 		e.put(another)
-		e.Expect(e.configurationEvents(1)).To(gomega.BeEmpty(), "another content of the same generation")
+		e.Expect(configurationEvents(e, 1)).To(gomega.BeEmpty(), "another content of the same generation")
 
 		second := again(ofHome(putOf("a", "u1", 2, "slug/a")), "u1")
 		second.Source = store.SourceHTTP
@@ -66,13 +66,13 @@ var configurationStories = []story{
 		e.ok(e.store.Retain(e.ctx, e.term, newLife.Owner))
 		e.ok(e.store.Delete(e.ctx, e.term, newLife.Owner))
 		e.ok(e.store.Delete(e.ctx, e.term, newLife.Owner))
-		e.Expect(e.configurationEvents(1)).To(gomega.Equal([]people.LoggedEvent{
+		e.Expect(configurationEvents(e, 1)).To(gomega.Equal([]people.LoggedEvent{
 			happened(2, people.ConfigurationUpdated, second), happened(3, people.ConfigurationUpdated, newLife), happened(4, people.ConfigurationDeleted, unseen),
 		}))
 	}},
 	{name: "a refused or fenced write has no event, and a displaced document has that of its deletion", run: func(e *env) {
 		e.begin()
-		e.declareHome()
+		declareHome(e)
 		holder := ofHome(putOf("a", "u1", 1, "slug/a"))
 		e.put(holder)
 		taker := ofHome(putOf("b", "u2", 1, "slug/a"))
@@ -86,7 +86,7 @@ var configurationStories = []story{
 		taker.Displace = []store.Owner{holder.Owner}
 		e.put(taker)
 		holder.Source = ""
-		e.Expect(e.configurationEvents(1)).To(gomega.Equal([]people.LoggedEvent{
+		e.Expect(configurationEvents(e, 1)).To(gomega.Equal([]people.LoggedEvent{
 			happened(2, people.ConfigurationDeleted, holder), happened(3, people.ConfigurationCreated, taker),
 		}))
 	}},
@@ -94,11 +94,11 @@ var configurationStories = []story{
 		e.begin()
 		orphan := ofHome(putOf("a", "u1", 1))
 		e.put(orphan)
-		deployment := e.declareHome()
+		deployment := declareHome(e)
 		e.put(again(ofHome(putOf("a", "u1", 2)), "u1"))
 		e.ok(e.store.Delete(e.ctx, e.term, deployment.Owner))
 		e.ok(e.store.Delete(e.ctx, e.term, orphan.Owner))
-		list := e.configurationEvents(0)
+		list := configurationEvents(e, 0)
 		e.Expect(list).To(gomega.HaveLen(1))
 		e.Expect(list[0].Type).To(gomega.Equal(people.ConfigurationUpdated))
 	}},
