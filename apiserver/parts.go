@@ -49,10 +49,10 @@ func newEnded(opts Options, follower *snapshot.Follower) *endedconnections.Worke
 }
 
 // newWebhooks returns the dispatcher of webhooks, which the sequencer wakes.
-func newWebhooks(opts Options, follower *snapshot.Follower, signer *tokensigner.Signer, policy *egress.Policy, numbering *sequencer.Worker) *webhooks.Dispatcher {
+func newWebhooks(opts Options, follower *snapshot.Follower, signer *tokensigner.Signer, policy *egress.Policy, numbering *sequencer.Worker, mails *outbox.Dispatcher) *webhooks.Dispatcher {
 	d := webhooks.New(webhooks.Options{
 		Store: opts.People, Snapshots: follower, Keyring: opts.Keyring, Signer: signer, Egress: policy, Server: rand.Text(), Version: opts.Version, Clock: opts.Clock,
-		Log: opts.Log.WithName("webhooks"), Registry: opts.Registry,
+		OnEnqueue: mails.Wake, Log: opts.Log.WithName("webhooks"), Registry: opts.Registry,
 	})
 	numbering.OnNumbered(d.Wake)
 	return d

@@ -215,7 +215,7 @@ func New(opts Options) (*Server, error) {
 	endUserMetrics, liveReads, analytics, connectionKeys := enduser.NewMetrics(opts.Registry, opts.Tracer), backend.NewLiveReads(opts.Clock), queries.New(), connections.NewKeys(opts.Clock)
 	tools, numbering := toolset.NewSets(opts.Clock, opts.Log.WithName("agents")), sequencer.New(sequencer.Options{Store: opts.People, Clock: opts.Clock, Log: opts.Log.WithName("events"), Registry: opts.Registry})
 	signer, accessTokens := tokensigner.New(opts.Keyring), bearer.NewAccessTokens(opts.Keyring)
-	hooks, callers := newWebhooks(opts, follower, signer, policy, numbering), caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
+	hooks, callers := newWebhooks(opts, follower, signer, policy, numbering, dispatcher), caller.New(caller.Options{Authenticator: authenticator, Tokens: accessTokens, People: opts.People, Clock: opts.Clock})
 	var agentTools *agents.Server
 	management, err := backend.New(backend.Options{
 		CallTool: callLater(&agentTools), Callers: callers,

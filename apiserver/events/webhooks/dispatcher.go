@@ -63,6 +63,8 @@ type Options struct {
 	Version string
 	Clock   func() time.Time
 	Log     logr.Logger
+	// OnEnqueue is called after mails were put into the outbox; nil: nothing is.
+	OnEnqueue func()
 	// Registry gets the metrics; nil: none does.
 	Registry prometheus.Registerer
 }

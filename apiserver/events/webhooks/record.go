@@ -94,6 +94,7 @@ func (r *runner) report(reported int64, disabled bool, now time.Time, content *d
 			cause = events.CauseGone
 		}
 		r.happened(events.OfEndpoint(events.EndpointDisabled, r.key.endpoint, cause, s.FailingSince), now)
+		r.notice = &notice{at: now, since: s.FailingSince, name: content.Name, status: s.Status, gone: s.Reason == reasonGone}
 	case due > s.Reported && s.DisabledAt.IsZero():
 		s.Reported = due
 		r.happened(events.OfEndpoint(events.EndpointFailing, r.key.endpoint, "", s.FailingSince), now)
@@ -139,17 +140,16 @@ func (r *runner) write(ctx context.Context) error {
 		}
 		written[p.ID] = p
 	}
-	own, replay := r.own, r.replay
+	own, mail, replay, posted := r.own, r.notice, r.replay, false
 	next, resent := r.counted()
 	r.replay = next
 	err := r.change(ctx, func(tx people.Tx) error {
 		if err := tx.Webhooks().MarkResent(resent); err != nil {
 			return err
 		}
-		if len(own) > 0 {
-			if err := tx.Records().LogEvents(own); err != nil {
-				return err
-			}
+		var err error
+		if posted, err = r.announce(tx, own, mail); err != nil {
+			return err
 		}
 		recorded, err := tx.Webhooks().DeliveryTries(before)
 		if err != nil {
@@ -173,7 +173,10 @@ func (r *runner) write(ctx context.Context) error {
 	for _, p := range r.ended {
 		p.tries = nil
 	}
-	r.ended, r.own = r.ended[:0], nil
+	if posted && r.d.OnEnqueue != nil {
+		r.d.OnEnqueue()
+	}
+	r.ended, r.own, r.notice = r.ended[:0], nil, nil
 	return nil
 }
 

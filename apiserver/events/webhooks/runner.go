@@ -48,6 +48,8 @@ type runner struct {
 	endedSince time.Time
 	// own are events about the endpoint itself, which are to be recorded with the results.
 	own []people.LoggedEvent
+	// notice is a mail about the endpoint that is to be written with them, nil for none.
+	notice *notice
 	// caughtUp reports that there were no more events at the last read, and blocked that none is read before a delivery is
 	// due.
 	caughtUp, blocked bool
