@@ -57,7 +57,8 @@ const (
 )
 
 // EventTypeFilter selects types of events: a type such as `user.created`, all types of a subject such as `user.*`, or
-// `*`.
+// `*`. Types that are opt-in, such as `rate_limit.exceeded`, are selected by their name or by all of it before the last
+// dot.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=100
 // +kubebuilder:validation:Pattern=`^[a-z0-9_.@*]+$`
@@ -227,6 +228,12 @@ type WebhookEndpointStatus struct {
 	// lastDeliveredAt is when an event was last delivered, to the minute. Absent: never.
 	// +optional
 	LastDeliveredAt *metav1.Time `json:"lastDeliveredAt,omitempty"`
+
+	// backlog is how many events wait: those after the last one that was filtered for the endpoint, of any type, and those
+	// with open deliveries. It is counted at most once a minute. Absent: not counted yet.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Backlog *int64 `json:"backlog,omitempty"`
 }
 
 // WebhookEndpoint is a URL to which the events of a deployment are sent. Deleting the resource ends that.
@@ -235,6 +242,7 @@ type WebhookEndpointStatus struct {
 // +kubebuilder:resource:path=webhookendpoints,shortName=whe,categories=cardea
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.url`,description="The URL that receives the events"
 // +kubebuilder:printcolumn:name="Delivering",type=string,JSONPath=`.status.conditions[?(@.type=="Delivering")].reason`,description="Whether events are delivered, or why not"
+// +kubebuilder:printcolumn:name="Backlog",type=integer,JSONPath=`.status.backlog`,description="How many events wait"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared state is active"
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1,description="Why it is, or is not, ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since creation"

@@ -21,7 +21,7 @@ import (
 const observeEvery = organization.CheckEvery
 
 // observe reads what servers noted about the endpoint, and returns the condition Delivering. It writes
-// status.lastDeliveredAt. If the state cannot be read, both stay as they were.
+// status.lastDeliveredAt and, at most once a minute, status.backlog. If the state cannot be read, all stay as they were.
 func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.WebhookEndpoint], active bool) []metav1.Condition {
 	ctx, cancel := context.WithTimeout(ctx, organization.ReadWithin)
 	defer cancel()
@@ -29,8 +29,13 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 	last := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionDelivering)
 	var state people.WebhookState
 	var found bool
+	var backlog *int64
 	err := m.Rows.View(ctx, engine.DeploymentOf(e, e.Spec.DeploymentRef), func(tx people.Tx) (err error) {
-		state, found, err = tx.Webhooks().WebhookState(p.ID)
+		if state, found, err = tx.Webhooks().WebhookState(p.ID); err != nil || !found || !m.counts.due(e.UID, m.Clock()) {
+			return err
+		}
+		n, err := backlogOf(tx, state)
+		backlog = &n
 		return err
 	})
 	if err != nil {
@@ -39,6 +44,10 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 			return nil
 		}
 		return []metav1.Condition{*last}
+	}
+	if backlog != nil {
+		e.Status.Backlog = backlog
+		m.counts.note(e.UID, m.Clock())
 	}
 	c := delivering(active, found, state, m.Clock())
 	if (c.Reason == v1alpha1.ReasonFailing || c.Reason == v1alpha1.ReasonDisabled) && (last == nil || last.Reason != c.Reason) {

@@ -36,6 +36,7 @@ var form = credential.Form[webhook.Secret]{
 type manager struct {
 	Options
 	credentials credential.KeeperOf[webhook.Secret]
+	counts      *counts
 }
 
 // prepare generates, rotates or adopts the signing secret, seals it and the values of headers, and reads the state of
@@ -223,6 +224,7 @@ func secretNames(e *v1alpha1.WebhookEndpoint) []string {
 // cleanup deletes the Secret that was generated for an endpoint. It does not rely on garbage collection by the Secret's
 // ownerReference.
 func (m *manager) cleanup(ctx context.Context, e *v1alpha1.WebhookEndpoint) error {
+	m.counts.forget(e.UID)
 	return m.credentials.Remove(ctx, ownerOf(e), secretNames(e)...)
 }
 

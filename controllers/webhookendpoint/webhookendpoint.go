@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
@@ -72,5 +73,8 @@ func Kind(opts Options) engine.Kind[*v1alpha1.WebhookEndpoint] {
 }
 
 func newManager(opts Options) *manager {
-	return &manager{opts, credential.KeeperOf[webhook.Secret]{Secrets: ownedsecret.Manager{Client: opts.Client}, Clock: opts.Clock, Random: opts.Random}}
+	return &manager{
+		opts, credential.KeeperOf[webhook.Secret]{Secrets: ownedsecret.Manager{Client: opts.Client}, Clock: opts.Clock, Random: opts.Random},
+		&counts{at: map[types.UID]time.Time{}},
+	}
 }

@@ -151,6 +151,7 @@ var _ = Describe("A WebhookEndpoint", func() {
 		Eventually(condition(ctx, e, v1alpha1.ConditionReady)).Should(Equal("False/Disabled"))
 		Expect(cluster.Client.Get(ctx, client.ObjectKeyFromObject(e), e)).To(Succeed())
 		Expect(e.Status.LastDeliveredAt).NotTo(BeNil())
+		Expect(e.Status.Backlog).NotTo(BeNil())
 		Eventually(func() (string, error) { return cluster.Kubectl(ctx, "", "get", "events", "-n", w.namespace) }).Should(ContainSubstring("after event 7"))
 	})
 })

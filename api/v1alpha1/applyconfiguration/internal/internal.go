@@ -2905,6 +2905,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.cardea-iam.cardea.api.v1alpha1.WebhookEndpointStatus
   map:
     fields:
+    - name: backlog
+      type:
+        scalar: numeric
     - name: claims
       type:
         list:

@@ -21,6 +21,9 @@ type WebhookEndpointStatusApplyConfiguration struct {
 	NextRotationAt *v1.Time `json:"nextRotationAt,omitempty"`
 	// lastDeliveredAt is when an event was last delivered, to the minute. Absent: never.
 	LastDeliveredAt *v1.Time `json:"lastDeliveredAt,omitempty"`
+	// backlog is how many events wait: those after the last one that was filtered for the endpoint, of any type, and those
+	// with open deliveries. It is counted at most once a minute. Absent: not counted yet.
+	Backlog *int64 `json:"backlog,omitempty"`
 }
 
 // WebhookEndpointStatusApplyConfiguration constructs a declarative configuration of the WebhookEndpointStatus type for use with
@@ -121,5 +124,13 @@ func (b *WebhookEndpointStatusApplyConfiguration) WithNextRotationAt(value v1.Ti
 // If called multiple times, the LastDeliveredAt field is set to the value of the last call.
 func (b *WebhookEndpointStatusApplyConfiguration) WithLastDeliveredAt(value v1.Time) *WebhookEndpointStatusApplyConfiguration {
 	b.LastDeliveredAt = &value
+	return b
+}
+
+// WithBacklog sets the Backlog field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Backlog field is set to the value of the last call.
+func (b *WebhookEndpointStatusApplyConfiguration) WithBacklog(value int64) *WebhookEndpointStatusApplyConfiguration {
+	b.Backlog = &value
 	return b
 }
