@@ -21,7 +21,8 @@ import (
 const observeEvery = organization.CheckEvery
 
 // observe reads what servers noted about the endpoint, and returns the condition Delivering. It writes
-// status.lastDeliveredAt and, at most once a minute, status.backlog. If the state cannot be read, all stay as they were.
+// status.lastDeliveredAt and, at most once a minute, status.backlog. If the state cannot be read, all stay as they
+// were.
 func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.WebhookEndpoint], active bool) []metav1.Condition {
 	ctx, cancel := context.WithTimeout(ctx, organization.ReadWithin)
 	defer cancel()

@@ -63,7 +63,7 @@ var _ = Describe("A WebhookEndpoint", func() {
 		}))
 		Expect(string(w.held(ctx, v1alpha1.KindWebhookEndpoint, "crm").Document.Payload)).NotTo(ContainSubstring(plain))
 		Expect(condition(ctx, e, v1alpha1.ConditionDelivering)()).To(Equal("Unknown/Pending"))
-		Expect(cluster.Kubectl(ctx, "", "get", "whe", "-n", w.namespace)).To(MatchRegexp(`NAME +URL +DELIVERING +READY +AGE\ncrm +https://crm.example/hooks +Pending +True`))
+		Expect(cluster.Kubectl(ctx, "", "get", "whe", "-n", w.namespace)).To(MatchRegexp(`NAME +URL +DELIVERING +BACKLOG +READY +AGE\ncrm +https://crm.example/hooks +Pending +True`))
 
 		Expect(cluster.Client.Delete(ctx, e)).To(Succeed())
 		expectGone(ctx, e)

@@ -12,7 +12,7 @@ import (
 // errPartly means that some records of a transaction were there already, or had their results: it is not known which.
 var errPartly = errors.New("some records were written before")
 
-// completes reports whether a call has ended. One that was accepted ends with its result.
+// completes reports whether a call has ended. A call that was accepted ends with its result.
 func completes(c *people.ToolCall) bool {
 	return c.Outcome != people.CallStarted && c.Outcome != people.CallAccepted
 }
