@@ -11,9 +11,9 @@ import (
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
 
-// selected returns the condition of a filter, with its arguments.
+// selected returns what a filter adds to the condition of the endpoint, with all arguments.
 func selected(endpoint int64, of people.DeliveryFilter) (condition string, args []any) {
-	condition, args = `deployment = :deployment AND endpoint_id = ?`, []any{endpoint}
+	args = []any{endpoint}
 	add := func(more string, value any) { condition, args = condition+" AND "+more, append(args, value) }
 	if of.Before != 0 {
 		add("id < ?", of.Before)
@@ -49,7 +49,7 @@ func (tx txWebhooks) Deliveries(endpoint int64, of people.DeliveryFilter, limit 
 	if of.OldestFirst {
 		order = ""
 	}
-	return db.List(tx.Tx, readDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE `+condition+` ORDER BY id`+order+` LIMIT ?`, append(args, limit)...)
+	return db.List(tx.Tx, readDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE deployment = :deployment AND endpoint_id = ?`+condition+` ORDER BY id`+order+` LIMIT ?`, append(args, limit)...)
 }
 
 func (tx txWebhooks) DeliveriesAmong(endpoint int64, of []int64) ([]people.WebhookDelivery, error) {
@@ -60,7 +60,7 @@ func (tx txWebhooks) DeliveriesAmong(endpoint int64, of []int64) ([]people.Webho
 
 func (tx txWebhooks) CountDeliveries(endpoint int64, of people.DeliveryFilter, most int64) (n int64, err error) {
 	condition, args := selected(endpoint, of)
-	_, err = tx.Get([]any{&n}, `SELECT COUNT(*) FROM (SELECT 1 FROM webhook_deliveries WHERE `+condition+` LIMIT ?) c`, append(args, most)...)
+	_, err = tx.Get([]any{&n}, `SELECT COUNT(*) FROM (SELECT 1 FROM webhook_deliveries WHERE deployment = :deployment AND endpoint_id = ?`+condition+` LIMIT ?) c`, append(args, most)...)
 	return n, err
 }
 
@@ -134,7 +134,9 @@ func (tx txWebhooks) Replays(endpoint, before int64, limit int) ([]people.Webhoo
 }
 
 func (tx txWebhooks) UpdateReplay(r people.WebhookReplay) (bool, error) {
-	larger := func(column string) string { return column + ` = CASE WHEN ` + column + ` > ? THEN ` + column + ` ELSE ? END, ` }
+	larger := func(column string) string {
+		return column + ` = CASE WHEN ` + column + ` > ? THEN ` + column + ` ELSE ? END, `
+	}
 	n, err := tx.Affected(`UPDATE webhook_replays SET `+larger("place")+larger("skipped")+larger("replayed")+larger("failed")+`status = ?, next_at = ?, started_at = ?, completed_at = ?
 		WHERE deployment = :deployment AND id = ? AND completed_at = 0`,
 		r.Place, r.Place, r.Skipped, r.Skipped, r.Replayed, r.Replayed, r.Failed, r.Failed, r.Status, db.Micros(r.NextAt), db.Micros(r.StartedAt), db.Micros(r.CompletedAt), r.ID)

@@ -1,0 +1,193 @@
+package webhooks_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
+	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/apiserver/users/tokensigner"
+	"github.com/cardea-iam/cardea/internal/pause"
+	"github.com/cardea-iam/cardea/internal/seal"
+	"github.com/cardea-iam/cardea/store/people"
+	"github.com/cardea-iam/cardea/store/sqlstore"
+	"github.com/cardea-iam/cardea/store/storetest/pgtest"
+)
+
+// The variables of a server in its own process: the URL of its store, its time, its root key, and the statement before
+// which it kills itself, 0: it ends once all is delivered.
+const killedURL, killedClock, killedKey, killedAt = "CARDEA_TEST_WEBHOOKS_URL", "CARDEA_TEST_WEBHOOKS_CLOCK", "CARDEA_TEST_WEBHOOKS_KEY", "CARDEA_TEST_WEBHOOKS_KILL_AT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(killedURL) != "" {
+		if err := sendsUntilKilled(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(pgtest.Main(m))
+}
+
+// sendsUntilKilled numbers and sends the events of the store, and kills this process before a statement.
+func sendsUntilKilled() error {
+	micros, err := strconv.ParseInt(os.Getenv(killedClock), 10, 64)
+	if err != nil {
+		return err
+	}
+	at, err := strconv.ParseInt(os.Getenv(killedAt), 10, 64)
+	if err != nil {
+		return err
+	}
+	keyring, err := seal.Load([]string{os.Getenv(killedKey)})
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	clock := func() time.Time { return time.UnixMicro(micros).UTC().Add(time.Since(began)) }
+	var left atomic.Int64
+	st, err := sqlstore.Open(context.Background(), os.Getenv(killedURL), sqlstore.Options{Clock: clock, Logger: logr.Discard(), Trace: func(string, []any) {
+		if left.Add(-1) == 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = st.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	follower := snapshot.NewFollower(st, time.Hour, clock, logr.Discard())
+	go func() { _ = follower.Run(ctx) }()
+	<-follower.Loaded()
+	left.Store(at)
+	numbering := sequencer.New(sequencer.Options{Store: st, Clock: clock, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
+	d := webhooks.New(webhooks.Options{
+		Store: st, Snapshots: follower, Keyring: keyring, Signer: tokensigner.New(keyring), Clock: clock, Log: logr.Discard(), Server: strconv.Itoa(os.Getpid()), Version: "test",
+		Egress: egress.NewPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, nil),
+	})
+	numbering.OnNumbered(d.Wake)
+	go func() { _ = numbering.Run(ctx) }()
+	go func() { _ = d.Run(ctx) }()
+	for at > 0 || !allDelivered(ctx, st) {
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("neither killed at statement %d nor all delivered: %w", at, err)
+		}
+	}
+	return nil
+}
+
+// allDelivered reports whether no event and no delivery waits.
+func allDelivered(ctx context.Context, st people.Store) (all bool) {
+	unnumbered, err := st.UnnumberedEvents(ctx)
+	if err != nil || len(unnumbered) > 0 {
+		return false
+	}
+	err = st.View(ctx, deployment, func(tx people.Tx) error {
+		bounds, err := tx.EventLog().EventBounds()
+		if err != nil {
+			return err
+		}
+		refs, err := st.ListWebhooks(ctx, people.WebhookRef{}, 10)
+		if err != nil || len(refs) == 0 {
+			return err
+		}
+		state, _, err := tx.Webhooks().WebhookState(refs[0].Endpoint)
+		if err != nil {
+			return err
+		}
+		open, err := tx.Webhooks().OpenDeliveries(refs[0].Endpoint, 10)
+		all = state.Position == bounds.Last && len(open) == 0
+		return err
+	})
+	return all && err == nil
+}
+
+// sendsInOtherProcess runs a server until it is killed before a statement, or until all is delivered.
+func (w *world) sendsInOtherProcess(key string, at int) {
+	w.t.Helper()
+	running := exec.CommandContext(w.t.Context(), os.Args[0])
+	running.Env = append(os.Environ(), killedURL+"="+w.URL, killedKey+"="+key, killedAt+"="+strconv.Itoa(at), killedClock+"="+strconv.FormatInt(w.Clock.Now().UnixMicro(), 10))
+	running.Stderr = os.Stderr
+	err := running.Run()
+	status, _ := running.ProcessState.Sys().(syscall.WaitStatus)
+	if at > 0 && status.Signal() != syscall.SIGKILL || at == 0 && err != nil {
+		w.t.Fatalf("the server that is to be killed before statement %d: %v", at, err)
+	}
+}
+
+// A server that is killed before any of its statements, from the first look for events to the result of the last
+// delivery, loses no event. It sends those again whose results were not written.
+func TestServerThatIsKilledBeforeAnyStatementLosesNothing(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w, r := newWorld(t, url), newReceiver(t)
+		id := w.endpoint("crm", r.URL, nil)
+		key := filepath.Join(t.TempDir(), "root.key")
+		w.Must(os.WriteFile(key, servertest.RootKey, 0o600))
+		step, users := 2, int64(0)
+		if os.Getenv("CARDEA_TEST_ENGINES") == "all" {
+			step = 1
+		}
+		w.Must(w.Store.Close()) // SQLite permits one open store
+		for at := 1; at <= 61; at += step {
+			w.Store = w.OpenStore()
+			var list []people.LoggedEvent
+			for range 4 {
+				users++
+				e, err := events.OfUser(events.UserCreated, users).Log(w.Clock.Now(), "system")
+				w.Must(err)
+				list = append(list, e)
+			}
+			w.Must(w.Store.Change(t.Context(), deployment, func(tx people.Tx) error { return tx.Records().LogEvents(list) }))
+			w.Must(w.Store.Close())
+			w.sendsInOtherProcess(key, at)
+			w.Clock.Advance(time.Minute) // the lease of the server that was killed ends
+		}
+		w.sendsInOtherProcess(key, 0)
+		w.Store = w.OpenStore()
+		hook, err := standardwebhooks.NewWebhook(secrets[0])
+		w.Must(err)
+		seen := map[string]string{}
+		for _, one := range r.all() {
+			w.Must(hook.VerifyIgnoringTimestamp(one.body, one.header)) // the clock is ahead
+			if earlier, again := seen[one.event.ID]; again && earlier != one.event.Sequence {
+				t.Errorf("event %s has the numbers %s and %s", one.event.ID, earlier, one.event.Sequence)
+			}
+			seen[one.event.ID] = one.event.Sequence
+		}
+		if n := int64(len(seen)); n != users {
+			t.Errorf("%d of %d events arrived", n, users)
+		}
+		rows := map[int64]int{}
+		for _, d := range w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered}) {
+			rows[d.Event]++
+		}
+		for event, n := range rows {
+			if n != 1 {
+				t.Errorf("event %d has %d deliveries", event, n)
+			}
+		}
+		if int64(len(rows)) != users {
+			t.Errorf("%d of %d events have a delivery", len(rows), users)
+		}
+		t.Logf("%d requests for %d events", len(r.all()), users)
+	})
+}
