@@ -45,8 +45,9 @@ const (
 	removed = 500
 	// betweenRemovals is the pause between two such transactions.
 	betweenRemovals = 20 * time.Millisecond
-	// lookBack is how old the events are at most that a new endpoint gets, and lookBackMost how many.
-	lookBack, lookBackMost = 5 * time.Minute, 1000
+	// lookBack is how old the events since the creation of an endpoint are at most that it gets once a server sees it, and
+	// lookBackMost how many.
+	lookBack, lookBackMost = time.Hour, 1000
 )
 
 // Options configures a Dispatcher.

@@ -42,6 +42,8 @@ var secrets = []string{
 type received struct {
 	header http.Header
 	body   []byte
+	// open is how many requests were open at the receiver, with this one.
+	open int
 	// gone is closed when the sender ends the request.
 	gone  <-chan struct{}
 	event struct {
@@ -67,9 +69,10 @@ func newReceiver(t *testing.T) *receiver {
 		one.body, _ = io.ReadAll(request.Body)
 		_ = json.Unmarshal(one.body, &one.event)
 		r.mu.Lock()
-		r.got = append(r.got, one)
 		r.open++
 		r.most = max(r.most, r.open)
+		one.open = r.open
+		r.got = append(r.got, one)
 		respond := r.respond
 		r.mu.Unlock()
 		if respond == nil {
