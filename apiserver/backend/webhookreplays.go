@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
@@ -93,8 +94,8 @@ func wantedReplay(o *body.Object) (want webhooks.Wanted) {
 	} else if !want.Until.IsZero() && !want.Since.Before(want.Until) {
 		o.Fault("end_date", "must be after start_date")
 	}
-	if want.Key, _ = o.String("idempotency_key"); utf8.RuneCountInString(want.Key) > maxIdempotencyKey {
-		o.Fault("idempotency_key", "must have at most %d characters", maxIdempotencyKey)
+	if want.Key, _ = o.String("idempotency_key"); utf8.RuneCountInString(want.Key) > maxIdempotencyKey || strings.ContainsFunc(want.Key, unicode.IsControl) {
+		o.Fault("idempotency_key", "must have at most %d characters, without control characters", maxIdempotencyKey)
 	}
 	return want
 }
@@ -147,11 +148,16 @@ func replayError(err error, want webhooks.Wanted) error {
 			fault = apierror.Fault{Pointer: fmt.Sprintf("/delivery_ids/%d", unknown.Index), Message: "is the id of no delivery of the endpoint, or of one that was deleted because of its age"}
 		} else if unknown.Unselected {
 			fault.Message = "is the id of an event that spec.types of the endpoint does not select, or that is about the endpoint"
+		} else if unknown.Waiting {
+			fault.Message = "is the id of an event that the endpoint has not read yet: it is sent without a replay"
 		}
 		return apierror.Invalid(fault)
 	}
 	if errors.Is(err, webhooks.ErrTooMany) {
 		return apierror.Invalid(apierror.Fault{Pointer: "/start_date", Message: fmt.Sprintf("begins a range with more than %d events: choose shorter ranges, one after the other", webhooks.ReplayMost)})
+	}
+	if errors.Is(err, webhooks.ErrManyReplays) {
+		return &apierror.Error{Status: http.StatusTooManyRequests, RetryAfter: time.Hour, Message: fmt.Sprintf("the deployment requested too many replays in the last 24 hours (1,000 replays, %d events): wait, or choose fewer events", webhooks.ReplayedADay)}
 	}
 	return webhookError(err)
 }
@@ -223,10 +229,8 @@ func cancelWebhookReplay(c *call) (reply, error) {
 	p := c.people()
 	return reply{}, p.change(func(u *account.Unit) error {
 		return replayOf(c, e, u, func(row people.WebhookReplay) error {
-			if !row.CompletedAt.IsZero() {
-				return nil
-			}
-			if err := webhooks.CancelReplay(u, row, u.Now); err != nil {
+			ended, err := webhooks.CancelReplay(u, row, u.Now)
+			if err != nil || !ended {
 				return err
 			}
 			return p.audit(u, "webhook_endpoint.replay_cancelled", "webhook_endpoint", e.ID)

@@ -1,9 +1,11 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -92,34 +94,68 @@ func listWebhookDeliveries(c *call) (reply, error) {
 	}
 	list := backendapi.WebhookDeliveryList{}
 	err = c.people().view(func(u *account.Unit) error {
-		list = backendapi.WebhookDeliveryList{Data: []backendapi.WebhookDelivery{}}
-		of, asked := filter, limit+1
-		for scanned := 0; scanned < scannedDeliveries; {
-			rows, err := u.Webhooks().Deliveries(e.ID, of, asked)
-			if err != nil {
-				return err
-			}
-			for _, d := range rows {
-				if wanted != "" && d.Type != wanted {
-					of.Before = d.ID
-					continue
-				}
-				if len(list.Data) == limit {
-					list.HasMore, list.NextCursor = true, optionalID(of.Before)
-					return nil
-				}
-				list.Data = append(list.Data, viewDelivery(c, e, d))
-				of.Before = d.ID
-			}
-			if len(rows) < asked {
-				return nil
-			}
-			scanned, asked = scanned+len(rows), min(4*asked, 1000)
-		}
-		list.HasMore, list.NextCursor = true, optionalID(of.Before)
-		return nil
+		page := deliveryPage{of: filter, wanted: wanted, limit: limit, list: backendapi.WebhookDeliveryList{Data: []backendapi.WebhookDelivery{}}}
+		err := page.read(u, e.ID, func(d people.WebhookDelivery) backendapi.WebhookDelivery { return viewDelivery(c, e, d) })
+		list = page.list
+		return err
 	})
 	return object(list), err
+}
+
+// deliveryPage reads a page of deliveries, the newest first.
+type deliveryPage struct {
+	of people.DeliveryFilter
+	// wanted is the type of the listed ones, "" for all.
+	wanted string
+	limit  int
+	list   backendapi.WebhookDeliveryList
+}
+
+// read reads rows until the page is full, or scannedDeliveries were read. Delivered and skipped ones have no index of
+// their own: they are selected here, so that the bound counts the rows that are read.
+func (p *deliveryPage) read(u *account.Unit, endpoint int64, view func(people.WebhookDelivery) backendapi.WebhookDelivery) error {
+	status, before := p.of.Status, p.of.Before
+	switch status {
+	case people.DeliveryPending:
+		rows, err := u.Webhooks().OpenDeliveries(endpoint, scannedDeliveries)
+		slices.SortFunc(rows, func(a, b people.WebhookDelivery) int { return cmp.Compare(b.ID, a.ID) })
+		p.take(rows, func(d *people.WebhookDelivery) bool {
+			return (before == 0 || d.ID < before) && (p.of.Since.IsZero() || d.ID >= ids.From(p.of.Since)) && (p.of.Until.IsZero() || d.ID < ids.From(p.of.Until))
+		}, view)
+		return err
+	case people.DeliveryDelivered, people.DeliverySkipped:
+		p.of.Status = ""
+	default:
+		status = ""
+	}
+	asked := p.limit + 1
+	for scanned := 0; scanned < scannedDeliveries; asked = min(4*asked, 1000) {
+		rows, err := u.Webhooks().Deliveries(endpoint, p.of, asked)
+		if err != nil {
+			return err
+		}
+		if p.take(rows, func(d *people.WebhookDelivery) bool { return status == "" || d.Status == status }, view) || len(rows) < asked {
+			return nil
+		}
+		scanned += len(rows)
+	}
+	p.list.HasMore, p.list.NextCursor = true, optionalID(p.of.Before)
+	return nil
+}
+
+// take adds the wanted ones of rows, and reports whether the page is full and more follow.
+func (p *deliveryPage) take(rows []people.WebhookDelivery, selects func(*people.WebhookDelivery) bool, view func(people.WebhookDelivery) backendapi.WebhookDelivery) bool {
+	for _, d := range rows {
+		if selects(&d) && (p.wanted == "" || d.Type == p.wanted) {
+			if len(p.list.Data) == p.limit {
+				p.list.HasMore, p.list.NextCursor = true, optionalID(p.of.Before)
+				return true
+			}
+			p.list.Data = append(p.list.Data, view(d))
+		}
+		p.of.Before = d.ID
+	}
+	return false
 }
 
 // getWebhookDelivery serves a delivery with its event and its requests.

@@ -18,7 +18,7 @@ import (
 
 const erpPath = "/webhooks/endpoints/7306112409600000008"
 
-// delivers adds n deliveries of the endpoint ERP, every third one failed, the others delivered.
+// delivers adds n deliveries of the endpoint ERP: of six, two failed, one is pending, one skipped and two delivered.
 func (s served) delivers(t *testing.T, n int) {
 	t.Helper()
 	var rows []people.WebhookDelivery
@@ -29,6 +29,12 @@ func (s served) delivers(t *testing.T, n int) {
 		}
 		if i%3 == 0 {
 			d.Status, d.HTTPStatus, d.Type = people.DeliveryFailed, 0, "user.deleted"
+		}
+		switch i % 6 {
+		case 1:
+			d.Status, d.SettledAt, d.NextAt = people.DeliveryPending, time.Time{}, exampleDay(12, 0)
+		case 2:
+			d.Status = people.DeliverySkipped
 		}
 		rows = append(rows, d)
 	}
@@ -45,7 +51,8 @@ func TestDeliveriesAreListedByTheirFilters(t *testing.T) {
 		query string
 		want  int
 	}{
-		{"", 300}, {"status=failed", 100}, {"status=delivered", 200}, {"status=pending", 0}, {"event_name=user.deleted", 100}, {"event_name=user.created&status=failed", 0},
+		{"", 300}, {"status=failed", 100}, {"status=delivered", 100}, {"status=pending", 50}, {"status=skipped", 50}, {"status=pending&limit=7", 50}, {"status=skipped&limit=7", 50},
+		{"status=pending&since=2026-05-09T00:00:10Z&until=2026-05-09T00:00:22Z&limit=1", 2}, {"event_name=user.deleted", 100}, {"event_name=user.created&status=failed", 0},
 		{"since=2026-05-09T00:00:10Z&until=2026-05-09T00:00:20Z", 10}, {"until=2026-05-09T00:00:00Z", 0}, {"limit=7&event_name=user.deleted", 100},
 	} {
 		seen, cursor, pages := map[string]bool{}, "", 0

@@ -4460,10 +4460,10 @@ type WebhookReplay struct {
 	// Status The status.
 	Status WebhookReplayStatus `json:"status"`
 
-	// TotalCount The number of selected deliveries or events. With status all: of all events of the time.
+	// TotalCount The number of selected deliveries or events at the time of the request. With status all: of all events of the time.
 	TotalCount int64 `json:"total_count"`
 
-	// Processed How many of them have ended, including those that need no request: events that were deleted, or that the endpoint does not select.
+	// Processed How many of them have ended, including those that need no request: events that were deleted, or that the endpoint does not select. The replay has ended once its status says so.
 	Processed int64 `json:"processed"`
 
 	// ReplayedCount How many were delivered.
@@ -7009,14 +7009,15 @@ func (c *Client) ReactivateWebhookEndpoint(ctx context.Context, endpointId strin
 // ReplayWebhookDeliveries asks POST /webhooks/endpoints/{endpoint_id}/replay: send events to a webhook endpoint again.
 //
 // Begins a replay. It sends deliveries by their ids, events by their ids, failed deliveries of a time (`start_date`,
-// `end_date`), or all events of a time (`status: all`), also those from before the endpoint existed. Events keep their
-// ids, and requests have the header `Cardea-Replay`. A failed delivery that a replay repeats with success is not selected
-// again. Each delivery of a replay has at most 5 requests. Live events are sent first, and a replay gets at most half of
-// the endpoint's requests.
+// `end_date`), or all events of a time (`status: all`), also those from before the endpoint existed. Events that the
+// endpoint has not read yet are left out: it gets them anyway. Events keep their ids, and requests have the header
+// `Cardea-Replay`. A failed delivery that a replay of deliveries repeats with success is not selected again. Each delivery
+// of a replay has at most 5 requests. Live events are sent first, and a replay gets at most half of the endpoint's requests.
 //
-// A replay has at most 100,000 events (400), and an endpoint one replay at a time (409). A request with the
-// `idempotency_key` of an earlier one returns that one. The endpoint keeps its last 100 replays. 409 for a disabled
-// endpoint: reactivate it first.
+// A replay has at most 100,000 failed deliveries or events (400), and an endpoint one replay at a time (409). A deployment
+// replays at most 1,000,000 events in 24 hours, by 1,000 replays (429). A request with the `idempotency_key` of an earlier
+// one returns that one. The endpoint keeps its last 100 replays, and all of the last 24 hours. 409 for a disabled endpoint:
+// reactivate it first.
 func (c *Client) ReplayWebhookDeliveries(ctx context.Context, endpointId string, body WebhookReplayCreate) (*WebhookReplayStarted, error) {
 	call := transport.Call{
 		Method: http.MethodPost, Path: "/webhooks/endpoints/{endpoint_id}/replay",
@@ -7032,7 +7033,7 @@ func (c *Client) ReplayWebhookDeliveries(ctx context.Context, endpointId string,
 
 // ListWebhookReplays asks GET /webhooks/endpoints/{endpoint_id}/replays: list replays of a webhook endpoint.
 //
-// Returns the last 100 replays of an endpoint, the newest first.
+// Returns the replays of an endpoint, the newest first.
 func (c *Client) ListWebhookReplays(ctx context.Context, endpointId string, params ListWebhookReplaysParams) (*WebhookReplayList, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/webhooks/endpoints/{endpoint_id}/replays",

@@ -142,15 +142,20 @@ type Webhooks interface {
 	Replay(id int64) (WebhookReplay, bool, error)
 	// OpenReplay returns the replay of an endpoint that has not ended.
 	OpenReplay(endpoint int64) (WebhookReplay, bool, error)
+	// OpenReplayID is the id of OpenReplay.
+	OpenReplayID(endpoint int64) (int64, bool, error)
+	// ReplayedSince counts the replays of all endpoints that were requested since a time, and sums up their totals.
+	ReplayedSince(since time.Time) (replays, events int64, err error)
 	// ReplayByKey returns the replay of an endpoint that has an idempotency key.
 	ReplayByKey(endpoint int64, key string) (WebhookReplay, bool, error)
 	// Replays returns up to limit replays of an endpoint with ids less than before, 0 for all, the newest first.
 	Replays(endpoint, before int64, limit int) ([]WebhookReplay, error)
 	// UpdateReplay writes what changes of a replay, unless it has ended, and reports whether it had not. It keeps a larger
-	// place and larger counts: a transaction with an unknown result may have committed them.
+	// place, larger counts and a beginning: a transaction with an unknown result may have committed them.
 	UpdateReplay(WebhookReplay) (bool, error)
-	// ForgetReplays deletes the replays of an endpoint that ended, except the newest ones.
-	ForgetReplays(endpoint int64, keep int) error
+	// ForgetReplays deletes the replays of an endpoint that ended and were requested before a time, except the newest
+	// ones.
+	ForgetReplays(endpoint int64, keep int, before time.Time) error
 }
 
 // The values of WebhookReplay.Status.

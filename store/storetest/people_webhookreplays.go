@@ -35,7 +35,7 @@ var replayStories = []story{
 		e.Expect(has).To(gomega.BeTrue())
 		e.Expect(open).To(gomega.Equal(first))
 		behind := completed(first)
-		behind.Place, behind.Skipped, behind.Failed = 0, 0, 2 // larger numbers stay
+		behind.Place, behind.Skipped, behind.Failed, behind.StartedAt = 0, 0, 2, time.Time{} // larger numbers stay
 		e.Expect(update(behind)).To(gomega.BeTrue())
 		e.Expect(update(first)).To(gomega.BeFalse(), "it has ended")
 		found, _ := one(e, func(tx people.Tx) (people.WebhookReplay, bool, error) { return tx.Webhooks().Replay(first.ID) })
@@ -64,9 +64,16 @@ var replayStories = []story{
 		}
 		e.Expect(list(0, 2)).To(gomega.Equal([]int64{deliveryID(7), deliveryID(6)}))
 		e.Expect(list(deliveryID(6), 10)).To(gomega.Equal([]int64{deliveryID(5), first.ID}))
-		e.change(home, func(tx people.Tx) error { return tx.Webhooks().ForgetReplays(1, 2) })
+		e.view(home, func(tx people.Tx) error {
+			replays, events, err := tx.Webhooks().ReplayedSince(after(5 * time.Minute))
+			e.Expect([]int64{replays, events}).To(gomega.Equal([]int64{3, 18}))
+			return err
+		})
+		e.change(home, func(tx people.Tx) error { return tx.Webhooks().ForgetReplays(1, 2, after(time.Minute)) })
+		e.Expect(list(0, 10)).To(gomega.HaveLen(4), "those that were requested later")
+		e.change(home, func(tx people.Tx) error { return tx.Webhooks().ForgetReplays(1, 2, after(time.Hour)) })
 		e.Expect(list(0, 10)).To(gomega.Equal([]int64{deliveryID(7), deliveryID(6)}))
-		e.change(home, func(tx people.Tx) error { return tx.Webhooks().ForgetReplays(1, 0) })
+		e.change(home, func(tx people.Tx) error { return tx.Webhooks().ForgetReplays(1, 0, after(time.Hour)) })
 		e.Expect(list(0, 10)).To(gomega.Equal([]int64{deliveryID(7)}), "one that has not ended stays")
 	}},
 	{name: "an endpoint is due with a replay", run: func(e *env) {

@@ -87,7 +87,12 @@ var webhookReads = map[string]func(tx people.Tx) (any, error){
 		second, found, secondErr := tx.Webhooks().Replay(deliveryID(9))
 		return []any{first, second, found}, errors.Join(err, secondErr)
 	},
-	"OpenReplay":  func(tx people.Tx) (any, error) { return optional(tx.Webhooks().OpenReplay(1)) },
+	"OpenReplay":   func(tx people.Tx) (any, error) { return optional(tx.Webhooks().OpenReplay(1)) },
+	"OpenReplayID": func(tx people.Tx) (any, error) { return optional(tx.Webhooks().OpenReplayID(1)) },
+	"ReplayedSince": func(tx people.Tx) (any, error) {
+		replays, events, err := tx.Webhooks().ReplayedSince(after(0))
+		return []int64{replays, events}, err
+	},
 	"ReplayByKey": func(tx people.Tx) (any, error) { return optional(tx.Webhooks().ReplayByKey(1, "key 1")) },
 	"Replays":     func(tx people.Tx) (any, error) { return value(tx.Webhooks().Replays(1, 0, 10)) },
 }
@@ -125,7 +130,7 @@ var webhookWrites = map[string]func(tx people.Tx) error{
 	},
 	"ForgetReplays": func(tx people.Tx) error {
 		_, err := tx.Webhooks().UpdateReplay(completed(webhookReplay(1, 1)))
-		return errors.Join(err, tx.Webhooks().ForgetReplays(1, 0))
+		return errors.Join(err, tx.Webhooks().ForgetReplays(1, 0, after(time.Hour)))
 	},
 	"ForgetDeliveries": func(tx people.Tx) error {
 		_, err := tx.Webhooks().ForgetDeliveries(after(24*time.Hour), after(24*time.Hour), 10)

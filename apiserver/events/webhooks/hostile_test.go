@@ -291,7 +291,7 @@ func TestNamesThatMoveBetweenTriesReachNoInternalServer(t *testing.T) {
 	for at, id := range all {
 		want := "HTTP status 500"
 		if strings.HasPrefix(at, "https") {
-			want = unreachable // the server has no TLS
+			want = noTLS
 		}
 		if one := w.tries(id, 1)[0]; one.Error != want {
 			t.Errorf("%s at the permitted address: %+v", at, one)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -25,8 +26,12 @@ const (
 	// ReplayMost bounds the events of a replay, ReplayListMost the listed ids, and replaysKept the replays of an endpoint
 	// that are kept.
 	ReplayMost, ReplayListMost, replaysKept = 100_000, 1000, 100
+	// ReplayedADay and replaysADay bound the events and the replays of a deployment in a day.
+	ReplayedADay, replaysADay = 1_000_000, 1000
 	// EnableAfter is the least time between two times at which an endpoint is enabled again by a request.
 	EnableAfter = time.Minute
+	// testWait is how long a test waits for its turn.
+	testWait = 2 * time.Second
 	// testPrefix begins the ids of test events.
 	testPrefix = "evt_test_"
 )
@@ -46,6 +51,8 @@ var (
 	ErrKeyReused = errors.New("the idempotency key belongs to another request")
 	// ErrTooMany: the range has more than ReplayMost events.
 	ErrTooMany = errors.New("the range has too many events")
+	// ErrManyReplays: the deployment has replayed as many events today as it may.
+	ErrManyReplays = errors.New("the deployment has replayed as many events today as it may")
 	// ErrChanged: the state changed meanwhile.
 	ErrChanged = errors.New("the endpoint changed meanwhile")
 	// ErrIncomplete: the endpoint has a value that may not be used.
@@ -60,8 +67,9 @@ func (e *TooSoonError) Error() string { return "the endpoint was enabled again a
 // UnknownIDError means that an id of a replay is unknown. Index is its place in the list.
 type UnknownIDError struct {
 	Index int
-	// Unselected reports that the event exists, and that the endpoint does not get it.
-	Unselected bool
+	// Unselected reports that the event exists, and that the endpoint does not get it, and Waiting that the endpoint gets
+	// it later.
+	Unselected, Waiting bool
 }
 
 func (e *UnknownIDError) Error() string { return fmt.Sprintf("the id at index %d is unknown", e.Index) }
@@ -81,8 +89,8 @@ type Wanted struct {
 }
 
 // StartReplay begins to send events to an endpoint again, as a replay with a new id. A request with the key of an
-// earlier one returns that replay. Errors: ErrNotSeen, ErrDisabled, ErrReplayOpen, ErrKeyReused, ErrTooMany, an
-// UnknownIDError.
+// earlier one returns that replay. Errors: ErrNotSeen, ErrDisabled, ErrReplayOpen, ErrKeyReused, ErrTooMany,
+// ErrManyReplays, an UnknownIDError.
 func StartReplay(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, want Wanted, id int64, now time.Time) (people.WebhookReplay, error) {
 	state, found, err := tx.Webhooks().LockWebhookState(endpoint)
 	if err != nil {
@@ -107,7 +115,7 @@ func StartReplay(tx people.Tx, endpoint int64, content *document.WebhookEndpoint
 		return people.WebhookReplay{}, ErrDisabled
 	}
 	row := people.WebhookReplay{ID: id, Endpoint: endpoint, Status: people.ReplayPending, Key: want.Key, NextAt: now, CreatedAt: now}
-	chosen, err := choose(tx, endpoint, content, want, now, &row)
+	chosen, err := choose(tx, &state, content, want, now, &row)
 	if err != nil {
 		return people.WebhookReplay{}, err
 	}
@@ -119,7 +127,15 @@ func StartReplay(tx people.Tx, endpoint int64, content *document.WebhookEndpoint
 	if row.Selection = string(text); row.Total == 0 {
 		row.Status, row.CompletedAt = people.ReplayCompleted, now
 	}
-	if err := tx.Webhooks().ForgetReplays(endpoint, replaysKept); err != nil {
+	today := now.Add(-24 * time.Hour)
+	replays, replayed, err := tx.Webhooks().ReplayedSince(today)
+	if err != nil {
+		return people.WebhookReplay{}, err
+	}
+	if replays >= replaysADay || replayed+row.Total > ReplayedADay {
+		return people.WebhookReplay{}, ErrManyReplays
+	}
+	if err := tx.Webhooks().ForgetReplays(endpoint, replaysKept, today); err != nil {
 		return people.WebhookReplay{}, err
 	}
 	fresh, err := tx.Webhooks().InsertReplay(row)
@@ -146,14 +162,16 @@ func replayOfKey(tx people.Tx, endpoint int64, key, digest string) (people.Webho
 }
 
 // choose returns the selection of a replay, and writes its beginning and its number of events to row.
-func choose(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, want Wanted, now time.Time, row *people.WebhookReplay) (chosen selection, err error) {
+func choose(tx people.Tx, state *people.WebhookState, content *document.WebhookEndpoint, want Wanted, now time.Time, row *people.WebhookReplay) (chosen selection, err error) {
 	switch {
 	case len(want.Deliveries) > 0:
-		chosen.Deliveries, row.Total = want.Deliveries, int64(len(want.Deliveries))
-		return chosen, knownDeliveries(tx, endpoint, want.Deliveries)
+		row.Total = int64(len(want.Deliveries))
+		chosen.Deliveries, err = knownDeliveries(tx, state.Endpoint, want.Deliveries)
+		return chosen, err
 	case len(want.Events) > 0:
-		chosen.Events, row.Total = want.Events, int64(len(want.Events))
-		return chosen, knownEvents(tx, endpoint, content, want.Events)
+		row.Total = int64(len(want.Events))
+		chosen.Events, err = knownEvents(tx, state, content, want.Events)
+		return chosen, err
 	}
 	until := want.Until
 	if until.IsZero() || until.After(now) {
@@ -172,11 +190,17 @@ func choose(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, wan
 		if err != nil {
 			return chosen, err
 		}
-		chosen.From, chosen.To = first-1, max(after, first)-1
+		// The endpoint gets later events anyway.
+		chosen.From, chosen.To = first-1, max(min(after-1, state.Position), first-1)
 		row.Total = chosen.To - chosen.From
 	} else {
 		chosen.From, chosen.To = max(ids.From(want.Since)-1, 0), ids.From(until)
-		row.Total, err = tx.Webhooks().CountDeliveries(endpoint, chosen.dead(chosen.From), ReplayMost+1)
+		all := chosen.dead(chosen.From)
+		all.Type = "" // a type does not make the query longer
+		row.Total, err = tx.Webhooks().CountDeliveries(state.Endpoint, all, ReplayMost+1)
+		if err == nil && row.Total <= ReplayMost && want.Type != "" {
+			row.Total, err = tx.Webhooks().CountDeliveries(state.Endpoint, chosen.dead(chosen.From), ReplayMost+1)
+		}
 	}
 	row.Place = chosen.From
 	if row.Total > ReplayMost {
@@ -185,11 +209,11 @@ func choose(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, wan
 	return chosen, err
 }
 
-// knownDeliveries returns an UnknownIDError unless all ids are those of deliveries of an endpoint.
-func knownDeliveries(tx people.Tx, endpoint int64, wanted []int64) error {
+// knownDeliveries returns ids of deliveries of an endpoint in the order in which they began. Errors: an UnknownIDError.
+func knownDeliveries(tx people.Tx, endpoint int64, wanted []int64) ([]int64, error) {
 	found, err := tx.Webhooks().DeliveriesAmong(endpoint, wanted)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	known := map[int64]bool{}
 	for _, d := range found {
@@ -197,42 +221,48 @@ func knownDeliveries(tx people.Tx, endpoint int64, wanted []int64) error {
 	}
 	for i, id := range wanted {
 		if !known[id] {
-			return &UnknownIDError{Index: i}
+			return nil, &UnknownIDError{Index: i}
 		}
 	}
-	return nil
+	return slices.Sorted(slices.Values(wanted)), nil
 }
 
-// knownEvents returns an UnknownIDError unless all ids are those of events that an endpoint gets.
-func knownEvents(tx people.Tx, endpoint int64, content *document.WebhookEndpoint, wanted []int64) error {
+// knownEvents returns ids of events that an endpoint gets, and that are not after its position, in the order of the
+// events. Errors: an UnknownIDError.
+func knownEvents(tx people.Tx, state *people.WebhookState, content *document.WebhookEndpoint, wanted []int64) ([]int64, error) {
 	found, err := tx.EventLog().LoggedEvents(wanted)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	known := map[int64]*people.LoggedEvent{}
+	known, ordered := map[int64]*people.LoggedEvent{}, make([]int64, 0, len(found))
 	for i := range found {
 		known[found[i].ID] = &found[i]
+		ordered = append(ordered, found[i].ID)
 	}
 	for i, id := range wanted {
-		if e := known[id]; e == nil || !sends(content.Types, endpoint, e) {
-			return &UnknownIDError{Index: i, Unselected: e != nil}
+		switch e := known[id]; {
+		case e == nil || !sends(content.Types, state.Endpoint, e):
+			return nil, &UnknownIDError{Index: i, Unselected: e != nil}
+		case e.Sequence > state.Position:
+			return nil, &UnknownIDError{Index: i, Waiting: true}
 		}
 	}
-	return nil
+	return ordered, nil
 }
 
-// CancelReplay ends a replay: requests that are open go on, and no other one begins. It does nothing if the replay has
-// ended.
-func CancelReplay(tx people.Tx, row people.WebhookReplay, now time.Time) error {
+// CancelReplay ends a replay, and reports whether it had not ended: requests that are open go on, and no other one
+// begins.
+func CancelReplay(tx people.Tx, row people.WebhookReplay, now time.Time) (bool, error) {
 	if !row.CompletedAt.IsZero() {
-		return nil
+		return false, nil
 	}
 	row.Status, row.CompletedAt = people.ReplayCancelled, now
-	if _, err := tx.Webhooks().UpdateReplay(row); err != nil {
-		return err
+	open, err := tx.Webhooks().UpdateReplay(row)
+	if err != nil || !open {
+		return false, err
 	}
-	_, err := tx.Webhooks().SkipDeliveries(row.Endpoint, row.ID, now)
-	return err
+	_, err = tx.Webhooks().SkipDeliveries(row.Endpoint, row.ID, now)
+	return true, err
 }
 
 // Reactivate enables a disabled endpoint, and reports whether it was disabled. It continues where it was disabled, or
@@ -282,7 +312,8 @@ func skipAll(tx people.Tx, state *people.WebhookState, now time.Time) error {
 	if err != nil || !found {
 		return err
 	}
-	return CancelReplay(tx, row, now)
+	_, err = CancelReplay(tx, row, now)
+	return err
 }
 
 // Tested is what became of a test.
@@ -300,7 +331,12 @@ func (d *Dispatcher) Test(ctx context.Context, deployment string, endpoint int64
 	if !found || snapshot.ContentOf[document.WebhookEndpoint](e).Incomplete {
 		return Tested{}, ErrIncomplete
 	}
-	leave, err := d.tests.Begin(ctx, egress.Asker{Deployment: deployment})
+	waiting, cancel := context.WithTimeout(ctx, testWait)
+	defer cancel()
+	leave, err := d.tests.Begin(waiting, egress.Asker{Deployment: deployment})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = egress.ErrTooManyWaiting
+	}
 	if err != nil {
 		return Tested{}, err
 	}

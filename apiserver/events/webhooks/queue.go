@@ -12,6 +12,9 @@ import (
 const (
 	// openMost bounds the open deliveries of an endpoint. More events wait behind its position.
 	openMost = 1000
+	// loadedMost is how many open deliveries are read at the beginning of a lease: more than there are, with those of a
+	// replay.
+	loadedMost = openMost + replayLow + replayBatch
 	// passAfter is how long a delivery that fails holds back the later events of its subject.
 	passAfter = time.Hour
 	// jitter is the part by which a pause is varied, up and down.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
@@ -16,6 +17,8 @@ import (
 const (
 	// replayBatch is how many deliveries of a replay one transaction writes, once fewer than replayLow are open.
 	replayBatch, replayLow = 100, 50
+	// partsMost is how many batches of events that need no request are read at once.
+	partsMost = 10
 	// ReplayAttempts bounds the requests of a delivery of a replay.
 	ReplayAttempts = 5
 )
@@ -91,6 +94,7 @@ func (s *selection) pick(tx people.Tx, endpoint, place int64, types []string) (b
 		next = rows[len(rows)-1].ID
 	}
 	batch, err = sources(tx, rows)
+	batch = slices.DeleteFunc(batch, func(p picked) bool { return !sends(types, endpoint, &p.event) })
 	return batch, next, int64(len(rows) - len(batch)), err
 }
 
@@ -157,20 +161,38 @@ func readReplay(tx people.Tx, endpoint int64) (*replaying, error) {
 // exhausted reports whether all of the selection was read.
 func (p *replaying) exhausted() bool { return p.Place >= p.chosen.end() }
 
+// pick reads parts of the selection after the place of the replay before, until one has events to send, and at most
+// partsMost.
+func (p *replaying) pick(tx people.Tx, before *replaying, types []string) (batch []picked, err error) {
+	p.Place, p.Skipped = before.Place, before.Skipped
+	for n := 0; n < partsMost && len(batch) == 0 && !p.exhausted() && err == nil; n++ {
+		var skipped int64
+		batch, p.Place, skipped, err = p.chosen.pick(tx, p.Endpoint, p.Place, types)
+		p.Skipped += skipped
+	}
+	return batch, err
+}
+
 // follow looks for a new replay, and for the end of the present one.
 func (r *runner) follow(ctx context.Context) error {
-	if r.followed {
+	if r.followed || r.now().Before(r.failedUntil) {
 		return nil
 	}
-	var open *replaying
-	err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) (err error) { open, err = readReplay(tx, r.key.endpoint); return err })
+	open := r.replay
+	err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error {
+		id, found, err := tx.Webhooks().OpenReplayID(r.key.endpoint)
+		if err != nil || found && r.replay != nil && r.replay.ID == id { // the counts in memory are newer
+			return err
+		}
+		if open = nil; found {
+			open, err = readReplay(tx, r.key.endpoint)
+		}
+		return err
+	})
 	if err != nil {
 		return r.failedWrite(err)
 	}
-	r.followed, r.lookedAt = true, time.Now()
-	if r.replay == nil || open == nil || r.replay.ID != open.ID { // else the counts in memory are newer
-		r.replay = open
-	}
+	r.followed, r.lookedAt, r.replay = true, time.Now(), open
 	r.dropCancelled()
 	return nil
 }
@@ -191,7 +213,7 @@ func (r *runner) dropCancelled() {
 // refill writes the next deliveries of the replay, once few are open.
 func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) error {
 	now := r.now()
-	if r.replay == nil || now.Before(r.failedUntil) {
+	if r.more = false; r.replay == nil || r.partial || now.Before(r.failedUntil) {
 		return nil
 	}
 	next := *r.replay
@@ -205,9 +227,7 @@ func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) 
 	var batch []picked
 	if !next.exhausted() {
 		err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) (err error) {
-			var skipped int64
-			batch, next.Place, skipped, err = r.replay.chosen.pick(tx, r.key.endpoint, r.replay.Place, content.Types)
-			next.Skipped = r.replay.Skipped + skipped
+			batch, err = next.pick(tx, r.replay, content.Types)
 			return err
 		})
 		if err != nil {
@@ -235,6 +255,7 @@ func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) 
 		return errors.Join(errUncertain, err)
 	}
 	r.queue, r.again = append(r.queue, added...), time.Time{}
+	r.more = len(added) == 0 && next.CompletedAt.IsZero()
 	if !next.CompletedAt.IsZero() {
 		r.replay = nil
 	}
@@ -263,32 +284,31 @@ func (r *runner) repeats(batch []picked, replay int64, now time.Time) (added []*
 	return added, rows
 }
 
-// counted returns the replay with the results that are to be written, nil if there is none, and the deliveries that it
-// repeated with success. The numbers are absolute, so that they can be written again.
+// counted returns the replay with the results that are to be written, nil if there is none, and the deliveries that
+// replays repeated with success. The numbers are absolute, so that they can be written again.
 func (r *runner) counted() (next *replaying, resent []int64) {
-	if r.replay == nil {
-		return nil, nil
+	if r.replay != nil {
+		next = &replaying{r.replay.WebhookReplay, r.replay.chosen}
 	}
-	next = &replaying{r.replay.WebhookReplay, r.replay.chosen}
 	settled := map[int64]bool{}
 	for _, p := range r.ended {
-		if p.Replay != next.ID || settled[p.ID] {
-			continue
-		}
-		switch p.Status {
-		case people.DeliveryDelivered:
-			next.Replayed++
-			if p.Source != 0 {
-				resent = append(resent, p.Source)
-			}
-		case people.DeliveryFailed:
-			next.Failed++
-		default:
+		if p.Replay == 0 || settled[p.ID] || p.Status != people.DeliveryDelivered && p.Status != people.DeliveryFailed {
 			continue
 		}
 		settled[p.ID] = true
+		delivered := p.Status == people.DeliveryDelivered
+		if delivered && p.Source != 0 {
+			resent = append(resent, p.Source)
+		}
+		switch {
+		case next == nil || next.ID != p.Replay: // it was cancelled
+		case delivered:
+			next.Replayed++
+		default:
+			next.Failed++
+		}
 	}
-	if next.exhausted() && r.queue.replayed() == 0 {
+	if next != nil && next.exhausted() && r.queue.replayed() == 0 && !r.partial {
 		next.Status, next.CompletedAt = people.ReplayCompleted, r.now()
 	}
 	return next, resent

@@ -23,12 +23,18 @@ import (
 func (w *world) replays(endpoint int64, want webhooks.Wanted) (row people.WebhookReplay, err error) {
 	e, _ := w.follower.Current().ByID(v1alpha1.KindWebhookEndpoint, deployment, endpoint)
 	content := snapshot.ContentOf[document.WebhookEndpoint](e)
-	w.replayed++
+	rowID := w.replayID(w.Clock.Now())
 	err = w.Store.Change(w.t.Context(), deployment, func(tx people.Tx) (err error) {
-		row, err = webhooks.StartReplay(tx, endpoint, content, want, ids.From(w.Clock.Now())+w.replayed, w.Clock.Now())
+		row, err = webhooks.StartReplay(tx, endpoint, content, want, rowID, w.Clock.Now())
 		return err
 	})
 	return row, err
+}
+
+// replayID returns a new id.
+func (w *world) replayID(at time.Time) int64 {
+	w.replayed++
+	return ids.From(at) + w.replayed
 }
 
 // replay reads a replay.
@@ -218,7 +224,14 @@ func TestEndpointHasOneReplayAtATimeAndOneOfEachKey(t *testing.T) {
 	w.Eventually("its requests are open", func() bool { return len(r.all()) == 1 })
 	w.Must(w.Store.Change(t.Context(), deployment, func(tx people.Tx) error {
 		row, _, err := tx.Webhooks().Replay(first.ID)
-		return errors.Join(err, webhooks.CancelReplay(tx, row, w.Clock.Now()))
+		if err != nil {
+			return err
+		}
+		ended, err := webhooks.CancelReplay(tx, row, w.Clock.Now())
+		if !ended {
+			t.Error("the replay had ended")
+		}
+		return err
 	}))
 	r.answers(nil)
 	w.happens(events.UserDeleted, 7)

@@ -68,6 +68,10 @@ type runner struct {
 	followed, cancelled bool
 	// failedUntil is when a failed transaction is repeated.
 	failedUntil time.Time
+	// partial reports that the store may have more open deliveries than the queue: nothing is added to them.
+	partial bool
+	// more reports that the replay continues without a pause.
+	more bool
 	// lookedAt is when the runner last looked for events and for a replay.
 	lookedAt time.Time
 	wake     chan struct{}
@@ -145,7 +149,8 @@ func (r *runner) begin(ctx context.Context) (leased bool) {
 		if err != nil || !leased {
 			return err
 		}
-		open, err := tx.Webhooks().OpenDeliveries(r.key.endpoint, openMost)
+		open, err := tx.Webhooks().OpenDeliveries(r.key.endpoint, loadedMost)
+		r.partial = len(open) == loadedMost
 		for _, d := range open {
 			r.queue = append(r.queue, &pending{WebhookDelivery: d})
 		}
@@ -174,6 +179,10 @@ func (r *runner) serve(ctx, sending context.Context) error {
 		if err := r.follow(ctx); err != nil {
 			return err
 		}
+		if r.partial && len(r.queue) == 0 && len(r.ended) == 0 {
+			r.again = r.now()
+			return nil // the next lease reads the rest
+		}
 		if err := r.fill(ctx, content); err != nil {
 			return err
 		}
@@ -185,7 +194,7 @@ func (r *runner) serve(ctx, sending context.Context) error {
 		}
 		r.next = r.start(sending, content)
 		now := r.now()
-		soon := !r.next.IsZero() && r.next.Before(now.Add(lingerFor))
+		soon := !r.next.IsZero() && r.next.Before(now.Add(lingerFor)) || r.more
 		if r.queue.sending() > 0 || len(r.ended) > 0 || soon || !r.caughtUp && !r.blocked {
 			r.busyAt = now
 		}
@@ -205,6 +214,9 @@ func (r *runner) await(ctx context.Context) {
 	}
 	if !r.next.IsZero() {
 		pause = max(min(pause, r.next.Sub(r.now())), time.Millisecond)
+	}
+	if r.more {
+		pause = time.Millisecond
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -235,8 +247,10 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 	if r.caughtUp || now.Before(r.failedUntil) {
 		return nil
 	}
-	due, _ := r.nextDue(now, content)
-	if r.blocked = r.failing() && (due != nil || r.queue.sending() > 0) || len(r.queue) > openMost-fillMost; r.blocked {
+	due, _ := r.queue.next(now, content.Ordering == document.WebhookByEntity, false)
+	live := len(r.queue) - r.queue.replayed()
+	sending := r.queue.sending() - r.queue.replaysSending()
+	if r.blocked = r.failing() && (due != nil || sending > 0) || live > openMost-fillMost || r.partial; r.blocked {
 		return nil
 	}
 	var list []people.LoggedEvent

@@ -137,13 +137,24 @@ func (tx txWebhooks) UpdateReplay(r people.WebhookReplay) (bool, error) {
 	larger := func(column string) string {
 		return column + ` = CASE WHEN ` + column + ` > ? THEN ` + column + ` ELSE ? END, `
 	}
-	n, err := tx.Affected(`UPDATE webhook_replays SET `+larger("place")+larger("skipped")+larger("replayed")+larger("failed")+`status = ?, next_at = ?, started_at = ?, completed_at = ?
-		WHERE deployment = :deployment AND id = ? AND completed_at = 0`,
-		r.Place, r.Place, r.Skipped, r.Skipped, r.Replayed, r.Replayed, r.Failed, r.Failed, r.Status, db.Micros(r.NextAt), db.Micros(r.StartedAt), db.Micros(r.CompletedAt), r.ID)
+	started := db.Micros(r.StartedAt)
+	n, err := tx.Affected(`UPDATE webhook_replays SET `+larger("place")+larger("skipped")+larger("replayed")+larger("failed")+larger("started_at")+`
+		status = CASE WHEN ? = 'pending' THEN status ELSE ? END, next_at = ?, completed_at = ? WHERE deployment = :deployment AND id = ? AND completed_at = 0`,
+		r.Place, r.Place, r.Skipped, r.Skipped, r.Replayed, r.Replayed, r.Failed, r.Failed, started, started, r.Status, r.Status, db.Micros(r.NextAt), db.Micros(r.CompletedAt), r.ID)
 	return n == 1, err
 }
 
-func (tx txWebhooks) ForgetReplays(endpoint int64, keep int) error {
-	return tx.Exec(`DELETE FROM webhook_replays WHERE deployment = :deployment AND endpoint_id = ? AND completed_at > 0 AND id NOT IN (
-		SELECT id FROM webhook_replays WHERE deployment = :deployment AND endpoint_id = ? ORDER BY id DESC LIMIT ?)`, endpoint, endpoint, keep)
+func (tx txWebhooks) OpenReplayID(endpoint int64) (id int64, found bool, err error) {
+	found, err = tx.Get([]any{&id}, `SELECT id FROM webhook_replays WHERE deployment = :deployment AND endpoint_id = ? AND completed_at = 0`, endpoint)
+	return id, found, err
+}
+
+func (tx txWebhooks) ReplayedSince(since time.Time) (replays, events int64, err error) {
+	_, err = tx.Get([]any{&replays, &events}, `SELECT COUNT(*), CAST(COALESCE(SUM(total), 0) AS BIGINT) FROM webhook_replays WHERE deployment = :deployment AND id >= ?`, ids.From(since))
+	return replays, events, err
+}
+
+func (tx txWebhooks) ForgetReplays(endpoint int64, keep int, before time.Time) error {
+	return tx.Exec(`DELETE FROM webhook_replays WHERE deployment = :deployment AND endpoint_id = ? AND completed_at > 0 AND id < ? AND id NOT IN (
+		SELECT id FROM webhook_replays WHERE deployment = :deployment AND endpoint_id = ? ORDER BY id DESC LIMIT ?)`, endpoint, ids.From(before), endpoint, keep)
 }
