@@ -213,6 +213,22 @@ func TestExcerptHasNeitherSecretsNorControlCharacters(t *testing.T) {
 	}
 }
 
+func TestExcerptHasNoFormOfASecret(t *testing.T) {
+	forms := formsOf("Bearer a+b/c=\"d<")
+	for _, text := range []string{
+		`you sent Bearer a+b/c="d<`, `a+b/c="d< is no token`, `{"token":"a+b/c=\"d\u003c"}`, `/hooks?token=a%2Bb%2Fc%3D%22d%3C`, `/hooks/a+b%2Fc=%22d%3C/x`,
+	} {
+		if got := excerpt([]byte(text), forms); strings.Contains(got, "b/c") || strings.Contains(got, "b%2Fc") || !strings.Contains(got, redacted) {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	for _, form := range formsOf("key: ab") {
+		if len(form) < formLeast {
+			t.Errorf("%q is too short", form)
+		}
+	}
+}
+
 func TestRecordKeepsTheFirstAndTheLastRequests(t *testing.T) {
 	text := ""
 	for i := range 20 {

@@ -1,8 +1,13 @@
 package webhooks
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
@@ -26,7 +31,7 @@ func (d *Dispatcher) target(k key, content *document.WebhookEndpoint) (*target, 
 				return nil, fmt.Errorf("header %s: %w", header.Name, err)
 			}
 			value = string(opened)
-			t.secrets = append(t.secrets, value)
+			t.secrets = append(t.secrets, formsOf(value)...)
 		}
 		t.headers[http.CanonicalHeaderKey(header.Name)] = []string{value}
 	}
@@ -47,10 +52,30 @@ func (d *Dispatcher) target(k key, content *document.WebhookEndpoint) (*target, 
 		if err != nil {
 			return nil, fmt.Errorf("signing secret: %w", err)
 		}
-		t.keys, t.secrets = append(t.keys, parsed), append(t.secrets, string(opened))
+		t.keys, t.secrets = append(t.keys, parsed), append(t.secrets, formsOf(string(opened))...)
 	}
 	if len(t.keys) == 0 {
 		return nil, fmt.Errorf("endpoint %s has no signing secret", id)
 	}
 	return t, nil
+}
+
+// formLeast is the least length of a part of a secret that records do not repeat: shorter ones are words of texts.
+const formLeast = 6
+
+// formsOf returns the forms in which a response may repeat a secret, the longest first: all of it, the part after its
+// scheme (Bearer X, whsec_X), and these in URLs and in JSON.
+func formsOf(secret string) (forms []string) {
+	parts := []string{secret}
+	for _, before := range []string{" ", "_", ":"} {
+		if at := strings.LastIndexByte(secret, before[0]); at >= 0 && len(secret)-at-1 >= formLeast {
+			parts = append(parts, secret[at+1:])
+		}
+	}
+	for _, part := range parts {
+		quoted, _ := json.Marshal(part) // texts cannot fail
+		forms = append(forms, part, url.QueryEscape(part), url.PathEscape(part), strings.Trim(string(quoted), `"`))
+	}
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	return slices.Compact(forms)
 }
