@@ -7011,7 +7011,7 @@ func (c *Client) ReactivateWebhookEndpoint(ctx context.Context, endpointId strin
 // Begins a replay. It sends deliveries by their ids, events by their ids, failed deliveries of a time (`start_date`,
 // `end_date`), or all events of a time (`status: all`), also those from before the endpoint existed. Events that the
 // endpoint has not read yet are left out: it gets them anyway. Events keep their ids, and requests have the header
-// `Cardea-Replay`. A failed delivery that a replay of deliveries repeats with success is not selected again. Each delivery
+// `Cardea-Replay`. A failed delivery whose event a replay delivers is not selected again. Each delivery
 // of a replay has at most 5 requests. Live events are sent first, and a replay gets at most half of the endpoint's requests.
 //
 // A replay has at most 100,000 failed deliveries or events (400), and an endpoint one replay at a time (409). A deployment

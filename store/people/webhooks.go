@@ -78,7 +78,7 @@ type WebhookDelivery struct {
 	Tries string
 	// Replay is the replay that made the delivery, 0 for none, and Source the delivery that it repeats, 0 for none.
 	Replay, Source int64
-	// Resent reports that a replay repeated the failed delivery with success.
+	// Resent reports that a replay delivered the event of the failed delivery.
 	Resent bool
 }
 
@@ -89,7 +89,7 @@ type DeliveryFilter struct {
 	Since, Until time.Time
 	// Before and After select deliveries with a smaller and a larger id.
 	Before, After int64
-	// Dead selects failed deliveries that repeat no other one, and that no replay repeated with success.
+	// Dead selects failed deliveries that repeat no other one, and whose events no replay delivered.
 	Dead bool
 	// OldestFirst orders deliveries from the oldest one on, else they begin with the newest one.
 	OldestFirst bool
@@ -132,8 +132,8 @@ type Webhooks interface {
 	SkipDeliveries(endpoint, replay int64, at time.Time) (int64, error)
 	// HastenDeliveries lets the pending deliveries of an endpoint be due at a time, and returns how many are pending.
 	HastenDeliveries(endpoint int64, at time.Time) (int64, error)
-	// MarkResent sets Resent of deliveries.
-	MarkResent(ids []int64) error
+	// MarkResent sets Resent of the failed deliveries of events to an endpoint.
+	MarkResent(endpoint int64, events []int64) error
 	// ForgetDeliveries deletes up to limit deliveries that ended, and began before a time to the millisecond, failed ones
 	// before another time, and returns how many.
 	ForgetDeliveries(before, failedBefore time.Time, limit int) (int64, error)

@@ -124,7 +124,9 @@ var replayStories = []story{
 			e.Expect(n).To(gomega.Equal(int64(2)), "counted up to the bound")
 			return err
 		})
-		e.change(home, func(tx people.Tx) error { return tx.Webhooks().MarkResent([]int64{deliveryID(2)}) })
+		e.change(home, func(tx people.Tx) error {
+			return tx.Webhooks().MarkResent(1, []int64{delivery(2, 1).Event, delivery(4, 1).Event, 99})
+		})
 		e.Expect(dead(0, 10)).To(gomega.Equal([]int64{deliveryID(3)}))
 		aged, err := e.store.AgedDeliveries(e.ctx, after(0), after(2*time.Minute))
 		e.ok(err)

@@ -122,7 +122,9 @@ var webhookWrites = map[string]func(tx people.Tx) error{
 		_, err := tx.Webhooks().HastenDeliveries(1, after(2*time.Minute))
 		return err
 	},
-	"MarkResent":   func(tx people.Tx) error { return tx.Webhooks().MarkResent([]int64{deliveryID(2)}) },
+	"MarkResent": func(tx people.Tx) error {
+		return errors.Join(tx.Webhooks().UpdateDeliveries([]people.WebhookDelivery{failedOf(delivery(1, 1))}), tx.Webhooks().MarkResent(1, []int64{2}))
+	},
 	"InsertReplay": func(tx people.Tx) error { _, err := tx.Webhooks().InsertReplay(webhookReplay(9, 9)); return err },
 	"UpdateReplay": func(tx people.Tx) error {
 		_, err := tx.Webhooks().UpdateReplay(completed(webhookReplay(1, 1)))

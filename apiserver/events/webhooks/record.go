@@ -144,7 +144,7 @@ func (r *runner) write(ctx context.Context) error {
 	next, resent := r.counted()
 	r.replay = next
 	err := r.change(ctx, func(tx people.Tx) error {
-		if err := tx.Webhooks().MarkResent(resent); err != nil {
+		if err := tx.Webhooks().MarkResent(r.key.endpoint, resent); err != nil {
 			return err
 		}
 		var err error

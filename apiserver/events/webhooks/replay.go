@@ -284,8 +284,8 @@ func (r *runner) repeats(batch []picked, replay int64, now time.Time) (added []*
 	return added, rows
 }
 
-// counted returns the replay with the results that are to be written, nil if there is none, and the deliveries that
-// replays repeated with success. The numbers are absolute, so that they can be written again.
+// counted returns the replay with the results that are to be written, nil if there is none, and the events that
+// replays delivered. The numbers are absolute, so that they can be written again.
 func (r *runner) counted() (next *replaying, resent []int64) {
 	if r.replay != nil {
 		next = &replaying{r.replay.WebhookReplay, r.replay.chosen}
@@ -297,8 +297,8 @@ func (r *runner) counted() (next *replaying, resent []int64) {
 		}
 		settled[p.ID] = true
 		delivered := p.Status == people.DeliveryDelivered
-		if delivered && p.Source != 0 {
-			resent = append(resent, p.Source)
+		if delivered {
+			resent = append(resent, p.Event)
 		}
 		switch {
 		case next == nil || next.ID != p.Replay: // it was cancelled

@@ -3,6 +3,7 @@ package users
 import (
 	"cmp"
 	"database/sql"
+	"errors"
 	"slices"
 	"time"
 
@@ -76,16 +77,17 @@ func (tx txWebhooks) HastenDeliveries(endpoint int64, at time.Time) (int64, erro
 	return tx.Affected(`UPDATE webhook_deliveries SET next_at = ? WHERE deployment = :deployment AND endpoint_id = ? AND settled_at = 0`, db.Micros(at), endpoint)
 }
 
-func (tx txWebhooks) MarkResent(of []int64) error {
-	if len(of) == 0 {
+func (tx txWebhooks) MarkResent(endpoint int64, events []int64) error {
+	if len(events) == 0 {
 		return tx.Writable()
 	}
 	type row struct{ id int64 }
-	rows := make([]row, len(of))
-	for i, id := range of {
-		rows[i].id = id
+	rows, err := db.Among(tx.Tx, func(scanned *sql.Rows, r *row) error { return scanned.Scan(&r.id) },
+		`SELECT id FROM webhook_deliveries WHERE deployment = :deployment AND endpoint_id = ? AND status = 'failed' AND resent = 0 AND event_id`, events, endpoint)
+	if err != nil || len(rows) == 0 {
+		return errors.Join(err, tx.Writable())
 	}
-	_, err := db.UpdateEach(tx.Tx, "webhook_deliveries", `resent = 1`, "t.id = l.id", rows, db.Numbers("id", func(r *row) int64 { return r.id }))
+	_, err = db.UpdateEach(tx.Tx, "webhook_deliveries", `resent = 1`, "t.id = l.id", rows, db.Numbers("id", func(r *row) int64 { return r.id }))
 	return err
 }
 

@@ -8,6 +8,7 @@ ALTER TABLE webhook_deliveries ADD COLUMN source_id BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE webhook_deliveries ADD COLUMN resent BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (deployment, endpoint_id, id) WHERE status = 'failed';
 CREATE INDEX webhook_deliveries_repeatable ON webhook_deliveries (deployment, endpoint_id, id) WHERE status = 'failed' AND source_id = 0 AND resent = 0;
+CREATE INDEX webhook_deliveries_unsent ON webhook_deliveries (deployment, endpoint_id, event_id) WHERE status = 'failed' AND resent = 0;
 -- Failed deliveries are kept longer than the others that ended.
 CREATE INDEX webhook_deliveries_ended ON webhook_deliveries (deployment, id) WHERE settled_at > 0 AND status <> 'failed';
 CREATE INDEX webhook_deliveries_dead ON webhook_deliveries (deployment, id) WHERE status = 'failed';
