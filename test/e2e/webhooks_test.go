@@ -39,6 +39,10 @@ type hooks struct {
 func (h *hooks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.secret == "" { // the story has not read it yet: the events of the first resources come again
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	var event struct{ Type, Sequence string }
 	var library *standardwebhooks.Webhook
