@@ -13,8 +13,8 @@ import (
 // readsManyDeliveries matches a plan that reads all deliveries, or all of an endpoint: of SQLite, and of PostgreSQL.
 var readsManyDeliveries = regexp.MustCompile(`SCAN (webhook_deliveries|webhook_replays)\b|webhook_deliveries_endpoint|Seq Scan on (webhook_deliveries|webhook_replays)`)
 
-// fillDeliveries writes the deliveries of 40 deployments with 5 endpoints each. Most were delivered, one in ten failed and
-// was repeated, one in a hundred failed, and one in a hundred is pending.
+// fillDeliveries writes the deliveries of 40 deployments with 5 endpoints each. Most were delivered, one in ten failed
+// and was repeated, one in a hundred failed, and one in a hundred is pending.
 var fillDeliveries = []string{
 	`INSERT INTO webhook_deliveries SELECT 'apps/d' || d, n, d * 10 + n % 5, n, n, 'user.created', 'user', '1', CASE WHEN n % 10 = 1 OR n % 100 = 7 THEN 'failed' WHEN n % 100 = 8 THEN 'pending' ELSE 'delivered' END,
 		n, 0, CASE WHEN n % 100 = 8 THEN 0 ELSE n END, 1, 200, 1, '', 0, 0, CASE WHEN n % 10 = 1 THEN 1 ELSE 0 END
