@@ -233,6 +233,7 @@ type WebhookEndpointStatus struct {
 	// with open deliveries. It is counted at most once a minute. Absent: not counted yet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9007199254740991
 	Backlog *int64 `json:"backlog,omitempty"`
 }
 
