@@ -241,5 +241,6 @@ func (w *webhookWorld) many(t *testing.T, engine string, before float64) {
 		return len(refs) >= idleEndpoints+1 && len(due) == 0
 	})
 	time.Sleep(5 * time.Second) // servers give the endpoints back
-	row(fmt.Sprintf("%s, %d idle endpoints, of a processor", engine, idleEndpoints), "< 1 %", "%.2f %% (before, with none: %.2f %%)", 100*w.idle(), 100*before)
+	after := w.idle()
+	row(fmt.Sprintf("%s, %d idle endpoints, of a processor", engine, idleEndpoints), "< 1 %", "%.2f %% (%.2f %%; before, with none: %.2f %%)", 100*(after-before), 100*after, 100*before)
 }
