@@ -21,13 +21,19 @@ import (
 )
 
 const (
-	// ReplayFailed and ReplayAll are the statuses of Wanted: deliveries that failed, and all events.
-	ReplayFailed, ReplayAll = "failed", "all"
-	// ReplayMost bounds the events of a replay, ReplayListMost the listed ids, and replaysKept the replays of an endpoint
-	// that are kept.
-	ReplayMost, ReplayListMost, replaysKept = 100_000, 1000, 100
-	// ReplayedADay and replaysADay bound the events and the replays of a deployment in a day.
-	ReplayedADay, replaysADay = 1_000_000, 1000
+	// ReplayFailed is the status of Wanted that selects deliveries that failed.
+	ReplayFailed = "failed"
+	// ReplayAll is the status of Wanted that selects all events.
+	ReplayAll = "all"
+	// ReplayMost bounds the events of a replay.
+	ReplayMost = 100_000
+	// ReplayListMost bounds the listed ids of a replay.
+	ReplayListMost = 1000
+	// ReplayedADay bounds the replayed events of a deployment in a day.
+	ReplayedADay = 1_000_000
+	// replaysADay bounds the replays of a deployment in a day, and replaysKept the replays of an endpoint that are kept
+	// longer.
+	replaysADay, replaysKept = 1000, 100
 	// EnableAfter is the least time between two times at which an endpoint is enabled again by a request.
 	EnableAfter = time.Minute
 	// testWait is how long a test waits for its turn.
