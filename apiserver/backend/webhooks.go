@@ -85,7 +85,7 @@ func listWebhookDeliveries(c *call) (reply, error) {
 	q := c.query()
 	limit := q.Limit(defaultLimit, maxLimit)
 	filter := people.DeliveryFilter{
-		Before: q.ID("cursor"), Since: q.Time("since"), Until: q.Time("until"),
+		Before: q.ID("cursor"), Since: q.Time("since"), Until: q.Time("until"), Brief: true,
 		Status: q.OneOf("status", "", people.DeliveryPending, people.DeliveryDelivered, people.DeliveryFailed, people.DeliverySkipped),
 	}
 	wanted, _ := q.Text("event_name")

@@ -93,6 +93,8 @@ type DeliveryFilter struct {
 	Dead bool
 	// OldestFirst orders deliveries from the oldest one on, else they begin with the newest one.
 	OldestFirst bool
+	// Brief leaves Tries out, which can have 8 KiB of each delivery.
+	Brief bool
 }
 
 // Webhooks keeps the state of webhook endpoints, and their deliveries.

@@ -101,6 +101,12 @@ var replayStories = []story{
 				delivery(1, 1), failedOf(delivery(2, 1)), failedOf(delivery(3, 1)), ended(delivery(4, 1)), repeated, failedOf(delivery(6, 2)),
 			})
 		})
+		brief := all(e, func(tx people.Tx) ([]people.WebhookDelivery, error) {
+			return tx.Webhooks().Deliveries(1, people.DeliveryFilter{Before: deliveryID(2), Brief: true}, 1)
+		})
+		want := delivery(1, 1)
+		want.Tries = ""
+		e.Expect(brief).To(gomega.Equal([]people.WebhookDelivery{want}))
 		dead := func(after int64, limit int) (found []int64) {
 			of := people.DeliveryFilter{Dead: true, After: after, OldestFirst: true}
 			for _, d := range all(e, func(tx people.Tx) ([]people.WebhookDelivery, error) { return tx.Webhooks().Deliveries(1, of, limit) }) {

@@ -100,7 +100,7 @@ func (s *selection) pick(tx people.Tx, endpoint, place int64, types []string) (b
 
 // dead selects the failed deliveries of the range after a place.
 func (s *selection) dead(place int64) people.DeliveryFilter {
-	return people.DeliveryFilter{Dead: true, Type: s.Type, After: place, Before: s.To, OldestFirst: true}
+	return people.DeliveryFilter{Dead: true, Type: s.Type, After: place, Before: s.To, OldestFirst: true, Brief: true}
 }
 
 // among returns those events that the endpoint may get.

@@ -50,7 +50,11 @@ func (tx txWebhooks) Deliveries(endpoint int64, of people.DeliveryFilter, limit 
 	if of.OldestFirst {
 		order = ""
 	}
-	return db.List(tx.Tx, readDelivery, `SELECT `+deliveryColumns+` FROM webhook_deliveries WHERE deployment = :deployment AND endpoint_id = ?`+condition+` ORDER BY id`+order+` LIMIT ?`, append(args, limit)...)
+	columns := deliveryColumns
+	if of.Brief {
+		columns = openColumns + `, ''`
+	}
+	return db.List(tx.Tx, readDelivery, `SELECT `+columns+` FROM webhook_deliveries WHERE deployment = :deployment AND endpoint_id = ?`+condition+` ORDER BY id`+order+` LIMIT ?`, append(args, limit)...)
 }
 
 func (tx txWebhooks) DeliveriesAmong(endpoint int64, of []int64) ([]people.WebhookDelivery, error) {
