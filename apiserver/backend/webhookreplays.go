@@ -13,6 +13,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/body"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/input"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	backendapi "github.com/cardea-iam/cardea/client/backend"
@@ -70,7 +71,7 @@ func wantedReplay(o *body.Object) (want webhooks.Wanted) {
 	if kinds != 1 {
 		o.Fault("start_date", "or delivery_ids or event_ids is required, and only one of them can be sent")
 	}
-	want.Since, want.Until = timeOf(o, "start_date"), timeOf(o, "end_date")
+	want.Since, want.Until = input.Time(o, "start_date"), input.Time(o, "end_date")
 	want.Type, _ = o.String("event_name")
 	if want.Type != "" {
 		if _, found := events.Find(events.Type(want.Type)); !found {
@@ -83,6 +84,9 @@ func wantedReplay(o *body.Object) (want webhooks.Wanted) {
 	}
 	if want.Status != webhooks.ReplayFailed && want.Status != webhooks.ReplayAll {
 		o.Fault("status", "must be %s or %s", webhooks.ReplayFailed, webhooks.ReplayAll)
+	}
+	if o.Has("start_date") && want.Since.IsZero() {
+		o.Fault("start_date", "must be a time")
 	}
 	if !o.Has("start_date") {
 		for _, member := range []string{"end_date", "status", "event_name"} {
@@ -124,19 +128,6 @@ func listedIDs(o *body.Object, member, prefix string) (found []int64) {
 		found = append(found, id)
 	}
 	return found
-}
-
-// timeOf reads a time, the zero time if it was not sent.
-func timeOf(o *body.Object, member string) time.Time {
-	text, sent := o.String(member)
-	if !sent {
-		return time.Time{}
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || at.Year() < 1970 {
-		o.Fault(member, "must be a time with its offset, such as 2026-05-10T12:00:00Z, in 1970 or later")
-	}
-	return at.UTC()
 }
 
 // replayError turns a refusal of a replay into an error of this API.

@@ -105,6 +105,8 @@ func TestInvalidOperationsOnWebhooksAreRefused(t *testing.T) {
 		{"POST", erpPath + "/replay", `{"delivery_ids":["420634165248000011"]}`, 400, "/delivery_ids/0"}, // the other endpoint's
 		{"POST", erpPath + "/replay", `{"event_ids":["evt_12"],"status":"all"}`, 400, "/status"},
 		{"POST", erpPath + "/replay", `{"start_date":"2026-05-01"}`, 400, "/start_date"},
+		{"POST", erpPath + "/replay", `{"start_date":null}`, 400, "/start_date"},
+		{"POST", erpPath + "/replay", `{"start_date":"2026-05-01T00:00:00Z","idempotency_key":"a\u0000b"}`, 400, "/idempotency_key"},
 		{"POST", erpPath + "/replay", `{"start_date":"2026-05-02T00:00:00Z","end_date":"2026-05-01T00:00:00Z"}`, 400, "/end_date"},
 		{"POST", erpPath + "/replay", `{"start_date":"2026-05-01T00:00:00Z","status":"delivered"}`, 400, "/status"},
 		{"POST", erpPath + "/replay", `{"start_date":"2026-05-01T00:00:00Z","event_name":"user.create"}`, 400, "/event_name"},
