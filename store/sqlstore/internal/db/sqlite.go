@@ -106,7 +106,11 @@ type sqliteConnector struct{ name string }
 
 // Connect opens a connection.
 func (c sqliteConnector) Connect(context.Context) (driver.Conn, error) {
-	return c.Driver().Open(c.name)
+	conn, err := c.Driver().Open(c.name)
+	if err != nil {
+		return nil, err
+	}
+	return newSQLiteConn(conn)
 }
 
 // Driver returns the driver.
