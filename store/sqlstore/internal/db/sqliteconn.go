@@ -27,8 +27,8 @@ type sqliteDriverConn interface {
 	driver.Validator
 }
 
-// sqliteConn is a connection that keeps the statements that it prepared last. To parse and plan a statement takes SQLite
-// as long as to run most of them. database/sql uses a connection from one goroutine at a time.
+// sqliteConn is a connection that keeps the statements that it prepared last: SQLite takes as long to parse and plan
+// most statements as to run them. database/sql uses a connection from one goroutine at a time.
 type sqliteConn struct {
 	sqliteDriverConn
 	kept *lru.Cache[string, *keptStatement]
