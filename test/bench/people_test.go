@@ -53,7 +53,8 @@ type statement struct {
 	args  []any
 }
 
-// recording keeps the statements of one goroutine's requests while it is on.
+// recording keeps the statements of one goroutine's requests while it is on. It leaves out those of the server's
+// background work, which numbers the events of requests meanwhile.
 type recording struct {
 	on         atomic.Bool
 	mu         sync.Mutex
@@ -61,12 +62,27 @@ type recording struct {
 }
 
 func (r *recording) trace(query string, args []any) {
-	if !r.on.Load() {
+	if !r.on.Load() || inBackground() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.statements = append(r.statements, statement{query, append([]any{}, args...)})
+}
+
+// inBackground reports whether the caller is work that the server does beside requests.
+func inBackground() bool {
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers)])
+	for {
+		frame, more := frames.Next()
+		if strings.Contains(frame.Function, "/apiserver.(*Server).Follow.") {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
 }
 
 // of returns the statements that do executes.

@@ -1,9 +1,7 @@
 package webhooks
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,12 +14,6 @@ import (
 
 // triesMost bounds the recorded requests of a delivery: the first one and the last ones.
 const triesMost = 12
-
-// errFenced means that another server has the endpoint.
-var errFenced = errors.New("another server has the endpoint")
-
-// errUncertain means that a transaction failed that may have been committed.
-var errUncertain = errors.New("it is not known whether deliveries were written")
 
 // collect notes the result of a request.
 func (r *runner) collect(done result) {
@@ -109,124 +101,6 @@ func (r *runner) happened(e events.Event, now time.Time) {
 		return
 	}
 	r.own = append(r.own, logged)
-}
-
-// flush writes results once there are enough, or they are old enough, and renews the lease.
-func (r *runner) flush(ctx context.Context) error {
-	now := r.now()
-	if now.Before(r.failedUntil) {
-		return r.fenced(now)
-	}
-	due := len(r.ended) >= settleMost || len(r.ended) > 0 && time.Since(r.endedSince) >= settleAfter
-	if !due && r.leasedUntil.Sub(now) > leaseFor-renewAfter {
-		return nil
-	}
-	r.state.LeasedUntil = now.Add(leaseFor)
-	if err := r.write(ctx); err != nil {
-		return r.failedWrite(err)
-	}
-	r.leasedUntil = r.state.LeasedUntil
-	return nil
-}
-
-// write writes the results and the state.
-func (r *runner) write(ctx context.Context) error {
-	// A delivery may have two results before they are written.
-	written := map[int64]*pending{}
-	var before []int64 // the deliveries that have earlier requests
-	for _, p := range r.ended {
-		if written[p.ID] == nil && p.Attempts > int64(len(p.tries)) {
-			before = append(before, p.ID)
-		}
-		written[p.ID] = p
-	}
-	own, mail, replay, posted := r.own, r.notice, r.replay, false
-	next, resent := r.counted()
-	r.replay = next
-	err := r.change(ctx, func(tx people.Tx) error {
-		if err := tx.Webhooks().MarkResent(r.key.endpoint, resent); err != nil {
-			return err
-		}
-		var err error
-		if posted, err = r.announce(tx, own, mail); err != nil {
-			return err
-		}
-		recorded, err := tx.Webhooks().DeliveryTries(before)
-		if err != nil {
-			return err
-		}
-		rows := make([]people.WebhookDelivery, 0, len(written))
-		for _, p := range written {
-			row := p.WebhookDelivery
-			row.Tries = withTries(recorded[p.ID], p.tries)
-			rows = append(rows, row)
-		}
-		return tx.Webhooks().UpdateDeliveries(rows)
-	})
-	if err != nil {
-		r.replay = replay
-		return err
-	}
-	if next != nil && !next.CompletedAt.IsZero() {
-		r.replay = nil
-	}
-	for _, p := range r.ended {
-		p.tries = nil
-	}
-	if posted && r.d.OnEnqueue != nil {
-		r.d.OnEnqueue()
-	}
-	r.ended, r.own, r.notice = r.ended[:0], nil, nil
-	return nil
-}
-
-// change runs a transaction that also writes the state. Errors: errFenced.
-func (r *runner) change(ctx context.Context, do func(people.Tx) error) error {
-	r.state.NextAt = r.queue.earliest()
-	if !r.idleUntil.IsZero() {
-		r.state.NextAt = r.idleUntil
-	}
-	if !r.again.IsZero() {
-		r.state.NextAt = r.again
-	}
-	r.state.Blocked = r.blocked && !r.state.NextAt.IsZero()
-	return r.d.Store.Change(ctx, r.key.deployment, func(tx people.Tx) error {
-		held, err := tx.Webhooks().UpdateWebhookState(r.state, r.state.Epoch)
-		if err == nil && !held {
-			err = errFenced
-		}
-		if err == nil {
-			err = r.saveReplay(tx)
-		}
-		if err != nil {
-			return err
-		}
-		return do(tx)
-	})
-}
-
-// failedWrite lets a failed transaction be repeated later. It returns errFenced if the lease is lost.
-func (r *runner) failedWrite(err error) error {
-	if errors.Is(err, errFenced) {
-		return err
-	}
-	now := r.now()
-	if r.failedUntil.IsZero() || now.After(r.failedUntil.Add(leaseFor)) {
-		r.d.Log.Error(err, "Deliveries of a webhook endpoint were not written; trying again", "deployment", r.key.deployment)
-	}
-	r.failedUntil = now.Add(retryWrite)
-	return r.fenced(now)
-}
-
-// lost reports whether the lease that the store has is over.
-func (r *runner) lost(now time.Time) bool { return now.After(r.leasedUntil) }
-
-// fenced returns errFenced once the lease is over.
-func (r *runner) fenced(now time.Time) error {
-	if r.lost(now) {
-		return errFenced
-	}
-	return nil
 }
 
 // Try is a request of a delivery, as its record has it.

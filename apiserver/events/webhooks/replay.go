@@ -175,7 +175,7 @@ func (p *replaying) pick(tx people.Tx, before *replaying, types []string) (batch
 
 // follow looks for a new replay, and for the end of the present one.
 func (r *runner) follow(ctx context.Context) error {
-	if r.followed || r.now().Before(r.failedUntil) {
+	if r.followed || r.working || r.now().Before(r.failedUntil) {
 		return nil
 	}
 	open := r.replay
@@ -210,9 +210,12 @@ func (r *runner) dropCancelled() {
 	r.queue = r.queue.without()
 }
 
-// refill writes the next deliveries of the replay, once few are open.
+// refill begins to write the next deliveries of the replay, once few are open.
 func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) error {
 	now := r.now()
+	if r.working {
+		return nil
+	}
 	if r.more = false; r.replay == nil || r.partial || now.Before(r.failedUntil) {
 		return nil
 	}
@@ -224,41 +227,46 @@ func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) 
 	if next.Status == people.ReplayPending {
 		next.Status, next.StartedAt = people.ReplayRunning, now
 	}
-	var batch []picked
-	if !next.exhausted() {
-		err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) (err error) {
-			batch, err = next.pick(tx, r.replay, content.Types)
-			return err
+	before, ends := r.replay, open == 0 && !r.endsReplay()
+	state := r.stateNow()
+	state.NextAt, state.Blocked = now, r.blocked
+	r.beside(func() func() error {
+		var batch []picked
+		if !next.exhausted() {
+			err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) (err error) {
+				batch, err = next.pick(tx, before, content.Types)
+				return err
+			})
+			if err != nil {
+				return func() error { return r.failedWrite(err) }
+			}
+		}
+		added, rows := r.repeats(batch, next.ID, now)
+		if len(rows) == 0 && ends && next.exhausted() {
+			next.Status, next.CompletedAt = people.ReplayCompleted, now
+		}
+		cancelled, err := r.d.change(ctx, r.key.deployment, state, &next, func(tx people.Tx, cancelled bool) error {
+			if cancelled {
+				return errCancelled
+			}
+			return tx.Webhooks().InsertDeliveries(rows)
 		})
-		if err != nil {
-			return r.failedWrite(err)
+		return func() error {
+			switch {
+			case cancelled && errors.Is(err, errCancelled): // nothing was written
+				r.followed = false
+				return nil
+			case err != nil:
+				return errors.Join(errUncertain, err)
+			}
+			r.queue, r.replay = append(r.queue, added...), &next
+			r.more = len(added) == 0 && next.CompletedAt.IsZero()
+			if !next.CompletedAt.IsZero() {
+				r.replay = nil
+			}
+			return nil
 		}
-	}
-	added, rows := r.repeats(batch, next.ID, now)
-	if len(rows) == 0 && open == 0 && next.exhausted() && !r.endsReplay() {
-		next.Status, next.CompletedAt = people.ReplayCompleted, now
-	}
-	before := r.replay
-	r.replay, r.again = &next, now
-	err := r.change(ctx, func(tx people.Tx) error {
-		if r.cancelled {
-			return errCancelled
-		}
-		return tx.Webhooks().InsertDeliveries(rows)
 	})
-	switch {
-	case errors.Is(err, errCancelled): // nothing was written
-		r.replay, r.again, r.followed = before, time.Time{}, false
-		return nil
-	case err != nil:
-		r.replay = before
-		return errors.Join(errUncertain, err)
-	}
-	r.queue, r.again = append(r.queue, added...), time.Time{}
-	r.more = len(added) == 0 && next.CompletedAt.IsZero()
-	if !next.CompletedAt.IsZero() {
-		r.replay = nil
-	}
 	return nil
 }
 
@@ -312,18 +320,4 @@ func (r *runner) counted() (next *replaying, resent []int64) {
 		next.Status, next.CompletedAt = people.ReplayCompleted, r.now()
 	}
 	return next, resent
-}
-
-// saveReplay writes the replay with the state, and notes whether a request ended it meanwhile.
-func (r *runner) saveReplay(tx people.Tx) error {
-	if r.replay == nil {
-		return nil
-	}
-	row := r.replay.WebhookReplay
-	if row.NextAt = r.state.NextAt; row.NextAt.IsZero() {
-		row.NextAt = r.now()
-	}
-	open, err := tx.Webhooks().UpdateReplay(row)
-	r.cancelled = !open
-	return err
 }

@@ -62,10 +62,9 @@ type runner struct {
 	pausedUntil time.Time
 	// again is a due time in addition to those of the queue, zero for none: of deliveries that may be in the store alone.
 	again time.Time
-	// replay is the replay of the endpoint, nil for none. followed reports that it was read since the last look, and
-	// cancelled that the last transaction found that it had ended.
-	replay              *replaying
-	followed, cancelled bool
+	// replay is the replay of the endpoint, nil for none. followed reports that it was read since the last look.
+	replay   *replaying
+	followed bool
 	// failedUntil is when a failed transaction is repeated.
 	failedUntil time.Time
 	// partial reports that the store may have more open deliveries than the queue: nothing is added to them.
@@ -75,11 +74,15 @@ type runner struct {
 	// lookedAt is when the runner last looked for events and for a replay.
 	lookedAt time.Time
 	wake     chan struct{}
+	// working reports that something runs beside the runner, and worked gets what is to be done at its end.
+	working bool
+	worked  chan func() error
 }
 
 func newRunner(d *Dispatcher, k key) *runner {
 	return &runner{
 		d: d, key: k, results: make(chan result, document.MaxWebhookConcurrent), slotted: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		worked: make(chan func() error, 1),
 	}
 }
 
@@ -113,12 +116,14 @@ func (r *runner) run(ctx context.Context) {
 // release collects the requests that are open, so that what they deliver is not sent again, and ends the lease if the
 // runner still has it.
 func (r *runner) release(ctx context.Context, held bool) {
-	for r.queue.sending() > 0 {
+	for r.queue.sending() > 0 || r.working {
 		renew := time.NewTimer(time.Second)
 		select {
 		case done := <-r.results:
 			r.collect(done)
 		case <-r.slotted:
+		case apply := <-r.worked:
+			held = !errors.Is(r.applied(apply), errFenced) && held
 		case <-renew.C:
 			held = held && r.flush(ctx) == nil
 		}
@@ -129,10 +134,13 @@ func (r *runner) release(ctx context.Context, held bool) {
 	}
 	ctx, end := context.WithTimeout(ctx, drainWithin)
 	defer end()
-	r.state.LeasedUntil = r.now()
-	if err := r.write(ctx); err != nil {
-		r.d.Log.V(1).Info("The lease of a webhook endpoint was not released; it ends by itself", "deployment", r.key.deployment, "error", err.Error())
-	}
+	r.write(ctx, r.now(), func(err error) error {
+		if err != nil {
+			r.d.Log.V(1).Info("The lease of a webhook endpoint was not released; it ends by itself", "deployment", r.key.deployment, "error", err.Error())
+		}
+		return nil
+	})
+	_ = r.applied(<-r.worked) // it was logged
 }
 
 // begin takes the lease and reads the open deliveries. It logs a failure.
@@ -166,7 +174,7 @@ func (r *runner) begin(ctx context.Context) (leased bool) {
 	return leased && err == nil
 }
 
-// serve sends until there is no work. sending is the context of requests.
+// serve sends until there is no work. sending is the context of requests and transactions.
 func (r *runner) serve(ctx, sending context.Context) error {
 	for {
 		_, content := r.d.served(r.key)
@@ -179,35 +187,38 @@ func (r *runner) serve(ctx, sending context.Context) error {
 		if err := r.follow(ctx); err != nil {
 			return err
 		}
-		if r.partial && len(r.queue) == 0 && len(r.ended) == 0 {
+		if r.partial && len(r.queue) == 0 && len(r.ended) == 0 && !r.working {
 			r.again = r.now()
 			return nil // the next lease reads the rest
 		}
-		if err := r.fill(ctx, content); err != nil {
+		if err := r.fill(sending, content); err != nil {
 			return err
 		}
-		if err := r.refill(ctx, content); err != nil {
+		if err := r.refill(sending, content); err != nil {
 			return err
 		}
-		if err := r.flush(ctx); err != nil {
+		if err := r.flush(sending); err != nil {
 			return err
 		}
 		r.next = r.start(sending, content)
 		now := r.now()
 		soon := !r.next.IsZero() && r.next.Before(now.Add(lingerFor)) || r.more
-		if r.queue.sending() > 0 || len(r.ended) > 0 || soon || !r.caughtUp && !r.blocked {
+		if r.queue.sending() > 0 || len(r.ended) > 0 || r.working || soon || !r.caughtUp && !r.blocked {
 			r.busyAt = now
 		}
 		if now.Sub(r.busyAt) >= lingerFor {
 			r.idleUntil = r.next
 			return nil
 		}
-		r.await(ctx)
+		if err := r.await(ctx); err != nil {
+			return err
+		}
 	}
 }
 
-// await waits for a result, for a slot, for events, or for the time of what is due next; at most lookEvery.
-func (r *runner) await(ctx context.Context) {
+// await waits for a result, for a slot, for events, for the end of a transaction, or for the time of what is due next;
+// at most lookEvery.
+func (r *runner) await(ctx context.Context) error {
 	pause := lookEvery
 	if len(r.ended) > 0 {
 		pause = min(pause, settleAfter)
@@ -235,16 +246,19 @@ func (r *runner) await(ctx context.Context) {
 		r.waits = false
 	case <-r.wake:
 		r.caughtUp, r.followed = false, false
+	case apply := <-r.worked:
+		return r.applied(apply)
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return nil
 }
 
-// fill reads and filters events after the position, and writes their deliveries. It reads no further while a failing
-// endpoint has a delivery to be probed with, and while there are many open deliveries.
+// fill begins to read and filter events after the position, and to write their deliveries. It reads no further while a
+// failing endpoint has a delivery to be probed with, and while there are many open deliveries.
 func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) error {
 	now := r.now()
-	if r.caughtUp || now.Before(r.failedUntil) {
+	if r.caughtUp || r.working || now.Before(r.failedUntil) {
 		return nil
 	}
 	due, _ := r.queue.next(now, content.Ordering == document.WebhookByEntity, false)
@@ -253,36 +267,39 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 	if r.blocked = r.failing() && (due != nil || sending > 0) || live > openMost-fillMost || r.partial; r.blocked {
 		return nil
 	}
-	var list []people.LoggedEvent
-	err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) (err error) {
-		list, err = tx.EventLog().EventsAfter(r.state.Position, fillMost)
-		return err
+	r.caughtUp = true // unless there are more, also such that are recorded meanwhile
+	state, replay, before := r.stateNow(), r.replay, r.state.Position
+	state.NextAt, state.Blocked = now, false
+	r.beside(func() func() error {
+		var list []people.LoggedEvent
+		err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) (err error) {
+			list, err = tx.EventLog().EventsAfter(before, fillMost)
+			return err
+		})
+		if err != nil {
+			return func() error { r.caughtUp = false; return r.failedWrite(err) }
+		}
+		if len(list) == 0 {
+			return func() error { return nil }
+		}
+		added, rows := r.deliveriesOf(list, content, now)
+		state.Position = list[len(list)-1].Sequence
+		if len(rows) > 0 {
+			_, err = r.d.change(ctx, r.key.deployment, state, replay, func(tx people.Tx, _ bool) error { return tx.Webhooks().InsertDeliveries(rows) })
+		}
+		return func() error {
+			if err != nil {
+				return errors.Join(errUncertain, err)
+			}
+			// Numbers are dense: what is missing was deleted because of its age.
+			if first := list[0].Sequence; first > before+1 {
+				r.happened(events.OfExpiredBacklog(r.key.endpoint, before+1, first-1), now)
+			}
+			r.state.Position, r.queue = state.Position, append(r.queue, added...)
+			r.caughtUp = r.caughtUp && len(list) < fillMost
+			return nil
+		}
 	})
-	if err != nil {
-		return r.failedWrite(err)
-	}
-	r.caughtUp = len(list) < fillMost
-	if len(list) == 0 {
-		return nil
-	}
-	// Numbers are dense: what is missing was deleted because of its age.
-	if first := list[0].Sequence; first > r.state.Position+1 {
-		r.happened(events.OfExpiredBacklog(r.key.endpoint, r.state.Position+1, first-1), now)
-	}
-	added, rows := r.deliveriesOf(list, content, now)
-	before := r.state.Position
-	r.again = now
-	r.state.Position = list[len(list)-1].Sequence
-	if len(rows) == 0 {
-		r.again = time.Time{}
-		return nil
-	}
-	err = r.change(ctx, func(tx people.Tx) error { return tx.Webhooks().InsertDeliveries(rows) })
-	if err != nil {
-		r.state.Position = before
-		return errors.Join(errUncertain, err)
-	}
-	r.queue, r.again = append(r.queue, added...), time.Time{}
 	return nil
 }
 

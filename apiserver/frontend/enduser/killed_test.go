@@ -287,11 +287,11 @@ func TestFactorsAreAtomicWhenServerIsKilled(t *testing.T) {
 				a := &app{w: w, secret: secretOf(w, begun)}
 				return killedRequest{path: "/me/second-factors/totp/" + begun["id"].(string) + "/confirm", body: codeBody(a.code())}
 			}},
-			{"a sign-in with an app", armed, false, []string{"SELECT last_step FROM totp_authenticators WHERE user_id = $user", signInsOf, eventsOf, auditsOf("session.signed_in")},
+			{"a sign-in with an app", armed, false, []string{"SELECT last_step FROM totp_authenticators WHERE user_id = $user", signInsOf, eventsOf, loggedOf(events.SessionCreated), auditsOf("session.signed_in")},
 				secondStepOf("totp", func(m *member) string { return m.app.code() })},
-			{"a sign-in with a recovery code", armed, false, []string{spent, signInsOf, eventsOf, auditsOf("session.signed_in"), auditsOf("recovery_code.used"), mailsTo},
+			{"a sign-in with a recovery code", armed, false, []string{spent, signInsOf, eventsOf, loggedOf(events.SessionCreated), auditsOf("session.signed_in"), auditsOf("recovery_code.used"), mailsTo},
 				secondStepOf("recovery_code", func(m *member) string { return m.codes[0].(string) })},
-			{"a sign-in with a passkey", armed, false, []string{"SELECT used_at FROM passkeys WHERE user_id = $user", "SELECT count(*) FROM spent_challenges", signInsOf, eventsOf},
+			{"a sign-in with a passkey", armed, false, []string{"SELECT used_at FROM passkeys WHERE user_id = $user", "SELECT count(*) FROM spent_challenges", signInsOf, eventsOf, loggedOf(events.SessionCreated)},
 				func(m *member) killedRequest {
 					return killedRequest{path: "/auth/signin", body: m.key.signInBody(m.b.ok("POST", "/auth/passkey-options", `{}`))}
 				}},

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/testing/identityprovider"
 )
@@ -29,7 +30,7 @@ func TestSignInByConnectionIsAtomicWhenServerIsKilled(t *testing.T) {
 		for _, story := range []killedStory{
 			{
 				what: "a sign-in by a connection", members: entering, request: response(""),
-				columns: []string{identities, signInsOf, eventsOf, auditsOf("session.signed_in"), auditsOf("identity.linked"), mailsTo},
+				columns: []string{identities, signInsOf, eventsOf, loggedOf(events.SessionCreated), auditsOf("session.signed_in"), auditsOf("identity.linked"), mailsTo},
 			},
 			{
 				what: "a link", members: linking, signedIn: true, request: response(`,"intent":"link"`),

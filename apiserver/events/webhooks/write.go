@@ -1,0 +1,214 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+var (
+	// errFenced means that another server has the endpoint.
+	errFenced = errors.New("another server has the endpoint")
+	// errUncertain means that a transaction failed that may have been committed.
+	errUncertain = errors.New("it is not known whether deliveries were written")
+)
+
+// beside runs work while the runner begins requests and collects their results. work uses no field of the runner that
+// changes. What it returns runs in the runner's goroutine. There is one at a time, so that transactions have an order.
+func (r *runner) beside(work func() (apply func() error)) {
+	r.working = true
+	go func() { r.worked <- work() }()
+}
+
+// applied ends what runs beside the runner.
+func (r *runner) applied(apply func() error) error {
+	r.working = false
+	return apply()
+}
+
+// flush begins to write results once there are enough, or they are old enough, and renews the lease.
+func (r *runner) flush(ctx context.Context) error {
+	now := r.now()
+	if r.working {
+		return nil
+	}
+	if now.Before(r.failedUntil) {
+		return r.fenced(now)
+	}
+	due := len(r.ended) >= settleMost || len(r.ended) > 0 && time.Since(r.endedSince) >= settleAfter
+	if !due && r.leasedUntil.Sub(now) > leaseFor-renewAfter {
+		return nil
+	}
+	until := now.Add(leaseFor)
+	r.write(ctx, until, func(err error) error {
+		if err != nil {
+			return r.failedWrite(err)
+		}
+		r.leasedUntil = until
+		return nil
+	})
+	return nil
+}
+
+// written is what one transaction writes.
+type written struct {
+	ended []*pending
+	since time.Time
+	// deliveries are those of ended, each once, with their rows and the requests that are not recorded yet. before are the
+	// ids of those that have recorded requests.
+	deliveries []*pending
+	rows       map[*pending]people.WebhookDelivery
+	tries      map[*pending][]Try
+	before     []int64
+	own        []people.LoggedEvent
+	notice     *notice
+	// replay is the replay before the results, and resent the events that replays delivered.
+	replay *replaying
+	resent []int64
+}
+
+// take takes what is to be written.
+func (r *runner) take() *written {
+	w := &written{ended: r.ended, since: r.endedSince, rows: map[*pending]people.WebhookDelivery{}, tries: map[*pending][]Try{}, own: r.own, notice: r.notice, replay: r.replay}
+	r.replay, w.resent = r.counted()
+	for _, p := range r.ended {
+		if _, again := w.rows[p]; again {
+			continue // a delivery may have two results
+		}
+		if p.Attempts > int64(len(p.tries)) {
+			w.before = append(w.before, p.ID)
+		}
+		w.deliveries, w.rows[p], w.tries[p] = append(w.deliveries, p), p.WebhookDelivery, p.tries
+		p.tries = nil
+	}
+	r.ended, r.own, r.notice = nil, nil, nil
+	return w
+}
+
+// giveBack lets what was not written be written again.
+func (r *runner) giveBack(w *written) {
+	for p, tries := range w.tries {
+		p.tries = append(tries, p.tries...)
+	}
+	if len(w.ended) > 0 {
+		r.ended, r.endedSince = append(w.ended, r.ended...), w.since
+	}
+	r.own, r.replay = append(w.own, r.own...), w.replay
+	if r.notice == nil {
+		r.notice = w.notice
+	}
+}
+
+// write begins to write the results and the state, with the end of the lease.
+func (r *runner) write(ctx context.Context, leasedUntil time.Time, then func(error) error) {
+	w := r.take()
+	next, state := r.replay, r.stateNow()
+	state.LeasedUntil = leasedUntil
+	r.beside(func() func() error {
+		posted := false
+		_, err := r.d.change(ctx, r.key.deployment, state, next, func(tx people.Tx, _ bool) (err error) {
+			posted, err = r.save(tx, w)
+			return err
+		})
+		return func() error {
+			switch {
+			case err != nil:
+				r.giveBack(w)
+				return then(err)
+			case next != nil && !next.CompletedAt.IsZero():
+				r.replay = nil
+			}
+			r.state.LeasedUntil = leasedUntil
+			if posted && r.d.OnEnqueue != nil {
+				r.d.OnEnqueue()
+			}
+			return then(nil)
+		}
+	})
+}
+
+// save writes results, and the events and the mail about the endpoint. It reports whether there is a mail.
+func (r *runner) save(tx people.Tx, w *written) (posted bool, err error) {
+	if err := tx.Webhooks().MarkResent(r.key.endpoint, w.resent); err != nil {
+		return false, err
+	}
+	if posted, err = r.announce(tx, w.own, w.notice); err != nil {
+		return false, err
+	}
+	recorded, err := tx.Webhooks().DeliveryTries(w.before)
+	if err != nil {
+		return false, err
+	}
+	rows := make([]people.WebhookDelivery, 0, len(w.deliveries))
+	for _, p := range w.deliveries {
+		row := w.rows[p]
+		row.Tries = withTries(recorded[row.ID], w.tries[p])
+		rows = append(rows, row)
+	}
+	return posted, tx.Webhooks().UpdateDeliveries(rows)
+}
+
+// stateNow returns the state as it is to be written now.
+func (r *runner) stateNow() people.WebhookState {
+	s := r.state
+	s.NextAt = r.queue.earliest()
+	if !r.idleUntil.IsZero() {
+		s.NextAt = r.idleUntil
+	}
+	if !r.again.IsZero() {
+		s.NextAt = r.again
+	}
+	s.Blocked = r.blocked && !s.NextAt.IsZero()
+	return s
+}
+
+// change runs a transaction that also writes the state of an endpoint and its replay, nil for none. It reports whether
+// the replay had ended before. Errors: errFenced.
+func (d *Dispatcher) change(ctx context.Context, deployment string, state people.WebhookState, replay *replaying, do func(tx people.Tx, cancelled bool) error) (cancelled bool, err error) {
+	err = d.Store.Change(ctx, deployment, func(tx people.Tx) error {
+		held, err := tx.Webhooks().UpdateWebhookState(state, state.Epoch)
+		if err == nil && !held {
+			err = errFenced
+		}
+		if cancelled = false; err == nil && replay != nil {
+			row := replay.WebhookReplay
+			if row.NextAt = state.NextAt; row.NextAt.IsZero() {
+				row.NextAt = d.Clock()
+			}
+			var open bool
+			open, err = tx.Webhooks().UpdateReplay(row)
+			cancelled = !open
+		}
+		if err != nil {
+			return err
+		}
+		return do(tx, cancelled)
+	})
+	return cancelled, err
+}
+
+// failedWrite lets a failed transaction be repeated later. It returns errFenced if the lease is lost.
+func (r *runner) failedWrite(err error) error {
+	if errors.Is(err, errFenced) {
+		return err
+	}
+	now := r.now()
+	if r.failedUntil.IsZero() || now.After(r.failedUntil.Add(leaseFor)) {
+		r.d.Log.Error(err, "Deliveries of a webhook endpoint were not written; trying again", "deployment", r.key.deployment)
+	}
+	r.failedUntil = now.Add(retryWrite)
+	return r.fenced(now)
+}
+
+// lost reports whether the lease that the store has is over.
+func (r *runner) lost(now time.Time) bool { return now.After(r.leasedUntil) }
+
+// fenced returns errFenced once the lease is over.
+func (r *runner) fenced(now time.Time) error {
+	if r.lost(now) {
+		return errFenced
+	}
+	return nil
+}
