@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -66,6 +67,8 @@ type Options struct {
 	Tracer *tracing.Tracer
 	// Limits bound the number and bytes of a deployment's documents; zero: no bound.
 	Limits engine.Limits
+	// Registry gets the operator's own metrics; nil: none does.
+	Registry prometheus.Registerer
 }
 
 // setup adds every controller to a manager.
@@ -151,7 +154,7 @@ func addKinds(e *engine.Engine, mgr manager.Manager, term *engine.Term, opts Opt
 	}))
 	engine.Add(e, webhookendpoint.Kind(webhookendpoint.Options{
 		Client: direct, Secrets: watch(objectwatch.Secrets, func() client.ObjectList { return &v1alpha1.WebhookEndpointList{} }), Keyring: opts.Keyring,
-		Events: mgr.GetEventRecorder("cardea"), Rows: opts.Store, Clock: opts.Clock, Random: opts.Random,
+		Events: mgr.GetEventRecorder("cardea"), Rows: opts.Store, Clock: opts.Clock, Random: opts.Random, Registry: opts.Registry,
 	}))
 	return nil
 }

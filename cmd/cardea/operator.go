@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/cardea-iam/cardea/controllers"
 )
@@ -104,7 +105,7 @@ func controllerOptions(p *process, opts operatorOptions) controllers.Options {
 	local, _ := opts.localFrontend() // validated
 	return controllers.Options{
 		Store: p.store, Keyring: p.keyring, Clock: time.Now, Random: rand.Reader, Resync: opts.resync, Heartbeat: beat, Workers: opts.workers,
-		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local, Tracer: p.tracer, Limits: opts.limits,
+		RequireHostGrants: opts.requireHostGrants, LocalFrontend: local, Tracer: p.tracer, Limits: opts.limits, Registry: metrics.Registry,
 	}
 }
 

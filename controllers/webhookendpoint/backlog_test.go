@@ -1,11 +1,15 @@
 package webhookendpoint
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -30,18 +34,51 @@ func TestEventsAfterThePositionWait(t *testing.T) {
 
 func TestEventsAreCountedAtMostOnceAMinute(t *testing.T) {
 	t.Parallel()
-	c, now := &counts{at: map[types.UID]time.Time{}}, time.Date(2026, 5, 10, 11, 0, 0, 0, time.UTC)
-	expect := func(endpoint types.UID, after time.Duration, want bool) {
+	now := time.Date(2026, 5, 10, 11, 0, 0, 0, time.UTC)
+	c := newCounts(func() time.Time { return now })
+	a, b := &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{UID: "b"}}
+	expect := func(e *v1alpha1.WebhookEndpoint, want bool) {
 		t.Helper()
-		if got := c.due(endpoint, now.Add(after)); got != want {
-			t.Errorf("%s after %s: %t", endpoint, after, got)
+		if got := c.due(e.UID); got != want {
+			t.Errorf("%s at %s: %t", e.UID, now, got)
 		}
 	}
-	expect("a", 0, true)
-	c.note("a", now)
-	expect("a", time.Minute-time.Second, false)
-	expect("b", 0, true)
-	expect("a", time.Minute, true)
-	c.forget("a")
-	expect("a", 0, true)
+	expect(a, true)
+	c.note(a, backlog{})
+	now = now.Add(time.Minute - time.Second)
+	expect(a, false)
+	expect(b, true)
+	now = now.Add(time.Second)
+	expect(a, true)
+	c.note(a, backlog{})
+	c.forget(a.UID)
+	expect(a, true)
+}
+
+func TestWaitingEventsAreMetrics(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 10, 11, 0, 0, 0, time.UTC)
+	c := newCounts(func() time.Time { return now })
+	endpoint := func(name string) *v1alpha1.WebhookEndpoint {
+		e := &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: name, UID: types.UID(name)}}
+		e.Spec.DeploymentRef.Name = "home"
+		return e
+	}
+	c.note(endpoint("crm"), backlog{events: 12, oldest: now.Add(-time.Minute)})
+	c.note(endpoint("siem"), backlog{})
+	c.note(endpoint("gone"), backlog{events: 1, oldest: now})
+	now = now.Add(30 * time.Second)
+	c.forget("gone")
+	if err := testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP cardea_webhook_backlog Events that waited for a webhook endpoint when they were counted last.
+# TYPE cardea_webhook_backlog gauge
+cardea_webhook_backlog{deployment="acme/home",endpoint="crm"} 12
+cardea_webhook_backlog{deployment="acme/home",endpoint="siem"} 0
+# HELP cardea_webhook_oldest_seconds Age of the oldest event that waited for a webhook endpoint when they were counted last, 0 if none did.
+# TYPE cardea_webhook_oldest_seconds gauge
+cardea_webhook_oldest_seconds{deployment="acme/home",endpoint="crm"} 90
+cardea_webhook_oldest_seconds{deployment="acme/home",endpoint="siem"} 0
+`)); err != nil {
+		t.Error(err)
+	}
 }

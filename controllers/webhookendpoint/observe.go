@@ -30,13 +30,13 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 	last := meta.FindStatusCondition(e.Status.Conditions, v1alpha1.ConditionDelivering)
 	var state people.WebhookState
 	var found bool
-	var backlog *int64
+	var counted *backlog
 	err := m.Rows.View(ctx, engine.DeploymentOf(e, e.Spec.DeploymentRef), func(tx people.Tx) (err error) {
-		if state, found, err = tx.Webhooks().WebhookState(p.ID); err != nil || !found || !m.counts.due(e.UID, m.Clock()) {
+		if state, found, err = tx.Webhooks().WebhookState(p.ID); err != nil || !found || !m.counts.due(e.UID) {
 			return err
 		}
-		n, err := backlogOf(tx, state)
-		backlog = &n
+		b, err := backlogOf(tx, state)
+		counted = &b
 		return err
 	})
 	if err != nil {
@@ -46,9 +46,9 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 		}
 		return []metav1.Condition{*last}
 	}
-	if backlog != nil {
-		e.Status.Backlog = backlog
-		m.counts.note(e.UID, m.Clock())
+	if counted != nil {
+		e.Status.Backlog = &counted.events
+		m.counts.note(e, *counted)
 	}
 	c := delivering(active, found, state, m.Clock())
 	if (c.Reason == v1alpha1.ReasonFailing || c.Reason == v1alpha1.ReasonDisabled) && (last == nil || last.Reason != c.Reason) {

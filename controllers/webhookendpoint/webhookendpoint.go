@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
@@ -41,6 +41,8 @@ type Options struct {
 	Clock func() time.Time
 	// Random is the source of signing secrets.
 	Random io.Reader
+	// Registry gets the metrics; nil: none does.
+	Registry prometheus.Registerer
 }
 
 // Kind returns how a WebhookEndpoint is reconciled.
@@ -73,8 +75,12 @@ func Kind(opts Options) engine.Kind[*v1alpha1.WebhookEndpoint] {
 }
 
 func newManager(opts Options) *manager {
-	return &manager{
+	m := &manager{
 		opts, credential.KeeperOf[webhook.Secret]{Secrets: ownedsecret.Manager{Client: opts.Client}, Clock: opts.Clock, Random: opts.Random},
-		&counts{at: map[types.UID]time.Time{}},
+		newCounts(opts.Clock),
 	}
+	if opts.Registry != nil {
+		opts.Registry.MustRegister(m.counts)
+	}
+	return m
 }

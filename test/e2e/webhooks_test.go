@@ -108,6 +108,7 @@ func (h *hooks) missing() (numbers []int64) {
 var _ = Describe("A WebhookEndpoint of two servers", Ordered, func() {
 	const host = "hooks.localhost"
 	var (
+		operator  *testkit.Cardea
 		servers   []*testkit.Cardea
 		inbox     *messagegateway.Gateway
 		received  *hooks
@@ -119,7 +120,7 @@ var _ = Describe("A WebhookEndpoint of two servers", Ordered, func() {
 		received = &hooks{types: map[int64]string{}}
 		receiver := httptest.NewServer(received)
 		DeferCleanup(receiver.Close)
-		start(ctx, testkit.Launch{Role: "operator", Store: db.url})
+		operator = start(ctx, testkit.Launch{Role: "operator", Store: db.url})
 		for range 2 {
 			servers = append(servers, start(ctx, testkit.Launch{Role: "server", Store: db.url, Flags: serving}))
 		}
@@ -201,6 +202,12 @@ spec:
 		// The next specs verify with the previous secret, in the overlap.
 		Expect(admin(ctx, "key", "rotate", "whe/crm", "-n", namespace)).To(And(HaveField("Code", 0), HaveField("Out", ContainSubstring("requests are also signed with the previous one"))))
 		Expect(admin(ctx, "key", "reveal", "whe/crm", "-n", namespace).Out).NotTo(Equal(received.secret + "\n"))
+		for _, metric := range []string{"cardea_webhook_backlog", "cardea_webhook_oldest_seconds"} {
+			Eventually(func() error {
+				_, err := operator.Metric(metric, `endpoint="crm"`, `deployment="`+namespace+`/people"`)
+				return err
+			}).Should(Succeed())
+		}
 	})
 
 	It("gets every event although a server is killed", func() {
