@@ -115,6 +115,7 @@ type peopleWorld struct {
 	read      *sql.DB
 	write     *sql.DB
 	numbered  bool
+	prepared  sync.Map
 	persons   []*person
 }
 
@@ -391,6 +392,9 @@ func (w *peopleWorld) replay(script []statement) error {
 			_ = tx.Rollback() // a statement failed
 		}
 	}()
+	if err := w.prepare(script); err != nil {
+		return err
+	}
 	for _, s := range script {
 		var err error
 		switch {
@@ -399,9 +403,9 @@ func (w *peopleWorld) replay(script []statement) error {
 		case s.query == "COMMIT":
 			err, tx = tx.Commit(), nil
 		case strings.HasPrefix(s.query, "SELECT"):
-			err = drain(ctx, w.read, tx, s.query, s.args)
+			err = drain(ctx, w.statement(tx, s.query), s.args)
 		default:
-			_, err = tx.ExecContext(ctx, s.query, renewed(s)...)
+			_, err = w.statement(tx, s.query).ExecContext(ctx, renewed(s)...)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.query, err)
@@ -410,14 +414,76 @@ func (w *peopleWorld) replay(script []statement) error {
 	return nil
 }
 
-func drain(ctx context.Context, read *sql.DB, tx *sql.Tx, query string, args []any) error {
-	var rows *sql.Rows
-	var err error
-	if tx != nil {
-		rows, err = tx.QueryContext(ctx, query, args...)
-	} else {
-		rows, err = read.QueryContext(ctx, query, args...)
+// runner runs one statement.
+type runner interface {
+	ExecContext(ctx context.Context, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, args ...any) (*sql.Rows, error)
+}
+
+// unprepared is a statement whose driver keeps prepared statements itself.
+type unprepared struct {
+	on interface {
+		ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	}
+	query string
+}
+
+func (u unprepared) ExecContext(ctx context.Context, args ...any) (sql.Result, error) {
+	return u.on.ExecContext(ctx, u.query, args...)
+}
+
+func (u unprepared) QueryContext(ctx context.Context, args ...any) (*sql.Rows, error) {
+	return u.on.QueryContext(ctx, u.query, args...)
+}
+
+// preparedKey identifies a prepared statement.
+type preparedKey struct {
+	pool  *sql.DB
+	query string
+}
+
+// prepare prepares the statements of a script for SQLite, as Cardea's connections do. It is called outside transactions:
+// the pool for writes has one connection.
+func (w *peopleWorld) prepare(script []statement) error {
+	pool := w.read
+	for _, s := range script {
+		key := preparedKey{pool, s.query}
+		switch _, found := w.prepared.Load(key); {
+		case w.numbered:
+			return nil
+		case s.query == "BEGIN":
+			pool = w.write
+		case s.query == "COMMIT":
+			pool = w.read
+		case !found:
+			made, err := pool.Prepare(s.query)
+			if err != nil {
+				return err
+			}
+			w.prepared.Store(key, made)
+		}
+	}
+	return nil
+}
+
+// statement returns a statement of a transaction, or of the pool for reads if there is none.
+func (w *peopleWorld) statement(tx *sql.Tx, query string) runner {
+	switch {
+	case w.numbered && tx != nil:
+		return unprepared{tx, query}
+	case w.numbered:
+		return unprepared{w.read, query}
+	case tx != nil:
+		made, _ := w.prepared.Load(preparedKey{w.write, query})
+		return tx.Stmt(made.(*sql.Stmt))
+	}
+	made, _ := w.prepared.Load(preparedKey{w.read, query})
+	return made.(*sql.Stmt)
+}
+
+func drain(ctx context.Context, of runner, args []any) error {
+	rows, err := of.QueryContext(ctx, args...)
 	if err != nil {
 		return err
 	}

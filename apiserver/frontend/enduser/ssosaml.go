@@ -12,6 +12,7 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
+	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/store/people"
@@ -144,11 +145,24 @@ func samlResponse(c *call) error {
 	return keepPosted(c, at, evidence)
 }
 
-// evaluateSAML counts a try of an attempt, and evaluates a response.
+// evaluateSAML evaluates a response to an attempt, and counts it as one of the attempt's tries. A response is none that
+// gets no turn, or whose provider's metadata are not there.
 func evaluateSAML(c *call, at waitingAttempt, field string) (e connection.Evidence, err error) {
-	if err := countResponse(c, at); err != nil {
+	if at.row.Tries >= connection.MaxTries {
+		return e, errInvalidAttempt
+	}
+	e, err = samlEvidence(c, at, field)
+	if errors.Is(err, errNoTurn) || errors.Is(err, upstream.ErrUnavailable) {
 		return e, err
 	}
+	if err := countResponse(c, at); err != nil {
+		return connection.Evidence{}, err
+	}
+	return e, err
+}
+
+// samlEvidence returns what a response proves.
+func samlEvidence(c *call, at waitingAttempt, field string) (e connection.Evidence, err error) {
 	of := upstreamOf(c, at.conn)
 	metadata, err := c.Providers.SAML(c.r.Context(), of)
 	if err != nil {
