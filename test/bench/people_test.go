@@ -443,7 +443,7 @@ type preparedKey struct {
 	query string
 }
 
-// prepare prepares the statements of a script for SQLite, as Cardea's connections do. It is called outside transactions:
+// prepare prepares the statements of a script for SQLite, as connections of Cardea do. No transaction may be open here:
 // the pool for writes has one connection.
 func (w *peopleWorld) prepare(script []statement) error {
 	pool := w.read
