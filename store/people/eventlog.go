@@ -45,11 +45,17 @@ type EventPeople struct {
 	SignIns                     map[int64]EventClient
 }
 
+// NumberedEvent is an event that got its number.
+type NumberedEvent struct {
+	Type string
+	At   time.Time
+}
+
 // EventLog numbers, reads and deletes the events of a deployment. Records.LogEvents writes them.
 type EventLog interface {
 	// NumberEvents gives the next numbers to up to limit events, in the order in which they were recorded, and returns
 	// these events. Transactions that do it at the same time wait for each other.
-	NumberEvents(limit int) ([]LoggedEvent, error)
+	NumberEvents(limit int) ([]NumberedEvent, error)
 	// EventsAfter returns up to limit events with a larger number, in the order of their numbers.
 	EventsAfter(sequence int64, limit int) ([]LoggedEvent, error)
 	// LoggedEvent returns an event that has a number.

@@ -514,9 +514,9 @@ func renewed(s statement) []any {
 		_, hash, _ := session.Mint(strings.NewReader(fmt.Sprintf("%032d", fresh.Add(1))))
 		args[0], args[1] = hash, int64(1) // family 1 does not exist
 	case strings.HasPrefix(s.query, "INSERT INTO audit"):
-		args[1] = fresh.Add(1)
+		args[1] = freshID()
 	case strings.HasPrefix(s.query, "INSERT INTO events"):
-		args[2] = fresh.Add(1)
+		args[2] = freshID()
 	case strings.HasPrefix(s.query, "INSERT INTO scim_users"):
 		args[0], args[2], args[3] = freshID(), freshID(), fmt.Sprint(freshID())
 	case strings.HasPrefix(s.query, "INSERT INTO users"), strings.HasPrefix(s.query, "INSERT INTO directory_accounts"):
@@ -529,15 +529,19 @@ func renewed(s statement) []any {
 	case strings.HasPrefix(s.query, "INSERT INTO workspace_memberships"):
 		args[0], args[3] = freshID(), freshID()
 	case strings.HasPrefix(s.query, "INSERT INTO signins"):
-		args[0], args[1], args[2] = fresh.Add(1), fresh.Add(1), int64(1) // of no session and no user
+		args[0], args[1], args[2] = freshID(), freshID(), int64(1) // of no session and no user
 	case strings.Contains(s.query, " INTO event_log_new "):
 		renewEvents(args)
 	}
 	return args
 }
 
-// renewEvents gives inserted events new ids, which are the first values of rows in JSON, or the first list.
+// renewEvents gives inserted events new ids. They are the first values: of one row, of rows in JSON, or the first list.
 func renewEvents(args []any) {
+	if _, one := args[0].(int64); one {
+		args[0] = freshID()
+		return
+	}
 	for i, arg := range args {
 		switch of := arg.(type) {
 		case []int64:

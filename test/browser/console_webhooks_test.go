@@ -44,7 +44,10 @@ func (w *consoleWorld) recordDeliveries(tx people.Tx) error {
 	if err := tx.Records().LogEvents(logged); err != nil {
 		return err
 	}
-	numbered, err := tx.EventLog().NumberEvents(100)
+	if _, err := tx.EventLog().NumberEvents(100); err != nil {
+		return err
+	}
+	numbered, err := tx.EventLog().EventsAfter(0, 100)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (w *Worker) register() {
 }
 
 // count counts events that got numbers. The types are those of the catalogue, so a deployment has few series.
-func (w *Worker) count(deployment string, numbered []people.LoggedEvent) {
+func (w *Worker) count(deployment string, numbered []people.NumberedEvent) {
 	for i := range numbered {
 		w.numbered.WithLabelValues(deployment, numbered[i].Type).Inc()
 	}

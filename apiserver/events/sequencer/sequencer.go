@@ -137,7 +137,7 @@ func (w *Worker) Pass(ctx context.Context) (more bool, failed map[string]error) 
 	}
 	var left []people.Unnumbered
 	for _, of := range waiting {
-		var numbered []people.LoggedEvent
+		var numbered []people.NumberedEvent
 		err := w.Store.Change(ctx, of.Deployment, func(tx people.Tx) (err error) {
 			numbered, err = tx.EventLog().NumberEvents(batch)
 			return err

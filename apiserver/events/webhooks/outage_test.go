@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -82,4 +84,23 @@ func TestReceiverThatWasAwayForAnHourGetsAllEventsWithoutAHerd(t *testing.T) {
 	if len(arrived) != n {
 		t.Errorf("%d of %d events arrived", len(arrived), n)
 	}
+}
+
+// A server that reads events of which an endpoint gets none gives the endpoint back.
+func TestEndpointWithoutDeliveriesIsGivenBack(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w, r := newWorld(t, url), newReceiver(t)
+		w.serves("one")
+		id := w.endpoint("crm", r.URL, func(c *document.WebhookEndpoint) { c.Types = []string{string(events.UserDeleted)} })
+		w.follows(id)
+		w.happens(events.UserCreated, upTo(600)...)
+		w.Eventually("the endpoint is given back, and all events were read", func() bool {
+			w.Clock.Advance(50 * time.Millisecond)
+			state := w.state(id)
+			return state.Position == 600 && !state.LeasedUntil.After(w.Clock.Now()) && state.NextAt.IsZero()
+		})
+		if len(r.all()) > 0 {
+			t.Error("there was a request")
+		}
+	})
 }

@@ -203,10 +203,10 @@ func (r *runner) serve(ctx, sending context.Context) error {
 		r.next = r.start(sending, content)
 		now := r.now()
 		soon := !r.next.IsZero() && r.next.Before(now.Add(lingerFor)) || r.more
-		if r.queue.sending() > 0 || len(r.ended) > 0 || r.working || soon || !r.caughtUp && !r.blocked {
+		if r.queue.sending() > 0 || len(r.ended) > 0 || soon || !r.caughtUp && !r.blocked {
 			r.busyAt = now
 		}
-		if now.Sub(r.busyAt) >= lingerFor {
+		if !r.working && now.Sub(r.busyAt) >= lingerFor {
 			r.idleUntil = r.next
 			return nil
 		}
@@ -296,7 +296,7 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 				r.happened(events.OfExpiredBacklog(r.key.endpoint, before+1, first-1), now)
 			}
 			r.state.Position, r.queue = state.Position, append(r.queue, added...)
-			r.caughtUp = r.caughtUp && len(list) < fillMost
+			r.caughtUp, r.busyAt = r.caughtUp && len(list) < fillMost, r.now()
 			return nil
 		}
 	})

@@ -39,9 +39,6 @@ var loggedFields = []db.Field[people.LoggedEvent]{
 	db.Texts("data", func(e *people.LoggedEvent) string { return e.Data }),
 }
 
-// numberedFields are loggedFields with the number.
-var numberedFields = append(slices.Clip(loggedFields), db.Numbers("sequence", func(e *people.LoggedEvent) int64 { return e.Sequence }))
-
 func (tx txRecords) LogEvents(events []people.LoggedEvent) error {
 	tx.logged = tx.logged || len(events) > 0
 	events = slices.Clone(events)
@@ -78,11 +75,17 @@ func (tx txEventLog) EventNumbered(sequence int64) (id int64, at time.Time, foun
 	return id, at, found, err
 }
 
-// idOf returns the id of a numbered event: its time, and the last bits of its number. It is unique unless two million
-// events of a deployment happened in one millisecond.
-func idOf(e *people.LoggedEvent) int64 { return ids.From(e.At) | e.Sequence&(1<<21-1) }
+// numberEvents copies events, which have an order and numbers after a number. The id of an event is its time, as in
+// every id of a runtime row, and the last bits of its number: it is unique unless two million events of a deployment
+// happened in one millisecond.
+func numberEvents(order, chosen string) string {
+	return `INSERT INTO event_log (deployment, sequence, ` + loggedColumns + `)
+		SELECT m.deployment, m.sequence, ((m.at / 1000 - ?) * 2097152) | (m.sequence & 2097151), m.type, m.version, m.at, m.actor, m.subject_type, m.subject_id,
+			m.organization_id, m.workspace_id, m.data
+		FROM (SELECT n.*, ? + ROW_NUMBER() OVER (ORDER BY n.` + order + `) AS sequence FROM event_log_new n WHERE n.deployment = :deployment AND n.` + order + chosen + `) m`
+}
 
-func (tx txEventLog) NumberEvents(limit int) ([]people.LoggedEvent, error) {
+func (tx txEventLog) NumberEvents(limit int) ([]people.NumberedEvent, error) {
 	if err := tx.Writable(); err != nil {
 		return nil, err
 	}
@@ -97,22 +100,20 @@ func (tx txEventLog) NumberEvents(limit int) ([]people.LoggedEvent, error) {
 	}
 	order := tx.Dialect.EventOrder
 	var orders []int64
-	events, err := db.List(tx.Tx, func(row *sql.Rows, e *people.LoggedEvent) error {
+	events, err := db.List(tx.Tx, func(row *sql.Rows, e *people.NumberedEvent) error {
 		var at int64
-		err := row.Scan(append(loggedTargets(e), &at)...)
+		err := row.Scan(&e.Type, db.At{To: &e.At}, &at)
 		orders = append(orders, at)
-		e.Sequence = bounds.Last + int64(len(orders))
-		e.ID = idOf(e)
 		return err
-	}, `SELECT `+loggedColumns+`, `+order+` FROM event_log_new WHERE deployment = :deployment ORDER BY `+order+` LIMIT ?`, limit)
+	}, `SELECT type, at, `+order+` FROM event_log_new WHERE deployment = :deployment ORDER BY `+order+` LIMIT ?`, limit)
 	if err != nil || len(events) == 0 {
-		return nil, err
-	}
-	if err := db.InsertMany(tx.Tx, "event_log", events, numberedFields...); err != nil {
 		return nil, err
 	}
 	list, err := tx.Dialect.ListOf(orders)
 	if err != nil {
+		return nil, err
+	}
+	if err := tx.Exec(numberEvents(order, tx.Dialect.OneOf), tx.Dialect.Planned(ids.CreatedAt(0).UnixMilli(), bounds.Last, list)...); err != nil {
 		return nil, err
 	}
 	if tx.logged = true; tx.Dialect.PublishEvents != "" {

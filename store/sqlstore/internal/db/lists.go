@@ -103,14 +103,15 @@ func OptionalTexts[T any](name string, of func(*T) string) Field[T] {
 }
 
 // InsertMany inserts rows of the deployment. The text of its statements depends on the columns in which all rows have
-// one value, but not on the number of rows.
+// one value, and on whether there are several rows, but not on their number.
 func InsertMany[T any](tx *Tx, table string, rows []T, fields ...Field[T]) error {
 	_, err := insertAll(tx, table, markSame, "", rows, fields)
 	return err
 }
 
 // InsertNew inserts rows of the deployment, but leaves out rows that violate a UNIQUE index or PRIMARY KEY. It returns
-// how many rows it inserted. The text of its statement is always the same, so it suits rows of many columns.
+// how many rows it inserted. Its statements have one of two texts, for one row and for more, so it suits rows of many
+// columns.
 func InsertNew[T any](tx *Tx, table string, rows []T, fields ...Field[T]) (int64, error) {
 	return insertAll(tx, table, func([]column) {}, " ON CONFLICT DO NOTHING", rows, fields)
 }
@@ -189,8 +190,29 @@ func rowOf(columns []column, member func(column) string) (source string, args []
 	return "(SELECT " + strings.Join(members, ", ") + ")", args
 }
 
+// insertRow returns the statement that inserts one row. value is the expression of a column's parameter.
+func insertRow(insert, into string, columns []column, value func(column) string) string {
+	members := make([]string, len(columns))
+	for i, c := range columns {
+		members[i] = c.stored(value(c))
+	}
+	return insert + " INTO " + into + " VALUES (:deployment, " + strings.Join(members, ", ") + ")"
+}
+
+// valuesOf returns the parameters of insertRow.
+func valuesOf(columns []column) []any {
+	args := make([]any, len(columns), len(columns)+1) // the deployment follows
+	for i, c := range columns {
+		args[i] = c.one()
+	}
+	return args
+}
+
 // listsOf returns the parameters of insertFromLists: the columns with one value, then a list for each of the others.
 func listsOf(columns []column) ([]any, error) {
+	if columns[0].rows() == 1 {
+		return valuesOf(columns), nil
+	}
 	var ones, lists []any
 	for _, c := range columns {
 		switch {
@@ -206,6 +228,9 @@ func listsOf(columns []column) ([]any, error) {
 }
 
 func insertFromLists(into string, columns []column) string {
+	if columns[0].rows() == 1 {
+		return insertRow("INSERT", into, columns, func(c column) string { return "?::" + c.sql() })
+	}
 	var members, lists, names []string
 	for _, c := range columns {
 		if c.same {
@@ -222,6 +247,9 @@ func insertFromLists(into string, columns []column) string {
 // insertFromJSON returns SQLite's statement for insertMany. With OR FAIL it needs no savepoint: a refused row loses the
 // transaction anyway.
 func insertFromJSON(into string, columns []column) string {
+	if columns[0].rows() == 1 {
+		return insertRow("INSERT OR FAIL", into, columns, func(column) string { return "?" })
+	}
 	var members []string
 	place := 0
 	for _, c := range columns {
@@ -239,6 +267,9 @@ func insertFromJSON(into string, columns []column) string {
 // jsonRows returns the parameters of insertFromJSON: the columns with one value, then a list of rows, each a list of
 // the other columns.
 func jsonRows(columns []column) ([]any, error) {
+	if columns[0].rows() == 1 {
+		return valuesOf(columns), nil
+	}
 	var args []any
 	var lists []column
 	for _, c := range columns {
