@@ -257,6 +257,7 @@ func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) 
 				r.followed = false
 				return nil
 			case err != nil:
+				r.again = now
 				return errors.Join(errUncertain, err)
 			}
 			r.queue, r.replay = append(r.queue, added...), &next

@@ -289,6 +289,7 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 		}
 		return func() error {
 			if err != nil {
+				r.again = now
 				return errors.Join(errUncertain, err)
 			}
 			// Numbers are dense: what is missing was deleted because of its age.

@@ -135,9 +135,12 @@ func newWorld(t *testing.T, url string) *world {
 }
 
 // serves runs a server that sends webhooks until stop is called or the test ends.
-func (w *world) serves(name string) (stop func()) {
+func (w *world) serves(name string) (stop func()) { return w.servesOn(w.Store, name) }
+
+// servesOn is serves with a store that stands before that of the world.
+func (w *world) servesOn(store people.Store, name string) (stop func()) {
 	d := webhooks.New(webhooks.Options{
-		Store: w.Store, Snapshots: w.follower, Keyring: w.Keyring, Signer: tokensigner.New(w.Keyring), Clock: w.Clock.Now, Log: logr.Discard(), Server: name, Version: "test",
+		Store: store, Snapshots: w.follower, Keyring: w.Keyring, Signer: tokensigner.New(w.Keyring), Clock: w.Clock.Now, Log: logr.Discard(), Server: name, Version: "test",
 		Egress: egress.NewPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, nil),
 	})
 	ctx, cancel := context.WithCancel(context.Background())

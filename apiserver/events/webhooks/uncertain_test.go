@@ -1,0 +1,66 @@
+package webhooks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cardea-iam/cardea/apiserver/events"
+	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
+	"github.com/cardea-iam/cardea/store/people"
+)
+
+// unsureStore is a store whose connection is lost after the commit of one transaction: the server gets an error.
+type unsureStore struct {
+	people.Store
+	// left is how many transactions are left until then.
+	left atomic.Int64
+}
+
+func (s *unsureStore) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	err := s.Store.Change(ctx, deployment, do)
+	if err == nil && s.left.Add(-1) == 0 {
+		return errors.New("the connection was lost")
+	}
+	return err
+}
+
+// Whichever transaction has an unknown result, every event arrives, and every delivery ends, without another event.
+func TestEventsArriveAlthoughACommitHadAnUnknownResult(t *testing.T) {
+	t.Parallel()
+	for n := range int64(6) {
+		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
+			t.Parallel()
+			w, r := newWorld(t, ""), newReceiver(t)
+			store := &unsureStore{Store: w.Store}
+			w.servesOn(store, "one")
+			id := w.endpoint("crm", r.URL, nil)
+			w.follows(id)
+			began := w.Clock.Now()
+			store.left.Store(n + 1)
+			w.happens(events.UserCreated, 1, 2, 3)
+			ended := func() bool {
+				w.Clock.Advance(100 * time.Millisecond)
+				return w.state(id).Position == 3 && len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryPending})) == 0
+			}
+			w.Eventually("the events are delivered", ended)
+			row, err := w.replays(id, webhooks.Wanted{Status: webhooks.ReplayAll, Since: began.Add(-time.Hour)})
+			w.Must(err)
+			store.left.Store(n + 1)
+			w.Eventually("the replay ends", func() bool { return ended() && !w.replay(row.ID).CompletedAt.IsZero() })
+			if now := w.replay(row.ID); now.Total != 3 || now.Replayed != 3 {
+				t.Errorf("the replay: %+v", now)
+			}
+			arrived := map[string]int{}
+			for _, one := range r.all() {
+				arrived[one.event.Sequence]++
+			}
+			if len(arrived) != 3 || arrived["1"] < 2 || arrived["2"] < 2 || arrived["3"] < 2 {
+				t.Errorf("arrived: %v", arrived)
+			}
+		})
+	}
+}
