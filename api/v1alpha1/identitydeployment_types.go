@@ -314,9 +314,9 @@ type IdentityDeploymentStatus struct {
 	// +optional
 	Passkeys *PasskeyStatus `json:"passkeys,omitempty"`
 
-	// webhookPublicKeys verify the signatures of calls of Function and Webhook tools, the current key first. They are
-	// also served at `/.well-known/webhook-keys.json` of the frontend hosts. Absent: there is no frontend host, or the
-	// operator has no root key.
+	// webhookPublicKeys verify the signatures of calls of Function and Webhook tools, and of webhooks with the scheme
+	// Ed25519, the current key first. They are also served at `/.well-known/webhook-keys.json` of the frontend hosts.
+	// Absent: there is no frontend host, or the operator has no root key.
 	// +optional
 	// +listType=map
 	// +listMapKey=id

@@ -2273,7 +2273,7 @@ type EventList struct {
 
 // EventParty The actor or the subject of an event.
 type EventParty struct {
-	// Type The kind. Of an actor: user, key, token, client, session, oauth_client, connection, directory, setup, system, anonymous. Of a subject: user, session, organization, workspace, membership, workspace_membership, invitation, api_key, oauth_client, oauth_grant, import, agent_approval.
+	// Type The kind. Of an actor: user, key, token, client, session, oauth_client, connection, directory, setup, system, anonymous. Of a subject: user, session, organization, workspace, membership, workspace_membership, invitation, api_key, oauth_client, oauth_grant, import, agent_approval, agent_tool_call, configuration, rate_limit_scheme, webhook_endpoint.
 	Type string `json:"type"`
 
 	// Id The id. Empty for the actors system and anonymous.
@@ -4914,7 +4914,7 @@ type ListEventsParams struct {
 	// `opt_in` are selected by their name, or by what it has before its last dot (`agent.tool_call.*`).
 	Types *string `form:"types,omitempty" json:"types,omitempty"`
 
-	// SubjectType Only events of such subjects: user, session, organization, workspace, membership, workspace_membership, invitation, api_key, oauth_client, oauth_grant, import, agent_approval.
+	// SubjectType Only events of such subjects: user, session, organization, workspace, membership, workspace_membership, invitation, api_key, oauth_client, oauth_grant, import, agent_approval, agent_tool_call, configuration, rate_limit_scheme, webhook_endpoint.
 	SubjectType *string `form:"subject_type,omitempty" json:"subject_type,omitempty"`
 
 	// SubjectId Only events of the subject with this id.

@@ -6112,9 +6112,9 @@ func (c *Client) GetRelatedOrigins(ctx context.Context) (*RelatedOrigins, error)
 	return &answer, nil
 }
 
-// GetWebhookKeys asks GET /.well-known/webhook-keys.json: get the keys that verify the calls of tools.
+// GetWebhookKeys asks GET /.well-known/webhook-keys.json: get the keys that verify the calls of tools and webhooks.
 //
-// Returned without the envelope: the Ed25519 keys that sign calls of Function and Webhook tools, the current one first.
+// Returned without the envelope: the Ed25519 keys that sign calls of Function and Webhook tools, and webhooks of endpoints with signing.scheme Ed25519, the current one first.
 func (c *Client) GetWebhookKeys(ctx context.Context) (*WebhookKeys, error) {
 	call := transport.Call{
 		Method: http.MethodGet, Path: "/.well-known/webhook-keys.json",

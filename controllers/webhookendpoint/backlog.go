@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/controllers/engine"
@@ -15,8 +14,11 @@ import (
 const (
 	// countEvery is the least time between two counts of the events that wait for an endpoint.
 	countEvery = time.Minute
-	// openMost is how many open deliveries are counted at most.
-	openMost = 100_000
+	// countedFor is how long a count is in the metrics: an endpoint that cannot be read has none.
+	countedFor = 5 * time.Minute
+	// openMost is how many open deliveries are counted at most, and openRead how many are read to find the oldest one:
+	// more than a replay has.
+	openMost, openRead = 100_000, 200
 )
 
 var (
@@ -36,26 +38,32 @@ type backlog struct {
 // count is the last count of what waits for an endpoint.
 type count struct {
 	backlog
-	deployment, endpoint string
-	at                   time.Time
+	at time.Time
+}
+
+// labels identify an endpoint in metrics.
+type labels struct{ deployment, endpoint string }
+
+func labelsOf(e *v1alpha1.WebhookEndpoint) labels {
+	return labels{engine.DeploymentOf(e, e.Spec.DeploymentRef), e.Name}
 }
 
 // counts has the last count of each endpoint, and its metrics. It is safe for concurrent use.
 type counts struct {
 	clock func() time.Time
 	mu    sync.Mutex
-	of    map[types.UID]count
+	of    map[labels]count
 }
 
 func newCounts(clock func() time.Time) *counts {
-	return &counts{clock: clock, of: map[types.UID]count{}}
+	return &counts{clock: clock, of: map[labels]count{}}
 }
 
 // due reports whether the events that wait for an endpoint may be counted.
-func (c *counts) due(endpoint types.UID) bool {
+func (c *counts) due(e *v1alpha1.WebhookEndpoint) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	last, counted := c.of[endpoint]
+	last, counted := c.of[labelsOf(e)]
 	return !counted || c.clock().Sub(last.at) >= countEvery
 }
 
@@ -63,14 +71,14 @@ func (c *counts) due(endpoint types.UID) bool {
 func (c *counts) note(e *v1alpha1.WebhookEndpoint, b backlog) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.of[e.UID] = count{b, engine.DeploymentOf(e, e.Spec.DeploymentRef), e.Name, c.clock()}
+	c.of[labelsOf(e)] = count{b, c.clock()}
 }
 
 // forget forgets an endpoint.
-func (c *counts) forget(endpoint types.UID) {
+func (c *counts) forget(e *v1alpha1.WebhookEndpoint) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.of, endpoint)
+	delete(c.of, labelsOf(e))
 }
 
 // Describe implements prometheus.Collector.
@@ -81,13 +89,16 @@ func (c *counts) Collect(to chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock()
-	for _, one := range c.of {
+	for of, one := range c.of {
+		if now.Sub(one.at) > countedFor {
+			continue
+		}
 		age := 0.0
 		if !one.oldest.IsZero() {
 			age = max(0, now.Sub(one.oldest).Seconds())
 		}
-		to <- prometheus.MustNewConstMetric(backlogEvents, prometheus.GaugeValue, float64(one.events), one.deployment, one.endpoint)
-		to <- prometheus.MustNewConstMetric(oldestSeconds, prometheus.GaugeValue, age, one.deployment, one.endpoint)
+		to <- prometheus.MustNewConstMetric(backlogEvents, prometheus.GaugeValue, float64(one.events), of.deployment, of.endpoint)
+		to <- prometheus.MustNewConstMetric(oldestSeconds, prometheus.GaugeValue, age, of.deployment, of.endpoint)
 	}
 }
 
@@ -103,20 +114,44 @@ func backlogOf(tx people.Tx, s people.WebhookState) (b backlog, err error) {
 		return b, err
 	}
 	later := waiting(bounds, s.Position)
-	if b.events = later + open; open > 0 {
-		first, err := tx.Webhooks().OpenDeliveries(s.Endpoint, 1)
-		if err != nil || len(first) == 0 {
-			return b, err
-		}
-		b.oldest = first[0].CreatedAt
-	} else if later > 0 {
-		next, err := tx.EventLog().EventsAfter(s.Position, 1)
-		if err != nil || len(next) == 0 {
-			return b, err
-		}
-		b.oldest = next[0].At
+	if b.events = later + open; b.events > 0 {
+		b.oldest, err = oldestOf(tx, s)
 	}
-	return b, nil
+	return b, err
+}
+
+// oldestOf returns when the oldest event happened that waits for an endpoint, zero for none. It leaves out those of
+// replays.
+func oldestOf(tx people.Tx, s people.WebhookState) (oldest time.Time, err error) {
+	next, err := tx.EventLog().EventsAfter(s.Position, 1)
+	if err != nil {
+		return oldest, err
+	}
+	for _, e := range next {
+		oldest = e.At
+	}
+	open, err := tx.Webhooks().OpenDeliveries(s.Endpoint, openRead)
+	if err != nil {
+		return oldest, err
+	}
+	for _, d := range open {
+		if d.Replay != 0 {
+			continue
+		}
+		at := d.CreatedAt // unless the event is there
+		e, found, err := tx.EventLog().LoggedEvent(d.Event)
+		if err != nil {
+			return oldest, err
+		}
+		if found {
+			at = e.At
+		}
+		if oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+		break
+	}
+	return oldest, nil
 }
 
 // waiting returns how many events of a log have larger numbers than a position.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/store/people"
@@ -36,11 +35,11 @@ func TestEventsAreCountedAtMostOnceAMinute(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 10, 11, 0, 0, 0, time.UTC)
 	c := newCounts(func() time.Time { return now })
-	a, b := &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{UID: "b"}}
+	a, b := &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
 	expect := func(e *v1alpha1.WebhookEndpoint, want bool) {
 		t.Helper()
-		if got := c.due(e.UID); got != want {
-			t.Errorf("%s at %s: %t", e.UID, now, got)
+		if got := c.due(e); got != want {
+			t.Errorf("%s at %s: %t", e.Name, now, got)
 		}
 	}
 	expect(a, true)
@@ -51,7 +50,7 @@ func TestEventsAreCountedAtMostOnceAMinute(t *testing.T) {
 	now = now.Add(time.Second)
 	expect(a, true)
 	c.note(a, backlog{})
-	c.forget(a.UID)
+	c.forget(a)
 	expect(a, true)
 }
 
@@ -60,7 +59,7 @@ func TestWaitingEventsAreMetrics(t *testing.T) {
 	now := time.Date(2026, 5, 10, 11, 0, 0, 0, time.UTC)
 	c := newCounts(func() time.Time { return now })
 	endpoint := func(name string) *v1alpha1.WebhookEndpoint {
-		e := &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: name, UID: types.UID(name)}}
+		e := &v1alpha1.WebhookEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: "acme", Name: name}}
 		e.Spec.DeploymentRef.Name = "home"
 		return e
 	}
@@ -68,7 +67,7 @@ func TestWaitingEventsAreMetrics(t *testing.T) {
 	c.note(endpoint("siem"), backlog{})
 	c.note(endpoint("gone"), backlog{events: 1, oldest: now})
 	now = now.Add(30 * time.Second)
-	c.forget("gone")
+	c.forget(endpoint("gone"))
 	if err := testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP cardea_webhook_backlog Events that waited for a webhook endpoint when they were counted last.
 # TYPE cardea_webhook_backlog gauge
@@ -80,5 +79,9 @@ cardea_webhook_oldest_seconds{deployment="acme/home",endpoint="crm"} 90
 cardea_webhook_oldest_seconds{deployment="acme/home",endpoint="siem"} 0
 `)); err != nil {
 		t.Error(err)
+	}
+	now = now.Add(countedFor)
+	if err := testutil.CollectAndCompare(c, strings.NewReader("")); err != nil {
+		t.Errorf("counts that are too old: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 	var found bool
 	var counted *backlog
 	err := m.Rows.View(ctx, engine.DeploymentOf(e, e.Spec.DeploymentRef), func(tx people.Tx) (err error) {
-		if state, found, err = tx.Webhooks().WebhookState(p.ID); err != nil || !found || !m.counts.due(e.UID) {
+		if state, found, err = tx.Webhooks().WebhookState(p.ID); err != nil || !found || !m.counts.due(e) {
 			return err
 		}
 		b, err := backlogOf(tx, state)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,7 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.We
 		}
 		leftOut = cmp.Or(leftOut, unsigned)
 	} else {
+		leftOut = cmp.Or(leftOut, keyless(p.Refs))
 		prepared.Committed = func(ctx context.Context) error {
 			return m.committed(ctx, p.Object, nil, credential.DeliveredOf[webhook.Secret]{})
 		}
@@ -77,6 +79,19 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.We
 	}
 	prepared.LeftOut = leftOut
 	return prepared, nil
+}
+
+// keyless returns why the deployment has no key for signatures with Ed25519, nil if it has one. Deployments have keys
+// if they serve end users, or accept the tokens of their own sessions.
+func keyless(refs engine.ResolvedRefs) *engine.WaitingError {
+	d, found := engine.DeploymentIn(refs)
+	if !found || len(d.Spec.FrontendHosts) > 0 || slices.ContainsFunc(d.Spec.JWTIssuers, func(i v1alpha1.JWTIssuer) bool { return i.OwnSessions != nil }) {
+		return nil
+	}
+	return &engine.WaitingError{
+		Condition: v1alpha1.ConditionCredentialsReady, Reason: v1alpha1.ReasonNoFrontendHost,
+		Message: "spec.signing.scheme: the deployment has no frontend host, and so no key for Ed25519: add a host to its spec.frontendHosts, or sign with HMAC",
+	}
 }
 
 // sealHeaders seals the values of headers that Secrets have.
@@ -224,7 +239,7 @@ func secretNames(e *v1alpha1.WebhookEndpoint) []string {
 // cleanup deletes the Secret that was generated for an endpoint. It does not rely on garbage collection by the Secret's
 // ownerReference.
 func (m *manager) cleanup(ctx context.Context, e *v1alpha1.WebhookEndpoint) error {
-	m.counts.forget(e.UID)
+	m.counts.forget(e)
 	return m.credentials.Remove(ctx, ownerOf(e), secretNames(e)...)
 }
 

@@ -41,6 +41,17 @@ var _ = Describe("A WebhookEndpoint", func() {
 	}
 	id := func() string { return ids.Format(ids.Derive(v1alpha1.KindWebhookEndpoint, w.namespace, "crm")) }
 
+	It("waits for the key of its deployment if it signs with Ed25519", func(ctx context.Context) {
+		e := crm()
+		e.Spec.Signing = &v1alpha1.WebhookSigning{Scheme: ptr.To(v1alpha1.WebhookSchemeEd25519)}
+		create(ctx, e)
+		Eventually(condition(ctx, e, v1alpha1.ConditionCredentialsReady)).Should(Equal("False/NoFrontendHost"))
+		Eventually(condition(ctx, e, v1alpha1.ConditionDelivering)).Should(Equal("False/Inactive"))
+		deployment := testkit.Deployment(w.namespace, "acme")
+		update(ctx, deployment, func(d *v1alpha1.IdentityDeployment) { d.Spec.FrontendHosts = []v1alpha1.Hostname{"keys.localhost"} })
+		expectReady(ctx, e)
+	})
+
 	It("becomes Ready with a sealed secret that is in its Secret, and is withdrawn with it", func(ctx context.Context) {
 		e := crm()
 		e.Spec.Signing = &v1alpha1.WebhookSigning{SecretTemplate: &v1alpha1.SecretTemplate{Name: ptr.To("crm-webhook")}}

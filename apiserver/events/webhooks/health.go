@@ -59,7 +59,7 @@ func (h *health) permits(open int, now time.Time, content *document.WebhookEndpo
 // succeeded notes a success.
 func (h *health) succeeded(status int, now time.Time, content *document.WebhookEndpoint) {
 	s := h.state
-	if s.Failures == 0 {
+	if !h.failing() {
 		h.window = min(h.window*2, content.MaxConcurrent)
 	} else {
 		h.window = min(2, content.MaxConcurrent)

@@ -74,9 +74,10 @@ type runner struct {
 	// lookedAt is when the runner last looked for events and for a replay.
 	lookedAt time.Time
 	wake     chan struct{}
-	// working reports that something runs beside the runner, and worked gets what is to be done at its end.
-	working bool
-	worked  chan func() error
+	// working reports that something runs beside the runner, and flushed that the last such thing wrote results. worked
+	// gets what is to be done at its end.
+	working, flushed bool
+	worked           chan func() error
 }
 
 func newRunner(d *Dispatcher, k key) *runner {
@@ -123,7 +124,7 @@ func (r *runner) release(ctx context.Context, held bool) {
 			r.collect(done)
 		case <-r.slotted:
 		case apply := <-r.worked:
-			held = !errors.Is(r.applied(apply), errFenced) && held
+			held = !errors.Is(apply(), errFenced) && held
 		case <-renew.C:
 			held = held && r.flush(ctx) == nil
 		}
@@ -140,7 +141,7 @@ func (r *runner) release(ctx context.Context, held bool) {
 		}
 		return nil
 	})
-	_ = r.applied(<-r.worked) // it was logged
+	_ = (<-r.worked)() // it was logged
 }
 
 // begin takes the lease and reads the open deliveries. It logs a failure.
@@ -191,13 +192,7 @@ func (r *runner) serve(ctx, sending context.Context) error {
 			r.again = r.now()
 			return nil // the next lease reads the rest
 		}
-		if err := r.fill(sending, content); err != nil {
-			return err
-		}
-		if err := r.refill(sending, content); err != nil {
-			return err
-		}
-		if err := r.flush(sending); err != nil {
+		if err := r.work(sending, content); err != nil {
 			return err
 		}
 		r.next = r.start(sending, content)
@@ -207,13 +202,32 @@ func (r *runner) serve(ctx, sending context.Context) error {
 			r.busyAt = now
 		}
 		if !r.working && now.Sub(r.busyAt) >= lingerFor {
-			r.idleUntil = r.next
+			if r.idleUntil = r.next; r.partial {
+				r.again = now // deliveries that were not loaded may be due
+			}
 			return nil
 		}
 		if err := r.await(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// work begins what is to be written or read. Results and new deliveries take turns, so that neither waits for the end
+// of the other.
+func (r *runner) work(ctx context.Context, content *document.WebhookEndpoint) error {
+	if !r.flushed {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.fill(ctx, content); err != nil {
+		return err
+	}
+	if err := r.refill(ctx, content); err != nil {
+		return err
+	}
+	return r.flush(ctx)
 }
 
 // await waits for a result, for a slot, for events, for the end of a transaction, or for the time of what is due next;
@@ -226,7 +240,7 @@ func (r *runner) await(ctx context.Context) error {
 	if !r.next.IsZero() {
 		pause = max(min(pause, r.next.Sub(r.now())), time.Millisecond)
 	}
-	if r.more {
+	if r.more && !r.working {
 		pause = time.Millisecond
 	}
 	timer := time.NewTimer(pause)
@@ -247,7 +261,7 @@ func (r *runner) await(ctx context.Context) error {
 	case <-r.wake:
 		r.caughtUp, r.followed = false, false
 	case apply := <-r.worked:
-		return r.applied(apply)
+		return apply()
 	case <-timer.C:
 	case <-ctx.Done():
 	}
@@ -258,11 +272,11 @@ func (r *runner) await(ctx context.Context) error {
 // failing endpoint has a delivery to be probed with, and while there are many open deliveries.
 func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) error {
 	now := r.now()
-	if r.caughtUp || r.working || now.Before(r.failedUntil) {
+	if r.caughtUp || r.working || r.lost(now) || now.Before(r.failedUntil) {
 		return nil
 	}
 	due, _ := r.queue.next(now, content.Ordering == document.WebhookByEntity, false)
-	live := len(r.queue) - r.queue.replayed()
+	live := len(r.queue) - r.queue.replayed() + len(r.ended) // the store has these as open too
 	sending := r.queue.sending() - r.queue.replaysSending()
 	if r.blocked = r.failing() && (due != nil || sending > 0) || live > openMost-fillMost || r.partial; r.blocked {
 		return nil
@@ -284,17 +298,21 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 		}
 		added, rows := r.deliveriesOf(list, content, now)
 		state.Position = list[len(list)-1].Sequence
-		if len(rows) > 0 {
-			_, err = r.d.change(ctx, r.key.deployment, state, replay, func(tx people.Tx, _ bool) error { return tx.Webhooks().InsertDeliveries(rows) })
+		gap, err := gapOf(r.key.endpoint, before, list[0].Sequence, now)
+		if err == nil && (len(rows) > 0 || len(gap) > 0) {
+			_, err = r.d.change(ctx, r.key.deployment, state, replay, func(tx people.Tx, _ bool) error {
+				if len(gap) > 0 {
+					if err := tx.Records().LogEvents(gap); err != nil {
+						return err
+					}
+				}
+				return tx.Webhooks().InsertDeliveries(rows)
+			})
 		}
 		return func() error {
 			if err != nil {
 				r.again = now
 				return errors.Join(errUncertain, err)
-			}
-			// Numbers are dense: what is missing was deleted because of its age.
-			if first := list[0].Sequence; first > before+1 {
-				r.happened(events.OfExpiredBacklog(r.key.endpoint, before+1, first-1), now)
 			}
 			r.state.Position, r.queue = state.Position, append(r.queue, added...)
 			r.caughtUp, r.busyAt = r.caughtUp && len(list) < fillMost, r.now()
@@ -302,6 +320,16 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 		}
 	})
 	return nil
+}
+
+// gapOf returns the event about events that were deleted because of their age before an endpoint got them: numbers are
+// dense.
+func gapOf(endpoint, position, first int64, now time.Time) ([]people.LoggedEvent, error) {
+	if first == position+1 {
+		return nil, nil
+	}
+	logged, err := events.OfExpiredBacklog(endpoint, position+1, first-1).Log(now, "system")
+	return []people.LoggedEvent{logged}, err
 }
 
 // deliveriesOf returns the deliveries of those events that the endpoint's filter takes.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
+	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -62,5 +63,42 @@ func TestEventsArriveAlthoughACommitHadAnUnknownResult(t *testing.T) {
 				t.Errorf("arrived: %v", arrived)
 			}
 		})
+	}
+}
+
+// slowStore is a store in which each read takes time.
+type slowStore struct {
+	people.Store
+	read func()
+}
+
+func (s *slowStore) View(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	s.read()
+	return s.Store.View(ctx, deployment, do)
+}
+
+// While a server reads many events for an endpoint that gets none of them, it keeps its lease, and stores its position.
+func TestLeaseIsKeptWhileEventsAreRead(t *testing.T) {
+	t.Parallel()
+	w, r := newWorld(t, ""), newReceiver(t)
+	id := w.endpoint("crm", r.URL, func(c *document.WebhookEndpoint) { c.Types = []string{string(events.UserDeleted)} })
+	var lapsed, stored atomic.Int64
+	store := &slowStore{Store: w.Store, read: func() {
+		w.Clock.Advance(time.Second)
+		state := w.state(id)
+		if state.LeasedUntil.Before(w.Clock.Now()) {
+			lapsed.Add(1)
+		}
+		stored.Store(max(stored.Load(), state.Position))
+	}}
+	stop := w.serves("first")
+	w.follows(id)
+	stop()
+	const all = 10_000 // 40 reads
+	w.happens(events.UserCreated, upTo(all)...)
+	w.servesOn(store, "second")
+	w.Eventually("all events were read", func() bool { w.Clock.Advance(50 * time.Millisecond); return w.state(id).Position == all })
+	if lapsed.Load() > 0 || stored.Load() < all/4 {
+		t.Errorf("the lease had ended at %d reads; the position was stored up to %d", lapsed.Load(), stored.Load())
 	}
 }

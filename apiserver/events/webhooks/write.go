@@ -18,14 +18,11 @@ var (
 // beside runs work while the runner begins requests and collects their results. work uses no field of the runner that
 // changes. What it returns runs in the runner's goroutine. There is one at a time, so that transactions have an order.
 func (r *runner) beside(work func() (apply func() error)) {
-	r.working = true
-	go func() { r.worked <- work() }()
-}
-
-// applied ends what runs beside the runner.
-func (r *runner) applied(apply func() error) error {
-	r.working = false
-	return apply()
+	r.working, r.flushed = true, false
+	go func() {
+		apply := work()
+		r.worked <- func() error { r.working = false; return apply() }
+	}()
 }
 
 // flush begins to write results once there are enough, or they are old enough, and renews the lease.
@@ -49,6 +46,7 @@ func (r *runner) flush(ctx context.Context) error {
 		r.leasedUntil = until
 		return nil
 	})
+	r.flushed = true
 	return nil
 }
 

@@ -3,7 +3,6 @@ package enduser
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -25,9 +24,6 @@ var messageBounds = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 16, SourceAtOnce
 // evaluationBounds bound the messages of SAML that are parsed, decrypted and verified at once: the most expensive ones
 // occupy a processor for a tenth of a second.
 var evaluationBounds = egress.Bounds{AtOnce: 2, DeploymentAtOnce: 1}
-
-// errNoTurn means that a message was not evaluated, because others were all the time.
-var errNoTurn = errors.New("other messages are evaluated")
 
 // errTooManyMessages refuses a message whose slot was not free in time.
 var errTooManyMessages = apierror.Coded(http.StatusServiceUnavailable, "CONNECTION_UNAVAILABLE", "too many sign-ins are in progress: try again")
@@ -60,7 +56,7 @@ func turn(ctx context.Context, slots *egress.Slots, of egress.Asker) (done func(
 	defer cancel()
 	if done, err = slots.Begin(ctx, of); err != nil {
 		answer := *errTooManyMessages
-		answer.Cause, answer.RetryAfter = fmt.Errorf("%w: %w", errNoTurn, err), messageWait
+		answer.Cause, answer.RetryAfter = err, messageWait
 		return nil, &answer
 	}
 	return done, nil

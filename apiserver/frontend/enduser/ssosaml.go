@@ -1,6 +1,7 @@
 package enduser
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -12,7 +13,6 @@ import (
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/asset"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/site"
-	"github.com/cardea-iam/cardea/apiserver/upstream"
 	"github.com/cardea-iam/cardea/apiserver/users/account"
 	enduserapi "github.com/cardea-iam/cardea/client/enduser"
 	"github.com/cardea-iam/cardea/store/people"
@@ -145,24 +145,11 @@ func samlResponse(c *call) error {
 	return keepPosted(c, at, evidence)
 }
 
-// evaluateSAML evaluates a response to an attempt, and counts it as one of the attempt's tries. A response is none that
-// gets no turn, or whose provider's metadata are not there.
+// evaluateSAML counts a try of an attempt, and evaluates a response.
 func evaluateSAML(c *call, at waitingAttempt, field string) (e connection.Evidence, err error) {
-	if at.row.Tries >= connection.MaxTries {
-		return e, errInvalidAttempt
-	}
-	e, err = samlEvidence(c, at, field)
-	if errors.Is(err, errNoTurn) || errors.Is(err, upstream.ErrUnavailable) {
+	if err := countResponse(c, at); err != nil {
 		return e, err
 	}
-	if err := countResponse(c, at); err != nil {
-		return connection.Evidence{}, err
-	}
-	return e, err
-}
-
-// samlEvidence returns what a response proves.
-func samlEvidence(c *call, at waitingAttempt, field string) (e connection.Evidence, err error) {
 	of := upstreamOf(c, at.conn)
 	metadata, err := c.Providers.SAML(c.r.Context(), of)
 	if err != nil {
@@ -195,7 +182,8 @@ func samlEvidence(c *call, at waitingAttempt, field string) (e connection.Eviden
 		}
 	}
 	if errors.As(err, &fault) && fault.Reason == saml.ReasonDecryption {
-		countErr := c.request.Change(c.r.Context(), func(u *account.Unit) error {
+		// The client cannot avoid the count by ending its connection.
+		countErr := c.request.Change(context.WithoutCancel(c.r.Context()), func(u *account.Unit) error {
 			_, err := u.Limits().Count(scopeUndecryptable, subject, u.Now, u.Now.Add(time.Hour))
 			return err
 		})

@@ -80,7 +80,7 @@ func (tx txEventLog) EventNumbered(sequence int64) (id int64, at time.Time, foun
 // happened in one millisecond.
 func numberEvents(order, chosen string) string {
 	return `INSERT INTO event_log (deployment, sequence, ` + loggedColumns + `)
-		SELECT m.deployment, m.sequence, ((m.at / 1000 - ?) * 2097152) | (m.sequence & 2097151), m.type, m.version, m.at, m.actor, m.subject_type, m.subject_id,
+		SELECT m.deployment, m.sequence, CASE WHEN m.at / 1000 > ? THEN (m.at / 1000 - ?) * 2097152 ELSE 0 END | (m.sequence & 2097151), m.type, m.version, m.at, m.actor, m.subject_type, m.subject_id,
 			m.organization_id, m.workspace_id, m.data
 		FROM (SELECT n.*, ? + ROW_NUMBER() OVER (ORDER BY n.` + order + `) AS sequence FROM event_log_new n WHERE n.deployment = :deployment AND n.` + order + chosen + `) m`
 }
@@ -113,7 +113,8 @@ func (tx txEventLog) NumberEvents(limit int) ([]people.NumberedEvent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.Exec(numberEvents(order, tx.Dialect.OneOf), tx.Dialect.Planned(ids.CreatedAt(0).UnixMilli(), bounds.Last, list)...); err != nil {
+	epoch := ids.CreatedAt(0).UnixMilli()
+	if err := tx.Exec(numberEvents(order, tx.Dialect.OneOf), tx.Dialect.Planned(epoch, epoch, bounds.Last, list)...); err != nil {
 		return nil, err
 	}
 	if tx.logged = true; tx.Dialect.PublishEvents != "" {

@@ -2,9 +2,11 @@ package db
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -268,6 +270,11 @@ func insertFromJSON(into string, columns []column) string {
 // the other columns.
 func jsonRows(columns []column) ([]any, error) {
 	if columns[0].rows() == 1 {
+		for _, c := range columns {
+			if c.texts != nil && !utf8.ValidString(c.texts[0]) { // PostgreSQL refuses it too
+				return nil, fmt.Errorf("the column %s: the text is not UTF-8", c.name)
+			}
+		}
 		return valuesOf(columns), nil
 	}
 	var args []any

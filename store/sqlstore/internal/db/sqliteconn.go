@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// cachedStatements is how many prepared statements a connection to SQLite keeps. One takes about 10 KB.
+	// cachedStatements is how many prepared statements a connection to SQLite keeps. One takes about 7 KB.
 	cachedStatements = 256
 	// cachedText is the length in bytes of the longest statement that is kept.
-	cachedText = 16 << 10
+	cachedText = 8 << 10
 )
 
 // sqliteDriverConn is what the driver's connections implement.
@@ -62,9 +62,10 @@ func newSQLiteConn(conn driver.Conn) (driver.Conn, error) {
 	return &sqliteConn{whole, kept}, nil
 }
 
-// statement returns a prepared statement, nil if the text is not kept, or if rows of it are being read.
-func (c *sqliteConn) statement(ctx context.Context, query string) (*keptStatement, error) {
-	if len(query) > cachedText {
+// statement returns a prepared statement, nil if the text is not kept, or if rows of it are being read. The texts of
+// statements with many parameters differ by their number.
+func (c *sqliteConn) statement(ctx context.Context, query string, parameters int) (*keptStatement, error) {
+	if len(query) > cachedText || parameters > maxPrepared {
 		return nil, nil
 	}
 	if s, found := c.kept.Get(query); found {
@@ -92,7 +93,7 @@ func (c *sqliteConn) statement(ctx context.Context, query string) (*keptStatemen
 
 // ExecContext implements driver.ExecerContext.
 func (c *sqliteConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	s, err := c.statement(ctx, query)
+	s, err := c.statement(ctx, query, len(args))
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (c *sqliteConn) ExecContext(ctx context.Context, query string, args []drive
 
 // QueryContext implements driver.QueryerContext.
 func (c *sqliteConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	s, err := c.statement(ctx, query)
+	s, err := c.statement(ctx, query, len(args))
 	if err != nil {
 		return nil, err
 	}

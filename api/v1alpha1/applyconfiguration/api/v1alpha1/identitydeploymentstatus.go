@@ -15,9 +15,9 @@ type IdentityDeploymentStatusApplyConfiguration struct {
 	CommonStatusApplyConfiguration `json:""`
 	// passkeys is where passkeys can be used. Absent: passkeys are disabled, or there is no frontend host.
 	Passkeys *PasskeyStatusApplyConfiguration `json:"passkeys,omitempty"`
-	// webhookPublicKeys verify the signatures of calls of Function and Webhook tools, the current key first. They are
-	// also served at `/.well-known/webhook-keys.json` of the frontend hosts. Absent: there is no frontend host, or the
-	// operator has no root key.
+	// webhookPublicKeys verify the signatures of calls of Function and Webhook tools, and of webhooks with the scheme
+	// Ed25519, the current key first. They are also served at `/.well-known/webhook-keys.json` of the frontend hosts.
+	// Absent: there is no frontend host, or the operator has no root key.
 	WebhookPublicKeys []WebhookPublicKeyApplyConfiguration `json:"webhookPublicKeys,omitempty"`
 }
 
