@@ -178,7 +178,7 @@ func (w *world) server(allowed ...netip.Prefix) *Providers {
 	p := New(Options{
 		Store: w.Store, Snapshots: w.follower, Keyring: w.Keyring, Egress: egress.NewPolicy(allowed, nil), Clock: w.Clock.Now, Log: w.log("upstream"), Registry: prometheus.NewRegistry(),
 	})
-	p.web.secure.(*http.Transport).TLSClientConfig = w.provider.Client().Transport.(*http.Transport).TLSClientConfig
+	p.web.secure.(*http.Transport).TLSClientConfig = w.provider.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	w.T.Cleanup(p.web.closeIdle)
 	return p
 }

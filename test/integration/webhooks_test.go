@@ -48,7 +48,7 @@ var _ = Describe("A WebhookEndpoint", func() {
 		Eventually(condition(ctx, e, v1alpha1.ConditionCredentialsReady)).Should(Equal("False/NoFrontendHost"))
 		Eventually(condition(ctx, e, v1alpha1.ConditionDelivering)).Should(Equal("False/Inactive"))
 		deployment := testkit.Deployment(w.namespace, "acme")
-		update(ctx, deployment, func(d *v1alpha1.IdentityDeployment) { d.Spec.FrontendHosts = []v1alpha1.Hostname{"keys.localhost"} })
+		update(ctx, deployment, func(d *v1alpha1.IdentityDeployment) { d.Spec.FrontendHosts = []v1alpha1.Hostname{"keys.example"} })
 		expectReady(ctx, e)
 	})
 

@@ -64,7 +64,7 @@ func newCache(i *issuer, allowed ...netip.Prefix) (*Cache, *atomic.Int64) {
 	now := &atomic.Int64{}
 	now.Store(1_700_000_000)
 	c := New(func() time.Time { return time.Unix(now.Load(), 0) }, egress.NewPolicy(allowed, nil), Declared())
-	c.client.Transport.(*http.Transport).TLSClientConfig = i.Client().Transport.(*http.Transport).TLSClientConfig
+	c.client.Transport.(*http.Transport).TLSClientConfig = i.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	return c, now
 }
 
