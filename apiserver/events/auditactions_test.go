@@ -32,8 +32,8 @@ const (
 	ofKeys        = "The spec of the resource is the same: only its keys are new."
 )
 
-// auditActions has every action of audit records. One that ends with "*" stands for all that begin so. Of a resource,
-// the API records the action, and the operator the event, once the change is in effect.
+// auditActions has every action of audit records. An action that ends with "*" stands for all that begin so. Of a
+// resource, the API records the action, and the operator the event, once the change is in effect.
 var auditActions = map[string]audited{
 	"user.created":                as(UserCreated),
 	"user.updated":                as(UserUpdated),

@@ -23,7 +23,7 @@ import (
 //
 // Functions and types are found by their names, calls also by the number of arguments. A function that is passed as a
 // value is not followed otherwise. Where the source does not show a text, the action ends with anyText. An empty text
-// means that there is no record. What follows a colon is for readers, and is left out.
+// means that there is no record. The text after a colon is for readers, and is left out.
 type auditSource struct {
 	calls map[string][]called
 	// literals are the composite literals by the name of their type. The others are by the folder and the name: globals
