@@ -168,7 +168,7 @@ func prepare(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) 
 		return prepared, err
 	}
 	// A deployment that only serves end users does not need a root key: without one, its sessions have no JWTs.
-	if acceptsOwnSessions(d) || len(d.Spec.FrontendHosts) > 0 && !opts.Keyring.Empty() {
+	if signingkey.OwnSessions(d) || signingkey.Signs(d) && !opts.Keyring.Empty() {
 		if opts.Keyring.Empty() {
 			return prepared, signingkey.NoRootKey("ownSessions")
 		}
@@ -241,11 +241,6 @@ func (o Options) keeper() signingkey.Keeper {
 	return signingkey.Keeper{Secrets: ownedsecret.Manager{Client: o.Client}, Keyring: o.Keyring, Clock: o.Clock, Random: o.Random}
 }
 
-// acceptsOwnSessions reports whether the tokens of the deployment's own end users are accepted by the backend API.
-func acceptsOwnSessions(d *v1alpha1.IdentityDeployment) bool {
-	return slices.ContainsFunc(d.Spec.JWTIssuers, func(issuer v1alpha1.JWTIssuer) bool { return issuer.OwnSessions != nil })
-}
-
 // readKeySets reads the key sets of the issuers that name a ConfigMap.
 func readKeySets(ctx context.Context, opts Options, d *v1alpha1.IdentityDeployment) (map[string]json.RawMessage, error) {
 	sets := map[string]json.RawMessage{}
@@ -282,7 +277,7 @@ func objectNames(d *v1alpha1.IdentityDeployment) []string {
 	for _, field := range secretFields(d) {
 		names = append(names, field.ref.Name)
 	}
-	if acceptsOwnSessions(d) || len(d.Spec.FrontendHosts) > 0 {
+	if signingkey.Signs(d) {
 		names = append(names, signingSecretName(d), webhookSecretName(d))
 	}
 	return names

@@ -91,6 +91,7 @@ func (c *counts) Collect(to chan<- prometheus.Metric) {
 	now := c.clock()
 	for of, one := range c.of {
 		if now.Sub(one.at) > countedFor {
+			delete(c.of, of)
 			continue
 		}
 		age := 0.0

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	"github.com/cardea-iam/cardea/controllers/shared/headervalue"
 	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
 	"github.com/cardea-iam/cardea/controllers/shared/secretvalue"
+	"github.com/cardea-iam/cardea/controllers/shared/signingkey"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/translation"
@@ -81,11 +81,9 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.We
 	return prepared, nil
 }
 
-// keyless returns why the deployment has no key for signatures with Ed25519, nil if it has one. Deployments have keys
-// if they serve end users, or accept the tokens of their own sessions.
+// keyless returns why the deployment has no key for signatures with Ed25519, nil if it has one.
 func keyless(refs engine.ResolvedRefs) *engine.WaitingError {
-	d, found := engine.DeploymentIn(refs)
-	if !found || len(d.Spec.FrontendHosts) > 0 || slices.ContainsFunc(d.Spec.JWTIssuers, func(i v1alpha1.JWTIssuer) bool { return i.OwnSessions != nil }) {
+	if d, found := engine.DeploymentIn(refs); !found || signingkey.Signs(d) {
 		return nil
 	}
 	return &engine.WaitingError{

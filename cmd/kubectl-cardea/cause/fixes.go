@@ -53,6 +53,7 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotFound}:    "create the Secret with the key that the message names",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonConfigMapNotFound}: "create the ConfigMap with the key that the message names",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonRootKeyMissing}:    "start the operator with --root-key, and the servers with the same file",
+	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonNoFrontendHost}:    "add a host to spec.frontendHosts of the deployment, or sign with HMAC: kubectl edit identitydeployment {deployment} -n {namespace}",
 	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonSecretNotShared}: "let a user with the right to edit the Secret label it " + v1alpha1.LabelDeployment +
 		"={deployment}, or use another Secret of type Opaque that Cardea did not generate; " +
 		"if the message names a host, add the host to the Secret's annotation " + v1alpha1.AnnotationHosts,
@@ -78,14 +79,13 @@ var fixes = map[cause]string{
 	{v1alpha1.ConditionPasskeysReady, v1alpha1.ReasonRelatedOriginsElsewhere}: "serve the JSON of the message at the URL that it names, or add the relying party to spec.frontendHosts",
 	{v1alpha1.ConditionPasskeysReady, v1alpha1.ReasonTooManyRelatedOrigins}:   "use fewer domains in spec.frontendHosts and spec.allowedOrigins, or move origins to other deployments",
 
-	{v1alpha1.ConditionCallable, v1alpha1.ReasonInvalid}:                "correct the field that the message names: kubectl edit {resource} {name} -n {namespace}",
-	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoEndpoint}:             "set spec.endpoint; if the application performs the calls itself, no action is needed",
-	{v1alpha1.ConditionCallable, v1alpha1.ReasonInactive}:               "set spec.active to true, or remove it, if agents are to call the tool",
-	{v1alpha1.ConditionCallable, v1alpha1.ReasonCredentialsMissing}:     "correct the Secret that the message and the condition CredentialsReady name",
-	{v1alpha1.ConditionCredentialsReady, v1alpha1.ReasonNoFrontendHost}: "add a host to spec.frontendHosts of the deployment, or sign with HMAC: kubectl edit identitydeployment {deployment} -n {namespace}",
-	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoFrontendHost}:         "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
-	{v1alpha1.ConditionCallable, v1alpha1.ReasonNotPerformed}:           "declare a JWTTemplate and set spec.authorization.jwtTemplateRef; no action is needed if the application performs the calls",
-	{v1alpha1.ConditionReachable, v1alpha1.ReasonPending}:               "wait a moment; if it stays, check whether servers run: kubectl cardea doctor",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonInvalid}:            "correct the field that the message names: kubectl edit {resource} {name} -n {namespace}",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoEndpoint}:         "set spec.endpoint; if the application performs the calls itself, no action is needed",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonInactive}:           "set spec.active to true, or remove it, if agents are to call the tool",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonCredentialsMissing}: "correct the Secret that the message and the condition CredentialsReady name",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonNoFrontendHost}:     "add a host to spec.frontendHosts of the deployment: kubectl edit identitydeployment {deployment} -n {namespace}",
+	{v1alpha1.ConditionCallable, v1alpha1.ReasonNotPerformed}:       "declare a JWTTemplate and set spec.authorization.jwtTemplateRef; no action is needed if the application performs the calls",
+	{v1alpha1.ConditionReachable, v1alpha1.ReasonPending}:           "wait a moment; if it stays, check whether servers run: kubectl cardea doctor",
 	{v1alpha1.ConditionReachable, v1alpha1.ReasonUnreachable}: "check the issuer or metadata URL and the network policy of the servers; " +
 		"they try again each minute, and sign-ins use the last documents for seven days",
 	{v1alpha1.ConditionReachable, v1alpha1.ReasonRefused}:         "if the identity provider is in a private network, start the servers with --egress-allowed-cidrs=<its address range>",

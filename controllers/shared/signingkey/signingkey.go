@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -27,6 +28,17 @@ import (
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/seal"
 )
+
+// OwnSessions reports whether the tokens of the deployment's own end users are accepted by the backend API.
+func OwnSessions(d *v1alpha1.IdentityDeployment) bool {
+	return slices.ContainsFunc(d.Spec.JWTIssuers, func(issuer v1alpha1.JWTIssuer) bool { return issuer.OwnSessions != nil })
+}
+
+// Signs reports whether a deployment has keys if the operator has a root key: because it serves end users, or accepts
+// the tokens of their sessions.
+func Signs(d *v1alpha1.IdentityDeployment) bool {
+	return OwnSessions(d) || len(d.Spec.FrontendHosts) > 0
+}
 
 const (
 	// age is how long a key signs.

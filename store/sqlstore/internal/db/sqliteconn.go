@@ -27,6 +27,13 @@ type sqliteDriverConn interface {
 	driver.Validator
 }
 
+// sqliteDriverStmt is what the driver's prepared statements implement.
+type sqliteDriverStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
 // sqliteConn is a connection that keeps the statements that it prepared last: SQLite takes as long to parse and plan
 // most statements as to run them. database/sql uses a connection from one goroutine at a time.
 type sqliteConn struct {
@@ -36,12 +43,8 @@ type sqliteConn struct {
 
 // keptStatement is a prepared statement. used reports that rows of it are read.
 type keptStatement struct {
-	prepared interface {
-		driver.Stmt
-		driver.StmtExecContext
-		driver.StmtQueryContext
-	}
-	used bool
+	prepared sqliteDriverStmt
+	used     bool
 	// dropped reports that the connection does not keep it any more: the end of its use closes it.
 	dropped bool
 }
@@ -78,15 +81,11 @@ func (c *sqliteConn) statement(ctx context.Context, query string, parameters int
 	if err != nil {
 		return nil, err
 	}
-	s := &keptStatement{}
-	var complete bool
-	if s.prepared, complete = prepared.(interface {
-		driver.Stmt
-		driver.StmtExecContext
-		driver.StmtQueryContext
-	}); !complete {
+	whole, complete := prepared.(sqliteDriverStmt)
+	if !complete {
 		return nil, errors.Join(errors.New("the SQLite driver's statements lack methods"), prepared.Close())
 	}
+	s := &keptStatement{prepared: whole}
 	c.kept.Add(query, s)
 	return s, nil
 }

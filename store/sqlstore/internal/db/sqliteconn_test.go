@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,4 +185,29 @@ func TestSQLiteConnectionBoundsItsStatements(t *testing.T) {
 			t.Errorf("%d statements are kept", c.kept.Len())
 		}
 	})
+}
+
+// The texts of statements with many parameters differ by their number: they would displace the others.
+func TestSQLiteConnectionKeepsNoStatementOfManyParameters(t *testing.T) {
+	t.Parallel()
+	tx, inside := thingsIn(t)
+	for _, tt := range []struct {
+		parameters int
+		kept       bool
+	}{{maxPrepared, true}, {maxPrepared + 1, false}} {
+		args := make([]any, tt.parameters)
+		for i := range args {
+			args[i] = i
+		}
+		query := `SELECT name FROM things WHERE id IN (?` + strings.Repeat(",?", tt.parameters-1) + `) ORDER BY id`
+		rows, err := tx.QueryContext(t.Context(), query, args...)
+		if got := read(t, rows, err); fmt.Sprint(got) != "[a b]" {
+			t.Errorf("%d parameters: %v", tt.parameters, got)
+		}
+		inside(func(c *sqliteConn) {
+			if c.kept.Contains(query) != tt.kept {
+				t.Errorf("%d parameters: kept is %t", tt.parameters, !tt.kept)
+			}
+		})
+	}
 }
