@@ -22,7 +22,7 @@ func TestUpkeepDeletesOldEventsInBatches(t *testing.T) {
 			list := make([]people.LoggedEvent, n)
 			for i := range list {
 				var err error
-				list[i], err = events.OfUser(events.UserCreated, int64(i+1)).Log(at, "system")
+				list[i], err = events.OfAccount(int64(i+1), "password").Log(at, "system")
 				w.Must(err)
 			}
 			w.Must(w.Store.Change(t.Context(), deployment, func(tx people.Tx) error {

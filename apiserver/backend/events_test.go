@@ -26,7 +26,7 @@ func logUsers(t *testing.T, s served, number bool, users ...int64) {
 	t.Helper()
 	err := s.rows.Change(t.Context(), exampleTenant, func(tx people.Tx) error {
 		for _, user := range users {
-			e, err := events.OfUser(events.UserCreated, user).Log(exampleDay(10, 12).Add(time.Duration(user)*time.Minute), "system")
+			e, err := events.OfAccount(user, "password").Log(exampleDay(10, 12).Add(time.Duration(user)*time.Minute), "system")
 			if err != nil {
 				return err
 			}
@@ -300,7 +300,7 @@ func TestChangesByBackendsLogEvents(t *testing.T) {
 	}
 	var user, organization string
 	created := s.happens(t, func() { user = send(200, "POST", "/users", `{"email":"new@example.com","first_name":"New"}`).ID }, events.UserCreated)[0]
-	if created.SubjectID != user || !strings.HasPrefix(created.Actor, "key:") || created.Data != "" {
+	if created.SubjectID != user || !strings.HasPrefix(created.Actor, "key:") || created.Data != `{"method":"import"}` {
 		t.Errorf("%+v", created)
 	}
 	path := "/users/" + user

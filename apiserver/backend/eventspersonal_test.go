@@ -54,7 +54,7 @@ func TestPersonalDataOfEventsAreThoseOfNow(t *testing.T) {
 			tx.Sessions().InsertSession(people.Session{ID: 910, ActiveSignIn: 911, Address: "192.0.2.7", UserAgent: "Browser", CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}),
 			tx.Sessions().InsertSignIn(signIn))
 		for _, e := range []events.Event{
-			events.OfUser(events.UserCreated, user), events.OfEmail(events.UserEmailAdded, user, 904), events.OfMember(events.MembershipCreated, people.Member{ID: 907, User: user}),
+			events.OfAccount(user, "password"), events.OfEmail(events.UserEmailAdded, user, 904), events.OfMember(events.MembershipCreated, people.Member{ID: 907, User: user}),
 			{Type: events.OrganizationCreated, Subject: organization}, {Type: events.InvitationCreated, Subject: 906},
 			{Type: events.InvitationAccepted, Subject: 908, Data: events.Data{User: user}}, events.OfUser(events.UserDeleted, user),
 			events.OfPhone(events.UserPhoneVerified, user, 905), events.OfSignIn(events.SessionCreated, signIn),

@@ -195,6 +195,7 @@ const (
 // unaudited are the types that no action has, with the reason for each.
 var unaudited = map[Type]string{
 	InvitationExpired:      byTime,
+	APIKeyExpired:          byTime,
 	ApprovalExpired:        byTime,
 	ApprovalRequested:      byCalls,
 	ToolCallCompleted:      byCalls,

@@ -53,6 +53,7 @@ const (
 	APIKeyUpdated           Type = "api_key.updated"
 	APIKeyRotated           Type = "api_key.rotated"
 	APIKeyRevoked           Type = "api_key.revoked"
+	APIKeyExpired           Type = "api_key.expired"
 	OAuthClientCreated      Type = "oauth.client.created"
 	OAuthClientUpdated      Type = "oauth.client.updated"
 	OAuthClientRotated      Type = "oauth.client.secret_rotated"
@@ -142,7 +143,7 @@ const (
 
 // Catalogue has all types, in the order in which they are documented.
 var Catalogue = []Entry{
-	{UserCreated, 1, "A user has an account: after a sign-up, a first sign-in by a connection, a directory, a backend or an import.", nil},
+	{UserCreated, 1, "A user has an account: after a sign-up, a first sign-in by a connection, a directory, a backend or an import.", []Member{signUpMethod}},
 	{UserUpdated, 1, "The profile of a user changed.", []Member{changed}},
 	{UserDisabled, 1, "A user can no longer sign in.", nil},
 	{UserEnabled, 1, "A disabled user can sign in again.", nil},
@@ -175,13 +176,14 @@ var Catalogue = []Entry{
 	{InvitationAccepted, 1, "An invitation was accepted.", append(slices.Clip(ofInvitation), ofUser.saying("the user who accepted"))},
 	{InvitationRevoked, 1, "An invitation was revoked.", ofInvitation},
 	{InvitationExpired, 1, "An invitation was deleted that was neither accepted nor revoked: a day after its end, or later.", ofInvitation},
-	{APIKeyCreated, 1, "A backend, a user or an import added an API key. Keys that are declared have no events.", ofKey},
+	{APIKeyCreated, 1, "A backend, a user or an import added an API key, or a declared one took effect.", ofKey},
 	{APIKeyUpdated, 1, "An API key changed.", append(slices.Clip(ofKey), changed)},
 	{APIKeyRotated, 1, "An API key was replaced by another, which has the same rights. It ends at once, or after an overlap.", append(slices.Clip(ofKey), nextKey)},
-	{APIKeyRevoked, 1, "An API key was revoked, or deleted by its user.", ofKey},
-	{OAuthClientCreated, 1, "A backend created a client of an OAuth app, or a client registered itself. Clients that are declared have no events.", ofClient},
+	{APIKeyRevoked, 1, "An API key was revoked, or deleted by its user; or a declared one was deleted.", ofKey},
+	{APIKeyExpired, 1, "The lifetime of an API key is over: recorded some minutes later. Keys that were revoked or replaced before have no such event.", ofKey},
+	{OAuthClientCreated, 1, "A backend created a client of an OAuth app, a client registered itself, or a declared one took effect.", ofClient},
 	{OAuthClientUpdated, 1, "The metadata of a client changed, or whether it is active.", ofClient},
-	{OAuthClientRotated, 1, "A backend gave a client another secret.", ofClient},
+	{OAuthClientRotated, 1, "A client has another secret.", ofClient},
 	{OAuthClientDeleted, 1, "A client was deleted, with the grants that it had.", ofClient},
 	{OAuthGrantCreated, 1, "A user granted a client access, or more access than before: `scopes` is all that is granted.", append(slices.Clip(ofGrant), scopesOf)},
 	{OAuthGrantRevoked, 1, "A grant was revoked with its tokens: by its user, a backend, a directory, or the reset of a password.", ofGrant},

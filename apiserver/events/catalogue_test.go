@@ -112,7 +112,7 @@ func TestActorsAreNoAddresses(t *testing.T) {
 		"user:5": "user:5", "system": "system", "key:abc": "key:abc", "token:system:serviceaccount:apps:shop": "token:system:serviceaccount:apps:shop",
 		"token:ada@example.com": "token:b5fc85e55755f9e0", "setup:ada@example.com": "setup:b5fc85e55755f9e0",
 	} {
-		logged, err := OfUser(UserCreated, 1).Log(time.Time{}, actor)
+		logged, err := OfAccount(1, "password").Log(time.Time{}, actor)
 		if err != nil || logged.Actor != want {
 			t.Errorf("%s is logged as %s: %v", actor, logged.Actor, err)
 		}
@@ -131,7 +131,7 @@ func TestMembershipsOfWorkspacesAreSubjectsOfTheirOwn(t *testing.T) {
 func TestTypesAreSelectedByPatterns(t *testing.T) {
 	t.Parallel()
 	for patterns, want := range map[string]int{
-		"*": len(Catalogue) - 2, "configuration.*": 3, "agent.tool_call.*": 1, "agent.*": 4, "rate_limit.*": 1, "rate_limit.exceeded": 1, "user.created": 1, "user.*": 16, "user.created,user.*": 16, "membership.*,invitation.revoked": 4, "signin.failing": 1, "api_key.*": 4, "oauth.*": 9, "agent.approval.*": 4, "import.*": 1, "oauth.grant.*": 3, "workspace.*": 2, "session.*": 4,
+		"*": len(Catalogue) - 2, "configuration.*": 3, "agent.tool_call.*": 1, "agent.*": 4, "rate_limit.*": 1, "rate_limit.exceeded": 1, "user.created": 1, "user.*": 16, "user.created,user.*": 16, "membership.*,invitation.revoked": 4, "signin.failing": 1, "api_key.*": 5, "oauth.*": 9, "agent.approval.*": 4, "import.*": 1, "oauth.grant.*": 3, "workspace.*": 2, "session.*": 4,
 	} {
 		if types, err := ParseTypes(strings.Split(patterns, ",")); err != nil || len(types) != want {
 			t.Errorf("%s selects %d types: %v", patterns, len(types), err)

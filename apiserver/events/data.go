@@ -13,13 +13,15 @@ import (
 type Data struct {
 	User, Email, Phone, Role int64
 	Changed                  []string
+	// RoleName is the name of the role.
+	RoleName string
 	// Level is LevelOrganization or LevelWorkspace.
 	Level string
 	Owner bool
 	// SessionsEnded is how many sign-ins the change ended.
 	SessionsEnded int64
 	SignIn        int64
-	// Method is how a user signed in, and Reason why a sign-in ended.
+	// Method is how a user signed in or up, and Reason why a sign-in ended.
 	Method string
 	Reason Reason
 	// Step is StepPassword or StepSecond.
@@ -60,7 +62,8 @@ type Data struct {
 // The values of Data.Source.
 const (
 	SourceHTTP = "http"
-	// SourceDeclared is a resource that a manager other than the management API declares.
+	// SourceDeclared is a resource that a manager other than the management API declares, and a key or a client that any
+	// resource declares.
 	SourceDeclared = "declared"
 	SourceImport   = "import"
 	// SourceBackend, SourceRegistered and SourceDocument are clients that a backend created, that registered themselves,
@@ -166,10 +169,14 @@ var (
 	sessionsEnded = Member{
 		Name: "sessions_ended", Of: Count, of: always(func(d *Data) int64 { return d.SessionsEnded }), Description: "how many sign-ins of the user the change ended",
 	}
-	memberships  = []Member{ofUser, levelOf, ownerOf, ofRole.saying("the role; absent for a member without one, and for an owner")}
+	memberships = []Member{
+		ofUser, levelOf, ownerOf, ofRole.saying("the role; absent for a member without one, and for an owner"),
+		{Name: "role", Of: Text, Optional: true, of: text(func(d *Data) string { return d.RoleName }), Description: "the name of the role; absent for none, and for a role that was deleted"},
+	}
 	ofInvitation = []Member{ofRole.saying("the role that the invitation gives; absent for that of new members")}
 	ofSignIn     = Member{Name: "signin_id", Of: ID, of: id(func(d *Data) int64 { return d.SignIn }), Description: "the sign-in in the session"}
 	methodOf     = Member{Name: "method", Of: Text, of: text(func(d *Data) string { return d.Method }), Values: methods, Description: "how the user signed in"}
+	signUpMethod = methodOf.among().saying("how the user signed up: as a sign-in; sso: and the slug of the connection; sso:scim for a directory; import for a backend and for an import")
 	reasonOf     = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return string(d.Reason) }), Values: reasons, Description: "why it ended"}
 	stepOf       = Member{
 		Name: "step", Of: Text, of: text(func(d *Data) string { return d.Step }), Values: []string{StepPassword, StepSecond},
@@ -178,24 +185,26 @@ var (
 	signIns      = []Member{ofUser, ofSignIn, methodOf}
 	endedSignIns = append(slices.Clip(signIns), reasonOf)
 	ownerOfKey   = ofUser.saying("the user for whom the key acts; absent for a key of no user").optional()
-	appSlug      = Member{Name: "app_slug", Of: Text, of: text(func(d *Data) string { return d.App }), Description: "the slug of the app"}
-	keySource    = sourceOf.among(SourceHTTP, SourceImport)
+	appSlug      = Member{Name: "app_slug", Of: Text, Optional: true, of: text(func(d *Data) string { return d.App }), Description: "the slug of the app; absent for a declared key whose app is gone"}
+	keySource    = sourceOf.among(SourceHTTP, SourceImport, SourceDeclared)
 	last4        = Member{Name: "last4", Of: Text, Optional: true, of: text(func(d *Data) string { return d.Last4 }), Description: "the last characters of the key; absent if unknown"}
-	nextKey      = Member{Name: "next_id", Of: ID, of: id(func(d *Data) int64 { return d.Next }), Description: "the key that replaces it"}
+	nextKey      = Member{Name: "next_id", Of: ID, Optional: true, of: id(func(d *Data) int64 { return d.Next }), Description: "the key that replaces it; absent for a declared key, which keeps its id"}
 	ofKey        = []Member{ownerOfKey, appSlug, keySource, last4}
 	oauthApp     = Member{Name: "app_id", Of: ID, of: id(func(d *Data) int64 { return d.OAuthApp }), Description: "the OAuth app"}
 	clientID     = Member{Name: "client_id", Of: Text, of: text(func(d *Data) string { return d.Client }), Description: "the client_id of the client"}
 	scopesOf     = Member{Name: "scopes", Of: Texts, of: always(func(d *Data) []string { return append([]string{}, d.Scopes...) }), Description: "the names of the granted scopes"}
-	ofClient     = []Member{oauthApp, clientID, sourceOf.among(SourceBackend, SourceRegistered, SourceDocument)}
-	ofGrant      = []Member{ofUser, oauthApp, clientID}
-	rowsOf       = Member{Name: "rows", Of: Count, of: always(func(d *Data) int64 { return d.Rows }), Description: "how many rows the import added"}
-	causeOf      = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return d.Cause }), Values: []string{CauseSustained, CauseGone}, Description: "why it was disabled"}
-	sinceOf      = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
-	fromOf       = Member{Name: "from_sequence", Of: ID, of: id(func(d *Data) int64 { return d.From }), Description: "the number of the first of these events"}
-	toOf         = Member{Name: "to_sequence", Of: ID, of: id(func(d *Data) int64 { return d.To }), Description: "the number of the last of these events"}
-	agentOf      = Member{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"}
-	toolOf       = Member{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"}
-	ofLimit      = []Member{
+	ofClient     = []Member{
+		oauthApp.saying("the OAuth app; absent for a declared client whose app is gone").optional(), clientID, sourceOf.among(SourceBackend, SourceRegistered, SourceDocument, SourceDeclared),
+	}
+	ofGrant = []Member{ofUser, oauthApp, clientID}
+	rowsOf  = Member{Name: "rows", Of: Count, of: always(func(d *Data) int64 { return d.Rows }), Description: "how many rows the import added"}
+	causeOf = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return d.Cause }), Values: []string{CauseSustained, CauseGone}, Description: "why it was disabled"}
+	sinceOf = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
+	fromOf  = Member{Name: "from_sequence", Of: ID, of: id(func(d *Data) int64 { return d.From }), Description: "the number of the first of these events"}
+	toOf    = Member{Name: "to_sequence", Of: ID, of: id(func(d *Data) int64 { return d.To }), Description: "the number of the last of these events"}
+	agentOf = Member{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"}
+	toolOf  = Member{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"}
+	ofLimit = []Member{
 		{Name: "scheme", Of: Text, of: text(func(d *Data) string { return d.Scheme }), Description: "the slug of the scheme"},
 		{Name: "rule", Of: Text, of: text(func(d *Data) string { return d.Rule }), Description: "the limit of the rule, such as 100/1min"},
 		{Name: "mode", Of: Text, of: text(func(d *Data) string { return d.Mode }), Values: []string{"per_key", "per_app", "per_ip", "per_key_and_ip", "per_app_and_ip"}, Description: "what the rule counts by"},

@@ -24,6 +24,11 @@ func OfUser(t Type, user int64, changed ...string) Event {
 	return Event{Type: t, Subject: user, Data: Data{Changed: changed}}
 }
 
+// OfAccount returns the event of a new user, who signed up by a method.
+func OfAccount(user int64, method string) Event {
+	return Event{Type: UserCreated, Subject: user, Data: Data{Method: method}}
+}
+
 // OfEmail returns an event of an address of a user.
 func OfEmail(t Type, user, email int64) Event {
 	return Event{Type: t, Subject: user, Data: Data{Email: email}}
@@ -105,6 +110,11 @@ func OfKey(t Type, k people.APIKey, changed ...string) Event {
 		Type: t, Subject: k.ID, Organization: k.Organization, Workspace: k.Workspace,
 		Data: Data{User: k.Owner, App: k.App, Source: source, Last4: k.Suffix, Changed: changed},
 	}
+}
+
+// Key implements people.ExpiryEvents.
+func (x Expiry) Key(k people.APIKey) (people.LoggedEvent, error) {
+	return OfKey(APIKeyExpired, k).Log(x.At, "system")
 }
 
 // OfRotation returns the event of an API key that another one replaces.

@@ -28,7 +28,7 @@ func TestPersonalDataOfAPageAreReadOnce(t *testing.T) {
 	t.Parallel()
 	list := []people.LoggedEvent{{Type: "user.renamed", SubjectType: "user", SubjectID: "9"}}
 	for _, e := range []Event{
-		OfUser(UserUpdated, 1, "first_name"), OfUser(UserCreated, 2), OfUser(UserCreated, 1), OfEmail(UserEmailVerified, 1, 3), OfOrganization(OrganizationCreated, 4), OfUser(UserDeleted, 5),
+		OfUser(UserUpdated, 1, "first_name"), OfAccount(2, "password"), OfAccount(1, "password"), OfEmail(UserEmailVerified, 1, 3), OfOrganization(OrganizationCreated, 4), OfUser(UserDeleted, 5),
 		OfMember(MembershipDeleted, people.Member{ID: 6, User: 1}), {Type: InvitationRevoked, Subject: 7},
 		OfPhone(UserPhoneAdded, 1, 8), OfSignIn(SessionCreated, people.SignIn{ID: 9, Session: 10, User: 1, Method: "password"}),
 	} {
@@ -43,7 +43,7 @@ func TestPersonalDataOfAPageAreReadOnce(t *testing.T) {
 		t.Errorf("asked for %v: %v", log.asked, err)
 	}
 	want := []string{
-		"", `{"changed":["first_name"],"personal":{"first_name":"Ada","phone_number":"+12025550100"}}`, "", `{"personal":{"first_name":"Ada","phone_number":"+12025550100"}}`, `{"email_id":"3","personal":{"email":"ada@person.example","first_name":"Ada","phone_number":"+12025550100"}}`, "", "",
+		"", `{"changed":["first_name"],"personal":{"first_name":"Ada","phone_number":"+12025550100"}}`, `{"method":"password"}`, `{"method":"password","personal":{"first_name":"Ada","phone_number":"+12025550100"}}`, `{"email_id":"3","personal":{"email":"ada@person.example","first_name":"Ada","phone_number":"+12025550100"}}`, "", "",
 		`{"level":"organization","personal":{"first_name":"Ada","phone_number":"+12025550100"},"user_id":"1"}`, "",
 		`{"personal":{"first_name":"Ada","phone_number":"+12025550101"},"phone_id":"8"}`,
 		`{"method":"password","personal":{"first_name":"Ada","ip_address":"192.0.2.1","phone_number":"+12025550100","user_agent":"Browser"},"signin_id":"9","user_id":"1"}`,

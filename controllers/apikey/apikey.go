@@ -23,7 +23,6 @@ import (
 	"github.com/cardea-iam/cardea/controllers/shared/objectwatch"
 	"github.com/cardea-iam/cardea/controllers/shared/ownedsecret"
 	"github.com/cardea-iam/cardea/internal/apikey"
-	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/reservation"
 	"github.com/cardea-iam/cardea/internal/translation"
 )
@@ -92,7 +91,7 @@ func translate(key *v1alpha1.APIKey, refs engine.ResolvedRefs, prepared engine.P
 	app := refs[appField].(*v1alpha1.APIAuthApp)
 	return engine.Content{
 		Deployment: engine.DeploymentOf(key, app.Spec.DeploymentRef),
-		Value:      translation.APIKey(key, prepared.Value.([]document.Verifier)),
+		Value:      prepared.Value,
 	}
 }
 
@@ -172,7 +171,9 @@ func (m *manager) prepare(ctx context.Context, p engine.Preparation[*v1alpha1.AP
 func (m *manager) prepared(key *v1alpha1.APIKey, w credential.Wanted, d credential.Delivered) engine.Prepared {
 	now := m.Clock()
 	verifiers := credential.Verifiers(w, d, now)
-	p := engine.Prepared{Value: verifiers, Conditions: w.Conditions(v1alpha1.KindAPIKey, now), RequeueAfter: w.NextWake(d, key.Spec.SecretTemplate != nil, now)}
+	content := translation.APIKey(key, verifiers)
+	content.Expired = w.Expired(now)
+	p := engine.Prepared{Value: content, Conditions: w.Conditions(v1alpha1.KindAPIKey, now), RequeueAfter: w.NextWake(d, key.Spec.SecretTemplate != nil, now)}
 	for _, v := range verifiers {
 		p.Reserves = append(p.Reserves, reservation.APIKey(v.ID))
 	}

@@ -121,6 +121,9 @@ type APIKey struct {
 	Scheme string `json:"scheme,omitempty"`
 	// Verifiers are the accepted keys: the current one first, then the previous one during an overlap.
 	Verifiers []Verifier `json:"verifiers"`
+	// Expired reports whether the key's lifetime was over when the operator wrote the document: the write that sets it
+	// has the event. Servers refuse the key by the time of its verifier.
+	Expired bool `json:"expired,omitempty"`
 }
 
 // Verifier verifies one key.

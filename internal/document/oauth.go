@@ -6,10 +6,13 @@ import (
 	"time"
 )
 
-// Kinds that the store knows, by their names in package v1alpha1: those that users grant access to, and that of
-// deployments.
+// Kinds that the store knows, by their names in package v1alpha1: those that users grant access to, that of
+// deployments, and those of API keys.
 const (
 	KindIdentityDeployment = "IdentityDeployment"
+
+	KindAPIAuthApp = "APIAuthApp"
+	KindAPIKey     = "APIKey"
 
 	KindOAuthApp    = "OAuthApp"
 	KindOAuthClient = "OAuthClient"

@@ -52,6 +52,7 @@ var Versions = map[string]int64{
 	"api_key.updated":                  1,
 	"api_key.rotated":                  1,
 	"api_key.revoked":                  1,
+	"api_key.expired":                  1,
 	"oauth.client.created":             1,
 	"oauth.client.updated":             1,
 	"oauth.client.secret_rotated":      1,

@@ -79,6 +79,7 @@ type ExpiryEvents interface {
 	Invitation(Invitation) (LoggedEvent, error)
 	Approval(Approval) (LoggedEvent, error)
 	Client(OAuthClient) (LoggedEvent, error)
+	Key(APIKey) (LoggedEvent, error)
 }
 
 // Unnumbered is a deployment with events that have no number yet. Oldest is the time of the event that was recorded

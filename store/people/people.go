@@ -90,8 +90,9 @@ type Upkeep interface {
 	//     are kept;
 	//   - entries of the feed of changed API keys older than an hour, except the newest ones. These are not counted.
 	// It also deletes the arguments and results of up to limit calls older than CallBodiesFor, and frees the keys of up to
-	// limit approvals that ended without a decision or a use; both are counted. With keep.Events, sign-ins, invitations
-	// and approvals whose time is over, and clients that were not used for IdleClientFor, have events.
+	// limit approvals that ended without a decision or a use; both are counted. So are up to limit API keys that expired,
+	// which it looks at once. With keep.Events, sign-ins, invitations, approvals and API keys whose time is over, and
+	// clients that were not used for IdleClientFor, have events.
 	Purge(ctx context.Context, now time.Time, keep Retention, limit int) (int64, error)
 	CallUpkeep
 	ConnectionUpkeep

@@ -1,8 +1,12 @@
 package storetest
 
 import (
+	"encoding/json"
+
 	"github.com/onsi/gomega"
 
+	"github.com/cardea-iam/cardea/internal/document"
+	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -35,11 +39,31 @@ func configurationEvents(e *env, after int64) (list []people.LoggedEvent) {
 
 // happened returns the event with a number of a put.
 func happened(sequence int64, what string, put store.Put) people.LoggedEvent {
-	e, _ := people.ConfigurationChange{
+	list, _ := people.ConfigurationChange{
 		Type: what, Deployment: put.Deployment, ID: put.ID, Kind: put.Kind, Name: put.Name, Generation: put.Generation, Source: put.Source,
-	}.Event(born)
-	e.Sequence = sequence
-	return e
+	}.Events(born, nil)
+	list[0].Sequence = sequence
+	return list[0]
+}
+
+// declares makes a put one of a kind with a content, in the namespace of the deployment home.
+func declares(put store.Put, kind, key string, content any) store.Put {
+	put = ofHome(put)
+	put.Kind, put.Namespace, put.Key = kind, "apps", key
+	raw, _ := json.Marshal(content)
+	put.Hash = string(raw)
+	put.Payload, _ = document.Encode(document.Meta{}, content)
+	return put
+}
+
+// typesWith returns the types of events with their data.
+func typesWith(list []people.LoggedEvent) (found []string) {
+	for _, e := range list {
+		if e.SubjectType != people.SubjectConfiguration {
+			found = append(found, e.Type+" "+e.SubjectType+" "+e.SubjectID+" "+e.Data)
+		}
+	}
+	return found
 }
 
 var configurationStories = []story{
@@ -88,6 +112,37 @@ var configurationStories = []story{
 		holder.Source = ""
 		e.Expect(configurationEvents(e, 1)).To(gomega.Equal([]people.LoggedEvent{
 			happened(2, people.ConfigurationDeleted, holder), happened(3, people.ConfigurationCreated, taker),
+		}))
+	}},
+	{name: "declared API keys and OAuth clients have events of their own, also of another content of the same generation", run: func(e *env) {
+		e.begin()
+		declareHome(e)
+		e.put(declares(putOf("shop", "u1", 1), document.KindAPIAuthApp, "shop-api", document.APIAuthApp{Slug: "shop-api"}))
+		app := declares(putOf("login", "u2", 1), document.KindOAuthApp, "login", document.OAuthApp{Slug: "login"})
+		e.put(app)
+		content := document.APIKey{App: "shop", Name: "shop", Verifiers: []document.Verifier{{ID: "one", Last4: "1111"}}}
+		key := declares(putOf("key", "u3", 1), document.KindAPIKey, "", content)
+		e.put(key)
+		content.Verifiers = []document.Verifier{{ID: "two", Last4: "2222"}, {ID: "one", Last4: "1111"}}
+		e.put(again(declares(putOf("key", "u3", 1), document.KindAPIKey, "", content), "u3"))
+		e.put(again(declares(putOf("key", "u3", 1), document.KindAPIKey, "", content), "u3"))
+		content.Name, content.Verifiers = "other", content.Verifiers[:1]
+		e.put(again(declares(putOf("key", "u3", 2), document.KindAPIKey, "", content), "u3"))
+		content.Expired = true
+		e.put(again(declares(putOf("key", "u3", 2), document.KindAPIKey, "", content), "u3"))
+		client := declares(putOf("web", "u4", 1), document.KindOAuthClient, "", document.OAuthClient{App: "login"})
+		e.put(client)
+		e.ok(e.store.Delete(e.ctx, e.term, key.Owner))
+		e.ok(e.store.Delete(e.ctx, e.term, app.Owner))
+		e.ok(e.store.Delete(e.ctx, e.term, client.Owner))
+		of := ` api_key ` + ids.Format(key.ID) + ` {"app_slug":"shop-api",`
+		ofClient := ` oauth_client ` + ids.Format(client.ID) + ` {`
+		e.Expect(typesWith(configurationEvents(e, 0))).To(gomega.Equal([]string{
+			`api_key.created` + of + `"last4":"1111","source":"declared"}`, `api_key.rotated` + of + `"last4":"2222","source":"declared"}`,
+			`api_key.updated` + of + `"changed":["name"],"last4":"2222","source":"declared"}`, `api_key.expired` + of + `"last4":"2222","source":"declared"}`,
+			`oauth.client.created` + ofClient + `"app_id":"` + ids.Format(app.ID) + `","client_id":"` + ids.Format(client.ID) + `","source":"declared"}`,
+			`api_key.revoked` + of + `"last4":"2222","source":"declared"}`,
+			`oauth.client.deleted` + ofClient + `"client_id":"` + ids.Format(client.ID) + `","source":"declared"}`,
 		}))
 	}},
 	{name: "resources of a deployment without a document leave no events", run: func(e *env) {

@@ -299,6 +299,48 @@ var eventStories = []story{
 		e.Expect(e.numbersOf(home)).To(gomega.ConsistOf(int64(3), int64(4), open.ID, int64(10), int64(9)))
 		e.Expect(e.numbersOf("apps/other")).To(gomega.Equal([]int64{7}))
 	}},
+	{name: "an API key has one event of its expiry, unless it ended before, and another one after it was prolonged", run: func(e *env) {
+		e.begin()
+		keys := map[int64]people.APIKey{}
+		for id := int64(1); id <= 6; id++ {
+			k := apiKey(id, "key-"+ids.Format(id))
+			k.ExpiresAt, k.RetiresAt, k.RevokedAt = after(time.Hour), time.Time{}, time.Time{}
+			keys[id] = k
+		}
+		alter := func(id int64, change func(k *people.APIKey)) {
+			k := keys[id]
+			change(&k)
+			keys[id] = k
+		}
+		alter(2, func(k *people.APIKey) { k.RevokedAt = after(time.Minute) })
+		alter(3, func(k *people.APIKey) { k.RetiresAt = after(time.Minute) })
+		alter(4, func(k *people.APIKey) { k.ExpiresAt = after(3 * time.Hour) })
+		alter(5, func(k *people.APIKey) { k.ExpiresAt = time.Time{} })
+		alter(6, func(k *people.APIKey) { k.RevokedAt = after(2 * time.Hour) }) // after its end
+		for _, k := range keys {
+			e.insert(func(tx people.Tx) error { return tx.APIKeys().InsertAPIKey(k) })
+		}
+		expired := func(at time.Time) []int64 {
+			for range 2 {
+				_, err := e.store.Purge(e.ctx, at, people.Retention{Audit: 10_000 * time.Hour, ToolCalls: 10_000 * time.Hour, Events: expiry{}}, 10)
+				e.ok(err)
+			}
+			e.change(home, numberEvents)
+			return e.numbersOf(home)
+		}
+		e.Expect(expired(after(59 * time.Minute))).To(gomega.BeEmpty())
+		e.Expect(expired(after(time.Hour))).To(gomega.ConsistOf(int64(1), int64(6)))
+		e.change(home, func(tx people.Tx) error {
+			alter(1, func(k *people.APIKey) { k.Name = "another name" })
+			return tx.APIKeys().UpdateAPIKey(keys[1])
+		})
+		e.Expect(expired(after(2 * time.Hour))).To(gomega.HaveLen(2))
+		e.change(home, func(tx people.Tx) error {
+			alter(1, func(k *people.APIKey) { k.ExpiresAt = after(4 * time.Hour) })
+			return tx.APIKeys().UpdateAPIKey(keys[1])
+		})
+		e.Expect(expired(after(5 * time.Hour))).To(gomega.ConsistOf(int64(1), int64(6), int64(4), int64(1)))
+	}},
 }
 
 // expiry makes events of which the subject is the row that ended.
@@ -310,3 +352,4 @@ func (expiry) Approval(a people.Approval) (people.LoggedEvent, error) {
 	return logged(a.Agent + 9), nil
 }
 func (expiry) Client(people.OAuthClient) (people.LoggedEvent, error) { return logged(9), nil }
+func (expiry) Key(k people.APIKey) (people.LoggedEvent, error)       { return logged(k.ID), nil }

@@ -86,7 +86,7 @@ var upkeepStories = []story{
 			{8 * time.Minute, 90 * 24 * time.Hour, 1, "the spent challenge"},
 			{10 * time.Minute, 90 * 24 * time.Hour, 2, "the authorization request and the device"},
 			{11 * time.Minute, 90 * 24 * time.Hour, 4, "the attempt with its SSO attempt, the unconfirmed authenticator, and the key of the approval"},
-			{time.Hour, 90 * 24 * time.Hour, 4, "the counter, the family of tokens with its refresh token, and the temporary code"},
+			{time.Hour, 90 * 24 * time.Hour, 5, "the counter, the family of tokens with its refresh token, the temporary code, and the look at the API key that expired"},
 			{25 * time.Hour, 90 * 24 * time.Hour, 5, "the failure, the code, the client that was not used, the arguments of the approval, and the setup link"},
 			{25*time.Hour + 2*time.Second, 90 * 24 * time.Hour, 3, "the challenge, the send and the message that was sent"},
 			{26 * time.Hour, 26 * time.Hour, 0, "the audit record is as old as its retention says"},

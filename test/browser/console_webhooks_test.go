@@ -35,7 +35,7 @@ func (w *consoleWorld) recordDeliveries(tx people.Tx) error {
 	now := w.Clock.Now()
 	var logged []people.LoggedEvent
 	for user := range int64(30) {
-		e, err := events.OfUser(events.UserCreated, user+1).Log(now.Add(-time.Hour), "system")
+		e, err := events.OfAccount(user+1, "password").Log(now.Add(-time.Hour), "system")
 		if err != nil {
 			return err
 		}

@@ -124,7 +124,7 @@ var _ = Describe("A Directory", func() {
 		first := w.secretData(ctx, "staff")["scim-token"]
 		issued := d.Status.LastRotatedAt.Time
 		update(ctx, d, func(d *v1alpha1.Directory) {
-			d.Annotations = map[string]string{v1alpha1.AnnotationRotateAt: issued.Add(time.Second).UTC().Format(time.RFC3339)}
+			d.Annotations = rotateAfter(issued)
 		})
 		Eventually(func() string { return w.secretData(ctx, "staff")["previous-scim-token"] }).Should(Equal(first))
 		second := w.secretData(ctx, "staff")["scim-token"]

@@ -121,7 +121,7 @@ var _ = Describe("An APIKey", func() {
 		issued := key.Status.LastRotatedAt.Time
 
 		update(ctx, key, func(k *v1alpha1.APIKey) {
-			k.Annotations = map[string]string{v1alpha1.AnnotationRotateAt: issued.Add(time.Second).UTC().Format(time.RFC3339)}
+			k.Annotations = rotateAfter(issued)
 		})
 		Eventually(func() string { return cluster.APIKey(ctx, w.namespace, "k") }).ShouldNot(Equal(first))
 		second := cluster.APIKey(ctx, w.namespace, "k")

@@ -142,7 +142,7 @@ var _ = Describe("An OAuthClient", func() {
 		Expect(c.Status.NextRotationAt).NotTo(BeNil())
 		first := secretOf(ctx, "jobs")["client-secret"]
 		update(ctx, c, func(c *v1alpha1.OAuthClient) {
-			c.Annotations = map[string]string{v1alpha1.AnnotationRotateAt: c.Status.LastRotatedAt.Add(time.Second).UTC().Format(time.RFC3339)}
+			c.Annotations = rotateAfter(c.Status.LastRotatedAt.Time)
 		})
 		Eventually(func() string { return secretOf(ctx, "jobs")["client-secret"] }).ShouldNot(Equal(first))
 		Eventually(status(c.Status.ClientID, secretOf(ctx, "jobs")["client-secret"])).Should(Equal(200))

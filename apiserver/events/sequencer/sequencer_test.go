@@ -49,7 +49,7 @@ func logs(t *testing.T, s people.Store, deployment string, from, n int) {
 	list := make([]people.LoggedEvent, n)
 	for i := range list {
 		var err error
-		if list[i], err = events.OfUser(events.UserCreated, int64(from+i)).Log(time.Now(), "system"); err != nil {
+		if list[i], err = events.OfAccount(int64(from+i), "password").Log(time.Now(), "system"); err != nil {
 			t.Fatal(err)
 		}
 	}

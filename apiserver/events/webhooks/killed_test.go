@@ -159,7 +159,7 @@ func TestServerThatIsKilledBeforeAnyStatementLosesNothing(t *testing.T) {
 			var list []people.LoggedEvent
 			for range 4 {
 				users++
-				e, err := events.OfUser(events.UserCreated, users).Log(w.Clock.Now(), "system")
+				e, err := events.OfAccount(users, "password").Log(w.Clock.Now(), "system")
 				w.Must(err)
 				list = append(list, e)
 			}

@@ -207,7 +207,9 @@ func (w *world) types() (all []string) {
 func (w *world) happens(of events.Type, users ...int64) {
 	var list []people.LoggedEvent
 	for _, user := range users {
-		e, err := events.OfUser(of, user).Log(w.Clock.Now(), "system")
+		change := events.OfUser(of, user)
+		change.Data.Method = "password" // that of a new user
+		e, err := change.Log(w.Clock.Now(), "system")
 		w.Must(err)
 		list = append(list, e)
 	}

@@ -125,7 +125,10 @@ func TestChangesOfOrganizationsLogEvents(t *testing.T) {
 		w.happens(func() {
 			inside = owner.ok("POST", workspace+"/members", fmt.Sprintf(`{"user_id":%q}`, bobID))["id"].(string)
 		}, events.MembershipCreated)
-		w.happens(func() { owner.ok("PATCH", workspace+"/members/"+inside, fmt.Sprintf(`{"role_id":%q}`, reader)) }, events.MembershipUpdated)
+		granted := w.happens(func() { owner.ok("PATCH", workspace+"/members/"+inside, fmt.Sprintf(`{"role_id":%q}`, reader)) }, events.MembershipUpdated)[0]
+		if want := fmt.Sprintf(`{"level":"workspace","owner":false,"role":"reader","role_id":%q,"user_id":%q}`, reader, bobID); granted.Data != want {
+			t.Errorf("%+v", granted)
+		}
 		w.happens(func() { owner.ok("PATCH", workspace+"/members/"+inside, fmt.Sprintf(`{"role_id":%q}`, reader)) })
 		w.happens(func() { owner.ok("DELETE", workspace+"/members/"+inside, "") }, events.MembershipDeleted)
 		left := w.happens(func() { owner.ok("DELETE", path+"/members/"+membership, "") }, events.MembershipDeleted)[0]

@@ -33,7 +33,7 @@ func (u *Unit) CreateAccount(from NewAccount) (people.User, error) {
 			return user, err
 		}
 	}
-	LogAs(u, actorFor(u, id), events.OfUser(events.UserCreated, id))
+	LogAs(u, actorFor(u, id), events.OfAccount(id, from.Method))
 	if err := u.recordEvent(people.EventSignUp, id, from.Method); err != nil {
 		return user, err
 	}

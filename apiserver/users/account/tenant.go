@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store"
@@ -114,6 +115,15 @@ func (t *Tenant) Roles(level v1alpha1.RoleLevel) []Role {
 	})
 	slices.SortFunc(roles, func(a, b Role) int { return cmp.Compare(a.Name, b.Name) })
 	return roles
+}
+
+// roleName returns the name of the role of a membership, "" for none.
+func roleName(t *Tenant, of events.Data) string {
+	levels := map[string]v1alpha1.RoleLevel{events.LevelOrganization: v1alpha1.RoleLevelOrganization, events.LevelWorkspace: v1alpha1.RoleLevelWorkspace}
+	if role := t.RoleOf(levels[of.Level], false, of.Role); role != nil {
+		return role.Name
+	}
+	return ""
 }
 
 // HasRole reports whether the deployment has a role of a level.

@@ -194,6 +194,7 @@ func (u *Unit) Log(e events.Event) { LogAs(u, u.Actor, e) }
 
 // LogAs is Unit.Log for another actor, such as "system".
 func LogAs(u *Unit, actor string, e events.Event) {
+	e.Data.RoleName = roleName(u.Tenant, e.Data)
 	logged, err := e.Log(u.Now, actor)
 	u.logged, u.logFailed = append(u.logged, logged), FirstOf(u.logFailed, err)
 }

@@ -98,7 +98,7 @@ func logUsers(b *batch, removed map[int64]people.Email) {
 	fresh := map[int64]bool{}
 	for _, user := range b.rows.users {
 		fresh[user.ID] = true
-		b.Log(events.OfUser(events.UserCreated, user.ID))
+		b.Log(events.OfAccount(user.ID, people.MethodImport))
 	}
 	for _, id := range slices.Sorted(maps.Keys(removed)) {
 		account.LogAs(b.Unit, "system", events.OfEmail(events.UserEmailRemoved, removed[id].User, id))

@@ -87,11 +87,16 @@ func (w WantedOf[V]) NextWake(d DeliveredOf[V], generated bool, now time.Time) t
 	return wake
 }
 
+// Expired reports whether the credential's lifetime is over.
+func (w WantedOf[V]) Expired(now time.Time) bool {
+	return w.ExpiresAt != nil && !now.Before(w.ExpiresAt.Time)
+}
+
 // Conditions report whether the credential can be used.
 func (w WantedOf[V]) Conditions(kind string, now time.Time) []metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionCredentialsReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonIssued,
 		Message: "the " + w.Noun + " is in its Secret and registered"}
-	if w.ExpiresAt != nil && !now.Before(w.ExpiresAt.Time) {
+	if w.Expired(now) {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonExpired
 		c.Message = "expiresAt is past and the " + w.Noun + " is refused: set a later expiresAt or delete this " + kind
 	}

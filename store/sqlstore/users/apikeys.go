@@ -118,10 +118,12 @@ func (tx txAPIKeys) ListAPIKeys(filter people.APIKeyFilter, limit int) ([]people
 }
 
 func (tx txAPIKeys) UpdateAPIKey(k people.APIKey) error {
-	return changeKeys(tx.peopleTx, `UPDATE api_keys SET name = ?, permissions = ?, metadata = ?, scheme = ?, expires_at = ?, retires_at = ?, updated_at = ?,
-		revoked_at = ?, revoked_reason = ? WHERE id = ? AND deployment = :deployment RETURNING digest`,
-		k.Name, permissionList(k.Permissions), string(k.Metadata), k.Scheme, db.Micros(k.ExpiresAt), db.Micros(k.RetiresAt), db.Micros(k.UpdatedAt),
-		db.Micros(k.RevokedAt), k.RevokedReason, k.ID)
+	ends := db.Micros(k.ExpiresAt)
+	return changeKeys(tx.peopleTx, `UPDATE api_keys SET name = ?, permissions = ?, metadata = ?, scheme = ?, retires_at = ?, updated_at = ?, revoked_at = ?,
+		revoked_reason = ?, expiry_seen = CASE WHEN expires_at = ? THEN expiry_seen ELSE 0 END, expires_at = ?
+		WHERE id = ? AND deployment = :deployment RETURNING digest`,
+		k.Name, permissionList(k.Permissions), string(k.Metadata), k.Scheme, db.Micros(k.RetiresAt), db.Micros(k.UpdatedAt), db.Micros(k.RevokedAt),
+		k.RevokedReason, ends, ends, k.ID)
 }
 
 func (tx txAPIKeys) DeleteAPIKey(id int64) (bool, error) {

@@ -19,28 +19,48 @@ func (s *Rows) LogConfiguration(ctx context.Context, on db.Session, changes []pe
 		for n < len(changes) && changes[n].Deployment == deployment {
 			n++
 		}
-		events := make([]people.LoggedEvent, 0, n)
-		for _, c := range changes[:n] {
-			e, err := c.Event(at)
-			if err != nil {
-				return err
-			}
-			events = append(events, e)
+		if err := logConfiguration(ctx, on, deployment, changes[:n], at); err != nil {
+			return err
 		}
 		changes = changes[n:]
-		var one int64
-		namespace, name, _ := strings.Cut(deployment, "/")
-		found, err := on.Row(ctx, []any{&one}, `SELECT 1 FROM documents WHERE kind = ? AND namespace = ? AND name = ?`, document.KindIdentityDeployment, namespace, name)
+	}
+	return nil
+}
+
+// logConfiguration records the events of changes of one deployment.
+func logConfiguration(ctx context.Context, on db.Session, deployment string, changes []people.ConfigurationChange, at time.Time) error {
+	namespace, name, _ := strings.Cut(deployment, "/")
+	home, err := readApp(ctx, on, document.KindIdentityDeployment, namespace, name)
+	if err != nil || home.ID == 0 {
+		return err
+	}
+	known := map[[2]string]people.DeclaredApp{}
+	apps := func(kind, name string) (people.DeclaredApp, error) {
+		app, found := known[[2]string{kind, name}]
+		if found {
+			return app, nil
+		}
+		app, err := readApp(ctx, on, kind, namespace, name)
+		known[[2]string{kind, name}] = app
+		return app, err
+	}
+	var events []people.LoggedEvent
+	for _, c := range changes {
+		more, err := c.Events(at, apps)
 		if err != nil {
 			return err
 		}
-		if !found {
-			continue
-		}
-		tx := &peopleTx{Tx: on.Of(ctx, deployment)}
-		if err := tx.Records().LogEvents(events); err != nil {
-			return err
-		}
+		events = append(events, more...)
 	}
-	return nil
+	if len(events) == 0 {
+		return nil
+	}
+	tx := &peopleTx{Tx: on.Of(ctx, deployment)}
+	return tx.Records().LogEvents(events)
+}
+
+// readApp returns the id and the natural key of a document, or zero if there is none.
+func readApp(ctx context.Context, on db.Session, kind, namespace, name string) (app people.DeclaredApp, err error) {
+	_, err = on.Row(ctx, []any{&app.ID, &app.Slug}, `SELECT id, key FROM documents WHERE kind = ? AND namespace = ? AND name = ?`, kind, namespace, name)
+	return app, err
 }

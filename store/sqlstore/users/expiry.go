@@ -171,3 +171,41 @@ func (tx *peopleTx) expireApprovals(ids []int64, log people.ExpiryEvents, now ti
 	}
 	return freed, tx.Records().LogEvents(events)
 }
+
+// expireKeys records the events of API keys whose lifetime is over. The keys stay, and are refused by their times.
+func expireKeys(ctx context.Context, s *Rows, log people.ExpiryEvents, now time.Time, limit int) (int64, error) {
+	return byDeployment(ctx, s, func(tx *peopleTx, ids []int64) (int64, error) { return tx.expireKeys(ids, log, now) },
+		`SELECT deployment, id FROM api_keys WHERE expires_at > 0 AND expiry_seen = 0 AND expires_at <= ? ORDER BY expires_at LIMIT ?`, db.Micros(now), limit)
+}
+
+// expireKeys looks at the end of those of some keys that another transaction did not prolong or delete meanwhile. Keys
+// that ended earlier, because they were revoked or replaced, have no event.
+func (tx *peopleTx) expireKeys(ids []int64, log people.ExpiryEvents, now time.Time) (seen int64, err error) {
+	var events []people.LoggedEvent
+	for _, id := range ids {
+		n, err := tx.Affected(`UPDATE api_keys SET expiry_seen = 1
+			WHERE deployment = :deployment AND id = ? AND expires_at > 0 AND expiry_seen = 0 AND expires_at <= ?`, id, db.Micros(now))
+		if err != nil {
+			return seen, err
+		}
+		if seen += n; n == 0 || log == nil {
+			continue
+		}
+		k, found, err := tx.APIKeys().APIKey(id)
+		if err != nil {
+			return seen, err
+		}
+		if !found || !k.RevokedAt.IsZero() && k.RevokedAt.Before(k.ExpiresAt) || !k.EndsAt().Equal(k.ExpiresAt) {
+			continue
+		}
+		e, err := log.Key(k)
+		if err != nil {
+			return seen, err
+		}
+		events = append(events, e)
+	}
+	if len(events) == 0 {
+		return seen, nil
+	}
+	return seen, tx.Records().LogEvents(events)
+}

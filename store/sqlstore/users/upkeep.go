@@ -63,7 +63,7 @@ func (s *Rows) Erase(ctx context.Context, term store.Term, deployment string, li
 // Purge implements people.Upkeep.
 func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, limit int) (int64, error) {
 	purged := int64(0)
-	for _, purge := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns, purgeInvitations, purgeApprovals, purgeIdleClients} {
+	for _, purge := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns, purgeInvitations, purgeApprovals, purgeIdleClients, expireKeys} {
 		n, err := purge(ctx, s, keep.Events, now, limit)
 		purged += n
 		if err != nil {
