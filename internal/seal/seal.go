@@ -1,13 +1,15 @@
 // Package seal encrypts secret values in the store: AES-SIV (RFC 5297) under a subkey of the install's root key.
 // Sealing is deterministic, so that a steady state writes nothing. Equal ciphertexts reveal only that texts of one
 // object are equal. Values of the older form (v1) can still be opened. Their owner writes them again in the new form,
-// because sealing again gives a different text.
+// because sealing again gives a different text. Only what servers of the previous release must open is still written in
+// the older form.
 package seal
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -27,8 +29,8 @@ const idDigits = 8
 
 // The version begins every sealed text.
 const (
-	// versionGCM is AES-256-GCM with a nonce that is a keyed hash of everything that is sealed. Texts of this version
-	// are only opened, never written.
+	// versionGCM is AES-256-GCM. In texts of the previous release, the nonce is a keyed hash of everything that is
+	// sealed. SealOlder takes a random one.
 	versionGCM = "v1"
 	// versionSIV is AES-SIV.
 	versionSIV = "v2"
@@ -160,6 +162,16 @@ func (r *Keyring) Seal(kind, id string, text []byte) string {
 		panic(err) // fails only for a text larger than memory
 	}
 	return versionSIV + "." + key.id + "." + base64.RawURLEncoding.EncodeToString(sealed)
+}
+
+// SealOlder is Seal in the form that servers of the previous release can open: during an upgrade they may be the ones
+// that read the value. Equal texts differ. It is for values of a short life, because random nonces bound how many a
+// root key may seal: 2^32 (NIST SP 800-38D, 8.3).
+func (r *Keyring) SealOlder(kind, id string, text []byte) string {
+	key := r.keys[0]
+	nonce := make([]byte, key.gcm.NonceSize())
+	_, _ = rand.Read(nonce) // it never fails
+	return versionGCM + "." + key.id + "." + base64.RawURLEncoding.EncodeToString(key.gcm.Seal(nonce, nonce, text, binding(kind, id)))
 }
 
 // Open decrypts a text sealed for the object, or returns ErrOpen.

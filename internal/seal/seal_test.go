@@ -117,6 +117,22 @@ func TestSubkeys(t *testing.T) {
 	}
 }
 
+func TestTheOlderFormIsSealedForServersOfThePreviousRelease(t *testing.T) {
+	old, rotated := ring(t, 1), ring(t, 2, 1)
+	one, other := old.SealOlder("kind", "id", []byte("text")), old.SealOlder("kind", "id", []byte("text"))
+	if one == other || !strings.HasPrefix(one, "v1."+old.IDs()[0]+".") {
+		t.Errorf("%s and %s", one, other)
+	}
+	for _, r := range []*Keyring{old, rotated} {
+		if text, err := r.Open("kind", "id", one); err != nil || string(text) != "text" {
+			t.Errorf("opened %q: %v", text, err)
+		}
+	}
+	if _, err := old.Open("kind", "other", one); !errors.Is(err, ErrOpen) {
+		t.Errorf("opened for another object: %v", err)
+	}
+}
+
 // Values that an earlier release sealed can be opened. Sealing them again gives a different text, so their owner writes
 // them again.
 func TestTheOlderFormIsOpenedAndSealedAnew(t *testing.T) {

@@ -215,8 +215,8 @@ func recordLogged(u *Unit) error {
 	return u.Records().LogEvents(u.logged)
 }
 
-// Post seals a message and puts it into the outbox, so that a copy of the store does not reveal codes. ErrCannotSeal:
-// there is no root key.
+// Post seals a message and puts it into the outbox, so that a copy of the store does not reveal codes. During an
+// upgrade, a server of the previous release may be the one that sends it. ErrCannotSeal: there is no root key.
 func (u *Unit) Post(m people.Message, mail delivery.Content) error {
 	if u.Keyring.Empty() {
 		return ErrCannotSeal
@@ -230,7 +230,7 @@ func (u *Unit) Post(m people.Message, mail delivery.Content) error {
 		return err
 	}
 	m.ID, m.Deployment, m.CreatedAt = id, u.Key(), u.Now
-	m.Sealed = u.Keyring.Seal(people.SealedMessage, m.SealedFor(), text)
+	m.Sealed = u.Keyring.SealOlder(people.SealedMessage, m.SealedFor(), text)
 	u.enqueued = true
 	return u.Challenges().InsertMessage(m)
 }
