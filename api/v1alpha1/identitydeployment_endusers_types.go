@@ -358,8 +358,8 @@ type PagesSettings struct {
 	// +optional
 	AccentColor *AccentColor `json:"accentColor,omitempty"`
 
-	// supportEmail is the address for help on the pages. It also gets a mail when a WebhookEndpoint is disabled. Absent:
-	// none.
+	// supportEmail is the address for help on the pages. It also gets a mail when a WebhookEndpoint fails for long, and
+	// when it is disabled. Absent: none.
 	// +optional
 	SupportEmail *MailAddress `json:"supportEmail,omitempty"`
 

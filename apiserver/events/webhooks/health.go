@@ -14,6 +14,8 @@ const (
 	probeFirst, probeMost = time.Second, 10 * time.Second
 	// leastTries is how many requests failed before an endpoint is disabled.
 	leastTries = 20
+	// reportsMost is how many reports of one failure programs get.
+	reportsMost = 2
 	// trialFor is how long an endpoint that was enabled again may fail without any success.
 	trialFor = time.Hour
 )
@@ -105,7 +107,7 @@ func (h *health) due(now time.Time, content *document.WebhookEndpoint) int64 {
 	case !s.Fails(now):
 		return 0
 	case now.Sub(s.FailingSince) >= half:
-		return 2
+		return reportsMost
 	}
 	return 1
 }

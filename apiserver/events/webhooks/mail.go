@@ -20,9 +20,11 @@ const (
 // notice is a mail to the support of the deployment, which is to be written with the state.
 type notice struct {
 	at, since time.Time
-	name      string
-	status    int64
-	gone      bool
+	// ends is when the endpoint will be disabled if it goes on failing; zero: it was disabled.
+	ends   time.Time
+	name   string
+	status int64
+	gone   bool
 }
 
 // announce records events about the endpoint, and puts a mail about it into the outbox, if there is one. It reports
@@ -65,5 +67,8 @@ func (r *runner) post(tx people.Tx, n notice) (bool, error) {
 	}
 	u := &account.Unit{Tx: tx, Request: request, Actor: request.Actor}
 	mail := messages.EndpointDisabledMail(u.AppName(), n.name, id, n.since, n.status, n.gone)
+	if !n.ends.IsZero() {
+		mail = messages.EndpointFailingMail(u.AppName(), n.name, id, n.since, n.ends, n.status)
+	}
 	return true, u.Post(people.Message{Channel: people.ChannelMail, Recipient: to, ExpiresAt: n.at.Add(mailFor)}, mail)
 }

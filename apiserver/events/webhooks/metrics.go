@@ -1,12 +1,15 @@
 package webhooks
 
 import (
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
+	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 )
 
@@ -32,9 +35,12 @@ type metrics struct {
 	mu sync.Mutex
 	// troubled are the declared endpoints that failed or were disabled at the last comparison, with their names.
 	troubled []troubled
-	// counted are the deployments that have counts.
-	counted map[string]bool
+	// counted are the endpoints that have counts.
+	counted map[counted]bool
 }
+
+// counted is an endpoint that has counts, by its deployment and its name. The name of one that is not declared is "".
+type counted struct{ deployment, endpoint string }
 
 type troubled struct {
 	people.WebhookRef
@@ -43,10 +49,10 @@ type troubled struct {
 
 func newMetrics(registry prometheus.Registerer, clock func() time.Time) *metrics {
 	m := &metrics{
-		clock: clock, counted: map[string]bool{},
+		clock: clock, counted: map[counted]bool{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cardea_webhook_requests_total", Help: "Requests to webhook endpoints by deployment and outcome: delivered, retried later, or failed for good.",
-		}, []string{"deployment", "outcome"}),
+			Name: "cardea_webhook_requests_total", Help: "Requests to webhook endpoints by outcome: delivered, retried later, or failed for good.",
+		}, []string{"deployment", "endpoint", "outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "cardea_webhook_request_seconds", Help: "Duration of requests to webhook endpoints.", Buckets: []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
 		}),
@@ -58,23 +64,25 @@ func newMetrics(registry prometheus.Registerer, clock func() time.Time) *metrics
 }
 
 // ended counts a request.
-func (m *metrics) ended(deployment, outcome string, lasted time.Duration) {
+func (m *metrics) ended(to counted, outcome string, lasted time.Duration) {
 	m.mu.Lock()
-	m.counted[deployment] = true
+	m.counted[to] = true
 	m.mu.Unlock()
-	m.requests.WithLabelValues(deployment, outcome).Inc()
+	m.requests.WithLabelValues(to.deployment, to.endpoint, outcome).Inc()
 	m.seconds.Observe(lasted.Seconds())
 }
 
-// compared keeps the endpoints in trouble of a comparison, and forgets the counts of deployments that are not declared.
+// compared keeps the endpoints in trouble of a comparison, and forgets the counts of endpoints that are not declared.
 func (m *metrics) compared(all []troubled, current *snapshot.Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.troubled = all
-	for deployment := range m.counted {
-		if _, found := current.Deployment(deployment); !found {
-			m.requests.DeletePartialMatch(prometheus.Labels{"deployment": deployment})
-			delete(m.counted, deployment)
+	for one := range m.counted {
+		namespace, _, _ := strings.Cut(one.deployment, "/")
+		e, found := current.Get(store.Identity{Kind: v1alpha1.KindWebhookEndpoint, Namespace: namespace, Name: one.endpoint})
+		if !found || e.Deployment != one.deployment {
+			m.requests.DeletePartialMatch(prometheus.Labels{"deployment": one.deployment, "endpoint": one.endpoint})
+			delete(m.counted, one)
 		}
 	}
 }

@@ -23,8 +23,11 @@ func (r *runner) collect(done result) {
 		r.uncounted(done)
 		return
 	}
-	_, content := r.d.served(r.key)
-	if content == nil {
+	entry, content := r.d.served(r.key)
+	to := counted{deployment: r.key.deployment}
+	if content != nil {
+		to.endpoint = entry.Name
+	} else {
 		content = &document.WebhookEndpoint{MaxConcurrent: 1, RetrySeconds: 1 << 30, DisableAfterSeconds: 1 << 30}
 	}
 	reported, disabled := r.state.Reported, !r.state.DisabledAt.IsZero()
@@ -50,7 +53,7 @@ func (r *runner) collect(done result) {
 		}
 	}
 	r.report(reported, disabled, done.at, content)
-	r.d.metrics.ended(r.key.deployment, outcome, done.latency)
+	r.d.metrics.ended(to, outcome, done.latency)
 	r.ends(p)
 	r.queue = r.queue.without()
 }
@@ -89,6 +92,10 @@ func (r *runner) report(reported int64, disabled bool, now time.Time, content *d
 		r.notice = &notice{at: now, since: s.FailingSince, name: content.Name, status: s.Status, gone: s.Reason == reasonGone}
 	case due > s.Reported && s.DisabledAt.IsZero():
 		s.Reported = due
+		if due == reportsMost {
+			ends := s.FailingSince.Add(time.Duration(content.DisableAfterSeconds) * time.Second)
+			r.notice = &notice{at: now, since: s.FailingSince, ends: ends, name: content.Name, status: s.Status}
+		}
 		r.happened(events.OfEndpoint(events.EndpointFailing, r.key.endpoint, "", s.FailingSince), now)
 	}
 }

@@ -7,6 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -192,6 +197,22 @@ func TestProgramsLearnTwiceOfAFailure(t *testing.T) {
 	}
 	if got := newHealth(&people.WebhookState{}, content).due(began, content); got != 0 {
 		t.Errorf("without a failure: %d", got)
+	}
+}
+
+func TestCountsOfEndpointsThatAreNotDeclaredAreForgotten(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := newMetrics(registry, time.Now)
+	for _, name := range []string{"crm", ""} {
+		m.ended(counted{"acme/main", name}, outcomeDelivered, time.Second)
+		m.ended(counted{"acme/main", name}, outcomeFailed, time.Second)
+	}
+	if n := testutil.CollectAndCount(m.requests); n != 4 {
+		t.Errorf("%d counts", n)
+	}
+	m.compared(nil, snapshot.NewFollower(nil, time.Second, time.Now, logr.Discard()).Current())
+	if n := testutil.CollectAndCount(m.requests); n != 0 || len(m.counted) != 0 {
+		t.Errorf("%d counts are left", n)
 	}
 }
 

@@ -415,6 +415,7 @@ func TestEndpointThatIsGoneIsDisabledAndContinuesWhereItWas(t *testing.T) {
 func TestProgramsLearnOfAFailingEndpointByItsEvents(t *testing.T) {
 	t.Parallel()
 	w, bad, good := newWorld(t, ""), newReceiver(t), newReceiver(t)
+	w.supported("help@acme.example")
 	bad.answers(func(rw http.ResponseWriter, _ received) { rw.WriteHeader(http.StatusInternalServerError) })
 	w.serves("one")
 	id := w.endpoint("bad", bad.URL, func(c *document.WebhookEndpoint) { c.DisableAfterSeconds, c.RetrySeconds = 86400, 604800 })
@@ -432,6 +433,9 @@ func TestProgramsLearnOfAFailingEndpointByItsEvents(t *testing.T) {
 		w.numbers()
 		return w.state(id).Reported == 2
 	})
+	if mails, to := w.mails(); len(mails) != 1 || to[0] != "help@acme.example" || !strings.Contains(mails[0].Subject, "“bad” of Acme is failing") {
+		t.Errorf("%d mails to %v: %+v", len(mails), to, mails)
+	}
 	bad.answers(nil)
 	w.Eventually("programs learn that it recovered", func() bool {
 		w.Clock.Advance(time.Minute)

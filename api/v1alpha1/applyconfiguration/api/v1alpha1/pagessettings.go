@@ -23,8 +23,8 @@ type PagesSettingsApplyConfiguration struct {
 	// accentColor is the color of buttons, whose text is white, in both color schemes. Links have the same color, or a
 	// readable shade of it: darker in the light scheme, lighter in the dark one. Absent: a blue.
 	AccentColor *apiv1alpha1.AccentColor `json:"accentColor,omitempty"`
-	// supportEmail is the address for help on the pages. It also gets a mail when a WebhookEndpoint is disabled. Absent:
-	// none.
+	// supportEmail is the address for help on the pages. It also gets a mail when a WebhookEndpoint fails for long, and
+	// when it is disabled. Absent: none.
 	SupportEmail *apiv1alpha1.MailAddress `json:"supportEmail,omitempty"`
 	// privacyURL is the privacy policy that the pages link to. Absent: none.
 	PrivacyURL *apiv1alpha1.HTTPSURL `json:"privacyURL,omitempty"`
