@@ -2,8 +2,6 @@ package storetest
 
 import (
 	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/onsi/gomega"
@@ -169,66 +167,6 @@ var eventStories = []story{
 		e.Eventually(signals).Should(gomega.Receive(), "the commit")
 		e.Expect(feed).NotTo(gomega.Receive(), "the feed of configuration")
 		e.Expect(keys).NotTo(gomega.Receive(), "the feed of keys")
-	}},
-	{name: "numbers stay dense with many writers, slow transactions and several servers that number", run: func(e *env) {
-		e.begin()
-		const writers, each = 8, 12
-		var writing, numbering sync.WaitGroup
-		done := make(chan struct{})
-		for w := range int64(writers) {
-			writing.Go(func() {
-				for n := range int64(each) {
-					e.change(home, func(tx people.Tx) error {
-						if err := logEvents(1 + w*100 + n*2)(tx); err != nil || w%4 != 0 {
-							return err
-						}
-						// Others commit while this transaction is open, where the engine lets them.
-						if _, err := tx.EventLog().EventsAfter(0, 100); err != nil {
-							return err
-						}
-						return logEvents(2 + w*100 + n*2)(tx)
-					})
-				}
-			})
-		}
-		for range 2 {
-			numbering.Go(func() {
-				for {
-					e.change(home, func(tx people.Tx) error { _, err := tx.EventLog().NumberEvents(5); return err })
-					select {
-					case <-done:
-						return
-					default:
-					}
-				}
-			})
-		}
-		seen, at := []int64(nil), int64(0)
-		read := func() {
-			list := all(e, func(tx people.Tx) ([]people.LoggedEvent, error) { return tx.EventLog().EventsAfter(at, 7) })
-			for _, one := range list {
-				e.Expect(one.Sequence).To(gomega.Equal(at+1), "a reader misses a number")
-				subject, err := ids.Parse(one.SubjectID)
-				e.ok(err)
-				seen, at = append(seen, subject), one.Sequence
-			}
-		}
-		writing.Go(func() {
-			for range 50 {
-				read()
-			}
-		})
-		writing.Wait()
-		close(done)
-		numbering.Wait()
-		e.change(home, numberEvents)
-		for range 30 {
-			read()
-		}
-		e.Expect(seen).To(gomega.HaveLen(writers*each + writers/4*each))
-		e.Expect(e.numbersOf(home)).To(gomega.Equal(seen))
-		slices.Sort(seen)
-		e.Expect(slices.Compact(seen)).To(gomega.HaveLen(writers*each+writers/4*each), "each once")
 	}},
 	{name: "events of one moment have distinct ids", run: func(e *env) {
 		e.begin()

@@ -69,7 +69,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 		{sectionSchema, schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"reservations", reservationStories},
 		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"term", termStories}, {"faults", faultStories},
 		{"model", modelStories}, {"people", peopleStories}, {"users", userStories}, {"sessions", sessionStories}, {"oauth", oauthStories}, {"challenges", challengeStories},
-		{"organizations", organizationStories}, {"factors", factorStories}, {"listings", listingStories}, {"events", eventStories}, {"configuration events", configurationStories}, {"webhooks", webhookStories}, {"replays", replayStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
+		{"organizations", organizationStories}, {"factors", factorStories}, {"listings", listingStories}, {"events", slices.Concat(eventStories, eventWriterStories)}, {"configuration events", configurationStories}, {"webhooks", webhookStories}, {"replays", replayStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
 		{"roll-up", rollUpStories},
 		{"API keys", apiKeyStories}, {"imports", importStories}, {"many rows", bulkStories}, {"calls of tools", toolCallStories}, {"approvals", approvalStories},
 		{"connections", connectionStories}, {"documents of providers", upstreamStories}, {"SSO", ssoStories}, {"identities", identityStories}, {"domains", domainStories}, {"setup links", setupLinkStories},
