@@ -14,11 +14,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
-	"github.com/cardea-iam/cardea/apiserver/events/sequencer"
 	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 	"github.com/cardea-iam/cardea/apiserver/servertest"
@@ -79,7 +77,7 @@ func sendsUntilKilled() error {
 	go func() { _ = follower.Run(ctx) }()
 	<-follower.Loaded()
 	left.Store(at)
-	numbering := sequencer.New(sequencer.Options{Store: st, Clock: clock, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
+	numbering := newSequencer(st, clock)
 	d := webhooks.New(webhooks.Options{
 		Store: st, Snapshots: follower, Keyring: keyring, Signer: tokensigner.New(keyring), Clock: clock, Log: logr.Discard(), Server: strconv.Itoa(os.Getpid()), Version: "test",
 		Egress: egress.NewPolicy([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, nil),
@@ -141,30 +139,35 @@ func (w *world) sendsInOtherProcess(key string, at int) {
 	}
 }
 
+// record records an event of each user without a number, in a store that is open only meanwhile.
+func (w *world) record(users ...int64) {
+	w.Store = w.OpenStore()
+	var list []people.LoggedEvent
+	for _, user := range users {
+		e, err := events.OfUser(events.UserCreated, user).Log(w.Clock.Now(), "system")
+		w.Must(err)
+		list = append(list, e)
+	}
+	w.Must(w.Store.Change(w.t.Context(), deployment, func(tx people.Tx) error { return tx.Records().LogEvents(list) }))
+	w.Must(w.Store.Close())
+}
+
 // A server that is killed before any of its statements, from the first look for events to the result of the last
-// delivery, loses no event. It sends those again whose results were not written.
+// delivery, loses no event and keeps the order of each user. It sends those again whose results were not written.
 func TestServerThatIsKilledBeforeAnyStatementLosesNothing(t *testing.T) {
 	servertest.OnEngines(t, func(t *testing.T, url string) {
 		w, r := newWorld(t, url), newReceiver(t)
 		id := w.endpoint("crm", r.URL, nil)
 		key := filepath.Join(t.TempDir(), "root.key")
 		w.Must(os.WriteFile(key, servertest.RootKey, 0o600))
-		step, users := 2, int64(0)
+		step, recorded := 2, int64(0)
 		if os.Getenv("CARDEA_TEST_ENGINES") == "all" {
 			step = 1
 		}
 		w.Must(w.Store.Close()) // SQLite permits one open store
 		for at := 1; at <= 61; at += step {
-			w.Store = w.OpenStore()
-			var list []people.LoggedEvent
-			for range 4 {
-				users++
-				e, err := events.OfAccount(users, "password").Log(w.Clock.Now(), "system")
-				w.Must(err)
-				list = append(list, e)
-			}
-			w.Must(w.Store.Change(t.Context(), deployment, func(tx people.Tx) error { return tx.Records().LogEvents(list) }))
-			w.Must(w.Store.Close())
+			w.record(1, 2, 1, 3)
+			recorded += 4
 			w.sendsInOtherProcess(key, at)
 			w.Clock.Advance(time.Minute) // the lease of the server that was killed ends
 		}
@@ -180,8 +183,8 @@ func TestServerThatIsKilledBeforeAnyStatementLosesNothing(t *testing.T) {
 			}
 			seen[one.event.ID] = one.event.Sequence
 		}
-		if n := int64(len(seen)); n != users {
-			t.Errorf("%d of %d events arrived", n, users)
+		if n := int64(expectOrder(t, r.all())); n != recorded || int64(len(seen)) != recorded {
+			t.Errorf("%d of %d events arrived", n, recorded)
 		}
 		rows := map[int64]int{}
 		for _, d := range w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered}) {
@@ -192,9 +195,61 @@ func TestServerThatIsKilledBeforeAnyStatementLosesNothing(t *testing.T) {
 				t.Errorf("event %d has %d deliveries", event, n)
 			}
 		}
-		if int64(len(rows)) != users {
-			t.Errorf("%d of %d events have a delivery", len(rows), users)
+		if int64(len(rows)) != recorded {
+			t.Errorf("%d of %d events have a delivery", len(rows), recorded)
 		}
-		t.Logf("%d requests for %d events", len(r.all()), users)
+		t.Logf("%d requests for %d events", len(r.all()), recorded)
+	})
+}
+
+// A server is killed while it has the lease, which lasts 15 s. Another server continues within 20 s of the last renewal
+// of that lease, and not before it ends.
+func TestAnotherServerContinuesWithin20SecondsAfterOneIsKilled(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w, r := newWorld(t, url), newReceiver(t)
+		id := w.endpoint("crm", r.URL, nil)
+		key := filepath.Join(t.TempDir(), "root.key")
+		w.Must(os.WriteFile(key, servertest.RootKey, 0o600))
+		w.Must(w.Store.Close()) // SQLite permits one open store
+		leased := 0
+		for n, at := range []int{10, 16, 22, 28, 34} {
+			w.record(1, 2, 1, 3)
+			w.sendsInOtherProcess(key, at)
+			w.Store = w.OpenStore()
+			w.sequencer = newSequencer(w.Store, w.Clock.Now)
+			until, requests := w.state(id).LeasedUntil, len(r.all())
+			held := until.After(w.Clock.Now())
+			if held {
+				leased++
+			}
+			stop := w.serves(fmt.Sprintf("server %d", n))
+			w.Eventually("the lease is about to end", func() bool {
+				if held && len(r.all()) > requests {
+					t.Errorf("killed at statement %d: another server sends during the lease", at)
+				}
+				over := !held || !w.Clock.Now().Before(until.Add(-time.Second))
+				if !over {
+					w.Clock.Advance(250 * time.Millisecond)
+				}
+				return over
+			})
+			w.Eventually("the events arrive", func() bool {
+				w.Clock.Advance(10 * time.Millisecond) // as often as in real time
+				w.numbers()
+				return len(w.deliveries(id, people.DeliveryFilter{Status: people.DeliveryDelivered})) == 4*(n+1)
+			})
+			if pause := w.Clock.Now().Sub(until.Add(-15 * time.Second)); held && pause > 20*time.Second {
+				t.Errorf("killed at statement %d: the events arrived %v after the lease was renewed", at, pause)
+			}
+			stop()
+			w.Must(w.Store.Close())
+		}
+		if leased < 2 {
+			t.Errorf("%d of the servers were killed while they had the lease", leased)
+		}
+		if n := expectOrder(t, r.all()); n != 20 {
+			t.Errorf("%d of 20 events arrived", n)
+		}
+		w.Store = w.OpenStore()
 	})
 }

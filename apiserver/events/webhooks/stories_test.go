@@ -130,8 +130,12 @@ func newWorld(t *testing.T, url string) *world {
 	w.follower = snapshot.NewFollower(w.Store, 10*time.Millisecond, w.Clock.Now, logr.Discard())
 	w.Put(v1alpha1.KindIdentityDeployment, "acme", deployment, "acme", document.Deployment{DisplayName: "Acme"})
 	w.Follow(w.follower)
-	w.sequencer = sequencer.New(sequencer.Options{Store: w.Store, Clock: w.Clock.Now, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
+	w.sequencer = newSequencer(w.Store, w.Clock.Now)
 	return w
+}
+
+func newSequencer(store people.Store, clock func() time.Time) *sequencer.Worker {
+	return sequencer.New(sequencer.Options{Store: store, Clock: clock, Log: logr.Discard(), Registry: prometheus.NewRegistry()})
 }
 
 // serves runs a server that sends webhooks until stop is called or the test ends.
