@@ -113,16 +113,17 @@ var _ = Describe("A WebhookEndpoint of two servers", Ordered, func() {
 		inbox     *messagegateway.Gateway
 		received  *hooks
 		namespace string
+		store     string
 	)
 	BeforeAll(func(ctx context.Context) {
-		db := startDatabase(ctx)
+		store = startDatabase(ctx).url
 		inbox = startCarrier()
 		received = &hooks{types: map[int64]string{}}
 		receiver := httptest.NewServer(received)
 		DeferCleanup(receiver.Close)
-		operator = start(ctx, testkit.Launch{Role: "operator", Store: db.url})
+		operator = start(ctx, testkit.Launch{Role: "operator", Store: store})
 		for range 2 {
-			servers = append(servers, start(ctx, testkit.Launch{Role: "server", Store: db.url, Flags: serving}))
+			servers = append(servers, start(ctx, testkit.Launch{Role: "server", Store: store, Flags: serving}))
 		}
 		var err error
 		namespace, err = cluster.Namespace(ctx)
@@ -215,6 +216,23 @@ spec:
 		servers[0].Kill()
 		signUp(servers[1], 3)
 		Eventually(received.count("user.created")).WithTimeout(leaseEnds).Should(Equal(9))
+		Eventually(received.missing).Should(BeEmpty(), "numbers are dense")
+		received.mu.Lock()
+		defer received.mu.Unlock()
+		Expect(received.refused).To(BeZero())
+	})
+
+	// The operator ends if the API is unavailable for longer than its lease, so nothing that needs it follows.
+	It("gets every event while the Kubernetes API is unavailable, also from a server that starts meanwhile", func(ctx context.Context) {
+		Expect(cluster.StopAPIServer()).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(cluster.StartAPIServer(ctx)).To(Succeed()) })
+		signUp(servers[1], 2)
+		Eventually(received.count("user.created")).Should(Equal(11))
+
+		started := start(ctx, testkit.Launch{Role: "server", Store: store, Flags: serving})
+		expectOrderlyEnd(servers[1])
+		signUp(started, 2)
+		Eventually(received.count("user.created")).WithTimeout(leaseEnds).Should(Equal(13))
 		Eventually(received.missing).Should(BeEmpty(), "numbers are dense")
 		received.mu.Lock()
 		defer received.mu.Unlock()
