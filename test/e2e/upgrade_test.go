@@ -70,6 +70,7 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		user               *enrolled
 		late               *visitor // signed in to the user's account at a server of the previous release
 		work               *load
+		users              *creations
 		end                context.CancelFunc
 		pace               func()
 	)
@@ -108,6 +109,8 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		work.session(loading, vera)
 		first := servers[0] // the fleet chooses the server of each request
 		work.signUps(loading, func() *visitor { return newVisitor(host, inbox, first) })
+		users = newCreations()
+		users.creates(loading, work, "upgraded")
 		// pace waits until the load has progressed on the servers and operators that run now.
 		pace = func() {
 			GinkgoHelper()
@@ -133,6 +136,7 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		GinkgoHelper()
 		for i, old := range servers {
 			servers[i] = start(ctx, to.launch("server", db.url, serving...))
+			users.add(servers[i], to.binary == now.binary)
 			work.replace(old, servers[i])
 			Eventually(work.idle(old)).Should(BeTrue())
 			expectOrderlyEnd(old)
@@ -169,6 +173,10 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		apply(ctx, portal(namespace))
 		expectAllReady(ctx, namespace)
 		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1))
+	})
+	It("sends the events of changes to a WebhookEndpoint", func(ctx context.Context) {
+		users.subscribe(ctx, namespace)
+		Eventually(users.received.count("user.created")).Should(BeNumerically(">", 10))
 	})
 	It("restarts one server after another", func(ctx context.Context) { roll(ctx, now) })
 	It("goes back to the previous operators", func(ctx context.Context) { rollOperators(ctx, before) })
@@ -209,6 +217,23 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 		Expect(refused.code()).To(Equal("STEP_UP_REQUIRED"))
 		held.do("POST", "/session/reauthenticate", fmt.Sprintf(`{"strategy":"recovery_code","code":%q}`, user.recoveryCode()))
 		Expect(held.do("GET", "/session", "").Data["user"]).To(HaveKeyWithValue("email", user.email))
+	})
+	It("lost no event of a server of this release, at the upgrade, the way back and the return", func(ctx context.Context) {
+		returned := servers[len(servers)-1]
+		users.add(returned, true)
+		work.replace(servers[0], returned)
+		with, without := users.counts()
+		loading, stop := context.WithCancel(ctx)
+		defer stop()
+		users.creates(loading, work, "returned")
+		Eventually(func(g Gomega) {
+			w, o := users.counts()
+			g.Expect(w).To(BeNumerically(">", with+10))
+			g.Expect(o).To(BeNumerically(">", without+10))
+		}).Should(Succeed())
+		stop()
+		work.group.Wait()
+		users.expectDelivered(ctx, db, namespace+"/people")
 	})
 	It("ends in time with exit status 0", func() {
 		for _, c := range append(servers, operators...) {
