@@ -185,7 +185,7 @@ var Catalogue = []Entry{
 	{OAuthClientUpdated, 1, "The metadata of a client changed, or whether it is active.", ofClient},
 	{OAuthClientRotated, 1, "A client has another secret.", ofClient},
 	{OAuthClientDeleted, 1, "A client was deleted, with the grants that it had.", ofClient},
-	{OAuthGrantCreated, 1, "A user granted a client access, or more access than before: `scopes` is all that is granted.", append(slices.Clip(ofGrant), scopesOf)},
+	{OAuthGrantCreated, 1, "A user granted a client access, or more access than before: `scopes` is all that is granted.", append(slices.Clip(ofGrant), scopesOf, scopesLeft)},
 	{OAuthGrantRevoked, 1, "A grant was revoked with its tokens: by its user, a backend, a directory, or the reset of a password.", ofGrant},
 	{OAuthGrantLapsed, 1, "Tokens of a grant ended when they were renewed: nothing was left of what they were for.", ofGrant},
 	{OAuthCodeReplayed, 1, "An authorization code was redeemed twice. The tokens that came from it ended.", ofGrant},

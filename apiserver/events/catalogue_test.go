@@ -106,6 +106,46 @@ func TestIncompleteEventsAreRefused(t *testing.T) {
 	}
 }
 
+// texts returns distinct texts of a length.
+func texts(n, length int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("%04d%s", i, strings.Repeat("<", length-4)))
+	}
+	return all
+}
+
+func TestDataOfAnEventAreAtMost16KiB(t *testing.T) {
+	t.Parallel()
+	granted := OfGrant(OAuthGrantCreated, people.Grant{ID: 1, App: 2, Client: "https://client.example/" + strings.Repeat("&", 2048-23), User: 3, Scopes: texts(1000, 200)})
+	updated := OfUser(UserUpdated, 1, texts(5000, 40)...)
+	for _, e := range []Event{granted, updated} {
+		logged, err := e.Log(time.Time{}, "user:3")
+		if err != nil || len(logged.Data) > MaxData || len(logged.Data) < MaxData/2 {
+			t.Errorf("%s: %d bytes: %v", e.Type, len(logged.Data), err)
+			continue
+		}
+		entry, _ := Find(e.Type)
+		if err := compiled(t, entry).Validate(dataOf(t, logged)); err != nil {
+			t.Errorf("%s: %v", e.Type, err)
+		}
+		var data struct {
+			Scopes  []string
+			Omitted int `json:"scopes_omitted"`
+		}
+		if err := json.Unmarshal([]byte(logged.Data), &data); err != nil || e.Type == OAuthGrantCreated && (len(data.Scopes) == 0 || len(data.Scopes)+data.Omitted != 1000 || data.Scopes[0] != granted.Data.Scopes[0]) {
+			t.Errorf("%s: %d scopes, %d omitted: %v", e.Type, len(data.Scopes), data.Omitted, err)
+		}
+	}
+	granted.Data.Scopes = texts(50, 40)
+	if logged, err := granted.Log(time.Time{}, "user:3"); err != nil || strings.Contains(logged.Data, "scopes_omitted") || !strings.Contains(logged.Data, "0049") {
+		t.Errorf("scopes that fit are left out: %s, %v", logged.Data, err)
+	}
+	granted.Data.Client = strings.Repeat("c", MaxData)
+	if _, err := granted.Log(time.Time{}, "user:3"); err == nil || !strings.Contains(err.Error(), "16384") {
+		t.Errorf("larger data are logged: %v", err)
+	}
+}
+
 func TestActorsAreNoAddresses(t *testing.T) {
 	t.Parallel()
 	for actor, want := range map[string]string{

@@ -1,6 +1,8 @@
 package events
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -151,7 +153,34 @@ func moment(of func(*Data) time.Time) func(*Data) (any, bool) {
 }
 
 // changedNames returns the value of the member with the names of changed members.
-func changedNames(d *Data) (any, bool) { return d.Changed, len(d.Changed) > 0 }
+func changedNames(d *Data) (any, bool) { return fitting(d.Changed), len(d.Changed) > 0 }
+
+// omittedScopes returns the value of the member with the number of scopes that do not fit in an event.
+func omittedScopes(d *Data) (any, bool) {
+	omitted := int64(len(d.Scopes) - len(fitting(d.Scopes)))
+	return omitted, omitted > 0
+}
+
+// encode returns the JSON of a value. It escapes no characters of HTML, which would take six bytes each.
+func encode(value any) ([]byte, error) {
+	var raw bytes.Buffer
+	encoder := json.NewEncoder(&raw)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(raw.Bytes(), []byte("\n")), err
+}
+
+// fitting returns the first texts of a list, at most maxList bytes of JSON: a long list must not fail a change.
+func fitting(list []string) []string {
+	size := len("[]")
+	for i, text := range list {
+		raw, _ := encode(text) // a text cannot fail
+		if size += len(raw) + len(","); size > maxList {
+			return list[:i]
+		}
+	}
+	return list
+}
 
 // The members that types of events have.
 var (
@@ -192,7 +221,8 @@ var (
 	ofKey        = []Member{ownerOfKey, appSlug, keySource, last4}
 	oauthApp     = Member{Name: "app_id", Of: ID, of: id(func(d *Data) int64 { return d.OAuthApp }), Description: "the OAuth app"}
 	clientID     = Member{Name: "client_id", Of: Text, of: text(func(d *Data) string { return d.Client }), Description: "the client_id of the client"}
-	scopesOf     = Member{Name: "scopes", Of: Texts, of: always(func(d *Data) []string { return append([]string{}, d.Scopes...) }), Description: "the names of the granted scopes"}
+	scopesOf     = Member{Name: "scopes", Of: Texts, of: always(func(d *Data) []string { return append([]string{}, fitting(d.Scopes)...) }), Description: "the names of the granted scopes"}
+	scopesLeft   = Member{Name: "scopes_omitted", Of: Count, Optional: true, of: omittedScopes, Description: "how many more scopes are granted, whose names do not fit in the event; absent for none"}
 	ofClient     = []Member{
 		oauthApp.saying("the OAuth app; absent for a declared client whose app is gone").optional(), clientID, sourceOf.among(SourceBackend, SourceRegistered, SourceDocument, SourceDeclared),
 	}

@@ -3,7 +3,6 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,13 @@ import (
 
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/store/people"
+)
+
+const (
+	// MaxData is the largest size of an event's data in the store, in bytes of JSON.
+	MaxData = 16 << 10
+	// maxList is the largest size of a list in it. The other members fit beside it: a client_id has at most 2,048 bytes.
+	maxList = 12 << 10
 )
 
 // Event is a change that is not recorded yet.
@@ -25,7 +31,7 @@ type Event struct {
 }
 
 // Log returns the event in the form in which it is stored. It fails if the type is unknown, if the data lack a member
-// that the type has, or if a member has another value than its type has.
+// that the type has, if a member has another value than its type has, or if the data are larger than MaxData.
 func (e Event) Log(at time.Time, actor string) (people.LoggedEvent, error) {
 	entry, found := Find(e.Type)
 	subject := e.Named
@@ -50,11 +56,14 @@ func (e Event) Log(at time.Time, actor string) (people.LoggedEvent, error) {
 	}
 	text := ""
 	if len(data) > 0 {
-		raw, err := json.Marshal(data)
+		raw, err := encode(data)
 		if err != nil {
 			return people.LoggedEvent{}, fmt.Errorf("event %s: %w", e.Type, err)
 		}
 		text = string(raw)
+	}
+	if len(text) > MaxData {
+		return people.LoggedEvent{}, fmt.Errorf("event %s: the data have %d bytes; at most %d are allowed", e.Type, len(text), MaxData)
 	}
 	return people.LoggedEvent{
 		At: at, Type: string(e.Type), Version: entry.Version, Actor: impersonal(actor), SubjectType: e.subjectType(), SubjectID: subject,
