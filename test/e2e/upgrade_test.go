@@ -171,7 +171,7 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 	})
 	It("accepts a kind that the previous release does not know", func(ctx context.Context) {
 		apply(ctx, portal(namespace))
-		expectAllReady(ctx, namespace)
+		kubectl(ctx, "wait", "oauthapp,oauthclient", "--all", "-n", namespace, "--for=condition=Ready", "--timeout=60s")
 		Expect(db.kinds(ctx, namespace)).To(HaveKeyWithValue(v1alpha1.KindOAuthClient, 1))
 	})
 	It("sends the events of changes to a WebhookEndpoint", func(ctx context.Context) {
