@@ -99,6 +99,9 @@ type SSOAttempts interface {
 	// CountSSOTry adds a try to an attempt that is neither completed nor expired and has fewer tries than max. It reports
 	// whether it did.
 	CountSSOTry(attempt int64, max int, now time.Time) (bool, error)
+	// ReturnSSOTry takes a counted try back from an attempt that is neither completed nor expired. It reports whether it
+	// did.
+	ReturnSSOTry(attempt int64, now time.Time) (bool, error)
 	// PutSSOOutcome replaces the outcome of an attempt that is neither completed nor expired, and reports whether there
 	// was one.
 	PutSSOOutcome(attempt int64, sealed string, now time.Time) (bool, error)
@@ -135,7 +138,7 @@ type SSOAttempt struct {
 	Invitation int64
 	// OrganizationName is the name of the organization that the attempt creates, "": none.
 	OrganizationName string
-	// Tries counts the answers that were evaluated.
+	// Tries counts the answers that were evaluated, or are now.
 	Tries int
 	// Outcome is an evaluated answer that waits for a request of the browser's session, sealed; "": none.
 	Outcome string

@@ -41,6 +41,8 @@ func connectionStatements(tx people.Tx, now time.Time) error {
 		func() error { _, _, err := tx.Connections().LockConnectionShared(1); return err },
 		func() error { _, _, err := tx.Identities().IdentityOf(1, "https://idp.example", "subject"); return err },
 		func() error { _, err := tx.Connections().CompleteSSOAttempt(1, "", now); return err },
+		func() error { _, err := tx.Connections().CountSSOTry(1, 3, now); return err },
+		func() error { _, err := tx.Connections().ReturnSSOTry(1, now); return err },
 		func() error { return tx.Identities().UseIdentity(1, "", now) },
 		func() error { _, _, err := tx.Connections().ConnectionBySlug("globex"); return err },
 		func() error {

@@ -59,7 +59,7 @@ func errUnless(true bool, text string) error {
 // furnishConnections inserts a row of each kind for user 1, organization 1 and attempt 1.
 func furnishConnections(tx people.Tx, mark string) error {
 	c, a, f, i, d, l := connection(1, 1), ssoAttempt(1), connectionFailure(1, 1), identity(1, 1, 1), domain(1, 1), setupLink(1, 1)
-	c.Settings, a.Host, f.Reason, i.Email, d.Seen, l.Email = mark, mark, mark, mark, mark, mark
+	c.Settings, a.Host, f.Reason, i.Email, d.Seen, l.Email, a.Tries = mark, mark, mark, mark, mark, mark, 1
 	for _, err := range []error{
 		insertConnection(c)(tx), insertSSOAttempt(a)(tx), recordConnectionFailure(f)(tx), fetchDocument(upstreamDocument(1, people.UpstreamDiscovery, mark))(tx),
 		insertIdentity(i)(tx), insertDomain(d)(tx), insertSetupLink(l)(tx), tx.Connections().RecordConnectionEnd(1, born),

@@ -66,6 +66,7 @@ var connectionWrites = map[string]func(tx people.Tx) error{
 	"DeleteConnection": func(tx people.Tx) error { _, err := tx.Connections().DeleteConnection(1); return err },
 	"InsertSSOAttempt": insertSSOAttempt(ssoAttempt(2)),
 	"CountSSOTry":      func(tx people.Tx) error { _, err := tx.Connections().CountSSOTry(1, 3, born); return err },
+	"ReturnSSOTry":     func(tx people.Tx) error { _, err := tx.Connections().ReturnSSOTry(1, born); return err },
 	"PutSSOOutcome":    func(tx people.Tx) error { _, err := tx.Connections().PutSSOOutcome(1, "outcome", born); return err },
 	"CompleteSSOAttempt": func(tx people.Tx) error {
 		_, err := tx.Connections().CompleteSSOAttempt(1, "claims", born)

@@ -65,6 +65,9 @@ var ssoStories = []story{
 		try := func(attempt int64, now time.Time) func(people.Tx) (bool, error) {
 			return func(tx people.Tx) (bool, error) { return tx.Connections().CountSSOTry(attempt, 3, now) }
 		}
+		giveBack := func(attempt int64, now time.Time) func(people.Tx) (bool, error) {
+			return func(tx people.Tx) (bool, error) { return tx.Connections().ReturnSSOTry(attempt, now) }
+		}
 		put := func(now time.Time) func(people.Tx) (bool, error) {
 			return func(tx people.Tx) (bool, error) { return tx.Connections().PutSSOOutcome(1, "outcome", now) }
 		}
@@ -80,11 +83,15 @@ var ssoStories = []story{
 		}
 		e.reportsTrue(put(after(time.Minute)))
 		e.Expect(e.winners(20, try(1, after(time.Minute)))).To(gomega.Equal(3))
+		e.reportsFalse(giveBack(1, end))
+		e.Expect(e.winners(20, giveBack(1, after(time.Minute)))).To(gomega.Equal(3), "no more than were counted")
+		e.Expect(e.winners(20, try(1, after(time.Minute)))).To(gomega.Equal(3))
 		e.Expect(e.winners(100, complete(1, end.Add(-time.Microsecond)))).To(gomega.Equal(1))
 		a.Tries, a.Claims, a.CompletedAt = 3, "claims", end.Add(-time.Microsecond)
 		got, _ := one(e, func(tx people.Tx) (people.SSOAttempt, bool, error) { return tx.Connections().SSOAttempt(1) })
 		e.Expect(got).To(gomega.Equal(a), "without its outcome")
 		e.reportsFalse(put(after(time.Minute)))
+		e.reportsFalse(giveBack(1, after(time.Minute)))
 		e.reportsTrue(complete(2, after(time.Minute)))
 		e.reportsFalse(try(2, after(time.Minute)))
 		got, _ = one(e, func(tx people.Tx) (people.SSOAttempt, bool, error) { return tx.Connections().SSOAttempt(2) })

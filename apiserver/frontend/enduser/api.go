@@ -45,6 +45,8 @@ type Options struct {
 	Providers *upstream.Providers
 	// Keys generates the keys of connections; nil: this API's own.
 	Keys *connections.Keys
+	// Evaluations admits the evaluations of messages of SAML; nil: NewEvaluations.
+	Evaluations *egress.Slots
 	// Domains looks the records of organizations' domains up.
 	Domains *domain.Resolver
 	// Proxies determine the client's address.
@@ -68,8 +70,8 @@ type API struct {
 	codes      *verification.Codes
 	challenges *passkey.Challenges
 	sso        *connection.Secrets
-	// messages admits messages of SAML, and evaluations their evaluation.
-	messages, evaluations *egress.Slots
+	// messages admits messages of SAML.
+	messages *egress.Slots
 }
 
 // operations maps every operation of enduser.yaml to its function. The document declares the session that an operation
@@ -222,12 +224,15 @@ func New(opts Options) (http.Handler, error) {
 	if opts.Keys == nil {
 		opts.Keys = connections.NewKeys(opts.Clock)
 	}
+	if opts.Evaluations == nil {
+		opts.Evaluations = NewEvaluations(opts.Clock)
+	}
 	if opts.OnEnqueue == nil {
 		opts.OnEnqueue = func() {}
 	}
 	api := &API{
 		Options: opts, codes: &verification.Codes{Binder: verification.NewBinder(opts.Keyring), BudgetSpent: opts.Metrics.BudgetExhausted}, challenges: passkey.NewChallenges(opts.Keyring),
-		sso: connection.NewSecrets(opts.Keyring), messages: egress.NewSlots(messageBounds, opts.Clock), evaluations: egress.NewSlots(evaluationBounds, opts.Clock),
+		sso: connection.NewSecrets(opts.Keyring), messages: egress.NewSlots(messageBounds, opts.Clock),
 	}
 	api.router = httpapi.New(api.unrouted)
 	routes := document.Routes()

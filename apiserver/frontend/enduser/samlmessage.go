@@ -3,6 +3,7 @@ package enduser
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -24,6 +25,14 @@ var messageBounds = egress.Bounds{AtOnce: 64, DeploymentAtOnce: 16, SourceAtOnce
 // evaluationBounds bound the messages of SAML that are parsed, decrypted and verified at once: the most expensive ones
 // occupy a processor for a tenth of a second.
 var evaluationBounds = egress.Bounds{AtOnce: 2, DeploymentAtOnce: 1}
+
+// NewEvaluations returns the slots in which an API evaluates messages of SAML.
+func NewEvaluations(clock func() time.Time) *egress.Slots {
+	return egress.NewSlots(evaluationBounds, clock)
+}
+
+// errNoTurn means that a message was not evaluated, because its slot was not free in time.
+var errNoTurn = errors.New("other messages are evaluated")
 
 // errTooManyMessages refuses a message whose slot was not free in time.
 var errTooManyMessages = apierror.Coded(http.StatusServiceUnavailable, "CONNECTION_UNAVAILABLE", "too many sign-ins are in progress: try again")
@@ -56,7 +65,7 @@ func turn(ctx context.Context, slots *egress.Slots, of egress.Asker) (done func(
 	defer cancel()
 	if done, err = slots.Begin(ctx, of); err != nil {
 		answer := *errTooManyMessages
-		answer.Cause, answer.RetryAfter = err, messageWait
+		answer.Cause, answer.RetryAfter = fmt.Errorf("%w: %w", errNoTurn, err), messageWait
 		return nil, &answer
 	}
 	return done, nil
@@ -75,5 +84,5 @@ func inTurn[T any](ctx context.Context, slots *egress.Slots, of egress.Asker, ev
 // evaluated returns the result of an evaluation in its turn. It must not wait for anything else, because the other
 // messages of the deployment wait for it.
 func evaluated[T any](c *call, evaluate func() (T, error)) (T, error) {
-	return inTurn(c.r.Context(), c.evaluations, senderOf(c), evaluate)
+	return inTurn(c.r.Context(), c.Evaluations, senderOf(c), evaluate)
 }

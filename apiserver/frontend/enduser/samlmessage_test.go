@@ -2,6 +2,7 @@ package enduser
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 // does not. An ended context makes a wait a refusal.
 func TestOneSAMLMessageOfADeploymentIsEvaluatedAtOnce(t *testing.T) {
 	t.Parallel()
-	slots := egress.NewSlots(evaluationBounds, time.Now)
+	slots := NewEvaluations(time.Now)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	evaluate := func(deployment, network string, inside func()) bool {
@@ -22,7 +23,7 @@ func TestOneSAMLMessageOfADeploymentIsEvaluatedAtOnce(t *testing.T) {
 			inside()
 			return true, nil
 		})
-		if err != nil && apierror.Of(err).Status != http.StatusServiceUnavailable {
+		if err != nil && (apierror.Of(err).Status != http.StatusServiceUnavailable || !errors.Is(err, errNoTurn)) {
 			t.Errorf("a message without a turn is answered with %v", err)
 		}
 		return ran

@@ -36,6 +36,12 @@ func (tx txConnections) CountSSOTry(attempt int64, max int, now time.Time) (bool
 	return n == 1, err
 }
 
+func (tx txConnections) ReturnSSOTry(attempt int64, now time.Time) (bool, error) {
+	n, err := tx.Affected(`UPDATE sso_attempts SET tries = tries - 1 WHERE tries > 0 AND completed_at = 0 AND expires_at > ? AND attempt_id = ? AND deployment = :deployment`,
+		db.Micros(now), attempt)
+	return n == 1, err
+}
+
 func (tx txConnections) PutSSOOutcome(attempt int64, sealed string, now time.Time) (bool, error) {
 	n, err := tx.Affected(`UPDATE sso_attempts SET outcome = ? WHERE completed_at = 0 AND expires_at > ? AND attempt_id = ? AND deployment = :deployment`,
 		sealed, db.Micros(now), attempt)
