@@ -221,8 +221,8 @@ func (d *documents) refreshNow(ctx context.Context, c Connection, src source, w 
 	}
 }
 
-// fetch fetches a document under a lease, and stores the result. It reports false if another server has the lease. A
-// failed fetch is no error: the version says so.
+// fetch fetches a document under a lease, and stores the result. It reports false if another server has the lease, or
+// has fetched the document since before was read. A failed fetch is no error: the version says so.
 func (d *documents) fetch(ctx context.Context, c Connection, src source, before version) (fetched version, leased bool, err error) {
 	waiting, cancel := context.WithTimeout(ctx, requestWithin)
 	done, err := d.slots.Begin(waiting, c.asker())
@@ -233,7 +233,7 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 	defer done()
 	now, lease := d.clock(), rand.Text()
 	err = d.store.Single(ctx, c.Deployment, func(tx people.Tx) (err error) {
-		leased, err = tx.Connections().LeaseUpstreamDocument(c.ID, src.kind, lease, now, now.Add(leaseFor))
+		leased, err = tx.Connections().LeaseUpstreamDocument(c.ID, src.kind, lease, before.triedAt, now, now.Add(leaseFor))
 		return err
 	})
 	if err != nil {

@@ -72,6 +72,29 @@ func TestServersFetchOneAtATime(t *testing.T) {
 	})
 }
 
+// A server that found a document due, and then waited, takes the one that another server fetched meanwhile.
+func TestServerTakesTheDocumentThatAnotherOneFetchedMeanwhile(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w := newWorld(t, url)
+		c, first, second := w.connection(nil), w.server(), w.server()
+		for fetches := 1; fetches <= 2; fetches++ { // the first fetch, and one that is due
+			before, err := second.documents.load(t.Context(), c, discovery(c.Connection))
+			w.Must(err)
+			if _, err := first.documents.refreshNow(t.Context(), c, discovery(c.Connection), wish{periodic: true}); err != nil {
+				t.Fatal(err)
+			}
+			if _, leased, err := second.documents.fetch(t.Context(), c, discovery(c.Connection), before); leased || err != nil {
+				t.Errorf("the second server fetches too: %t, %v", leased, err)
+			}
+			v, err := second.documents.refreshNow(t.Context(), c, discovery(c.Connection), wish{periodic: true})
+			if err != nil || !v.fetchedAt.Equal(w.row(c, people.UpstreamDiscovery).FetchedAt) || w.provider.hit(discoveryPath) != fetches {
+				t.Errorf("it has %v, %v after %d fetches, want %d", v.fetchedAt, err, w.provider.hit(discoveryPath), fetches)
+			}
+			w.Clock.Advance(freshFor)
+		}
+	})
+}
+
 // Each refused document is recorded with a reason that the operator reads, and leads to no sign-in.
 func TestRefusedDiscoveryDocuments(t *testing.T) {
 	t.Parallel()
@@ -339,7 +362,7 @@ func TestLeaseOfADeadServerEnds(t *testing.T) {
 	w := newWorld(t, "")
 	c, server := w.connection(nil), w.server()
 	w.Must(w.Store.Single(t.Context(), c.Deployment, func(tx people.Tx) error {
-		leased, err := tx.Connections().LeaseUpstreamDocument(c.ID, people.UpstreamDiscovery, "dead", w.Clock.Now(), w.Clock.Now().Add(leaseFor))
+		leased, err := tx.Connections().LeaseUpstreamDocument(c.ID, people.UpstreamDiscovery, "dead", time.Time{}, w.Clock.Now(), w.Clock.Now().Add(leaseFor))
 		if !leased {
 			t.Error("no lease")
 		}

@@ -77,9 +77,9 @@ func (r documentRows) UpstreamDocument(connection int64, kind string) (people.Up
 	return row, found, nil
 }
 
-func (r documentRows) LeaseUpstreamDocument(connection int64, kind, lease string, now, until time.Time) (bool, error) {
+func (r documentRows) LeaseUpstreamDocument(connection int64, kind, lease string, tried, now, until time.Time) (bool, error) {
 	row := r.memory.rows[r.key(connection, kind)]
-	if row.LeasedUntil.After(now) {
+	if row.LeasedUntil.After(now) || !row.TriedAt.Equal(tried) {
 		return false, nil
 	}
 	row.Connection, row.Kind, row.TriedAt, row.LeasedUntil = connection, kind, now, until

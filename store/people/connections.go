@@ -153,8 +153,9 @@ type SSOAttempt struct {
 type UpstreamDocuments interface {
 	UpstreamDocument(connection int64, kind string) (UpstreamDocument, bool, error)
 	// LeaseUpstreamDocument leases the fetching of a document to the caller until a time, under a name that the caller
-	// chooses at random. It reports false if another caller has a lease that has not ended.
-	LeaseUpstreamDocument(connection int64, kind, lease string, now, until time.Time) (bool, error)
+	// chooses at random. tried is the TriedAt that the caller has read, zero for no row. It reports false if another
+	// caller has a lease that has not ended, or has begun a fetch after the caller read.
+	LeaseUpstreamDocument(connection int64, kind, lease string, tried, now, until time.Time) (bool, error)
 	// StoreUpstreamDocument ends the lease of a successful fetch: it writes Body, SHA256, FetchedAt, ValidUntil and, if
 	// another body was stored before, ChangedAt. It reports whether the lease was still the caller's.
 	StoreUpstreamDocument(document UpstreamDocument, lease string) (bool, error)

@@ -70,7 +70,7 @@ func connectionStatements(tx people.Tx, now time.Time) error {
 		func() error { _, err := tx.Identities().CountIdentities(1); return err },
 		func() error { _, err := tx.Identities().DeleteIdentitiesOf(1, 10); return err },
 		func() error {
-			_, err := tx.Connections().LeaseUpstreamDocument(1, people.UpstreamJWKS, "lease", now, now)
+			_, err := tx.Connections().LeaseUpstreamDocument(1, people.UpstreamJWKS, "lease", now, now, now)
 			return err
 		},
 		func() error { _, _, err := tx.Connections().UpstreamDocument(1, people.UpstreamJWKS); return err },

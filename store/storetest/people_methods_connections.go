@@ -74,12 +74,12 @@ var connectionWrites = map[string]func(tx people.Tx) error{
 	},
 	"DeleteSSOAttempt": func(tx people.Tx) error { _, err := tx.Connections().DeleteSSOAttempt(1); return err },
 	"LeaseUpstreamDocument": func(tx people.Tx) error {
-		_, err := tx.Connections().LeaseUpstreamDocument(1, people.UpstreamJWKS, "lease", born, after(time.Minute))
+		_, err := tx.Connections().LeaseUpstreamDocument(1, people.UpstreamJWKS, "lease", time.Time{}, born, after(time.Minute))
 		return err
 	},
 	"StoreUpstreamDocument": fetchDocument(upstreamDocument(1, people.UpstreamDiscovery, "another")),
 	"FailUpstreamDocument": func(tx people.Tx) error {
-		_, err := tx.Connections().LeaseUpstreamDocument(1, people.UpstreamDiscovery, "lease", after(time.Hour), after(2*time.Hour))
+		_, err := tx.Connections().LeaseUpstreamDocument(1, people.UpstreamDiscovery, "lease", after(time.Second), after(time.Hour), after(2*time.Hour))
 		if err == nil {
 			_, err = tx.Connections().FailUpstreamDocument(1, people.UpstreamDiscovery, "lease", "timeout")
 		}

@@ -16,7 +16,11 @@ func upstreamDocument(connection int64, kind, body string) people.UpstreamDocume
 // fetchDocument leases and stores a document.
 func fetchDocument(d people.UpstreamDocument) func(people.Tx) error {
 	return func(tx people.Tx) error {
-		leased, err := tx.Connections().LeaseUpstreamDocument(d.Connection, d.Kind, "lease", d.FetchedAt, d.FetchedAt.Add(time.Minute))
+		before, _, err := tx.Connections().UpstreamDocument(d.Connection, d.Kind)
+		if err != nil {
+			return err
+		}
+		leased, err := tx.Connections().LeaseUpstreamDocument(d.Connection, d.Kind, "lease", before.TriedAt, d.FetchedAt, d.FetchedAt.Add(time.Minute))
 		if err != nil || !leased {
 			return errors.Join(err, errUnless(leased, "the document is leased"))
 		}
@@ -37,9 +41,9 @@ func documentOf(e *env, kind string) (people.UpstreamDocument, bool) {
 var upstreamStories = []story{
 	{name: "one caller at a time fetches a document, a failure keeps the last body, and another body is noticed", run: func(e *env) {
 		e.begin()
-		lease := func(name string, now time.Time) func(people.Tx) (bool, error) {
+		lease := func(name string, tried, now time.Time) func(people.Tx) (bool, error) {
 			return func(tx people.Tx) (bool, error) {
-				return tx.Connections().LeaseUpstreamDocument(1, people.UpstreamJWKS, name, now, now.Add(time.Minute))
+				return tx.Connections().LeaseUpstreamDocument(1, people.UpstreamJWKS, name, tried, now, now.Add(time.Minute))
 			}
 		}
 		store := func(name string, d people.UpstreamDocument) func(people.Tx) (bool, error) {
@@ -51,9 +55,10 @@ var upstreamStories = []story{
 			}
 		}
 		first := upstreamDocument(1, people.UpstreamJWKS, "first")
-		e.Expect(e.winners(20, lease("a", born))).To(gomega.Equal(1))
-		e.reportsFalse(lease("b", after(time.Minute-time.Microsecond)))
-		e.reportsTrue(lease("b", after(time.Minute)))
+		e.Expect(e.winners(20, lease("a", time.Time{}, born))).To(gomega.Equal(1))
+		e.reportsFalse(lease("b", born, after(time.Minute-time.Microsecond)))
+		e.reportsFalse(lease("b", time.Time{}, after(time.Minute))) // it has not read that a began
+		e.reportsTrue(lease("b", born, after(time.Minute)))
 		e.reportsFalse(store("a", first))
 		e.reportsFalse(fail("a", "too late"))
 		e.reportsTrue(fail("b", "timeout"))
@@ -63,24 +68,25 @@ var upstreamStories = []story{
 		got, _ := documentOf(e, people.UpstreamJWKS)
 		e.Expect(got).To(gomega.Equal(want))
 
-		e.reportsTrue(lease("c", after(2*time.Minute)))
+		e.reportsTrue(lease("c", after(time.Minute), after(2*time.Minute)))
 		got, _ = documentOf(e, people.UpstreamJWKS)
 		e.Expect(got.LeasedUntil).To(gomega.Equal(after(3 * time.Minute)))
 		e.reportsTrue(store("c", first))
+		e.reportsFalse(lease("d", after(time.Minute), after(3*time.Minute))) // it has not read what c stored
 		first.TriedAt = after(2 * time.Minute)
 		got, _ = documentOf(e, people.UpstreamJWKS)
 		e.Expect(got).To(gomega.Equal(first), "the first body is no change")
 
-		e.reportsTrue(lease("d", after(3*time.Minute)))
+		e.reportsTrue(lease("d", after(2*time.Minute), after(3*time.Minute)))
 		e.reportsTrue(fail("d", "refused"))
-		e.reportsTrue(lease("e", after(4*time.Minute)))
+		e.reportsTrue(lease("e", after(3*time.Minute), after(4*time.Minute)))
 		e.reportsTrue(fail("e", "refused"))
 		got, _ = documentOf(e, people.UpstreamJWKS)
 		e.Expect([]any{got.Body, got.Error, got.Failures}).To(gomega.Equal([]any{"first", "refused", 2}))
 
 		second := upstreamDocument(1, people.UpstreamJWKS, "second")
 		second.FetchedAt = after(5 * time.Minute)
-		e.reportsTrue(lease("f", after(5*time.Minute)))
+		e.reportsTrue(lease("f", after(4*time.Minute), after(5*time.Minute)))
 		e.reportsTrue(store("f", second))
 		second.ChangedAt, second.TriedAt = second.FetchedAt, second.FetchedAt
 		got, _ = documentOf(e, people.UpstreamJWKS)

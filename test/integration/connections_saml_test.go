@@ -190,10 +190,14 @@ var _ = Describe("A Connection of type SAML", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(w.store.Change(ctx, w.namespace+"/acme", func(tx people.Tx) error {
 				at = at.Add(time.Second)
-				if _, err := tx.Connections().LeaseUpstreamDocument(id, people.UpstreamSAML, "lease", at, at.Add(time.Second)); err != nil {
+				before, _, err := tx.Connections().UpstreamDocument(id, people.UpstreamSAML)
+				if err != nil {
 					return err
 				}
-				_, err := tx.Connections().StoreUpstreamDocument(people.UpstreamDocument{
+				if _, err := tx.Connections().LeaseUpstreamDocument(id, people.UpstreamSAML, "lease", before.TriedAt, at, at.Add(time.Second)); err != nil {
+					return err
+				}
+				_, err = tx.Connections().StoreUpstreamDocument(people.UpstreamDocument{
 					Connection: id, Kind: people.UpstreamSAML, Body: "url\n" + string(text), SHA256: metadata.EntityID, FetchedAt: at, ValidUntil: at,
 				}, "lease")
 				return err

@@ -167,14 +167,18 @@ var _ = Describe("A Connection", func() {
 		fetch := func(kind, failure string) {
 			Expect(w.store.Change(ctx, w.namespace+"/acme", func(tx people.Tx) error {
 				at = at.Add(time.Second)
-				if _, err := tx.Connections().LeaseUpstreamDocument(id, kind, "lease", at, at.Add(time.Second)); err != nil {
+				before, _, err := tx.Connections().UpstreamDocument(id, kind)
+				if err != nil {
+					return err
+				}
+				if _, err := tx.Connections().LeaseUpstreamDocument(id, kind, "lease", before.TriedAt, at, at.Add(time.Second)); err != nil {
 					return err
 				}
 				if failure != "" {
 					_, err := tx.Connections().FailUpstreamDocument(id, kind, "lease", failure)
 					return err
 				}
-				_, err := tx.Connections().StoreUpstreamDocument(people.UpstreamDocument{Connection: id, Kind: kind, Body: "url\n{}", SHA256: "abc", FetchedAt: at, ValidUntil: at}, "lease")
+				_, err = tx.Connections().StoreUpstreamDocument(people.UpstreamDocument{Connection: id, Kind: kind, Body: "url\n{}", SHA256: "abc", FetchedAt: at, ValidUntil: at}, "lease")
 				return err
 			})).To(Succeed())
 		}

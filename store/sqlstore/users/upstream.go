@@ -98,11 +98,12 @@ func (tx txConnections) UpstreamDocument(connection int64, kind string) (people.
 		FROM upstream_documents WHERE deployment = :deployment AND connection_id = ? AND kind = ?`, connection, kind)
 }
 
-func (tx txConnections) LeaseUpstreamDocument(connection int64, kind, lease string, now, until time.Time) (bool, error) {
+func (tx txConnections) LeaseUpstreamDocument(connection int64, kind, lease string, tried, now, until time.Time) (bool, error) {
 	n, err := tx.Affected(`INSERT INTO upstream_documents (deployment, connection_id, kind, body, sha256, fetched_at, changed_at, valid_until, error, failures,
 			tried_at, lease, leased_until) VALUES (:deployment, ?, ?, '', '', 0, 0, 0, '', 0, ?, ?, ?)
 		ON CONFLICT (deployment, connection_id, kind) DO UPDATE SET tried_at = excluded.tried_at, lease = excluded.lease, leased_until = excluded.leased_until
-			WHERE upstream_documents.leased_until <= excluded.tried_at`, connection, kind, db.Micros(now), lease, db.Micros(until))
+			WHERE upstream_documents.leased_until <= excluded.tried_at AND upstream_documents.tried_at = ?`,
+		connection, kind, db.Micros(now), lease, db.Micros(until), db.Micros(tried))
 	return n == 1, err
 }
 
