@@ -374,8 +374,8 @@ func (s *Server) flushCalls(ctx context.Context) {
 }
 
 // onNewCertificates returns what notifies the admins of new certificates of a provider.
-func onNewCertificates(n connections.Notifier) func(context.Context, upstream.Connection, []*x509.Certificate) error {
-	return func(ctx context.Context, c upstream.Connection, added []*x509.Certificate) error {
-		return n.NewCertificates(ctx, c.Deployment, c.ID, added)
+func onNewCertificates(n connections.Notifier) func(context.Context, upstream.Connection, []*x509.Certificate, func(people.Tx) (bool, error)) error {
+	return func(ctx context.Context, c upstream.Connection, added []*x509.Certificate, store func(people.Tx) (bool, error)) error {
+		return n.NewCertificates(ctx, c.Deployment, c.ID, added, store)
 	}
 }

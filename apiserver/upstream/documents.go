@@ -60,7 +60,7 @@ type documents struct {
 	metrics *metrics
 	cache   *shares.Cache[ref, version]
 	// onNewCertificates is that of Options.
-	onNewCertificates func(ctx context.Context, c Connection, added []*x509.Certificate) error
+	onNewCertificates func(ctx context.Context, c Connection, added []*x509.Certificate, store func(people.Tx) (bool, error)) error
 	// flights share fetches: by document and what is wanted of it, and by URL.
 	flights, fetches singleflight.Group
 	// throttled counts the fetches that were refused before they began.
@@ -256,11 +256,10 @@ func (d *documents) fetch(ctx context.Context, c Connection, src source, before 
 		after.failures, after.failure = before.failures+1, err.Error()
 		d.log.V(1).Info("A document of an identity provider was not fetched", "deployment", c.Deployment, "connection", ids.Format(c.ID), "kind", src.kind, "error", after.failure)
 	} else {
-		d.notify(ctx, c, src, before, taken.content)
 		after = version{content: taken.content, url: src.url, sha256: taken.sha256, fetchedAt: now, validUntil: now.Add(taken.freshFor), triedAt: now, tried: src.url}
 	}
 	d.put(c, src, after)
-	d.write(ctx, c, src, lease, after, taken.text)
+	d.write(ctx, c, src, lease, before, after, taken.text)
 	return after, true, nil
 }
 
@@ -297,41 +296,38 @@ func (d *documents) read(ctx context.Context, c Connection, src source, before v
 	return src.take(text, last, now)
 }
 
-// notify calls onNewCertificates if metadata of SAML have certificates that the former ones of the same source did not
-// have.
-func (d *documents) notify(ctx context.Context, c Connection, src source, former version, now content) {
-	before := former.content
-	if d.onNewCertificates == nil || former.url != src.url || before.saml == nil || now.saml == nil {
-		return
+// added returns the certificates of metadata of SAML that the former ones of the same source did not have.
+func added(former, now version) []*x509.Certificate {
+	if former.url != now.url || former.content.saml == nil || now.content.saml == nil {
+		return nil
 	}
-	added := slices.DeleteFunc(slices.Clone(now.saml.Certificates), func(one *x509.Certificate) bool {
-		return slices.ContainsFunc(before.saml.Certificates, one.Equal)
+	return slices.DeleteFunc(slices.Clone(now.content.saml.Certificates), func(one *x509.Certificate) bool {
+		return slices.ContainsFunc(former.content.saml.Certificates, one.Equal)
 	})
-	if len(added) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
-	defer cancel()
-	if err := d.onNewCertificates(ctx, c, added); err != nil {
-		d.log.Error(err, "The admins of a connection were not notified of a new certificate", "deployment", c.Deployment, "connection", ids.Format(c.ID))
-	}
 }
 
 // write writes the result of a fetch to the store. If that fails, the lease ends by itself, and only this server has
-// the document.
-func (d *documents) write(ctx context.Context, c Connection, src source, lease string, v version, text string) {
+// the document. The next fetch then finds the same certificates new, and notifies of them.
+func (d *documents) write(ctx context.Context, c Connection, src source, lease string, before, v version, text string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeWithin)
 	defer cancel()
-	err := d.store.Single(ctx, c.Deployment, func(tx people.Tx) error {
+	store := func(tx people.Tx) (bool, error) {
 		if v.failures > 0 {
-			_, err := tx.Connections().FailUpstreamDocument(c.ID, src.kind, lease, v.failure)
-			return err
+			return tx.Connections().FailUpstreamDocument(c.ID, src.kind, lease, v.failure)
 		}
-		_, err := tx.Connections().StoreUpstreamDocument(people.UpstreamDocument{
+		return tx.Connections().StoreUpstreamDocument(people.UpstreamDocument{
 			Connection: c.ID, Kind: src.kind, Body: src.url + "\n" + text, SHA256: v.sha256, FetchedAt: v.fetchedAt, ValidUntil: v.validUntil,
 		}, lease)
-		return err
-	})
+	}
+	var err error
+	if more := added(before, v); v.failures == 0 && len(more) > 0 && d.onNewCertificates != nil {
+		err = d.onNewCertificates(ctx, c, more, store)
+	} else {
+		err = d.store.Single(ctx, c.Deployment, func(tx people.Tx) error {
+			_, err := store(tx)
+			return err
+		})
+	}
 	if err != nil {
 		d.log.Error(err, "A fetched document of an identity provider was not stored", "deployment", c.Deployment, "connection", ids.Format(c.ID), "kind", src.kind)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/connection/saml"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/testing/samlprovider"
 	"github.com/cardea-iam/cardea/store/people"
@@ -225,4 +226,78 @@ func TestLargestMetadataOfSAMLAreCached(t *testing.T) {
 	if bytes := samlBytes(m) + versionBytes + 2*2048 + maxFailure; bytes > documentShares.DeploymentBytes {
 		t.Errorf("%d bytes", bytes)
 	}
+}
+
+// notices are the notices of new certificates that were recorded.
+type notices struct {
+	w     *world
+	added [][]*x509.Certificate
+	fail  error
+}
+
+// record is Options.OnNewCertificates.
+func (n *notices) record(ctx context.Context, c Connection, added []*x509.Certificate, store func(people.Tx) (bool, error)) error {
+	stored := false
+	err := n.w.Store.Change(ctx, c.Deployment, func(tx people.Tx) (err error) {
+		stored, err = store(tx)
+		return errors.Join(err, n.fail)
+	})
+	if err == nil && stored {
+		n.added = append(n.added, added)
+	}
+	return err
+}
+
+// The notice of a new certificate is recorded with the metadata, or again with the next fetch. Of two servers, the one
+// records it that stores the metadata.
+func TestNewCertificateIsNotifiedOfOnceWithItsMetadata(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w := newWorld(t, url)
+		n := &notices{w: w}
+		p := samlprovider.Start(w.Clock.Now)
+		t.Cleanup(p.Close)
+		first, second := w.server().documents, w.server().documents
+		first.onNewCertificates, second.onNewCertificates = n.record, n.record
+		c := samlConnection(p, nil)
+		src := samlSource(c.Connection)
+		fetch := func(d *documents) {
+			t.Helper()
+			if v, err := d.refreshNow(t.Context(), c, src, wish{periodic: true}); err != nil || v.failures > 0 {
+				t.Fatal(err, v.failure)
+			}
+		}
+		fetch(first)
+		p.Rotate()
+		w.Clock.Advance(24 * time.Hour)
+		n.fail = errors.New("the server ends before the transaction does")
+		fetch(first)
+		if stored := w.row(c, people.UpstreamSAML); len(n.added) != 0 || stored.LeasedUntil.IsZero() {
+			t.Errorf("%d notices, and the row is %v", len(n.added), stored)
+		}
+		n.fail = nil
+		w.Clock.Advance(leaseFor)
+		before, err := second.load(t.Context(), c, src)
+		w.Must(err)
+		fetch(first)
+		if _, leased, err := second.fetch(t.Context(), c, src, before); leased || err != nil {
+			t.Errorf("%t, %v", leased, err)
+		}
+		if len(n.added) != 1 || len(n.added[0]) != 1 {
+			t.Errorf("%d notices", len(n.added))
+		}
+		// The lease of a slow fetch went to another server.
+		p.Rotate()
+		w.Clock.Advance(24 * time.Hour)
+		slow := src
+		slow.accept = func(text string, last content, now time.Time) (accepted, error) {
+			w.Clock.Advance(leaseFor)
+			fetch(second)
+			return src.accept(text, last, now)
+		}
+		before, err = first.load(t.Context(), c, src)
+		w.Must(err)
+		if _, _, err := first.fetch(t.Context(), c, slow, before); err != nil || len(n.added) != 2 {
+			t.Errorf("%v, %d notices", err, len(n.added))
+		}
+	})
 }

@@ -73,9 +73,11 @@ type Options struct {
 	Keyring *seal.Keyring
 	// Egress decides which addresses providers may have.
 	Egress *egress.Policy
-	// OnNewCertificates is called before fetched metadata of SAML are stored that have certificates which the former ones
-	// did not have. An error is logged, and the metadata are used anyway. It may be nil.
-	OnNewCertificates func(ctx context.Context, c Connection, added []*x509.Certificate) error
+	// OnNewCertificates stores fetched metadata of SAML that have certificates which the former ones did not have. It
+	// calls store in the transaction that records the notice, so that each new certificate is notified of once: store
+	// reports false if another server fetches instead. An error is logged, and this server uses the metadata anyway. It
+	// may be nil.
+	OnNewCertificates func(ctx context.Context, c Connection, added []*x509.Certificate, store func(people.Tx) (bool, error)) error
 	Clock             func() time.Time
 	Log               logr.Logger
 	Registry          prometheus.Registerer

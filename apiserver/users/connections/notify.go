@@ -36,46 +36,59 @@ type Notifier struct {
 	Clock     func() time.Time
 }
 
-// NewCertificates audits that the metadata of a connection's provider have certificates that they did not have, and
-// mails the admins of the connection's organization, if it has one. It does nothing for an unknown connection.
-func (n Notifier) NewCertificates(ctx context.Context, deployment string, connection int64, added []*x509.Certificate) error {
+// NewCertificates stores metadata of a connection's provider with certificates that the stored ones do not have. In the
+// same transaction, it audits them, and puts mails to the admins of the connection's organization, if it has one, into
+// the outbox. It does neither for an unknown connection, and if store reports false.
+func (n Notifier) NewCertificates(ctx context.Context, deployment string, connection int64, added []*x509.Certificate, store func(people.Tx) (bool, error)) error {
 	current := n.Snapshots.Current()
 	entry, served := current.Deployment(deployment)
 	if !served {
-		return nil
+		return n.Store.Single(ctx, deployment, func(tx people.Tx) error {
+			_, err := store(tx)
+			return err
+		})
 	}
 	request := &account.Request{
 		Tenant: account.NewTenant(current, entry), Store: n.Store, Keyring: n.Keyring, Random: rand.Reader,
 		Now: n.Clock().UTC().Truncate(time.Microsecond), OnEnqueue: n.OnEnqueue,
+	}
+	return request.Change(ctx, func(u *account.Unit) error {
+		stored, err := store(u.Tx)
+		if err != nil || !stored {
+			return err
+		}
+		return notifyOfCertificates(u, connection, added)
+	})
+}
+
+// notifyOfCertificates audits new certificates of a connection, and mails the admins of its organization.
+func notifyOfCertificates(u *account.Unit, connection int64, added []*x509.Certificate) error {
+	conn, err := account.FindConnection(u, connection)
+	if err != nil {
+		return unlessUnusable(err)
+	}
+	counted, err := u.Limits().Count("certificate-notices", strconv.FormatInt(connection, 10), u.Now, u.Now.Add(24*time.Hour))
+	if err != nil || counted.Count > certificatesAudited {
+		return err
 	}
 	fingerprints := make([]string, 0, certificatesNamed)
 	for _, one := range added[:min(len(added), certificatesNamed)] {
 		sum := sha256.Sum256(one.Raw)
 		fingerprints = append(fingerprints, hex.EncodeToString(sum[:]))
 	}
-	return request.Change(ctx, func(u *account.Unit) error {
-		conn, err := account.FindConnection(u, connection)
-		if err != nil {
-			return unlessUnusable(err)
-		}
-		counted, err := u.Limits().Count("certificate-notices", strconv.FormatInt(connection, 10), u.Now, u.Now.Add(24*time.Hour))
-		if err != nil || counted.Count > certificatesAudited {
-			return err
-		}
-		u.Actor = "connection:" + conn.Slug
-		if err := u.AuditDetail("connection.certificates_added", object(connection), strings.Join(fingerprints, " ")); err != nil {
-			return err
-		}
-		if conn.Organization == "" || counted.Count > certificatesMailed {
-			return nil
-		}
-		o, found, err := u.Organizations().OrganizationBySlug(conn.Organization)
-		if err != nil || !found {
-			return err
-		}
-		return account.MailConnectionAdmins(u, o.ID, func(o people.Organization) delivery.Content {
-			return messages.NewCertificatesMail(u.AppName(), o.Name, conn.Name, fingerprints)
-		})
+	u.Actor = "connection:" + conn.Slug
+	if err := u.AuditDetail("connection.certificates_added", object(connection), strings.Join(fingerprints, " ")); err != nil {
+		return err
+	}
+	if conn.Organization == "" || counted.Count > certificatesMailed {
+		return nil
+	}
+	o, found, err := u.Organizations().OrganizationBySlug(conn.Organization)
+	if err != nil || !found {
+		return err
+	}
+	return account.MailConnectionAdmins(u, o.ID, func(o people.Organization) delivery.Content {
+		return messages.NewCertificatesMail(u.AppName(), o.Name, conn.Name, fingerprints)
 	})
 }
 
