@@ -116,7 +116,7 @@ func createDirectory(c *call) (reply, error) {
 func updateDirectory(c *call) (reply, error) {
 	p := c.support()
 	var change directories.Change
-	if err := p.parse(func(o *body.Object) { change = input.Directory(o) }); err != nil {
+	if err := p.parse(func(o *body.Object) { change = input.DirectoryUpdate(o) }); err != nil {
 		return reply{}, err
 	}
 	var view backendapi.Directory

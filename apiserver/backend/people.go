@@ -98,6 +98,7 @@ var peopleWordings = []struct {
 	{connections.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":connection_id", Message: "is the id of no connection of the deployment: list the connections to see which there are"}},
 	{account.ErrDirectoryUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":directory_id", Message: "is the id of no directory of the deployment: list the directories to see which there are"}},
 	{directories.ErrDeclared, http.StatusConflict, apierror.Fault{Pointer: ":directory_id", Message: "is the id of a directory that a resource declares: change the resource"}},
+	{directories.ErrChanged, http.StatusConflict, apierror.Fault{Pointer: "/expected_updated_at", Message: "is not the updated_at of the directory now, and nothing was changed: get the directory, and send the change again"}},
 	{directories.ErrTooMany, http.StatusConflict, apierror.Fault{Pointer: "/organization_id", Message: fmt.Sprintf("has the maximum number of directories (%d): delete one first", directories.MaxOfOrganization)}},
 	{directories.ErrTooManyTokens, http.StatusConflict, apierror.Fault{Pointer: ":directory_id", Message: fmt.Sprintf("is the id of a directory with the maximum number of live tokens (%d): delete one first", directories.MaxTokens)}},
 	{directories.ErrTokenUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":token_id", Message: "is the id of no token of the directory: get the directory to see which there are"}},

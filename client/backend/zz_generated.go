@@ -2063,6 +2063,9 @@ type DirectoryUpdate struct {
 	// ConnectionId The id of the organization's connection by which its users sign in, or null for none.
 	ConnectionId nullable.Nullable[string] `json:"connection_id,omitempty"`
 
+	// ExpectedUpdatedAt The updated_at of the directory that the caller read. If the directory was changed since, nothing is done, and the response is 409. Absent: the directory is changed in any case.
+	ExpectedUpdatedAt *time.Time `json:"expected_updated_at,omitempty"`
+
 	// GroupRoles The roles that groups give. The first entry whose group has the user decides.
 	GroupRoles *[]DirectoryGroupRole `json:"group_roles,omitempty"`
 
@@ -5941,7 +5944,9 @@ func (c *Client) GetDirectory(ctx context.Context, directoryId string) (*Directo
 // UpdateDirectory asks PATCH /directories/{directory_id}: update a directory.
 //
 // Changes the sent members of a directory that an organization or a backend set up. After a change of
-// group_roles, the organization's members get their new roles, usually within a minute. 409 for a declared directory.
+// group_roles, the organization's members get their new roles, usually within a minute. group_roles replace the current ones: to add
+// or remove one, send expected_updated_at too, so that a concurrent change is not lost. 409 for a declared directory, and for one
+// that was changed since.
 func (c *Client) UpdateDirectory(ctx context.Context, directoryId string, body DirectoryUpdate) (*Directory, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/directories/{directory_id}",

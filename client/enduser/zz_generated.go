@@ -3694,6 +3694,9 @@ type OrganizationDirectoryUpdate struct {
 	// ConnectionId The id of the organization's connection by which its users sign in, or null for none.
 	ConnectionId nullable.Nullable[string] `json:"connection_id,omitempty"`
 
+	// ExpectedUpdatedAt The updated_at of the directory that the caller read. If the directory was changed since, nothing is done, and the response is 409 DIRECTORY_CHANGED. Absent: the directory is changed in any case.
+	ExpectedUpdatedAt *time.Time `json:"expected_updated_at,omitempty"`
+
 	// GroupRoles The roles that groups give. The first one whose group contains the user counts. Empty: the directory changes no role.
 	GroupRoles *[]GroupRole `json:"group_roles,omitempty"`
 
@@ -7343,8 +7346,9 @@ func (c *Client) GetOrganizationDirectory(ctx context.Context, id string, direct
 // UpdateOrganizationDirectory asks PATCH /organizations/{id}/directories/{directory_id}: change a directory of an organization.
 //
 // Changes the sent properties. After a change of group_roles, the organization's members get their new roles, usually within a minute.
+// group_roles replace the current ones: to add or remove one, send expected_updated_at too, so that a concurrent change is not lost.
 // It needs the permission connection:manage. Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED;
-// 404 DIRECTORY_NOT_FOUND, CONNECTION_NOT_FOUND; 409 CONFLICT for a directory that the service declares.
+// 404 DIRECTORY_NOT_FOUND, CONNECTION_NOT_FOUND; 409 DIRECTORY_CHANGED; 409 CONFLICT for a directory that the service declares.
 func (c *Client) UpdateOrganizationDirectory(ctx context.Context, id string, directoryId string, body OrganizationDirectoryUpdate) (*OrganizationDirectoryEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/organizations/{id}/directories/{directory_id}",

@@ -113,6 +113,7 @@ var wordings = []struct {
 	{account.ErrSelfServiceDisabled, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment do not manage their own connections: its owner must set spec.connections.selfService"},
 	{account.ErrDirectoryUnknown, http.StatusNotFound, "DIRECTORY_NOT_FOUND", "the organization has no such directory: list its directories"},
 	{directories.ErrDeclared, http.StatusConflict, "CONFLICT", "the service declares this directory: ask its operator to change it"},
+	{directories.ErrChanged, http.StatusConflict, "DIRECTORY_CHANGED", "the directory was changed after expected_updated_at, and nothing was done: get the directory, and send the change again"},
 	{directories.ErrDisabled, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment may not set up directories: its owner must set spec.connections.directories"},
 	{directories.ErrTooMany, http.StatusBadRequest, "DIRECTORY_LIMIT_REACHED", "the organization has as many directories as it may: delete one first"},
 	{directories.ErrTooManyToday, http.StatusTooManyRequests, "RATE_LIMITED", "the organization set up too many directories today: wait before you set up another"},

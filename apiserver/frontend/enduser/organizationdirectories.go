@@ -92,7 +92,7 @@ func addOrganizationDirectory(c *call) (reply, error) {
 // changeOrganizationDirectory changes what the request has of a directory of an organization.
 func changeOrganizationDirectory(c *call) (reply, error) {
 	var change directories.Change
-	if err := c.parse(func(o *body.Object) { change = input.Directory(o) }); err != nil {
+	if err := c.parse(func(o *body.Object) { change = input.DirectoryUpdate(o) }); err != nil {
 		return reply{}, err
 	}
 	return changeDirectory(c, func(u *account.Unit, in connections.Scope) (people.RuntimeDirectory, error) {

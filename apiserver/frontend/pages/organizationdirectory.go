@@ -192,6 +192,13 @@ func deletions(v *visit) []option {
 	return []option{{"Keep", v.text.Text("directory.keep")}, {"Erase", v.text.Text("directory.erase")}}
 }
 
+const (
+	// codeDirectoryChanged is the error code of a change of a directory that another change preceded, and changesTried is
+	// how often a form reads the directory and sends its change.
+	codeDirectoryChanged = "DIRECTORY_CHANGED"
+	changesTried         = 5
+)
+
 // The lifetimes of tokens that the form offers. tokenYear is in seconds.
 const (
 	lifetimeYear    = "year"
@@ -281,13 +288,26 @@ func changeDirectory(v *visit, in place, action, id string) error {
 			sent.fail("role", v.text.Text("invalid.role"))
 			return nil
 		}
-		now, err := v.api.GetOrganizationDirectory(v.r.Context(), organization, id)
-		if err != nil {
-			return err
-		}
-		body.GroupRoles = changedGroupRoles(sent, action, now.Data.GroupRoles)
+		return mapGroup(v, organization, action, id)
 	}
 	_, err := v.api.UpdateOrganizationDirectory(v.r.Context(), organization, id, body)
+	return err
+}
+
+// mapGroup adds or removes a role of a group of a directory. If another change came between, it is tried again.
+func mapGroup(v *visit, organization, action, id string) (err error) {
+	for range changesTried {
+		now, readErr := v.api.GetOrganizationDirectory(v.r.Context(), organization, id)
+		if readErr != nil {
+			return readErr
+		}
+		_, err = v.api.UpdateOrganizationDirectory(v.r.Context(), organization, id, enduserapi.OrganizationDirectoryUpdate{
+			GroupRoles: changedGroupRoles(v.form, action, now.Data.GroupRoles), ExpectedUpdatedAt: now.Data.UpdatedAt,
+		})
+		if !refusedBy(err, codeDirectoryChanged) {
+			return err
+		}
+	}
 	return err
 }
 

@@ -1,8 +1,10 @@
 package pages_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -207,6 +209,33 @@ func TestAdminChangesADirectory(t *testing.T) {
 	w.provisions(http.StatusUnauthorized, id, token, "GET", "/Users", "")
 	ada.open("/organizations/engines")
 	ada.says("ann@engines.example")
+}
+
+// Forms that are sent at once each add their group.
+func TestConcurrentFormsOfADirectoryAllAddTheirGroup(t *testing.T) {
+	w := newWorld(t, connectable)
+	w.role("engineer", v1alpha1.RoleLevelOrganization, "billing:read")
+	ada, _ := w.engines()
+	id := ada.setsUpDirectory()
+	role := ada.page.options("role")["engineer"]
+	var tabs []func()
+	for n := range 4 {
+		tab := w.browser()
+		tab.open("/sign-in")
+		tab.signIn("ada@example.com")
+		tab.open(directoryPath)
+		to, values := tab.fill("map-"+id, "group", fmt.Sprintf("Group %d", n), "role", role)
+		tabs = append(tabs, func() { tab.send(http.MethodPost, to, values.Encode()) })
+	}
+	var group sync.WaitGroup
+	for _, send := range tabs {
+		group.Go(send)
+	}
+	group.Wait()
+	ada.open(directoryPath)
+	for n := range tabs {
+		ada.says(fmt.Sprintf("engineer Group %d", n))
+	}
 }
 
 // selected returns the value of the selected option of a select field, that of the first one if none is marked.

@@ -46,6 +46,13 @@ func Directory(o *body.Object) directories.Change {
 	return change
 }
 
+// DirectoryUpdate is Directory with the state of the directory that the request changes.
+func DirectoryUpdate(o *body.Object) directories.Change {
+	change := Directory(o)
+	change.Read = Time(o, "expected_updated_at")
+	return change
+}
+
 func groupRoles(o *body.Object, member string) *[]directory.GroupRole {
 	sent, ok := o.Objects(member)
 	if !ok {

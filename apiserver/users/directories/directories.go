@@ -29,6 +29,8 @@ var (
 	ErrTooManyToday = errors.New("the organization set up too many directories today")
 	// ErrTooManyTokens is returned in an account.LimitError.
 	ErrTooManyTokens = errors.New("the directory has too many tokens")
+	// ErrChanged: the directory is not the one that the caller has read.
+	ErrChanged = errors.New("the directory was changed meanwhile")
 	// ErrTokenUnknown: the directory has no such token.
 	ErrTokenUnknown = errors.New("there is no such token")
 )
@@ -49,6 +51,8 @@ type Change struct {
 	GroupRoles *[]directory.GroupRole
 	Erases     *bool
 	Active     *bool
+	// Read is the UpdatedAt of the directory that the caller changes, zero: whatever it is. Update compares it.
+	Read time.Time
 }
 
 // List returns the directories of the scope's organization that it or a backend set up, the newest first.
@@ -134,8 +138,8 @@ func requireNew(u *account.Unit, in connections.Scope) error {
 }
 
 // Update changes a directory. Servers give members the roles by changed group roles soon after. Errors: those of Find,
-// connections.ErrUnknown, account.ErrRoleUnknown, an account.PermissionError for a role with permissions that an
-// admin lacks.
+// ErrChanged, connections.ErrUnknown, account.ErrRoleUnknown, an account.PermissionError for a role with permissions
+// that an admin lacks.
 func Update(u *account.Unit, in connections.Scope, id int64, change Change) (people.RuntimeDirectory, error) {
 	row, err := Find(u, in, id)
 	if err != nil {
@@ -148,6 +152,9 @@ func Update(u *account.Unit, in connections.Scope, id int64, change Change) (peo
 	if row, err = find(u, in, id, u.Directories().LockRuntimeDirectory); err != nil {
 		return row, err
 	}
+	if !change.Read.IsZero() && !change.Read.Equal(row.UpdatedAt) {
+		return row, ErrChanged
+	}
 	now, err := directory.Read(row.Settings)
 	if err != nil {
 		return row, err
@@ -157,6 +164,9 @@ func Update(u *account.Unit, in connections.Scope, id int64, change Change) (peo
 		return row, err
 	}
 	row.UpdatedAt = u.Now
+	if !row.UpdatedAt.After(before.UpdatedAt) { // each change has its own time, by which Change.Read notices it
+		row.UpdatedAt = before.UpdatedAt.Add(time.Microsecond)
+	}
 	if err := u.Directories().UpdateRuntimeDirectory(row); err != nil {
 		return row, err
 	}
