@@ -151,7 +151,7 @@ func (w *world) record(users ...int64) {
 	w.Store = w.OpenStore()
 	var list []people.LoggedEvent
 	for _, user := range users {
-		e, err := events.OfUser(events.UserCreated, user).Log(w.Clock.Now(), "system")
+		e, err := events.OfAccount(user, "password").Log(w.Clock.Now(), "system")
 		w.Must(err)
 		list = append(list, e)
 	}
