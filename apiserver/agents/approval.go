@@ -194,10 +194,11 @@ func (r *recorded) decided(id int64) (a *people.Approval, err error) {
 				return err
 			}
 			decided, err := u.Approvals().DecideApproval(id, people.ApprovalDenied, 0, u.Now, u.Now.Add(approvals.RefusedFor))
-			if decided {
-				u.Log(events.OfApproval(events.ApprovalDenied, declined))
+			if err != nil || !decided {
+				return err
 			}
-			return err
+			u.Log(events.OfApproval(events.ApprovalDenied, declined))
+			return u.Audit("tool_approval.denied", "tool_approval:"+ids.Format(id))
 		})
 		if err != nil {
 			return nil, err

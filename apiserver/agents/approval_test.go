@@ -310,4 +310,12 @@ func TestClientsThatOpenURLsContinueACall(t *testing.T) {
 	if code, _, _ := failureOf(w.modernPay(w.token, 9, opens, fmt.Sprintf(`,"requestState":%s,"inputResponses":{"approval":{"action":"decline"}}`, state))); code != "approval_denied" {
 		t.Errorf("a declined call: %s", code)
 	}
+	var audited []people.Audit
+	w.Must(w.Store.View(t.Context(), frontendtest.Deployment, func(tx people.Tx) (err error) {
+		audited, err = tx.Listings().ListAudit(people.AuditFilter{Action: "tool_approval.denied"}, 10)
+		return err
+	}))
+	if len(audited) != 1 || !strings.HasPrefix(audited[0].Object, "tool_approval:") {
+		t.Errorf("the decision is audited as %+v", audited)
+	}
 }

@@ -13,6 +13,9 @@ func TestSignUpSignInPhoneOrganizationSwitch(t *testing.T) {
 		if s := b.last.Body.Session; len(s.SignIns) != 1 || s.ActiveSignIn == nil || len(s.SignUpAttempts) != 0 {
 			t.Fatalf("after sign-up: %s", b.last.Raw)
 		}
+		if n := w.count(`SELECT COUNT(*) FROM audit WHERE action = 'user.created' AND actor = object AND actor LIKE 'user:%'`); n != 1 {
+			t.Errorf("%d audit records of the sign-up", n)
+		}
 		if me := b.ok("GET", "/me", ""); me["email"] != "Ada@example.com" || me["first_name"] != "Ada" || me["primary_phone_number"] != nil {
 			t.Fatalf("me: %v", me)
 		}

@@ -73,8 +73,11 @@ func TestOrganizationSlugRevealsNoOtherOrganization(t *testing.T) {
 			}
 			seen[slug] = true
 		}
-		b := w.browser()
+		b, before := w.browser(), w.audited("organization.created")
 		b.signUp("founder@example.com", `,"organization_name":"Harbour"`)
+		if n := w.audited("organization.created") - before; n != 1 {
+			t.Errorf("%d audit records of an organization that a sign-up created", n)
+		}
 		if slug, _ := b.ok("GET", "/session", "")["organization"].(map[string]any)["slug"].(string); !numbered.MatchString(slug) || seen[slug] {
 			t.Errorf("the organization of a sign-up has the slug %q", slug)
 		}

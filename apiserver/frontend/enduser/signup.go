@@ -159,9 +159,16 @@ func createAccount(u *unit, a people.Attempt, brings bool) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	self := "user:" + format(user.ID)
+	if err := u.AuditAs(self, "user.created", self, u.Session); err != nil {
+		return 0, err
+	}
 	if u.B2B.Enabled && a.OrganizationName != "" {
 		created, err := account.CreateOwnOrganization(u.Unit, user.ID, a.OrganizationName, "")
 		if err != nil {
+			return 0, err
+		}
+		if err := u.AuditAs(self, "organization.created", "organization:"+format(created.Member.Organization.ID), u.Session); err != nil {
 			return 0, err
 		}
 		if err := u.Users().SetLastOrganization(user.ID, created.Member.Organization.ID); err != nil {
