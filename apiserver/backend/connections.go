@@ -128,7 +128,7 @@ func updateConnection(c *call) (reply, error) {
 	p := c.support()
 	var change connection.Change
 	var invalid error
-	err := p.parse(func(o *body.Object) { change, invalid = input.Connection(o, site.Staging(p.Settings), p.Now) })
+	err := p.parse(func(o *body.Object) { change, invalid = input.ConnectionUpdate(o, site.Staging(p.Settings), p.Now) })
 	if err = account.FirstOf(err, invalid); err != nil {
 		return reply{}, err
 	}

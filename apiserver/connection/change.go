@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Change is what an organization or a backend sets of a connection; nil: not sent.
@@ -17,6 +18,8 @@ type Change struct {
 	SAML *SAMLProvider
 	// Confirmation repeats the name, and confirms that another provider ends all identities.
 	Confirmation string
+	// Read is the time of the last change of the connection that the caller changes, zero: whatever it is.
+	Read time.Time
 }
 
 // Fits reports whether a change has no settings of another type than a connection's.

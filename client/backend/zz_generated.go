@@ -1862,6 +1862,9 @@ type ConnectionUpdate struct {
 	// EntityId Of type SAML: the entity ID of the provider, with sso_url and certificate.
 	EntityId *string `json:"entity_id,omitempty"`
 
+	// ExpectedUpdatedAt The updated_at of the connection that the caller read. If the connection was changed since, nothing is done, and the response is 409. Absent: the connection is changed in any case.
+	ExpectedUpdatedAt *time.Time `json:"expected_updated_at,omitempty"`
+
 	// IsActive Whether users can sign in by it.
 	IsActive *bool `json:"is_active,omitempty"`
 
@@ -5820,7 +5823,9 @@ func (c *Client) GetConnection(ctx context.Context, connectionId string) (*Conne
 //
 // Changes the sent members of a connection that an organization or a backend set up. Another issuer, entity ID or metadata_url ends
 // the sign-ins by the connection and deletes its identities: `confirmation` must repeat the current display_name. `metadata_xml` or
-// `certificate` with the same entity ID replaces the certificates and needs none: a backend may set other keys. 409 for a declared connection.
+// `certificate` with the same entity ID replaces the certificates and needs none: a backend may set other keys. role_mappings replace
+// the current ones: to add or remove one, send expected_updated_at too, so that a concurrent change is not lost. 409 for a declared
+// connection, and for one that was changed since.
 func (c *Client) UpdateConnection(ctx context.Context, connectionId string, body ConnectionUpdate) (*Connection, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/connections/{connection_id}",

@@ -3526,6 +3526,9 @@ type OrganizationConnectionUpdate struct {
 	// EntityId Of type SAML: the entity ID of the provider, with sso_url and certificate.
 	EntityId *string `json:"entity_id,omitempty"`
 
+	// ExpectedUpdatedAt The updated_at of the connection that the caller read. If the connection was changed since, nothing is done, and the response is 409 CONNECTION_CHANGED. Absent: the connection is changed in any case.
+	ExpectedUpdatedAt *time.Time `json:"expected_updated_at,omitempty"`
+
 	// IsActive Whether users can sign in by it.
 	IsActive *bool `json:"is_active,omitempty"`
 
@@ -7244,9 +7247,10 @@ func (c *Client) GetOrganizationConnection(ctx context.Context, id string, conne
 // Members that are absent stay as they are. Another issuer, entity ID or metadata_url ends the sign-ins by the connection and
 // deletes its identities: `confirmation` must repeat the current display_name. A certificate with another key does the same,
 // unless an owner of the organization sets it. A stricter enforcement needs a sign-in by the connection, as it is now, of the
-// same user within 24 hours: 400 SSO_NOT_TESTED. It needs the permission connection:manage.
+// same user within 24 hours: 400 SSO_NOT_TESTED. role_mappings replace the current ones: to add or remove one, send
+// expected_updated_at too, so that a concurrent change is not lost. It needs the permission connection:manage.
 // Fails with 403 SELF_SERVICE_DISABLED, PERMISSION_DENIED, ORGANIZATIONS_DISABLED; 400 INVALID_METADATA; 404 CONNECTION_NOT_FOUND;
-// 409 CONFLICT for a connection that the service declares.
+// 409 CONNECTION_CHANGED; 409 CONFLICT for a connection that the service declares.
 func (c *Client) UpdateOrganizationConnection(ctx context.Context, id string, connectionId string, body OrganizationConnectionUpdate) (*OrganizationConnectionEnvelope, error) {
 	call := transport.Call{
 		Method: http.MethodPatch, Path: "/organizations/{id}/connections/{connection_id}",

@@ -114,7 +114,9 @@ func addOrganizationConnection(c *call) (reply, error) {
 func changeOrganizationConnection(c *call) (reply, error) {
 	var change connection.Change
 	var invalid error
-	err := c.parse(func(o *body.Object) { change, invalid = input.Connection(o, site.Staging(c.request.Settings), c.now) })
+	err := c.parse(func(o *body.Object) {
+		change, invalid = input.ConnectionUpdate(o, site.Staging(c.request.Settings), c.now)
+	})
 	if err = account.FirstOf(err, invalid); err != nil {
 		return reply{}, err
 	}

@@ -217,6 +217,20 @@ func refusedBy(err error, code string) bool {
 	return refused != nil && refused.Code == code
 }
 
+// changesTried is how often a form that adds or removes an entry of a list reads the list and sends it again.
+const changesTried = 5
+
+// untilUnchanged makes a change that reads a list and replaces it. If another change came between, the API refuses it
+// with the code, and it is made again.
+func untilUnchanged(code string, change func() error) (err error) {
+	for range changesTried {
+		if err = change(); !refusedBy(err, code) {
+			return err
+		}
+	}
+	return err
+}
+
 // at returns the path of a page that contains an id.
 func at(format, id string) string { return strings.Replace(format, "{id}", url.PathEscape(id), 1) }
 

@@ -126,19 +126,61 @@ func takeOrganizationConnection(v *visit) error {
 		}
 		return v.redirect("connection_removed", at("/organizations/{id}/sso", o.Slug))
 	}
-	body, known := connectionChange(sent, got.Data)
-	if !known {
+	body, known := connectionChange(sent)
+	switch {
+	case sent.Action == actionMap || sent.Action == actionUnmap:
+		err = mapClaim(v, o.Id, id)
+	case known:
+		_, err = v.api.UpdateOrganizationConnection(v.r.Context(), o.Id, id, body)
+	default:
 		failure(v, http.StatusBadRequest, "bad_form")
 		return nil
 	}
-	if _, err := v.api.UpdateOrganizationConnection(v.r.Context(), o.Id, id, body); err != nil {
+	if err != nil {
 		return v.again(sent, err)
 	}
 	return v.redirect("connection_changed", connectionAddress(o.Slug, id))
 }
 
-// connectionChange returns what a form of the page changes.
-func connectionChange(sent *form, now enduserapi.OrganizationConnection) (body enduserapi.OrganizationConnectionUpdate, known bool) {
+// The forms that add and remove a role of a claim.
+const (
+	actionMap   = "map"
+	actionUnmap = "unmap"
+)
+
+// codeConnectionChanged is the error code of a change of a connection that another change preceded.
+const codeConnectionChanged = "CONNECTION_CHANGED"
+
+// mapClaim adds or removes a role of a claim of a connection.
+func mapClaim(v *visit, organization, id string) error {
+	return untilUnchanged(codeConnectionChanged, func() error {
+		now, err := v.api.GetOrganizationConnection(v.r.Context(), organization, id)
+		if err != nil {
+			return err
+		}
+		_, err = v.api.UpdateOrganizationConnection(v.r.Context(), organization, id, enduserapi.OrganizationConnectionUpdate{
+			RoleMappings: changedMappings(v.form, now.Data.RoleMappings), ExpectedUpdatedAt: now.Data.UpdatedAt,
+		})
+		return err
+	})
+}
+
+// changedMappings returns the mappings of a connection after a form of a claim.
+func changedMappings(sent *form, now []enduserapi.RoleMapping) *[]enduserapi.RoleMapping {
+	mappings := []enduserapi.RoleMapping{}
+	for _, m := range now {
+		if sent.Action == actionMap || m.Claim+"="+m.Value != sent.value("mapping") {
+			mappings = append(mappings, m)
+		}
+	}
+	if sent.Action == actionMap {
+		mappings = append(mappings, enduserapi.RoleMapping{Claim: sent.trimmed("claim"), Value: sent.trimmed("value"), RoleId: sent.value("role")})
+	}
+	return &mappings
+}
+
+// connectionChange returns what another form of the page changes.
+func connectionChange(sent *form) (body enduserapi.OrganizationConnectionUpdate, known bool) {
 	body.Confirmation = given(sent.trimmed("confirmation"))
 	switch sent.Action {
 	case "name":
@@ -156,18 +198,6 @@ func connectionChange(sent *form, now enduserapi.OrganizationConnection) (body e
 		active, justInTime := sent.ticked("is_active"), sent.ticked("just_in_time")
 		body.Enforcement = (*enduserapi.OrganizationConnectionUpdateEnforcement)(sent.member("enforcement"))
 		body.IsActive, body.JustInTime = &active, &justInTime
-	case "map":
-		mappings := append([]enduserapi.RoleMapping{}, now.RoleMappings...)
-		mappings = append(mappings, enduserapi.RoleMapping{Claim: sent.trimmed("claim"), Value: sent.trimmed("value"), RoleId: sent.value("role")})
-		body.RoleMappings = &mappings
-	case "unmap":
-		mappings := []enduserapi.RoleMapping{}
-		for _, m := range now.RoleMappings {
-			if m.Claim+"="+m.Value != sent.value("mapping") {
-				mappings = append(mappings, m)
-			}
-		}
-		body.RoleMappings = &mappings
 	default:
 		return body, false
 	}

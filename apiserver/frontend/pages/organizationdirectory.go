@@ -192,12 +192,8 @@ func deletions(v *visit) []option {
 	return []option{{"Keep", v.text.Text("directory.keep")}, {"Erase", v.text.Text("directory.erase")}}
 }
 
-const (
-	// codeDirectoryChanged is the error code of a change of a directory that another change preceded, and changesTried is
-	// how often a form reads the directory and sends its change.
-	codeDirectoryChanged = "DIRECTORY_CHANGED"
-	changesTried         = 5
-)
+// codeDirectoryChanged is the error code of a change of a directory that another change preceded.
+const codeDirectoryChanged = "DIRECTORY_CHANGED"
 
 // The lifetimes of tokens that the form offers. tokenYear is in seconds.
 const (
@@ -294,21 +290,18 @@ func changeDirectory(v *visit, in place, action, id string) error {
 	return err
 }
 
-// mapGroup adds or removes a role of a group of a directory. If another change came between, it is tried again.
-func mapGroup(v *visit, organization, action, id string) (err error) {
-	for range changesTried {
-		now, readErr := v.api.GetOrganizationDirectory(v.r.Context(), organization, id)
-		if readErr != nil {
-			return readErr
+// mapGroup adds or removes a role of a group of a directory.
+func mapGroup(v *visit, organization, action, id string) error {
+	return untilUnchanged(codeDirectoryChanged, func() error {
+		now, err := v.api.GetOrganizationDirectory(v.r.Context(), organization, id)
+		if err != nil {
+			return err
 		}
 		_, err = v.api.UpdateOrganizationDirectory(v.r.Context(), organization, id, enduserapi.OrganizationDirectoryUpdate{
 			GroupRoles: changedGroupRoles(v.form, action, now.Data.GroupRoles), ExpectedUpdatedAt: now.Data.UpdatedAt,
 		})
-		if !refusedBy(err, codeDirectoryChanged) {
-			return err
-		}
-	}
-	return err
+		return err
+	})
 }
 
 // changedGroupRoles returns the roles of groups after the form's change: one is added at the end, or one is removed.

@@ -1,8 +1,11 @@
 package pages_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
@@ -91,6 +94,49 @@ func TestAdminSetsUpSingleSignOn(t *testing.T) {
 	ada.submit("delete", "confirmation", "Engines")
 	ada.at("/sign-in") // her sign-in was by the connection
 	ada.says("The connection was deleted.")
+}
+
+// Forms that are sent at once each add their mapping, and each remove one.
+func TestConcurrentFormsOfAConnectionAllAddTheirMapping(t *testing.T) {
+	w := newWorld(t, connectable)
+	w.role("engineer", v1alpha1.RoleLevelOrganization, "billing:read")
+	ada, _ := w.engines()
+	ada.open("/organizations/engines/sso")
+	ada.submit("add", "display_name", "Engines")
+	ada.submit("change", "issuer", w.Provider().URL, "client", identityprovider.ClientID, "client_secret", identityprovider.ClientSecret)
+	at, role := ada.page.url.Path, ada.page.options("role")["engineer"]
+	const tabs = 4
+	atOnce := func(fill func(tab *browser, n int) (to *url.URL, values url.Values)) {
+		var group sync.WaitGroup
+		var sends []func()
+		for n := range tabs {
+			tab := w.browser()
+			tab.open("/sign-in")
+			tab.signIn("ada@example.com")
+			tab.open(at)
+			to, values := fill(tab, n)
+			sends = append(sends, func() { tab.send(http.MethodPost, to, values.Encode()) })
+		}
+		for _, send := range sends {
+			group.Go(send)
+		}
+		group.Wait()
+		ada.open(at)
+	}
+	atOnce(func(tab *browser, n int) (*url.URL, url.Values) {
+		return tab.fill("map", "claim", "groups", "value", fmt.Sprintf("Group %d", n), "role", role)
+	})
+	for n := range tabs {
+		ada.says(fmt.Sprintf("groups: Group %d", n))
+	}
+	atOnce(func(tab *browser, n int) (*url.URL, url.Values) {
+		to, values := tab.fill("unmap")
+		values.Set("mapping", fmt.Sprintf("groups=Group %d", n))
+		return to, values
+	})
+	if strings.Contains(ada.page.text(), "Group ") {
+		t.Errorf("a mapping is not removed: %s", ada.page.text())
+	}
 }
 
 func TestSingleSignOnIsShownOnlyWhereOrganizationsManageIt(t *testing.T) {

@@ -63,6 +63,13 @@ func Connection(o *body.Object, staging bool, now time.Time) (change connection.
 	return change, err
 }
 
+// ConnectionUpdate is Connection with the state of the connection that the request changes.
+func ConnectionUpdate(o *body.Object, staging bool, now time.Time) (change connection.Change, err error) {
+	change, err = Connection(o, staging, now)
+	change.Read = Time(o, "expected_updated_at")
+	return change, err
+}
+
 // faulty returns a text, and its fault if there is one.
 func faulty(sent, fault string) (string, error) {
 	if fault != "" {

@@ -25,6 +25,8 @@ var (
 	ErrUnknown = errors.New("there is no such connection")
 	// ErrDeclared: a resource declares the connection.
 	ErrDeclared = errors.New("a resource declares the connection")
+	// ErrChanged: the connection is not the one that the caller has read.
+	ErrChanged = errors.New("the connection was changed meanwhile")
 	// ErrTypeClosed: organizations of the deployment may not set up connections of the type.
 	ErrTypeClosed = errors.New("organizations may not set up connections of this type")
 	// ErrTooMany is returned in an account.LimitError.
@@ -198,11 +200,14 @@ func (s Scope) replacesKeys() bool {
 
 // Update changes a connection. Another provider ends its sign-ins and identities: it must not inherit users. So does
 // another key of a provider of SAML, unless an owner or a backend sets it.
-// Errors: those of Create and Find, ErrUnconfirmed, ErrNotCleared.
+// Errors: those of Create and Find, ErrChanged, ErrUnconfirmed, ErrNotCleared.
 func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (people.Connection, error) {
 	row, err := s.find(u, id, u.Connections().LockConnection)
 	if err != nil {
 		return row, err
+	}
+	if !account.IsRead(change.Read, row.UpdatedAt) {
+		return row, ErrChanged
 	}
 	now, err := connection.ReadSettings(row.Settings)
 	if err != nil {
@@ -227,7 +232,7 @@ func (s Scope) Update(u *account.Unit, id int64, change connection.Change) (peop
 	if row == before {
 		return row, nil
 	}
-	row.UpdatedAt = u.Now
+	row.UpdatedAt = account.NextUpdate(before.UpdatedAt, u.Now)
 	if err := u.Connections().UpdateConnection(row); err != nil {
 		return row, err
 	}

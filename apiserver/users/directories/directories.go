@@ -152,7 +152,7 @@ func Update(u *account.Unit, in connections.Scope, id int64, change Change) (peo
 	if row, err = find(u, in, id, u.Directories().LockRuntimeDirectory); err != nil {
 		return row, err
 	}
-	if !change.Read.IsZero() && !change.Read.Equal(row.UpdatedAt) {
+	if !account.IsRead(change.Read, row.UpdatedAt) {
 		return row, ErrChanged
 	}
 	now, err := directory.Read(row.Settings)
@@ -163,10 +163,7 @@ func Update(u *account.Unit, in connections.Scope, id int64, change Change) (peo
 	if err := apply(u, in, &row, now, change); err != nil || row == before {
 		return row, err
 	}
-	row.UpdatedAt = u.Now
-	if !row.UpdatedAt.After(before.UpdatedAt) { // each change has its own time, by which Change.Read notices it
-		row.UpdatedAt = before.UpdatedAt.Add(time.Microsecond)
-	}
+	row.UpdatedAt = account.NextUpdate(before.UpdatedAt, u.Now)
 	if err := u.Directories().UpdateRuntimeDirectory(row); err != nil {
 		return row, err
 	}
