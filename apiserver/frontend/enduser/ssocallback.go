@@ -112,7 +112,8 @@ func checkAttempt(c *call, u *account.Unit, row people.SSOAttempt, own bool) (at
 // errorPattern matches the error codes of providers that are passed on.
 var errorPattern = regexp.MustCompile(`^[a-z_]{1,64}$`)
 
-// evaluateResponse counts a try of an attempt, and evaluates a response:
+// evaluateResponse counts a try of an attempt, and evaluates a response. The try is given back if the provider's
+// discovery document or key set is unavailable. The order is:
 //  1. the parameter iss (RFC 9207);
 //  2. the provider's error;
 //  3. the code, which is redeemed once;
@@ -130,7 +131,7 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 	of := upstreamOf(c, at.conn)
 	metadata, err := c.Providers.Metadata(c.r.Context(), of)
 	if err != nil {
-		return e, err
+		return e, account.FirstOf(returnTry(c, at), err)
 	}
 	if err := connection.CheckIssuer(at.conn.Connection, response, metadata.Issuer, metadata.IssInResponse); err != nil {
 		return e, err
@@ -151,19 +152,6 @@ func evaluateResponse(c *call, at waitingAttempt, response connection.Response, 
 		err = e.Anew(at.row.CreatedAt)
 	}
 	return e, err
-}
-
-// countResponse counts a response to an attempt, of which connection.MaxTries are evaluated.
-func countResponse(c *call, at waitingAttempt) error {
-	counted := false
-	err := c.request.Change(c.r.Context(), func(u *account.Unit) (err error) {
-		counted, err = u.Connections().CountSSOTry(at.row.Attempt, connection.MaxTries, u.Now)
-		return err
-	})
-	if err != nil || !counted {
-		return account.FirstOf(err, errInvalidAttempt)
-	}
-	return nil
 }
 
 // redeemCode redeems the code of a response, and verifies who the provider says the user is.
@@ -188,7 +176,11 @@ func redeemCode(c *call, at waitingAttempt, response connection.Response) (perso
 		return connection.GitHubPerson(at.conn.Connection, claims), "", nil
 	}
 	keys := func(ctx context.Context, issuer, keyID string) (*jose.JSONWebKey, error) {
-		return c.Providers.Key(ctx, of, issuer, keyID)
+		key, err := c.Providers.Key(ctx, of, issuer, keyID)
+		if err != nil {
+			err = account.FirstOf(returnTry(c, at), err)
+		}
+		return key, err
 	}
 	person, err = connection.VerifyIDToken(c.r.Context(), at.conn.Connection, tokens.IDToken, keys,
 		connection.Expected{ClientID: at.conn.Client.ID, Nonce: nonce, AccessToken: tokens.AccessToken, ResponseIssuer: response.Issuer, Now: c.now})

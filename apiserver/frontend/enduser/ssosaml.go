@@ -28,12 +28,6 @@ const (
 	scopeUndecryptable   = "saml-undecryptable"
 	// scopeUnsolicited counts the messages of a client network that fit no attempt or are refused.
 	scopeUnsolicited = "saml-unsolicited"
-	// scopeReturned counts the responses to an attempt that were not evaluated, of which returnedTries take no try. More
-	// of them do, so that a client cannot send responses without an end while a provider is unavailable.
-	scopeReturned = "saml-returned"
-	returnedTries = 20
-	// returnWithin bounds the time of giving a try back.
-	returnWithin = 5 * time.Second
 	// parameterACR is the declared parameter whose words are the requested authentication contexts.
 	parameterACR = "acr_values"
 )
@@ -209,20 +203,6 @@ func evaluateSAML(c *call, at waitingAttempt, field string) (e connection.Eviden
 		err = e.Anew(at.row.CreatedAt)
 	}
 	return e, err
-}
-
-// returnTry gives a counted try back to an attempt, even if the client has ended its connection.
-func returnTry(c *call, at waitingAttempt) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), returnWithin)
-	defer cancel()
-	return c.request.Change(ctx, func(u *account.Unit) error {
-		n, err := u.Limits().Count(scopeReturned, format(at.row.Attempt), u.Now, at.row.ExpiresAt)
-		if err != nil || n.Count > returnedTries {
-			return err
-		}
-		_, err = u.Connections().ReturnSSOTry(at.row.Attempt, u.Now)
-		return err
-	})
 }
 
 // requireDecryptable refuses a response after too many that could not be decrypted.
