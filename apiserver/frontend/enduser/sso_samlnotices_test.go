@@ -103,5 +103,10 @@ func TestNoticeOfACertificateIsWrittenWithTheMetadata(t *testing.T) {
 			}
 		}
 		w.Eventually("the mail is delivered", func() bool { return w.certificateMails("owner@globex.example") == 1 })
+		owner.ok("PATCH", "/organizations/"+id+"/connections/"+conn, `{"is_active":false}`) // it keeps the certificates
+		w.Must(n.NewCertificates(t.Context(), deploymentName, connection, []*x509.Certificate{certificate}, func(people.Tx) (bool, error) { return true, nil }))
+		if got := w.certificatesAudited(); got != 2 {
+			t.Errorf("with a certificate of an inactive connection, there are %d records, want 2", got)
+		}
 	})
 }

@@ -61,10 +61,11 @@ func (n Notifier) NewCertificates(ctx context.Context, deployment string, connec
 	})
 }
 
-// notifyOfCertificates audits new certificates of a connection, and mails the admins of its organization.
+// notifyOfCertificates audits new certificates of a connection, and mails the admins of its organization. An inactive
+// connection has notices too: it keeps the certificates, so they work when it is active again.
 func notifyOfCertificates(u *account.Unit, connection int64, added []*x509.Certificate) error {
 	conn, err := account.FindConnection(u, connection)
-	if err != nil {
+	if unlessUnusable(err) != nil || conn.Connection == nil {
 		return unlessUnusable(err)
 	}
 	counted, err := u.Limits().Count("certificate-notices", strconv.FormatInt(connection, 10), u.Now, u.Now.Add(24*time.Hour))
