@@ -19,8 +19,10 @@ type Domains interface {
 	// EffectiveDomain returns the domain of a name that is verified or failing. There is at most one.
 	EffectiveDomain(name string) (Domain, bool, error)
 	// AddressesIn returns the verified addresses of a user, and whether the domain of each has its effect for an
-	// organization.
+	// organization. They are in the order of their folded forms.
 	AddressesIn(organization, user int64) ([]AddressIn, error)
+	// UserIn is User with the result of AddressesIn. It is one statement.
+	UserIn(organization, user int64) (User, []AddressIn, bool, error)
 	// UpdateDomain writes what a lookup or a backend changes: everything but the organization, the name, the value and
 	// CreatedAt. ErrDuplicate: another organization's domain of the name has its effect.
 	UpdateDomain(Domain) error

@@ -52,6 +52,7 @@ func connectionStatements(tx people.Tx, now time.Time) error {
 		func() error { _, err := tx.Connections().CountConnections(1); return err },
 		func() error { _, _, err := tx.Domains().EffectiveDomain("globex.example"); return err },
 		func() error { _, err := tx.Domains().AddressesIn(1, 7); return err },
+		func() error { _, _, _, err := tx.Domains().UserIn(1, 7); return err },
 		func() error { _, err := tx.Domains().DomainsNamed("globex.example"); return err },
 		func() error { _, err := tx.Domains().DomainsOf(1); return err },
 		func() error { _, _, err := tx.SetupLinks().SetupLinkByHash([]byte{1}); return err },

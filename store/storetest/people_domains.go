@@ -142,6 +142,40 @@ var domainStories = []story{
 		e.Expect(in(9, 2)).To(gomega.Equal([]people.AddressIn{{Folded: "i@verified.example"}}))
 		e.Expect(in(3, 9)).To(gomega.BeEmpty())
 	}},
+	{name: "one statement reads a user with the addresses in an organization", run: func(e *env) {
+		e.begin()
+		e.insert(insertUser(1), insertPhone(phone(1, 1)), insertDomain(named(domain(1, 3), "example.com", people.DomainVerified)))
+		e.insert(insertEmail(people.Email{ID: 11, User: 1, Address: "ada@elsewhere.example", VerifiedAt: after(time.Minute), CreatedAt: born}))
+		e.insert(insertEmail(people.Email{ID: 12, User: 1, Address: "later@example.com", CreatedAt: born}))
+		asTwo := func(want ...people.AddressIn) {
+			e.view(home, func(tx people.Tx) error {
+				user, _, err := tx.Users().User(1)
+				e.ok(err)
+				addresses, err := tx.Domains().AddressesIn(3, 1)
+				e.ok(err)
+				got, in, found, err := tx.Domains().UserIn(3, 1)
+				e.Expect([]any{got, in, found}).To(gomega.Equal([]any{user, addresses, true}))
+				e.Expect(in).To(gomega.Equal(want))
+				return err
+			})
+		}
+		elsewhere := people.AddressIn{Folded: "ada@elsewhere.example"}
+		asTwo(elsewhere, people.AddressIn{Folded: "person1@example.com", Effective: true})
+		remove := func(id int64) func(people.Tx) error {
+			return func(tx people.Tx) error { return tx.Users().DeleteEmail(id) }
+		}
+		e.insert(func(tx people.Tx) error { return tx.Users().MakePrimaryEmail(1, 11) }, remove(1001))
+		asTwo(elsewhere)
+		e.insert(remove(11)) // an unverified address remains
+		asTwo()
+		e.insert(remove(12)) // no address remains
+		asTwo()
+		e.view(home, func(tx people.Tx) error {
+			_, in, found, err := tx.Domains().UserIn(3, 2)
+			e.Expect([]any{in, found}).To(gomega.Equal([]any{[]people.AddressIn(nil), false}))
+			return err
+		})
+	}},
 	{name: "a name moves to another organization that proved it", run: func(e *env) {
 		e.begin()
 		const name = "acme.example"

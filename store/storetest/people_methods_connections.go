@@ -34,9 +34,13 @@ var connectionReads = map[string]func(tx people.Tx) (any, error){
 	"SubjectsTaken": func(tx people.Tx) (any, error) {
 		return value(tx.Bulk().SubjectsTaken(1, "https://idp.example", []string{"subject-1", "subject-2"}))
 	},
-	"IdentityCounts":     func(tx people.Tx) (any, error) { return value(tx.Bulk().IdentityCounts([]int64{1, 2})) },
-	"Domain":             func(tx people.Tx) (any, error) { return optional(tx.Domains().Domain(1, 1)) },
-	"AddressesIn":        func(tx people.Tx) (any, error) { return value(tx.Domains().AddressesIn(1, 1)) },
+	"IdentityCounts": func(tx people.Tx) (any, error) { return value(tx.Bulk().IdentityCounts([]int64{1, 2})) },
+	"Domain":         func(tx people.Tx) (any, error) { return optional(tx.Domains().Domain(1, 1)) },
+	"AddressesIn":    func(tx people.Tx) (any, error) { return value(tx.Domains().AddressesIn(1, 1)) },
+	"UserIn": func(tx people.Tx) (any, error) {
+		u, in, found, err := tx.Domains().UserIn(1, 1)
+		return []any{u, in, found}, err
+	},
 	"DomainsOf":          func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsOf(1)) },
 	"DomainsNamed":       func(tx people.Tx) (any, error) { return value(tx.Domains().DomainsNamed(domain(1, 1).Name)) },
 	"SetupLinkByHash":    func(tx people.Tx) (any, error) { return optional(tx.SetupLinks().SetupLinkByHash(hashOf(1))) },

@@ -321,7 +321,7 @@ func spread(values []float64) string {
 
 // compareSessions measures GET /session of members of an organization, while a connection of it enforces its domains
 // and while it does not, in rounds that alternate: of a member who signed in by the connection, and of one who signed
-// in with a password and has no address of its domains, which takes one more statement.
+// in with a password and has no address of its domains, whose addresses are read.
 func (w *connectionWorld) compareSessions(t *testing.T, engine string) {
 	t.Helper()
 	outside := w.persons[0]

@@ -26,8 +26,8 @@ type active struct {
 }
 
 // activeOf reads the active memberships of a sign-in. It reads them from the store each time, so that an ended
-// membership has no effect.
-func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
+// membership has no effect. read reads the addresses of the account, if the connections of the organization require it.
+func activeOf(u *account.Unit, g *people.SignIn, read account.ReadAddresses) (a active, err error) {
 	if g.Organization == 0 || !u.B2B.Enabled {
 		return a, nil
 	}
@@ -39,7 +39,7 @@ func activeOf(u *account.Unit, g *people.SignIn) (a active, err error) {
 	if at := slices.IndexFunc(workspaces, func(w people.WorkspaceMember) bool { return w.Workspace.ID == g.Workspace }); at >= 0 {
 		a.workspace = &workspaces[at]
 	}
-	if a.withheld = account.CheckConnection(u, g, member); a.withheld != nil {
+	if a.withheld = account.CheckConnectionWith(u, g, member, read); a.withheld != nil {
 		return a, unlessWithheld(a.withheld)
 	}
 	required := account.OutstandingAmong(u.Tenant, g, member, workspaces, u.Now)
@@ -69,12 +69,17 @@ func getSession(c *call) (reply, error) {
 	}
 	var out enduserapi.ActiveSession
 	err := c.view(func(u *account.Unit) error {
-		user, found, err := u.Users().User(g.User)
-		if err != nil || !found {
-			return err
+		var user people.User
+		var read, found bool
+		at, err := activeOf(u, g, func(organization, id int64) (in []people.AddressIn, err error) {
+			read = true // in the statement that reads the user, so that enforcement costs no statement
+			user, in, found, err = u.Domains().UserIn(organization, id)
+			return in, err
+		})
+		if err == nil && !read {
+			user, found, err = u.Users().User(g.User)
 		}
-		at, err := activeOf(u, g)
-		if err != nil {
+		if err != nil || !found {
 			return err
 		}
 		out.User = viewUser(user)

@@ -62,7 +62,7 @@ func issueToken(c *call) (reply, error) {
 		ACR: g.Proven().Level().ACR(), AMR: g.Proven().AMR(), AuthTime: g.Proven().ProvenAt(g.Proven().Level()).Unix(),
 	}
 	err = c.view(func(u *account.Unit) error {
-		at, err := activeOf(u, g)
+		at, err := activeOf(u, g, u.Domains().AddressesIn)
 		if err == nil {
 			err = at.withheld
 		}

@@ -149,15 +149,24 @@ func RequireNoConnectionOf(u *Unit, user int64) error {
 // if it is confined to another one, a ConnectionRequiredError if the organization's connections require a sign-in by
 // them of all members (Members), or of members with an address in their domains (Domains).
 func CheckConnection(u *Unit, g *people.SignIn, m people.Member) error {
+	return CheckConnectionWith(u, g, m, u.Domains().AddressesIn)
+}
+
+// ReadAddresses is Domains.AddressesIn, or reads the same with something else that a request needs.
+type ReadAddresses func(organization, user int64) ([]people.AddressIn, error)
+
+// CheckConnectionWith is CheckConnection for a caller that reads the addresses of the account. It calls read at most
+// once, and only if the decision depends on the addresses.
+func CheckConnectionWith(u *Unit, g *people.SignIn, m people.Member, read ReadAddresses) error {
 	if confined := g.Upstream.ConfinedTo; confined != 0 && confined != m.Organization.ID {
 		return CheckConfined(u, g)
 	}
-	return requireConnection(u, g.Upstream.Connection, m)
+	return requireConnection(u, g.Upstream.Connection, m, read)
 }
 
-// requireConnection is CheckConnection for a member whose sign-in was by a connection, 0 for none. It reads nothing of
-// the store if no connection of the organization enforces.
-func requireConnection(u *Unit, used int64, m people.Member) error {
+// requireConnection is CheckConnectionWith for a member whose sign-in was by a connection, 0 for none. It reads
+// nothing of the store if no connection of the organization enforces.
+func requireConnection(u *Unit, used int64, m people.Member, read ReadAddresses) error {
 	declared := u.usable(u.snapshot.ConnectionsOf(u.Key(), m.Organization.Slug))
 	enforced := enforce(declared, v1alpha1.ConnectionEnforcementMembers) || enforce(declared, v1alpha1.ConnectionEnforcementDomains)
 	if has(declared, used) || !enforced && m.Organization.OwnConnections != people.EnforcesConnections {
@@ -178,7 +187,7 @@ func requireConnection(u *Unit, used int64, m people.Member) error {
 	case !enforce(own, v1alpha1.ConnectionEnforcementDomains):
 		return nil
 	}
-	addresses, err := u.Domains().AddressesIn(m.Organization.ID, m.User)
+	addresses, err := read(m.Organization.ID, m.User)
 	if err != nil {
 		return err
 	}
@@ -202,7 +211,7 @@ func declaredFor(t *Tenant, o people.Organization, domain string) (declared, own
 
 // CheckFamilyConnection is CheckConnection for the tokens of an authorization, whose sign-in may have ended.
 func CheckFamilyConnection(u *Unit, family people.TokenFamily, m people.Member) error {
-	return requireConnection(u, family.Connection, m)
+	return requireConnection(u, family.Connection, m, u.Domains().AddressesIn)
 }
 
 // CheckConfined returns an AssuranceError with ErrConfined if a sign-in is confined to an organization, with the

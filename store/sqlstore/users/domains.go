@@ -52,19 +52,43 @@ func (tx txDomains) EffectiveDomain(name string) (people.Domain, bool, error) {
 }
 
 func readAddressIn(row *sql.Rows, a *people.AddressIn) error {
-	var effective int
-	err := row.Scan(&a.Folded, &effective)
-	a.Effective = effective == 1
-	return err
+	return row.Scan(&a.Folded, &a.Effective)
 }
 
-// AddressesIn compares the ends of the addresses, because no function finds the last @ in both engines. The name of a
-// domain has no @.
+// effectiveIn is 1 if the domain of an address e has its effect for an organization, else 0. It compares the ends of
+// the addresses, because no function finds the last @ in both engines. The name of a domain has no @.
+const effectiveIn = `CASE WHEN EXISTS (SELECT 1 FROM domains d WHERE d.deployment = :deployment AND d.organization_id = ?
+		AND d.` + effective + ` AND substr(e.folded, length(e.folded) - length(d.name)) = '@' || d.name) THEN 1 ELSE 0 END`
+
 func (tx txDomains) AddressesIn(organization, user int64) ([]people.AddressIn, error) {
-	return db.List(tx.Tx, readAddressIn, `SELECT e.folded, CASE WHEN EXISTS (SELECT 1 FROM domains d
-			WHERE d.deployment = :deployment AND d.organization_id = ? AND d.`+effective+` AND substr(e.folded, length(e.folded) - length(d.name)) = '@' || d.name)
-			THEN 1 ELSE 0 END
-		FROM emails e WHERE e.deployment = :deployment AND e.user_id = ? AND e.verified_at > 0 ORDER BY e.id`, organization, user)
+	return db.List(tx.Tx, readAddressIn, `SELECT e.folded, `+effectiveIn+`
+		FROM emails e WHERE e.deployment = :deployment AND e.user_id = ? AND e.verified_at > 0 ORDER BY e.folded`, organization, user)
+}
+
+// userIn has one row per address of the user, or one row without an address.
+const userIn = `SELECT u.id, u.first_name, u.last_name, u.disabled, u.organization_id, u.two_step, u.created_at, u.updated_at, ` + primaryPhone + `,
+		COALESCE(e.address, ''), COALESCE(e.folded, ''), COALESCE(e.is_primary, 0), COALESCE(e.verified_at, 0), ` + effectiveIn + `
+	FROM users u LEFT JOIN emails e ON e.deployment = u.deployment AND e.user_id = u.id
+	WHERE u.deployment = :deployment AND u.id = ? ORDER BY e.folded`
+
+func (tx txDomains) UserIn(organization, user int64) (u people.User, in []people.AddressIn, found bool, err error) {
+	err = tx.Each(func(row *sql.Rows) error {
+		found = true
+		var address string
+		var primary bool
+		var verified int64
+		var a people.AddressIn
+		err := row.Scan(&u.ID, &u.FirstName, &u.LastName, &u.Disabled, &u.Organization, &u.TwoStep, db.At{To: &u.CreatedAt}, db.At{To: &u.UpdatedAt}, &u.Phone,
+			&address, &a.Folded, &primary, &verified, &a.Effective)
+		if primary {
+			u.Email = address
+		}
+		if verified > 0 {
+			in = append(in, a)
+		}
+		return err
+	}, userIn, organization, user)
+	return u, in, found && err == nil, err
 }
 
 func (tx txDomains) UpdateDomain(d people.Domain) error {

@@ -10,8 +10,9 @@ import (
 )
 
 const userColumns = `u.id, u.first_name, u.last_name, u.disabled, u.organization_id, u.two_step, u.created_at, u.updated_at,
-	COALESCE((SELECT e.address FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.is_primary = 1), ''),
-	COALESCE((SELECT p.number FROM phones p WHERE p.deployment = u.deployment AND p.user_id = u.id AND p.is_primary = 1), '')`
+	COALESCE((SELECT e.address FROM emails e WHERE e.deployment = u.deployment AND e.user_id = u.id AND e.is_primary = 1), ''), ` + primaryPhone
+
+const primaryPhone = `COALESCE((SELECT p.number FROM phones p WHERE p.deployment = u.deployment AND p.user_id = u.id AND p.is_primary = 1), '')`
 
 func readUser(row *sql.Rows, u *people.User) error {
 	return row.Scan(&u.ID, &u.FirstName, &u.LastName, &u.Disabled, &u.Organization, &u.TwoStep, db.At{To: &u.CreatedAt}, db.At{To: &u.UpdatedAt}, &u.Email, &u.Phone)
