@@ -66,7 +66,7 @@ func Connection(o *body.Object, staging bool, now time.Time) (change connection.
 // ConnectionUpdate is Connection with the state of the connection that the request changes.
 func ConnectionUpdate(o *body.Object, staging bool, now time.Time) (change connection.Change, err error) {
 	change, err = Connection(o, staging, now)
-	change.Read = Time(o, "expected_updated_at")
+	change.Read = Seen(o)
 	return change, err
 }
 

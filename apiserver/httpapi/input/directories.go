@@ -49,7 +49,7 @@ func Directory(o *body.Object) directories.Change {
 // DirectoryUpdate is Directory with the state of the directory that the request changes.
 func DirectoryUpdate(o *body.Object) directories.Change {
 	change := Directory(o)
-	change.Read = Time(o, "expected_updated_at")
+	change.Read = Seen(o)
 	return change
 }
 

@@ -87,6 +87,17 @@ func TestDirectoryFaultsNameTheirMember(t *testing.T) {
 	}
 }
 
+func TestChangeIsComparedOnlyWithATime(t *testing.T) {
+	t.Parallel()
+	for raw, valid := range map[string]bool{
+		`{}`: true, `{"expected_updated_at":"2026-05-10T11:00:00Z"}`: true, `{"expected_updated_at":null}`: false, `{"expected_updated_at":""}`: false, `{"expected_updated_at":1}`: false,
+	} {
+		if _, err := parsed(t, raw, DirectoryUpdate); (err == nil) != valid {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
 func TestLifetimeOfDirectoryTokens(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]time.Duration{`{}`: 0, `{"expires_in":60}`: time.Minute, `{"expires_in":157680000}`: 5 * 365 * 24 * time.Hour} {

@@ -114,6 +114,16 @@ func Future(o *body.Object, member string, now time.Time) time.Time {
 	return at
 }
 
+// Seen reads the updated_at of what a request changes, as its sender read it; zero if it is absent. null is a fault: a
+// change that was to be compared must not be made without the comparison.
+func Seen(o *body.Object) time.Time {
+	const member = "expected_updated_at"
+	if o.IsNull(member) {
+		o.Fault(member, "must be the updated_at of the last response, or absent")
+	}
+	return Time(o, member)
+}
+
 // Time reads a time, zero if it is absent or null.
 func Time(o *body.Object, member string) time.Time {
 	if o.IsNull(member) {
