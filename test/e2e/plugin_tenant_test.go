@@ -205,7 +205,7 @@ var _ = Describe("kubectl cardea and a tenant", Ordered, func() {
 			And(MatchRegexp(`(?m)^sign-ups of all time +1$`), MatchRegexp(`(?m)^20\d\d-\d\d-\d\d +1 +0$`)))
 		Eventually(func() string {
 			return acme(ctx, "editor", "events", "list", "--types", "user.created", "--use-key", "acme-backend-key").Out
-		}).Should(And(MatchRegexp(`(?m)^\d+ +20\S+ \S+ +user\.created +user/\d+ +key/\S+ +{}$`), HaveSuffix("\n1 event.\n")))
+		}).Should(And(MatchRegexp(`(?m)^\d+ +20\S+ \S+ +user\.created +user/\d+ +key/\S+ +{"method":"import"}$`), HaveSuffix("\n1 event.\n")))
 
 		decide := func(more ...string) said {
 			GinkgoHelper()
