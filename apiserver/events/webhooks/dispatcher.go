@@ -26,10 +26,9 @@ import (
 )
 
 const (
-	// lookEvery is the pause between two looks for due endpoints. It grows to lookQuiet while none is due: a look reads
-	// all endpoints, and signals announce new events. compareEvery is the pause between two comparisons of states with
-	// the declared endpoints, which a new configuration triggers too.
-	lookEvery, lookQuiet, compareEvery = 250 * time.Millisecond, time.Second, time.Minute
+	// lookEvery is the pause between two looks for due endpoints, and compareEvery that between two comparisons of states
+	// with the declared endpoints, which a new configuration triggers too.
+	lookEvery, compareEvery = 250 * time.Millisecond, time.Minute
 	// runnersMost bounds the endpoints that one server sends to at the same time, and runnersOfDeployment those of one
 	// deployment.
 	runnersMost, runnersOfDeployment = 512, 128
@@ -138,7 +137,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var compared *snapshot.Snapshot
 	var comparedAt time.Time
 	failing := false
-	wait := lookEvery
 	for {
 		current := d.Snapshots.Current()
 		var err error
@@ -147,16 +145,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 				compared, comparedAt = current, time.Now()
 			}
 		}
-		found, lookErr := d.look(ctx)
-		err = errors.Join(err, lookErr)
-		if wait = min(wait*5/4, lookQuiet); found {
-			wait = lookEvery
-		}
+		err = errors.Join(err, d.look(ctx))
 		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, errFenced) {
 			d.Log.Error(err, "Webhook endpoints were not read; trying again until it succeeds")
 		}
 		failing = err != nil && !errors.Is(err, errFenced)
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(lookEvery)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -164,16 +158,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		case <-timer.C:
 		case <-d.wake:
 			timer.Stop()
-			wait = lookEvery
 		}
 	}
 }
 
-// look starts runners for due endpoints. It reports whether there were any.
-func (d *Dispatcher) look(ctx context.Context) (found bool, err error) {
+// look starts runners for due endpoints.
+func (d *Dispatcher) look(ctx context.Context) error {
 	due, err := d.Store.DueWebhooks(ctx, d.Clock(), runnersOfDeployment, listed)
 	if err != nil {
-		return false, err
+		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,7 +188,7 @@ func (d *Dispatcher) look(ctx context.Context) (found bool, err error) {
 			d.mu.Unlock()
 		})
 	}
-	return len(due) > 0, nil
+	return nil
 }
 
 // served returns a declared endpoint that events are sent to, nil if there is none.
