@@ -74,6 +74,14 @@ func (c *counts) note(e *v1alpha1.WebhookEndpoint, b backlog) {
 	c.of[labelsOf(e)] = count{b, c.clock()}
 }
 
+// last returns what was counted last, and reports whether there is a count.
+func (c *counts) last(e *v1alpha1.WebhookEndpoint) (backlog, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, counted := c.of[labelsOf(e)]
+	return last.backlog, counted
+}
+
 // forget forgets an endpoint.
 func (c *counts) forget(e *v1alpha1.WebhookEndpoint) {
 	c.mu.Lock()

@@ -47,8 +47,10 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 		return []metav1.Condition{*last}
 	}
 	if counted != nil {
-		e.Status.Backlog = &counted.events
 		m.counts.note(e, *counted)
+	}
+	if b, known := m.counts.last(e); known { // also if the status with it was not written
+		e.Status.Backlog = &b.events
 	}
 	c := delivering(active, found, state, m.Clock())
 	if (c.Reason == v1alpha1.ReasonFailing || c.Reason == v1alpha1.ReasonDisabled) && (last == nil || last.Reason != c.Reason) {
