@@ -83,10 +83,11 @@ LONG_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/front
 LONG_FIRST = $(foreach package,$(LONG_PACKAGES),$(filter $(package),$(1))) $(filter-out $(LONG_PACKAGES),$(1))
 RACE_PACKAGES = $(call LONG_FIRST,$(filter-out $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
 PLAIN_PACKAGES = $(call LONG_FIRST,$(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES)))
-# These stories start a server for each statement at which they kill it. A server starts several times slower under the race detector, so
-# test runs these stories without it, and test-race with it. Their packages are found, so that no half of test omits a new one.
-KILLED_TESTS = WhenServerIsKilled$$
-KILLED_PACKAGES = $(sort $(dir $(shell grep -rl --include='*_test.go' '^func Test.*WhenServerIsKilled.t ' $(addprefix ./,$(GO_FOLDERS)))))
+# These stories take several times as long under the race detector: some start a server for each statement at which they kill it, some
+# compare all that can be read after each method of a transaction. test runs them without it, and test-race with it. Their packages are
+# found, so that no half of test omits a new one.
+PLAIN_STORIES = WhenServerIsKilled$$|^TestEveryMethodOfATx
+PLAIN_STORIES_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func Test(.*WhenServerIsKilled|EveryMethodOfATx.*)[(]t ' $(addprefix ./,$(GO_FOLDERS)))))
 # The race detector needs a C compiler; otherwise only Vale does. It instruments all Go code except SQLite and its C library. Both were
 # translated from C, use their own locks, and are five times slower with the detector.
 RACE_FLAGS = -race $(foreach package,modernc.org/sqlite/lib modernc.org/libc,-gcflags='$(package)=-race=false -dwarf=false')
@@ -171,14 +172,14 @@ test: deps k8s build release-before ## Run every test, and set up its dependenci
 .PHONY: test-own test-processes
 test-own:
 	@{ status=0; \
-		$(RACE_TEST) $(RACE) $(if $(RUN),,-skip '$(KILLED_TESTS)') $(RACE_PACKAGES) || status=$$?; \
+		$(RACE_TEST) $(RACE) $(if $(RUN),,-skip '$(PLAIN_STORIES)') $(RACE_PACKAGES) || status=$$?; \
 		$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
 		exit $$status; } | $(SUMMARIZE)
 test-processes: PROCS = 1
 test-processes:
 	@{ status=0; \
 		$(GO_TEST) $(PLAIN_PACKAGES) || status=$$?; \
-		$(if $(RUN),,$(GO_TEST) -run '$(KILLED_TESTS)' $(KILLED_PACKAGES) || status=$$?;) \
+		$(if $(RUN),,$(GO_TEST) -run '$(PLAIN_STORIES)' $(PLAIN_STORIES_PACKAGES) || status=$$?;) \
 		for module in $(MODULES); do (cd $$module && $(GO_TEST) ./...) || status=$$?; done; \
 		exit $$status; } | $(SUMMARIZE)
 

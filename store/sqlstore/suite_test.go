@@ -58,9 +58,19 @@ var engines = map[string]func(t testing.TB) string{"sqlite": newSQLite, "postgre
 // tabled is like engines, but the databases already have their tables. It is for tests that do not test the migration.
 var tabled = map[string]func(t testing.TB) string{"sqlite": migratedSQLite, "postgres": func(t testing.TB) string { return pgtest.Copy(t, migrate) }}
 
-func TestConformanceSQLite(t *testing.T) {
+// conformance is one of the suites of storetest.
+type conformance func(t *testing.T, open func(t *testing.T) store.Store, options ...storetest.Option)
+
+func TestConformanceSQLite(t *testing.T)   { conformsSQLite(t, storetest.Run) }
+func TestConformancePostgres(t *testing.T) { conformsPostgres(t, storetest.Run) }
+
+// make test runs these two without the race detector.
+func TestEveryMethodOfATxSQLite(t *testing.T)   { conformsSQLite(t, storetest.RunEveryMethod) }
+func TestEveryMethodOfATxPostgres(t *testing.T) { conformsPostgres(t, storetest.RunEveryMethod) }
+
+func conformsSQLite(t *testing.T, suite conformance) {
 	t.Parallel()
-	storetest.Run(t, func(t *testing.T) store.Store { return openAt(t, newSQLite(t), Options{}) },
+	suite(t, func(t *testing.T) store.Store { return openAt(t, newSQLite(t), Options{}) },
 		storetest.WithTables(func(t *testing.T) store.Store { return openAt(t, migratedSQLite(t), Options{}) }))
 }
 
@@ -70,10 +80,10 @@ type urlStore struct {
 	url string
 }
 
-func TestConformancePostgres(t *testing.T) {
+func conformsPostgres(t *testing.T, suite conformance) {
 	t.Parallel()
 	at := func(t *testing.T, url string) store.Store { return urlStore{openAt(t, url, Options{}), url} }
-	storetest.Run(t, func(t *testing.T) store.Store { return at(t, pgtest.ForTest(t)) }, storetest.WithTables(func(t *testing.T) store.Store {
+	suite(t, func(t *testing.T) store.Store { return at(t, pgtest.ForTest(t)) }, storetest.WithTables(func(t *testing.T) store.Store {
 		return at(t, pgtest.Copy(t, migrate))
 	}), storetest.WithSecond(func(t *testing.T, first store.Store) store.Store {
 		return openAt(t, first.(urlStore).url, Options{})

@@ -50,8 +50,38 @@ type story struct {
 	run  func(e *env)
 }
 
+// section names stories that belong together.
+type section struct {
+	name    string
+	stories []story
+}
+
+// sections are the stories of Run.
+func sections() []section {
+	return []section{
+		{sectionSchema, schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"reservations", reservationStories},
+		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"term", termStories}, {"faults", faultStories},
+		{"model", modelStories}, {"people", peopleStories}, {"users", userStories}, {"sessions", sessionStories}, {"oauth", oauthStories}, {"challenges", challengeStories},
+		{"organizations", organizationStories}, {"factors", factorStories}, {"listings", listingStories}, {"events", slices.Concat(eventStories, eventWriterStories)}, {"configuration events", configurationStories}, {"webhooks", webhookStories}, {"replays", replayStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
+		{"roll-up", rollUpStories},
+		{"API keys", apiKeyStories}, {"imports", importStories}, {"many rows", bulkStories}, {"calls of tools", toolCallStories}, {"approvals", approvalStories},
+		{"connections", connectionStories}, {"documents of providers", upstreamStories}, {"SSO", ssoStories}, {"identities", identityStories}, {"domains", domainStories}, {"setup links", setupLinkStories},
+		{"directories", directoryStories}, {"directories of organizations", runtimeDirectoryStories}, {"suspended members", suspensionStories}, {"users of directories", scimUserStories}, {"groups of directories", scimGroupStories},
+	}
+}
+
 // Run tests the stores that open returns: each new, empty, without tables, and closed by open's own cleanup.
 func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
+	run(t, sections(), open, options)
+}
+
+// RunEveryMethod tests the same stores by every method of a Tx. It compares all that can be read after each method that
+// writes, which takes long.
+func RunEveryMethod(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
+	run(t, []section{{"every method", everyMethodStories}}, open, options)
+}
+
+func run(t *testing.T, sections []section, open func(t *testing.T) store.Store, options []Option) {
 	s := suite{open: open}
 	for _, option := range options {
 		option(&s)
@@ -62,19 +92,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 		slices.Sort(skipped)
 		t.Logf("skipped %d: this engine has no second handle: %s", len(skipped), strings.Join(skipped, ", "))
 	})
-	for _, section := range []struct {
-		name    string
-		stories []story
-	}{
-		{sectionSchema, schemaStories}, {"documents", documentStories}, {"fences", fenceStories}, {"reservations", reservationStories},
-		{"concurrency", concurrencyStories}, {"feed", feedStories}, {"term", termStories}, {"faults", faultStories},
-		{"model", modelStories}, {"people", peopleStories}, {"users", userStories}, {"sessions", sessionStories}, {"oauth", oauthStories}, {"challenges", challengeStories},
-		{"organizations", organizationStories}, {"factors", factorStories}, {"listings", listingStories}, {"events", slices.Concat(eventStories, eventWriterStories)}, {"configuration events", configurationStories}, {"webhooks", webhookStories}, {"replays", replayStories}, {"account", accountStories}, {"outbox", outboxStories}, {"upkeep", upkeepStories}, {"analytics", analyticsStories},
-		{"roll-up", rollUpStories},
-		{"API keys", apiKeyStories}, {"imports", importStories}, {"many rows", bulkStories}, {"calls of tools", toolCallStories}, {"approvals", approvalStories},
-		{"connections", connectionStories}, {"documents of providers", upstreamStories}, {"SSO", ssoStories}, {"identities", identityStories}, {"domains", domainStories}, {"setup links", setupLinkStories},
-		{"directories", directoryStories}, {"directories of organizations", runtimeDirectoryStories}, {"suspended members", suspensionStories}, {"users of directories", scimUserStories}, {"groups of directories", scimGroupStories},
-	} {
+	for _, section := range sections {
 		t.Run(section.name, func(t *testing.T) {
 			t.Parallel()
 			for _, story := range section.stories {

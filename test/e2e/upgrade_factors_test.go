@@ -66,6 +66,18 @@ func expectSecondStep(v *visitor, strategy, code string) {
 	Expect(v.do("GET", "/me", "").Data).To(HaveKeyWithValue("email", v.email))
 }
 
+// awaitApps waits until the configuration that a server has permits authenticator apps, or does not. An operator that
+// was just started writes the deployment in its time.
+func awaitApps(host string, inbox *messagegateway.Gateway, server *testkit.Cardea, permitted bool) {
+	GinkgoHelper()
+	visitor := newVisitor(host, inbox, server)
+	Eventually(func(g Gomega) {
+		config, err := visitor.send("GET", "/auth/config", "")
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(config.Data).To(HaveKeyWithValue("second_factor", HaveKeyWithValue("totp", permitted)))
+	}).Should(Succeed())
+}
+
 // expectNoEnrollment signs a new user up and expects that the deployment takes no factors.
 func expectNoEnrollment(host string, inbox *messagegateway.Gateway, server *testkit.Cardea) {
 	GinkgoHelper()

@@ -161,11 +161,7 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 	It("takes no second factors before the operators are replaced", func() { expectNoEnrollment(host, inbox, servers[0]) })
 	It("replaces one operator after another", func(ctx context.Context) { rollOperators(ctx, now) })
 	It("takes second factors, and asks for them", func() {
-		Eventually(func(g Gomega) {
-			config, err := newVisitor(host, inbox, servers[0]).send("GET", "/auth/config", "")
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(config.Data).To(HaveKeyWithValue("second_factor", HaveKeyWithValue("totp", true)))
-		}).Should(Succeed())
+		awaitApps(host, inbox, servers[0], true)
 		user = enroll(host, inbox, servers[0])
 		expectSecondStep(user.anew(inbox, servers[1]), "totp", user.appCode(1)) // the present step confirmed the app
 	})
@@ -181,6 +177,7 @@ var _ = Describe("An upgrade under load", Ordered, func() {
 	It("restarts one server after another", func(ctx context.Context) { roll(ctx, now) })
 	It("goes back to the previous operators", func(ctx context.Context) { rollOperators(ctx, before) })
 	It("asks for second factors under the previous operators, but takes none", func() {
+		awaitApps(host, inbox, servers[0], false)
 		expectNoEnrollment(host, inbox, servers[0])
 		expectSecondStep(user.anew(inbox, servers[1]), "recovery_code", user.recoveryCode())
 	})

@@ -41,7 +41,7 @@ func (b *browser) makesKey(body string) (id, secret string) {
 const laptop = `{"app_slug":"shop","name":"Laptop","permissions":["orders:read"]}`
 
 func TestDeleteAPIKeyByDecisionID(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.keyApps(10)
 		b, _ := w.signedUp("ada@example.com")
 		_, secret := b.makesKey(laptop)
@@ -162,7 +162,7 @@ func TestUsersAccessOnlyTheirOwnAPIKeys(t *testing.T) {
 }
 
 func TestOwnKeysHaveLimits(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.keyApps(3)
 		b, user := w.signedUp("ada@example.com")
 		var all sync.WaitGroup

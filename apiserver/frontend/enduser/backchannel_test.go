@@ -177,7 +177,7 @@ func TestLogoutTokenThatEndedSomeSignInsCanBeSentAgain(t *testing.T) {
 // The ids of a provider's sessions are its own: with a connection to several issuers, such as all tenants of Microsoft,
 // another issuer may use the same.
 func TestLogoutTokenOfASessionEndsSignInsOfItsIssuerAlone(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		own, other := w.browser(), w.browser()

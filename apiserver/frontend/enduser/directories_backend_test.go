@@ -116,7 +116,7 @@ func TestBackendSetsUpADirectory(t *testing.T) {
 }
 
 func TestTokensOfADirectoryAreBoundedAndEnd(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		_, org, _ := w.customer("globex")
 		desk := w.directoryDesk()
@@ -175,7 +175,7 @@ func (d *desk) tokens(path string) (ids []string, ends []any) {
 }
 
 func TestDirectoriesAreListedDeclaredOnesFirst(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		_, globex, slug := w.customer("globex")
 		_, initech, _ := w.customer("initech")

@@ -11,7 +11,7 @@ import (
 )
 
 func TestBackendVerifiesDomainsWithoutTheirRecords(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, org, slug := w.customer("globex")
 		w.connection("globex", w.provider(), ofOrganization(slug))
 		_, otherOrg, _ := w.customer("initech")

@@ -192,7 +192,7 @@ func (w *world) reached(id string) (d people.Domain) {
 }
 
 func TestDomainsAreManagedByConnectionAdminsWithARecentSignIn(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, org, _ := w.customer("globex")
 		owner.refused(403, "SELF_SERVICE_DISABLED", "GET", domainsOf(org), "")
 		owner.refused(403, "SELF_SERVICE_DISABLED", "POST", domainsOf(org), `{"name":"globex.example"}`)
@@ -257,7 +257,7 @@ func TestNamesThatAreNoDomainOfAnOrganizationAreRefused(t *testing.T) {
 }
 
 func TestValueOfAnotherOrganizationOrDeploymentProvesNothing(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.selfService()
 		owner, org, _ := w.customer("globex")
 		other, otherOrg, _ := w.customer("initech")
@@ -371,7 +371,7 @@ func TestTwoOrganizationsThatProveADomainAtOnceDoNotBothGetIt(t *testing.T) {
 }
 
 func TestRequestedLookupsOfADomainAreBounded(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.selfService()
 		owner, org, _ := w.customer("globex")
 		id, _ := owner.addsDomain(org, "globex.example")

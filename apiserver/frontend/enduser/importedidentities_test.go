@@ -34,7 +34,7 @@ func (w *world) rowOf(externalID string) (id int64) {
 }
 
 func TestImportedIdentitySignsInWithoutACode(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		inactive := func(c *document.Connection) { c.Active = false }
 		conn := w.connection("globex", p, inactive) // identities can be imported before the connection is in use
@@ -73,7 +73,7 @@ func TestImportedIdentitySignsInWithoutACode(t *testing.T) {
 }
 
 func TestImportedIdentitiesAreBounded(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		lines := w.importedUser("u1", "ada@globex.example", "globex", "0")

@@ -13,7 +13,7 @@ import (
 
 // CON-27: a directory reaches no account outside of the organization's domains, whatever it states.
 func TestDirectoryTakesNoForeignAccount(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		victim, _ := w.signedUp("victim@mail.example")
 		rival, rivalOrganization, rivalSlug := w.customer("initech")
 		w.connection("initech", w.provider(), ofOrganization(rivalSlug, "initech.example"))
@@ -57,7 +57,7 @@ func TestDirectoryTakesNoForeignAccount(t *testing.T) {
 
 // An account whose address is not proven may have the password of another person.
 func TestDirectoryProvesTheAddressOfAnImportedAccount(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		w.importUser(900, oldHash, "ann@globex.example")
 		g.adds("ann@globex.example")
@@ -127,7 +127,7 @@ func TestDeactivationEndsConcurrentSignIns(t *testing.T) {
 }
 
 func TestDeactivatedUserIsNotInvitedBack(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		b, _ := w.signedUp("contractor@mail.example")
 		b.otp("contractor@mail.example")

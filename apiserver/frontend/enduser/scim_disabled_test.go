@@ -7,7 +7,7 @@ import (
 
 // The account of a user with an address of the organization is the organization's: no other way to sign in remains.
 func TestDeactivationDisablesAManagedAccountAlone(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		d := owner.setsUpDirectory(id, `{}`)
@@ -31,7 +31,7 @@ func TestDeactivationDisablesAManagedAccountAlone(t *testing.T) {
 // A directory does not enable an account that another one disabled, until that one is gone. Here, the suspended
 // membership is gone already, which would refuse the user otherwise.
 func TestDirectoryDoesNotEnableWhatAnotherDisabled(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		ann := g.adds("ann@globex.example")
 		g.activates(ann, false)

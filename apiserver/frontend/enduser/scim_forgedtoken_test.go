@@ -37,7 +37,7 @@ func (w *world) withAnotherSecret(token string) string {
 
 // The ID of a token is public: administrators see it, and logs have it.
 func TestTokenWithAnotherSecretIsRefused(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, slug := w.customer("globex")
 		for name, d := range map[string]*directory{"declared": w.directory("declared", slug, nil), "of the organization": owner.setsUpDirectory(id, `{}`)} {
@@ -56,7 +56,7 @@ func TestTokenWithAnotherSecretIsRefused(t *testing.T) {
 }
 
 func TestTokenOfAnOrganizationsDirectoryExpires(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		d := owner.setsUpDirectory(id, `{}`)

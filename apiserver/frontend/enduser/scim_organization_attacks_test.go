@@ -146,7 +146,7 @@ func TestRowsOfOrganizationsDirectoriesAreBounded(t *testing.T) {
 
 // An organization that any user creates must not make other users its members by naming their addresses.
 func TestDirectoryOfAnOrganizationMakesNoUserAMemberOutsideOfItsDomains(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		w.proves(id, "globex.example")

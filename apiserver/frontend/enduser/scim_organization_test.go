@@ -31,7 +31,7 @@ func (b *browser) makesToken(organization, directory, body string) (id, token st
 }
 
 func TestOrganizationSetsUpADirectory(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		w.proves(id, "globex.example")

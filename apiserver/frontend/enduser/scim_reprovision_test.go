@@ -32,7 +32,7 @@ func (w *world) reprovisionsWithin(shares reprovision.Shares) *reprovision.Worke
 }
 
 func TestWaitingUsersBecomeMembersOnceTheOrganizationHasTheirDomain(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		role := w.role("developer", "Organization", "billing:read")
 		owner, id, _ := w.customer("globex")
@@ -118,7 +118,7 @@ func TestWaitingUserThatIsRefusedLeavesTheOthersAlone(t *testing.T) {
 // The address of a new account is proven by the directory that creates it: a user of another directory of the
 // organization that waits for the address must not get the account too.
 func TestUserOfAnotherDirectoryStaysWaitingWhenADirectoryCreatesTheAccount(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, slug := w.customer("globex")
 		first, second := owner.setsUpDirectory(id, `{}`), w.directory("second", slug, nil)

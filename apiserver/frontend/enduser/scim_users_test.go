@@ -84,7 +84,7 @@ func TestDirectoryUserGetsTheAccountWhereTheAddressIsVerified(t *testing.T) {
 }
 
 func TestDeactivationEndsAccessAndActivationBringsBackEverythingButSessions(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		role := w.role("developer", "Organization", "billing:read")
 		g := w.globex(nil)
 		id := g.adds("ann@globex.example")
@@ -123,7 +123,7 @@ func TestDeactivationEndsAccessAndActivationBringsBackEverythingButSessions(t *t
 }
 
 func TestDeletedDirectoryUserIsFoundAgain(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		id := g.adds("ann@globex.example")
 		_, membership := g.owner.memberAt(g.organization, "ann@globex.example")
@@ -164,7 +164,7 @@ func TestErasingDirectoryDeletesOnlyAccountsThatItCreatedAndNoOtherOrganizationH
 }
 
 func TestUserOutsideTheDomainsWaitsUntilTheAddressIsProven(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		b, _ := w.signedUp("contractor@mail.example")
 		g := w.globex(nil)
 		id := g.adds("contractor@mail.example")
@@ -202,7 +202,7 @@ func TestUserOutsideTheDomainsWaitsUntilTheAddressIsProven(t *testing.T) {
 }
 
 func TestInvitationTiesAWaitingUser(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		c, _ := w.signedUp("contractor@mail.example")
 		g := w.globex(nil)
 		id := g.adds("contractor@mail.example")
@@ -262,7 +262,7 @@ func TestWaitingUserGetsAnAccountWhenTheDomainBecomesTheOrganizations(t *testing
 }
 
 func TestLastOwnerIsNeverDeactivated(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		id := g.adds("owner@globex.example")
 		for _, request := range [][2]string{{"PATCH", `{"Operations":[{"op":"Replace","path":"active","value":"False"}]}`}, {"DELETE", ""}} {
@@ -279,7 +279,7 @@ func TestLastOwnerIsNeverDeactivated(t *testing.T) {
 }
 
 func TestManagedAccountFollowsItsDirectory(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		id := g.adds("ann@globex.example", `,"name":{"givenName":"Ann","familyName":"Lee"}`)
 		g.adds("bob@globex.example")
@@ -302,7 +302,7 @@ func TestManagedAccountFollowsItsDirectory(t *testing.T) {
 }
 
 func TestAccountOutsideTheDomainsDoesNotFollowItsDirectory(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		g := w.globex(nil)
 		id := g.adds("late@mail.example")
 		b := w.browser()

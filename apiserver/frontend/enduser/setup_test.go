@@ -72,7 +72,7 @@ func TestSetupLinkPermitsWhatItNames(t *testing.T) {
 }
 
 func TestSetupLinkEnds(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		manager := w.role("manager", "Organization", "connection:manage")

@@ -39,7 +39,7 @@ func with(values url.Values, name, value string) url.Values {
 }
 
 func TestForeignResponsesSignNobodyInAndLeaveTheAttempt(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn, second := w.connection("globex", p, globexDomain), w.connection("other", p, nil)
 		owner := w.browser()
@@ -284,7 +284,7 @@ func TestFailuresAreRecordedForAdminsWithoutTokens(t *testing.T) {
 }
 
 func TestSignOutContinuesAtTheProviderIfTheConnectionSaysSo(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, func(c *document.Connection) { globexDomain(c); c.SignOutUpstream = true })
 		b := w.browser()

@@ -36,7 +36,7 @@ func verifiedAtGitHub(email string) []identityprovider.GitHubEmail {
 }
 
 func TestRenamedGitHubUserKeepsTheAccount(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		conn, g := w.toGitHub()
 		ann := identityprovider.GitHubUser{ID: 7, Login: "ann", Name: "Ann Lee", Emails: verifiedAtGitHub("ann@example.org")}
 		first := w.browser()

@@ -26,7 +26,7 @@ func (b *browser) identities() []map[string]any {
 func globexDomain(c *document.Connection) { c.Domains = []string{"globex.example"} }
 
 func TestAuthoritativeAddressSelectsTheAccountThatHasItVerified(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		owner := w.browser()
@@ -60,7 +60,7 @@ func TestUpstreamWordCreatesAnAccountButNeverSelectsOne(t *testing.T) {
 }
 
 func TestUserWithoutAnAddressEntersOneAndProvesIt(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("any", p, nil)
 		b := w.browser()
@@ -116,7 +116,7 @@ func (b *browser) refusedSSO(t *testing.T, conn string, p *identityprovider.Prov
 }
 
 func TestLinkNeedsAFreshSignInAndAddsTheIdentity(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		w.browser().refused(401, "NOT_AUTHENTICATED", "POST", "/auth/sso", fmt.Sprintf(`{"connection_id":%q,"intent":"link"}`, conn))
@@ -162,7 +162,7 @@ func TestEleventhIdentityIsRefused(t *testing.T) {
 }
 
 func TestOnlyWayToSignInIsNotRemoved(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		b := w.browser()

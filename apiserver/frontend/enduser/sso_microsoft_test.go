@@ -130,7 +130,7 @@ func TestKeyOfAnotherIssuerSignsNoTokenOfMicrosoft(t *testing.T) {
 
 // The admin of any tenant can write any address into the claim email of its users.
 func TestMicrosoftAddressSelectsNoAccount(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.toMicrosoft("microsoft", p, func(c *document.Connection) { c.TrustsEmail = true })
 		w.browser().signUp("victim@acme.example")

@@ -47,7 +47,7 @@ func (b *browser) organizations() (all []string) {
 }
 
 func TestConnectionOfAnOrganizationMakesMembers(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		_, id, slug := w.customer("globex")
 		p := w.provider()
 		conn := w.connection("globex", p, ofOrganization(slug, "globex.example"))
@@ -126,7 +126,7 @@ func TestRolesFollowTheClaims(t *testing.T) {
 // An organization's provider states a subject that an account of other organizations has. It reaches that organization
 // alone, until the user proves the account.
 func TestSignInByAnOrganizationsProviderIsConfinedToTheOrganization(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		_, globex, slug := w.customer("globex")
 		p := w.provider()
 		conn := w.connection("globex", p, ofOrganization(slug, "globex.example"))
@@ -219,7 +219,7 @@ func TestSignInIsNotConfinedIfTheProviderControlsTheMailbox(t *testing.T) {
 }
 
 func TestEnforcedDomainNeedsItsConnection(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		owner, id, slug := w.customer("globex")
 		ann := w.browser()
 		ann.signUp("ann@globex.example")

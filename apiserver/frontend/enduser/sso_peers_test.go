@@ -122,7 +122,7 @@ func TestPublishedProviderRollsItsKeysOver(t *testing.T) {
 }
 
 func TestPublishedProviderEndsSignInsAndAcceptsSignOut(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.startPeer(w.registration(nil))
 		conn := w.toPeer(p.issuer, "cardea", peerSecret, func(c *document.Connection) { c.SignOutUpstream = true })
 		one, at, two := w.atHost(), w.upstream(), w.atHost()

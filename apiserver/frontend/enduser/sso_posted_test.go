@@ -38,7 +38,7 @@ func (w *world) postTo(base, path string, form url.Values, header ...string) *ht
 }
 
 func TestPostedResponseNeedsTheBrowserThatBegan(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, func(c *document.Connection) { globexDomain(c); c.Provider.FormPost = true })
 		b := w.browser()
@@ -62,7 +62,7 @@ func TestPostedResponseNeedsTheBrowserThatBegan(t *testing.T) {
 }
 
 func TestPostedResponseOfAnotherBrowserDoesNotSignInTheOneThatBegan(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain) // a client that begins can ask any provider for a form
 		attacker := w.browser()

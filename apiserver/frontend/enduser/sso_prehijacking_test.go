@@ -10,7 +10,7 @@ import (
 // An attacker who begins an account with the address of a user keeps nothing when the user signs in by the provider of
 // that address: not the password, not the waiting sign-up, and not its code.
 func TestSignUpThatAnAttackerBeganEndsWithTheUsersSignIn(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		attacker := w.browser()
@@ -37,7 +37,7 @@ func TestSignUpThatAnAttackerBeganEndsWithTheUsersSignIn(t *testing.T) {
 // An attacker adds the address of a user to an own account, and stays signed in. By the provider of that address, the
 // user gets another account and the address, and a code from before does not move it.
 func TestAddressThatAnAttackerAddedGoesToTheUser(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		attacker := w.browser()
@@ -80,7 +80,7 @@ func TestAddressThatAnAttackerAddedGoesToTheUser(t *testing.T) {
 // An attacker who got into an account once adds an identity of a provider, to stay. The user is notified, and with the
 // removal of the identity, the sign-ins by it end.
 func TestIdentityThatAnAttackerAddedEndsWithTheUsersRemoval(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, nil)
 		victim := w.browser()

@@ -97,7 +97,7 @@ func TestSAMLSignInCreatesAnAccountAndFindsItAgain(t *testing.T) {
 }
 
 func TestSAMLAddressOutsideTheDomainsIsProvenByACode(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, func(c *document.Connection) { c.TrustsEmail = true })
 		victim := w.browser().signUp("bob@example.com")
@@ -114,7 +114,7 @@ func TestSAMLAddressOutsideTheDomainsIsProvenByACode(t *testing.T) {
 }
 
 func TestSAMLResponseSignsInOnlyTheBrowserThatBeganAndPosted(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		b := w.browser()
@@ -137,7 +137,7 @@ func TestSAMLResponseSignsInOnlyTheBrowserThatBeganAndPosted(t *testing.T) {
 }
 
 func TestSAMLResponseOfAnotherAttemptOrConnectionIsRefused(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p, other := w.SAMLProvider(), w.SAMLProvider()
 		conn, second := w.DeclareSAML("globex", p, globexSAML), w.DeclareSAML("initech", other, nil)
 		b := w.browser()
@@ -177,7 +177,7 @@ func TestSAMLResponseOfAnotherAttemptOrConnectionIsRefused(t *testing.T) {
 }
 
 func TestUnsolicitedSAMLResponseBeginsASignInAtMost(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		refuses := w.DeclareSAML("globex", p, globexSAML)
 		restarts := w.DeclareSAML("tiles", p, func(c *document.Connection) { c.SAML.Restarts = true })
@@ -200,7 +200,7 @@ func TestUnsolicitedSAMLResponseBeginsASignInAtMost(t *testing.T) {
 }
 
 func TestSAMLProviderWithoutRedirectsGetsAForm(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		p.PostOnly()
 		conn := w.DeclareSAML("globex", p, globexSAML)
@@ -222,7 +222,7 @@ func TestSAMLProviderWithoutRedirectsGetsAForm(t *testing.T) {
 }
 
 func TestSAMLReauthenticationNeedsANewAuthentication(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		b := w.browser()
@@ -244,7 +244,7 @@ func TestSAMLReauthenticationNeedsANewAuthentication(t *testing.T) {
 }
 
 func TestSAMLSessionEndsWhenTheProviderSays(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, func(c *document.Connection) { globexSAML(c); c.SessionSeconds = 3600 })
 		short := lee
@@ -263,7 +263,7 @@ func TestSAMLSessionEndsWhenTheProviderSays(t *testing.T) {
 }
 
 func TestOpenIDEndpointsOfASAMLConnectionRefuse(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p, oidc := w.SAMLProvider(), w.provider()
 		conn, other := w.DeclareSAML("globex", p, globexSAML), w.connection("oidc", oidc, globexDomain)
 		b := w.browser()
@@ -285,7 +285,7 @@ func TestOpenIDEndpointsOfASAMLConnectionRefuse(t *testing.T) {
 }
 
 func TestSAMLFormsAreBounded(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		for size, want := range map[int]int{300 << 10: http.StatusBadRequest, 400 << 10: http.StatusRequestEntityTooLarge} {

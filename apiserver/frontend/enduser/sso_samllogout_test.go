@@ -74,7 +74,7 @@ func TestSAMLLogoutEndsTheNamedSignIns(t *testing.T) {
 }
 
 func TestSAMLLogoutByAttributeNeedsASession(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, func(c *document.Connection) { globexSAML(c); c.SAML.Subject = "employee" })
 		user := lee
@@ -95,7 +95,7 @@ func TestSAMLLogoutByAttributeNeedsASession(t *testing.T) {
 }
 
 func TestSignOutContinuesAtTheSAMLProvider(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		local, upstream := w.DeclareSAML("local", p, globexSAML), w.DeclareSAML("globex", p, func(c *document.Connection) { globexSAML(c); c.SignOutUpstream = true })
 		b := w.browser()
@@ -115,7 +115,7 @@ func TestSignOutContinuesAtTheSAMLProvider(t *testing.T) {
 }
 
 func TestSAMLMetadataHaveBothKeysOfARotation(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, func(c *document.Connection) {
 			c.SAML.Keys = append(c.SAML.Keys, w.SealSAMLKey(ids.Derive(v1alpha1.KindConnection, "acme", "globex"), frontendtest.SAMLKeys()[1]))
@@ -133,7 +133,7 @@ func TestSAMLMetadataHaveBothKeysOfARotation(t *testing.T) {
 }
 
 func TestSAMLProviderChangesItsKey(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		if a := w.browser().saml(conn, p, lee); a.user() == "" {
@@ -162,7 +162,7 @@ func TestSAMLProviderChangesItsKey(t *testing.T) {
 }
 
 func TestSAMLProviderIsUnreachable(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		if a := w.browser().saml(conn, p, lee); a.user() == "" {
@@ -179,7 +179,7 @@ func TestSAMLProviderIsUnreachable(t *testing.T) {
 }
 
 func TestInvalidSAMLMetadataLeaveTheLastGoodOnes(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p, other := w.SAMLProvider(), w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		if a := w.browser().saml(conn, p, lee); a.user() == "" {
@@ -203,7 +203,7 @@ func TestInvalidSAMLMetadataLeaveTheLastGoodOnes(t *testing.T) {
 }
 
 func TestSAMLConnectionWithMetadataOfItsOwn(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		inline := func(metadata string) func(*document.Connection) {
 			return func(c *document.Connection) { globexSAML(c); c.SAML.MetadataURL, c.SAML.Metadata = "", metadata }
@@ -228,7 +228,7 @@ func TestSAMLConnectionWithMetadataOfItsOwn(t *testing.T) {
 }
 
 func TestSAMLAuthenticationContextSelectsTheLevel(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, func(c *document.Connection) {
 			globexSAML(c)
@@ -250,7 +250,7 @@ func TestSAMLAuthenticationContextSelectsTheLevel(t *testing.T) {
 }
 
 func TestUndecryptableSAMLResponsesAreBounded(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		encrypted := func(r samlprovider.Request) url.Values {
@@ -276,7 +276,7 @@ func TestUndecryptableSAMLResponsesAreBounded(t *testing.T) {
 }
 
 func TestSAMLMessagesOfOneNetworkAreBounded(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		const ofNetwork = 4

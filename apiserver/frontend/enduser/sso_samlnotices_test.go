@@ -31,7 +31,7 @@ func (w *world) certificatesAudited() int {
 // A provider that names a new certificate in its metadata lets another key sign its users in: the organization's admins
 // get a mail, at most two of a day, and the audit names the certificate.
 func TestAdminsAreNotifiedOfANewCertificateOfTheirProvider(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		w.managesSAML()
 		owner, id, _ := w.customer("globex")
@@ -79,7 +79,7 @@ func TestAdminsAreNotifiedOfANewCertificateOfTheirProvider(t *testing.T) {
 // The record of a new certificate and the mails about it are written in the transaction that stores the metadata, and
 // only if this server stores them.
 func TestNoticeOfACertificateIsWrittenWithTheMetadata(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		w.managesSAML()
 		owner, id, _ := w.customer("globex")

@@ -104,7 +104,7 @@ func TestPublishedSAMLProviderSignsUsersIn(t *testing.T) {
 		"signed assertions": {"IDP_SIGNS=assertion"}, "signed responses": {"IDP_SIGNS=response"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEngines(t, func(t *testing.T, w *world) {
+			onOneEngine(t, func(t *testing.T, w *world) {
 				idp := w.startSimpleSAML(environment...)
 				conn := w.toSimpleSAML(idp, nil)
 				a := w.atHost().byPeer(w.upstream(), conn, "")
@@ -124,7 +124,7 @@ func TestPublishedSAMLProviderSignsUsersIn(t *testing.T) {
 }
 
 func TestPublishedSAMLProviderReauthenticatesAndSignsOut(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		idp := w.startSimpleSAML()
 		conn := w.toSimpleSAML(idp, func(c *document.Connection) { c.SignOutUpstream = true })
 		b, u := w.atHost(), w.upstream()

@@ -27,7 +27,7 @@ func (w *world) samlCertificate(conn string) *x509.Certificate {
 }
 
 func TestMemberSignsInByTheSAMLConnectionOfTheirOrganization(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		w.managesSAML()
 		owner, id, _ := w.customer("globex")
@@ -64,7 +64,7 @@ func TestMemberSignsInByTheSAMLConnectionOfTheirOrganization(t *testing.T) {
 }
 
 func TestAnotherCertificateOfAMemberEndsTheIdentities(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p, forged := w.SAMLProvider(), w.SAMLProvider()
 		w.managesSAML()
 		owner, id, _ := w.customer("globex")

@@ -68,7 +68,7 @@ func (w *world) ssoTries(state string) (tries int) {
 // The try of a response that waits for its turn is counted already. It is given back when the response gets no turn,
 // also if the client does not wait for the answer.
 func TestSAMLResponseWithoutATurnTakesNoTry(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		conn := w.DeclareSAML("globex", p, globexSAML)
 		slots := enduser.NewEvaluations(w.Clock.Now)
@@ -112,7 +112,7 @@ func TestSAMLResponseWithoutATurnTakesNoTry(t *testing.T) {
 
 // Metadata that ended while the provider was down are unavailable. A client gets a bounded number of tries back.
 func TestSAMLResponseWithoutMetadataTakesNoTry(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.SAMLProvider()
 		until := w.Clock.Now().Add(2 * time.Minute).UTC().Format(time.RFC3339)
 		p.ServeMetadata(strings.Replace(p.Metadata(), "<md:EntityDescriptor", `<md:EntityDescriptor validUntil="`+until+`"`, 1))

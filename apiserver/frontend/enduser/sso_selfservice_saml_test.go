@@ -208,7 +208,7 @@ func TestSAMLSettingsAreChecked(t *testing.T) {
 
 // Another certificate of the same entity needs no confirmation, because its users stay the same.
 func TestAnotherSAMLEntityInheritsNoUser(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesSAML()
 		owner, id, _ := w.customer("globex")
 		path := "/organizations/" + id + "/connections"
@@ -305,7 +305,7 @@ func TestSetupLinkSetsUpASAMLConnection(t *testing.T) {
 }
 
 func TestBackendSetsUpASAMLConnection(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil) // the types bound organizations, not backends
 		_, id, _ := w.customer("globex")
 		desk := w.desk("connections", deploymentName, "connections:read", "connections:write")

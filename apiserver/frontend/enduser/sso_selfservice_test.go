@@ -183,7 +183,7 @@ func TestConnectionSettingsAreChecked(t *testing.T) {
 }
 
 func TestEnforcementNeedsATestedConnection(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		bob, _, _ := w.joins(owner, id, "bob@example.com")
@@ -224,7 +224,7 @@ func TestEnforcementNeedsATestedConnection(t *testing.T) {
 }
 
 func TestEnforcementOfAProvenDomain(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		w.managesConnections(nil)
 		owner, id, _ := w.customer("globex")
 		p := w.provider()

@@ -38,7 +38,7 @@ func TestConnectionWithTheDomainCreatesAnAccountAndFindsItAgain(t *testing.T) {
 }
 
 func TestAddressWithoutAuthorityIsProvenByACode(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("any", p, nil)
 		bob := w.browser()

@@ -30,7 +30,7 @@ func (b *browser) untilRefused(conn string, p *identityprovider.Provider, addres
 
 // A key set that was never fetched is unavailable. A client gets a bounded number of tries back.
 func TestResponseWithoutAKeySetTakesNoTry(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		b := w.browser()
@@ -59,7 +59,7 @@ func TestResponseWithoutAKeySetTakesNoTry(t *testing.T) {
 
 // A discovery document is unavailable a week after its last fetch. No code is sent without it.
 func TestResponseWithoutADiscoveryDocumentTakesNoTry(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		p := w.provider()
 		conn := w.connection("globex", p, globexDomain)
 		w.browser().begin(conn, "")

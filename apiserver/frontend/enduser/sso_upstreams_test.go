@@ -113,7 +113,7 @@ func (b *browser) allow(address string) *url.URL {
 }
 
 func TestCardeaSignsUsersInToAnotherDeployment(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	onOneEngine(t, func(t *testing.T, w *world) {
 		upstream := newWorld(t, "")
 		issuer, id, secret := upstream.issueTo(w.peerURL("/callback"), w.peerURL("/backchannel-logout"))
 		conn := w.toPeer(issuer, id, secret, func(c *document.Connection) { c.Provider.Algs = []string{string(jose.ES256)} })

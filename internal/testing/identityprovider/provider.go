@@ -20,6 +20,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/cardea-iam/cardea/internal/testing/rsapool"
 )
 
 // The client that the provider knows.
@@ -40,6 +42,7 @@ type Provider struct {
 
 	mu    sync.Mutex
 	key   *rsa.PrivateKey
+	loan  rsapool.Loan
 	keyID string
 	// keyIssuer is the issuer that the key set states for the key, "" for none.
 	keyIssuer string
@@ -85,7 +88,13 @@ func Start(clock func() time.Time) *Provider {
 }
 
 // Close ends the provider.
-func (p *Provider) Close() { p.server.Close() }
+func (p *Provider) Close() {
+	p.server.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.key = nil
+	p.loan.Return()
+}
 
 // SetDown makes the provider answer every request with 502, or serve again.
 func (p *Provider) SetDown(down bool) {
@@ -110,13 +119,9 @@ func (p *Provider) SetSecret(secret string) {
 
 // Rotate replaces the key that signs ID tokens.
 func (p *Provider) Rotate() {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		panic(err) // crypto/rand never fails
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.key, p.keyID = key, rand.Text()
+	p.key, p.keyID = p.loan.Take(), rand.Text()
 }
 
 // SetKeyIssuer sets the issuer that the key set states for the key, as Microsoft's does; "" for none.

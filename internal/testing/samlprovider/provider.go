@@ -24,6 +24,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/cardea-iam/cardea/internal/testing/rsapool"
 )
 
 // PersistentFormat is the format of the NameID of a User that states none.
@@ -61,6 +63,7 @@ type Provider struct {
 	mu sync.Mutex
 	// keys sign: the last one signs, all are in the metadata.
 	keys     []signer
+	loan     rsapool.Loan
 	down     bool
 	postOnly bool
 	change   func(assertion string) string
@@ -83,7 +86,13 @@ func Start(clock func() time.Time) *Provider {
 }
 
 // Close ends the provider.
-func (p *Provider) Close() { p.server.Close() }
+func (p *Provider) Close() {
+	p.server.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keys = nil
+	p.loan.Return()
+}
 
 // SetDown makes the provider answer every request with 502, or serve again.
 func (p *Provider) SetDown(down bool) {
@@ -94,18 +103,15 @@ func (p *Provider) SetDown(down bool) {
 
 // Rotate adds a key, which signs from now on. The metadata have it beside the former ones.
 func (p *Provider) Rotate() {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		panic(err) // crypto/rand never fails
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := p.loan.Take()
 	now := time.Now()
 	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: "idp"}, NotBefore: now.AddDate(-30, 0, 0), NotAfter: now.AddDate(30, 0, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		panic(err)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.keys = append(p.keys, signer{key, der})
 }
 
