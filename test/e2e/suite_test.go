@@ -45,7 +45,7 @@ func TestEndToEnd(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx context.Context) {
 	log.SetLogger(GinkgoLogr)
-	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyTimeout(time.Minute) // bounds a spec that hangs
 	SetDefaultEventuallyPollingInterval(25 * time.Millisecond)
 	var err error
 	cluster, err = testkit.StartCluster(ctx)

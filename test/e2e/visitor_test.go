@@ -166,7 +166,7 @@ func (v *visitor) code(to string) (code string) {
 func (v *visitor) await() (code string, err error) {
 	again := time.NewTicker(25 * time.Millisecond)
 	defer again.Stop()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-again.C {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-again.C {
 		if code := sent(v.inbox, v.email); code != "" {
 			return code, nil
 		}

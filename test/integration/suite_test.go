@@ -27,7 +27,7 @@ var cluster *testkit.Cluster
 func TestIntegration(t *testing.T) {
 	RegisterFailHandler(Fail)
 	log.SetLogger(GinkgoLogr)
-	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyTimeout(time.Minute) // bounds a spec that hangs
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	SetDefaultConsistentlyDuration(600 * time.Millisecond)
 	RunSpecs(t, "Integration")
