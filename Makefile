@@ -87,7 +87,7 @@ PLAIN_PACKAGES = $(call LONG_FIRST,$(filter $(PROCESS_PACKAGES),$(TEST_PACKAGES)
 # compare all that can be read after each method of a transaction. test runs them without it, and test-race with it. Their packages are
 # found, so that no half of test omits a new one.
 PLAIN_STORIES = WhenServerIsKilled$$|^TestEveryMethodOfATx
-PLAIN_STORIES_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func Test(.*WhenServerIsKilled|EveryMethodOfATx.*)[(]t ' $(addprefix ./,$(GO_FOLDERS)))))
+PLAIN_STORIES_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^func Test(.*WhenServerIsKilled|EveryMethodOfATx.*).t ' $(addprefix ./,$(GO_FOLDERS)))))
 # The race detector needs a C compiler; otherwise only Vale does. It instruments all Go code except SQLite and its C library. Both were
 # translated from C, use their own locks, and are five times slower with the detector.
 RACE_FLAGS = -race $(foreach package,modernc.org/sqlite/lib modernc.org/libc,-gcflags='$(package)=-race=false -dwarf=false')

@@ -169,7 +169,7 @@ func mapClaim(v *visit, organization, id string) error {
 func changedMappings(sent *form, now []enduserapi.RoleMapping) *[]enduserapi.RoleMapping {
 	mappings := []enduserapi.RoleMapping{}
 	for _, m := range now {
-		if sent.Action == actionMap || m.Claim+"="+m.Value != sent.value("mapping") {
+		if sent.Action == actionMap || m.Claim != sent.value("claim") || m.Value != sent.value("value") {
 			mappings = append(mappings, m)
 		}
 	}

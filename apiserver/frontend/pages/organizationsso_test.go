@@ -131,11 +131,18 @@ func TestConcurrentFormsOfAConnectionAllAddTheirMapping(t *testing.T) {
 	}
 	atOnce(func(tab *browser, n int) (*url.URL, url.Values) {
 		to, values := tab.fill("unmap")
-		values.Set("mapping", fmt.Sprintf("groups=Group %d", n))
+		values.Set("claim", "groups")
+		values.Set("value", fmt.Sprintf("Group %d", n))
 		return to, values
 	})
 	if strings.Contains(ada.page.text(), "Group ") {
 		t.Errorf("a mapping is not removed: %s", ada.page.text())
+	}
+	ada.submit("map", "claim", "groups", "value", "a=b", "role", role)
+	ada.submit("map", "claim", "groups=a", "value", "b", "role", role)
+	ada.submit("unmap")
+	if text := ada.page.text(); strings.Contains(text, "groups: a=b") == strings.Contains(text, "groups=a: b") {
+		t.Errorf("the form of one mapping removes one: %s", text)
 	}
 }
 
