@@ -96,7 +96,7 @@ var peopleWordings = []struct {
 	{connections.ErrUnconfirmed, http.StatusBadRequest, apierror.Fault{Pointer: "/confirmation", Message: "must repeat the current display_name: another issuer, entity ID or metadata_url ends all sign-ins by the connection and deletes its identities"}},
 	{account.ErrRoleUnknown, http.StatusBadRequest, apierror.Fault{Pointer: "/role_mappings", Message: "has the id of no role of organizations in the deployment"}},
 	{connections.ErrUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":connection_id", Message: "is the id of no connection of the deployment: list the connections to see which there are"}},
-	{connections.ErrChanged, http.StatusConflict, apierror.Fault{Pointer: "/expected_updated_at", Message: "is not the updated_at of the connection now, and nothing was changed: get the connection, and send the change again"}},
+	{connections.ErrChanged, http.StatusConflict, apierror.Fault{Pointer: "/expected_updated_at", Message: "is not the updated_at of the connection now, and this change was not made: get the connection, and send the change again"}},
 	{account.ErrDirectoryUnknown, http.StatusNotFound, apierror.Fault{Pointer: ":directory_id", Message: "is the id of no directory of the deployment: list the directories to see which there are"}},
 	{directories.ErrDeclared, http.StatusConflict, apierror.Fault{Pointer: ":directory_id", Message: "is the id of a directory that a resource declares: change the resource"}},
 	{directories.ErrChanged, http.StatusConflict, apierror.Fault{Pointer: "/expected_updated_at", Message: "is not the updated_at of the directory now, and nothing was changed: get the directory, and send the change again"}},

@@ -100,7 +100,7 @@ var wordings = []struct {
 	{connections.ErrUnknown, http.StatusNotFound, "CONNECTION_NOT_FOUND", "the organization has no such connection: list its connections"},
 	{connections.ErrClosed, http.StatusForbidden, "SELF_SERVICE_DISABLED", "this deployment has only the connections that its owner declares: its owner must set spec.connections"},
 	{connections.ErrDeclared, http.StatusConflict, "CONFLICT", "the service declares this connection: ask its operator to change it"},
-	{connections.ErrChanged, http.StatusConflict, "CONNECTION_CHANGED", "the connection was changed after expected_updated_at, and nothing was done: get the connection, and send the change again"},
+	{connections.ErrChanged, http.StatusConflict, "CONNECTION_CHANGED", "the connection was changed after expected_updated_at, and this change was not made: get the connection, and send the change again"},
 	{connections.ErrTypeClosed, http.StatusForbidden, "SELF_SERVICE_DISABLED", "organizations of this deployment may not set up connections of this type: its owner must add it to spec.connections.types"},
 	{connections.ErrTooMany, http.StatusBadRequest, "CONNECTION_LIMIT_REACHED", "the organization has as many connections as it may: delete one first"},
 	{connections.ErrTooManyKeys, http.StatusTooManyRequests, "RATE_LIMITED", "the organization set up too many connections of type SAML today: wait before you set up another"},
