@@ -30,12 +30,13 @@ func (w *writer) settle(ctx context.Context, kind string, obj v1alpha1.Resource)
 	})
 }
 
-// await waits for a condition of the snapshot. Meanwhile it polls the live resource.
+// await waits for a condition of the snapshot. Meanwhile it polls the live resource, after pauses that double: the writes
+// of one deployment that wait do not fill the Kubernetes API with reads.
 func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*snapshot.Snapshot) bool, refused func(v1alpha1.Resource) error) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.patience, outage.ErrPatience)
 	defer cancel()
-	for {
-		glance, stop := context.WithTimeout(ctx, statusPoll)
+	for poll := firstPoll; ; poll *= 2 {
+		glance, stop := context.WithTimeout(ctx, poll)
 		err := w.snapshots.Wait(glance, done)
 		stop()
 		if err == nil {

@@ -24,8 +24,8 @@ const (
 	// syncPatience is how long a write waits until this server applies it. After that, the response shows the resource
 	// as the Kubernetes API acknowledged it.
 	syncPatience = 2 * time.Second
-	// statusPoll is the time between two reads of the resource while waiting.
-	statusPoll = 100 * time.Millisecond
+	// firstPoll is the time until the first read of the resource while waiting.
+	firstPoll = 100 * time.Millisecond
 	// patchAttempts bounds the retries against other writers.
 	patchAttempts = 5
 	// firstPause is the shortest pause before a patch is tried again after a conflict. Each further pause is about
