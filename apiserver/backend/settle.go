@@ -30,8 +30,8 @@ func (w *writer) settle(ctx context.Context, kind string, obj v1alpha1.Resource)
 	})
 }
 
-// await waits for a condition of the snapshot. Meanwhile it polls the live resource, after pauses that double: the writes
-// of one deployment that wait do not fill the Kubernetes API with reads.
+// await waits for a condition of the snapshot. Meanwhile it polls the live resource, after pauses that double, so that
+// many waiting writes of a deployment do not load the Kubernetes API with reads.
 func (w *writer) await(ctx context.Context, obj v1alpha1.Resource, done func(*snapshot.Snapshot) bool, refused func(v1alpha1.Resource) error) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.patience, outage.ErrPatience)
 	defer cancel()
