@@ -9,6 +9,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -61,6 +62,18 @@ func expectLimitsByPlan(ctx context.Context, dir string) {
 	Expect(answers[len(answers)-1][1]).To(Equal("true"), "after the plan was changed")
 }
 
+// goCaches are the variables with which go run finds the modules and the compiled packages of these tests. With another
+// HOME, it would fetch and compile all of them.
+func goCaches() (environment []string) {
+	GinkgoHelper()
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"} {
+		value, err := exec.Command("go", "env", name).Output()
+		Expect(err).NotTo(HaveOccurred())
+		environment = append(environment, name+"="+strings.TrimSpace(string(value)))
+	}
+	return append(environment, "CGO_ENABLED=0")
+}
+
 // startOrders runs the block of a page that starts the example API, on an unused port. It returns what adapts further
 // blocks of the page to the port and to the repository.
 func startOrders(name, block string) *strings.Replacer {
@@ -71,7 +84,7 @@ func startOrders(name, block string) *strings.Replacer {
 	inRepository := strings.NewReplacer("go run ./docs", "go -C '"+testkit.Root()+"' run ./docs", "127.0.0.1:9000", address)
 	api, err := processes.Group().Start(process.Spec{
 		Name: name, Path: "/bin/sh", Args: []string{"-eu", "-c", "export LISTEN=" + address + "\n" + inRepository.Replace(block)},
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + processes.Path("")},
+		Env: append(goCaches(), "PATH="+os.Getenv("PATH"), "HOME="+processes.Path("")),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(api.KillGroup)
