@@ -50,7 +50,7 @@ type story struct {
 	run  func(e *env)
 }
 
-// section names stories that belong together.
+// section is stories that belong together.
 type section struct {
 	name    string
 	stories []story
@@ -75,8 +75,8 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 	run(t, sections(), open, options)
 }
 
-// RunEveryMethod tests the same stores by every method of a Tx. It compares all that can be read after each method that
-// writes, which takes long.
+// RunEveryMethod tests such stores as Run does, by every method of a Tx: it compares all that can be read before and
+// after each method that writes, which takes long.
 func RunEveryMethod(t *testing.T, open func(t *testing.T) store.Store, options ...Option) {
 	run(t, []section{{"every method", everyMethodStories}}, open, options)
 }

@@ -66,8 +66,8 @@ func expectSecondStep(v *visitor, strategy, code string) {
 	Expect(v.do("GET", "/me", "").Data).To(HaveKeyWithValue("email", v.email))
 }
 
-// awaitApps waits until the configuration that a server has permits authenticator apps, or does not. An operator that
-// was just started writes the deployment in its time.
+// awaitApps waits until a server's configuration permits authenticator apps, or forbids them. An operator that was just
+// started needs some time to write the deployment.
 func awaitApps(host string, inbox *messagegateway.Gateway, server *testkit.Cardea, permitted bool) {
 	GinkgoHelper()
 	visitor := newVisitor(host, inbox, server)

@@ -142,7 +142,7 @@ func TestConcurrentFormsOfAConnectionAllAddTheirMapping(t *testing.T) {
 	ada.submit("map", "claim", "groups=a", "value", "b", "role", role)
 	ada.submit("unmap")
 	if text := ada.page.text(); strings.Contains(text, "groups: a=b") == strings.Contains(text, "groups=a: b") {
-		t.Errorf("the form of one mapping removes one: %s", text)
+		t.Errorf("the form of one mapping did not remove exactly that one: %s", text)
 	}
 }
 

@@ -15,6 +15,6 @@ func TestKeyHasOneBorrowerAtATime(t *testing.T) {
 	first.Return()
 	first.Return() // has none
 	if d, e, f := third.Take(), third.Take(), third.Take(); d.Equal(e) || !a.Equal(d) && !b.Equal(d) || !a.Equal(e) && !b.Equal(e) || f.Equal(a) || f.Equal(b) {
-		t.Error("the returned keys are lent again, each once")
+		t.Error("the returned keys are not lent again, each once")
 	}
 }
