@@ -109,7 +109,7 @@ func New(opts Options) (http.Handler, error) {
 	opts.Queries = cmp.Or(opts.Queries, queries.New())
 	opts.Keys = cmp.Or(opts.Keys, connections.NewKeys(opts.Clock))
 	api := &API{Options: opts, started: opts.Clock().UTC().Truncate(time.Microsecond), bindings: limits.NewBindings(opts.Limiter), codes: verification.NewBinder(opts.Keyring), reads: egress.NewSlots(eventReads, opts.Clock), writer: &writer{
-		kubernetes: patient{opts.Kubernetes}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
+		kubernetes: patient{opts.Kubernetes, egress.NewSlots(writeBounds, opts.Clock)}, snapshots: opts.Snapshots, patience: cmp.Or(opts.patience, syncPatience),
 	}}
 	pipeline, err := newPipeline(api)
 	if err != nil {

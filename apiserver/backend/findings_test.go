@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 )
 
 // cluster is a Kubernetes API that holds rate-limit schemes and settings by name.
@@ -223,7 +225,7 @@ func TestForbiddenWriteIsRetried(t *testing.T) {
 	terminating := apierrors.NewForbidden(schemeResource, "free", errors.New("the namespace is being terminated"))
 	terminating.ErrStatus.Details.Causes = append(terminating.ErrStatus.Details.Causes, metav1.StatusCause{Type: corev1.NamespaceTerminatingCause})
 	asked := 0
-	if err := (patient{}).try(context.Background(), func() error { asked++; return terminating }); err == nil || asked != 1 {
+	if err := (patient{slots: egress.NewSlots(writeBounds, time.Now)}).try(context.Background(), "acme", func() error { asked++; return terminating }); err == nil || asked != 1 {
 		t.Errorf("a namespace that ends: asked %d times, %v", asked, err)
 	}
 }

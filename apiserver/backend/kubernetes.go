@@ -14,6 +14,7 @@ import (
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
 	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
+	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 )
 
 // Kubernetes is the part of the Kubernetes API that writes need. Reads are live: a server caches no resources.
@@ -26,29 +27,42 @@ type Kubernetes interface {
 
 // patient retries requests that the Kubernetes API forbids: directly after its start it has not loaded the roles yet. A
 // forbidden request had no effect.
-type patient struct{ api Kubernetes }
+// Each request takes a slot of its namespace, so that the writes of one namespace do not delay those of others.
+type patient struct {
+	api   Kubernetes
+	slots *egress.Slots
+}
+
+// writeBounds limit the requests of writes to the Kubernetes API: 16 at once, 4 of a namespace. Others wait for their
+// turn until their context ends; namespaces take turns.
+var writeBounds = egress.Bounds{AtOnce: 16, DeploymentAtOnce: 4}
 
 // forbidden is the schedule of retries: 1.5 s in five tries.
 var forbidden = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 5}
 
 func (p patient) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	return p.try(ctx, func() error { return p.api.Get(ctx, key, obj, opts...) })
+	return p.try(ctx, key.Namespace, func() error { return p.api.Get(ctx, key, obj, opts...) })
 }
 
 func (p patient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
-	return p.try(ctx, func() error { return p.api.Create(ctx, obj, opts...) })
+	return p.try(ctx, obj.GetNamespace(), func() error { return p.api.Create(ctx, obj, opts...) })
 }
 
 func (p patient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	return p.try(ctx, func() error { return p.api.Patch(ctx, obj, patch, opts...) })
+	return p.try(ctx, obj.GetNamespace(), func() error { return p.api.Patch(ctx, obj, patch, opts...) })
 }
 
 func (p patient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	return p.try(ctx, func() error { return p.api.Delete(ctx, obj, opts...) })
+	return p.try(ctx, obj.GetNamespace(), func() error { return p.api.Delete(ctx, obj, opts...) })
 }
 
-func (p patient) try(ctx context.Context, do func() error) (err error) {
+func (p patient) try(ctx context.Context, namespace string, do func() error) (err error) {
 	_ = wait.ExponentialBackoffWithContext(ctx, forbidden, func(context.Context) (bool, error) {
+		done, full := p.slots.Begin(ctx, egress.Asker{Deployment: namespace})
+		if full != nil {
+			return false, full
+		}
+		defer done()
 		err = do()
 		return !apierrors.IsForbidden(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), nil
 	})
