@@ -107,12 +107,24 @@ GO_TEST = $(call GO_TEST_WITH,)
 GO_TEST_WITH = KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" $(COMPILER) \
 	go test -vet=off -exec 'env -u GOGC -u GOMEMLIMIT $(1)' -v -count=1 -p $(PROCS) -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TEST_FLAGS)
 
-# Reads `go test -v`. Prints one line for each package, the whole output of a failed package, and the skipped tests at the end.
+# Reads `go test -v`. Prints one line for each package, the whole output of a failed package, and at the end the skipped tests and the
+# failed ones with what they reported: of each, the last ten messages, or the first eighty lines of Ginkgo, each cut at 400 bytes.
 define SUMMARY
-/^=== (RUN|CONT|NAME)/ { test = $$3 }
-/^ +[^ ]+_test\.go:[0-9]+: / { said[test] = $$0; sub(/^ +/, "", said[test]) }
+{ line = $$0; gsub(/\033\[[0-9;]*m/, "", line) }
+/^=== (RUN|CONT|NAME)/ { test = $$3; next }
+/^ +[^ ]+\.go:[0-9]+: / { said[test] = substr($$0, match($$0, /[^ ]/)); heard[test, ++count[test]] = said[test] }
+line ~ /^ *\[(FAILED|PANICKED|TIMEDOUT)\]/ { grab = 12 }
+grab > 0 && specs < 80 && line !~ /^ *---/ { spec[++specs] = line; grab-- }
+/^ok *\t/ { specs = 0 }
 /^ *--- PASS/ { passed++ }
-/^ *--- FAIL/ { failed++ }
+/^ *--- FAIL/ {
+	failed++
+	failure[++failures] = $$3
+	for (i = (count[$$3] > 10 ? count[$$3] - 9 : 1); i <= count[$$3]; i++) failure[++failures] = "    " heard[$$3, i]
+	for (i = 1; i <= specs; i++) failure[++failures] = "    " spec[i]
+	specs = grab = 0
+}
+/^(panic: |WARNING: DATA RACE|FAIL\t.*\[)/ { failure[++failures] = $$0 }
 /^ *--- SKIP/ { skipped[++skips] = "skipped: " $$3 " (" said[$$3] ")" }
 /^\?/ { next }
 /^ok *\t/ { print; fflush(); lines = 0; next }
@@ -121,14 +133,16 @@ define SUMMARY
 END {
 	for (i = 1; i <= lines; i++) if (buffer[i] !~ /^(FAIL|PASS)$$/) print buffer[i]
 	for (i = 1; i <= skips; i++) print skipped[i]
+	for (i = 1; i <= failures; i++) print "failed: " substr(failure[i], 1, 400)
 	printf "%d tests passed, %d failed, %d skipped\n", passed, failed, skips
 }
 endef
 export SUMMARY
 SUMMARIZE = awk "$$SUMMARY"
-# Reads the summaries of several runs, and adds up their last lines.
-TOTAL = awk '/^[0-9]+ tests passed, / { passed += $$1; failed += $$4; skipped += $$6; next } { print; fflush() } \
-	END { printf "%d tests passed, %d failed, %d skipped\n", passed, failed, skipped }'
+# Reads the summaries of several runs. Prints all failures last, and adds up the last lines.
+TOTAL = awk '/^[0-9]+ tests passed, / { passed += $$1; failed += $$4; skipped += $$6; next } /^failed: / { failure[++failures] = $$0; next } \
+	{ print; fflush() } \
+	END { for (i = 1; i <= failures; i++) print failure[i]; printf "%d tests passed, %d failed, %d skipped\n", passed, failed, skipped }'
 
 ##@ Help
 
