@@ -98,14 +98,16 @@ CONCURRENT_STORIES = Concurrent|AtOnce|Meanwhile|Once|EveryServer|AllServers|Tho
 RACE_FLAGS = -race $(foreach package,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory,-gcflags='$(package)=-race=false -dwarf=false') \
 	-gcflags='modernc.org/sqlite=-d=checkptr=0 -dwarf=false'
 RACE := $(if $(shell command -v gcc || command -v clang),$(RACE_FLAGS))
-# Without GOGC, a third of the time under race is garbage collection. Only the control plane of the integration tests inherits it;
-# tests that start Cardea as a process run without it.
+# Without GOGC, a third of the time under race is garbage collection, and a fifth of that of the stories without it. Only the control plane of
+# the integration tests inherits it; tests that start Cardea as a process run without it.
 RACE_TEST = $(CGO) $(call GO_TEST_WITH,GOGC=400)
 CGO = $(if $(RACE),CGO_ENABLED=1)
 GO_TEST = $(call GO_TEST_WITH,)
+# NICE begins the commands of tests with a lower priority.
+NICE =
 # go test with environment variables of the tests. GOGC and GOMEMLIMIT of COMPILER are the compiler's alone. `make lint` runs go vet.
 GO_TEST_WITH = KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" $(COMPILER) \
-	go test -vet=off -exec 'env -u GOGC -u GOMEMLIMIT $(1)' -v -count=1 -p $(PROCS) -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TEST_FLAGS)
+	$(NICE) go test -vet=off -exec 'env -u GOGC -u GOMEMLIMIT $(1)' -v -count=1 -p $(PROCS) -timeout $(TEST_TIMEOUT) $(if $(RUN),-run '$(RUN)') $(TEST_FLAGS)
 
 # Reads `go test -v`. Prints one line for each package, the whole output of a failed package, and at the end the skipped tests and the
 # failed ones with what they reported: of each, the last ten messages, or the first eighty lines of Ginkgo, each cut at 400 bytes.
@@ -188,14 +190,16 @@ test: deps k8s build release-before ## Run every test, and set up its dependenci
 	@$(MAKE) -s -j2 test-own test-processes | $(TOTAL)
 
 # The two halves of test: tests that compute, and tests that start processes and mostly wait for them. They run concurrently, because only
-# the first half keeps the processors busy.
+# the first half keeps the processors busy. It has what the second half leaves: there, clusters, browsers and operators must respond in time,
+# while the first half waits as long as it takes.
 .PHONY: test-own test-processes
+test-own: NICE = nice -n 5
 test-own:
 	@{ status=0; \
 		$(RACE_TEST) $(RACE) $(if $(RUN),,-skip '$(PLAIN_STORIES)') $(filter-out $(STORY_PACKAGES),$(RACE_PACKAGES)) || status=$$?; \
 		$(if $(RACE),$(RACE_TEST) $(RACE) $(if $(RUN),,-skip '$(PLAIN_STORIES)' -run '$(CONCURRENT_STORIES)') $(STORY_PACKAGES) || status=$$?;) \
-		$(if $(and $(RACE),$(RUN)),,$(GO_TEST) $(if $(RUN),,-skip '$(PLAIN_STORIES)') $(STORY_PACKAGES) || status=$$?;) \
-		$(if $(RUN),,hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
+		$(if $(and $(RACE),$(RUN)),,$(call GO_TEST_WITH,GOGC=400) $(if $(RUN),,-skip '$(PLAIN_STORIES)') $(STORY_PACKAGES) || status=$$?;) \
+		$(if $(RUN),,$(NICE) hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
 		exit $$status; } | $(SUMMARIZE)
 test-processes: PROCS = 1
 test-processes:

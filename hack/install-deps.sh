@@ -27,7 +27,7 @@ for gateway in nginx haproxy caddy; do
 done
 has pgbouncer || [ -x /usr/sbin/pgbouncer ] || missing="$missing pgbouncer"
 has promtool || missing="$missing prometheus"
-has chromium || missing="$missing chromium fonts-dejavu-core"
+has chromium-headless-shell || { has chromium && ! has apt-get; } || missing="$missing chromium-headless-shell fonts-dejavu-core"
 has gcc || has clang || missing="$missing gcc libc6-dev"
 # /etc/ssl/cert.pem is the file on macOS and others.
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/ssl/cert.pem ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] ||
@@ -49,6 +49,8 @@ quietly() {
 }
 export DEBIAN_FRONTEND=noninteractive
 quietly apt-get update
+# Ubuntu has only the Chromium with windows.
+apt-cache show chromium-headless-shell >/dev/null 2>&1 || missing=$(echo "$missing" | sed 's/chromium-headless-shell/chromium/')
 # shellcheck disable=SC2086 # a list of words
 quietly apt-get install --yes --no-install-recommends $missing
 echo "Installed:$missing"

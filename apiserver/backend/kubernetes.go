@@ -56,10 +56,12 @@ func (p patient) Delete(ctx context.Context, obj client.Object, opts ...client.D
 	return p.try(ctx, obj.GetNamespace(), func() error { return p.api.Delete(ctx, obj, opts...) })
 }
 
+// try returns a 503 that names the namespace if no slot was free in time: the Kubernetes API is not the cause.
 func (p patient) try(ctx context.Context, namespace string, do func() error) (err error) {
 	_ = wait.ExponentialBackoffWithContext(ctx, forbidden, func(context.Context) (bool, error) {
 		done, full := p.slots.Begin(ctx, egress.Asker{Deployment: namespace})
 		if full != nil {
+			err = apierror.Unavailable(full, "too many changes in the namespace of the deployment are under way: the change may still be applied, so read before retrying")
 			return false, full
 		}
 		defer done()

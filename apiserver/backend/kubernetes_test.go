@@ -3,12 +3,15 @@ package backend
 import (
 	"context"
 	"errors"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cardea-iam/cardea/api/v1alpha1"
+	"github.com/cardea-iam/cardea/apiserver/httpapi/apierror"
 	"github.com/cardea-iam/cardea/apiserver/outbound/egress"
 )
 
@@ -44,6 +47,13 @@ func TestWritesOfOneNamespaceDoNotDelayOthers(t *testing.T) {
 	}
 	if err := p.Get(t.Context(), client.ObjectKey{Namespace: "other", Name: "x"}, &v1alpha1.RateLimitScheme{}); err != nil {
 		t.Error(err)
+	}
+	late, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	defer stop()
+	err := p.Get(late, client.ObjectKey{Namespace: "flood", Name: "x"}, &v1alpha1.RateLimitScheme{})
+	var refused *apierror.Error
+	if !errors.As(err, &refused) || refused.Status != http.StatusServiceUnavailable || !strings.Contains(refused.Message, "too many changes in the namespace") {
+		t.Errorf("a write that had no turn in time got %v", err)
 	}
 	if len(api.asked) > 0 {
 		t.Error("more requests of one namespace are open than may be")

@@ -126,7 +126,7 @@ func TestSecretsOfFactorsStayOnTheirPages(t *testing.T) {
 			secrets := append([]string{lost, a.shown, groups(a.shown), a.code()}, a.codes...)
 			v.expectSecret(requests, secrets...)
 			v.goesBack()
-			v.until(`document.readyState === "complete" && document.body.classList.contains("neterror")`)
+			v.until(`document.readyState === "complete" && location.protocol === "chrome-error:"`)
 			v.expectGone(secrets...)
 			v.opens("/account/security/codes", "codes.title")
 			v.expectGone(secrets...)

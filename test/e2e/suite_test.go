@@ -60,11 +60,8 @@ var _ = ReportAfterEach(func(report SpecReport) {
 	if !report.Failed() || processes == nil {
 		return
 	}
-	logs, _ := filepath.Glob(filepath.Join(processes.Group().LogDir(), "*.log"))
-	for _, file := range logs {
-		content, _ := os.ReadFile(file)
-		lines := strings.Split(strings.TrimSpace(string(content)), "\n")
-		AddReportEntry(filepath.Base(file), strings.Join(lines[max(0, len(lines)-15):], "\n"))
+	for name, tail := range processes.LogTails(15) {
+		AddReportEntry(name, tail)
 	}
 })
 

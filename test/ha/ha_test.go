@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,11 +66,8 @@ func (w *world) install(launch testkit.Launch) {
 
 // logTails logs the last lines of the logs of Cardea's processes.
 func (w *world) logTails(in *testkit.Install) {
-	files, _ := filepath.Glob(filepath.Join(in.Processes.Group().LogDir(), "*.log")) // the pattern is well-formed
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		w.t.Log(filepath.Base(file), err, "\n"+strings.Join(lines[max(0, len(lines)-15):], "\n"))
+	for name, tail := range in.Processes.LogTails(15) {
+		w.t.Logf("%s:\n%s", name, tail)
 	}
 }
 

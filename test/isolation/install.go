@@ -20,6 +20,7 @@ import (
 // install is an install with PostgreSQL, an operator and two servers, an attacker's deployment and two others.
 type install struct {
 	*testkit.Install
+	operator testkit.Launch // how the operator is started
 	site     *site
 	attacker *tenant
 	others   []*tenant
@@ -55,10 +56,25 @@ func newInstall(ctx context.Context, redis bool) (in *install, err error) {
 		}
 		launch.Flags = append(launch.Flags, "--redis="+url)
 	}
+	in.operator = testkit.Launch{Role: "operator", Store: launch.Store, Env: launch.Env}
 	if err := in.Start(ctx, launch, 1, 2); err != nil {
 		return in, err
 	}
 	return in, in.declareTenants(ctx)
+}
+
+// revive starts the operator again if it ended, as a kubelet does, and returns why it ended.
+func (in *install) revive(ctx context.Context) error {
+	if !in.Operators[0].Ended() {
+		return nil
+	}
+	ended := in.Operators[0].ExitError()
+	operator, err := in.Processes.Start(ctx, in.operator)
+	if err == nil {
+		in.Operators[0] = operator
+		err = operator.AwaitReady(ctx)
+	}
+	return errors.Join(ended, err)
 }
 
 // close ends all processes.

@@ -46,6 +46,11 @@ func attackInstall(t *testing.T, redis bool, length time.Duration, long bool) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			for name, tail := range in.Processes.LogTails(15) {
+				t.Logf("%s:\n%s", name, tail)
+			}
+		}
 		if err := in.close(); err != nil {
 			t.Error(err)
 		}
@@ -118,6 +123,10 @@ func during(t *testing.T, in *install, tr *traffic.Traffic, length time.Duration
 	}
 	if a.breach != nil {
 		t.Error(a.breach)
+	}
+	// An operator that cannot renew its lease ends. Without another, all further attacks would fail as well.
+	if err := in.revive(t.Context()); err != nil {
+		t.Errorf("the operator ended meanwhile: %v", err)
 	}
 	if o.note = a.note; o.note != "" {
 		t.Log(o.note)

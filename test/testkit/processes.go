@@ -64,6 +64,16 @@ func (p *Processes) Close() error {
 // Group returns the group of processes, in which tests start further programs.
 func (p *Processes) Group() *process.Group { return p.group }
 
+// LogTails returns the last lines of each process's log, by the name of the file.
+func (p *Processes) LogTails(lines int) map[string]string {
+	tails := map[string]string{}
+	files, _ := filepath.Glob(filepath.Join(p.group.LogDir(), "*.log")) // the pattern is well-formed
+	for _, file := range files {
+		tails[filepath.Base(file)] = process.Tail(file, lines)
+	}
+	return tails
+}
+
 // Path returns the path of a file in the group's folder.
 func (p *Processes) Path(name string) string { return filepath.Join(p.cluster.Dir, "cardea", name) }
 
