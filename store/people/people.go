@@ -93,6 +93,8 @@ type Upkeep interface {
 	// limit approvals that ended without a decision or a use; both are counted. So are up to limit API keys that expired,
 	// which it looks at once. With keep.Events, sign-ins, invitations, approvals and API keys whose time is over, and
 	// clients that were not used for IdleClientFor, have events.
+	//
+	// An error of a deployment or of a kind of rows keeps no others from being deleted; Purge returns all such errors.
 	Purge(ctx context.Context, now time.Time, keep Retention, limit int) (int64, error)
 	CallUpkeep
 	ConnectionUpkeep

@@ -237,6 +237,29 @@ var eventStories = []story{
 		e.Expect(e.numbersOf(home)).To(gomega.ConsistOf(int64(3), int64(4), open.ID, int64(10), int64(9)))
 		e.Expect(e.numbersOf("apps/other")).To(gomega.Equal([]int64{7}))
 	}},
+	{name: "rows of a deployment that upkeep cannot end do not keep those of others, nor other rows", run: func(e *env) {
+		e.begin()
+		open := invitation(5, 1)
+		e.insert(insertSession(session(1)), insertSignIn(signIn(3, 1, 1)), func(tx people.Tx) error { return tx.Organizations().InsertInvitation(open) })
+		e.change("apps/other", func(tx people.Tx) error {
+			s := session(8)
+			s.ExpiresAt = session(1).ExpiresAt.Add(time.Hour)
+			return errors.Join(tx.Sessions().InsertSession(s), tx.Sessions().InsertSignIn(signIn(7, 8, 1)))
+		})
+		now := after(people.IdleClientFor + time.Hour)
+		keep := people.Retention{Audit: 10_000 * time.Hour, ToolCalls: 10_000 * time.Hour, Events: brokenExpiry{signIn: 3}}
+		_, err := e.store.Purge(e.ctx, now, keep, 10)
+		e.Expect(err).To(gomega.MatchError(errNoEvent))
+		e.change(home, numberEvents)
+		e.change("apps/other", numberEvents)
+		e.Expect(e.numbersOf(home)).To(gomega.Equal([]int64{open.ID}))
+		e.Expect(e.numbersOf("apps/other")).To(gomega.Equal([]int64{7}))
+		keep.Events = expiry{}
+		_, err = e.store.Purge(e.ctx, now, keep, 10)
+		e.ok(err)
+		e.change(home, numberEvents)
+		e.Expect(e.numbersOf(home)).To(gomega.Equal([]int64{open.ID, 3}))
+	}},
 	{name: "an API key has one event of its expiry, unless it ended before, and another one after it was prolonged", run: func(e *env) {
 		e.begin()
 		keys := map[int64]people.APIKey{}
@@ -291,3 +314,19 @@ func (expiry) Approval(a people.Approval) (people.LoggedEvent, error) {
 }
 func (expiry) Client(people.OAuthClient) (people.LoggedEvent, error) { return logged(9), nil }
 func (expiry) Key(k people.APIKey) (people.LoggedEvent, error)       { return logged(k.ID), nil }
+
+// errNoEvent is the error of brokenExpiry.
+var errNoEvent = errors.New("the event cannot be made")
+
+// brokenExpiry cannot make the event of one sign-in.
+type brokenExpiry struct {
+	expiry
+	signIn int64
+}
+
+func (b brokenExpiry) SignIn(g people.SignIn) (people.LoggedEvent, error) {
+	if g.ID == b.signIn {
+		return people.LoggedEvent{}, errNoEvent
+	}
+	return b.expiry.SignIn(g)
+}

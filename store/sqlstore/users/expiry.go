@@ -3,8 +3,12 @@ package users
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/cardea-iam/cardea/store"
 	"github.com/cardea-iam/cardea/store/people"
 	"github.com/cardea-iam/cardea/store/sqlstore/internal/db"
 )
@@ -27,12 +31,26 @@ func purgeSessions(ctx context.Context, s *Rows, log people.ExpiryEvents, now ti
 	if err != nil {
 		return 0, err
 	}
-	for i, e := range over {
-		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endExpired(e.id, log, now) }); err != nil {
-			return int64(i), err
+	return forEach(ctx, over, func(e expired) (int64, error) {
+		return 1, change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endExpired(e.id, log, now) })
+	})
+}
+
+// forEach does one step of upkeep after another, and adds up how many rows the completed ones changed. It continues after an error: a
+// row of one deployment must not keep what others have to be deleted. Only the end of the context and an outage of the
+// store end it. The error joins those of all steps that failed.
+func forEach[T any](ctx context.Context, steps []T, do func(T) (int64, error)) (changed int64, err error) {
+	for _, step := range steps {
+		n, failed := do(step)
+		if failed == nil {
+			changed += n
+			continue
+		}
+		if err = errors.Join(err, failed); ctx.Err() != nil || errors.Is(failed, store.ErrUnavailable) {
+			break
 		}
 	}
-	return int64(len(over)), nil
+	return changed, err
 }
 
 // endExpired ends a session unless it was prolonged after it was found expired.
@@ -74,10 +92,10 @@ func purgeInvitations(ctx context.Context, s *Rows, log people.ExpiryEvents, now
 }
 
 // byDeployment runs a query for rows that are due, and changes those of each deployment in a transaction. It returns
-// how many were changed.
-func byDeployment(ctx context.Context, s *Rows, do func(tx *peopleTx, ids []int64) (int64, error), query string, args ...any) (changed int64, err error) {
+// how many were changed, and the errors of the deployments whose rows were not.
+func byDeployment(ctx context.Context, s *Rows, do func(tx *peopleTx, ids []int64) (int64, error), query string, args ...any) (int64, error) {
 	due := map[string][]int64{}
-	err = s.db.Reads().Query(ctx, func(row *sql.Rows) error {
+	err := s.db.Reads().Query(ctx, func(row *sql.Rows) error {
 		var deployment string
 		var id int64
 		err := row.Scan(&deployment, &id)
@@ -87,17 +105,13 @@ func byDeployment(ctx context.Context, s *Rows, do func(tx *peopleTx, ids []int6
 	if err != nil {
 		return 0, err
 	}
-	for deployment, ids := range due {
-		n := int64(0)
-		err := change(ctx, s, deployment, func(tx *peopleTx) (err error) {
-			n, err = do(tx, ids)
+	return forEach(ctx, slices.Sorted(maps.Keys(due)), func(deployment string) (n int64, err error) {
+		err = change(ctx, s, deployment, func(tx *peopleTx) (err error) {
+			n, err = do(tx, due[deployment])
 			return err
 		})
-		if changed += n; err != nil {
-			return changed, err
-		}
-	}
-	return changed, nil
+		return n, err
+	})
 }
 
 // deleteInvitations deletes those of some invitations that ended before a time and are still open. The deletion of

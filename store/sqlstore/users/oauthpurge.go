@@ -39,18 +39,19 @@ func purgeIdleClients(ctx context.Context, s *Rows, log people.ExpiryEvents, now
 	if err != nil {
 		return 0, err
 	}
-	purged := int64(0)
-	for _, c := range all {
-		deleted := false
-		err := s.Change(ctx, c.deployment, func(tx people.Tx) (err error) {
-			deleted = false
+	return forEach(ctx, all, func(c idle) (purged int64, err error) {
+		err = s.Change(ctx, c.deployment, func(tx people.Tx) error {
+			purged = 0
 			row, found, err := tx.OAuthClients().LockOAuthClient(c.app, c.client)
 			if err != nil || !found || !row.UsedAt.Before(before) { // it was used concurrently
 				return err
 			}
-			deleted, err = tx.OAuthClients().DeleteOAuthClient(c.app, c.client, now)
-			if err != nil || !deleted || log == nil {
+			deleted, err := tx.OAuthClients().DeleteOAuthClient(c.app, c.client, now)
+			if err != nil || !deleted {
 				return err
+			}
+			if purged = 1; log == nil {
+				return nil
 			}
 			e, err := log.Client(row)
 			if err != nil {
@@ -58,14 +59,8 @@ func purgeIdleClients(ctx context.Context, s *Rows, log people.ExpiryEvents, now
 			}
 			return tx.Records().LogEvents([]people.LoggedEvent{e})
 		})
-		if err != nil {
-			return purged, err
-		}
-		if deleted {
-			purged++
-		}
-	}
-	return purged, nil
+		return purged, err
+	})
 }
 
 // ending marks an app, or a client of it, whose grants have ended.

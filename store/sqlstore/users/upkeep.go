@@ -2,6 +2,7 @@ package users
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -60,15 +61,16 @@ func (s *Rows) Erase(ctx context.Context, term store.Term, deployment string, li
 	return erased, err
 }
 
-// Purge implements people.Upkeep.
+// purge deletes up to a number of rows of one kind that are due.
+type purge func(ctx context.Context, s *Rows, limit int) (int64, error)
+
+// Purge implements people.Upkeep. A kind of rows that could not be deleted does not keep the others.
 func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, limit int) (int64, error) {
-	purged := int64(0)
-	for _, purge := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns, purgeInvitations, purgeApprovals, purgeIdleClients, expireKeys} {
-		n, err := purge(ctx, s, keep.Events, now, limit)
-		purged += n
-		if err != nil {
-			return purged, err
-		}
+	var all []purge
+	for _, expire := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns, purgeInvitations, purgeApprovals, purgeIdleClients, expireKeys} {
+		all = append(all, func(ctx context.Context, s *Rows, limit int) (int64, error) {
+			return expire(ctx, s, keep.Events, now, limit)
+		})
 	}
 	for _, over := range []struct {
 		before time.Time
@@ -77,14 +79,18 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		{now, purgeEndings}, {now.Add(-keep.ToolCalls), purgeToolCalls}, {now.Add(-keep.Audit), purgeAudit}, {now.Add(-people.CallBodiesFor), purgeCallBodies},
 		{now.Add(-people.ApprovalArgumentsFor), purgeApprovalArguments},
 	} {
-		n, err := over.purge(ctx, s, over.before, limit)
-		purged += n
-		if err != nil {
-			return purged, err
-		}
+		all = append(all, func(ctx context.Context, s *Rows, limit int) (int64, error) {
+			return over.purge(ctx, s, over.before, limit)
+		})
 	}
+	all = append(all, purgesByTime(now, keep)...)
+	purged, err := forEach(ctx, all, func(of purge) (int64, error) { return of(ctx, s, limit) })
+	return purged, errors.Join(err, pruneKeyLog(ctx, s, now))
+}
+
+// purgesByTime deletes rows whose end needs nothing else.
+func purgesByTime(now time.Time, keep people.Retention) (all []purge) {
 	forgotten := db.Micros(now.Add(-forgetAfter))
-	on := s.db.Writes()
 	for _, over := range []struct {
 		table, key, where string
 		before            int64
@@ -119,16 +125,14 @@ func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, 
 		// imported_rows stays: lines of a file that is sent again count as present.
 		{"imports", "deployment, file", "completed_at > 0 AND completed_at < ?", db.Micros(now.Add(-keep.Audit))},
 	} {
-		// The condition is there twice. After PostgreSQL has waited for a row, it checks only the condition outside of
-		// the subquery again.
-		n, err := on.Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE %[3]s AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,
-			over.table, over.key, over.where), over.before, over.before, limit)
-		if err != nil {
-			return purged, err
-		}
-		purged += n
+		all = append(all, func(ctx context.Context, s *Rows, limit int) (int64, error) {
+			// The condition is there twice. After PostgreSQL has waited for a row, it checks only the condition outside
+			// of the subquery again.
+			return s.db.Writes().Exec(ctx, fmt.Sprintf(`DELETE FROM %[1]s WHERE %[3]s AND (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT ?)`,
+				over.table, over.key, over.where), over.before, over.before, limit)
+		})
 	}
-	return purged, pruneKeyLog(ctx, s, now)
+	return all
 }
 
 // purgeAudit deletes audit records that are older than a time.

@@ -65,12 +65,9 @@ func purgeEndedSignIns(ctx context.Context, s *Rows, log people.ExpiryEvents, no
 	if err != nil {
 		return 0, err
 	}
-	for i, e := range over {
-		if err := change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endOver(e.session, e.id, log, now) }); err != nil {
-			return int64(i), err
-		}
-	}
-	return int64(len(over)), nil
+	return forEach(ctx, over, func(e ended) (int64, error) {
+		return 1, change(ctx, s, e.deployment, func(tx *peopleTx) error { return tx.endOver(e.session, e.id, log, now) })
+	})
 }
 
 // endOver ends a sign-in unless it was prolonged after it was found to have ended. A transaction that prolongs it locks
