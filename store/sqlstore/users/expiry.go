@@ -36,9 +36,9 @@ func purgeSessions(ctx context.Context, s *Rows, log people.ExpiryEvents, now ti
 	})
 }
 
-// forEach does one step of upkeep after another, and adds up how many rows the completed ones changed. It continues after an error: a
-// row of one deployment must not keep what others have to be deleted. Only the end of the context and an outage of the
-// store end it. The error joins those of all steps that failed.
+// forEach does one step of upkeep after another, and adds up how many rows the completed ones changed. It continues
+// after an error: a row of one deployment must not keep what others have to be deleted. Only the end of the context and
+// an outage of the store end it. The error joins those of all steps that failed.
 func forEach[T any](ctx context.Context, steps []T, do func(T) (int64, error)) (changed int64, err error) {
 	for _, step := range steps {
 		n, failed := do(step)
