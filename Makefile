@@ -115,7 +115,7 @@ GO_TEST_WITH = KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$(CURDIR)/bin/k8s}" $(
 # failed ones with what they reported: of each, the last ten messages, or the first eighty lines of Ginkgo, each cut at 400 bytes.
 define SUMMARY
 { line = $$0; gsub(/\033\[[0-9;]*m/, "", line) }
-/^=== (RUN|CONT|NAME)/ { test = $$3; next }
+/^=== (RUN|CONT|NAME)/ { test = $$3 }
 /^ +[^ ]+\.go:[0-9]+: / { said[test] = substr($$0, match($$0, /[^ ]/)); heard[test, ++count[test]] = said[test] }
 line ~ /^ *\[(FAILED|PANICKED|TIMEDOUT)\]/ { grab = 12 }
 grab > 0 && specs < 80 && line !~ /^ *---/ { spec[++specs] = line; grab-- }
