@@ -92,8 +92,8 @@ PLAIN_STORIES_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^
 # other. test runs them without it, and those in which several things happen at once also with it; test-race runs all with it.
 STORY_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/frontend/enduser)
 CONCURRENT_STORIES = Concurrent|AtOnce|Meanwhile|Once|EveryServer|AllServers|Thousand|^TestConformance/^(concurrency|fences|feed|term|events)$$
-# The integration tests start a control plane, and have operator and server in their own process.
-CLUSTER_PACKAGES := $(addprefix $(shell go list -m)/,test/integration)
+# Tests under the race detector in which others must respond in time: a control plane and an operator, and Redis within 50 ms.
+TIMELY_PACKAGES := $(addprefix $(shell go list -m)/,test/integration apiserver/limits/shared)
 # The race detector needs a C compiler; otherwise only Vale does. It instruments all Go code except SQLite, its C library and its memory:
 # these were translated from C, use their own locks, and are five times slower with the detector. The driver is instrumented, but its
 # pointers are not checked.
@@ -189,21 +189,22 @@ bin/localrun:
 .PHONY: test
 test: deps k8s build release-before ## Run every test, and set up its dependencies first.
 	@$(if $(RACE),,echo "no C compiler: the race detector is off")
-	@$(MAKE) -s -j3 test-own test-cluster test-processes | $(TOTAL)
+	@$(MAKE) -s -j3 test-own test-timely test-processes | $(TOTAL)
 
-# The parts of test run concurrently: tests that compute, the integration tests, and tests that start processes and mostly wait for them. In
-# the last two, clusters, browsers and operators must respond in time. Tests that compute have what these leave, and wait as long as it takes.
-.PHONY: test-own test-cluster test-processes race-packages
+# The parts of test run concurrently: tests that compute, tests in which others must respond in time, and tests that start processes and
+# mostly wait for them. Tests that compute have what the others leave, and wait as long as it takes.
+.PHONY: test-own test-timely test-processes race-packages
 test-own: NICE = nice -n 5
 test-own: race-packages
 	@{ status=0; \
-		$(RACE_TEST) $(RACE) $(if $(RUN),,-skip '$(PLAIN_STORIES)') $(filter-out $(STORY_PACKAGES) $(CLUSTER_PACKAGES),$(RACE_PACKAGES)) || status=$$?; \
+		$(RACE_TEST) $(RACE) $(if $(RUN),,-skip '$(PLAIN_STORIES)') $(filter-out $(STORY_PACKAGES) $(TIMELY_PACKAGES),$(RACE_PACKAGES)) || status=$$?; \
 		$(if $(RACE),$(RACE_TEST) $(RACE) $(if $(RUN),,-skip '$(PLAIN_STORIES)' -run '$(CONCURRENT_STORIES)') $(STORY_PACKAGES) || status=$$?;) \
 		$(if $(and $(RACE),$(RUN)),,$(call GO_TEST_WITH,GOGC=400) $(if $(RUN),,-skip '$(PLAIN_STORIES)') $(STORY_PACKAGES) || status=$$?;) \
 		$(if $(RUN),,$(NICE) hack/fuzz.sh $(FUZZ_INPUTS) $(FUZZ_PACKAGES) || status=$$?;) \
 		exit $$status; } | $(SUMMARIZE)
-test-cluster: race-packages
-	@$(RACE_TEST) $(RACE) $(CLUSTER_PACKAGES) | $(SUMMARIZE)
+test-timely: PROCS = 1
+test-timely: race-packages
+	@$(RACE_TEST) $(RACE) $(TIMELY_PACKAGES) | $(SUMMARIZE)
 # Concurrent go commands do not share what they compile, so the packages that both parts need are compiled first.
 race-packages:
 	@$(if $(RACE),$(CGO) $(COMPILER) go build $(RACE) ./api/... ./apiserver/... ./client/... ./controllers/... ./internal/... ./store/...)

@@ -26,12 +26,13 @@ const (
 	syncPatience = 2 * time.Second
 	// firstPoll is the time until the first read of the resource while waiting.
 	firstPoll = 100 * time.Millisecond
-	// patchAttempts bounds the retries against other writers.
-	patchAttempts = 5
+	// patchAttempts bounds the retries against other writers. Each concurrent patch changes the version twice: the
+	// operator then writes the status.
+	patchAttempts = 10
 	// firstPause is the shortest pause before a patch is tried again after a conflict. Each further pause is about
-	// twice as long. The operator writes the status after each change, so a patch that is tried again immediately could
-	// conflict with that write each time.
-	firstPause = 10 * time.Millisecond
+	// twice as long, up to lastPause. The operator writes the status after each change, so a patch that is tried again
+	// immediately could conflict with that write each time.
+	firstPause, lastPause = 10 * time.Millisecond, 200 * time.Millisecond
 )
 
 // writer changes resources through the Kubernetes API and waits until this server applies the change.
@@ -96,7 +97,7 @@ func update[T any, P resource[T]](ctx context.Context, w *writer, e edit[P]) (ob
 func patch[T any, P resource[T]](ctx context.Context, w *writer, key client.ObjectKey, e edit[P]) (obj P, changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
-	backoff := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 1, Steps: patchAttempts}
+	backoff := wait.Backoff{Duration: firstPause, Factor: 2, Jitter: 1, Steps: patchAttempts, Cap: lastPause}
 	for attempt := range patchAttempts {
 		if attempt > 0 && pause.For(ctx, backoff.Step()) != nil {
 			return nil, false, ctx.Err()
