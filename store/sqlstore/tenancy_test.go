@@ -24,7 +24,7 @@ var (
 
 // overAll lists the functions whose statements cover the rows of all deployments, with the reason for each.
 var overAll = map[string]string{
-	"Purge":                  "deletes expired rows of all deployments; its keys include the deployment",
+	"purgesByTime":           "deletes expired rows of all deployments; its keys include the deployment",
 	"purgeIdleClients":       "finds idle clients of all deployments; each is deleted in its own deployment",
 	"PendingNotices":         "lists organizations of all deployments; the members of each are notified in its own deployment",
 	"SealedSecrets":          "lists the sealed secrets of all deployments; each is sealed again in its own deployment",
@@ -130,7 +130,7 @@ func TestEveryStatementNamesTheDeployment(t *testing.T) {
 	}
 }
 
-// TestPurgeNamesTheDeploymentOfEachKey checks the statement of Purge, which TestEveryStatementNamesTheDeployment
+// TestPurgeNamesTheDeploymentOfEachKey checks the statement of purgesByTime, which TestEveryStatementNamesTheDeployment
 // excepts.
 func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 	t.Parallel()
@@ -142,7 +142,7 @@ func TestPurgeNamesTheDeploymentOfEachKey(t *testing.T) {
 	found := 0
 	ast.Inspect(parsed, func(node ast.Node) bool {
 		function, ok := node.(*ast.FuncDecl)
-		if !ok || function.Name.Name != "Purge" {
+		if !ok || function.Name.Name != "purgesByTime" {
 			return true
 		}
 		ast.Inspect(function, func(node ast.Node) bool {
