@@ -94,7 +94,8 @@ type Upkeep interface {
 	// which it looks at once. With keep.Events, sign-ins, invitations, approvals and API keys whose time is over, and
 	// clients that were not used for IdleClientFor, have events.
 	//
-	// An error of a deployment or of a kind of rows keeps no others from being deleted; Purge returns all such errors.
+	// An error of a deployment, or of a kind of rows, does not stop the deletion of others. Purge returns such errors, the
+	// first ten of each kind.
 	Purge(ctx context.Context, now time.Time, keep Retention, limit int) (int64, error)
 	CallUpkeep
 	ConnectionUpkeep

@@ -237,7 +237,7 @@ var eventStories = []story{
 		e.Expect(e.numbersOf(home)).To(gomega.ConsistOf(int64(3), int64(4), open.ID, int64(10), int64(9)))
 		e.Expect(e.numbersOf("apps/other")).To(gomega.Equal([]int64{7}))
 	}},
-	{name: "rows of a deployment that upkeep cannot end do not keep those of others, nor other rows", run: func(e *env) {
+	{name: "rows that upkeep cannot end do not stop the deletion of other rows, of any deployment", run: func(e *env) {
 		e.begin()
 		open := invitation(5, 1)
 		e.insert(insertSession(session(1)), insertSignIn(signIn(3, 1, 1)), func(tx people.Tx) error { return tx.Organizations().InsertInvitation(open) })

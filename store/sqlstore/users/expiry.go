@@ -36,17 +36,24 @@ func purgeSessions(ctx context.Context, s *Rows, log people.ExpiryEvents, now ti
 	})
 }
 
+// mostErrors is how many errors of one kind of rows upkeep returns, so that its line in the log stays short.
+const mostErrors = 10
+
 // forEach does one step of upkeep after another, and adds up how many rows the completed ones changed. It continues
-// after an error: a row of one deployment must not keep what others have to be deleted. Only the end of the context and
-// an outage of the store end it. The error joins those of all steps that failed.
+// after an error, so that a row of one deployment does not stop the deletion of the rows of others. Only the end of the
+// context and an outage of the store end it. The error joins those of the first mostErrors steps that failed.
 func forEach[T any](ctx context.Context, steps []T, do func(T) (int64, error)) (changed int64, err error) {
+	failures := 0
 	for _, step := range steps {
 		n, failed := do(step)
 		if failed == nil {
 			changed += n
 			continue
 		}
-		if err = errors.Join(err, failed); ctx.Err() != nil || errors.Is(failed, store.ErrUnavailable) {
+		if failures++; failures <= mostErrors {
+			err = errors.Join(err, failed)
+		}
+		if ctx.Err() != nil || errors.Is(failed, store.ErrUnavailable) {
 			break
 		}
 	}

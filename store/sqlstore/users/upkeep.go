@@ -64,7 +64,7 @@ func (s *Rows) Erase(ctx context.Context, term store.Term, deployment string, li
 // purge deletes up to a number of rows of one kind that are due.
 type purge func(ctx context.Context, s *Rows, limit int) (int64, error)
 
-// Purge implements people.Upkeep. A kind of rows that could not be deleted does not keep the others.
+// Purge implements people.Upkeep. An error of one kind of rows does not stop the deletion of the others.
 func (s *Rows) Purge(ctx context.Context, now time.Time, keep people.Retention, limit int) (int64, error) {
 	var all []purge
 	for _, expire := range []func(context.Context, *Rows, people.ExpiryEvents, time.Time, int) (int64, error){purgeSessions, purgeEndedSignIns, purgeInvitations, purgeApprovals, purgeIdleClients, expireKeys} {
