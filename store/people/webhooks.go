@@ -9,7 +9,7 @@ import (
 type WebhookState struct {
 	// Endpoint is the id of the WebhookEndpoint.
 	Endpoint int64
-	// Position is the number of the last event that was filtered for the endpoint: deliveries of earlier events have rows.
+	// Position is the number of an event up to which all were filtered for the endpoint, and have rows if it gets them.
 	Position int64
 	// Target is a digest of the URL, which enables a disabled endpoint when it changes.
 	Target string

@@ -1,6 +1,7 @@
 // Package webhooks sends the numbered events of deployments to their WebhookEndpoints: signed, in the order of each
 // subject, and again until the receiver accepts them. Each endpoint is served by the server that has its lease. It
-// moves the endpoint's position and writes the deliveries in one transaction, so that no event is lost, whatever ends.
+// writes the deliveries with their results, and moves the endpoint's position in the same transaction, so that no event
+// is lost, whatever ends.
 package webhooks
 
 import (

@@ -44,6 +44,9 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m))
 }
 
+// leastStatements is how many statements a server has at least that numbers and delivers events.
+const leastStatements = 20
+
 // sendsUntilKilled numbers and sends the events of the store, and kills this process before a statement.
 func sendsUntilKilled() error {
 	micros, err := strconv.ParseInt(os.Getenv(killedClock), 10, 64)
@@ -86,7 +89,8 @@ func sendsUntilKilled() error {
 	numbering.OnNumbered(d.Wake)
 	go func() { _ = numbering.Run(ctx) }()
 	go func() { _ = d.Run(ctx) }()
-	// A server that is to be killed may have sent all before: the statements of this look count too.
+	// The statements of this look count too: the first look of a server that is to be killed comes when it has delivered
+	// all.
 	every := 20 * time.Millisecond
 	if at > 0 {
 		every = 2 * time.Second
@@ -95,7 +99,7 @@ func sendsUntilKilled() error {
 		if err := pause.For(ctx, every); err != nil {
 			return fmt.Errorf("neither killed at statement %d nor all delivered: %w", at, err)
 		}
-		if allDelivered(ctx, st) && at == 0 {
+		if allDelivered(ctx, st) {
 			return nil
 		}
 	}
@@ -127,7 +131,8 @@ func allDelivered(ctx context.Context, st people.Store) (all bool) {
 	return all && err == nil
 }
 
-// sendsInOtherProcess runs a server until it is killed before a statement, and returns when; or until all is delivered.
+// sendsInOtherProcess runs a server until it is killed before a statement, and returns when; or until all is delivered,
+// and returns zero.
 func (w *world) sendsInOtherProcess(key string, at int) (killed time.Time) {
 	w.t.Helper()
 	running := exec.CommandContext(w.t.Context(), os.Args[0])
@@ -135,10 +140,10 @@ func (w *world) sendsInOtherProcess(key string, at int) (killed time.Time) {
 	running.Stderr = os.Stderr
 	out, err := running.Output()
 	status, _ := running.ProcessState.Sys().(syscall.WaitStatus)
-	if at > 0 && status.Signal() != syscall.SIGKILL || at == 0 && err != nil {
+	if err != nil && (at == 0 || status.Signal() != syscall.SIGKILL) {
 		w.t.Fatalf("the server that is to be killed before statement %d: %v", at, err)
 	}
-	if at > 0 {
+	if err != nil {
 		micros, err := strconv.ParseInt(string(out), 10, 64)
 		w.Must(err)
 		killed = time.UnixMicro(micros)
@@ -172,11 +177,15 @@ func TestServerThatIsKilledBeforeAnyStatementLosesNothing(t *testing.T) {
 			step = 1
 		}
 		w.Must(w.Store.Close()) // SQLite permits one open store
-		for at := 1; at <= 61; at += step {
+		at := 1
+		for killed := true; killed; at += step {
 			w.record(1, 2, 1, 3)
 			recorded += 4
-			w.sendsInOtherProcess(key, at)
+			killed = !w.sendsInOtherProcess(key, at).IsZero()
 			w.Clock.Advance(time.Minute) // the lease of the server that was killed ends
+		}
+		if at < leastStatements {
+			t.Errorf("a server that delivers all has %d statements at most", at)
 		}
 		w.sendsInOtherProcess(key, 0)
 		w.Store = w.OpenStore()
@@ -205,7 +214,7 @@ func TestServerThatIsKilledBeforeAnyStatementLosesNothing(t *testing.T) {
 		if int64(len(rows)) != recorded {
 			t.Errorf("%d of %d events have a delivery", len(rows), recorded)
 		}
-		t.Logf("%d requests for %d events", len(r.all()), recorded)
+		t.Logf("%d requests for %d events, killed before up to %d statements", len(r.all()), recorded, at-step)
 	})
 }
 
@@ -219,9 +228,12 @@ func TestAnotherServerContinuesWithin20SecondsAfterOneIsKilled(t *testing.T) {
 		w.Must(os.WriteFile(key, servertest.RootKey, 0o600))
 		w.Must(w.Store.Close()) // SQLite permits one open store
 		leased := 0
-		for n, at := range []int{10, 16, 22, 28, 34} {
+		for n, at := range []int{10, 14, 18, 22, 26} {
 			w.record(1, 2, 1, 3)
 			killed := w.sendsInOtherProcess(key, at)
+			if killed.IsZero() {
+				t.Fatalf("the server delivered all before statement %d", at)
+			}
 			w.Store = w.OpenStore()
 			w.sequencer = newSequencer(w.Store, w.Clock.Now)
 			until, requests := w.state(id).LeasedUntil, len(r.all())

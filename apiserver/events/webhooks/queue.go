@@ -56,6 +56,10 @@ type pending struct {
 	sending bool
 	// tries are the requests that are not recorded yet.
 	tries []Try
+	// readAt is when the event of a delivery was read that is written with its result. unsure reports that a transaction
+	// with an unknown result may have written the delivery.
+	readAt time.Time
+	unsure bool
 }
 
 // expired reports whether a delivery is too old for its next request. The time counts from since on, if that is later

@@ -15,7 +15,21 @@ import (
 // triesMost bounds the recorded requests of a delivery: the first one and the last ones.
 const triesMost = 12
 
-// collect notes the result of a request.
+// collectAll notes the result of a request, and those that are there with it.
+func (r *runner) collectAll(done result) {
+	r.collect(done)
+	for more := true; more; {
+		select {
+		case done := <-r.results:
+			r.collect(done)
+		default:
+			more = false
+		}
+	}
+	r.queue = r.queue.without()
+}
+
+// collect notes the result of a request. The queue keeps the delivery.
 func (r *runner) collect(done result) {
 	p := done.of
 	p.sending = false
@@ -55,7 +69,6 @@ func (r *runner) collect(done result) {
 	r.report(reported, disabled, done.at, content)
 	r.d.metrics.ended(to, outcome, done.latency)
 	r.ends(p)
-	r.queue = r.queue.without()
 }
 
 // ends keeps a result until the next transaction, which writes it.

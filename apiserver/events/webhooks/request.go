@@ -137,8 +137,11 @@ func (c *client) send(ctx context.Context, t *target, e *people.LoggedEvent, pre
 	if err != nil {
 		return outcome{failure: failureOf(ctx, err), latency: time.Since(began)}
 	}
-	defer func() { _ = response.Body.Close() }()                   // everything that is needed was read
-	read, _ := io.ReadAll(io.LimitReader(response.Body, bodyMost)) // the status alone counts
+	defer func() { _ = response.Body.Close() }() // everything that is needed was read
+	var read []byte
+	if response.Body != http.NoBody {
+		read, _ = io.ReadAll(io.LimitReader(response.Body, bodyMost)) // the status alone counts
+	}
 	o := outcome{status: response.StatusCode, latency: time.Since(began)}
 	if !t.content.Personal { // a response may repeat personal data, which records do not have
 		o.excerpt = excerpt(read, t.secrets)

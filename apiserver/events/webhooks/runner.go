@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
@@ -19,6 +20,8 @@ const (
 	fillMost = 250
 	// settleMost and settleAfter bound the results that one transaction writes.
 	settleMost, settleAfter = 100, 50 * time.Millisecond
+	// writeAfter is how long a delivery without a result is not written.
+	writeAfter = time.Second
 	// lingerFor is how long a runner without work keeps its lease.
 	lingerFor = 2 * time.Second
 	// drainWithin is how long open requests may last after the end of the server began.
@@ -41,6 +44,10 @@ type runner struct {
 	slotted chan struct{}
 	// waits reports that a request waits for its slot.
 	waits bool
+	// read is the number of the last event that was filtered, and unwritten has the deliveries of such events that the
+	// store does not have yet, in the order of their events. They are among those of queue and of ended.
+	read      int64
+	unwritten []*pending
 	// leasedUntil is the end of the lease that the store has.
 	leasedUntil time.Time
 	// ended are deliveries whose results are to be written, since a time.
@@ -74,6 +81,8 @@ type runner struct {
 	// lookedAt is when the runner last looked for events and for a replay.
 	lookedAt time.Time
 	wake     chan struct{}
+	// opened is the target of the last requests.
+	opened atomic.Pointer[openedTarget]
 	// working reports that something runs beside the runner, and flushed that the last such thing wrote results. worked
 	// gets what is to be done at its end.
 	working, flushed bool
@@ -121,7 +130,7 @@ func (r *runner) release(ctx context.Context, held bool) {
 		renew := time.NewTimer(time.Second)
 		select {
 		case done := <-r.results:
-			r.collect(done)
+			r.collectAll(done)
 		case <-r.slotted:
 		case apply := <-r.worked:
 			held = !errors.Is(apply(), errFenced) && held
@@ -153,13 +162,13 @@ func (r *runner) begin(ctx context.Context) (leased bool) {
 	now := r.now()
 	until := now.Add(leaseFor)
 	err := r.d.Store.Change(ctx, r.key.deployment, func(tx people.Tx) (err error) {
-		r.queue, r.replay = nil, nil
+		r.queue, r.replay, r.unwritten = nil, nil, nil
 		r.state, leased, err = tx.Webhooks().LeaseWebhook(r.key.endpoint, r.d.Server, now, until)
 		if err != nil || !leased {
 			return err
 		}
 		open, err := tx.Webhooks().OpenDeliveries(r.key.endpoint, loadedMost)
-		r.partial = len(open) == loadedMost
+		r.read, r.partial = r.state.Position, len(open) == loadedMost
 		for _, d := range open {
 			r.queue = append(r.queue, &pending{WebhookDelivery: d})
 		}
@@ -247,15 +256,7 @@ func (r *runner) await(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case done := <-r.results:
-		r.collect(done)
-		for more := true; more; {
-			select {
-			case done := <-r.results:
-				r.collect(done)
-			default:
-				more = false
-			}
-		}
+		r.collectAll(done)
 	case <-r.slotted:
 		r.waits = false
 	case <-r.wake:
@@ -268,8 +269,8 @@ func (r *runner) await(ctx context.Context) error {
 	return nil
 }
 
-// fill begins to read and filter events after the position, and to write their deliveries. It reads no further while a
-// failing endpoint has a delivery to be probed with, and while there are many open deliveries.
+// fill begins to read and filter the next events. Their deliveries are written with their results. It reads no further
+// while a failing endpoint has a delivery to be probed with, and while there are many open deliveries.
 func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) error {
 	now := r.now()
 	if r.caughtUp || r.working || r.lost(now) || now.Before(r.failedUntil) {
@@ -282,39 +283,27 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 		return nil
 	}
 	r.caughtUp = true // unless there are more, also such that are recorded meanwhile
-	state, replay, before := r.stateNow(), r.replay, r.state.Position
-	state.NextAt, state.Blocked = now, false
+	before := r.read
 	r.beside(func() func() error {
 		var list []people.LoggedEvent
 		err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) (err error) {
 			list, err = tx.EventLog().EventsAfter(before, fillMost)
 			return err
 		})
+		if err == nil && len(list) == 0 {
+			return func() error { return nil }
+		}
+		var gap []people.LoggedEvent
+		if err == nil {
+			gap, err = gapOf(r.key.endpoint, before, list[0].Sequence, now)
+		}
 		if err != nil {
 			return func() error { r.caughtUp = false; return r.failedWrite(err) }
 		}
-		if len(list) == 0 {
-			return func() error { return nil }
-		}
-		added, rows := r.deliveriesOf(list, content, now)
-		state.Position = list[len(list)-1].Sequence
-		gap, err := gapOf(r.key.endpoint, before, list[0].Sequence, now)
-		if err == nil && (len(rows) > 0 || len(gap) > 0) {
-			_, err = r.d.change(ctx, r.key.deployment, state, replay, func(tx people.Tx, _ bool) error {
-				if len(gap) > 0 {
-					if err := tx.Records().LogEvents(gap); err != nil {
-						return err
-					}
-				}
-				return tx.Webhooks().InsertDeliveries(rows)
-			})
-		}
+		added := r.deliveriesOf(list, content, now)
 		return func() error {
-			if err != nil {
-				r.again = now
-				return errors.Join(errUncertain, err)
-			}
-			r.state.Position, r.queue = state.Position, append(r.queue, added...)
+			r.read, r.own = list[len(list)-1].Sequence, append(r.own, gap...)
+			r.queue, r.unwritten = append(r.queue, added...), append(r.unwritten, added...)
 			r.caughtUp, r.busyAt = r.caughtUp && len(list) < fillMost, r.now()
 			return nil
 		}
@@ -333,20 +322,21 @@ func gapOf(endpoint, position, first int64, now time.Time) ([]people.LoggedEvent
 }
 
 // deliveriesOf returns the deliveries of those events that the endpoint's filter takes.
-func (r *runner) deliveriesOf(list []people.LoggedEvent, content *document.WebhookEndpoint, now time.Time) (added []*pending, rows []people.WebhookDelivery) {
-	id := firstID(now)
+func (r *runner) deliveriesOf(list []people.LoggedEvent, content *document.WebhookEndpoint, now time.Time) (added []*pending) {
+	id, readAt := firstID(now), time.Now()
 	for i := range list {
 		if e := &list[i]; sends(content.Types, r.key.endpoint, e) {
 			id++
 			p := r.delivery(id, e, now)
-			added, rows = append(added, p), append(rows, p.WebhookDelivery)
+			p.readAt = readAt
+			added = append(added, p)
 		}
 	}
-	return added, rows
+	return added
 }
 
 // firstID returns an id before those of a batch of deliveries. Ids ascend in the order of the events. Two batches of
-// one millisecond rarely collide, and are then written again.
+// one millisecond rarely collide, and get other ids then.
 func firstID(now time.Time) int64 { return ids.From(now) | int64(rand.IntN(1<<20)) }
 
 // delivery returns a delivery of an event that begins at a time.

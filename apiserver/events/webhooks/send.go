@@ -51,9 +51,14 @@ func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (
 		if content.MaxPerSecond > 0 {
 			r.nextStart = now.Add(time.Second / time.Duration(content.MaxPerSecond))
 		}
-		due.sending, r.waits = true, true
+		due.sending = true
 		due.Attempts++
-		go r.send(ctx, due, due.Attempts, r.unproven())
+		if leave, has := r.slotNow(); has {
+			go r.send(ctx, due, due.Attempts, leave)
+			continue
+		}
+		r.waits = true
+		go r.sendInTurn(ctx, due, due.Attempts, r.unproven())
 	}
 }
 
@@ -72,25 +77,31 @@ func (r *runner) nextDue(now time.Time, content *document.WebhookEndpoint) (*pen
 	return replayed, at
 }
 
-// send sends one request in its turn, and reports the result.
-func (r *runner) send(ctx context.Context, p *pending, attempt int64, unproven bool) {
-	done := result{of: p, unsent: true}
-	defer func() {
-		done.at = r.now()
-		r.results <- done
-	}()
+// sendInTurn sends one request once it has its slots.
+func (r *runner) sendInTurn(ctx context.Context, p *pending, attempt int64, unproven bool) {
 	leave, err := r.turn(ctx, unproven)
 	r.slotted <- struct{}{}
 	if err != nil {
+		r.results <- result{of: p, unsent: true, at: r.now()}
 		return
 	}
-	defer leave()
+	r.send(ctx, p, attempt, leave)
+}
+
+// send sends one request, gives its slots back, and reports the result.
+func (r *runner) send(ctx context.Context, p *pending, attempt int64, leave func()) {
+	done := result{of: p, unsent: true}
+	defer func() {
+		leave()
+		done.at = r.now()
+		r.results <- done
+	}()
 	// The endpoint may have changed while the request waited.
 	_, content := r.d.served(r.key)
 	if content == nil {
 		return
 	}
-	t, err := r.d.target(r.key, content)
+	t, err := r.target(content)
 	if err != nil {
 		done.unsigned = err
 		return
@@ -118,9 +129,22 @@ func (r *runner) send(ctx context.Context, p *pending, attempt int64, unproven b
 	done.unsent = !done.success() && ctx.Err() != nil // the server ends
 }
 
+// asker is the endpoint among those that need slots.
+func (r *runner) asker() egress.Asker {
+	return egress.Asker{Deployment: r.key.deployment, Source: ids.Format(r.key.endpoint)}
+}
+
+// slotNow takes the slot of a request if it needs not wait for it. It takes none for an endpoint that may not respond.
+func (r *runner) slotNow() (leave func(), has bool) {
+	if r.unproven() {
+		return nil, false
+	}
+	return r.d.slots.TryBegin(r.asker())
+}
+
 // turn waits for the slots of a request.
 func (r *runner) turn(ctx context.Context, unproven bool) (leave func(), err error) {
-	of := egress.Asker{Deployment: r.key.deployment, Source: ids.Format(r.key.endpoint)}
+	of := r.asker()
 	first := func() {}
 	if unproven {
 		if first, err = r.d.unproven.Begin(ctx, of); err != nil {

@@ -8,12 +8,47 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/webhook"
 )
+
+// openedTarget is a target that requests use again for a short time.
+type openedTarget struct {
+	*target
+	deployment *snapshot.Entry
+	until      time.Time
+}
+
+// openedFor is how long a target is used again, unless one of its secrets expires before.
+const openedFor = time.Second
+
+// target returns the endpoint as it is declared with its opened secrets. Errors: those of Dispatcher.target. It is safe
+// for concurrent use.
+func (r *runner) target(content *document.WebhookEndpoint) (*target, error) {
+	now := r.d.Clock()
+	deployment, _ := r.d.Snapshots.Current().Deployment(r.key.deployment)
+	if last := r.opened.Load(); last != nil && last.content == content && last.deployment == deployment && now.Before(last.until) {
+		return last.target, nil
+	}
+	t, err := r.d.target(r.key, content)
+	if err != nil {
+		return nil, err
+	}
+	until := now.Add(openedFor)
+	for _, secret := range content.Secrets {
+		if at := secret.ExpiresAt; at != nil && at.After(now) && at.Before(until) {
+			until = *at
+		}
+	}
+	if content.Scheme != document.WebhookEd25519 { // the signer keeps such keys itself
+		r.opened.Store(&openedTarget{t, deployment, until})
+	}
+	return t, nil
+}
 
 // target opens the secrets of an endpoint. Errors: a secret cannot be opened, or the deployment has no key.
 func (d *Dispatcher) target(k key, content *document.WebhookEndpoint) (*target, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/events/webhooks"
+	"github.com/cardea-iam/cardea/apiserver/servertest"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
 )
@@ -64,6 +65,66 @@ func TestEventsArriveAlthoughACommitHadAnUnknownResult(t *testing.T) {
 			}
 		})
 	}
+}
+
+// takenStore is a store in which deliveries to another endpoint have the ids of the first deliveries to an endpoint that
+// are written.
+type takenStore struct {
+	people.Store
+	endpoint int64
+	taken    atomic.Int64
+}
+
+func (s *takenStore) Change(ctx context.Context, deployment string, do func(people.Tx) error) error {
+	if s.taken.Load() > 0 {
+		return s.Store.Change(ctx, deployment, do)
+	}
+	var rows []people.WebhookDelivery
+	undone := errors.New("undone")
+	err := s.Store.Change(ctx, deployment, func(tx people.Tx) (err error) {
+		if err = do(tx); err == nil {
+			rows, err = tx.Webhooks().Deliveries(s.endpoint, people.DeliveryFilter{}, 10)
+		}
+		if err == nil && len(rows) > 0 {
+			err = undone
+		}
+		return err
+	})
+	if !errors.Is(err, undone) {
+		return err
+	}
+	for i := range rows {
+		rows[i].Endpoint++
+	}
+	if err := s.Store.Change(ctx, deployment, func(tx people.Tx) error { return tx.Webhooks().InsertDeliveries(rows) }); err != nil {
+		return err
+	}
+	s.taken.Add(int64(len(rows)))
+	return s.Store.Change(ctx, deployment, do)
+}
+
+// If deliveries to another endpoint have the ids of new deliveries, these are written with other ids, and no event is
+// sent again.
+func TestDeliveriesWhoseIDsAreTakenAreWrittenWithOthers(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w, r := newWorld(t, url), newReceiver(t)
+		id := w.endpoint("crm", r.URL, nil)
+		store := &takenStore{Store: w.Store, endpoint: id}
+		w.servesOn(store, "one")
+		w.follows(id)
+		w.happens(events.UserCreated, 1, 2, 3)
+		delivered := people.DeliveryFilter{Status: people.DeliveryDelivered}
+		w.Eventually("the deliveries are written", func() bool {
+			w.Clock.Advance(100 * time.Millisecond)
+			return w.state(id).Position == 3 && len(w.deliveries(id, delivered)) == 3
+		})
+		if n := len(r.all()); n != 3 {
+			t.Errorf("%d requests for 3 events", n)
+		}
+		if taken, others := store.taken.Load(), w.deliveries(id+1, delivered); taken == 0 || int64(len(others)) != taken {
+			t.Errorf("%d ids were taken; the other endpoint has the deliveries %+v", taken, others)
+		}
+	})
 }
 
 // slowStore is a store in which each read takes time.

@@ -34,7 +34,8 @@ func (r *runner) flush(ctx context.Context) error {
 	if now.Before(r.failedUntil) {
 		return r.fenced(now)
 	}
-	due := len(r.ended) >= settleMost || len(r.ended) > 0 && time.Since(r.endedSince) >= settleAfter
+	due := len(r.ended) >= settleMost || len(r.ended) > 0 && time.Since(r.endedSince) >= settleAfter || len(r.own) > 0 ||
+		len(r.unwritten) > 0 && time.Since(r.unwritten[0].readAt) >= writeAfter
 	if !due && r.leasedUntil.Sub(now) > leaseFor-renewAfter {
 		return nil
 	}
@@ -60,8 +61,11 @@ type written struct {
 	rows       map[*pending]people.WebhookDelivery
 	tries      map[*pending][]Try
 	before     []int64
-	own        []people.LoggedEvent
-	notice     *notice
+	// fresh are those of deliveries that the store does not have yet, unless unsure has their ids: it may have these.
+	fresh  []*pending
+	unsure []int64
+	own    []people.LoggedEvent
+	notice *notice
 	// replay is the replay before the results, and resent the events that replays delivered.
 	replay *replaying
 	resent []int64
@@ -81,8 +85,46 @@ func (r *runner) take() *written {
 		w.deliveries, w.rows[p], w.tries[p] = append(w.deliveries, p), p.WebhookDelivery, p.tries
 		p.tries = nil
 	}
+	r.takeFresh(w)
 	r.ended, r.own, r.notice = nil, nil, nil
 	return w
+}
+
+// takeFresh takes the deliveries that the store gets now: those up to the last one that has a result, or that waits for
+// one for long. The position of the endpoint moves behind them, so that no event is between it and a written delivery.
+func (r *runner) takeFresh(w *written) {
+	until := 0
+	for i, p := range r.unwritten {
+		if _, ended := w.rows[p]; ended || time.Since(p.readAt) >= writeAfter {
+			until = i + 1
+		}
+	}
+	w.fresh, r.unwritten = r.unwritten[:until:until], r.unwritten[until:]
+	for _, p := range w.fresh {
+		if p.unsure {
+			w.unsure = append(w.unsure, p.ID)
+		}
+		if _, ended := w.rows[p]; ended {
+			continue
+		}
+		row := p.WebhookDelivery
+		if p.sending {
+			row.Attempts-- // the request counts once it has a result
+		}
+		w.deliveries, w.rows[p] = append(w.deliveries, p), row
+	}
+}
+
+// renumber gives deliveries other ids, because a delivery to another endpoint has one of theirs. It keeps those that the
+// store may have.
+func renumber(list []*pending, now time.Time) {
+	id := firstID(now)
+	for _, p := range list {
+		if !p.unsure {
+			id++
+			p.ID = id
+		}
+	}
 }
 
 // giveBack lets what was not written be written again.
@@ -90,6 +132,10 @@ func (r *runner) giveBack(w *written) {
 	for p, tries := range w.tries {
 		p.tries = append(tries, p.tries...)
 	}
+	for _, p := range w.fresh {
+		p.unsure = true
+	}
+	r.unwritten = append(w.fresh, r.unwritten...)
 	if len(w.ended) > 0 {
 		r.ended, r.endedSince = append(w.ended, r.ended...), w.since
 	}
@@ -113,6 +159,9 @@ func (r *runner) write(ctx context.Context, leasedUntil time.Time, then func(err
 		return func() error {
 			switch {
 			case err != nil:
+				if errors.Is(err, people.ErrDuplicate) { // nothing was written
+					renumber(w.fresh, r.now())
+				}
 				r.giveBack(w)
 				return then(err)
 			case next != nil && !next.CompletedAt.IsZero():
@@ -139,18 +188,47 @@ func (r *runner) save(tx people.Tx, w *written) (posted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	rows := make([]people.WebhookDelivery, 0, len(w.deliveries))
+	fresh, err := r.missing(tx, w)
+	if err != nil {
+		return false, err
+	}
+	var inserted, updated []people.WebhookDelivery
 	for _, p := range w.deliveries {
 		row := w.rows[p]
-		row.Tries = withTries(recorded[row.ID], w.tries[p])
-		rows = append(rows, row)
+		if row.Tries = withTries(recorded[row.ID], w.tries[p]); fresh[row.ID] {
+			inserted = append(inserted, row)
+		} else {
+			updated = append(updated, row)
+		}
 	}
-	return posted, tx.Webhooks().UpdateDeliveries(rows)
+	if err := tx.Webhooks().InsertDeliveries(inserted); err != nil {
+		return false, err
+	}
+	return posted, tx.Webhooks().UpdateDeliveries(updated)
+}
+
+// missing returns the ids of those deliveries that the store does not have.
+func (r *runner) missing(tx people.Tx, w *written) (map[int64]bool, error) {
+	fresh := make(map[int64]bool, len(w.fresh))
+	for _, p := range w.fresh {
+		fresh[p.ID] = true
+	}
+	if len(w.unsure) == 0 {
+		return fresh, nil
+	}
+	has, err := tx.Webhooks().DeliveriesAmong(r.key.endpoint, w.unsure)
+	for _, d := range has {
+		delete(fresh, d.ID)
+	}
+	return fresh, err
 }
 
 // stateNow returns the state as it is to be written now.
 func (r *runner) stateNow() people.WebhookState {
 	s := r.state
+	if s.Position = r.read; len(r.unwritten) > 0 {
+		s.Position = r.unwritten[0].Sequence - 1
+	}
 	s.NextAt = r.queue.earliest()
 	if !r.idleUntil.IsZero() {
 		s.NextAt = r.idleUntil

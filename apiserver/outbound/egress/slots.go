@@ -89,12 +89,43 @@ func (s *Slots) Begin(ctx context.Context, of Asker) (done func(), err error) {
 	return sync.OnceFunc(func() { s.end(of) }), nil
 }
 
+// TryBegin is Begin without a wait. It reports false if there is no free slot, if another fetch waits for one, or if a
+// bound of this minute is reached.
+func (s *Slots) TryBegin(of Asker) (done func(), begun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newMinute()
+	if len(s.waiting) > 0 || s.running >= s.bounds.AtOnce || !s.free(of) || s.exhausted(of) {
+		return nil, false
+	}
+	for _, p := range s.of(of) {
+		p.begun++
+	}
+	s.grant(of)
+	return sync.OnceFunc(func() { s.end(of) }), true
+}
+
+// grant gives a free slot to an asker.
+func (s *Slots) grant(of Asker) {
+	s.running++
+	s.served++
+	for _, p := range s.of(of) {
+		p.running++
+		p.served = s.served
+	}
+}
+
+// exhausted reports whether an asker, or its deployment, has begun as many fetches in this minute as it may.
+func (s *Slots) exhausted(of Asker) bool {
+	return of.Source != "" && reached(s.parties[of], s.bounds.SourcePerMinute) || reached(s.parties[Asker{Deployment: of.Deployment}], s.bounds.DeploymentPerMinute)
+}
+
 // enter counts a turn and queues it. A refusal by the source's bound does not count toward the deployment's.
 func (s *Slots) enter(t *turn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newMinute()
-	if t.of.Source != "" && reached(s.parties[t.of], s.bounds.SourcePerMinute) || reached(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentPerMinute) {
+	if s.exhausted(t.of) {
 		return ErrTooManyFetches
 	}
 	if t.of.Source != "" && crowded(s.parties[t.of], s.bounds.SourceWaiting) || crowded(s.parties[Asker{Deployment: t.of.Deployment}], s.bounds.DeploymentWaiting) {
@@ -161,13 +192,10 @@ func (s *Slots) next() {
 		}
 		t := s.waiting[best]
 		s.waiting = slices.Delete(s.waiting, best, best+1)
-		s.running++
-		s.served++
 		for _, p := range s.of(t.of) {
 			p.waiting--
-			p.running++
-			p.served = s.served
 		}
+		s.grant(t.of)
 		close(t.ready)
 	}
 }

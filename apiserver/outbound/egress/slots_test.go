@@ -43,6 +43,44 @@ func TestSlotsAreSharedByDeploymentAndNetwork(t *testing.T) {
 	}
 }
 
+func TestTryBeginTakesOnlySlotsForWhichNoneWaits(t *testing.T) {
+	t.Parallel()
+	s := NewSlots(Bounds{AtOnce: 2, DeploymentAtOnce: 1, DeploymentPerMinute: 2}, func() time.Time { return time.Unix(0, 0) })
+	try := func(deployment string, want bool) func() {
+		t.Helper()
+		done, begun := s.TryBegin(Asker{deployment, "1"})
+		if begun != want {
+			t.Errorf("deployment %s: a slot: %t, want %t", deployment, begun, want)
+		}
+		return done
+	}
+	first := try("a", true)
+	try("a", false) // the bound of a deployment
+	second := try("b", true)
+	try("c", false) // the bound of all
+	first()
+	waiting := make(chan func(), 1)
+	go func() { waiting <- begin(t, s, Asker{"b", "2"}) }()
+	for s.waitingFor("b") == 0 {
+		runtime.Gosched()
+	}
+	try("c", false) // another fetch waits
+	second()
+	(<-waiting)()
+	try("a", true)() // the second fetch of the minute
+	try("a", false)
+	if s.Running() != 0 {
+		t.Errorf("%d run", s.Running())
+	}
+}
+
+// waitingFor returns how many fetches of a deployment wait.
+func (s *Slots) waitingFor(deployment string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.party(Asker{Deployment: deployment}).waiting
+}
+
 func TestFetchesAreCountedBeforeTheyBegin(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
