@@ -200,7 +200,7 @@ var Catalogue = []Entry{
 	{ConfigurationDeleted, 1, "A resource is no longer in effect: it was deleted, or another one took its slug.", ofResource},
 	{ToolCallCompleted, 1, "A call of an agent's tool ended, or was refused.", ofCall},
 	{RateLimitExceeded, 1, "A rule of a rate-limit scheme refused requests: reported by each server, at most once in 5 minutes for the same rule and subject. The subject is the scheme.", ofLimit},
-	{EndpointFailing, 1, "No request to a webhook endpoint has succeeded for ten minutes, or for half of the time after which it is disabled.", []Member{sinceOf}},
+	{EndpointFailing, 1, "No request to a webhook endpoint has succeeded for ten minutes, or for half of the time after which it is disabled.", []Member{failureOf, sinceOf}},
 	{EndpointRecovered, 1, "A request to a webhook endpoint succeeded, which failed for more than ten minutes.", nil},
 	{EndpointDisabled, 1, "A webhook endpoint was disabled. Its events wait within their retention.", []Member{causeOf, sinceOf}},
 	{EndpointEnabled, 1, "A disabled webhook endpoint is enabled again.", nil},

@@ -48,8 +48,8 @@ type Data struct {
 	Call                    int64
 	Decision, Outcome, Code string
 	Latency                 time.Duration
-	// Cause is why a webhook endpoint was disabled, CauseSustained or CauseGone. Since is when it began to fail, or when
-	// the first of counted refusals was.
+	// Cause is why a webhook endpoint was disabled or fails. Since is when it began to fail, or when the first of counted
+	// refusals was.
 	Cause string
 	Since time.Time
 	// Scheme is the slug of a rate-limit scheme, Rule the text of a rule, and Mode what it counts by. Key is an API key.
@@ -87,10 +87,19 @@ const (
 	StepSecond   = "second_step"
 )
 
-// The values of Data.Cause.
+// The values of Data.Cause of an endpoint that was disabled.
 const (
 	CauseSustained = "sustained_failure"
 	CauseGone      = "gone"
+)
+
+// The values of Data.Cause of an endpoint that fails: how its last request ended.
+const (
+	CauseStatus       = "http_status"
+	CauseTimeout      = "timeout"
+	CauseTLS          = "tls"
+	CauseNotPermitted = "address_not_permitted"
+	CauseUnreachable  = "unreachable"
 )
 
 // Reason is why a sign-in ended.
@@ -226,15 +235,16 @@ var (
 	ofClient     = []Member{
 		oauthApp.saying("the OAuth app; absent for a declared client whose app is gone").optional(), clientID, sourceOf.among(SourceBackend, SourceRegistered, SourceDocument, SourceDeclared),
 	}
-	ofGrant = []Member{ofUser, oauthApp, clientID}
-	rowsOf  = Member{Name: "rows", Of: Count, of: always(func(d *Data) int64 { return d.Rows }), Description: "how many rows the import added"}
-	causeOf = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return d.Cause }), Values: []string{CauseSustained, CauseGone}, Description: "why it was disabled"}
-	sinceOf = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
-	fromOf  = Member{Name: "from_sequence", Of: ID, of: id(func(d *Data) int64 { return d.From }), Description: "the number of the first of these events"}
-	toOf    = Member{Name: "to_sequence", Of: ID, of: id(func(d *Data) int64 { return d.To }), Description: "the number of the last of these events"}
-	agentOf = Member{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"}
-	toolOf  = Member{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"}
-	ofLimit = []Member{
+	ofGrant   = []Member{ofUser, oauthApp, clientID}
+	rowsOf    = Member{Name: "rows", Of: Count, of: always(func(d *Data) int64 { return d.Rows }), Description: "how many rows the import added"}
+	causeOf   = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return d.Cause }), Values: []string{CauseSustained, CauseGone}, Description: "why it was disabled"}
+	failureOf = causeOf.saying("how the last request ended").among(CauseStatus, CauseTimeout, CauseTLS, CauseNotPermitted, CauseUnreachable)
+	sinceOf   = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
+	fromOf    = Member{Name: "from_sequence", Of: ID, of: id(func(d *Data) int64 { return d.From }), Description: "the number of the first of these events"}
+	toOf      = Member{Name: "to_sequence", Of: ID, of: id(func(d *Data) int64 { return d.To }), Description: "the number of the last of these events"}
+	agentOf   = Member{Name: "agent_id", Of: ID, of: id(func(d *Data) int64 { return d.Agent }), Description: "the agent"}
+	toolOf    = Member{Name: "tool_id", Of: ID, of: id(func(d *Data) int64 { return d.Tool }), Description: "the tool"}
+	ofLimit   = []Member{
 		{Name: "scheme", Of: Text, of: text(func(d *Data) string { return d.Scheme }), Description: "the slug of the scheme"},
 		{Name: "rule", Of: Text, of: text(func(d *Data) string { return d.Rule }), Description: "the limit of the rule, such as 100/1min"},
 		{Name: "mode", Of: Text, of: text(func(d *Data) string { return d.Mode }), Values: []string{"per_key", "per_app", "per_ip", "per_key_and_ip", "per_app_and_ip"}, Description: "what the rule counts by"},

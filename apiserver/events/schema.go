@@ -48,6 +48,9 @@ func (e Entry) Example() people.LoggedEvent {
 		OAuthApp: other, Client: ids.Format(other), Scopes: []string{"openid", "orders:read"}, Rows: 1200, Agent: other, Tool: subject, Cause: CauseSustained, Since: at.Add(-time.Hour), From: 41200, To: 45911,
 		Scheme: "partners", Rule: "100/1min", Mode: "per_key", Key: subject, Count: 1730, Kind: "APIAuthApp", Name: "reports", Generation: 3,
 		Call: subject, Decision: people.CallAllowed, Outcome: people.CallFailed, Code: "upstream_status", Latency: 213 * time.Millisecond}}
+	if e.Type == EndpointFailing {
+		event.Data.Cause = CauseStatus
+	}
 	switch e.Type.Subject() {
 	case "session":
 		switch e.Type {

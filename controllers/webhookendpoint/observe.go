@@ -52,7 +52,7 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 	if b, known := m.counts.last(e); known { // also if the status with it was not written
 		e.Status.Backlog = &b.events
 	}
-	c := delivering(active, found, state, m.Clock())
+	c := delivering(active, found, state, e.Status.Backlog, m.Clock())
 	if (c.Reason == v1alpha1.ReasonFailing || c.Reason == v1alpha1.ReasonDisabled) && (last == nil || last.Reason != c.Reason) {
 		m.Events.Eventf(e, nil, corev1.EventTypeWarning, c.Reason, "DeliverEvents", "%s", c.Message)
 	}
@@ -62,8 +62,8 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 	return []metav1.Condition{c}
 }
 
-// delivering returns the condition Delivering of an endpoint.
-func delivering(active, found bool, s people.WebhookState, now time.Time) metav1.Condition {
+// delivering returns the condition Delivering of an endpoint, for which some events wait; nil: it is not known how many.
+func delivering(active, found bool, s people.WebhookState, waiting *int64, now time.Time) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDelivering, Status: metav1.ConditionFalse}
 	lastTry := "the last request ended without a response: " + s.Error
 	if s.Status != 0 {
@@ -79,6 +79,9 @@ func delivering(active, found bool, s people.WebhookState, now time.Time) metav1
 			s.DisabledAt.UTC().Format(time.RFC3339), s.Reason, s.Position, lastTry)
 	case s.Fails(now):
 		c.Reason, c.Message = v1alpha1.ReasonFailing, fmt.Sprintf("no request has succeeded since %s; %s", s.FailingSince.UTC().Format(time.RFC3339), lastTry)
+		if waiting != nil {
+			c.Message += fmt.Sprintf("; events that wait: %d", *waiting)
+		}
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonDelivering, "events are sent"
 	}

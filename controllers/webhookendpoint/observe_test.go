@@ -1,6 +1,7 @@
 package webhookendpoint
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -26,8 +27,12 @@ func TestConditionSaysHowDeliveriesGo(t *testing.T) {
 		"inactive":                 {false, true, disabled, "False/Inactive"},
 		"inactive, and never seen": {false, false, people.WebhookState{}, "False/Inactive"},
 	} {
-		if c := delivering(test.active, test.found, test.state, now); string(c.Status)+"/"+c.Reason != test.want || c.Message == "" {
+		if c := delivering(test.active, test.found, test.state, nil, now); string(c.Status)+"/"+c.Reason != test.want || c.Message == "" {
 			t.Errorf("%s: %+v, want %s", name, c, test.want)
 		}
+	}
+	waiting := int64(12)
+	if c := delivering(true, true, failing, &waiting, now); !strings.Contains(c.Message, "events that wait: 12") {
+		t.Errorf("the message of a failing endpoint does not say how many events wait: %s", c.Message)
 	}
 }

@@ -109,8 +109,23 @@ func (r *runner) report(reported int64, disabled bool, now time.Time, content *d
 			ends := s.FailingSince.Add(time.Duration(content.DisableAfterSeconds) * time.Second)
 			r.notice = &notice{at: now, since: s.FailingSince, ends: ends, name: content.Name, status: s.Status}
 		}
-		r.happened(events.OfEndpoint(events.EndpointFailing, r.key.endpoint, "", s.FailingSince), now)
+		r.happened(events.OfEndpoint(events.EndpointFailing, r.key.endpoint, causeOf(s.Status, s.Error), s.FailingSince), now)
 	}
+}
+
+// causeOf returns what programs learn of a request that failed, by its status and its failure.
+func causeOf(status int64, failure string) string {
+	switch {
+	case status != 0:
+		return events.CauseStatus
+	case failure == failedTimeout:
+		return events.CauseTimeout
+	case failure == failedTLS, failure == failedNoTLS:
+		return events.CauseTLS
+	case failure == failedRefused:
+		return events.CauseNotPermitted
+	}
+	return events.CauseUnreachable
 }
 
 // happened keeps an event until the next transaction, which records it.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/cardea-iam/cardea/apiserver/events"
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
 	"github.com/cardea-iam/cardea/internal/document"
 	"github.com/cardea-iam/cardea/store/people"
@@ -261,6 +262,25 @@ func TestRecordKeepsTheFirstAndTheLastRequests(t *testing.T) {
 	}
 	if tries[0].Excerpt == "" || tries[1].Excerpt != "" || tries[triesMost-1].Excerpt == "" {
 		t.Error("the first and the last response are kept, the others are not")
+	}
+}
+
+func TestEventOfAFailingEndpointSaysHowItsLastRequestEnded(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		status        int64
+		failure, want string
+	}{
+		{503, "HTTP status 503", events.CauseStatus},
+		{0, failedTimeout, events.CauseTimeout},
+		{0, failedTLS, events.CauseTLS},
+		{0, failedNoTLS, events.CauseTLS},
+		{0, failedRefused, events.CauseNotPermitted},
+		{0, failedOtherwis, events.CauseUnreachable},
+	} {
+		if got := causeOf(test.status, test.failure); got != test.want {
+			t.Errorf("%d, %q: %s, want %s", test.status, test.failure, got, test.want)
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ type received struct {
 	event struct {
 		ID, Type, Sequence string
 		Subject            struct{ Type, ID string }
+		Data               map[string]any
 	}
 }
 
@@ -447,6 +448,11 @@ func TestProgramsLearnOfAFailingEndpointByItsEvents(t *testing.T) {
 		return slices.Contains(w.types(), "webhook_endpoint.recovered")
 	})
 	w.Eventually("the other endpoint gets these events", func() bool { return len(good.all()) == 53 })
+	for _, one := range good.all() {
+		if one.event.Type == "webhook_endpoint.failing" && one.event.Data["reason"] != "http_status" {
+			t.Errorf("webhook_endpoint.failing has the data %v", one.event.Data)
+		}
+	}
 	for _, one := range bad.all() {
 		if one.event.Subject.Type == "webhook_endpoint" {
 			t.Errorf("the endpoint itself got %s", one.event.Type)
