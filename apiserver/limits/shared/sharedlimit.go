@@ -120,7 +120,7 @@ func New(opts Options) (*Counters, error) {
 	c := &Counters{
 		opts: opts, node: rand.Text(), grant: rueidis.NewLuaScript(grantSource), beat: rueidis.NewLuaScript(heartbeatSource),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "cardea_ratelimit_shared_calls_total", Help: "Calls for leases of shared counters, by outcome: granted, denied, failed, busy (not made, because too many calls of the deployment were in progress).",
+			Name: "cardea_ratelimit_shared_calls_total", Help: "Calls for leases of shared counters, by outcome: granted, denied, failed, busy (not made, because too many calls of the deployment were in progress), late (a request waited too long for the call of another).",
 		}, []string{"outcome"}),
 	}
 	c.slots = egress.NewSlots(egress.Bounds{AtOnce: callsMost, DeploymentAtOnce: callsAtOnce}, time.Now)
@@ -199,7 +199,9 @@ func (c *Counters) Decide(ctx context.Context, r *engine.Request, out *engine.Re
 			if wait(ctx, d.flight, d.until) {
 				continue
 			}
-			c.alone(r, out, &d) // the request that made the call records that Redis does not answer
+			// The request that made the call records whether Redis does not answer. That call may also have begun late.
+			c.calls.WithLabelValues("late").Inc()
+			c.alone(r, out, &d)
 			return
 		}
 		granted, err := c.ask(ctx, r, &d)
