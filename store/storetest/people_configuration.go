@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/onsi/gomega"
 
@@ -144,6 +146,49 @@ var configurationStories = []story{
 			`api_key.revoked` + of + `"last4":"2222","source":"declared"}`,
 			`oauth.client.deleted` + ofClient + `"client_id":"` + ids.Format(client.ID) + `","source":"declared"}`,
 		}))
+	}},
+	{name: "resources that were written before their deployment have their events with its creation", run: func(e *env) {
+		e.begin()
+		app, key := putOf("shop", "u1", 1), putOf("key", "u2", 1)
+		app = declares(app, document.KindAPIAuthApp, "shop-api", document.APIAuthApp{Slug: "shop-api"})
+		key = declares(key, document.KindAPIKey, "", document.APIKey{App: "shop", Name: "shop", Verifiers: []document.Verifier{{ID: "one", Last4: "1111"}}})
+		e.put(key)
+		e.put(app)
+		other := declares(putOf("foreign", "u3", 1), document.KindAPIAuthApp, "foreign", document.APIAuthApp{Slug: "foreign"})
+		other.Deployment = "apps/other"
+		e.put(other)
+		e.Expect(configurationEvents(e, 0)).To(gomega.BeEmpty())
+		main := ofHome(putOf("home", "u", 1))
+		main.Kind, main.Namespace, main.Name = document.KindIdentityDeployment, "apps", "main"
+		e.put(main)
+		list := configurationEvents(e, 0)
+		e.Expect(typesWith(list)).To(gomega.Equal([]string{
+			`api_key.created api_key ` + ids.Format(key.ID) + ` {"app_slug":"shop-api","last4":"1111","source":"declared"}`,
+		}))
+		e.Expect(slices.DeleteFunc(list, func(l people.LoggedEvent) bool { return l.SubjectType != people.SubjectConfiguration })).To(gomega.Equal([]people.LoggedEvent{
+			happened(1, people.ConfigurationCreated, app), happened(2, people.ConfigurationCreated, key), happened(4, people.ConfigurationCreated, main),
+		}))
+		e.put(again(main, "u"))
+		e.Expect(configurationEvents(e, 4)).To(gomega.BeEmpty())
+	}},
+	{name: "a deployment has the events of many resources that were written before it", run: func(e *env) {
+		e.begin()
+		for n := range 1_203 {
+			e.put(declares(putOf(fmt.Sprintf("r%d", n), "u", 1), document.KindAPIAuthApp, fmt.Sprintf("app-%d", n), document.APIAuthApp{}))
+		}
+		main := ofHome(putOf("home", "u", 1))
+		main.Kind, main.Namespace, main.Name = document.KindIdentityDeployment, "apps", "main"
+		e.put(main)
+		resources := map[string]bool{}
+		e.change(home, func(tx people.Tx) error { _, err := tx.EventLog().NumberEvents(2_000); return err })
+		e.view(home, func(tx people.Tx) error {
+			list, err := tx.EventLog().EventsAfter(0, 2_000)
+			for _, l := range list {
+				resources[l.Data] = true
+			}
+			return err
+		})
+		e.Expect(resources).To(gomega.HaveLen(1_204))
 	}},
 	{name: "resources of a deployment without a document leave no events", run: func(e *env) {
 		e.begin()
