@@ -92,8 +92,10 @@ PLAIN_STORIES_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^
 # other. test runs them without it, and those in which several things happen at once also with it; test-race runs all with it.
 STORY_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/frontend/enduser)
 CONCURRENT_STORIES = Concurrent|AtOnce|Meanwhile|Once|EveryServer|AllServers|Thousand|^TestConformance/^(concurrency|fences|feed|term|events)$$
-# Tests under the race detector in which others must respond in time: a control plane and an operator, and Redis within 50 ms.
-TIMELY_PACKAGES := $(addprefix $(shell go list -m)/,test/integration apiserver/limits/shared)
+# Tests in which others must respond in time: Redis within 50 ms, and a control plane and an operator. The second ones take three times as
+# long under the race detector. test runs them without it, and test-race with it.
+TIMELY_PACKAGES := $(addprefix $(shell go list -m)/,apiserver/limits/shared test/integration)
+TIMELY_RACE = $(filter-out %/test/integration,$(TIMELY_PACKAGES))
 # The race detector needs a C compiler; otherwise only Vale does. It instruments all Go code except SQLite, its C library and its memory:
 # these were translated from C, use their own locks, and are five times slower with the detector. The driver is instrumented, but its
 # pointers are not checked.
@@ -204,7 +206,10 @@ test-own: race-packages
 		exit $$status; } | $(SUMMARIZE)
 test-timely: PROCS = 1
 test-timely: race-packages
-	@$(RACE_TEST) $(RACE) $(TIMELY_PACKAGES) | $(SUMMARIZE)
+	@{ status=0; \
+		$(RACE_TEST) $(RACE) $(TIMELY_RACE) || status=$$?; \
+		$(call GO_TEST_WITH,GOGC=400) $(filter-out $(TIMELY_RACE),$(TIMELY_PACKAGES)) || status=$$?; \
+		exit $$status; } | $(SUMMARIZE)
 # Concurrent go commands do not share what they compile, so the packages that both parts need are compiled first.
 race-packages:
 	@$(if $(RACE),$(CGO) $(COMPILER) go build $(RACE) ./api/... ./apiserver/... ./client/... ./controllers/... ./internal/... ./store/...)
