@@ -171,7 +171,8 @@ func (x Expiry) Client(c people.OAuthClient) (people.LoggedEvent, error) {
 	return OfClient(OAuthClientDeleted, c).Log(x.At, "system")
 }
 
-// OfEndpoint returns an event of a webhook endpoint. cause is why it was disabled or fails, and since when it began to fail.
+// OfEndpoint returns an event of a webhook endpoint. cause is why it was disabled or fails, and since when it began to
+// fail.
 func OfEndpoint(t Type, endpoint int64, cause string, since time.Time) Event {
 	return Event{Type: t, Subject: endpoint, Data: Data{Cause: cause, Since: since}}
 }

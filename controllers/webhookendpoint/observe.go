@@ -62,7 +62,8 @@ func (m *manager) observe(ctx context.Context, p engine.Preparation[*v1alpha1.We
 	return []metav1.Condition{c}
 }
 
-// delivering returns the condition Delivering of an endpoint, for which some events wait; nil: it is not known how many.
+// delivering returns the condition Delivering of an endpoint. waiting is how many events wait for it, nil if that is
+// not known.
 func delivering(active, found bool, s people.WebhookState, waiting *int64, now time.Time) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDelivering, Status: metav1.ConditionFalse}
 	lastTry := "the last request ended without a response: " + s.Error

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/events"
@@ -81,8 +80,7 @@ type runner struct {
 	// lookedAt is when the runner last looked for events and for a replay.
 	lookedAt time.Time
 	wake     chan struct{}
-	// opened is the target of the last requests.
-	opened atomic.Pointer[openedTarget]
+	targets  targets
 	// working reports that something runs beside the runner, and flushed that the last such thing wrote results. worked
 	// gets what is to be done at its end.
 	working, flushed bool

@@ -53,12 +53,13 @@ func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (
 		}
 		due.sending = true
 		due.Attempts++
-		if leave, has := r.slotNow(); has {
+		unproven := r.unproven()
+		if leave, has := r.d.slotNow(r.key, unproven); has {
 			go r.send(ctx, due, due.Attempts, leave)
 			continue
 		}
 		r.waits = true
-		go r.sendInTurn(ctx, due, due.Attempts, r.unproven())
+		go r.sendInTurn(ctx, due, due.Attempts, unproven)
 	}
 }
 
@@ -79,7 +80,7 @@ func (r *runner) nextDue(now time.Time, content *document.WebhookEndpoint) (*pen
 
 // sendInTurn sends one request once it has its slots.
 func (r *runner) sendInTurn(ctx context.Context, p *pending, attempt int64, unproven bool) {
-	leave, err := r.turn(ctx, unproven)
+	leave, err := r.d.turn(ctx, r.key, unproven)
 	r.slotted <- struct{}{}
 	if err != nil {
 		r.results <- result{of: p, unsent: true, at: r.now()}
@@ -101,14 +102,14 @@ func (r *runner) send(ctx context.Context, p *pending, attempt int64, leave func
 	if content == nil {
 		return
 	}
-	t, err := r.target(content)
+	t, err := r.targets.of(r.d, r.key, content)
 	if err != nil {
 		done.unsigned = err
 		return
 	}
 	event := p.event
 	if event == nil {
-		if event, err = r.event(ctx, p.Event); err != nil {
+		if event, err = r.d.event(ctx, r.key, p.Event); err != nil {
 			return
 		}
 	}
@@ -117,7 +118,7 @@ func (r *runner) send(ctx context.Context, p *pending, attempt int64, leave func
 		return
 	}
 	if content.Personal {
-		if event, err = r.withPersonalData(ctx, event); err != nil {
+		if event, err = r.d.withPersonalData(ctx, r.key, event); err != nil {
 			return
 		}
 	}
@@ -129,29 +130,28 @@ func (r *runner) send(ctx context.Context, p *pending, attempt int64, leave func
 	done.unsent = !done.success() && ctx.Err() != nil // the server ends
 }
 
-// asker is the endpoint among those that need slots.
-func (r *runner) asker() egress.Asker {
-	return egress.Asker{Deployment: r.key.deployment, Source: ids.Format(r.key.endpoint)}
+// askerOf is an endpoint among those that need slots.
+func askerOf(k key) egress.Asker {
+	return egress.Asker{Deployment: k.deployment, Source: ids.Format(k.endpoint)}
 }
 
-// slotNow takes the slot of a request if it needs not wait for it. It takes none for an endpoint that may not respond.
-func (r *runner) slotNow() (leave func(), has bool) {
-	if r.unproven() {
+// slotNow takes the slot of a request if it needs not wait for it. An endpoint that may not respond has to.
+func (d *Dispatcher) slotNow(k key, unproven bool) (leave func(), has bool) {
+	if unproven {
 		return nil, false
 	}
-	return r.d.slots.TryBegin(r.asker())
+	return d.slots.TryBegin(askerOf(k))
 }
 
 // turn waits for the slots of a request.
-func (r *runner) turn(ctx context.Context, unproven bool) (leave func(), err error) {
-	of := r.asker()
-	first := func() {}
+func (d *Dispatcher) turn(ctx context.Context, k key, unproven bool) (leave func(), err error) {
+	of, first := askerOf(k), func() {}
 	if unproven {
-		if first, err = r.d.unproven.Begin(ctx, of); err != nil {
+		if first, err = d.unproven.Begin(ctx, of); err != nil {
 			return nil, err
 		}
 	}
-	second, err := r.d.slots.Begin(ctx, of)
+	second, err := d.slots.Begin(ctx, of)
 	if err != nil {
 		first()
 		return nil, err
@@ -160,8 +160,8 @@ func (r *runner) turn(ctx context.Context, unproven bool) (leave func(), err err
 }
 
 // event reads an event, nil if it was deleted.
-func (r *runner) event(ctx context.Context, id int64) (event *people.LoggedEvent, err error) {
-	err = r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error {
+func (d *Dispatcher) event(ctx context.Context, k key, id int64) (event *people.LoggedEvent, err error) {
+	err = d.Store.View(ctx, k.deployment, func(tx people.Tx) error {
 		e, found, err := tx.EventLog().LoggedEvent(id)
 		if found {
 			event = &e
@@ -172,8 +172,8 @@ func (r *runner) event(ctx context.Context, id int64) (event *people.LoggedEvent
 }
 
 // withPersonalData returns a copy of an event with the personal data that the store has now.
-func (r *runner) withPersonalData(ctx context.Context, e *people.LoggedEvent) (*people.LoggedEvent, error) {
+func (d *Dispatcher) withPersonalData(ctx context.Context, k key, e *people.LoggedEvent) (*people.LoggedEvent, error) {
 	list := []people.LoggedEvent{*e}
-	err := r.d.Store.View(ctx, r.key.deployment, func(tx people.Tx) error { return events.AddPersonal(tx.EventLog(), list) })
+	err := d.Store.View(ctx, k.deployment, func(tx people.Tx) error { return events.AddPersonal(tx.EventLog(), list) })
 	return &list[0], err
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cardea-iam/cardea/apiserver/snapshot"
@@ -15,6 +16,9 @@ import (
 	"github.com/cardea-iam/cardea/internal/ids"
 	"github.com/cardea-iam/cardea/internal/webhook"
 )
+
+// targets keeps the last target of an endpoint. It is safe for concurrent use.
+type targets struct{ last atomic.Pointer[openedTarget] }
 
 // openedTarget is a target that requests use again for a short time.
 type openedTarget struct {
@@ -26,15 +30,14 @@ type openedTarget struct {
 // openedFor is how long a target is used again, unless one of its secrets expires before.
 const openedFor = time.Second
 
-// target returns the endpoint as it is declared with its opened secrets. Errors: those of Dispatcher.target. It is safe
-// for concurrent use.
-func (r *runner) target(content *document.WebhookEndpoint) (*target, error) {
-	now := r.d.Clock()
-	deployment, _ := r.d.Snapshots.Current().Deployment(r.key.deployment)
-	if last := r.opened.Load(); last != nil && last.content == content && last.deployment == deployment && now.Before(last.until) {
+// of returns an endpoint as it is declared, with its opened secrets. Errors: those of Dispatcher.target.
+func (o *targets) of(d *Dispatcher, k key, content *document.WebhookEndpoint) (*target, error) {
+	now := d.Clock()
+	deployment, _ := d.Snapshots.Current().Deployment(k.deployment)
+	if last := o.last.Load(); last != nil && last.content == content && last.deployment == deployment && now.Before(last.until) {
 		return last.target, nil
 	}
-	t, err := r.d.target(r.key, content)
+	t, err := d.target(k, content)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +48,7 @@ func (r *runner) target(content *document.WebhookEndpoint) (*target, error) {
 		}
 	}
 	if content.Scheme != document.WebhookEd25519 { // the signer keeps such keys itself
-		r.opened.Store(&openedTarget{t, deployment, until})
+		o.last.Store(&openedTarget{t, deployment, until})
 	}
 	return t, nil
 }

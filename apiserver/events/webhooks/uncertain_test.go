@@ -67,8 +67,8 @@ func TestEventsArriveAlthoughACommitHadAnUnknownResult(t *testing.T) {
 	}
 }
 
-// takenStore is a store in which deliveries to another endpoint have the ids of the first deliveries to an endpoint that
-// are written.
+// takenStore is a store in which deliveries to another endpoint have the ids of the first deliveries that are written
+// to an endpoint.
 type takenStore struct {
 	people.Store
 	endpoint int64

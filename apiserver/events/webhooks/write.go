@@ -85,21 +85,22 @@ func (r *runner) take() *written {
 		w.deliveries, w.rows[p], w.tries[p] = append(w.deliveries, p), p.WebhookDelivery, p.tries
 		p.tries = nil
 	}
-	r.takeFresh(w)
+	r.unwritten = w.add(r.unwritten)
 	r.ended, r.own, r.notice = nil, nil, nil
 	return w
 }
 
-// takeFresh takes the deliveries that the store gets now: those up to the last one that has a result, or that waits for
-// one for long. The position of the endpoint moves behind them, so that no event is between it and a written delivery.
-func (r *runner) takeFresh(w *written) {
+// add takes the deliveries that the store gets now from those that it does not have, and returns the others: up to the
+// last one that has a result, or that waits for one for long. The position of the endpoint moves behind them, so that
+// no event is between it and a written delivery.
+func (w *written) add(unwritten []*pending) (rest []*pending) {
 	until := 0
-	for i, p := range r.unwritten {
+	for i, p := range unwritten {
 		if _, ended := w.rows[p]; ended || time.Since(p.readAt) >= writeAfter {
 			until = i + 1
 		}
 	}
-	w.fresh, r.unwritten = r.unwritten[:until:until], r.unwritten[until:]
+	w.fresh = unwritten[:until:until]
 	for _, p := range w.fresh {
 		if p.unsure {
 			w.unsure = append(w.unsure, p.ID)
@@ -113,10 +114,27 @@ func (r *runner) takeFresh(w *written) {
 		}
 		w.deliveries, w.rows[p] = append(w.deliveries, p), row
 	}
+	return unwritten[until:]
 }
 
-// renumber gives deliveries other ids, because a delivery to another endpoint has one of theirs. It keeps those that the
-// store may have.
+// missing returns the ids of those deliveries to an endpoint that the store does not have.
+func (w *written) missing(tx people.Tx, endpoint int64) (map[int64]bool, error) {
+	fresh := make(map[int64]bool, len(w.fresh))
+	for _, p := range w.fresh {
+		fresh[p.ID] = true
+	}
+	if len(w.unsure) == 0 {
+		return fresh, nil
+	}
+	has, err := tx.Webhooks().DeliveriesAmong(endpoint, w.unsure)
+	for _, d := range has {
+		delete(fresh, d.ID)
+	}
+	return fresh, err
+}
+
+// renumber gives deliveries other ids, because a delivery to another endpoint has one of theirs. It keeps those that
+// the store may have.
 func renumber(list []*pending, now time.Time) {
 	id := firstID(now)
 	for _, p := range list {
@@ -188,7 +206,7 @@ func (r *runner) save(tx people.Tx, w *written) (posted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	fresh, err := r.missing(tx, w)
+	fresh, err := w.missing(tx, r.key.endpoint)
 	if err != nil {
 		return false, err
 	}
@@ -205,22 +223,6 @@ func (r *runner) save(tx people.Tx, w *written) (posted bool, err error) {
 		return false, err
 	}
 	return posted, tx.Webhooks().UpdateDeliveries(updated)
-}
-
-// missing returns the ids of those deliveries that the store does not have.
-func (r *runner) missing(tx people.Tx, w *written) (map[int64]bool, error) {
-	fresh := make(map[int64]bool, len(w.fresh))
-	for _, p := range w.fresh {
-		fresh[p.ID] = true
-	}
-	if len(w.unsure) == 0 {
-		return fresh, nil
-	}
-	has, err := tx.Webhooks().DeliveriesAmong(r.key.endpoint, w.unsure)
-	for _, d := range has {
-		delete(fresh, d.ID)
-	}
-	return fresh, err
 }
 
 // stateNow returns the state as it is to be written now.

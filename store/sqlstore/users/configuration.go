@@ -99,8 +99,8 @@ func changesResource(changes []people.ConfigurationChange, kind, name string) bo
 // resource is a resource of a deployment.
 type resource struct{ kind, name string }
 
-// writtenBefore returns the next resources of a deployment, as changes by which they are created. They are declared: the
-// management API creates none before its deployment.
+// writtenBefore returns the next resources of a deployment, as changes by which they are created. They are declared:
+// the management API creates none before its deployment.
 func writtenBefore(ctx context.Context, on db.Session, deployment string, after resource) (list []people.ConfigurationChange, err error) {
 	namespace, _, _ := strings.Cut(deployment, "/")
 	err = on.Query(ctx, func(row *sql.Rows) error {
