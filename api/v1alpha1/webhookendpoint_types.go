@@ -229,8 +229,8 @@ type WebhookEndpointStatus struct {
 	// +optional
 	LastDeliveredAt *metav1.Time `json:"lastDeliveredAt,omitempty"`
 
-	// backlog is how many events wait: those after the last one that was filtered for the endpoint, of any type, and those
-	// with open deliveries. It is counted at most once a minute. Absent: not counted yet.
+	// backlog is how many events wait: those after the position of the endpoint, of any type, and those with open
+	// deliveries. It is counted at most once a minute. Absent: not counted yet.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9007199254740991

@@ -238,7 +238,7 @@ var (
 	ofGrant   = []Member{ofUser, oauthApp, clientID}
 	rowsOf    = Member{Name: "rows", Of: Count, of: always(func(d *Data) int64 { return d.Rows }), Description: "how many rows the import added"}
 	causeOf   = Member{Name: "reason", Of: Text, of: text(func(d *Data) string { return d.Cause }), Values: []string{CauseSustained, CauseGone}, Description: "why it was disabled"}
-	failureOf = causeOf.saying("how the last request ended").among(CauseStatus, CauseTimeout, CauseTLS, CauseNotPermitted, CauseUnreachable)
+	failureOf = causeOf.saying("how the last request ended; absent in events of earlier versions").optional().among(CauseStatus, CauseTimeout, CauseTLS, CauseNotPermitted, CauseUnreachable)
 	sinceOf   = Member{Name: "since", Of: Text, of: moment(func(d *Data) time.Time { return d.Since }), Description: "when the first of its failures happened (RFC 3339)"}
 	fromOf    = Member{Name: "from_sequence", Of: ID, of: id(func(d *Data) int64 { return d.From }), Description: "the number of the first of these events"}
 	toOf      = Member{Name: "to_sequence", Of: ID, of: id(func(d *Data) int64 { return d.To }), Description: "the number of the last of these events"}

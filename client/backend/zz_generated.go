@@ -4415,7 +4415,7 @@ type WebhookEndpoint struct {
 	// LastSuccessAt The last success, or null.
 	LastSuccessAt *time.Time `json:"last_success_at"`
 
-	// Position The number of the last event that was selected or passed over, or null before servers have seen the endpoint.
+	// Position The number of an event up to which each has a delivery or was passed over, or null before servers have seen the endpoint.
 	Position *string `json:"position"`
 
 	// LastSequence The number of the deployment's last event.

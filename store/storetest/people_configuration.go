@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/onsi/gomega"
 
@@ -170,6 +172,62 @@ var configurationStories = []story{
 		}))
 		e.put(again(main, "u"))
 		e.Expect(configurationEvents(e, 4)).To(gomega.BeEmpty())
+	}},
+	{name: "resources that are written at once with their deployments have one event each", run: func(e *env) {
+		e.begin()
+		const each = 30
+		var writing sync.WaitGroup
+		put := func(put store.Put) {
+			_, err := e.store.Put(e.ctx, e.term, put)
+			e.ok(err)
+		}
+		for _, name := range []string{"main", "other"} {
+			of := "apps/" + name
+			var begin sync.WaitGroup
+			begin.Add(each / 2)
+			for n := range each {
+				writing.Go(func() {
+					resource := declares(putOf(fmt.Sprintf("%s-%d", name, n), "u", 1), document.KindAPIAuthApp, fmt.Sprintf("%s-%d", name, n), document.APIAuthApp{})
+					resource.Deployment = of
+					put(resource)
+					if n < each/2 {
+						begin.Done()
+					}
+					resource.Generation, resource.Hash = 2, "another"
+					put(again(resource, "u"))
+				})
+			}
+			writing.Go(func() {
+				begin.Wait() // half of the resources are there
+				deployment := ofHome(putOf("home", "u", 1))
+				deployment.Kind, deployment.Namespace, deployment.Name, deployment.Deployment = document.KindIdentityDeployment, "apps", name, of
+				put(deployment)
+			})
+		}
+		writing.Wait()
+		for _, of := range []string{"apps/main", "apps/other"} {
+			e.change(of, func(tx people.Tx) error { _, err := tx.EventLog().NumberEvents(1_000); return err })
+			created, last := map[string]int{}, map[string]int64{}
+			e.view(of, func(tx people.Tx) error {
+				list, err := tx.EventLog().EventsAfter(0, 1_000)
+				for _, l := range list {
+					var data struct {
+						Name       string
+						Generation int64
+					}
+					e.ok(json.Unmarshal([]byte(l.Data), &data))
+					if last[data.Name] = data.Generation; l.Type == people.ConfigurationCreated {
+						created[data.Name]++
+					}
+				}
+				return err
+			})
+			e.Expect(created).To(gomega.HaveLen(each + 1))
+			for name, n := range created {
+				e.Expect(n).To(gomega.Equal(1), name)
+				e.Expect(last[name] == 2 || !strings.Contains(name, "-")).To(gomega.BeTrue(), "the last event of %s has the generation %d", name, last[name])
+			}
+		}
 	}},
 	{name: "a deployment has the events of many resources that were written before it", run: func(e *env) {
 		e.begin()

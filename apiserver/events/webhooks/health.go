@@ -123,7 +123,7 @@ func enabled(s people.WebhookState, now time.Time) people.WebhookState {
 func enable(tx people.Tx, s people.WebhookState, now time.Time) (people.WebhookState, error) {
 	s = enabled(s, now)
 	hastened, err := tx.Webhooks().HastenDeliveries(s.Endpoint, now)
-	if s.NextAt = now; hastened == 0 {
+	if s.NextAt, s.Blocked = now, false; hastened == 0 {
 		s.NextAt = time.Time{}
 	}
 	return s, err

@@ -62,6 +62,15 @@ type pending struct {
 	unsure bool
 }
 
+// recorded returns the row of the delivery. A request that is open counts once it has a result.
+func (p *pending) recorded() people.WebhookDelivery {
+	row := p.WebhookDelivery
+	if p.sending {
+		row.Attempts--
+	}
+	return row
+}
+
 // expired reports whether a delivery is too old for its next request. The time counts from since on, if that is later
 // than its beginning.
 func (p *pending) expired(since time.Time, content *document.WebhookEndpoint) bool {

@@ -216,7 +216,8 @@ func (r *runner) refill(ctx context.Context, content *document.WebhookEndpoint) 
 	if r.working {
 		return nil
 	}
-	if r.more = false; r.replay == nil || r.partial || now.Before(r.failedUntil) {
+	// The state is not stored without the events about it.
+	if r.more = false; r.replay == nil || r.partial || len(r.own) > 0 || r.notice != nil || now.Before(r.failedUntil) {
 		return nil
 	}
 	next := *r.replay

@@ -413,3 +413,39 @@ func TestDisabledEndpointIsReactivatedByARequest(t *testing.T) {
 		}
 	})
 }
+
+// An endpoint that failed for so long that it was disabled, while its next request was due, gets later events once it is
+// enabled without its backlog.
+func TestEndpointThatIsEnabledWithoutItsBacklogGetsLaterEvents(t *testing.T) {
+	servertest.OnEngines(t, func(t *testing.T, url string) {
+		w, r := newWorld(t, url), newReceiver(t)
+		r.answers(func(rw http.ResponseWriter, _ received) { rw.WriteHeader(http.StatusInternalServerError) })
+		w.serves("one")
+		id := w.endpoint("crm", r.URL, func(c *document.WebhookEndpoint) { c.DisableAfterSeconds, c.RetrySeconds = 600, 604800 })
+		w.follows(id)
+		w.happens(events.UserCreated, upTo(40)...)
+		seen := 0
+		w.Eventually("it is disabled", func() bool {
+			if n := len(r.all()); n > seen { // the clock does not outrun the server
+				seen = n
+				w.Clock.Advance(time.Minute)
+			} else {
+				w.Clock.Advance(time.Second)
+			}
+			return !w.state(id).DisabledAt.IsZero()
+		})
+		if !w.state(id).Blocked {
+			t.Fatalf("no delivery was to be probed with: %+v", w.state(id))
+		}
+		r.answers(nil)
+		w.Must(w.Store.Change(t.Context(), deployment, func(tx people.Tx) error {
+			_, err := webhooks.Reactivate(tx, id, true, w.Clock.Now())
+			return err
+		}))
+		w.happens(events.UserDeleted, 41)
+		w.Eventually("the later event arrives", func() bool {
+			w.Clock.Advance(time.Second)
+			return slices.ContainsFunc(r.all(), func(one received) bool { return one.event.Type == "user.deleted" })
+		})
+	})
+}

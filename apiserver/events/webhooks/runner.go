@@ -52,8 +52,10 @@ type runner struct {
 	// ended are deliveries whose results are to be written, since a time.
 	ended      []*pending
 	endedSince time.Time
-	// own are events about the endpoint itself, which are to be recorded with the results.
+	// own are events about the endpoint itself, which are to be recorded with the results. gap is the position before
+	// events that were deleted unsent, if own has an event about them.
 	own []people.LoggedEvent
+	gap *int64
 	// notice is a mail about the endpoint that is to be written with them, nil for none.
 	notice *notice
 	// caughtUp reports that there were no more events at the last read, and blocked that none is read before a delivery is
@@ -300,7 +302,9 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 		}
 		added := r.deliveriesOf(list, content, now)
 		return func() error {
-			r.read, r.own = list[len(list)-1].Sequence, append(r.own, gap...)
+			if r.read, r.own = list[len(list)-1].Sequence, append(r.own, gap...); len(gap) > 0 && r.gap == nil {
+				r.gap = &before
+			}
 			r.queue, r.unwritten = append(r.queue, added...), append(r.unwritten, added...)
 			r.caughtUp, r.busyAt = r.caughtUp && len(list) < fillMost, r.now()
 			return nil

@@ -61,10 +61,14 @@ type written struct {
 	rows       map[*pending]people.WebhookDelivery
 	tries      map[*pending][]Try
 	before     []int64
-	// fresh are those of deliveries that the store does not have yet, unless unsure has their ids: it may have these.
+	// fresh are those of deliveries that the store does not have yet, unless unsure has their ids: it may have these, and
+	// has those of had.
 	fresh  []*pending
 	unsure []int64
+	had    map[int64]bool
 	own    []people.LoggedEvent
+	// gap is the position before events that were deleted unsent, about which own has an event; nil for none.
+	gap    *int64
 	notice *notice
 	// replay is the replay before the results, and resent the events that replays delivered.
 	replay *replaying
@@ -82,11 +86,12 @@ func (r *runner) take() *written {
 		if p.Attempts > int64(len(p.tries)) {
 			w.before = append(w.before, p.ID)
 		}
-		w.deliveries, w.rows[p], w.tries[p] = append(w.deliveries, p), p.WebhookDelivery, p.tries
+		w.deliveries, w.rows[p], w.tries[p] = append(w.deliveries, p), p.recorded(), p.tries
 		p.tries = nil
 	}
 	r.unwritten = w.add(r.unwritten)
-	r.ended, r.own, r.notice = nil, nil, nil
+	w.gap = r.gap
+	r.ended, r.own, r.notice, r.gap = nil, nil, nil, nil
 	return w
 }
 
@@ -108,50 +113,49 @@ func (w *written) add(unwritten []*pending) (rest []*pending) {
 		if _, ended := w.rows[p]; ended {
 			continue
 		}
-		row := p.WebhookDelivery
-		if p.sending {
-			row.Attempts-- // the request counts once it has a result
-		}
-		w.deliveries, w.rows[p] = append(w.deliveries, p), row
+		w.deliveries, w.rows[p] = append(w.deliveries, p), p.recorded()
 	}
 	return unwritten[until:]
 }
 
-// missing returns the ids of those deliveries to an endpoint that the store does not have.
-func (w *written) missing(tx people.Tx, endpoint int64) (map[int64]bool, error) {
-	fresh := make(map[int64]bool, len(w.fresh))
-	for _, p := range w.fresh {
-		fresh[p.ID] = true
-	}
+// find notes which deliveries to an endpoint the store has already.
+func (w *written) find(tx people.Tx, endpoint int64) error {
+	w.had = map[int64]bool{}
 	if len(w.unsure) == 0 {
-		return fresh, nil
+		return nil
 	}
-	has, err := tx.Webhooks().DeliveriesAmong(endpoint, w.unsure)
-	for _, d := range has {
-		delete(fresh, d.ID)
+	events := map[int64]int64{}
+	for _, p := range w.fresh {
+		events[p.ID] = p.Event
 	}
-	return fresh, err
+	list, err := tx.Webhooks().DeliveriesAmong(endpoint, w.unsure)
+	for _, d := range list {
+		if d.Replay == 0 && d.Event == events[d.ID] { // else another delivery has the id
+			w.had[d.ID] = true
+		}
+	}
+	return err
 }
 
-// renumber gives deliveries other ids, because a delivery to another endpoint has one of theirs. It keeps those that
-// the store may have.
-func renumber(list []*pending, now time.Time) {
+// renumber gives deliveries other ids, because another delivery has one of theirs. It is known which of them the store
+// has: these keep theirs.
+func (w *written) renumber(now time.Time) {
 	id := firstID(now)
-	for _, p := range list {
-		if !p.unsure {
+	for _, p := range w.fresh {
+		if p.unsure = w.had[p.ID]; !p.unsure {
 			id++
 			p.ID = id
 		}
 	}
 }
 
-// giveBack lets what was not written be written again.
-func (r *runner) giveBack(w *written) {
+// giveBack lets what was not written be written again. unsure reports that it may have been.
+func (r *runner) giveBack(w *written, unsure bool) {
 	for p, tries := range w.tries {
 		p.tries = append(tries, p.tries...)
 	}
 	for _, p := range w.fresh {
-		p.unsure = true
+		p.unsure = p.unsure || unsure
 	}
 	r.unwritten = append(w.fresh, r.unwritten...)
 	if len(w.ended) > 0 {
@@ -161,6 +165,13 @@ func (r *runner) giveBack(w *written) {
 	if r.notice == nil {
 		r.notice = w.notice
 	}
+}
+
+// behindGap lets the runner end, and nothing more be written behind a gap: it is not known whether its event was recorded.
+// The next lease reads the position.
+func (r *runner) behindGap(w *written, err error) error {
+	r.read, r.unwritten, r.again = *w.gap, nil, r.now()
+	return errors.Join(errUncertain, err)
 }
 
 // write begins to write the results and the state, with the end of the lease.
@@ -176,11 +187,14 @@ func (r *runner) write(ctx context.Context, leasedUntil time.Time, then func(err
 		})
 		return func() error {
 			switch {
+			case err != nil && w.gap != nil && !errors.Is(err, errFenced):
+				return r.behindGap(w, err)
 			case err != nil:
-				if errors.Is(err, people.ErrDuplicate) { // nothing was written
-					renumber(w.fresh, r.now())
+				taken := errors.Is(err, people.ErrDuplicate) // nothing was written
+				if taken {
+					w.renumber(r.now())
 				}
-				r.giveBack(w)
+				r.giveBack(w, !taken)
 				return then(err)
 			case next != nil && !next.CompletedAt.IsZero():
 				r.replay = nil
@@ -206,14 +220,17 @@ func (r *runner) save(tx people.Tx, w *written) (posted bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	fresh, err := w.missing(tx, r.key.endpoint)
-	if err != nil {
+	if err := w.find(tx, r.key.endpoint); err != nil {
 		return false, err
+	}
+	fresh := make(map[*pending]bool, len(w.fresh))
+	for _, p := range w.fresh {
+		fresh[p] = !w.had[p.ID]
 	}
 	var inserted, updated []people.WebhookDelivery
 	for _, p := range w.deliveries {
 		row := w.rows[p]
-		if row.Tries = withTries(recorded[row.ID], w.tries[p]); fresh[row.ID] {
+		if row.Tries = withTries(recorded[row.ID], w.tries[p]); fresh[p] {
 			inserted = append(inserted, row)
 		} else {
 			updated = append(updated, row)
@@ -274,7 +291,7 @@ func (r *runner) failedWrite(err error) error {
 	}
 	now := r.now()
 	if r.failedUntil.IsZero() || now.After(r.failedUntil.Add(leaseFor)) {
-		r.d.Log.Error(err, "Deliveries of a webhook endpoint were not written; trying again", "deployment", r.key.deployment)
+		r.d.Log.Error(err, "Deliveries of a webhook endpoint were not read or written; trying again", "deployment", r.key.deployment)
 	}
 	r.failedUntil = now.Add(retryWrite)
 	return r.fenced(now)

@@ -89,13 +89,13 @@ func (s *Slots) Begin(ctx context.Context, of Asker) (done func(), err error) {
 	return sync.OnceFunc(func() { s.end(of) }), nil
 }
 
-// TryBegin is Begin without a wait. It reports false if there is no free slot, if another fetch waits for one, or if a
-// bound of this minute is reached.
+// TryBegin is Begin without a wait. It reports false if there is no free slot, or if a bound of this minute is reached.
+// Fetches that wait while there is a free slot wait for one of their own deployment or source.
 func (s *Slots) TryBegin(of Asker) (done func(), begun bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newMinute()
-	if len(s.waiting) > 0 || s.running >= s.bounds.AtOnce || !s.free(of) || s.exhausted(of) {
+	if s.running >= s.bounds.AtOnce || !s.free(of) || s.exhausted(of) {
 		return nil, false
 	}
 	for _, p := range s.of(of) {

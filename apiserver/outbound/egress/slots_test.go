@@ -43,7 +43,7 @@ func TestSlotsAreSharedByDeploymentAndNetwork(t *testing.T) {
 	}
 }
 
-func TestTryBeginTakesOnlySlotsForWhichNoneWaits(t *testing.T) {
+func TestTryBeginTakesNoSlotForWhichAnotherFetchWaits(t *testing.T) {
 	t.Parallel()
 	s := NewSlots(Bounds{AtOnce: 2, DeploymentAtOnce: 1, DeploymentPerMinute: 2}, func() time.Time { return time.Unix(0, 0) })
 	try := func(deployment string, want bool) func() {
@@ -64,9 +64,13 @@ func TestTryBeginTakesOnlySlotsForWhichNoneWaits(t *testing.T) {
 	for s.waitingFor("b") == 0 {
 		runtime.Gosched()
 	}
-	try("c", false) // another fetch waits
+	third := try("c", true) // the other fetch waits for the slot of its deployment
+	try("b", false)
 	second()
-	(<-waiting)()
+	inTurn := <-waiting
+	try("d", false)
+	third()
+	inTurn()
 	try("a", true)() // the second fetch of the minute
 	try("a", false)
 	if s.Running() != 0 {

@@ -1,6 +1,7 @@
 package users
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
@@ -21,6 +22,8 @@ const earlierMost = 500
 // the events sees them by polling.
 func (s *Rows) LogConfiguration(ctx context.Context, on db.Session, changes []people.ConfigurationChange) error {
 	at := s.db.Clock().UTC().Truncate(time.Microsecond)
+	changes = slices.Clone(changes)
+	slices.SortStableFunc(changes, func(a, b people.ConfigurationChange) int { return cmp.Compare(a.Deployment, b.Deployment) })
 	for len(changes) > 0 {
 		deployment, n := changes[0].Deployment, 1
 		for n < len(changes) && changes[n].Deployment == deployment {
@@ -69,21 +72,20 @@ func logConfiguration(ctx context.Context, on db.Session, deployment string, cha
 	if !slices.ContainsFunc(changes, begins) {
 		return record(changes)
 	}
-	for after := (resource{}); ; {
-		earlier, err := writtenBefore(ctx, on, deployment, after)
-		if err != nil {
-			return err
-		}
-		if len(earlier) == 0 {
-			return record(changes)
-		}
-		last := earlier[len(earlier)-1]
-		after = resource{last.Kind, last.Name}
-		earlier = slices.DeleteFunc(earlier, func(c people.ConfigurationChange) bool { return changesResource(changes, c.Kind, c.Name) })
-		if err := record(earlier); err != nil {
-			return err
+	// All resources that the store has take effect now. Earlier changes of them are part of that.
+	created := map[resource]bool{}
+	for _, c := range changes {
+		if c.Type == people.ConfigurationCreated {
+			created[resource{c.Kind, c.Name}] = true
 		}
 	}
+	changes = slices.DeleteFunc(changes, func(c people.ConfigurationChange) bool { return !created[resource{c.Kind, c.Name}] })
+	if err := writtenBefore(ctx, on, deployment, func(page []people.ConfigurationChange) error {
+		return record(slices.DeleteFunc(page, func(c people.ConfigurationChange) bool { return created[resource{c.Kind, c.Name}] }))
+	}); err != nil {
+		return err
+	}
+	return record(changes)
 }
 
 // begins reports whether a change is the creation of a deployment.
@@ -91,28 +93,47 @@ func begins(c people.ConfigurationChange) bool {
 	return c.Type == people.ConfigurationCreated && c.Kind == document.KindIdentityDeployment
 }
 
-// changesResource reports whether one of the changes is one of a resource.
-func changesResource(changes []people.ConfigurationChange, kind, name string) bool {
-	return slices.ContainsFunc(changes, func(c people.ConfigurationChange) bool { return c.Kind == kind && c.Name == name })
-}
-
 // resource is a resource of a deployment.
 type resource struct{ kind, name string }
 
-// writtenBefore returns the next resources of a deployment, as changes by which they are created. They are declared:
-// the management API creates none before its deployment.
-func writtenBefore(ctx context.Context, on db.Session, deployment string, after resource) (list []people.ConfigurationChange, err error) {
+// writtenBefore calls each with pages of the resources of a deployment, as changes by which they are created. They are
+// declared: the management API creates none before its deployment. Only those that declare keys and clients have their
+// contents.
+func writtenBefore(ctx context.Context, on db.Session, deployment string, each func(page []people.ConfigurationChange) error) error {
 	namespace, _, _ := strings.Cut(deployment, "/")
-	err = on.Query(ctx, func(row *sql.Rows) error {
-		c := people.ConfigurationChange{Type: people.ConfigurationCreated, Deployment: deployment, Source: store.SourceDeclared}
-		c.After = &people.ConfigurationState{}
-		err := row.Scan(&c.Kind, &c.Name, &c.ID, &c.Generation, &c.After.Payload)
-		c.After.ID, c.After.Generation = c.ID, c.Generation
-		list = append(list, c)
+	var kinds []string
+	if err := on.Query(ctx, func(row *sql.Rows) error {
+		kinds = append(kinds, "")
+		return row.Scan(&kinds[len(kinds)-1])
+	}, `SELECT DISTINCT kind FROM documents WHERE namespace = ? AND deployment = ? ORDER BY kind`, namespace, deployment); err != nil {
 		return err
-	}, `SELECT kind, name, id, generation, payload FROM documents
-		WHERE namespace = ? AND deployment = ? AND (kind, name) > (?, ?) ORDER BY kind, name LIMIT ?`, namespace, deployment, after.kind, after.name, earlierMost)
-	return list, err
+	}
+	for _, kind := range kinds {
+		payload := "NULL"
+		if people.DeclaresEvents(kind) {
+			payload = "payload"
+		}
+		for after, more := "", true; more; {
+			var page []people.ConfigurationChange
+			if err := on.Query(ctx, func(row *sql.Rows) error {
+				c := people.ConfigurationChange{Type: people.ConfigurationCreated, Deployment: deployment, Kind: kind, Source: store.SourceDeclared, After: &people.ConfigurationState{}}
+				err := row.Scan(&c.Name, &c.ID, &c.Generation, &c.After.Payload)
+				c.After.ID, c.After.Generation = c.ID, c.Generation
+				page = append(page, c)
+				return err
+			}, `SELECT name, id, generation, `+payload+` FROM documents
+				WHERE kind = ? AND namespace = ? AND name > ? AND deployment = ? ORDER BY name LIMIT ?`, kind, namespace, after, deployment, earlierMost); err != nil {
+				return err
+			}
+			if more = len(page) == earlierMost; more {
+				after = page[len(page)-1].Name
+			}
+			if err := each(page); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // readApp returns the id and the natural key of a document, or zero if there is none.

@@ -21,8 +21,8 @@ type WebhookEndpointStatusApplyConfiguration struct {
 	NextRotationAt *v1.Time `json:"nextRotationAt,omitempty"`
 	// lastDeliveredAt is when an event was last delivered, to the minute. Absent: never.
 	LastDeliveredAt *v1.Time `json:"lastDeliveredAt,omitempty"`
-	// backlog is how many events wait: those after the last one that was filtered for the endpoint, of any type, and those
-	// with open deliveries. It is counted at most once a minute. Absent: not counted yet.
+	// backlog is how many events wait: those after the position of the endpoint, of any type, and those with open
+	// deliveries. It is counted at most once a minute. Absent: not counted yet.
 	Backlog *int64 `json:"backlog,omitempty"`
 }
 
