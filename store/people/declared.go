@@ -33,8 +33,8 @@ var declaredKinds = map[string]func(ConfigurationChange, func(kind, name string)
 	document.KindAPIKey: keyEvents, document.KindOAuthClient: clientEvents,
 }
 
-// DeclaresEvents reports whether changes of a kind of resources have events beside those of the resource, which need its
-// content.
+// DeclaresEvents reports whether changes of a kind of resources have events beside those of the resource, which need
+// its content.
 func DeclaresEvents(kind string) bool { return declaredKinds[kind] != nil }
 
 // contents decodes the documents before and after a change. An earlier one that this version cannot read counts as

@@ -414,8 +414,8 @@ func TestDisabledEndpointIsReactivatedByARequest(t *testing.T) {
 	})
 }
 
-// An endpoint that failed for so long that it was disabled, while its next request was due, gets later events once it is
-// enabled without its backlog.
+// An endpoint that failed for so long that it was disabled, while its next request was due, gets later events once it
+// is enabled without its backlog.
 func TestEndpointThatIsEnabledWithoutItsBacklogGetsLaterEvents(t *testing.T) {
 	servertest.OnEngines(t, func(t *testing.T, url string) {
 		w, r := newWorld(t, url), newReceiver(t)

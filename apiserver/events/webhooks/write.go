@@ -167,8 +167,8 @@ func (r *runner) giveBack(w *written, unsure bool) {
 	}
 }
 
-// behindGap lets the runner end, and nothing more be written behind a gap: it is not known whether its event was recorded.
-// The next lease reads the position.
+// behindGap ends the runner, which writes nothing more behind a gap, since it is not known whether the event about that
+// was recorded. The next lease reads the position.
 func (r *runner) behindGap(w *written, err error) error {
 	r.read, r.unwritten, r.again = *w.gap, nil, r.now()
 	return errors.Join(errUncertain, err)
