@@ -92,8 +92,8 @@ PLAIN_STORIES_PACKAGES = $(sort $(dir $(shell grep -rlE --include='*_test.go' '^
 # other. test runs them without it, and those in which several things happen at once also with it; test-race runs all with it.
 STORY_PACKAGES := $(addprefix $(shell go list -m)/,store/sqlstore apiserver/frontend/enduser)
 CONCURRENT_STORIES = Concurrent|AtOnce|Meanwhile|Once|EveryServer|AllServers|Thousand|^TestConformance/^(concurrency|fences|feed|term|events)$$
-# Tests in which others must respond in time: Redis within 50 ms, and a control plane and an operator. The second ones take three times as
-# long under the race detector. test runs them without it, and test-race with it.
+# Tests in which others must respond in time: Redis within 50 ms, and a control plane and an operator. Under the race detector, the
+# integration tests take more than twice the processor time: test runs them without it, and test-race with it.
 TIMELY_PACKAGES := $(addprefix $(shell go list -m)/,apiserver/limits/shared test/integration)
 TIMELY_RACE = $(filter-out %/test/integration,$(TIMELY_PACKAGES))
 # The race detector needs a C compiler; otherwise only Vale does. It instruments all Go code except SQLite, its C library and its memory:

@@ -135,7 +135,7 @@ func askerOf(k key) egress.Asker {
 	return egress.Asker{Deployment: k.deployment, Source: ids.Format(k.endpoint)}
 }
 
-// slotNow takes the slot of a request if it needs not wait for it. An endpoint that may not respond has to.
+// slotNow takes the slot of a request if one is free. The requests of an endpoint that may not respond wait in turn.
 func (d *Dispatcher) slotNow(k key, unproven bool) (leave func(), has bool) {
 	if unproven {
 		return nil, false

@@ -199,7 +199,7 @@ func (c *Counters) Decide(ctx context.Context, r *engine.Request, out *engine.Re
 			if wait(ctx, d.flight, d.until) {
 				continue
 			}
-			// The request that made the call records whether Redis does not answer. That call may also have begun late.
+			// If Redis does not answer, the request that made the call records it. The call may also have begun late.
 			c.calls.WithLabelValues("late").Inc()
 			c.alone(r, out, &d)
 			return
