@@ -101,7 +101,6 @@ func (c *Counters) call(ctx context.Context, deployment string, g group, d *deci
 		c.busy.Add(1)
 		return false, errBusy
 	}
-	defer done()
 	keys, args := make([]string, 2*len(g.counters)), make([]string, 1, 1+2*len(g.counters))
 	args[0] = strconv.Itoa(c.peers.Load().count)
 	flight := make(chan struct{})
@@ -112,7 +111,7 @@ func (c *Counters) call(ctx context.Context, deployment string, g group, d *deci
 		keys[n], keys[len(g.counters)+n] = name.counter, name.mark
 	}
 	sent := c.opts.Clock().Steady
-	raw, err := c.grant.Exec(bounded, *client, keys, args).ToArray()
+	raw, err := execute(bounded, c.grant, *client, keys, args, done).ToArray()
 	answers, granted, err := readAnswer(raw, err, len(g.counters))
 	if err != nil {
 		if ctx.Err() != nil { // the client disconnected, so Redis did not fail
