@@ -163,9 +163,26 @@ func (q queue) replaysSending() (n int) {
 	return n
 }
 
-// without returns the queue without the deliveries that ended.
-func (q queue) without() queue {
-	return slices.DeleteFunc(q, func(p *pending) bool { return p.Status != people.DeliveryPending && !p.sending })
+// full reports whether there are too many open deliveries, without those of replays, to read further events. The store
+// has as many more as open as have ended.
+func (q queue) full(ended int) bool {
+	const most = openMost - fillMost
+	live := len(q) + ended
+	return live > most && live-q.replayed() > most
+}
+
+// probes reports whether there is a delivery to probe a failing endpoint with now. Those of replays do not count.
+func (q queue) probes(now time.Time, ordered bool) bool {
+	due, _ := q.next(now, ordered, false)
+	return due != nil || q.sending() > q.replaysSending()
+}
+
+// without returns the queue without a delivery, if that ended. Deliveries usually end near the beginning of the queue.
+func (q queue) without(p *pending) queue {
+	if at := slices.Index(q, p); at >= 0 && p.Status != people.DeliveryPending && !p.sending {
+		return slices.Delete(q, at, at+1)
+	}
+	return q
 }
 
 // earliest returns when the first open delivery is due, zero if there is none.

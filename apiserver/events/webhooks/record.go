@@ -17,16 +17,15 @@ const triesMost = 12
 
 // collectAll notes the result of a request, and those that are there with it.
 func (r *runner) collectAll(done result) {
-	r.collect(done)
 	for more := true; more; {
+		r.collect(done)
+		r.queue = r.queue.without(done.of)
 		select {
-		case done := <-r.results:
-			r.collect(done)
+		case done = <-r.results:
 		default:
 			more = false
 		}
 	}
-	r.queue = r.queue.without()
 }
 
 // collect notes the result of a request. The queue keeps the delivery.

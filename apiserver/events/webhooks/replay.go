@@ -200,14 +200,14 @@ func (r *runner) follow(ctx context.Context) error {
 // dropCancelled ends the deliveries of replays that are no longer open. One whose request is open follows later.
 func (r *runner) dropCancelled() {
 	now := r.now()
-	for _, p := range r.queue {
+	r.queue = slices.DeleteFunc(r.queue, func(p *pending) bool {
 		if p.Replay == 0 || p.sending || r.replay != nil && r.replay.ID == p.Replay {
-			continue
+			return false
 		}
 		p.Status, p.SettledAt, p.NextAt = people.DeliverySkipped, now, time.Time{}
 		r.ends(p)
-	}
-	r.queue = r.queue.without()
+		return true
+	})
 }
 
 // refill begins to write the next deliveries of the replay, once few are open.

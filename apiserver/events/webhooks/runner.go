@@ -87,12 +87,14 @@ type runner struct {
 	// gets what is to be done at its end.
 	working, flushed bool
 	worked           chan func() error
+	// pause is the timer of await.
+	pause *time.Timer
 }
 
 func newRunner(d *Dispatcher, k key) *runner {
 	return &runner{
 		d: d, key: k, results: make(chan result, document.MaxWebhookConcurrent), slotted: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		worked: make(chan func() error, 1),
+		worked: make(chan func() error, 1), pause: time.NewTimer(0),
 	}
 }
 
@@ -252,8 +254,8 @@ func (r *runner) await(ctx context.Context) error {
 	if r.more && !r.working {
 		pause = time.Millisecond
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
+	r.pause.Reset(pause)
+	defer r.pause.Stop()
 	select {
 	case done := <-r.results:
 		r.collectAll(done)
@@ -263,7 +265,7 @@ func (r *runner) await(ctx context.Context) error {
 		r.caughtUp, r.followed = false, false
 	case apply := <-r.worked:
 		return apply()
-	case <-timer.C:
+	case <-r.pause.C:
 	case <-ctx.Done():
 	}
 	return nil
@@ -276,10 +278,7 @@ func (r *runner) fill(ctx context.Context, content *document.WebhookEndpoint) er
 	if r.caughtUp || r.working || r.lost(now) || now.Before(r.failedUntil) {
 		return nil
 	}
-	due, _ := r.queue.next(now, content.Ordering == document.WebhookByEntity, false)
-	live := len(r.queue) - r.queue.replayed() + len(r.ended) // the store has these as open too
-	sending := r.queue.sending() - r.queue.replaysSending()
-	if r.blocked = r.failing() && (due != nil || sending > 0) || live > openMost-fillMost || r.partial; r.blocked {
+	if r.blocked = r.partial || r.queue.full(len(r.ended)) || r.failing() && r.queue.probes(now, content.Ordering == document.WebhookByEntity); r.blocked {
 		return nil
 	}
 	r.caughtUp = true // unless there are more, also such that are recorded meanwhile

@@ -31,9 +31,12 @@ type result struct {
 // or when there are events. One request at a time waits for a slot, so that endpoints take turns.
 func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (next time.Time) {
 	for {
-		now := r.now()
+		now, sending := r.now(), r.queue.sending()
+		permits := r.permits(sending, now, content)
+		if !permits && sending > 0 {
+			return time.Time{}
+		}
 		due, at := r.nextDue(now, content)
-		sending := r.queue.sending()
 		switch {
 		case due == nil:
 			return at
@@ -41,9 +44,7 @@ func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (
 			return time.Time{}
 		case now.Before(r.pausedUntil):
 			return r.pausedUntil
-		case !r.permits(sending, now, content) && sending > 0:
-			return time.Time{}
-		case !r.permits(sending, now, content):
+		case !permits:
 			return r.nextProbe
 		case content.MaxPerSecond > 0 && now.Before(r.nextStart):
 			return r.nextStart

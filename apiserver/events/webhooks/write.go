@@ -77,7 +77,7 @@ type written struct {
 
 // take takes what is to be written.
 func (r *runner) take() *written {
-	w := &written{ended: r.ended, since: r.endedSince, rows: map[*pending]people.WebhookDelivery{}, tries: map[*pending][]Try{}, own: r.own, notice: r.notice, replay: r.replay}
+	w := &written{ended: r.ended, since: r.endedSince, rows: make(map[*pending]people.WebhookDelivery, len(r.ended)), tries: make(map[*pending][]Try, len(r.ended)), own: r.own, notice: r.notice, replay: r.replay}
 	r.replay, w.resent = r.counted()
 	for _, p := range r.ended {
 		if _, again := w.rows[p]; again {
@@ -227,7 +227,7 @@ func (r *runner) save(tx people.Tx, w *written) (posted bool, err error) {
 	for _, p := range w.fresh {
 		fresh[p] = !w.had[p.ID]
 	}
-	var inserted, updated []people.WebhookDelivery
+	inserted, updated := make([]people.WebhookDelivery, 0, len(w.deliveries)), []people.WebhookDelivery(nil)
 	for _, p := range w.deliveries {
 		row := w.rows[p]
 		if row.Tries = withTries(recorded[row.ID], w.tries[p]); fresh[p] {
