@@ -80,7 +80,8 @@ type Dispatcher struct {
 	// unproven are the slots that endpoints need in addition that may not respond.
 	unproven *egress.Slots
 	// tests are those of tests.
-	tests *egress.Slots
+	tests   *egress.Slots
+	workers *workers
 
 	wake chan struct{}
 	mu   sync.Mutex
@@ -106,6 +107,7 @@ func New(opts Options) *Dispatcher {
 		slots:    egress.NewSlots(egress.Bounds{AtOnce: slotsMost, DeploymentAtOnce: deploymentSlots}, opts.Clock),
 		unproven: egress.NewSlots(egress.Bounds{AtOnce: unprovenSlots, DeploymentAtOnce: unprovenOfDeployment}, opts.Clock),
 		tests:    egress.NewSlots(testBounds, opts.Clock),
+		workers:  newWorkers(),
 	}
 }
 
@@ -128,6 +130,7 @@ func (d *Dispatcher) Wake(deployment string) {
 // Run sends until ctx ends. It logs failures and tries again.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.client.close()
+	defer d.workers.end()
 	defer d.ended.Wait()
 	d.ended.Go(func() { d.removeEnded(ctx) })
 	select {

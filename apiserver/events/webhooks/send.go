@@ -54,13 +54,13 @@ func (r *runner) start(ctx context.Context, content *document.WebhookEndpoint) (
 		}
 		due.sending = true
 		due.Attempts++
-		unproven := r.unproven()
+		attempt, unproven := due.Attempts, r.unproven()
 		if leave, has := r.d.slotNow(r.key, unproven); has {
-			go r.send(ctx, due, due.Attempts, leave)
+			r.d.workers.run(func() { r.send(ctx, due, attempt, leave) })
 			continue
 		}
 		r.waits = true
-		go r.sendInTurn(ctx, due, due.Attempts, unproven)
+		r.d.workers.run(func() { r.sendInTurn(ctx, due, attempt, unproven) })
 	}
 }
 

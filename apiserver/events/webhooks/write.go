@@ -19,10 +19,10 @@ var (
 // changes. What it returns runs in the runner's goroutine. There is one at a time, so that transactions have an order.
 func (r *runner) beside(work func() (apply func() error)) {
 	r.working, r.flushed = true, false
-	go func() {
+	r.d.workers.run(func() {
 		apply := work()
 		r.worked <- func() error { r.working = false; return apply() }
-	}()
+	})
 }
 
 // flush begins to write results once there are enough, or they are old enough, and renews the lease.
