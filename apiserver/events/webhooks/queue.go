@@ -163,15 +163,16 @@ func (q queue) replaysSending() (n int) {
 	return n
 }
 
-// full reports whether there are too many open deliveries, without those of replays, to read further events. The store
-// has as many more as open as have ended.
+// full reports whether there are too many open deliveries, without those of replays, to read further events. ended is
+// how many results are not written yet: the store has their deliveries as open.
 func (q queue) full(ended int) bool {
 	const most = openMost - fillMost
 	live := len(q) + ended
 	return live > most && live-q.replayed() > most
 }
 
-// probes reports whether there is a delivery to probe a failing endpoint with now. Those of replays do not count.
+// probes reports whether a delivery to probe a failing endpoint with is due, or its request is open. Those of replays
+// do not count.
 func (q queue) probes(now time.Time, ordered bool) bool {
 	due, _ := q.next(now, ordered, false)
 	return due != nil || q.sending() > q.replaysSending()

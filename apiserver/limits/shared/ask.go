@@ -111,37 +111,54 @@ func (c *Counters) call(ctx context.Context, deployment string, g group, d *deci
 		keys[n], keys[len(g.counters)+n] = name.counter, name.mark
 	}
 	sent := c.opts.Clock().Steady
-	raw, err := execute(bounded, c.grant, *client, keys, args, done).ToArray()
-	answers, granted, err := readAnswer(raw, err, len(g.counters))
+	all := d.counters
+	got, answered := execute(bounded, c.grant, *client, keys, args, done, func(late rueidis.RedisResult) {
+		_, _, _ = c.land(all, g, late, false, sent, flight)
+	})
+	var answers []answer
+	granted, err := false, got.Error()
+	if answered { // else the flight is open until the client returns, so that a counter with leases takes one slot
+		answers, granted, err = c.land(all, g, got, spend, sent, flight)
+	}
 	if err != nil {
+		c.calls.WithLabelValues("failed").Inc()
 		if ctx.Err() != nil { // the client disconnected, so Redis did not fail
 			err = nil
 		}
-		c.calls.WithLabelValues("failed").Inc()
+		return false, err
 	}
+	for n := range answers {
+		i := g.counters[n]
+		if granted && spend {
+			d.taken[i], d.from[i] = true, answers[n].cell
+		}
+		if !granted {
+			d.waits[i] = answers[n].refusal(&d.counters[i])
+		}
+	}
+	c.failures.reset()
+	outcome := "denied"
+	if granted {
+		outcome = "granted"
+	}
+	c.calls.WithLabelValues(outcome).Inc()
+	return granted, nil
+}
+
+// land stores the result of a call in the leases, and ends the waits for it. With spend, the caller gets one of the
+// granted tokens of every counter.
+func (c *Counters) land(all []engine.Counter, g group, got rueidis.RedisResult, spend bool, sent int64, flight chan struct{}) ([]answer, bool, error) {
+	raw, err := got.ToArray()
+	answers, granted, err := readAnswer(raw, err, len(g.counters))
 	for n, i := range g.counters {
 		var a *answer
 		if answers != nil {
 			a = &answers[n]
 		}
-		took := c.leases.finish(&d.counters[i], a, granted, spend, sent, flight)
-		if took {
-			d.taken[i], d.from[i] = true, a.cell
-		}
-		if a != nil && !granted {
-			d.waits[i] = a.refusal(&d.counters[i])
-		}
+		c.leases.finish(&all[i], a, granted, spend, sent, flight)
 	}
 	close(flight)
-	if err == nil {
-		c.failures.reset()
-		outcome := "denied"
-		if granted {
-			outcome = "granted"
-		}
-		c.calls.WithLabelValues(outcome).Inc()
-	}
-	return granted, err
+	return answers, granted, err
 }
 
 // answer is the result of grant.lua for one counter.
@@ -268,9 +285,9 @@ func (held *lease) ask(back, term int64) {
 // every request asks Redis.
 const shortestLease = 50 * time.Millisecond
 
-// finish stores an answer in the lease; a nil answer means that the call failed. It reports whether one token is taken
-// for the caller.
-func (l *leases) finish(of *engine.Counter, a *answer, granted, spend bool, sent int64, flight chan struct{}) bool {
+// finish stores an answer in the lease; a nil answer means that the call failed. With spend, it leaves one of the
+// granted tokens to the caller.
+func (l *leases) finish(of *engine.Counter, a *answer, granted, spend bool, sent int64, flight chan struct{}) {
 	key := keyOf(of)
 	s := l.shard(&key)
 	s.Lock()
@@ -280,7 +297,7 @@ func (l *leases) finish(of *engine.Counter, a *answer, granted, spend bool, sent
 		held.flight = nil
 	}
 	if a == nil {
-		return false
+		return
 	}
 	held.pending, held.remaining, held.answered = 0, a.remaining, true
 	held.marked()
@@ -288,7 +305,7 @@ func (l *leases) finish(of *engine.Counter, a *answer, granted, spend bool, sent
 		if a.remaining == 0 {
 			held.deniedUntil, held.deniedLimit = sent+max(a.wait, 1000), of.Rule.Limit
 		}
-		return false
+		return
 	}
 	tokens := a.granted
 	if spend {
@@ -296,5 +313,4 @@ func (l *leases) finish(of *engine.Counter, a *answer, granted, spend bool, sent
 	}
 	held.granted, held.deniedUntil = tokens, 0
 	held.add(batch{tokens: tokens, deadline: sent + a.lease, cell: a.cell})
-	return spend
 }

@@ -228,7 +228,7 @@ func (c *Counters) heartbeat(ctx context.Context) error {
 	before := c.opts.Clock()
 	keys := []string{c.opts.Prefix + ":{nodes}", c.opts.Prefix + ":{nodes}:mark"}
 	args := []string{c.node, strconv.FormatInt(silence.Milliseconds(), 10), c.node + strconv.FormatInt(before.Wall, 36)}
-	raw, err := execute(bounded, c.beat, client, keys, args, func() {}).AsStrSlice()
+	raw, err := executeAlone(bounded, c.beat, client, keys, args).AsStrSlice()
 	if err != nil {
 		return err
 	}
@@ -320,7 +320,7 @@ func (c *Counters) reportOne(ctx context.Context, shard int, key counterKey, now
 	s.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	if err := execute(bounded, c.grant, *client, []string{name.counter, name.mark}, args, func() {}).Error(); err != nil {
+	if err := executeAlone(bounded, c.grant, *client, []string{name.counter, name.mark}, args).Error(); err != nil {
 		c.failed(err, "")
 		return false
 	}
