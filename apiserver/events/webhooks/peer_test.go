@@ -246,7 +246,7 @@ func TestPublishedLibraryReadsCloudEvents(t *testing.T) {
 	want := map[string]any{
 		"specversion": "1.0", "id": id, "source": "urn:cardea:deployment:" + tenant, "type": "dev.cardea.iam.user.created.v1", "subject": "user/1",
 		"time": got.Event["time"], "datacontenttype": "application/json", "sequence": "1", "deploymentid": tenant,
-		"data": map[string]any{"actor": map[string]any{"type": "system", "id": ""}, "organization_id": nil, "workspace_id": nil},
+		"data": map[string]any{"method": "password", "actor": map[string]any{"type": "system", "id": ""}, "organization_id": nil, "workspace_id": nil},
 	}
 	text, _ := got.Event["time"].(string)
 	at, err := time.Parse(time.RFC3339, text)
