@@ -5,7 +5,7 @@ import "sync/atomic"
 // idleMost bounds the goroutines of a server that wait for their next work.
 const idleMost = 16
 
-// workers run functions in goroutines, and keep some of these: the stack of a new goroutine grows again for each
+// workers run functions in goroutines, and use some of these again: the stack of a new goroutine has to grow for each
 // request.
 type workers struct {
 	work  chan func()
@@ -41,5 +41,5 @@ func (w *workers) serve(do func()) {
 	}
 }
 
-// end lets the goroutines end that wait, and those of later work after it.
+// end ends the goroutines that wait for work. Others end after their work.
 func (w *workers) end() { close(w.ended) }
